@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* What every layer stands on: errors, log, checked memory, reference counts. No device, no graph. */
+#ifndef COPSE_BASE_H
+#define COPSE_BASE_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "copse/context.h"
+
+#if defined(__GNUC__)
+#    define COPSE_PRINTF(a, b) __attribute__((format(printf, a, b)))
+#else
+#    define COPSE_PRINTF(a, b)
+#endif
+
+#define COPSE_COUNT(array) (sizeof(array) / sizeof *(array))
+#define COPSE_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define COPSE_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* ---- errors (status.c) ---- */
+
+/* Store the text with file and line in the thread's buffer; returns `code`. */
+copse_status copse__fail(copse_status code, const char *file, int line, const char *fmt, ...)
+    COPSE_PRINTF(4, 5);
+/* Append "; while ..." context to the thread's text and return `code`; nothing when COPSE_OK. */
+copse_status copse__note(copse_status code, const char *fmt, ...) COPSE_PRINTF(2, 3);
+#define copse_fail(code, ...) copse__fail(code, __FILE__, __LINE__, __VA_ARGS__)
+#define copse_note(code, ...) copse__note(code, __VA_ARGS__)
+
+/* ---- memory (memory.c) ---- */
+
+/* Every host allocation of the library goes through one of these. */
+struct copse_mem {
+    copse_resize_fn *resize;
+    void *user;
+    atomic_size_t live;
+    atomic_ullong calls;
+    atomic_ullong device_calls; /* device buffers made: counted by core/device */
+};
+
+/* Zeroed array of `count` elements of `size` bytes; NULL when there is no memory or on overflow.
+   A zero-sized request returns a valid block of one byte. */
+void *copse__alloc(struct copse_mem *m, size_t count, size_t size);
+/* Grow or shrink; new bytes are not zeroed; the old block stays valid on failure. */
+void *copse__resize(struct copse_mem *m, void *block, size_t count, size_t size);
+void copse__free(struct copse_mem *m, void *block); /* NULL is fine */
+char *copse__strdup(struct copse_mem *m, const char *text);
+/* Memory aligned to `alignment` (a power of two), zeroed; freed with copse__free_aligned. */
+void *copse__alloc_aligned(struct copse_mem *m, size_t size, size_t alignment);
+void copse__free_aligned(struct copse_mem *m, void *block);
+
+/* False on overflow. */
+bool copse__mul(size_t a, size_t b, size_t *out);
+bool copse__add(size_t a, size_t b, size_t *out);
+static inline size_t copse__round_up(size_t n, size_t to) /* `to` > 0; no overflow check */
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Grow-only array: COPSE_PUSH(mem, vec, value) with struct { T *at; size_t count, room; }. */
+bool copse__grow(struct copse_mem *m, void **at, size_t *room, size_t want, size_t size);
+#define COPSE_RESERVE(m, vec, want)                                                                \
+    ((want) <= (vec)->room ||                                                                      \
+     copse__grow(m, (void **)&(vec)->at, &(vec)->room, want, sizeof *(vec)->at))
+#define COPSE_PUSH(m, vec, value)                                                                  \
+    (COPSE_RESERVE(m, vec, (vec)->count + 1) ? ((vec)->at[(vec)->count++] = (value), true) : false)
+
+/* Bump allocator: everything is freed at once. */
+struct copse_arena {
+    struct copse_mem *mem;
+    struct copse_arena_block *blocks;
+};
+void *copse__arena_alloc(struct copse_arena *a, size_t count, size_t size); /* zeroed, aligned 16 */
+char *copse__arena_strdup(struct copse_arena *a, const char *text);
+void copse__arena_fini(struct copse_arena *a);
+
+/* ---- log (log.c) ---- */
+
+struct copse_logger {
+    copse_log_fn *fn;
+    void *user;
+    copse_log_level level;
+};
+void copse__log(const struct copse_logger *l, copse_log_level level, const char *fmt, ...)
+    COPSE_PRINTF(3, 4);
+
+/* ---- services of a context, as far as backends may see them ---- */
+
+struct copse_base {
+    struct copse_mem mem;
+    struct copse_logger log;
+    struct copse_cache_params cache;
+};
+
+/* ---- reference counts ---- */
+
+typedef atomic_int copse_refs; /* first member by convention; starts at 1 */
+static inline void copse__ref(copse_refs *r)
+{
+    atomic_fetch_add_explicit(r, 1, memory_order_relaxed);
+}
+static inline bool copse__unref(copse_refs *r) /* true for the last one */
+{
+    return atomic_fetch_sub_explicit(r, 1, memory_order_acq_rel) == 1;
+}
+
+/* ---- hashes (hash.c) ---- */
+
+/* 64-bit FNV-1a; start with COPSE_HASH_START. Not for security. */
+#define COPSE_HASH_START 0xcbf29ce484222325ull
+uint64_t copse__hash(uint64_t h, const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* The operating system, as little of it as we need. platform_posix.c and platform_windows.c. */
+#ifndef COPSE_PLATFORM_H
+#define COPSE_PLATFORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "copse/status.h"
+
+#if defined(_WIN32)
+typedef struct { void *srw; } copse_mutex;
+typedef struct { void *cond; } copse_cond;
+typedef struct { void *handle; void *start; } copse_thread;
+#else
+#    include <pthread.h>
+typedef pthread_mutex_t copse_mutex;
+typedef pthread_cond_t copse_cond;
+typedef pthread_t copse_thread;
+#endif
+
+#if defined(_MSC_VER)
+#    define COPSE_THREAD_LOCAL __declspec(thread)
+#else
+#    define COPSE_THREAD_LOCAL _Thread_local
+#endif
+
+copse_status copse__mutex_init(copse_mutex *m);
+void copse__mutex_fini(copse_mutex *m);
+void copse__mutex_lock(copse_mutex *m);
+void copse__mutex_unlock(copse_mutex *m);
+
+copse_status copse__cond_init(copse_cond *c); /* waits on the monotonic clock */
+void copse__cond_fini(copse_cond *c);
+void copse__cond_signal_all(copse_cond *c);
+/* Wait until signalled or `deadline_ns` (copse__now_ns; UINT64_MAX = none); false on timeout. */
+bool copse__cond_wait(copse_cond *c, copse_mutex *m, uint64_t deadline_ns);
+
+copse_status copse__thread_start(copse_thread *t, void (*run)(void *), void *arg);
+void copse__thread_join(copse_thread *t);
+
+uint64_t copse__now_ns(void);        /* monotonic */
+void copse__sleep_ns(uint64_t ns);
+uint32_t copse__cpu_count(void);     /* >= 1 */
+uint32_t copse__process_id(void);
+
+/* Shared libraries. `names` is NULL-terminated; the first that opens wins. NULL when none does. */
+void *copse__library_open(const char *const *names);
+void *copse__library_symbol(void *library, const char *name);
+void copse__library_close(void *library); /* NULL is fine */
+
+/* Value of an environment variable, NULL when unset, empty, or the process is privileged. */
+const char *copse__env(const char *name);
+
+/* Files. All paths are UTF-8. Failure text names the path and the system's reason. */
+copse_status copse__file_size(const char *path, uint64_t *size);
+bool copse__is_directory(const char *path);
+/* Write beside `path` under a temporary name; nothing stands under `path` until commit. */
+struct copse_atomic_file {
+    FILE *stream;
+    char *path, *temp; /* owned */
+};
+copse_status copse__atomic_open(struct copse_atomic_file *f, const char *path);
+copse_status copse__atomic_commit(struct copse_atomic_file *f); /* flush, sync, rename, sync dir */
+void copse__atomic_abort(struct copse_atomic_file *f);          /* removes the temporary file */
+
+#endif

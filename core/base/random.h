@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random
+   numbers: as easy as 1, 2, 3", SC 2011). The same text stands in kernels/philox.clh. */
+#ifndef COPSE_RANDOM_H
+#define COPSE_RANDOM_H
+
+#include <stdint.h>
+
+struct copse_philox {
+    uint32_t counter[4], key[2];
+};
+void copse__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* A stream of numbers from one key. Zero `used` and `counter` to start. */
+struct copse_stream {
+    uint32_t counter[4], key[2], block[4];
+    unsigned left; /* numbers of `block` not yet used */
+};
+void copse__stream_init(struct copse_stream *s, uint64_t seed, uint32_t stream);
+uint32_t copse__stream_u32(struct copse_stream *s);
+uint32_t copse__stream_below(struct copse_stream *s, uint32_t bound); /* unbiased; bound > 0 */
+float copse__stream_unit(struct copse_stream *s);   /* [0, 1) in steps of 2^-24 */
+float copse__stream_normal(struct copse_stream *s); /* N(0,1), Box-Muller in double */
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* The backend seam: one table of functions per API and the structs behind the public handles.
+ *
+ * Rules that keep it small:
+ *  - Core validates, once, in device.c, buffer.c, queue.c and segment.c. A backend may assume valid input: ranges inside
+ *    buffers, sizes > 0 and multiples of 4, alignment kept, group counts > 0 and within limits.
+ *  - Core allocates every handle, with the private tail the backend declares (zeroed), and keeps
+ *    the reference counts. A backend never allocates a handle.
+ *  - `*_fini` is called exactly once for each `*_init` that was called, failed ones included: it
+ *    must accept a half-built object. Core calls it only when no ticket needs the object any more.
+ *  - A queue is in order, memory effects included: the backend puts barriers between dependent
+ *    commands (args[].is_written of the kernel row says what is written), and none elsewhere.
+ *  - A backend includes this file, core/base and its own folder, and nothing else.
+ *  - Failures are returned with text from copse_fail; a lost device is COPSE_ERR_DEVICE_LOST (core
+ *    keeps the sticky flag and refuses later calls). Never abort, never print, never wait for ever.
+ *  - Threads: list/open/close/memory/buffer_* /kernel_* may be called from any thread, also
+ *    while another thread uses a queue of the same device. One thread at a time per queue; a
+ *    segment belongs to the queue it was made for.
+ */
+#ifndef COPSE_BACKEND_H
+#define COPSE_BACKEND_H
+
+#include "copse/device.h"
+#include "core/base/base.h"
+#include "core/base/platform.h"
+#include "core/device/kernel.h"
+
+/* An application's own device (import): reserved here so that the seam need not change. A backend
+   that is given `foreign` in open must use these handles, and lock around its queue submissions. */
+struct copse_foreign_device {
+    const void *handles; /* backend-specific struct of copse/opencl.h or copse/vulkan.h */
+    void (*lock_queue)(void *user), (*unlock_queue)(void *user);
+    void *user;
+};
+
+struct copse_device {
+    copse_refs refs;
+    struct copse_context *ctx;
+    struct copse_base *base; /* of the context */
+    const struct copse_backend *backend;
+    struct copse_device_info info;
+    const struct copse_limits *limits; /* = &info.limits, after core's caps */
+    uint32_t index;         /* of the device within its backend, as in the id */
+    uint32_t share, shares; /* which part of the device; shares >= 1 */
+    const struct copse_foreign_device *foreign; /* NULL = the library's own */
+    atomic_bool is_lost;    /* sticky */
+    copse_mutex lock;       /* guards the lists below */
+    struct copse_kernel *kernels; /* compiled, by row and specialisation */
+    struct copse_buffer *garbage; /* released, waiting for tickets */
+    struct copse_buffer *pool;    /* released and idle, for reuse */
+    struct copse_queue *queues;   /* all queues of the device */
+    void *priv;
+};
+
+struct copse_buffer {
+    copse_refs refs;
+    copse_device *dev;
+    size_t size;  /* bytes, multiple of 4 */
+    void *host;   /* imported host memory, or NULL */
+    bool is_pooled; /* goes back to the pool */
+    struct copse_buffer *next; /* in garbage or pool */
+    uint64_t after[8];         /* garbage: tickets of the device's queues to wait for */
+    void *priv;
+};
+
+struct copse_kernel {
+    copse_device *dev;              /* not a reference: kernels die with the device */
+    const struct copse_kernel_row *row;
+    int32_t spec[COPSE_MAX_SPECS];
+    uint32_t group_x, group_y;      /* chosen by core within limits */
+    struct copse_kernel *next;
+    void *priv;
+};
+
+struct copse_queue {
+    copse_refs refs;
+    copse_device *dev;
+    uint64_t submitted; /* newest ticket given out */
+    uint64_t reached;   /* newest ticket known to be reached */
+    bool has_open_work; /* commands since the last submit */
+    uint32_t slot;      /* index into copse_buffer.after */
+    struct copse_queue *next;
+    void *priv;
+};
+
+/* A range of a buffer that a kernel sees. Offset is a multiple of limits.offset_alignment. */
+struct copse_binding {
+    copse_buffer *buffer;
+    size_t offset, size; /* bytes */
+};
+
+enum copse_command_kind {
+    COPSE_COMMAND_DISPATCH,
+    COPSE_COMMAND_COPY,
+    COPSE_COMMAND_FILL,
+    COPSE_COMMAND_GEMM, /* only where limits.has_library_gemm */
+};
+
+struct copse_command {
+    enum copse_command_kind kind;
+    /* DISPATCH: bindings in the order of the kernel's arguments.
+       COPY: bindings[0] = source, [1] = destination, equal sizes. FILL: [0].
+       GEMM: [0] = A, [1] = B, [2] = C. */
+    struct copse_binding bindings[COPSE_MAX_BINDINGS];
+    uint32_t binding_count;
+    /* DISPATCH */
+    struct copse_kernel *kernel;
+    uint32_t params[COPSE_MAX_PARAM_WORDS]; /* row->param_words, then group_base */
+    uint32_t groups_x, groups_y;            /* core has folded: groups_x <= max_group_count */
+    /* FILL */
+    uint32_t word;
+    /* GEMM: row-major C[m,n] = op(A) op(B), beta 0 */
+    struct {
+        uint32_t m, n, k;
+        bool a_transposed, b_transposed;
+    } gemm;
+};
+
+/* A recorded list of commands, replayed many times. */
+struct copse_segment {
+    copse_queue *queue; /* not a reference; the owner of the segment keeps it */
+    struct copse_command *commands; /* owned by core, constant after segment_init */
+    size_t count;
+    void *priv;
+};
+
+/* Where `list` reports what it found. */
+struct copse_device_sink {
+    struct copse_base *base;
+    /* Add a device; `info` is copied. Core fills id, backend, same_as and applies its caps.
+       Unusable devices are reported too, with is_usable false and the reason. */
+    copse_status (*add)(struct copse_device_sink *sink, const struct copse_device_info *info);
+    char detail[192]; /* the backend's loader line: where it was found, or what to install */
+    bool is_loaded;
+};
+
+struct copse_backend {
+    const char *name; /* "opencl" */
+    size_t device_priv, buffer_priv, kernel_priv, queue_priv, segment_priv;
+
+    /* Report every device, in the driver's order. Called once per context. A missing loader or
+       driver is no error: set sink->detail to what to install. A driver that fails for one device
+       must not hide the others. */
+    copse_status (*list)(struct copse_device_sink *sink);
+
+    /* Open dev->index (the n-th device that `list` reported); dev->info is filled in. dev->share
+       of dev->shares: OpenCL CPUs split their compute units, others may ignore it. Own driver
+       context per call (OpenCL: cl_context; Vulkan: VkInstance and VkDevice). */
+    copse_status (*open)(copse_device *dev);
+    void (*close)(copse_device *dev);
+
+    /* Best effort; 0 = unknown. */
+    copse_status (*memory)(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
+
+    /* buf->size and buf->host are set. Device memory exhausted: COPSE_ERR_NO_DEVICE_MEMORY. */
+    copse_status (*buffer_init)(copse_buffer *buf);
+    void (*buffer_fini)(copse_buffer *buf);
+
+    /* row, spec and group size are set. The failure text holds the driver's log (at most 1 KB of
+       it; all of it is logged). Uses base->cache where the driver can export binaries. */
+    copse_status (*kernel_init)(struct copse_kernel *k);
+    void (*kernel_fini)(struct copse_kernel *k);
+
+    copse_status (*queue_init)(copse_queue *q);
+    void (*queue_fini)(copse_queue *q); /* drains, with a deadline */
+
+    /* `src` has been taken on return. May block while the staging ring is full. */
+    copse_status (*write)(copse_queue *q, const struct copse_binding *dst, const void *src);
+    /* `dst` is complete when the ticket of the next submit has been waited for. */
+    copse_status (*read)(copse_queue *q, const struct copse_binding *src, void *dst);
+    /* Append one command now. */
+    copse_status (*encode)(copse_queue *q, const struct copse_command *c);
+
+    /* Record seg->commands once; after this a replay does no host allocation and no compilation. */
+    copse_status (*segment_init)(struct copse_segment *seg);
+    void (*segment_fini)(struct copse_segment *seg);
+    /* Append the whole segment to its queue, ordered after all that was appended before. The same
+       segment may be replayed again before its earlier replay has finished. */
+    copse_status (*replay)(struct copse_segment *seg);
+
+    /* Start everything appended; *ticket = q->submitted + 1 (core stores it). */
+    copse_status (*submit)(copse_queue *q, uint64_t *ticket);
+    /* COPSE_OK when `ticket` is reached (reads have landed), COPSE_ERR_TIMEOUT when not within
+       `timeout_ns` (0 = only ask). */
+    copse_status (*wait)(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
+
+    /* Optional (NULL = core waits on the host): q's later work starts after other's ticket. Both
+       queues belong to the same device. */
+    copse_status (*wait_queue)(copse_queue *q, copse_queue *other, uint64_t ticket);
+    /* Optional: device time of a reached ticket's work [ns]. */
+    copse_status (*time)(copse_queue *q, uint64_t ticket, uint64_t *ns);
+};
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* A kernel as the build embeds it: one row per kernel of kernels/ and shaders/, with its OpenCL
+   text, its SPIR-V and its host function. tools/embed.cmake generates the table. */
+#ifndef COPSE_KERNEL_H
+#define COPSE_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define COPSE_MAX_BINDINGS 8
+#define COPSE_MAX_SPECS 6
+#define COPSE_MAX_PARAM_WORDS 32 /* the hidden group_base included */
+
+/* How a kernel sees one of its buffers. */
+enum copse_arg_kind {
+    COPSE_ARG_F32,   /* float words */
+    COPSE_ARG_I32,   /* int or uint words */
+    COPSE_ARG_TEXEL, /* Vulkan only: rgba32f storage texel buffer over float words, read-only */
+};
+
+struct copse_kernel_arg {
+    uint8_t kind;    /* enum copse_arg_kind */
+    bool is_written; /* declared OUT */
+};
+
+/* A buffer as a host function sees it: `count` elements from the binding's offset on.
+   F32 arguments may be float or double (the graph's reference evaluation); I32 are int32_t. */
+struct copse_host_arg {
+    void *data;
+    size_t count;
+    bool is_double;
+};
+
+/* The double-precision reference of a kernel: runs the whole dispatch. `params` points to
+   struct copse_params_<kernel>, `spec` to the specialisation constants. */
+typedef void copse_host_fn(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args);
+
+struct copse_kernel_row {
+    const char *name;         /* file name without ending: "softmax" */
+    uint8_t arg_count, spec_count;
+    struct copse_kernel_arg args[COPSE_MAX_BINDINGS];
+    uint16_t param_words;     /* without the hidden group_base that core appends */
+    uint16_t group_x, group_y; /* preferred group size; y is 1 but for tiles */
+    uint32_t group_memory_bytes; /* 0 = none; an upper bound, checked against the limit */
+    uint64_t source_hash;     /* of all text that went into it: cache key */
+    const unsigned char *cl_text; /* preprocessed OpenCL C, NUL-terminated; NULL = no OpenCL */
+    size_t cl_size;           /* without the NUL */
+    const uint32_t *spirv;    /* NULL = no Vulkan */
+    size_t spirv_bytes;
+    copse_host_fn *host;      /* NULL for variants: they share the base kernel's */
+};
+
+extern const struct copse_kernel_row copse_kernel_table[];
+extern const size_t copse_kernel_count;
+
+/* enum copse_kernel_id { COPSE_KERNEL_softmax, ... } and struct copse_params_<kernel> are in the
+   generated "kernel_ids.h". */
+
+static inline double copse__load(const struct copse_host_arg *a, size_t i)
+{
+    return a->is_double ? ((const double *)a->data)[i] : (double)((const float *)a->data)[i];
+}
+static inline void copse__store(const struct copse_host_arg *a, size_t i, double v)
+{
+    if (a->is_double)
+        ((double *)a->data)[i] = v;
+    else
+        ((float *)a->data)[i] = (float)v;
+}
+static inline int32_t copse__load_i(const struct copse_host_arg *a, size_t i)
+{
+    return ((const int32_t *)a->data)[i];
+}
+static inline void copse__store_i(const struct copse_host_arg *a, size_t i, int32_t v)
+{
+    ((int32_t *)a->data)[i] = v;
+}
+
+#endif
