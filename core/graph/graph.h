@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* The graph of one replica's computation, and programs: graphs planned, compiled and recorded. */
+#ifndef COPSE_GRAPH_H
+#define COPSE_GRAPH_H
+
+#include "core/graph/op.h"
+
+#define COPSE_MAX_REPORTS 7
+
+struct copse_graph {
+    copse_context *ctx;
+    struct copse_arena arena;
+    struct { copse_tensor **at; size_t count, room; } nodes; /* in order of creation */
+    struct { const char *name; copse_tensor *tensor; } reports[COPSE_MAX_REPORTS];
+    size_t report_count;
+};
+
+extern const struct copse_op copse_op_input, copse_op_variable;
+
+/* The graph's own node for `t` (a variable's tensor gets a leaf node on first use). */
+copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out);
+
+/* ---- programs (program.c) ---- */
+
+/* Variant by family: what was chosen, or is forced, for a job. */
+struct copse_choice {
+    const char *family, *variant;
+};
+
+/* A tensor whose result must stand in a given place. */
+struct copse_placement {
+    copse_tensor *tensor;
+    struct copse_binding at;
+    uint32_t bucket; /* the segment that must not end before it: 0 .. bucket_count-1 */
+};
+
+struct copse_program_params {
+    copse_graph *graph;
+    copse_queue *queue;
+    const struct copse_placement *placements;
+    size_t placement_count;
+    uint32_t bucket_count;        /* segments to cut; 0 = 1 */
+    struct copse_binding step;    /* the step buffer */
+    /* Where a variable's values stand on this replica. */
+    copse_status (*locate)(void *user, struct copse_variable *v, struct copse_binding *out);
+    void *user;
+    const struct copse_choice *choices;
+    size_t choice_count;
+    uint32_t max_groups; /* cut longer dispatches                                  [0 = never] */
+};
+
+typedef struct copse_program copse_program;
+
+/* Plan, compile and record. After this a replay allocates nothing. */
+copse_status copse__program_create(const struct copse_program_params *params, copse_program **out);
+void copse__program_release(copse_program **p);
+/* Where the host writes an input's values before a replay. */
+copse_status copse__program_input(copse_program *p, const copse_tensor *input,
+                                  struct copse_binding *out);
+uint32_t copse__program_segments(const copse_program *p); /* = bucket_count, >= 1 */
+/* Append segment `i` to the queue (no submit). */
+copse_status copse__program_replay(copse_program *p, uint32_t i);
+size_t copse__program_arena_bytes(const copse_program *p);
+
+/* ---- the double-precision evaluation of a graph, without a device (reference.c) ---- */
+
+struct copse_reference_params {
+    copse_graph *graph;
+    /* Values of an input or variable: `count` doubles (f32) or int32_t (i32). */
+    copse_status (*feed)(void *user, const copse_tensor *leaf, void *values, size_t count);
+    void *user;
+    const uint32_t *step; /* COPSE_STEP_WORDS words, or NULL for zeros with share 1 */
+};
+/* Evaluate; values[i] receives the result of wanted[i] as doubles (i32 converted). The arrays
+   must hold its elements. */
+copse_status copse__reference_run(const struct copse_reference_params *params,
+                                  copse_tensor *const *wanted, size_t count, double *const *values);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* The interface of an op, so that the graph knows no op by name. An op file in core/ops defines a
+   `static const struct copse_op`, a public function that adds a node, and the host functions of its
+   kernels. */
+#ifndef COPSE_OP_H
+#define COPSE_OP_H
+
+#include "copse/tensor.h"
+#include "core/base/base.h"
+#include "core/device/device.h"
+
+struct copse_lowering;
+
+struct copse_op {
+    const char *name;
+    size_t attr_size; /* bytes of attributes that copse__node copies into the graph */
+
+    /* Shape and type of the result from y->in and y->attr. Mismatch: copse__shape_error, whose
+       text names the op, the operand shapes and what was expected. */
+    copse_status (*infer)(const copse_tensor *y, copse_shape *shape, copse_type *type);
+
+    /* Add the nodes for the derivatives: set dx[i] for every i with y->in[i]->needs_gradient
+       (others are ignored); leave NULL where the derivative is zero. NULL function = no
+       derivative (integer results: the graph never asks). */
+    copse_status (*gradient)(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx);
+
+    /* Append the launches that compute y. NULL = a view of in[0] with another shape, or a leaf. */
+    copse_status (*lower)(struct copse_lowering *l, const copse_tensor *y);
+};
+
+struct copse_tensor {
+    copse_graph *graph; /* NULL: a variable's own tensor, legal in every graph */
+    const struct copse_op *op;
+    uint32_t id;        /* position in the graph: operands come first */
+    copse_type type;
+    copse_shape shape;
+    uint32_t in_count;
+    copse_tensor **in;
+    const void *attr;   /* attr_size bytes in the graph's arena */
+    const char *name;   /* of inputs and variables; else NULL */
+    bool needs_gradient; /* f32 and depends on a variable, or on a tensor asked for */
+    struct copse_variable *variable; /* of variable leaves */
+};
+
+/* Add a node. Operands may be variables' own tensors. `attr` is copied. */
+copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *attr,
+                         copse_tensor *const *in, uint32_t in_count, copse_tensor **out);
+#define COPSE_NODE(g, op, attr, out, ...)                                                          \
+    copse__node(g, op, attr, (copse_tensor *[]){ __VA_ARGS__ },                                    \
+                sizeof((copse_tensor *[]){ __VA_ARGS__ }) / sizeof(copse_tensor *), out)
+
+/* ---- shapes (shape.c) ---- */
+
+uint64_t copse__elements(copse_shape s); /* 1 for a scalar; shapes of graph tensors are < 2^31 */
+bool copse__shape_equal(copse_shape a, copse_shape b);
+/* NumPy rule; false when they do not fit. */
+bool copse__broadcast(copse_shape a, copse_shape b, copse_shape *out);
+/* "[64, 10]" into `text` (>= 96 bytes); returns text. */
+char *copse__shape_text(copse_shape s, char *text);
+/* COPSE_ERR_SHAPE: "matmul: operands f32[64, 10] and f32[12, 3]: <expected...>". */
+copse_status copse__shape_error(const copse_tensor *y, const char *expected, ...)
+    COPSE_PRINTF(2, 3);
+
+/* ---- lowering: what `lower` may call ---- */
+
+/* What a kernel argument is bound to. */
+struct copse_operand {
+    enum { COPSE_OPERAND_TENSOR, COPSE_OPERAND_SCRATCH, COPSE_OPERAND_STEP } kind;
+    const copse_tensor *tensor;
+    uint32_t scratch;
+    uint64_t first, count; /* elements; count 0 = all from `first` on */
+};
+static inline struct copse_operand copse__of(const copse_tensor *t)
+{
+    return (struct copse_operand){ COPSE_OPERAND_TENSOR, t, 0, 0, 0 };
+}
+/* The step buffer: what changes from step to step, as 32-bit words (enum copse_step_word). */
+static inline struct copse_operand copse__step(void)
+{
+    return (struct copse_operand){ COPSE_OPERAND_STEP, NULL, 0, 0, 0 };
+}
+
+enum copse_step_word {
+    COPSE_STEP_NUMBER,       /* uint: 1 for the first step */
+    COPSE_STEP_SEED_LO,      /* uint */
+    COPSE_STEP_SEED_HI,      /* uint */
+    COPSE_STEP_FIRST_EXAMPLE, /* uint: global index of the replica's first example in the epoch */
+    COPSE_STEP_EPOCH,        /* uint */
+    COPSE_STEP_SHARE,        /* float bits: replica's examples / global examples */
+    COPSE_STEP_RATE,         /* float bits: learning rate of this step */
+    COPSE_STEP_BIAS1,        /* float bits: 1 - beta1^step, from doubles on the host */
+    COPSE_STEP_BIAS2,        /* float bits: 1 - beta2^step */
+    COPSE_STEP_SCALE,        /* float bits: factor on gradients before the update (1 = none) */
+    COPSE_STEP_WORDS = 64,   /* size of the buffer: 256 bytes */
+};
+
+/* Temporary f32 words that live during this node only (32-bit words of any kind). */
+copse_status copse__scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out);
+
+/* Launch a kernel over `groups` flat groups. Operands in the order of the kernel's arguments. */
+copse_status copse__launch(struct copse_lowering *l, enum copse_kernel_id id, const int32_t *spec,
+                           const void *params, uint64_t groups, const struct copse_operand *args,
+                           uint32_t arg_count);
+/* COPSE_LAUNCH(l, softmax, spec_or_NULL, params_struct, groups, copse__of(x), copse__of(y)) */
+#define COPSE_LAUNCH(l, kernel, spec, params, groups, ...)                                         \
+    copse__launch(l, COPSE_KERNEL_##kernel, spec, &(params), groups,                               \
+                  (struct copse_operand[]){ __VA_ARGS__ },                                         \
+                  sizeof((struct copse_operand[]){ __VA_ARGS__ }) / sizeof(struct copse_operand))
+/* Same-device copy of `count` elements. */
+copse_status copse__launch_copy(struct copse_lowering *l, struct copse_operand from,
+                                struct copse_operand to, uint64_t count);
+/* Matrix product by the vendor's library: only where copse__limits(l)->has_library_gemm. */
+copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n, uint32_t k,
+                                bool a_transposed, bool b_transposed, struct copse_operand a,
+                                struct copse_operand b, struct copse_operand c);
+
+/* The device's limits, for the choice of a variant (decide by limits, never by backend name). */
+const struct copse_limits *copse__limits(const struct copse_lowering *l);
+/* Whether a kernel can run there (embedded for that API, limits kept, not blocked). */
+bool copse__can_launch(const struct copse_lowering *l, enum copse_kernel_id id);
+/* Group size that `id` will be launched with (x*y), for group counts. */
+uint32_t copse__group_size(const struct copse_lowering *l, enum copse_kernel_id id);
+/* A forced or frozen variant name for this family ("matmul" -> "matmul_wide"), NULL = choose. */
+const char *copse__choice(const struct copse_lowering *l, const char *family);
+
+/* Groups for `n` invocations of kernel `id`, one invocation each. */
+static inline uint64_t copse__groups_for(const struct copse_lowering *l, enum copse_kernel_id id,
+                                         uint64_t n)
+{
+    const uint32_t size = copse__group_size(l, id);
+    return (n + size - 1) / size;
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Shapes, element types, and the graph of symbolic tensors that a loss function builds.
+ *
+ * A tensor stands for the result of one node of a graph; no number is computed while the graph is
+ * built. Tensors are dense, row-major, and live as long as their graph. A variable's tensor
+ * (`copse_variable_tensor`) is legal in every graph.
+ */
+#ifndef COPSE_TENSOR_H
+#define COPSE_TENSOR_H
+
+#include <stdint.h>
+
+#include "copse/context.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+typedef struct copse_graph copse_graph;
+typedef struct copse_tensor copse_tensor;
+
+/** Element type. */
+typedef enum copse_type {
+    COPSE_F32, /**< IEEE single */
+    COPSE_I32, /**< two's complement 32-bit integer */
+} copse_type;
+
+/** Most dimensions a tensor may have. */
+#define COPSE_MAX_RANK 6
+
+/** Dimensions, outermost first. Rank 0 is a scalar. A dimension may be 0. */
+typedef struct copse_shape {
+    uint32_t rank;
+    uint32_t dims[COPSE_MAX_RANK];
+} copse_shape;
+
+/** Shape literal: COPSE_SHAPE(2, 3) has rank 2. For a scalar write COPSE_SCALAR. */
+#define COPSE_SHAPE(...)                                                                           \
+    ((copse_shape){ sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } })
+#define COPSE_SCALAR ((copse_shape){ 0, { 0 } })
+
+/**
+ * Make an empty graph.
+ * Lifetime: until release; its tensors die with it. Thread-safety: one thread at a time.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_graph_create(copse_context *ctx, copse_graph **out);
+COPSE_API void copse_graph_release(copse_graph **g);
+
+/**
+ * Add a tensor whose values are given at each run.
+ * @param name  Copied; for messages.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_input(copse_graph *g, const char *name, copse_type type,
+                                                 copse_shape shape, copse_tensor **out);
+
+/** Shape of a tensor. Thread-safety: any. */
+COPSE_API copse_shape copse_tensor_shape(const copse_tensor *t);
+/** Element type of a tensor. Thread-safety: any. */
+COPSE_API copse_type copse_tensor_type(const copse_tensor *t);
+
+/**
+ * Reverse-mode derivatives: adds the nodes that compute d(y)/d(x[i]) to the graph.
+ *
+ * @param y     Scalar of type f32, or any f32 tensor when `dy` is given.
+ * @param dy    What to start from, of y's shape; NULL = 1.
+ * @param x     Tensors of the same graph, or variables' tensors.
+ * @param dx    Receives one tensor for each x, of its shape; a tensor of zeros where y does not
+ *              depend on x.
+ *
+ * @retval COPSE_ERR_SHAPE        `y` is not a scalar and `dy` is NULL, or shapes differ.
+ * @retval COPSE_ERR_UNSUPPORTED  An op between x and y has no derivative; the text names it.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_gradients(copse_graph *g, copse_tensor *y,
+                                                     copse_tensor *dy, copse_tensor *const *x,
+                                                     size_t count, copse_tensor **dx);
+
+/**
+ * Name a scalar to be reported with every step: its mean over the replicas, weighted by their
+ * shares of the global batch. At most 7 per graph.
+ * @param t  f32 scalar of this graph.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_report(copse_graph *g, const char *name,
+                                                  copse_tensor *t);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif
