@@ -58,12 +58,17 @@ const char *copse__env(const char *name);
 copse_status copse__file_size(const char *path, uint64_t *size);
 bool copse__is_directory(const char *path);
 /* Write beside `path` under a temporary name; nothing stands under `path` until commit. */
+struct copse_mem;
 struct copse_atomic_file {
     FILE *stream;
     char *path, *temp; /* owned */
+    struct copse_mem *mem;
 };
-copse_status copse__atomic_open(struct copse_atomic_file *f, const char *path);
-copse_status copse__atomic_commit(struct copse_atomic_file *f); /* flush, sync, rename, sync dir */
-void copse__atomic_abort(struct copse_atomic_file *f);          /* removes the temporary file */
+copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *mem,
+                                const char *path);
+/* Flush, sync, rename, sync the directory. Closes the file and frees all, on failure too. */
+copse_status copse__atomic_commit(struct copse_atomic_file *f);
+/* Remove the temporary file; fine on a zeroed struct and after commit. */
+void copse__atomic_abort(struct copse_atomic_file *f);
 
 #endif

@@ -121,6 +121,7 @@ struct copse_segment {
     copse_queue *queue; /* not a reference; the owner of the segment keeps it */
     struct copse_command *commands; /* owned by core, constant after segment_init */
     size_t count;
+    uint64_t last; /* ticket that ends its newest replay; core's */
     void *priv;
 };
 
@@ -156,6 +157,9 @@ struct copse_backend {
     copse_status (*buffer_init)(copse_buffer *buf);
     void (*buffer_fini)(copse_buffer *buf);
 
+    /* Optional (NULL = every row): whether the row carries the form that kernel_init takes, such as
+       cl_text, and what else it needs of this device. Limits that core knows are core's to check. */
+    bool (*has_kernel)(const copse_device *dev, const struct copse_kernel_row *row);
     /* row, spec and group size are set. The failure text holds the driver's log (at most 1 KB of
        it; all of it is logged). Uses base->cache where the driver can export binaries. */
     copse_status (*kernel_init)(struct copse_kernel *k);

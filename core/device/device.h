@@ -14,12 +14,21 @@ struct copse_context {
     size_t device_count;
     struct copse_backend_info *backends;
     size_t backend_count;
-    copse_mutex lock;
+    const struct copse_backend *const *tables; /* as many as `backends` */
+    copse_mutex lock;                /* guards the cache */
     struct copse_cache_entry *cache; /* in-memory kernel cache, when the application gives none */
 };
 
-/* registry.c: the only file that names backends. NULL-terminated. */
+/* registry.c: the only file that names backends. NULL-terminated. The names are those of every
+   backend there is, in this build or not. */
 extern const struct copse_backend *const copse_backends[];
+extern const char *const copse_backend_names[];
+
+/* copse_context_create over other backends than the registry's, for tests: `backends` is
+   NULL-terminated and outlives the context. */
+copse_status copse__context_create_with(const struct copse_context_params *params,
+                                        const struct copse_backend *const *backends,
+                                        copse_context **out);
 
 /* A kernel for this device, compiled on first use and kept until the device closes.
    `spec` has row->spec_count entries, NULL = all zero. COPSE_ERR_UNSUPPORTED names the limit. */
@@ -27,6 +36,10 @@ copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const
                                struct copse_kernel **out);
 /* Whether the kernel can run there at all (embedded form, bindings, group memory). */
 bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id);
+
+/* Group size it is launched with: the row's, halved until within the limits. */
+void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
+                         uint32_t *y);
 
 /* Fill a dispatch command: fold `groups` (flat count) into x and y, append group_base.
    groups 0 makes a command with groups_x 0, which everybody drops. */
@@ -46,8 +59,36 @@ copse_status copse__segment_replay(struct copse_segment *seg);
 /* A buffer of at least `size` bytes from the pool; released with copse_buffer_release. */
 copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer **out);
 
+/* q's later work starts after other's ticket; both queues belong to the same device. Where the
+   backend cannot do it, the host waits. */
+copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t ticket);
+/* Device time of a reached ticket's work [ns]; COPSE_ERR_UNSUPPORTED where nobody measures it. */
+copse_status copse__queue_time(copse_queue *q, uint64_t ticket, uint64_t *ns);
+
 /* Sticky error of a lost device. */
 copse_status copse__device_check(copse_device *dev);
+
+/* ---- shared by the files of core/device only ---- */
+
+/* One zeroed block with the handle and the backend's private tail, at *priv. */
+void *copse__handle_alloc(struct copse_mem *m, size_t size, size_t tail, void **priv);
+/* Cap limits to what the library uses; false and a reason when too little is left. */
+bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room);
+/* Return `s`, and keep in mind that the device is lost when it says so. */
+copse_status copse__device_result(copse_device *dev, copse_status s);
+/* What every queue operation starts with: the device still works, and the queue has work now. */
+copse_status copse__queue_begin(copse_queue *q);
+/* Ticket that the next submit will give out. */
+uint64_t copse__queue_next(const copse_queue *q);
+/* Check a command against its device, once; *is_empty when it does nothing. */
+copse_status copse__command_check(const copse_device *dev, const struct copse_command *c,
+                                  bool *is_empty);
+/* Free or pool the released buffers whose tickets are reached. */
+void copse__garbage_collect(copse_device *dev);
+/* All tickets of this queue slot are reached, and the slot goes to another queue. Locked. */
+void copse__garbage_forget_slot(copse_device *dev, uint32_t slot);
+/* Free what is released: the pool, and the garbage too when no queue is left. */
+void copse__buffers_purge(copse_device *dev);
 
 /* Deadline of every wait that has none of its own. */
 #define COPSE_WAIT_NS (120ull * 1000000000ull)

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening files for reading and listing folders, for POSIX and for Windows. */
+#if !defined(_WIN32)
+#    define _POSIX_C_SOURCE 200809L
+#    define _FILE_OFFSET_BITS 64
+#endif
+
+#include "core/base/files.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/base.h"
+
+#if defined(_WIN32)
+
+#    define WIN32_LEAN_AND_MEAN
+#    include <fcntl.h>
+#    include <io.h>
+#    include <windows.h>
+
+#    define PATH_ROOM 4096
+
+static copse_status wide_path(const char *path, wchar_t wide[PATH_ROOM])
+{
+    if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, PATH_ROOM) == 0)
+        return copse_fail(COPSE_ERR_IO, "file: %s: the path is too long or not UTF-8", path);
+    return COPSE_OK;
+}
+
+copse_status copse__file_open(const char *path, FILE **out, uint64_t *size)
+{
+    wchar_t wide[PATH_ROOM];
+    LARGE_INTEGER length = { 0 };
+
+    *out = NULL;
+    COPSE_TRY(wide_path(path, wide));
+    HANDLE handle = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL,
+                                OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (handle == INVALID_HANDLE_VALUE)
+        return copse_fail(COPSE_ERR_IO, "file: cannot open %s: system error %lu", path,
+                          (unsigned long)GetLastError());
+    if (GetFileType(handle) != FILE_TYPE_DISK || !GetFileSizeEx(handle, &length)) {
+        CloseHandle(handle);
+        return copse_fail(COPSE_ERR_IO, "file: %s is not a regular file", path);
+    }
+    int fd = _open_osfhandle((intptr_t)handle, _O_RDONLY | _O_BINARY);
+    if (fd < 0) {
+        CloseHandle(handle);
+        return copse_fail(COPSE_ERR_IO, "file: cannot open %s: too many open files", path);
+    }
+    *out = _fdopen(fd, "rb");
+    if (*out == NULL) {
+        _close(fd);
+        return copse_fail(COPSE_ERR_IO, "file: cannot open %s: too many open files", path);
+    }
+    *size = (uint64_t)length.QuadPart;
+    return COPSE_OK;
+}
+
+copse_status copse__folder_list(const char *path, bool (*take)(void *user, const char *name),
+                                void *user)
+{
+    wchar_t wide[PATH_ROOM];
+    WIN32_FIND_DATAW entry;
+
+    COPSE_TRY(wide_path(path, wide));
+    size_t length = wcslen(wide);
+    if (length + 3 > PATH_ROOM)
+        return copse_fail(COPSE_ERR_IO, "file: %s: the path is too long", path);
+    memcpy(wide + length, L"\\*", 3 * sizeof(wchar_t));
+    HANDLE find = FindFirstFileW(wide, &entry);
+    if (find == INVALID_HANDLE_VALUE)
+        return copse_fail(COPSE_ERR_IO, "file: cannot list %s: system error %lu", path,
+                          (unsigned long)GetLastError());
+    do {
+        char name[MAX_PATH * 3 + 1];
+        if (WideCharToMultiByte(CP_UTF8, 0, entry.cFileName, -1, name, sizeof name, NULL, NULL) &&
+            !take(user, name))
+            break;
+    } while (FindNextFileW(find, &entry));
+    FindClose(find);
+    return COPSE_OK;
+}
+
+#else
+
+#    include <dirent.h>
+#    include <fcntl.h>
+#    include <sys/stat.h>
+#    include <unistd.h>
+
+static copse_status fail_errno(const char *action, const char *path)
+{
+    char reason[128];
+    int code = errno;
+
+    if (strerror_r(code, reason, sizeof reason) != 0)
+        snprintf(reason, sizeof reason, "error %d", code);
+    return copse_fail(COPSE_ERR_IO, "file: cannot %s %s: %s", action, path, reason);
+}
+
+copse_status copse__file_open(const char *path, FILE **out, uint64_t *size)
+{
+    struct stat info;
+
+    *out = NULL;
+    /* O_NONBLOCK: opening a pipe that nobody writes to must not hang. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return fail_errno("open", path);
+    if (fstat(fd, &info) != 0) {
+        copse_status s = fail_errno("open", path);
+        close(fd);
+        return s;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        close(fd);
+        return copse_fail(COPSE_ERR_IO, "file: %s is not a regular file", path);
+    }
+    *out = fdopen(fd, "rb");
+    if (*out == NULL) {
+        copse_status s = fail_errno("open", path);
+        close(fd);
+        return s;
+    }
+    *size = (uint64_t)info.st_size;
+    return COPSE_OK;
+}
+
+copse_status copse__folder_list(const char *path, bool (*take)(void *user, const char *name),
+                                void *user)
+{
+    struct dirent *entry;
+    copse_status s = COPSE_OK;
+
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return fail_errno("list", path);
+    for (;;) {
+        errno = 0;
+        entry = readdir(folder);
+        if (entry == NULL) {
+            if (errno != 0)
+                s = fail_errno("list", path);
+            break;
+        }
+        if (!take(user, entry->d_name))
+            break;
+    }
+    closedir(folder);
+    return s;
+}
+
+#endif

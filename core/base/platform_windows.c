@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* The operating system through Win32. platform_posix.c has the same functions. */
+#define WIN32_LEAN_AND_MEAN
+#define _WIN32_WINNT 0x0602
+
+#include "core/base/platform.h"
+
+#include <fcntl.h>
+#include <io.h>
+#include <stdlib.h>
+#include <windows.h>
+
+#include "core/base/base.h"
+
+#define SECOND     1000000000ull
+#define PATH_UNITS 4096
+
+copse_status copse__mutex_init(copse_mutex *m)
+{
+    InitializeSRWLock((PSRWLOCK)&m->srw);
+    return COPSE_OK;
+}
+
+void copse__mutex_fini(copse_mutex *m)
+{
+    (void)m;
+}
+
+void copse__mutex_lock(copse_mutex *m)
+{
+    AcquireSRWLockExclusive((PSRWLOCK)&m->srw);
+}
+
+void copse__mutex_unlock(copse_mutex *m)
+{
+    ReleaseSRWLockExclusive((PSRWLOCK)&m->srw);
+}
+
+copse_status copse__cond_init(copse_cond *c)
+{
+    InitializeConditionVariable((PCONDITION_VARIABLE)&c->cond);
+    return COPSE_OK;
+}
+
+void copse__cond_fini(copse_cond *c)
+{
+    (void)c;
+}
+
+void copse__cond_signal_all(copse_cond *c)
+{
+    WakeAllConditionVariable((PCONDITION_VARIABLE)&c->cond);
+}
+
+bool copse__cond_wait(copse_cond *c, copse_mutex *m, uint64_t deadline_ns)
+{
+    DWORD ms = INFINITE;
+    if (deadline_ns != UINT64_MAX) {
+        const uint64_t now = copse__now_ns();
+        const uint64_t left = deadline_ns > now ? (deadline_ns - now + 999999) / 1000000 : 0;
+        ms = (DWORD)COPSE_MIN(left, (uint64_t)INFINITE - 1);
+    }
+    return SleepConditionVariableSRW((PCONDITION_VARIABLE)&c->cond, (PSRWLOCK)&m->srw, ms, 0);
+}
+
+/* Lives on the starter's stack until the new thread has read it: no allocation is needed. */
+struct start {
+    void (*run)(void *);
+    void *arg;
+    HANDLE taken;
+};
+
+static DWORD WINAPI thread_main(void *p)
+{
+    struct start *start = p;
+    void (*const run)(void *) = start->run;
+    void *const arg = start->arg;
+    SetEvent(start->taken);
+    run(arg);
+    return 0;
+}
+
+copse_status copse__thread_start(copse_thread *t, void (*run)(void *), void *arg)
+{
+    struct start start = { .run = run, .arg = arg, .taken = CreateEventW(NULL, TRUE, FALSE, NULL) };
+    t->start = NULL;
+    t->handle = start.taken ? CreateThread(NULL, 0, thread_main, &start, 0, NULL) : NULL;
+    const DWORD e = GetLastError();
+    if (t->handle)
+        WaitForSingleObject(start.taken, INFINITE);
+    if (start.taken)
+        CloseHandle(start.taken);
+    return t->handle ? COPSE_OK
+                     : copse_fail(COPSE_ERR_NO_MEMORY, "platform: thread: system error %lu", e);
+}
+
+void copse__thread_join(copse_thread *t)
+{
+    WaitForSingleObject(t->handle, INFINITE);
+    CloseHandle(t->handle);
+}
+
+uint64_t copse__now_ns(void)
+{
+    LARGE_INTEGER rate, now;
+    QueryPerformanceFrequency(&rate);
+    QueryPerformanceCounter(&now);
+    const uint64_t hz = (uint64_t)rate.QuadPart, ticks = (uint64_t)now.QuadPart;
+    return ticks / hz * SECOND + ticks % hz * SECOND / hz;
+}
+
+void copse__sleep_ns(uint64_t ns)
+{
+    Sleep((DWORD)COPSE_MIN((ns + 999999) / 1000000, (uint64_t)INFINITE - 1));
+}
+
+uint32_t copse__cpu_count(void)
+{
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return COPSE_MAX(info.dwNumberOfProcessors, 1u);
+}
+
+uint32_t copse__process_id(void)
+{
+    return (uint32_t)GetCurrentProcessId();
+}
+
+/* Never from the current directory: a driver's loader is a system library. */
+void *copse__library_open(const char *const *names)
+{
+    HMODULE library = NULL;
+    for (; *names && !library; names++)
+        library = LoadLibraryExA(*names, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+    return library;
+}
+
+void *copse__library_symbol(void *library, const char *name)
+{
+    const FARPROC found = GetProcAddress(library, name);
+    void *symbol;
+    memcpy(&symbol, &found, sizeof symbol);
+    return symbol;
+}
+
+void copse__library_close(void *library)
+{
+    if (library)
+        FreeLibrary(library);
+}
+
+const char *copse__env(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+/* False when the text is not UTF-8 or too long. */
+static bool widen(const char *path, wchar_t wide[PATH_UNITS])
+{
+    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, PATH_UNITS) > 0;
+}
+
+copse_status copse__file_size(const char *path, uint64_t *size)
+{
+    wchar_t wide[PATH_UNITS];
+    WIN32_FILE_ATTRIBUTE_DATA info;
+    if (!widen(path, wide) || !GetFileAttributesExW(wide, GetFileExInfoStandard, &info))
+        return copse_fail(COPSE_ERR_IO, "file: '%s': system error %lu", path, GetLastError());
+    if (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY)
+        return copse_fail(COPSE_ERR_IO, "file: '%s' is not a regular file", path);
+    *size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
+    return COPSE_OK;
+}
+
+bool copse__is_directory(const char *path)
+{
+    wchar_t wide[PATH_UNITS];
+    const DWORD bits = widen(path, wide) ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+    return bits != INVALID_FILE_ATTRIBUTES && (bits & FILE_ATTRIBUTE_DIRECTORY);
+}
+
+/* A stream on a file that did not exist before; NULL with the system's error set. */
+static FILE *create_new(const char *path)
+{
+    wchar_t wide[PATH_UNITS];
+    if (!widen(path, wide))
+        return NULL;
+    const HANDLE handle = CreateFileW(wide, GENERIC_WRITE | DELETE, FILE_SHARE_READ, NULL,
+                                      CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (handle == INVALID_HANDLE_VALUE)
+        return NULL;
+    const int fd = _open_osfhandle((intptr_t)handle, _O_WRONLY | _O_BINARY);
+    if (fd < 0) {
+        CloseHandle(handle);
+        DeleteFileW(wide);
+        return NULL;
+    }
+    FILE *stream = _fdopen(fd, "wb");
+    if (!stream) {
+        _close(fd);
+        DeleteFileW(wide);
+    }
+    return stream;
+}
+
+copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *mem,
+                                const char *path)
+{
+    static atomic_uint counter;
+    const size_t room = strlen(path) + 32;
+    copse_status s;
+
+    *f = (struct copse_atomic_file){ .mem = mem };
+    f->path = copse__strdup(mem, path);
+    f->temp = copse__alloc(mem, room, 1);
+    if (!f->path || !f->temp) {
+        s = copse_fail(COPSE_ERR_NO_MEMORY, "file: no memory for the name '%s'", path);
+        goto fail;
+    }
+
+    /* A name may be taken by what a killed process with our number left behind. */
+    for (int attempt = 0; attempt < 100 && !f->stream; attempt++) {
+        snprintf(f->temp, room, "%s.tmp%x-%x", path, copse__process_id(),
+                 atomic_fetch_add(&counter, 1u));
+        f->stream = create_new(f->temp);
+        if (!f->stream && GetLastError() != ERROR_FILE_EXISTS)
+            break;
+    }
+    if (!f->stream) {
+        s = copse_fail(COPSE_ERR_IO, "file: cannot create '%s': system error %lu", f->temp,
+                       GetLastError());
+        goto fail;
+    }
+    return COPSE_OK;
+
+fail:
+    copse__free(mem, f->path);
+    copse__free(mem, f->temp);
+    *f = (struct copse_atomic_file){ 0 };
+    return s;
+}
+
+copse_status copse__atomic_commit(struct copse_atomic_file *f)
+{
+    wchar_t from[PATH_UNITS], to[PATH_UNITS];
+    bool is_written =
+        fflush(f->stream) == 0 && !ferror(f->stream) && _commit(_fileno(f->stream)) == 0;
+    if (fclose(f->stream))
+        is_written = false;
+    f->stream = NULL;
+
+    copse_status s = COPSE_OK;
+    if (!is_written)
+        s = copse_fail(COPSE_ERR_IO, "file: cannot write '%s': system error %lu", f->temp,
+                       GetLastError());
+    else if (!widen(f->temp, from) || !widen(f->path, to) ||
+             !MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
+        s = copse_fail(COPSE_ERR_IO, "file: cannot rename '%s' to '%s': system error %lu", f->temp,
+                       f->path, GetLastError());
+    else
+        f->temp[0] = '\0'; /* it is the target now */
+    copse__atomic_abort(f);
+    return s;
+}
+
+void copse__atomic_abort(struct copse_atomic_file *f)
+{
+    wchar_t wide[PATH_UNITS];
+    if (f->stream)
+        fclose(f->stream);
+    if (f->temp && f->temp[0] && widen(f->temp, wide))
+        DeleteFileW(wide);
+    if (f->mem) {
+        copse__free(f->mem, f->path);
+        copse__free(f->mem, f->temp);
+    }
+    *f = (struct copse_atomic_file){ 0 };
+}

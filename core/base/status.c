@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Names of the codes and the thread's error text: no allocation, so it works after out-of-memory. */
+#include <stdio.h>
+
+#include "core/base/base.h"
+#include "core/base/platform.h"
+
+#define TEXT_BYTES 1024
+
+static COPSE_THREAD_LOCAL char last_error[TEXT_BYTES];
+
+static const char *const names[] = {
+#define NAME(code, text) #code,
+    COPSE_STATUS_MAP(NAME)
+#undef NAME
+};
+
+static const char *const texts[] = {
+#define TEXT(code, text) text,
+    COPSE_STATUS_MAP(TEXT)
+#undef TEXT
+};
+
+const char *copse_status_name(copse_status status)
+{
+    return (size_t)status < COPSE_COUNT(names) ? names[status] : "unknown status";
+}
+
+const char *copse_status_text(copse_status status)
+{
+    return (size_t)status < COPSE_COUNT(texts) ? texts[status] : "not a status of this library";
+}
+
+const char *copse_last_error(void)
+{
+    return last_error;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *name = path;
+    for (const char *c = path; *c; c++)
+        if (*c == '/' || *c == '\\')
+            name = c + 1;
+    return name;
+}
+
+copse_status copse__fail(copse_status code, const char *file, int line, const char *fmt, ...)
+{
+    char place[96];
+    char text[TEXT_BYTES]; /* the arguments may point into last_error */
+    va_list args;
+
+    snprintf(place, sizeof place, " (%s:%d)", base_name(file), line);
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text - strlen(place), fmt, args);
+    va_end(args);
+    strcat(text, place); /* the room was kept above */
+    memcpy(last_error, text, sizeof last_error);
+    return code;
+}
+
+copse_status copse__note(copse_status code, const char *fmt, ...)
+{
+    char text[TEXT_BYTES];
+    va_list args;
+
+    if (code == COPSE_OK)
+        return code;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+
+    strncat(last_error, "; ", sizeof last_error - 1 - strlen(last_error));
+    strncat(last_error, text, sizeof last_error - 1 - strlen(last_error));
+    return code;
+}

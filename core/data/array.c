@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* Arrays in host memory: allocation, element types, conversion to double. Reads no files. */
+#include "core/data/array.h"
+
+#include "core/device/device.h"
+
+struct copse_base *copse__base(copse_context *ctx)
+{
+    return &ctx->base;
+}
+
+static const struct {
+    const char *name;
+    size_t size;
+} elements[] = {
+#define ROW(name, bytes) { #name, bytes },
+    COPSE_ELEMENT_MAP(ROW)
+#undef ROW
+};
+
+size_t copse_element_size(copse_element type)
+{
+    return (size_t)type < COPSE_COUNT(elements) ? elements[type].size : 0;
+}
+
+const char *copse_element_name(copse_element type)
+{
+    return (size_t)type < COPSE_COUNT(elements) ? elements[type].name : "?";
+}
+
+bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_t *count,
+                       size_t *bytes)
+{
+    size_t n = 1;
+    bool has_zero = false;
+
+    /* Zeros are left out of the product so that the result does not depend on the axis order. */
+    for (uint32_t i = 0; i < rank; i++) {
+        has_zero |= shape[i] == 0;
+        if (shape[i] != 0 && !copse__mul(n, shape[i], &n))
+            return false;
+    }
+    *count = has_zero ? 0 : n;
+    return copse__mul(n, element, bytes) && copse__mul(*count, element, bytes);
+}
+
+copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_t rank,
+                                 const size_t *shape, void *data, copse_array **out)
+{
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    size_t count, bytes;
+
+    *out = NULL;
+    if (rank > COPSE_ARRAY_MAX_RANK ||
+        !copse__shape_size(rank, shape, copse_element_size(type), &count, &bytes))
+        return copse_fail(COPSE_ERR_INTERNAL, "array: shape not checked");
+    copse_array *a = copse__alloc(mem, 1, sizeof *a);
+    if (a == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "array: no memory");
+    a->data = data != NULL ? data : copse__alloc(mem, bytes, 1);
+    if (a->data == NULL) {
+        copse__free(mem, a);
+        return copse_fail(COPSE_ERR_NO_MEMORY, "array: no memory for %zu bytes", bytes);
+    }
+    atomic_init(&a->refs, 1);
+    a->ctx = copse_context_retain(ctx);
+    a->count = count;
+    a->bytes = bytes;
+    a->view.type = type;
+    a->view.rank = rank;
+    if (rank > 0)
+        memcpy(a->view.shape, shape, rank * sizeof *shape);
+    a->view.data = a->data;
+    *out = a;
+    return COPSE_OK;
+}
+
+copse_array *copse_array_retain(copse_array *array)
+{
+    copse__ref(&array->refs);
+    return array;
+}
+
+void copse_array_release(copse_array **array)
+{
+    copse_array *a = *array;
+
+    *array = NULL;
+    if (a == NULL || !copse__unref(&a->refs))
+        return;
+    copse_context *ctx = a->ctx;
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    copse__free(mem, a->data);
+    copse__free(mem, a);
+    copse_context_release(&ctx);
+}
+
+const struct copse_array_view *copse_array_view(const copse_array *array)
+{
+    return &array->view;
+}
+
+static double float_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static double float_of_half(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = (h >> 10) & 31, mantissa = h & 0x3ff;
+
+    if (exponent == 31)
+        return float_of_bits(sign | 0x7f800000u | mantissa << 13);
+    if (exponent == 0) {
+        double v = mantissa / 16777216.0; /* 2^-24 each */
+        return sign ? -v : v;
+    }
+    return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+double copse__element_load(copse_element type, const void *data, size_t i)
+{
+    switch (type) {
+    case COPSE_ELEMENT_F32:
+        return ((const float *)data)[i];
+    case COPSE_ELEMENT_F64:
+        return ((const double *)data)[i];
+    case COPSE_ELEMENT_F16:
+        return float_of_half(((const uint16_t *)data)[i]);
+    case COPSE_ELEMENT_BF16:
+        return float_of_bits((uint32_t)((const uint16_t *)data)[i] << 16);
+    case COPSE_ELEMENT_I8:
+        return ((const int8_t *)data)[i];
+    case COPSE_ELEMENT_I16:
+        return ((const int16_t *)data)[i];
+    case COPSE_ELEMENT_I32:
+        return ((const int32_t *)data)[i];
+    case COPSE_ELEMENT_I64:
+        return (double)((const int64_t *)data)[i];
+    case COPSE_ELEMENT_U8:
+    case COPSE_ELEMENT_BOOL:
+        return ((const uint8_t *)data)[i];
+    case COPSE_ELEMENT_U16:
+        return ((const uint16_t *)data)[i];
+    case COPSE_ELEMENT_U32:
+        return ((const uint32_t *)data)[i];
+    case COPSE_ELEMENT_U64:
+        return (double)((const uint64_t *)data)[i];
+    }
+    return 0;
+}
+
+static bool is_little_endian(void)
+{
+    const uint16_t one = 1;
+    return *(const unsigned char *)&one == 1;
+}
+
+static void swap(unsigned char *data, size_t count, size_t size)
+{
+    for (size_t i = 0; i < count; i++, data += size)
+        for (size_t a = 0, b = size - 1; a < b; a++, b--) {
+            unsigned char t = data[a];
+            data[a] = data[b];
+            data[b] = t;
+        }
+}
+
+void copse__swap_from_big(void *data, size_t count, size_t size)
+{
+    if (size > 1 && is_little_endian())
+        swap(data, count, size);
+}
+
+void copse__swap_from_little(void *data, size_t count, size_t size)
+{
+    if (size > 1 && !is_little_endian())
+        swap(data, count, size);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Arrays in host memory: allocation, element types, conversion to double. */
+#ifndef COPSE_CORE_ARRAY_H
+#define COPSE_CORE_ARRAY_H
+
+#include "copse/array.h"
+#include "core/base/base.h"
+
+struct copse_array {
+    copse_refs refs;
+    copse_context *ctx;
+    struct copse_array_view view;
+    void *data; /* = view.data; a block of copse__alloc */
+    size_t count, bytes;
+};
+
+/* False on overflow. `shape` may be NULL when `rank` is 0. */
+bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_t *count,
+                       size_t *bytes);
+
+/* `data` is adopted on success when given, else zeroed memory is made. The shape must pass
+   copse__shape_size. */
+copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_t rank,
+                                 const size_t *shape, void *data, copse_array **out);
+
+/* Any element as a double; 64-bit integers beyond 2^53 are rounded. */
+double copse__element_load(copse_element type, const void *data, size_t i);
+
+/* Turn the bytes of each of `count` elements round when the machine's order differs. */
+void copse__swap_from_big(void *data, size_t count, size_t size);
+void copse__swap_from_little(void *data, size_t count, size_t size);
+
+/* Services of a context. */
+struct copse_base *copse__base(copse_context *ctx);
+
+#endif

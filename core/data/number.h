@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* Decimal numbers, independent of the locale. */
+#ifndef COPSE_DATA_NUMBER_H
+#define COPSE_DATA_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define COPSE_NUMBER_MAX_DIGITS 400 /* significant digits; nobody writes more */
+
+/* All of `text` must be one number: [+-] digits [. digits] [e [+-] digits], also ".5" and "5.".
+   Correctly rounded; an infinity when it is too large for a double. */
+bool copse__number_parse(const char *text, size_t size, double *out);
+
+#endif

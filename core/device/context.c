@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+/* The context: allocator, log, kernel cache, and the list of devices that the backends report. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/device/device.h"
+
+#define MAX_GROUP_SIZE     256u
+#define MAX_GROUP_MEMORY   (32u * 1024u)
+#define MAX_ALIGNMENT      256u /* every offset the library chooses is a multiple of this */
+#define MIN_BUFFER_BYTES   (16u * 1024u * 1024u)
+#define MIN_BINDINGS       4u
+
+/* ---- the default allocator ---- */
+
+static void *resize_default(void *user, void *block, size_t size)
+{
+    (void)user;
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    return realloc(block, size);
+}
+
+void *copse__handle_alloc(struct copse_mem *m, size_t size, size_t tail, void **priv)
+{
+    size_t bytes;
+    size = copse__round_up(size, 16);
+    if (!copse__add(size, tail, &bytes))
+        return NULL;
+    unsigned char *p = copse__alloc(m, bytes, 1);
+    if (p)
+        *priv = p + size;
+    return p;
+}
+
+/* ---- the kernel cache in memory ---- */
+
+struct copse_cache_entry {
+    copse_refs refs; /* the list holds one; a reader another, so that it reads without the lock */
+    struct copse_cache_entry *next;
+    const char *key;
+    const void *bytes; /* both behind this struct */
+    size_t size;
+};
+
+static void entry_release(struct copse_context *ctx, struct copse_cache_entry *e)
+{
+    if (copse__unref(&e->refs))
+        copse__free(&ctx->base.mem, e);
+}
+
+static struct copse_cache_entry **entry_find(struct copse_context *ctx, const char *key)
+{
+    struct copse_cache_entry **at = &ctx->cache;
+    while (*at && strcmp((*at)->key, key) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static void cache_get(void *user, const char *key,
+                      void (*take)(void *to, const void *bytes, size_t size), void *to)
+{
+    struct copse_context *ctx = user;
+
+    copse__mutex_lock(&ctx->lock);
+    struct copse_cache_entry *e = *entry_find(ctx, key);
+    if (e)
+        copse__ref(&e->refs);
+    copse__mutex_unlock(&ctx->lock);
+    if (e) {
+        take(to, e->bytes, e->size);
+        entry_release(ctx, e);
+    }
+}
+
+/* Without memory the kernel is compiled again next time. */
+static void cache_put(void *user, const char *key, const void *bytes, size_t size)
+{
+    struct copse_context *ctx = user;
+    const size_t key_size = strlen(key) + 1;
+    size_t room;
+    if (!copse__add(sizeof(struct copse_cache_entry) + key_size, size, &room))
+        return;
+    struct copse_cache_entry *e = copse__alloc(&ctx->base.mem, room, 1);
+    if (!e)
+        return;
+    atomic_init(&e->refs, 1);
+    e->bytes = memcpy(e + 1, bytes, size);
+    e->key = memcpy((unsigned char *)(e + 1) + size, key, key_size);
+    e->size = size;
+
+    copse__mutex_lock(&ctx->lock);
+    struct copse_cache_entry **at = entry_find(ctx, key), *old = *at;
+    e->next = old ? old->next : NULL;
+    *at = e;
+    copse__mutex_unlock(&ctx->lock);
+    if (old)
+        entry_release(ctx, old);
+}
+
+/* ---- which backends not to load ---- */
+
+static bool is_name(const char *text, size_t length, const char *name)
+{
+    return strlen(name) == length && memcmp(text, name, length) == 0;
+}
+
+/* The next word of a comma-separated list, without blanks; NULL at the end. */
+static const char *next_word(const char **list, size_t *length)
+{
+    const char *word = *list + strspn(*list, ", \t");
+    *length = strcspn(word, ", \t");
+    *list = word + *length;
+    return *length ? word : NULL;
+}
+
+static bool is_listed(const char *list, const char *name)
+{
+    size_t length;
+    for (const char *word; list && (word = next_word(&list, &length));)
+        if (is_name(word, length, name))
+            return true;
+    return false;
+}
+
+static bool is_known(const struct copse_context *ctx, const char *word, size_t length)
+{
+    if (is_name(word, length, "host"))
+        return false; /* it is always there */
+    for (const char *const *name = copse_backend_names; *name; name++)
+        if (is_name(word, length, *name))
+            return true;
+    for (size_t i = 0; i < ctx->backend_count; i++)
+        if (is_name(word, length, ctx->tables[i]->name))
+            return true;
+    return false;
+}
+
+/* First word that names no backend that can be disabled, NULL when there is none. */
+static const char *unknown_word(const struct copse_context *ctx, const char *list, size_t *length)
+{
+    for (const char *word; list && (word = next_word(&list, length));)
+        if (!is_known(ctx, word, *length))
+            return word;
+    return NULL;
+}
+
+/* ---- the list of devices ---- */
+
+bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room)
+{
+    if (l->offset_alignment > MAX_ALIGNMENT) {
+        snprintf(reason, room, "binding offsets must be multiples of %u bytes, the library keeps %u",
+                 l->offset_alignment, MAX_ALIGNMENT);
+        return false;
+    }
+    if (l->max_buffer_bytes < MIN_BUFFER_BYTES || l->max_binding_bytes < MIN_BUFFER_BYTES) {
+        snprintf(reason, room, "buffers of %llu bytes and bindings of %llu, %u are needed",
+                 (unsigned long long)l->max_buffer_bytes,
+                 (unsigned long long)l->max_binding_bytes, MIN_BUFFER_BYTES);
+        return false;
+    }
+    if (l->max_bindings < MIN_BINDINGS || l->max_group_size == 0 || l->max_group_count == 0 ||
+        l->max_param_bytes < 4 * COPSE_MAX_PARAM_WORDS) {
+        snprintf(reason, room,
+                 "%u bindings (%u needed), groups of %u, %u groups, %u parameter bytes (%u needed)",
+                 l->max_bindings, MIN_BINDINGS, l->max_group_size, l->max_group_count,
+                 l->max_param_bytes, 4 * COPSE_MAX_PARAM_WORDS);
+        return false;
+    }
+    l->max_buffer_bytes = COPSE_MIN(l->max_buffer_bytes, (uint64_t)SIZE_MAX) & ~UINT64_C(3);
+    l->max_binding_bytes = COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes) & ~UINT64_C(3);
+    l->offset_alignment = COPSE_MAX(l->offset_alignment, 4);
+    l->max_group_size = COPSE_MIN(l->max_group_size, MAX_GROUP_SIZE);
+    l->group_memory_bytes = COPSE_MIN(l->group_memory_bytes, MAX_GROUP_MEMORY);
+    l->max_bindings = COPSE_MIN(l->max_bindings, COPSE_MAX_BINDINGS);
+    return true;
+}
+
+struct collector {
+    struct copse_device_sink sink; /* first: the backend sees this part */
+    const struct copse_backend *backend;
+    uint32_t index;
+    struct {
+        struct copse_device_info *at;
+        size_t count, room;
+    } found;
+};
+
+/* By UUID, or by PCI address, which two drivers of a CPU may well share without being one. */
+static bool is_same_device(const struct copse_device_info *a, const struct copse_device_info *b)
+{
+    if (a->has_uuid && b->has_uuid && memcmp(a->uuid, b->uuid, sizeof a->uuid) == 0)
+        return true;
+    return a->has_pci && b->has_pci && a->kind != COPSE_DEVICE_CPU && b->kind != COPSE_DEVICE_CPU &&
+           memcmp(a->pci, b->pci, sizeof a->pci) == 0;
+}
+
+static copse_status collect(struct copse_device_sink *sink, const struct copse_device_info *info)
+{
+    struct collector *c = (struct collector *)sink;
+    struct copse_device_info d = *info;
+
+    snprintf(d.id, sizeof d.id, "%s:%u", c->backend->name, c->index++);
+    snprintf(d.backend, sizeof d.backend, "%s", c->backend->name);
+    if (d.is_usable)
+        d.is_usable = copse__limits_cap(&d.limits, d.reason, sizeof d.reason);
+    if (!d.is_usable)
+        memset(&d.limits, 0, sizeof d.limits);
+
+    d.same_as = -1;
+    for (size_t i = 0; i < c->found.count && d.same_as < 0; i++)
+        if (is_same_device(&d, &c->found.at[i]))
+            d.same_as = c->found.at[i].same_as >= 0 ? c->found.at[i].same_as : (int)i;
+
+    if (!COPSE_PUSH(&sink->base->mem, &c->found, d))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "context: no memory for the list of devices");
+    if (d.is_usable)
+        copse__log(&sink->base->log, COPSE_LOG_INFO, "context: %s is %s (%s)", d.id, d.name,
+                   d.driver);
+    else
+        copse__log(&sink->base->log, COPSE_LOG_WARN, "context: %s, %s, is not used: %s", d.id,
+                   d.name, d.reason);
+    return COPSE_OK;
+}
+
+/* A backend that fails must not hide the others; only memory is everybody's trouble. */
+static copse_status list_backend(struct collector *c, struct copse_backend_info *info,
+                                 const char *disabled_by)
+{
+    snprintf(info->name, sizeof info->name, "%s", c->backend->name);
+    if (disabled_by) {
+        snprintf(info->detail, sizeof info->detail, "disabled by %s", disabled_by);
+        return COPSE_OK;
+    }
+
+    c->index = 0;
+    c->sink.is_loaded = false;
+    c->sink.detail[0] = '\0';
+    const copse_status s = c->backend->list(&c->sink);
+    if (s == COPSE_ERR_NO_MEMORY)
+        return s;
+    info->is_loaded = c->sink.is_loaded;
+    snprintf(info->detail, sizeof info->detail, "%s", s ? copse_last_error() : c->sink.detail);
+    copse__log(&c->sink.base->log, s ? COPSE_LOG_WARN : COPSE_LOG_INFO, "context: %s: %s",
+               info->name, info->detail);
+    return COPSE_OK;
+}
+
+static copse_status list_all(struct copse_context *ctx, const char *by_params, const char *by_env)
+{
+    struct collector c = { .sink = { .base = &ctx->base, .add = collect } };
+    copse_status s = COPSE_OK;
+
+    for (size_t i = 0; i < ctx->backend_count && s == COPSE_OK; i++) {
+        c.backend = ctx->tables[i];
+        const char *by = is_listed(by_params, c.backend->name) ? "the application"
+                         : is_listed(by_env, c.backend->name)  ? "COPSE_DISABLE"
+                                                               : NULL;
+        s = list_backend(&c, &ctx->backends[i], strcmp(c.backend->name, "host") == 0 ? NULL : by);
+    }
+    ctx->devices = c.found.at;
+    ctx->device_count = c.found.count;
+    return s;
+}
+
+/* ---- create, release ---- */
+
+copse_status copse__context_create_with(const struct copse_context_params *params,
+                                        const struct copse_backend *const *backends,
+                                        copse_context **out)
+{
+    static const struct copse_context_params none;
+    const struct copse_context_params *p = params ? params : &none;
+    copse_status s = COPSE_OK;
+    size_t length = 0;
+
+    if (!out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "context: no place for the result");
+    *out = NULL;
+
+    struct copse_mem mem = { .resize = p->resize ? p->resize : resize_default,
+                             .user = p->resize_user };
+    copse_context *ctx = copse__alloc(&mem, 1, sizeof *ctx);
+    if (!ctx)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "context: %zu bytes", sizeof *ctx);
+    ctx->base.mem.resize = mem.resize;
+    ctx->base.mem.user = mem.user;
+    atomic_init(&ctx->base.mem.live, 1);
+    atomic_init(&ctx->base.mem.calls, 1);
+    atomic_init(&ctx->refs, 1);
+    s = copse__mutex_init(&ctx->lock);
+    if (s) {
+        copse__free(&mem, ctx);
+        return s;
+    }
+
+    ctx->base.log = (struct copse_logger){ p->log, p->log_user,
+                                           p->log_level ? p->log_level : COPSE_LOG_WARN };
+    ctx->base.cache = p->cache.get && p->cache.put
+                          ? p->cache
+                          : (struct copse_cache_params){ cache_get, cache_put, ctx };
+    ctx->tables = backends;
+    while (backends[ctx->backend_count])
+        ctx->backend_count++;
+    ctx->backends = copse__alloc(&ctx->base.mem, ctx->backend_count, sizeof *ctx->backends);
+    if (!ctx->backends) {
+        s = copse_fail(COPSE_ERR_NO_MEMORY, "context: no memory for the list of backends");
+        goto fail;
+    }
+
+    const char *word = unknown_word(ctx, p->disable, &length);
+    if (word) {
+        s = copse_fail(COPSE_ERR_ARGUMENT,
+                       "context: disable names '%.*s', which is no backend that can be disabled",
+                       (int)COPSE_MIN(length, 64), word);
+        goto fail;
+    }
+    const char *env = p->no_env ? NULL : copse__env("COPSE_DISABLE");
+    word = unknown_word(ctx, env, &length);
+    if (word)
+        copse__log(&ctx->base.log, COPSE_LOG_WARN,
+                   "context: COPSE_DISABLE names '%.*s', which is no backend that can be disabled",
+                   (int)COPSE_MIN(length, 64), word);
+
+    COPSE_TRY_OR(fail, s, list_all(ctx, p->disable, env));
+    *out = ctx;
+    return COPSE_OK;
+
+fail:
+    copse_context_release(&ctx);
+    return s;
+}
+
+copse_status copse_context_create(const struct copse_context_params *params, copse_context **out)
+{
+    return copse__context_create_with(params, copse_backends, out);
+}
+
+copse_context *copse_context_retain(copse_context *ctx)
+{
+    if (ctx)
+        copse__ref(&ctx->refs);
+    return ctx;
+}
+
+void copse_context_release(copse_context **at)
+{
+    if (!at || !*at)
+        return;
+    copse_context *ctx = *at;
+    *at = NULL;
+    if (!copse__unref(&ctx->refs))
+        return;
+
+    struct copse_mem *mem = &ctx->base.mem;
+    while (ctx->cache) {
+        struct copse_cache_entry *e = ctx->cache;
+        ctx->cache = e->next;
+        entry_release(ctx, e);
+    }
+    copse__free(mem, ctx->devices);
+    copse__free(mem, ctx->backends);
+    copse__mutex_fini(&ctx->lock);
+    mem->resize(mem->user, ctx, 0);
+}
+
+void copse_context_memory(copse_context *ctx, struct copse_memory_stats *out)
+{
+    out->live_blocks = atomic_load(&ctx->base.mem.live);
+    out->calls = atomic_load(&ctx->base.mem.calls);
+    out->device_allocations = atomic_load(&ctx->base.mem.device_calls);
+}
+
+void copse_context_devices(copse_context *ctx, const struct copse_device_info **list, size_t *count)
+{
+    *list = ctx->devices;
+    *count = ctx->device_count;
+}
+
+void copse_context_backends(copse_context *ctx, const struct copse_backend_info **list,
+                            size_t *count)
+{
+    *list = ctx->backends;
+    *count = ctx->backend_count;
+}

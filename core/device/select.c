@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* copse_select_devices: which of the devices found a selector means. Opens nothing. */
+#include <stdio.h>
+
+#include "core/device/device.h"
+
+struct selection {
+    const struct copse_context *ctx;
+    char (*ids)[32];
+    size_t room, count;
+};
+
+static void take(struct selection *sel, const struct copse_device_info *d)
+{
+    if (sel->count < sel->room)
+        memcpy(sel->ids[sel->count], d->id, sizeof d->id);
+    sel->count++;
+}
+
+static bool is_gpu(const struct copse_device_info *d)
+{
+    return d->kind != COPSE_DEVICE_CPU && d->kind != COPSE_DEVICE_REFERENCE;
+}
+
+/* Whether an earlier usable device is the same physical one. */
+static bool is_repeated(const struct copse_context *ctx, size_t index)
+{
+    const struct copse_device_info *d = &ctx->devices[index];
+    if (d->same_as < 0)
+        return false;
+    for (size_t i = 0; i < index; i++) {
+        const struct copse_device_info *e = &ctx->devices[i];
+        if (e->is_usable && ((int)i == d->same_as || e->same_as == d->same_as))
+            return true;
+    }
+    return false;
+}
+
+static void take_auto(struct selection *sel)
+{
+    const struct copse_context *ctx = sel->ctx;
+    const size_t before = sel->count;
+
+    for (size_t i = 0; i < ctx->device_count; i++)
+        if (ctx->devices[i].is_usable && is_gpu(&ctx->devices[i]) && !is_repeated(ctx, i))
+            take(sel, &ctx->devices[i]);
+    for (size_t i = 0; i < ctx->device_count && sel->count == before; i++)
+        if (ctx->devices[i].is_usable && ctx->devices[i].kind == COPSE_DEVICE_CPU)
+            for (; i < ctx->device_count; i++)
+                if (ctx->devices[i].is_usable && ctx->devices[i].kind == COPSE_DEVICE_CPU)
+                    take(sel, &ctx->devices[i]);
+    for (size_t i = 0; i < ctx->device_count && sel->count == before; i++)
+        if (ctx->devices[i].is_usable)
+            take(sel, &ctx->devices[i]);
+}
+
+/* Every usable device of a backend; of all but the reference when `backend` is NULL. */
+static void take_backend(struct selection *sel, const char *backend)
+{
+    for (size_t i = 0; i < sel->ctx->device_count; i++) {
+        const struct copse_device_info *d = &sel->ctx->devices[i];
+        if (d->is_usable && (backend ? strcmp(d->backend, backend) == 0
+                                     : d->kind != COPSE_DEVICE_REFERENCE))
+            take(sel, d);
+    }
+}
+
+static bool is_backend(const struct copse_context *ctx, const char *word)
+{
+    for (const char *const *name = copse_backend_names; *name; name++)
+        if (strcmp(word, *name) == 0)
+            return true;
+    for (size_t i = 0; i < ctx->backend_count; i++)
+        if (strcmp(word, ctx->backends[i].name) == 0)
+            return true;
+    return false;
+}
+
+/* A line on what there is, for the text of a failure. */
+static void describe(const struct copse_context *ctx, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < ctx->device_count && used < room; i++) {
+        const struct copse_device_info *d = &ctx->devices[i];
+        used += (size_t)snprintf(text + used, room - used, "%s%s%s%s", i ? ", " : "", d->id,
+                                 d->is_usable ? "" : " not usable: ", d->reason);
+    }
+    for (size_t i = 0; i < ctx->backend_count && used < room; i++)
+        if (!ctx->backends[i].is_loaded)
+            used += (size_t)snprintf(text + used, room - used, "; %s: %s", ctx->backends[i].name,
+                                     ctx->backends[i].detail);
+}
+
+static copse_status none_found(const struct copse_context *ctx, const char *word)
+{
+    char text[768];
+    describe(ctx, text, sizeof text);
+    return copse_fail(COPSE_ERR_NO_DEVICE, "devices: nothing matches '%s'; found %s", word, text);
+}
+
+static copse_status take_word(struct selection *sel, const char *word)
+{
+    const struct copse_context *ctx = sel->ctx;
+    const size_t before = sel->count;
+
+    if (strcmp(word, "auto") == 0) {
+        take_auto(sel);
+    } else if (strcmp(word, "all") == 0) {
+        take_backend(sel, NULL);
+    } else if (is_backend(ctx, word)) {
+        take_backend(sel, word);
+    } else {
+        const char *colon = strchr(word, ':');
+        if (!colon || colon == word || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")])
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "devices: '%s' is neither auto, all, a backend, nor an id such as "
+                              "opencl:0",
+                              word);
+        for (size_t i = 0; i < ctx->device_count; i++)
+            if (ctx->devices[i].is_usable && strcmp(ctx->devices[i].id, word) == 0)
+                take(sel, &ctx->devices[i]);
+    }
+    return sel->count > before ? COPSE_OK : none_found(ctx, word);
+}
+
+copse_status copse_select_devices(copse_context *ctx, const char *selector, char (*ids)[32],
+                                  size_t room, size_t *count)
+{
+    if (!ctx || !count || (room && !ids))
+        return copse_fail(COPSE_ERR_ARGUMENT, "devices: no context or no place for the result");
+
+    struct selection sel = { ctx, ids, room, 0 };
+    const char *rest = selector && *selector ? selector : "auto";
+    *count = 0;
+    while (*rest) {
+        char word[64];
+        const char *start = rest + strspn(rest, " \t");
+        size_t length = strcspn(start, ",");
+        rest = start + length + (start[length] == ',');
+        while (length && (start[length - 1] == ' ' || start[length - 1] == '\t'))
+            length--;
+        if (length == 0 || length >= sizeof word || (!*rest && rest[-1] == ','))
+            return copse_fail(COPSE_ERR_ARGUMENT, "devices: cannot read the selector '%s'",
+                              selector);
+        memcpy(word, start, length);
+        word[length] = '\0';
+        COPSE_TRY(take_word(&sel, word));
+    }
+    if (sel.count > room)
+        return copse_fail(COPSE_ERR_ARGUMENT, "devices: '%s' means %zu devices, there is room for %zu",
+                          selector ? selector : "auto", sel.count, room);
+    *count = sel.count;
+    return COPSE_OK;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* The calls that ops make while lowering: checks, then one call of the recorder or evaluator. */
+#include "core/graph/lowering.h"
+
+copse_status copse__scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out)
+{
+    if (words >= (uint64_t)1 << 31)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "lowering: %llu words of scratch",
+                          (unsigned long long)words);
+    return l->scratch(l, words, out);
+}
+
+copse_status copse__launch(struct copse_lowering *l, enum copse_kernel_id id, const int32_t *spec,
+                           const void *params, uint64_t groups, const struct copse_operand *args,
+                           uint32_t arg_count)
+{
+    const struct copse_kernel_row *row = &copse_kernel_table[id];
+    if (arg_count != row->arg_count)
+        return copse_fail(COPSE_ERR_INTERNAL, "kernel %s takes %u buffers, launched with %u",
+                          row->name, row->arg_count, arg_count);
+    return groups == 0 ? COPSE_OK : l->launch(l, id, spec, params, groups, args, arg_count);
+}
+
+copse_status copse__launch_copy(struct copse_lowering *l, struct copse_operand from,
+                                struct copse_operand to, uint64_t count)
+{
+    return count == 0 ? COPSE_OK : l->copy(l, from, to, count);
+}
+
+copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n, uint32_t k,
+                                bool a_transposed, bool b_transposed, struct copse_operand a,
+                                struct copse_operand b, struct copse_operand c)
+{
+    if (!l->gemm || !l->limits->has_library_gemm)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "matmul: this device has no library matrix product (CLBlast: Debian "
+                          "package libclblast1)");
+    const struct copse_command shape = {
+        .kind = COPSE_COMMAND_GEMM,
+        .gemm = { m, n, k, a_transposed, b_transposed },
+    };
+    return l->gemm(l, &shape, (const struct copse_operand[]){ a, b, c });
+}
+
+const struct copse_limits *copse__limits(const struct copse_lowering *l)
+{
+    return l->limits;
+}
+
+bool copse__can_launch(const struct copse_lowering *l, enum copse_kernel_id id)
+{
+    return l->dev ? copse__kernel_fits(l->dev, id) : copse_kernel_table[id].host != NULL;
+}
+
+uint32_t copse__group_size(const struct copse_lowering *l, enum copse_kernel_id id)
+{
+    uint32_t x, y;
+    copse__kernel_group(l->limits, id, &x, &y);
+    return x * y;
+}
+
+const char *copse__choice(const struct copse_lowering *l, const char *family)
+{
+    for (size_t i = 0; i < l->choice_count; i++)
+        if (strcmp(l->choices[i].family, family) == 0)
+            return l->choices[i].variant;
+    return NULL;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* What an op's `lower` talks to: either a recorder that collects launches for a device, or the
+   evaluator that runs the kernels' references at once in double precision. */
+#ifndef COPSE_LOWERING_H
+#define COPSE_LOWERING_H
+
+#include "core/graph/graph.h"
+
+struct copse_lowering {
+    const struct copse_limits *limits;
+    const struct copse_choice *choices;
+    size_t choice_count;
+    const copse_device *dev; /* NULL: the evaluator, which has the shared kernels only */
+    copse_status (*scratch)(struct copse_lowering *l, uint64_t words, struct copse_operand *out);
+    copse_status (*launch)(struct copse_lowering *l, enum copse_kernel_id id, const int32_t *spec,
+                           const void *params, uint64_t groups, const struct copse_operand *args,
+                           uint32_t arg_count);
+    copse_status (*copy)(struct copse_lowering *l, struct copse_operand from,
+                         struct copse_operand to, uint64_t count);
+    copse_status (*gemm)(struct copse_lowering *l, const struct copse_command *shape,
+                         const struct copse_operand *abc); /* NULL where there is no library */
+};
+
+#endif

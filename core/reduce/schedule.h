@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* The canonical reduction tree and the schedules that evaluate it. Pure integers, no device.
+ *
+ * The sum over ranks 0..N-1 is defined element by element: at level k = 0, 1, 2, ... every rank r
+ * that is a multiple of 2^(k+1) takes value[r] = value[r] + value[r + 2^k] where rank r + 2^k
+ * exists. So for five ranks ((0+1)+(2+3))+4. Every schedule below evaluates just this tree, so
+ * algorithm, range sizes and arrival order change no bit.
+ */
+#ifndef COPSE_SCHEDULE_H
+#define COPSE_SCHEDULE_H
+
+#include "copse/strategy.h"
+#include "core/base/base.h"
+
+enum copse_move_kind {
+    COPSE_MOVE_GATHER,     /* src's gradients become readable by dst */
+    COPSE_MOVE_SUM,        /* dst sums the contributions of all ranks by the tree */
+    COPSE_MOVE_ACCUMULATE, /* dst's partial sum += src's */
+    COPSE_MOVE_UPDATE,     /* dst applies the update rule to its range */
+    COPSE_MOVE_HAND,       /* src's new values go to dst */
+};
+
+struct copse_move {
+    enum copse_move_kind kind;
+    uint32_t phase;        /* moves of a phase are independent; phases follow one another */
+    uint32_t src, dst;     /* ranks; equal where only one is concerned */
+    uint64_t first, count; /* elements; first is a multiple of 64 */
+    uint32_t slice;        /* which slice of the bucket */
+};
+
+/* A range and the rank that reduces and updates it. */
+struct copse_slice {
+    uint64_t first, count;
+    uint32_t owner;
+};
+
+struct copse_schedule {
+    struct { struct copse_slice *at; size_t count, room; } slices;
+    struct { struct copse_move *at; size_t count, room; } moves;
+    uint32_t phases;
+};
+
+/* Schedule of one bucket: elements [first, first + count), first a multiple of 64. */
+copse_status copse__schedule_make(struct copse_mem *mem, copse_reduction reduction, uint32_t ranks,
+                                  uint64_t first, uint64_t count, struct copse_schedule *out);
+void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s);
+
+/* A bucket of gradients: a run of whole variables. `sizes` are padded element counts in store
+   order; `cuts` receives the index after each bucket's last variable; returns the bucket count. */
+uint32_t copse__bucket_plan(const uint64_t *sizes, size_t count, uint64_t bucket_elements,
+                            size_t *cuts);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Update rules. All of them run as one dispatch per range of the flat store.
+ */
+#ifndef COPSE_OPTIMIZER_H
+#define COPSE_OPTIMIZER_H
+
+#include <stdint.h>
+
+#include "copse/status.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** Update rule; p = parameter, g = gradient, r = learning rate, t = step number from 1. */
+typedef enum copse_optimizer_kind {
+    COPSE_ADAM,     /**< Kingma and Ba, "Adam", ICLR 2015, algorithm 1; weight decay adds to g */
+    COPSE_ADAMW,    /**< Loshchilov and Hutter, "Decoupled weight decay", ICLR 2019, algorithm 2 */
+    COPSE_SGD,      /**< p -= r (g + decay p) */
+    COPSE_MOMENTUM, /**< v = momentum v + g; p -= r v (Polyak) */
+    COPSE_NESTEROV, /**< v = momentum v + g; p -= r (g + momentum v) (Sutskever et al., 2013) */
+} copse_optimizer_kind;
+
+/** Optimizer settings. A zeroed struct means Adam with the defaults in brackets. */
+struct copse_optimizer_params {
+    copse_optimizer_kind kind;
+    float learning_rate; /**< > 0                                       [0 = 1e-3; SGD kinds 1e-2] */
+    float momentum;      /**< of the momentum kinds, < 1                [0 = 0.9] */
+    float beta1;         /**< decay of the mean of gradients, < 1       [0 = 0.9] */
+    float beta2;         /**< decay of the mean of squares, < 1         [0 = 0.999] */
+    float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = 1e-8] */
+    float weight_decay;  /**< per step, times the learning rate         [0 = off] */
+    /** Learning rate of step `step` (from 1) instead of `learning_rate`; called once a step on the
+        thread that steps. [NULL = constant] */
+    float (*schedule)(void *user, uint64_t step);
+    void *schedule_user;
+};
+
+#if defined(__cplusplus)
+}
+#endif
+#endif
