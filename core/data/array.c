@@ -28,6 +28,16 @@ const char *copse_element_name(copse_element type)
     return (size_t)type < COPSE_COUNT(elements) ? elements[type].name : "?";
 }
 
+bool copse__element_find(const char *name, copse_element *out)
+{
+    for (size_t i = 0; i < COPSE_COUNT(elements); i++)
+        if (strcmp(elements[i].name, name) == 0) {
+            *out = (copse_element)i;
+            return true;
+        }
+    return false;
+}
+
 bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_t *count,
                        size_t *bytes)
 {

@@ -26,6 +26,9 @@ copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_
 /* Any element as a double; 64-bit integers beyond 2^53 are rounded. */
 double copse__element_load(copse_element type, const void *data, size_t i);
 
+/* The type called `name`; false when there is none. */
+bool copse__element_find(const char *name, copse_element *out);
+
 /* Turn the bytes of each of `count` elements round when the machine's order differs. */
 void copse__swap_from_big(void *data, size_t count, size_t size);
 void copse__swap_from_little(void *data, size_t count, size_t size);

@@ -39,7 +39,7 @@ copse_status copse__input_end(struct copse_input *in, const char *format);
 /* Most payload bytes that can still come, from the length of the file. Checked before memory is
    asked for on the word of a header. */
 uint64_t copse__input_room(const struct copse_input *in);
-/* Fails when `bytes`, claimed by a header, cannot come; `exact` for formats that end with it. */
+/* Fails when `bytes`, which a header claims to be the rest, cannot be. */
 copse_status copse__input_claim(const struct copse_input *in, uint64_t bytes, const char *format);
 
 /* What a file is, from its first bytes. */

@@ -8,7 +8,7 @@
 #define MAX_GROUP_SIZE     256u
 #define MAX_GROUP_MEMORY   (32u * 1024u)
 #define MAX_ALIGNMENT      256u /* every offset the library chooses is a multiple of this */
-#define MIN_BUFFER_BYTES   (16u * 1024u * 1024u)
+#define MIN_BUFFER_BYTES   (1024u * 1024u)
 #define MIN_BINDINGS       4u
 
 /* ---- the default allocator ---- */

@@ -22,6 +22,16 @@ static bool is_gpu(const struct copse_device_info *d)
     return d->kind != COPSE_DEVICE_CPU && d->kind != COPSE_DEVICE_REFERENCE;
 }
 
+static bool is_cpu(const struct copse_device_info *d)
+{
+    return d->kind == COPSE_DEVICE_CPU;
+}
+
+static bool is_reference(const struct copse_device_info *d)
+{
+    return d->kind == COPSE_DEVICE_REFERENCE;
+}
+
 /* Whether an earlier usable device is the same physical one. */
 static bool is_repeated(const struct copse_context *ctx, size_t index)
 {
@@ -36,22 +46,18 @@ static bool is_repeated(const struct copse_context *ctx, size_t index)
     return false;
 }
 
+/* The best class of devices that has any, each physical device once. */
 static void take_auto(struct selection *sel)
 {
+    static bool (*const classes[])(const struct copse_device_info *) = { is_gpu, is_cpu,
+                                                                         is_reference };
     const struct copse_context *ctx = sel->ctx;
     const size_t before = sel->count;
 
-    for (size_t i = 0; i < ctx->device_count; i++)
-        if (ctx->devices[i].is_usable && is_gpu(&ctx->devices[i]) && !is_repeated(ctx, i))
-            take(sel, &ctx->devices[i]);
-    for (size_t i = 0; i < ctx->device_count && sel->count == before; i++)
-        if (ctx->devices[i].is_usable && ctx->devices[i].kind == COPSE_DEVICE_CPU)
-            for (; i < ctx->device_count; i++)
-                if (ctx->devices[i].is_usable && ctx->devices[i].kind == COPSE_DEVICE_CPU)
-                    take(sel, &ctx->devices[i]);
-    for (size_t i = 0; i < ctx->device_count && sel->count == before; i++)
-        if (ctx->devices[i].is_usable)
-            take(sel, &ctx->devices[i]);
+    for (size_t c = 0; c < COPSE_COUNT(classes) && sel->count == before; c++)
+        for (size_t i = 0; i < ctx->device_count; i++)
+            if (ctx->devices[i].is_usable && classes[c](&ctx->devices[i]) && !is_repeated(ctx, i))
+                take(sel, &ctx->devices[i]);
 }
 
 /* Every usable device of a backend; of all but the reference when `backend` is NULL. */
@@ -60,7 +66,7 @@ static void take_backend(struct selection *sel, const char *backend)
     for (size_t i = 0; i < sel->ctx->device_count; i++) {
         const struct copse_device_info *d = &sel->ctx->devices[i];
         if (d->is_usable && (backend ? strcmp(d->backend, backend) == 0
-                                     : d->kind != COPSE_DEVICE_REFERENCE))
+                                     : !is_reference(d)))
             take(sel, d);
     }
 }
@@ -115,7 +121,7 @@ static copse_status take_word(struct selection *sel, const char *word)
         if (!colon || colon == word || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")])
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "devices: '%s' is neither auto, all, a backend, nor an id such as "
-                              "opencl:0",
+                              "host:0",
                               word);
         for (size_t i = 0; i < ctx->device_count; i++)
             if (ctx->devices[i].is_usable && strcmp(ctx->devices[i].id, word) == 0)

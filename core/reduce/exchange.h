@@ -30,12 +30,15 @@ struct copse_exchange_params {
     uint32_t slots; /* optimizer words per element, 0..2; they start at zero */
     copse_status (*update)(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out);
+    /* For tests, else NULL: called before each step of a run, with a move that it is part of. */
+    void (*pause)(void *user, const struct copse_move *move);
     void *user;
 };
 
 copse_status copse__exchange_create(const struct copse_exchange_params *params,
                                     copse_exchange **out);
-void copse__exchange_release(copse_exchange **x); /* waits for queued work */
+/* Waits for queued work. Release first what else uses the memory of its pieces, such as programs. */
+void copse__exchange_release(copse_exchange **x);
 
 /* Add a piece of the store: values and gradients of `elements` (a multiple of 64) on every rank,
    zeroed. Shared transfer: one host block [rank][elements] that every device imports; staged:
@@ -50,10 +53,12 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
                                     uint64_t count, uint32_t *bucket);
 
 /* Reduce, update and hand on. Rank r's gradients of the bucket are complete at ready[r] of its
-   queue. On return all work is queued and submitted; later work of every queue sees the new
-   values. Waits on the host only where one device needs another's result, with a deadline. */
+   queue; they are used up. On return all work is queued and submitted; later work of every queue
+   sees the new values, and may write new gradients. Waits on the host only where one device needs
+   another's result, with a deadline. */
 copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready);
 
+/* Whether all pieces stand in memory that every device imports (before the first: would stand). */
 bool copse__exchange_is_shared(const copse_exchange *x);
 /* Bytes of optimizer slots that a rank holds. */
 size_t copse__exchange_slot_bytes(const copse_exchange *x, uint32_t rank);

@@ -85,7 +85,7 @@ struct copse_csv_params {
     const char *label_name;  /**< label column by its name in the header        [NULL] */
     uint32_t label_column;   /**< label column by position, from 1              [0 = the last] */
     copse_csv_header header; /**< column names in the first line                [detected] */
-    char delimiter;          /**< between cells: ',' ';' '\\t' '|' or ' '       [0 = ','] */
+    char delimiter;          /**< between cells: ',' ';' '|' or a tab           [0 = ','] */
     uint32_t classes;        /**< labels are 0..classes-1                       [0 = not checked] */
     uint64_t max_bytes;      /**< most bytes taken in, after decompression      [0 = 8 GiB] */
 };

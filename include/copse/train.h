@@ -6,6 +6,7 @@
 #ifndef COPSE_TRAIN_H
 #define COPSE_TRAIN_H
 
+#include "copse/batch.h"
 #include "copse/optimizer.h"
 #include "copse/strategy.h"
 
@@ -58,15 +59,6 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_create(
     copse_strategy *st, const struct copse_trainer_params *params, copse_trainer **out);
 COPSE_API void copse_trainer_release(copse_trainer **t);
 
-/** One global batch in host memory; taken before the call returns. */
-struct copse_host_batch {
-    const float *x;         /**< [count, example...] */
-    const void *y;          /**< [count, target...], of `target_type` */
-    uint32_t count;         /**< examples, >= 1; replicas without an example are legal */
-    uint32_t first_example; /**< position of the first one in the epoch, for dropout */
-    uint32_t epoch;
-};
-
 /** What a step, or an evaluation, came to. */
 struct copse_step_result {
     uint64_t step;          /**< from 1 */
@@ -77,7 +69,8 @@ struct copse_step_result {
 };
 
 /**
- * Run one training step: queue forward, backward, reduction and update. The parameters after the
+ * Run one training step: queue forward, backward, reduction and update. `batch` holds at least
+ * one example and is taken before the call returns; replicas without one are legal. The parameters after the
  * call are those of the step for every later call; the result comes through
  * `copse_trainer_result`. Up to 8 steps may be under way.
  *

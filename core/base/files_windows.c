@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening files for reading and listing folders, for POSIX and for Windows. */
-#if !defined(_WIN32)
-#    define _POSIX_C_SOURCE 200809L
-#    define _FILE_OFFSET_BITS 64
-#endif
-
+/* Opening files for reading and listing folders, on Windows. */
 #include "core/base/files.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "core/base/base.h"
 
-#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#include <fcntl.h>
+#include <io.h>
+#include <windows.h>
 
-#    define WIN32_LEAN_AND_MEAN
-#    include <fcntl.h>
-#    include <io.h>
-#    include <windows.h>
-
-#    define PATH_ROOM 4096
+#define PATH_ROOM 4096
 
 static copse_status wide_path(const char *path, wchar_t wide[PATH_ROOM])
 {
@@ -82,74 +74,3 @@ copse_status copse__folder_list(const char *path, bool (*take)(void *user, const
     FindClose(find);
     return COPSE_OK;
 }
-
-#else
-
-#    include <dirent.h>
-#    include <fcntl.h>
-#    include <sys/stat.h>
-#    include <unistd.h>
-
-static copse_status fail_errno(const char *action, const char *path)
-{
-    char reason[128];
-    int code = errno;
-
-    if (strerror_r(code, reason, sizeof reason) != 0)
-        snprintf(reason, sizeof reason, "error %d", code);
-    return copse_fail(COPSE_ERR_IO, "file: cannot %s %s: %s", action, path, reason);
-}
-
-copse_status copse__file_open(const char *path, FILE **out, uint64_t *size)
-{
-    struct stat info;
-
-    *out = NULL;
-    /* O_NONBLOCK: opening a pipe that nobody writes to must not hang. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return fail_errno("open", path);
-    if (fstat(fd, &info) != 0) {
-        copse_status s = fail_errno("open", path);
-        close(fd);
-        return s;
-    }
-    if (!S_ISREG(info.st_mode)) {
-        close(fd);
-        return copse_fail(COPSE_ERR_IO, "file: %s is not a regular file", path);
-    }
-    *out = fdopen(fd, "rb");
-    if (*out == NULL) {
-        copse_status s = fail_errno("open", path);
-        close(fd);
-        return s;
-    }
-    *size = (uint64_t)info.st_size;
-    return COPSE_OK;
-}
-
-copse_status copse__folder_list(const char *path, bool (*take)(void *user, const char *name),
-                                void *user)
-{
-    struct dirent *entry;
-    copse_status s = COPSE_OK;
-
-    DIR *folder = opendir(path);
-    if (folder == NULL)
-        return fail_errno("list", path);
-    for (;;) {
-        errno = 0;
-        entry = readdir(folder);
-        if (entry == NULL) {
-            if (errno != 0)
-                s = fail_errno("list", path);
-            break;
-        }
-        if (!take(user, entry->d_name))
-            break;
-    }
-    closedir(folder);
-    return s;
-}
-
-#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Private structs of the OpenCL backend and the table of entry points that are looked up at run
+   time. Only OpenCL 1.2 calls stand here: a newer call on an older platform may hang its loader. */
+#ifndef COPSE_CL_INTERNAL_H
+#define COPSE_CL_INTERNAL_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#include "core/device/backend.h"
+
+/* X(result, name without "cl", parameters) */
+#define COPSE_CL_CALLS(X)                                                                          \
+    X(cl_int, GetPlatformIDs, (cl_uint, cl_platform_id *, cl_uint *))                              \
+    X(cl_int, GetPlatformInfo, (cl_platform_id, cl_platform_info, size_t, void *, size_t *))       \
+    X(cl_int, GetDeviceIDs,                                                                        \
+      (cl_platform_id, cl_device_type, cl_uint, cl_device_id *, cl_uint *))                        \
+    X(cl_int, GetDeviceInfo, (cl_device_id, cl_device_info, size_t, void *, size_t *))             \
+    X(cl_int, CreateSubDevices,                                                                    \
+      (cl_device_id, const cl_device_partition_property *, cl_uint, cl_device_id *, cl_uint *))    \
+    X(cl_int, ReleaseDevice, (cl_device_id))                                                       \
+    X(cl_context, CreateContext,                                                                   \
+      (const cl_context_properties *, cl_uint, const cl_device_id *,                               \
+       void(CL_CALLBACK *)(const char *, const void *, size_t, void *), void *, cl_int *))         \
+    X(cl_int, ReleaseContext, (cl_context))                                                        \
+    X(cl_command_queue, CreateCommandQueue,                                                        \
+      (cl_context, cl_device_id, cl_command_queue_properties, cl_int *))                           \
+    X(cl_int, ReleaseCommandQueue, (cl_command_queue))                                             \
+    X(cl_mem, CreateBuffer, (cl_context, cl_mem_flags, size_t, void *, cl_int *))                  \
+    X(cl_mem, CreateSubBuffer,                                                                     \
+      (cl_mem, cl_mem_flags, cl_buffer_create_type, const void *, cl_int *))                       \
+    X(cl_int, RetainMemObject, (cl_mem))                                                           \
+    X(cl_int, ReleaseMemObject, (cl_mem))                                                          \
+    X(cl_program, CreateProgramWithSource,                                                         \
+      (cl_context, cl_uint, const char **, const size_t *, cl_int *))                              \
+    X(cl_program, CreateProgramWithBinary,                                                         \
+      (cl_context, cl_uint, const cl_device_id *, const size_t *, const unsigned char **,          \
+       cl_int *, cl_int *))                                                                        \
+    X(cl_int, BuildProgram,                                                                        \
+      (cl_program, cl_uint, const cl_device_id *, const char *,                                    \
+       void(CL_CALLBACK *)(cl_program, void *), void *))                                           \
+    X(cl_int, GetProgramInfo, (cl_program, cl_program_info, size_t, void *, size_t *))             \
+    X(cl_int, GetProgramBuildInfo,                                                                 \
+      (cl_program, cl_device_id, cl_program_build_info, size_t, void *, size_t *))                 \
+    X(cl_int, ReleaseProgram, (cl_program))                                                        \
+    X(cl_kernel, CreateKernel, (cl_program, const char *, cl_int *))                               \
+    X(cl_int, SetKernelArg, (cl_kernel, cl_uint, size_t, const void *))                            \
+    X(cl_int, ReleaseKernel, (cl_kernel))                                                          \
+    X(cl_int, EnqueueWriteBuffer,                                                                  \
+      (cl_command_queue, cl_mem, cl_bool, size_t, size_t, const void *, cl_uint,                   \
+       const cl_event *, cl_event *))                                                              \
+    X(cl_int, EnqueueReadBuffer,                                                                   \
+      (cl_command_queue, cl_mem, cl_bool, size_t, size_t, void *, cl_uint, const cl_event *,       \
+       cl_event *))                                                                                \
+    X(cl_int, EnqueueCopyBuffer,                                                                   \
+      (cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, cl_uint, const cl_event *,        \
+       cl_event *))                                                                                \
+    X(cl_int, EnqueueFillBuffer,                                                                   \
+      (cl_command_queue, cl_mem, const void *, size_t, size_t, size_t, cl_uint, const cl_event *,  \
+       cl_event *))                                                                                \
+    X(void *, EnqueueMapBuffer,                                                                    \
+      (cl_command_queue, cl_mem, cl_bool, cl_map_flags, size_t, size_t, cl_uint,                   \
+       const cl_event *, cl_event *, cl_int *))                                                    \
+    X(cl_int, EnqueueUnmapMemObject,                                                               \
+      (cl_command_queue, cl_mem, void *, cl_uint, const cl_event *, cl_event *))                   \
+    X(cl_int, EnqueueNDRangeKernel,                                                                \
+      (cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *,       \
+       cl_uint, const cl_event *, cl_event *))                                                     \
+    X(cl_int, EnqueueMarkerWithWaitList,                                                           \
+      (cl_command_queue, cl_uint, const cl_event *, cl_event *))                                   \
+    X(cl_int, EnqueueBarrierWithWaitList,                                                          \
+      (cl_command_queue, cl_uint, const cl_event *, cl_event *))                                   \
+    X(cl_int, GetEventInfo, (cl_event, cl_event_info, size_t, void *, size_t *))                   \
+    X(cl_int, RetainEvent, (cl_event))                                                             \
+    X(cl_int, ReleaseEvent, (cl_event))                                                            \
+    X(cl_int, Flush, (cl_command_queue))
+
+struct copse_cl_api {
+#define COPSE_CL_MEMBER(result, name, params) result(CL_API_CALL *name) params;
+    COPSE_CL_CALLS(COPSE_CL_MEMBER)
+#undef COPSE_CL_MEMBER
+};
+
+struct copse_cl_device {
+    struct copse_cl_api cl;
+    cl_device_id id;   /* the whole device or our sub-device */
+    bool is_sub_device;
+    cl_context context;
+    bool has_lock;
+    copse_mutex lock;  /* sub-buffer caches, event rings, opening CLBlast */
+    atomic_bool is_stuck; /* a queue did not drain: its objects are left alone from then on */
+    void *clblast;     /* library handle, opened by the first GEMM */
+    int (*sgemm)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t,
+                            cl_mem, size_t, size_t, float, cl_mem, size_t, size_t,
+                            cl_command_queue *, cl_event *);
+    int (*clear_gemms)(void);
+};
+
+struct copse_cl_view {
+    size_t offset, size;
+    cl_mem mem;
+};
+
+struct copse_cl_buffer {
+    cl_mem mem;
+    struct {
+        struct copse_cl_view *at; /* sub-buffers by offset and size, sorted */
+        size_t count, room;
+    } views;
+};
+
+struct copse_cl_kernel {
+    cl_program program;
+    cl_kernel kernel; /* for immediate dispatches; its arguments are guarded by the lock */
+    bool has_lock;
+    copse_mutex lock;
+};
+
+#define COPSE_CL_BLOCKS 4
+#define COPSE_CL_BLOCK_BYTES (2u << 20)
+#define COPSE_CL_EVENTS 64
+
+struct copse_cl_queue {
+    cl_command_queue queue;
+    /* Tickets: the marker of ticket t stands in slot t % COPSE_CL_EVENTS until it is pushed out. */
+    cl_event events[COPSE_CL_EVENTS];
+    uint64_t newest;
+    copse_status failed; /* sticky: an error of the device's side */
+    /* Staging: pinned host memory in blocks; a block is free again after its last write. */
+    cl_mem staging;
+    char *mapped;
+    struct {
+        size_t used;
+        cl_event last;
+    } blocks[COPSE_CL_BLOCKS];
+    size_t block;
+};
+
+struct copse_cl_segment {
+    cl_kernel *kernels; /* one per command, arguments set; NULL where it is no dispatch */
+    cl_mem *mems;       /* what the kernels refer to, retained */
+    size_t mem_count;
+};
+
+/* error.c */
+const char *copse_cl_error_name(cl_int code);
+copse_status copse_cl_error_status(cl_int code);
+/* CL_SUCCESS is COPSE_OK; anything else fails with "opencl: <what>: <code's name>". */
+#define copse_cl_check(code, what)                                                                 \
+    ((code) == CL_SUCCESS ? COPSE_OK                                                               \
+                          : copse_fail(copse_cl_error_status(code), "opencl: %s: %s (%d)", what,   \
+                                       copse_cl_error_name(code), (int)(code)))
+
+/* describe.c */
+/* Texts of a platform and a device, cut to `size`; "" when unknown. */
+void copse_cl_platform_text(const struct copse_cl_api *cl, cl_platform_id id,
+                            cl_platform_info what, char *out, size_t size);
+void copse_cl_device_text(const struct copse_cl_api *cl, cl_device_id id, cl_device_info what,
+                          char *out, size_t size);
+void copse_cl_describe(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id,
+                       struct copse_device_info *out);
+
+/* memory.c */
+copse_status copse_cl_buffer_init(copse_buffer *buf);
+void copse_cl_buffer_fini(copse_buffer *buf);
+/* The object for a binding, with a reference of the caller's. */
+copse_status copse_cl_view(const struct copse_binding *binding, cl_mem *out);
+/* Whether device and host see each other's stores to imported memory without mapping it. */
+bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct copse_mem *mem);
+
+/* kernel.c */
+copse_status copse_cl_kernel_init(struct copse_kernel *k);
+void copse_cl_kernel_fini(struct copse_kernel *k);
+/* Set all arguments of `kernel` from a dispatch. `mems` receives what they refer to, `*count` of
+   them, with a reference each, also on failure. */
+copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, cl_mem *mems,
+                               size_t *count);
+/* A kernel object of the caller's own. */
+copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out);
+
+/* queue.c */
+copse_status copse_cl_queue_init(copse_queue *q);
+void copse_cl_queue_fini(copse_queue *q);
+copse_status copse_cl_write(copse_queue *q, const struct copse_binding *dst, const void *src);
+copse_status copse_cl_read(copse_queue *q, const struct copse_binding *src, void *dst);
+copse_status copse_cl_submit(copse_queue *q, uint64_t *ticket);
+copse_status copse_cl_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
+copse_status copse_cl_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
+/* COPSE_ERR_TIMEOUT without text when `event` is not reached in time. */
+copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
+                                 uint64_t timeout_ns);
+
+/* encode.c */
+copse_status copse_cl_encode(copse_queue *q, const struct copse_command *c);
+copse_status copse_cl_segment_init(struct copse_segment *seg);
+void copse_cl_segment_fini(struct copse_segment *seg);
+copse_status copse_cl_replay(struct copse_segment *seg);
+
+/* gemm.c */
+bool copse_cl_gemm_exists(void);
+copse_status copse_cl_gemm(copse_queue *q, const struct copse_command *c);
+void copse_cl_gemm_fini(struct copse_cl_device *d);
+
+/* Longest wait for the device where the seam gives no deadline. */
+#define COPSE_CL_WAIT_NS (120ull * 1000000000ull)
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* OpenCL: finds the loader, lists devices, opens and closes them. The table of the backend. */
+#include <stdio.h>
+
+#include "backends/opencl/cl_internal.h"
+
+#define MAX_PLATFORMS 32
+#define MAX_DEVICES 64 /* of one platform */
+#define MAX_SHARES 64
+
+#define INSTALL_DRIVER                                                                             \
+    "install the GPU vendor's OpenCL driver, or on Debian: apt-get install pocl-opencl-icd"
+#define INSTALL_LOADER                                                                             \
+    "install the GPU vendor's driver, or on Debian: apt-get install ocl-icd-libopencl1 "           \
+    "pocl-opencl-icd"
+
+/* The library is never closed: drivers behind it keep threads that outlive our objects. */
+static bool load(struct copse_cl_api *cl, const char **found)
+{
+#if defined(_WIN32)
+    static const char *const names[] = { "OpenCL.dll" };
+#else
+    static const char *const names[] = { "libOpenCL.so.1", "libOpenCL.so" };
+#endif
+    void *library = NULL;
+    for (size_t i = 0; i < COPSE_COUNT(names) && library == NULL; i++) {
+        *found = names[i];
+        library = copse__library_open((const char *const[]){ names[i], NULL });
+    }
+    if (library == NULL)
+        return false;
+    bool is_whole = true;
+    void *symbol;
+#define LOOK_UP(result, name, params)                                                              \
+    symbol = copse__library_symbol(library, "cl" #name);                                           \
+    memcpy(&cl->name, &symbol, sizeof symbol);                                                     \
+    is_whole = is_whole && symbol != NULL;
+    COPSE_CL_CALLS(LOOK_UP)
+#undef LOOK_UP
+    return is_whole;
+}
+
+/* Calls `visit` for every device of every platform until it returns false, always in the same
+   order: the position is the device's index. */
+static void each_device(const struct copse_cl_api *cl, const struct copse_logger *log,
+                        cl_uint *platform_count,
+                        bool (*visit)(void *user, cl_platform_id platform, cl_device_id device),
+                        void *user)
+{
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint count = 0;
+    cl_int e = cl->GetPlatformIDs(MAX_PLATFORMS, platforms, &count);
+    if (e != CL_SUCCESS) /* -1001: a loader without drivers */
+        count = 0;
+    count = COPSE_MIN(count, MAX_PLATFORMS);
+    *platform_count = count;
+    for (cl_uint p = 0; p < count; p++) {
+        cl_device_id devices[MAX_DEVICES];
+        cl_uint n = 0;
+        e = cl->GetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, MAX_DEVICES, devices, &n);
+        if (e != CL_SUCCESS) {
+            if (e != CL_DEVICE_NOT_FOUND) {
+                char name[96];
+                copse_cl_platform_text(cl, platforms[p], CL_PLATFORM_NAME, name, sizeof name);
+                copse__log(log, COPSE_LOG_WARN, "opencl: platform '%s' cannot list devices: %s",
+                           name, copse_cl_error_name(e));
+            }
+            continue;
+        }
+        for (cl_uint i = 0; i < COPSE_MIN(n, MAX_DEVICES); i++)
+            if (!visit(user, platforms[p], devices[i]))
+                return;
+    }
+}
+
+struct listing {
+    const struct copse_cl_api *cl;
+    struct copse_device_sink *sink;
+    bool has_gemm;
+    copse_status status;
+};
+
+static bool report(void *user, cl_platform_id platform, cl_device_id device)
+{
+    struct listing *l = user;
+    struct copse_device_info info = { 0 };
+    copse_cl_describe(l->cl, platform, device, &info);
+    info.limits.has_library_gemm = info.is_usable && l->has_gemm;
+    l->status = l->sink->add(l->sink, &info);
+    return l->status == COPSE_OK;
+}
+
+static copse_status cl_list(struct copse_device_sink *sink)
+{
+    struct copse_cl_api cl;
+    const char *found;
+    if (!load(&cl, &found)) {
+        snprintf(sink->detail, sizeof sink->detail, "no OpenCL loader; %s", INSTALL_LOADER);
+        return COPSE_OK;
+    }
+    sink->is_loaded = true;
+    struct listing l = { .cl = &cl, .sink = sink, .has_gemm = copse_cl_gemm_exists() };
+    cl_uint platforms = 0;
+    each_device(&cl, &sink->base->log, &platforms, report, &l);
+    if (platforms == 0)
+        snprintf(sink->detail, sizeof sink->detail, "%s without a driver; %s", found,
+                 INSTALL_DRIVER);
+    else
+        snprintf(sink->detail, sizeof sink->detail, "%s, %u platform%s", found,
+                 (unsigned)platforms, platforms == 1 ? "" : "s");
+    return l.status;
+}
+
+struct search {
+    uint32_t left;
+    cl_platform_id platform;
+    cl_device_id device;
+};
+
+static bool find(void *user, cl_platform_id platform, cl_device_id device)
+{
+    struct search *s = user;
+    if (s->left-- != 0)
+        return true;
+    s->platform = platform;
+    s->device = device;
+    return false;
+}
+
+/* Some drivers leave out clCreateSubDevices itself where they cannot divide: ask before calling. */
+static bool can_divide(const struct copse_cl_device *d, uint32_t shares)
+{
+    cl_uint most = 0;
+    return d->cl.GetDeviceInfo(d->id, CL_DEVICE_PARTITION_MAX_SUB_DEVICES, sizeof most, &most,
+                               NULL) == CL_SUCCESS &&
+           most >= shares;
+}
+
+/* Exchange d->id for our part of a CPU's compute units; the whole device where that cannot be. */
+static void take_share(copse_device *dev)
+{
+    struct copse_cl_device *d = dev->priv;
+    const uint32_t units = dev->info.limits.compute_units, shares = dev->shares;
+    if (shares < 2 || shares > MAX_SHARES || dev->info.kind != COPSE_DEVICE_CPU ||
+        units < shares || !can_divide(d, shares))
+        return;
+    cl_device_partition_property by_counts[MAX_SHARES + 3] = { CL_DEVICE_PARTITION_BY_COUNTS };
+    for (uint32_t i = 0; i < shares; i++)
+        by_counts[1 + i] = (cl_device_partition_property)(units / shares + (i < units % shares));
+    by_counts[1 + shares] = CL_DEVICE_PARTITION_BY_COUNTS_LIST_END;
+    const cl_device_partition_property equally[] = {
+        CL_DEVICE_PARTITION_EQUALLY, (cl_device_partition_property)(units / shares), 0
+    };
+    cl_device_id parts[2 * MAX_SHARES];
+    cl_uint count = 0;
+    cl_int e = d->cl.CreateSubDevices(d->id, by_counts, MAX_SHARES, parts, &count);
+    if (e != CL_SUCCESS)
+        e = d->cl.CreateSubDevices(d->id, equally, 2 * MAX_SHARES, parts, &count);
+    if (e != CL_SUCCESS || count <= dev->share) {
+        copse__log(&dev->base->log, COPSE_LOG_INFO,
+                   "opencl: %s cannot be divided (%s), each share is the whole device",
+                   dev->info.id, copse_cl_error_name(e));
+        count = e == CL_SUCCESS ? count : 0;
+    } else {
+        d->id = parts[dev->share];
+        d->is_sub_device = true;
+        cl_uint own = 0;
+        if (d->cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof own, &own, NULL) ==
+            CL_SUCCESS)
+            dev->info.limits.compute_units = own;
+    }
+    for (cl_uint i = 0; i < count; i++)
+        if (parts[i] != d->id)
+            d->cl.ReleaseDevice(parts[i]);
+}
+
+static copse_status cl_open(copse_device *dev)
+{
+    struct copse_cl_device *d = dev->priv;
+    const char *found;
+    if (dev->foreign != NULL)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "opencl: an application's own device cannot be used; open it by its id");
+    COPSE_TRY(copse__mutex_init(&d->lock));
+    d->has_lock = true;
+    if (!load(&d->cl, &found))
+        return copse_fail(COPSE_ERR_NO_DEVICE, "opencl: the loader is gone; %s", INSTALL_LOADER);
+    struct search s = { .left = dev->index };
+    cl_uint platforms;
+    each_device(&d->cl, &dev->base->log, &platforms, find, &s);
+    if (s.device == NULL)
+        return copse_fail(COPSE_ERR_NO_DEVICE, "opencl: device %u is gone; list devices again",
+                          dev->index);
+    d->id = s.device;
+    take_share(dev);
+    const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM,
+                                                 (cl_context_properties)s.platform, 0 };
+    cl_int e = CL_SUCCESS;
+    d->context = d->cl.CreateContext(properties, 1, &d->id, NULL, NULL, &e);
+    COPSE_TRY(copse_cl_check(e, "clCreateContext"));
+    struct copse_limits *limits = &dev->info.limits;
+    if (limits->host_import_alignment != 0 &&
+        !copse_cl_import_works(d, limits->host_import_alignment, &dev->base->mem))
+        limits->host_import_alignment = 0;
+    return COPSE_OK;
+}
+
+static void cl_close(copse_device *dev)
+{
+    struct copse_cl_device *d = dev->priv;
+    if (!atomic_load(&d->is_stuck)) {
+        copse_cl_gemm_fini(d);
+        if (d->context != NULL)
+            d->cl.ReleaseContext(d->context);
+        if (d->is_sub_device)
+            d->cl.ReleaseDevice(d->id);
+    }
+    if (d->has_lock)
+        copse__mutex_fini(&d->lock);
+}
+
+static copse_status cl_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    /* OpenCL itself has no query for free memory. AMD: two sizes in KiB, the first is the total. */
+    enum { FREE_MEMORY_AMD = 0x4039 };
+    struct copse_cl_device *d = dev->priv;
+    size_t kib[2] = { 0 };
+    cl_ulong total = 0;
+    if (d->cl.GetDeviceInfo(d->id, FREE_MEMORY_AMD, sizeof kib, kib, NULL) == CL_SUCCESS)
+        *free_bytes = (uint64_t)kib[0] << 10;
+    else
+        *free_bytes = 0;
+    const cl_int e =
+        d->cl.GetDeviceInfo(d->id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof total, &total, NULL);
+    *total_bytes = e == CL_SUCCESS ? total : 0;
+    return COPSE_OK;
+}
+
+static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *row)
+{
+    (void)dev;
+    return row->cl_text != NULL;
+}
+
+extern const struct copse_backend copse_backend_opencl;
+const struct copse_backend copse_backend_opencl = {
+    .name = "opencl",
+    .device_priv = sizeof(struct copse_cl_device),
+    .buffer_priv = sizeof(struct copse_cl_buffer),
+    .kernel_priv = sizeof(struct copse_cl_kernel),
+    .queue_priv = sizeof(struct copse_cl_queue),
+    .segment_priv = sizeof(struct copse_cl_segment),
+    .list = cl_list,
+    .open = cl_open,
+    .close = cl_close,
+    .memory = cl_memory,
+    .buffer_init = copse_cl_buffer_init,
+    .buffer_fini = copse_cl_buffer_fini,
+    .has_kernel = has_kernel,
+    .kernel_init = copse_cl_kernel_init,
+    .kernel_fini = copse_cl_kernel_fini,
+    .queue_init = copse_cl_queue_init,
+    .queue_fini = copse_cl_queue_fini,
+    .write = copse_cl_write,
+    .read = copse_cl_read,
+    .encode = copse_cl_encode,
+    .segment_init = copse_cl_segment_init,
+    .segment_fini = copse_cl_segment_fini,
+    .replay = copse_cl_replay,
+    .submit = copse_cl_submit,
+    .wait = copse_cl_wait,
+    .wait_queue = copse_cl_wait_queue,
+};

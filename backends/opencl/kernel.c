@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* OpenCL kernels: built from the embedded text, or from a cached binary once it has proved to be
+   whole and made for exactly this device, driver and text. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "backends/opencl/cl_internal.h"
+
+/* ---- build options and identity ---- */
+
+static void write_options(const struct copse_kernel *k, char *out, size_t size)
+{
+    int n = snprintf(out, size, "-cl-std=CL1.2 -DGROUP_X=%" PRIu32 " -DGROUP_Y=%" PRIu32,
+                     k->group_x, k->group_y);
+    for (int i = 0; i < k->row->spec_count && n > 0 && (size_t)n < size; i++)
+        n += snprintf(out + n, size - (size_t)n, " -DSPEC_%d=%" PRId32, i, k->spec[i]);
+}
+
+/* Two independent hashes of all that decides what the compiler makes. */
+static void identify(const struct copse_kernel *k, const char *options, uint64_t id[2])
+{
+    const struct copse_cl_device *d = k->dev->priv;
+    const struct copse_device_info *info = &k->dev->info;
+    char platform_version[256] = "", device_version[256];
+    cl_platform_id platform = NULL;
+    if (d->cl.GetDeviceInfo(d->id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) ==
+        CL_SUCCESS)
+        copse_cl_platform_text(&d->cl, platform, CL_PLATFORM_VERSION, platform_version,
+                               sizeof platform_version);
+    copse_cl_device_text(&d->cl, d->id, CL_DEVICE_VERSION, device_version, sizeof device_version);
+    const char *const texts[] = { "copse opencl binary 1", k->row->name,   options,
+                                  info->name,              info->driver,   platform_version,
+                                  device_version,          d->is_sub_device ? "part" : "whole" };
+    for (uint64_t h = 0; h < 2; h++) {
+        id[h] = copse__hash(COPSE_HASH_START, &h, sizeof h);
+        id[h] = copse__hash(id[h], &k->row->source_hash, sizeof k->row->source_hash);
+        for (size_t i = 0; i < COPSE_COUNT(texts); i++)
+            id[h] = copse__hash(id[h], texts[i], strlen(texts[i]) + 1);
+    }
+}
+
+/* ---- build ---- */
+
+/* The driver's log: all of it to our log, its start to `head`. */
+static void take_build_log(const struct copse_kernel *k, cl_program program, char *head,
+                           size_t head_size)
+{
+    const struct copse_cl_device *d = k->dev->priv;
+    struct copse_base *base = k->dev->base;
+    size_t size = 0;
+    head[0] = '\0';
+    if (d->cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) !=
+            CL_SUCCESS ||
+        size < 2)
+        return;
+    char *text = copse__alloc(&base->mem, size + 1, 1);
+    if (text == NULL)
+        return;
+    if (d->cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, size, text, NULL) ==
+        CL_SUCCESS) {
+        snprintf(head, head_size, "%s", text);
+        for (char *line = text; *line != '\0';) {
+            const size_t length = strcspn(line, "\r\n");
+            const bool is_last = line[length] == '\0';
+            line[length] = '\0';
+            if (length > 0)
+                copse__log(&base->log, COPSE_LOG_DEBUG, "opencl: %s: %s", k->row->name, line);
+            line += length + !is_last;
+        }
+    }
+    copse__free(&base->mem, text);
+}
+
+static copse_status build(const struct copse_kernel *k, cl_program program, const char *options)
+{
+    const struct copse_cl_device *d = k->dev->priv;
+    const cl_int e = d->cl.BuildProgram(program, 1, &d->id, options, NULL, NULL);
+    if (e == CL_SUCCESS && k->dev->base->log.level < COPSE_LOG_DEBUG)
+        return COPSE_OK;
+    char head[1024];
+    take_build_log(k, program, head, sizeof head);
+    if (e == CL_SUCCESS)
+        return COPSE_OK;
+    const copse_status s = copse_cl_error_status(e);
+    return copse_fail(s == COPSE_ERR_INTERNAL ? COPSE_ERR_COMPILE : s,
+                      "opencl: kernel '%s' does not build for %s (%s, %s): %s", k->row->name,
+                      k->dev->info.id, copse_cl_error_name(e), options,
+                      head[0] != '\0' ? head : "the driver gave no log");
+}
+
+/* Take over `program`: build it and make the kernel; it is released on failure. */
+static copse_status finish(struct copse_kernel *k, cl_program program, const char *options)
+{
+    struct copse_cl_device *d = k->dev->priv;
+    struct copse_cl_kernel *ck = k->priv;
+    ck->program = program;
+    copse_status s = build(k, program, options);
+    if (s == COPSE_OK)
+        s = copse_cl_create_kernel(k, &ck->kernel);
+    if (s != COPSE_OK) {
+        d->cl.ReleaseProgram(program);
+        ck->program = NULL;
+    }
+    return s;
+}
+
+/* ---- binaries ---- */
+
+struct header {
+    char magic[8];
+    uint64_t identity, size, digest;
+};
+static const char magic[8] = "copsecl";
+
+struct taken {
+    struct copse_mem *mem;
+    uint64_t identity;
+    unsigned char *bytes; /* NULL: nothing usable */
+    size_t size;
+    bool is_damaged;
+};
+
+static void take(void *to, const void *bytes, size_t size)
+{
+    struct taken *t = to;
+    struct header h;
+    const unsigned char *body = (const unsigned char *)bytes + sizeof h;
+    if (t->bytes != NULL)
+        return;
+    t->is_damaged = true;
+    if (size <= sizeof h)
+        return;
+    memcpy(&h, bytes, sizeof h);
+    size -= sizeof h;
+    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.identity != t->identity ||
+        h.size != size || h.digest != copse__hash(COPSE_HASH_START, body, size))
+        return;
+    t->is_damaged = false;
+    t->bytes = copse__alloc(t->mem, size, 1);
+    if (t->bytes == NULL)
+        return;
+    memcpy(t->bytes, body, size);
+    t->size = size;
+}
+
+/* Whether the kernel stands now; any failure only means that it must be built from text. */
+static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identity,
+                        const char *options)
+{
+    struct copse_cl_device *d = k->dev->priv;
+    struct copse_base *base = k->dev->base;
+    struct taken t = { .mem = &base->mem, .identity = identity };
+    bool is_loaded = false;
+    if (base->cache.get == NULL)
+        return false;
+    base->cache.get(base->cache.user, key, take, &t);
+    if (t.bytes != NULL) {
+        cl_int loaded = CL_SUCCESS, e = CL_SUCCESS;
+        const unsigned char *binary = t.bytes;
+        cl_program program =
+            d->cl.CreateProgramWithBinary(d->context, 1, &d->id, &t.size, &binary, &loaded, &e);
+        if (e == CL_SUCCESS && loaded == CL_SUCCESS)
+            is_loaded = finish(k, program, options) == COPSE_OK;
+        else if (program != NULL)
+            d->cl.ReleaseProgram(program);
+        t.is_damaged = !is_loaded;
+    }
+    if (t.is_damaged)
+        copse__log(&base->log, COPSE_LOG_WARN,
+                   "opencl: cached binary %s of kernel '%s' cannot be used, it is built anew", key,
+                   k->row->name);
+    copse__free(&base->mem, t.bytes);
+    return is_loaded;
+}
+
+/* Failing to store one is nobody's loss. */
+static void store_binary(struct copse_kernel *k, const char *key, uint64_t identity)
+{
+    struct copse_cl_device *d = k->dev->priv;
+    struct copse_cl_kernel *ck = k->priv;
+    struct copse_base *base = k->dev->base;
+    size_t size = 0;
+    struct header h = { .identity = identity };
+    if (base->cache.put == NULL ||
+        d->cl.GetProgramInfo(ck->program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) !=
+            CL_SUCCESS ||
+        size == 0 || size > SIZE_MAX - sizeof h)
+        return;
+    unsigned char *blob = copse__alloc(&base->mem, sizeof h + size, 1);
+    if (blob == NULL)
+        return;
+    unsigned char *body = blob + sizeof h;
+    if (d->cl.GetProgramInfo(ck->program, CL_PROGRAM_BINARIES, sizeof body, &body, NULL) ==
+        CL_SUCCESS) {
+        memcpy(h.magic, magic, sizeof magic);
+        h.size = size;
+        h.digest = copse__hash(COPSE_HASH_START, body, size);
+        memcpy(blob, &h, sizeof h);
+        base->cache.put(base->cache.user, key, blob, sizeof h + size);
+    }
+    copse__free(&base->mem, blob);
+}
+
+/* ---- kernels ---- */
+
+copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out)
+{
+    struct copse_cl_device *d = k->dev->priv;
+    struct copse_cl_kernel *ck = k->priv;
+    cl_int e = CL_SUCCESS;
+    *out = d->cl.CreateKernel(ck->program, k->row->name, &e);
+    if (e != CL_SUCCESS) {
+        *out = NULL;
+        return copse_fail(copse_cl_error_status(e), "opencl: kernel '%s' on %s: %s (%d)",
+                          k->row->name, k->dev->info.id, copse_cl_error_name(e), (int)e);
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_cl_kernel_init(struct copse_kernel *k)
+{
+    struct copse_cl_device *d = k->dev->priv;
+    struct copse_cl_kernel *ck = k->priv;
+    COPSE_TRY(copse__mutex_init(&ck->lock));
+    ck->has_lock = true;
+    char options[64 + COPSE_MAX_SPECS * 24], key[32];
+    uint64_t id[2];
+    write_options(k, options, sizeof options);
+    identify(k, options, id);
+    snprintf(key, sizeof key, "opencl-%016" PRIx64, id[0]);
+    const uint64_t start = copse__now_ns();
+    const bool is_cached = load_binary(k, key, id[1], options);
+    if (!is_cached) {
+        const char *text = (const char *)k->row->cl_text;
+        cl_int e = CL_SUCCESS;
+        cl_program program =
+            d->cl.CreateProgramWithSource(d->context, 1, &text, &k->row->cl_size, &e);
+        COPSE_TRY(copse_cl_check(e, "clCreateProgramWithSource"));
+        COPSE_TRY(finish(k, program, options));
+    }
+    if (!is_cached) /* after clCreateKernel: some drivers compile only then */
+        store_binary(k, key, id[1]);
+    copse__log(&k->dev->base->log, COPSE_LOG_DEBUG, "opencl: kernel '%s' %s in %.1f ms (%s)",
+               k->row->name, is_cached ? "loaded" : "built",
+               (double)(copse__now_ns() - start) * 1e-6, options);
+    return COPSE_OK;
+}
+
+void copse_cl_kernel_fini(struct copse_kernel *k)
+{
+    struct copse_cl_device *d = k->dev->priv;
+    struct copse_cl_kernel *ck = k->priv;
+    if (!atomic_load(&d->is_stuck)) {
+        if (ck->kernel != NULL)
+            d->cl.ReleaseKernel(ck->kernel);
+        if (ck->program != NULL)
+            d->cl.ReleaseProgram(ck->program);
+    }
+    if (ck->has_lock)
+        copse__mutex_fini(&ck->lock);
+}
+
+copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, cl_mem *mems,
+                               size_t *count)
+{
+    const struct copse_kernel *k = c->kernel;
+    const struct copse_cl_device *d = k->dev->priv;
+    cl_int e = CL_SUCCESS;
+    *count = 0;
+    for (cl_uint i = 0; i < c->binding_count; i++) {
+        COPSE_TRY(copse_cl_view(&c->bindings[i], &mems[i]));
+        (*count)++;
+        e = d->cl.SetKernelArg(kernel, i, sizeof mems[i], &mems[i]);
+        if (e != CL_SUCCESS)
+            return copse_fail(copse_cl_error_status(e), "opencl: buffer %u of kernel '%s': %s",
+                              (unsigned)i, k->row->name, copse_cl_error_name(e));
+    }
+    e = d->cl.SetKernelArg(kernel, c->binding_count,
+                           (k->row->param_words + 1u) * sizeof *c->params, c->params);
+    if (e != CL_SUCCESS)
+        return copse_fail(copse_cl_error_status(e),
+                          "opencl: parameters of kernel '%s' (%u words): %s", k->row->name,
+                          k->row->param_words + 1u, copse_cl_error_name(e));
+    return COPSE_OK;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* OpenCL queues: host copies through pinned staging memory, tickets, waits with deadlines. */
+#include "backends/opencl/cl_internal.h"
+
+/* ---- events ---- */
+
+copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
+                                 uint64_t timeout_ns)
+{
+    /* clWaitForEvents knows no deadline. Ask often at first, for short kernels; then sleep for a
+       small part of the time already waited, so that a long wait costs neither time nor a core. */
+    enum { SPIN_NS = 20000, LEAST_SLEEP_NS = 10000, LONGEST_SLEEP_NS = 1000000 };
+    const uint64_t start = copse__now_ns();
+    for (;;) {
+        cl_int state = CL_QUEUED;
+        const cl_int e = cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
+                                          &state, NULL);
+        if (e != CL_SUCCESS)
+            state = e;
+        if (state == CL_COMPLETE)
+            return COPSE_OK;
+        if (state < 0) {
+            copse_status s = copse_cl_error_status(state);
+            if (s == COPSE_ERR_INTERNAL)
+                s = COPSE_ERR_DEVICE_LOST;
+            return copse_fail(s, "opencl: queued work failed: %s (%d)", copse_cl_error_name(state),
+                              (int)state);
+        }
+        const uint64_t elapsed = copse__now_ns() - start;
+        if (elapsed >= timeout_ns)
+            return COPSE_ERR_TIMEOUT;
+        if (elapsed < SPIN_NS)
+            continue;
+        uint64_t nap = COPSE_MAX(elapsed / 32, LEAST_SLEEP_NS);
+        nap = COPSE_MIN(nap, LONGEST_SLEEP_NS);
+        copse__sleep_ns(COPSE_MIN(nap, timeout_ns - elapsed));
+    }
+}
+
+/* The marker that stands for `ticket`, with a reference; a later one once it was pushed out. */
+static cl_event marker_of(copse_queue *q, uint64_t ticket)
+{
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
+    copse__mutex_lock(&d->lock);
+    if (ticket + COPSE_CL_EVENTS <= p->newest)
+        ticket = p->newest - COPSE_CL_EVENTS + 1;
+    cl_event event = ticket <= p->newest ? p->events[ticket % COPSE_CL_EVENTS] : NULL;
+    if (event != NULL)
+        d->cl.RetainEvent(event);
+    copse__mutex_unlock(&d->lock);
+    return event;
+}
+
+copse_status copse_cl_submit(copse_queue *q, uint64_t *ticket)
+{
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
+    cl_event marker = NULL;
+    if (p->failed != COPSE_OK)
+        return copse_fail(p->failed, "opencl: earlier work of this queue failed");
+    COPSE_TRY(copse_cl_check(d->cl.EnqueueMarkerWithWaitList(p->queue, 0, NULL, &marker),
+                             "clEnqueueMarkerWithWaitList"));
+    const cl_int e = d->cl.Flush(p->queue);
+    if (e != CL_SUCCESS) {
+        d->cl.ReleaseEvent(marker);
+        return copse_cl_check(e, "clFlush");
+    }
+    copse__mutex_lock(&d->lock);
+    p->newest = q->submitted + 1;
+    cl_event *slot = &p->events[p->newest % COPSE_CL_EVENTS];
+    cl_event old = *slot;
+    *slot = marker;
+    copse__mutex_unlock(&d->lock);
+    if (old != NULL)
+        d->cl.ReleaseEvent(old);
+    *ticket = q->submitted + 1;
+    return COPSE_OK;
+}
+
+copse_status copse_cl_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns)
+{
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
+    if (p->failed != COPSE_OK)
+        return copse_fail(p->failed, "opencl: earlier work of this queue failed");
+    cl_event marker = marker_of(q, ticket);
+    if (marker == NULL)
+        return COPSE_OK;
+    const copse_status s = copse_cl_wait_event(&d->cl, marker, timeout_ns);
+    d->cl.ReleaseEvent(marker);
+    if (s == COPSE_ERR_TIMEOUT && timeout_ns > 0)
+        return copse_fail(s, "opencl: ticket not reached within %.3f s", (double)timeout_ns * 1e-9);
+    if (s != COPSE_ERR_TIMEOUT)
+        p->failed = s;
+    return s;
+}
+
+copse_status copse_cl_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket)
+{
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
+    cl_event marker = marker_of(other, ticket);
+    if (marker == NULL)
+        return COPSE_OK;
+    const cl_int e = d->cl.EnqueueBarrierWithWaitList(p->queue, 1, &marker, NULL);
+    d->cl.ReleaseEvent(marker);
+    return copse_cl_check(e, "clEnqueueBarrierWithWaitList");
+}
+
+/* ---- begin and end ---- */
+
+copse_status copse_cl_queue_init(copse_queue *q)
+{
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
+    const size_t size = (size_t)COPSE_CL_BLOCKS * COPSE_CL_BLOCK_BYTES;
+    cl_int e = CL_SUCCESS;
+    cl_event mapped = NULL;
+    p->queue = d->cl.CreateCommandQueue(d->context, d->id, 0, &e);
+    COPSE_TRY(copse_cl_check(e, "clCreateCommandQueue"));
+    /* Memory of the driver's own making, as only that is sure to be copied without blocking. */
+    p->staging = d->cl.CreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size,
+                                    NULL, &e);
+    COPSE_TRY(copse_cl_check(e, "clCreateBuffer of staging memory"));
+    p->mapped = d->cl.EnqueueMapBuffer(p->queue, p->staging, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE,
+                                       0, size, 0, NULL, &mapped, &e);
+    COPSE_TRY(copse_cl_check(e, "clEnqueueMapBuffer of staging memory"));
+    copse_status s = copse_cl_check(d->cl.Flush(p->queue), "clFlush");
+    if (s == COPSE_OK)
+        s = copse_cl_wait_event(&d->cl, mapped, COPSE_CL_WAIT_NS);
+    d->cl.ReleaseEvent(mapped);
+    if (s == COPSE_ERR_TIMEOUT)
+        return copse_fail(s, "opencl: the driver does not map staging memory");
+    return s;
+}
+
+/* COPSE_ERR_TIMEOUT when the queue is stuck. */
+static copse_status drain(struct copse_cl_device *d, cl_command_queue queue)
+{
+    cl_event marker = NULL;
+    copse_status s = copse_cl_check(d->cl.EnqueueMarkerWithWaitList(queue, 0, NULL, &marker),
+                                    "clEnqueueMarkerWithWaitList");
+    if (s != COPSE_OK)
+        return s;
+    s = copse_cl_check(d->cl.Flush(queue), "clFlush");
+    if (s == COPSE_OK)
+        s = copse_cl_wait_event(&d->cl, marker, COPSE_CL_WAIT_NS);
+    d->cl.ReleaseEvent(marker);
+    return s;
+}
+
+void copse_cl_queue_fini(copse_queue *q)
+{
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
+    if (p->queue == NULL)
+        return;
+    if (p->mapped != NULL)
+        d->cl.EnqueueUnmapMemObject(p->queue, p->staging, p->mapped, 0, NULL, NULL);
+    if (drain(d, p->queue) == COPSE_ERR_TIMEOUT) {
+        /* Releasing objects of a stuck queue blocks for ever in some drivers. */
+        atomic_store(&d->is_stuck, true);
+        copse__log(&q->dev->base->log, COPSE_LOG_ERROR,
+                   "opencl: %s did not finish its work, its objects are left behind",
+                   q->dev->info.id);
+        return;
+    }
+    for (size_t i = 0; i < COPSE_CL_EVENTS; i++)
+        if (p->events[i] != NULL)
+            d->cl.ReleaseEvent(p->events[i]);
+    for (size_t i = 0; i < COPSE_CL_BLOCKS; i++)
+        if (p->blocks[i].last != NULL)
+            d->cl.ReleaseEvent(p->blocks[i].last);
+    if (p->staging != NULL)
+        d->cl.ReleaseMemObject(p->staging);
+    d->cl.ReleaseCommandQueue(p->queue);
+}
+
+/* ---- host copies ---- */
+
+/* Make block `i` empty again. */
+static copse_status reclaim(struct copse_cl_device *d, struct copse_cl_queue *p, size_t i,
+                            uint64_t timeout_ns)
+{
+    if (p->blocks[i].last != NULL) {
+        COPSE_TRY(copse_cl_wait_event(&d->cl, p->blocks[i].last, timeout_ns));
+        d->cl.ReleaseEvent(p->blocks[i].last);
+        p->blocks[i].last = NULL;
+    }
+    p->blocks[i].used = 0;
+    return COPSE_OK;
+}
+
+/* Let the current block have room for `size` bytes. */
+static copse_status make_room(struct copse_cl_device *d, struct copse_cl_queue *p, size_t size)
+{
+    if (size <= COPSE_CL_BLOCK_BYTES - p->blocks[p->block].used)
+        return COPSE_OK;
+    copse_status s = reclaim(d, p, p->block, 0);
+    if (s != COPSE_ERR_TIMEOUT)
+        return s;
+    const size_t next = (p->block + 1) % COPSE_CL_BLOCKS;
+    COPSE_TRY(copse_cl_check(d->cl.Flush(p->queue), "clFlush"));
+    s = reclaim(d, p, next, COPSE_CL_WAIT_NS);
+    if (s == COPSE_ERR_TIMEOUT)
+        return copse_fail(s, "opencl: staging memory is full and the device does not proceed");
+    p->block = next;
+    return s;
+}
+
+copse_status copse_cl_write(copse_queue *q, const struct copse_binding *dst, const void *src)
+{
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
+    struct copse_cl_buffer *b = dst->buffer->priv;
+    for (size_t done = 0; done < dst->size;) {
+        const size_t part = COPSE_MIN(dst->size - done, COPSE_CL_BLOCK_BYTES);
+        COPSE_TRY(make_room(d, p, part));
+        const size_t used = p->blocks[p->block].used;
+        char *staged = p->mapped + p->block * COPSE_CL_BLOCK_BYTES + used;
+        cl_event written = NULL;
+        memcpy(staged, (const char *)src + done, part);
+        COPSE_TRY(copse_cl_check(d->cl.EnqueueWriteBuffer(p->queue, b->mem, CL_FALSE,
+                                                          dst->offset + done, part, staged, 0,
+                                                          NULL, &written),
+                                 "clEnqueueWriteBuffer"));
+        if (p->blocks[p->block].last != NULL)
+            d->cl.ReleaseEvent(p->blocks[p->block].last);
+        p->blocks[p->block].last = written;
+        p->blocks[p->block].used = used + copse__round_up(part, 64);
+        done += part;
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_cl_read(copse_queue *q, const struct copse_binding *src, void *dst)
+{
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
+    struct copse_cl_buffer *b = src->buffer->priv;
+    return copse_cl_check(d->cl.EnqueueReadBuffer(p->queue, b->mem, CL_FALSE, src->offset,
+                                                  src->size, dst, 0, NULL, NULL),
+                          "clEnqueueReadBuffer");
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* What a physical device is and can do: properties and features turned into info and limits. */
+#include "vk_internal.h"
+
+#include <stdio.h>
+
+/* Literal, because the header that defines it is the beta one. */
+#define PORTABILITY_SUBSET "VK_KHR_portability_subset"
+
+struct extensions {
+    VkExtensionProperties *at;
+    uint32_t count;
+};
+
+static copse_status extensions_get(struct vk_device *vd, VkPhysicalDevice physical,
+                                   struct extensions *e)
+{
+    *e = (struct extensions){0};
+    uint32_t count = 0;
+    VkResult r = vd->vk.EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL);
+    if (r != VK_SUCCESS)
+        return COPSE_OK; /* then it has none that we could use */
+    e->at = copse__alloc(&vd->base->mem, count, sizeof *e->at);
+    if (!e->at)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "vulkan: no host memory to list extensions");
+    if (vd->vk.EnumerateDeviceExtensionProperties(physical, NULL, &count, e->at) >= 0)
+        e->count = count;
+    return COPSE_OK;
+}
+
+static bool has(const struct extensions *e, const char *name)
+{
+    for (uint32_t i = 0; i < e->count; i++)
+        if (!strcmp(e->at[i].extensionName, name))
+            return true;
+    return false;
+}
+
+/* A compute family without graphics keeps long kernels out of the way of the desktop. */
+static bool find_family(struct vk_device *vd, VkPhysicalDevice physical, uint32_t *family)
+{
+    VkQueueFamilyProperties list[16];
+    uint32_t count = COPSE_COUNT(list);
+    bool found = false;
+    vd->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, list);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!(list[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || list[i].queueCount == 0)
+            continue;
+        const bool is_pure = !(list[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
+        if (!found || is_pure)
+            *family = i;
+        found = true;
+        if (is_pure)
+            break;
+    }
+    return found;
+}
+
+static copse_device_kind kind_of(VkPhysicalDeviceType type)
+{
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+        return COPSE_DEVICE_INTEGRATED;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+        return COPSE_DEVICE_DISCRETE;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+        return COPSE_DEVICE_CPU;
+    default:
+        return COPSE_DEVICE_OTHER;
+    }
+}
+
+static bool is_unified(copse_device_kind kind, const VkPhysicalDeviceMemoryProperties *m)
+{
+    if (kind == COPSE_DEVICE_DISCRETE)
+        return false; /* host-visible device memory there is a window over the bus */
+    const VkMemoryPropertyFlags want =
+        VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    for (uint32_t i = 0; i < m->memoryTypeCount; i++)
+        if ((m->memoryTypes[i].propertyFlags & want) == want)
+            return true;
+    return false;
+}
+
+static bool can_import(struct vk_device *vd, VkPhysicalDevice physical)
+{
+    const VkPhysicalDeviceExternalBufferInfo ask = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
+    };
+    VkExternalBufferProperties answer = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+    vd->vk.GetPhysicalDeviceExternalBufferProperties(physical, &ask, &answer);
+    return answer.externalMemoryProperties.externalMemoryFeatures &
+           VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+static uint32_t min3(uint32_t a, uint32_t b, uint32_t c)
+{
+    return COPSE_MIN(a, COPSE_MIN(b, c));
+}
+
+/* Everything beyond Vulkan 1.0; the device speaks 1.1 at least. */
+static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
+                          const struct extensions *e, struct copse_device_info *info,
+                          struct vk_traits *t)
+{
+    VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+    VkPhysicalDeviceMaintenance3Properties m3 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceSubgroupProperties subgroup = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceDriverProperties driver = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceFloatControlsProperties floats = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
+    VkPhysicalDeviceMaintenance4Properties m4 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+    VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT import = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDeviceShaderCoreProperties2AMD cores = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD};
+    VkPhysicalDeviceProperties2 props = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+#define CHAIN(s) ((s).pNext = props.pNext, props.pNext = &(s))
+    CHAIN(id);
+    CHAIN(m3);
+    CHAIN(subgroup);
+    if (t->version >= VK_API_VERSION_1_2 || has(e, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
+        CHAIN(driver);
+    if (t->version >= VK_API_VERSION_1_2 || has(e, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
+        CHAIN(floats);
+    if (t->version >= VK_API_VERSION_1_3 || has(e, VK_KHR_MAINTENANCE_4_EXTENSION_NAME))
+        CHAIN(m4);
+    if (has(e, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)) {
+        CHAIN(pci);
+        info->has_pci = true;
+    }
+    if (has(e, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME))
+        CHAIN(import);
+    if (has(e, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
+        CHAIN(sm);
+    if (has(e, VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME))
+        CHAIN(cores);
+#undef CHAIN
+    vd->vk.GetPhysicalDeviceProperties2(physical, &props);
+    const VkPhysicalDeviceLimits *l = &props.properties.limits;
+
+    VkPhysicalDevice16BitStorageFeatures f16 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                          .pNext = &f16};
+    vd->vk.GetPhysicalDeviceFeatures2(physical, &features);
+    VkPhysicalDeviceMemoryProperties2 memory = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    vd->vk.GetPhysicalDeviceMemoryProperties2(physical, &memory);
+    VkFormatProperties format = {0};
+    vd->vk.GetPhysicalDeviceFormatProperties(physical, VK_FORMAT_R32G32B32A32_SFLOAT, &format);
+
+    if (driver.driverName[0])
+        snprintf(info->driver, sizeof info->driver, "%.80s%s%.100s", driver.driverName,
+                 driver.driverInfo[0] ? " " : "", driver.driverInfo);
+    memcpy(info->uuid, id.deviceUUID, sizeof info->uuid);
+    info->has_uuid = !is_zero(info->uuid, sizeof info->uuid);
+    if (info->has_pci) {
+        info->pci[0] = pci.pciDomain;
+        info->pci[1] = pci.pciBus;
+        info->pci[2] = pci.pciDevice;
+        info->pci[3] = pci.pciFunction;
+    }
+    const uint64_t heap =
+        memory.memoryProperties.memoryHeaps[copse_vk_main_heap(&memory.memoryProperties)].size;
+    info->memory_bytes = heap;
+
+    struct copse_limits *out = &info->limits;
+    out->has_unified_memory = is_unified(info->kind, &memory.memoryProperties);
+    t->atom = l->nonCoherentAtomSize;
+    t->has_budget = has(e, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    t->has_portability_subset = has(e, PORTABILITY_SUBSET);
+    t->has_f64 = features.features.shaderFloat64;
+    t->has_f16_storage = f16.storageBuffer16BitAccess;
+    if (out->has_unified_memory && import.minImportedHostPointerAlignment <= UINT32_MAX &&
+        import.minImportedHostPointerAlignment && can_import(vd, physical))
+        t->import_alignment = import.minImportedHostPointerAlignment;
+    if (format.bufferFeatures & VK_FORMAT_FEATURE_STORAGE_TEXEL_BUFFER_BIT)
+        t->max_texel_args = l->maxPerStageDescriptorStorageImages;
+
+    const uint64_t align = COPSE_MAX(
+        COPSE_MAX(l->minStorageBufferOffsetAlignment, l->minTexelBufferOffsetAlignment), 16);
+    out->max_buffer_bytes = COPSE_MIN(heap, m3.maxMemoryAllocationSize);
+    if (m4.maxBufferSize)
+        out->max_buffer_bytes = COPSE_MIN(out->max_buffer_bytes, m4.maxBufferSize);
+    out->max_binding_bytes = l->maxStorageBufferRange;
+    out->offset_alignment = (uint32_t)align;
+    out->max_group_size = min3(l->maxComputeWorkGroupInvocations, l->maxComputeWorkGroupSize[0],
+                               l->maxComputeWorkGroupSize[1]);
+    out->max_group_count =
+        COPSE_MIN(l->maxComputeWorkGroupCount[0], l->maxComputeWorkGroupCount[1]);
+    out->group_memory_bytes = l->maxComputeSharedMemorySize;
+    out->max_bindings = min3(l->maxPerStageDescriptorStorageBuffers,
+                             l->maxDescriptorSetStorageBuffers, l->maxPerStageResources);
+    out->max_param_bytes = 128; /* what every device has */
+    out->subgroup_size = subgroup.subgroupSize;
+    out->compute_units = sm.shaderSMCount ? sm.shaderSMCount : cores.activeComputeUnitCount;
+    if (info->kind == COPSE_DEVICE_CPU)
+        out->compute_units = copse__cpu_count();
+    out->host_import_alignment = (uint32_t)t->import_alignment;
+    out->max_texel_elements = t->max_texel_args ? l->maxTexelBufferElements : 0;
+    out->has_group_base = true;
+    out->has_f64 = t->has_f64;
+    out->has_f16_storage = t->has_f16_storage;
+    out->rounds_to_nearest = floats.shaderRoundingModeRTEFloat32;
+    out->keeps_denormals = floats.shaderDenormPreserveFloat32;
+}
+
+copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
+                               struct copse_device_info *info, struct vk_traits *t)
+{
+    *info = (struct copse_device_info){.same_as = -1};
+    *t = (struct vk_traits){0};
+    VkPhysicalDeviceProperties p;
+    vd->vk.GetPhysicalDeviceProperties(physical, &p);
+    t->version = COPSE_MIN(p.apiVersion, VK_API_VERSION_1_3);
+    t->vendor = p.vendorID;
+    t->device = p.deviceID;
+    t->driver = p.driverVersion;
+    memcpy(t->cache_uuid, p.pipelineCacheUUID, sizeof t->cache_uuid);
+    snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, p.deviceName);
+    snprintf(info->driver, sizeof info->driver, "driver 0x%08x", (unsigned)p.driverVersion);
+    snprintf(info->api_version, sizeof info->api_version, "%u.%u.%u",
+             VK_API_VERSION_MAJOR(p.apiVersion), VK_API_VERSION_MINOR(p.apiVersion),
+             VK_API_VERSION_PATCH(p.apiVersion));
+    info->vendor_id = p.vendorID;
+    info->kind = kind_of(p.deviceType);
+    if (p.apiVersion < VK_API_VERSION_1_1) {
+        snprintf(info->reason, sizeof info->reason, "speaks Vulkan %s, 1.1 is needed",
+                 info->api_version);
+        return COPSE_OK;
+    }
+    if (!find_family(vd, physical, &t->family)) {
+        snprintf(info->reason, sizeof info->reason, "has no queue that can compute");
+        return COPSE_OK;
+    }
+    struct extensions e;
+    COPSE_TRY(extensions_get(vd, physical, &e));
+    describe_rest(vd, physical, &e, info, t);
+    copse__free(&vd->base->mem, e.at);
+    info->is_usable = true;
+    return COPSE_OK;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* Vulkan devices: list, open, close, and the backend table. Each open device has an instance of
+   its own, since drivers on a CPU share their threads among the devices of one instance. */
+#include "vk_internal.h"
+
+#include <stdio.h>
+
+static copse_status list_devices(struct vk_device *vd, struct copse_device_sink *sink)
+{
+    VkPhysicalDevice *physical;
+    uint32_t count;
+    VkResult r = copse_vk_physical_devices(vd, &physical, &count);
+    if (r == VK_ERROR_OUT_OF_HOST_MEMORY)
+        return copse_vk_fail(r, "list devices");
+    if (r != VK_SUCCESS) {
+        snprintf(sink->detail, sizeof sink->detail, "the Vulkan driver lists no devices: %s",
+                 copse_vk_result_name(r));
+        return COPSE_OK;
+    }
+    copse_status s = COPSE_OK;
+    for (uint32_t i = 0; i < count && s == COPSE_OK; i++) {
+        struct copse_device_info info;
+        struct vk_traits traits;
+        s = copse_vk_describe(vd, physical[i], &info, &traits);
+        if (s == COPSE_OK)
+            s = sink->add(sink, &info);
+    }
+    copse__free(&vd->base->mem, physical);
+    return s;
+}
+
+static copse_status list(struct copse_device_sink *sink)
+{
+    struct vk_device vd = {.base = sink->base};
+    copse_status s = COPSE_OK;
+    const bool is_open = copse_vk_instance_open(&vd, sink->detail, sizeof sink->detail);
+    sink->is_loaded = vd.library != NULL;
+    if (is_open)
+        s = list_devices(&vd, sink);
+    copse_vk_instance_close(&vd);
+    return s;
+}
+
+/* The physical device that `list` reported as dev->index. */
+static copse_status find_physical(copse_device *dev, struct vk_device *vd)
+{
+    VkPhysicalDevice *physical;
+    uint32_t count;
+    VkResult r = copse_vk_physical_devices(vd, &physical, &count);
+    if (r != VK_SUCCESS)
+        return copse_vk_fail(r, "list devices");
+    copse_status s = COPSE_OK;
+    struct copse_device_info info = {0};
+    if (dev->index < count) {
+        vd->physical = physical[dev->index];
+        s = copse_vk_describe(vd, vd->physical, &info, &vd->traits);
+    }
+    copse__free(&vd->base->mem, physical);
+    if (s == COPSE_OK &&
+        (!info.is_usable || strcmp(info.name, dev->info.name) ||
+         memcmp(info.uuid, dev->info.uuid, sizeof info.uuid)))
+        s = copse_fail(COPSE_ERR_NO_DEVICE,
+                       "vulkan: the devices have changed since they were listed and %s is not in "
+                       "its place any more; create a new context",
+                       dev->info.name);
+    return s;
+}
+
+static copse_status make_device(struct vk_device *vd)
+{
+    const struct vk_traits *t = &vd->traits;
+    const char *extensions[2];
+    uint32_t count = 0;
+    if (t->import_alignment)
+        extensions[count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+    if (t->has_portability_subset)
+        extensions[count++] = "VK_KHR_portability_subset";
+
+    VkPhysicalDevice16BitStorageFeatures f16 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+        .storageBuffer16BitAccess = t->has_f16_storage,
+    };
+    const VkPhysicalDeviceFeatures2 features = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+        .pNext = &f16,
+        .features.shaderFloat64 = t->has_f64,
+    };
+    const float priority = 1.0f;
+    const VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = t->family,
+        .queueCount = 1,
+        .pQueuePriorities = &priority,
+    };
+    const VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &features,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = count,
+        .ppEnabledExtensionNames = extensions,
+    };
+    VkResult r = vd->vk.CreateDevice(vd->physical, &info, NULL, &vd->device);
+    if (r != VK_SUCCESS)
+        return copse_vk_fail(r, "create a device");
+    vd->owns_device = true;
+    const char *missing = copse_vk_device_entries(vd);
+    if (missing)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "vulkan: the driver lacks %s; install a newer driver", missing);
+    vd->vk.GetDeviceQueue(vd->device, t->family, 0, &vd->queue);
+    return COPSE_OK;
+}
+
+static copse_status open_device(copse_device *dev)
+{
+    struct vk_device *vd = dev->priv;
+    vd->base = dev->base;
+    if (dev->foreign)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "vulkan: an application's own device cannot be used in this build");
+    COPSE_TRY(copse__mutex_init(&vd->memory_lock));
+    copse_status s = copse__mutex_init(&vd->queue_lock);
+    if (s != COPSE_OK) {
+        copse__mutex_fini(&vd->memory_lock);
+        return s;
+    }
+    vd->has_locks = true;
+    char why[192];
+    if (!copse_vk_instance_open(vd, why, sizeof why))
+        return copse_fail(COPSE_ERR_NO_DEVICE, "vulkan: %s", why);
+    COPSE_TRY(find_physical(dev, vd));
+    VkPhysicalDeviceMemoryProperties2 memory = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    vd->vk.GetPhysicalDeviceMemoryProperties2(vd->physical, &memory);
+    vd->memory = memory.memoryProperties;
+    return make_device(vd);
+}
+
+static void close_device(copse_device *dev)
+{
+    struct vk_device *vd = dev->priv;
+    copse_vk_memory_fini(vd);
+    /* The driver still runs abandoned work, so its device has to stay. */
+    if (!atomic_load(&vd->is_abandoned)) {
+        if (vd->owns_device && vd->vk.DestroyDevice)
+            vd->vk.DestroyDevice(vd->device, NULL);
+        copse_vk_instance_close(vd);
+    }
+    if (vd->has_locks) {
+        copse__mutex_fini(&vd->memory_lock);
+        copse__mutex_fini(&vd->queue_lock);
+    }
+}
+
+extern const struct copse_backend copse_backend_vulkan;
+const struct copse_backend copse_backend_vulkan = {
+    .name = "vulkan",
+    .device_priv = sizeof(struct vk_device),
+    .buffer_priv = sizeof(struct vk_buffer),
+    .kernel_priv = sizeof(struct vk_kernel),
+    .queue_priv = sizeof(struct vk_queue),
+    .segment_priv = sizeof(struct vk_segment),
+    .list = list,
+    .open = open_device,
+    .close = close_device,
+    .memory = copse_vk_memory,
+    .buffer_init = copse_vk_buffer_init,
+    .buffer_fini = copse_vk_buffer_fini,
+    .kernel_init = copse_vk_kernel_init,
+    .kernel_fini = copse_vk_kernel_fini,
+    .queue_init = copse_vk_queue_init,
+    .queue_fini = copse_vk_queue_fini,
+    .write = copse_vk_write,
+    .read = copse_vk_read,
+    .encode = copse_vk_encode,
+    .segment_init = copse_vk_segment_init,
+    .segment_fini = copse_vk_segment_fini,
+    .replay = copse_vk_replay,
+    .submit = copse_vk_submit,
+    .wait = copse_vk_wait,
+    .wait_queue = copse_vk_wait_queue,
+};

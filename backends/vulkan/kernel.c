@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* Compute pipelines from the embedded SPIR-V, with the driver's compiled form kept through the
+   context's cache callbacks. */
+#include "vk_internal.h"
+
+#include <stdio.h>
+
+/* ---- cache ---- */
+
+/* In front of the driver's bytes: a driver may trust what it gets, so we check it first. */
+struct cache_header {
+    char magic[8];
+    uint32_t vendor, device, driver, size;
+    uint8_t uuid[VK_UUID_SIZE];
+    uint64_t digest;
+};
+static const char cache_magic[8] = "copsevk1";
+
+struct entry {
+    struct copse_mem *mem;
+    uint8_t *bytes; /* header, then the driver's */
+    size_t size;
+};
+
+static void entry_take(void *to, const void *bytes, size_t size)
+{
+    struct entry *e = to;
+    if (e->bytes)
+        return;
+    e->bytes = copse__alloc(e->mem, size, 1);
+    if (e->bytes) {
+        memcpy(e->bytes, bytes, size);
+        e->size = size;
+    }
+}
+
+static void cache_key(const struct copse_kernel *k, const struct vk_traits *t, char key[32])
+{
+    const uint32_t numbers[] = {t->vendor, t->device, t->driver, k->group_x, k->group_y};
+    uint64_t h = copse__hash(COPSE_HASH_START, numbers, sizeof numbers);
+    h = copse__hash(h, t->cache_uuid, sizeof t->cache_uuid);
+    h = copse__hash(h, k->row->name, strlen(k->row->name));
+    h = copse__hash(h, &k->row->source_hash, sizeof k->row->source_hash);
+    h = copse__hash(h, k->spec, k->row->spec_count * sizeof k->spec[0]);
+    snprintf(key, 32, "vk-%016llx", (unsigned long long)h);
+}
+
+static uint64_t digest(const void *bytes, size_t size)
+{
+    return copse__hash(COPSE_HASH_START, bytes, size);
+}
+
+/* The driver's bytes inside the entry, or NULL when it is damaged or another device's. */
+static const uint8_t *entry_check(const struct entry *e, const struct vk_traits *t)
+{
+    struct cache_header h;
+    VkPipelineCacheHeaderVersionOne v;
+    if (e->size < sizeof h + sizeof v)
+        return NULL;
+    memcpy(&h, e->bytes, sizeof h);
+    const uint8_t *data = e->bytes + sizeof h;
+    if (memcmp(h.magic, cache_magic, sizeof h.magic) || h.vendor != t->vendor ||
+        h.device != t->device || h.driver != t->driver || h.size != e->size - sizeof h ||
+        memcmp(h.uuid, t->cache_uuid, sizeof h.uuid) || h.digest != digest(data, h.size))
+        return NULL;
+    memcpy(&v, data, sizeof v);
+    if (v.headerSize < sizeof v || v.headerSize > h.size ||
+        v.headerVersion != VK_PIPELINE_CACHE_HEADER_VERSION_ONE || v.vendorID != t->vendor ||
+        v.deviceID != t->device || memcmp(v.pipelineCacheUUID, t->cache_uuid, VK_UUID_SIZE))
+        return NULL;
+    return data;
+}
+
+static void cache_put(struct vk_device *vd, const char *key, VkPipelineCache cache)
+{
+    const struct vk_traits *t = &vd->traits;
+    size_t size = 0;
+    if (vd->vk.GetPipelineCacheData(vd->device, cache, &size, NULL) != VK_SUCCESS ||
+        size > UINT32_MAX)
+        return;
+    struct cache_header h = {
+        .vendor = t->vendor, .device = t->device, .driver = t->driver, .size = (uint32_t)size};
+    uint8_t *bytes = copse__alloc(&vd->base->mem, sizeof h + size, 1);
+    if (!bytes)
+        return;
+    if (vd->vk.GetPipelineCacheData(vd->device, cache, &size, bytes + sizeof h) == VK_SUCCESS &&
+        size == h.size) {
+        memcpy(h.magic, cache_magic, sizeof h.magic);
+        memcpy(h.uuid, t->cache_uuid, sizeof h.uuid);
+        h.digest = digest(bytes + sizeof h, size);
+        memcpy(bytes, &h, sizeof h);
+        vd->base->cache.put(vd->base->cache.user, key, bytes, sizeof h + size);
+    }
+    copse__free(&vd->base->mem, bytes);
+}
+
+/* ---- pipeline ---- */
+
+static copse_status make_layout(struct vk_device *vd, struct copse_kernel *k)
+{
+    struct vk_kernel *vk = k->priv;
+    VkDescriptorSetLayoutBinding bindings[COPSE_MAX_BINDINGS];
+    for (uint32_t i = 0; i < k->row->arg_count; i++) {
+        const bool is_texel = k->row->args[i].kind == COPSE_ARG_TEXEL;
+        bindings[i] = (VkDescriptorSetLayoutBinding){
+            .binding = i,
+            .descriptorType = is_texel ? VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER
+                                       : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .descriptorCount = 1,
+            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+        };
+        *(is_texel ? &vk->texel_count : &vk->storage_count) += 1;
+    }
+    if (vk->texel_count > vd->traits.max_texel_args)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "vulkan: kernel %s reads %u texel buffers, %s allows %u", k->row->name,
+                          vk->texel_count, k->dev->info.name, vd->traits.max_texel_args);
+    const VkDescriptorSetLayoutCreateInfo set = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = k->row->arg_count,
+        .pBindings = bindings,
+    };
+    VkResult r = vd->vk.CreateDescriptorSetLayout(vd->device, &set, NULL, &vk->set_layout);
+    if (r != VK_SUCCESS)
+        return copse_vk_fail(r, "create a descriptor set layout");
+    const VkPushConstantRange params = {
+        .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+        .size = (k->row->param_words + 1u) * 4,
+    };
+    const VkPipelineLayoutCreateInfo layout = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .setLayoutCount = 1,
+        .pSetLayouts = &vk->set_layout,
+        .pushConstantRangeCount = 1,
+        .pPushConstantRanges = &params,
+    };
+    r = vd->vk.CreatePipelineLayout(vd->device, &layout, NULL, &vk->layout);
+    return r == VK_SUCCESS ? COPSE_OK : copse_vk_fail(r, "create a pipeline layout");
+}
+
+static VkResult make_pipeline(struct vk_device *vd, struct copse_kernel *k, VkPipelineCache cache)
+{
+    struct vk_kernel *vk = k->priv;
+    const struct copse_kernel_row *row = k->row;
+    uint32_t values[2 + COPSE_MAX_SPECS] = {k->group_x, k->group_y};
+    VkSpecializationMapEntry entries[2 + COPSE_MAX_SPECS];
+    const uint32_t count = 2u + row->spec_count;
+    memcpy(values + 2, k->spec, row->spec_count * sizeof k->spec[0]);
+    for (uint32_t i = 0; i < count; i++)
+        entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = 4 * i, .size = 4};
+    const VkSpecializationInfo spec = {
+        .mapEntryCount = count, .pMapEntries = entries, .dataSize = 4 * count, .pData = values};
+
+    const VkShaderModuleCreateInfo code = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = row->spirv_bytes,
+        .pCode = row->spirv,
+    };
+    VkShaderModule module;
+    VkResult r = vd->vk.CreateShaderModule(vd->device, &code, NULL, &module);
+    if (r != VK_SUCCESS)
+        return r;
+    const VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage =
+            {
+                .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                .module = module,
+                .pName = "main",
+                .pSpecializationInfo = &spec,
+            },
+        .layout = vk->layout,
+    };
+    r = vd->vk.CreateComputePipelines(vd->device, cache, 1, &info, NULL, &vk->pipeline);
+    vd->vk.DestroyShaderModule(vd->device, module, NULL);
+    return r;
+}
+
+copse_status copse_vk_kernel_init(struct copse_kernel *k)
+{
+    struct vk_device *vd = k->dev->priv;
+    const struct copse_cache_params *store = &vd->base->cache;
+    if (!k->row->spirv)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "vulkan: kernel %s has no SPIR-V in this build",
+                          k->row->name);
+    COPSE_TRY(make_layout(vd, k));
+
+    char key[32];
+    cache_key(k, &vd->traits, key);
+    struct entry e = {.mem = &vd->base->mem};
+    const uint8_t *data = NULL;
+    if (store->get) {
+        store->get(store->user, key, entry_take, &e);
+        data = entry_check(&e, &vd->traits);
+        if (e.bytes && !data)
+            copse__log(&vd->base->log, COPSE_LOG_WARN,
+                       "vulkan: cache entry %s of kernel %s is damaged; compiling again", key,
+                       k->row->name);
+    }
+    const VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+        .initialDataSize = data ? e.size - sizeof(struct cache_header) : 0,
+        .pInitialData = data,
+    };
+    VkPipelineCache cache = VK_NULL_HANDLE; /* without one it works all the same */
+    if ((store->get || store->put) &&
+        vd->vk.CreatePipelineCache(vd->device, &info, NULL, &cache) != VK_SUCCESS)
+        cache = VK_NULL_HANDLE;
+    VkResult r = make_pipeline(vd, k, cache);
+    if (r == VK_SUCCESS && cache && store->put && !data)
+        cache_put(vd, key, cache);
+    vd->vk.DestroyPipelineCache(vd->device, cache, NULL);
+    copse__free(&vd->base->mem, e.bytes);
+    if (r == VK_SUCCESS)
+        return COPSE_OK;
+    copse_status s = copse_vk_status(r);
+    if (s == COPSE_ERR_INTERNAL || s == COPSE_ERR_NO_DEVICE)
+        s = COPSE_ERR_COMPILE;
+    return copse_fail(s, "vulkan: kernel %s (groups of %u x %u) does not compile on %s: %s",
+                      k->row->name, k->group_x, k->group_y, k->dev->info.name,
+                      copse_vk_result_name(r));
+}
+
+void copse_vk_kernel_fini(struct copse_kernel *k)
+{
+    struct vk_device *vd = k->dev->priv;
+    struct vk_kernel *vk = k->priv;
+    if (atomic_load(&vd->is_abandoned))
+        return;
+    vd->vk.DestroyPipeline(vd->device, vk->pipeline, NULL);
+    vd->vk.DestroyPipelineLayout(vd->device, vk->layout, NULL);
+    vd->vk.DestroyDescriptorSetLayout(vd->device, vk->set_layout, NULL);
+}

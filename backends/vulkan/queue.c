@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* Queues: submissions ("frames") in a ring, a fence each. All queues of a device feed one VkQueue
+   and every command buffer begins with a barrier, so submission order is execution order and
+   fences are all that is needed. */
+#include "vk_internal.h"
+
+/* ---- frames ---- */
+
+struct vk_frame *copse_vk_open_frame(struct vk_queue *vq)
+{
+    return &vq->frames[(vq->first + vq->in_flight) % VK_FRAMES];
+}
+
+static copse_status frame_init(struct vk_device *vd, struct vk_frame *f)
+{
+    const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    const VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .queueFamilyIndex = vd->traits.family,
+    };
+    VkResult r = f->fence ? VK_SUCCESS : vd->vk.CreateFence(vd->device, &fence, NULL, &f->fence);
+    if (r != VK_SUCCESS)
+        return copse_vk_fail(r, "create a fence");
+    r = vd->vk.CreateCommandPool(vd->device, &pool, NULL, &f->pool);
+    return r == VK_SUCCESS ? COPSE_OK : copse_vk_fail(r, "create a command pool");
+}
+
+/* Make the next frame of the ring ready to take commands. */
+static copse_status open_frame(copse_queue *q)
+{
+    struct vk_device *vd = q->dev->priv;
+    struct vk_queue *vq = q->priv;
+    if (vq->is_open)
+        return COPSE_OK;
+    if (vq->in_flight == VK_FRAMES)
+        COPSE_TRY(copse_vk_retire(q, copse__now_ns() + VK_DEADLINE_NS));
+    struct vk_frame *f = copse_vk_open_frame(vq);
+    if (!f->pool) {
+        COPSE_TRY(frame_init(vd, f));
+    } else {
+        VkResult r = vd->vk.ResetCommandPool(vd->device, f->pool, 0);
+        if (r != VK_SUCCESS)
+            return copse_vk_fail(r, "reset a command pool");
+        COPSE_TRY(copse_vk_sets_reset(vd, &f->sets));
+    }
+    f->own_used = f->list.count = 0;
+    f->ticket = 0;
+    vq->is_open = true;
+    return COPSE_OK;
+}
+
+static void frame_fini(struct vk_device *vd, struct vk_frame *f)
+{
+    struct copse_mem *mem = &vd->base->mem;
+    if (!atomic_load(&vd->is_abandoned)) {
+        vd->vk.DestroyCommandPool(vd->device, f->pool, NULL);
+        vd->vk.DestroyFence(vd->device, f->fence, NULL);
+    }
+    copse_vk_sets_fini(vd, &f->sets);
+    copse_vk_views_fini(vd, &f->views);
+    copse__free(mem, f->own.at);
+    copse__free(mem, f->list.at);
+    copse__free(mem, f->reads.at);
+}
+
+copse_status copse_vk_retire(copse_queue *q, uint64_t deadline_ns)
+{
+    struct vk_device *vd = q->dev->priv;
+    struct vk_queue *vq = q->priv;
+    struct vk_frame *f = &vq->frames[vq->first];
+    const uint64_t now = copse__now_ns();
+    VkResult r = vd->vk.WaitForFences(vd->device, 1, &f->fence, VK_TRUE,
+                                      deadline_ns > now ? deadline_ns - now : 0);
+    if (r != VK_SUCCESS)
+        return copse_vk_fail(r, "wait for submitted work");
+    COPSE_TRY(copse_vk_staging_land(q, f));
+    r = vd->vk.ResetFences(vd->device, 1, &f->fence);
+    if (r != VK_SUCCESS)
+        return copse_vk_fail(r, "reset a fence");
+    copse_vk_views_reset(vd, &f->views);
+    vq->ring.tail = f->staging_end;
+    if (f->ticket)
+        vq->reached = f->ticket;
+    vq->first = (vq->first + 1) % VK_FRAMES;
+    vq->in_flight--;
+    return COPSE_OK;
+}
+
+/* ---- command buffers ---- */
+
+static copse_status next_commands(struct vk_device *vd, struct vk_frame *f, VkCommandBuffer *out)
+{
+    if (!COPSE_RESERVE(&vd->base->mem, &f->list, f->list.count + 1) ||
+        !COPSE_RESERVE(&vd->base->mem, &f->own, f->own_used + 1))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "vulkan: no host memory for a submission");
+    if (f->own_used == f->own.count) {
+        const VkCommandBufferAllocateInfo info = {
+            .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+            .commandPool = f->pool,
+            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+            .commandBufferCount = 1,
+        };
+        VkResult r = vd->vk.AllocateCommandBuffers(vd->device, &info, &f->own.at[f->own_used]);
+        if (r != VK_SUCCESS)
+            return copse_vk_fail(r, "allocate a command buffer");
+        f->own.count++;
+    }
+    *out = f->own.at[f->own_used++];
+    return COPSE_OK;
+}
+
+copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out)
+{
+    struct vk_device *vd = q->dev->priv;
+    struct vk_queue *vq = q->priv;
+    *out = &vq->recorder;
+    if (vq->is_recording)
+        return COPSE_OK;
+    COPSE_TRY(open_frame(q));
+    struct vk_frame *f = copse_vk_open_frame(vq);
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    COPSE_TRY(next_commands(vd, f, &commands));
+    vq->recorder = (struct vk_recorder){
+        .vd = vd, .commands = commands, .sets = &f->sets, .views = &f->views};
+    COPSE_TRY(copse_vk_record_begin(&vq->recorder, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
+    f->list.at[f->list.count++] = commands;
+    vq->is_recording = true;
+    vq->has_reads = false;
+    return COPSE_OK;
+}
+
+/* All that was written so far becomes visible to the host when the fence is signalled. */
+static void show_to_host(struct vk_recorder *r)
+{
+    const VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
+    };
+    r->vd->vk.CmdPipelineBarrier(
+        r->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+        VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &memory, 0, NULL, 0, NULL);
+}
+
+static copse_status end_commands(struct vk_device *vd, struct vk_queue *vq)
+{
+    if (!vq->is_recording)
+        return COPSE_OK;
+    vq->is_recording = false;
+    if (vq->has_reads || atomic_load(&vd->has_imports))
+        show_to_host(&vq->recorder);
+    VkResult r = vd->vk.EndCommandBuffer(vq->recorder.commands);
+    if (r == VK_SUCCESS)
+        return COPSE_OK;
+    copse_vk_open_frame(vq)->list.count--;
+    return copse_vk_fail(r, "record commands");
+}
+
+copse_status copse_vk_encode(copse_queue *q, const struct copse_command *c)
+{
+    struct vk_recorder *r;
+    COPSE_TRY(copse_vk_queue_recorder(q, &r));
+    return copse_vk_record(r, c);
+}
+
+copse_status copse_vk_replay(struct copse_segment *seg)
+{
+    copse_queue *q = seg->queue;
+    struct vk_device *vd = q->dev->priv;
+    struct vk_queue *vq = q->priv;
+    const struct vk_segment *vs = seg->priv;
+    COPSE_TRY(open_frame(q));
+    COPSE_TRY(end_commands(vd, vq));
+    struct vk_frame *f = copse_vk_open_frame(vq);
+    if (!COPSE_PUSH(&vd->base->mem, &f->list, vs->commands))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "vulkan: no host memory for a submission");
+    return COPSE_OK;
+}
+
+/* ---- submit, wait ---- */
+
+copse_status copse_vk_flush(copse_queue *q)
+{
+    struct vk_device *vd = q->dev->priv;
+    struct vk_queue *vq = q->priv;
+    if (!vq->is_open)
+        return COPSE_OK;
+    if (atomic_load(&vd->has_imports)) {
+        /* Segments do not show their writes to the host: a last command buffer does. */
+        struct vk_recorder *r;
+        COPSE_TRY(copse_vk_queue_recorder(q, &r));
+    }
+    COPSE_TRY(end_commands(vd, vq));
+    struct vk_frame *f = copse_vk_open_frame(vq);
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .commandBufferCount = (uint32_t)f->list.count,
+        .pCommandBuffers = f->list.at,
+    };
+    copse__mutex_lock(&vd->queue_lock);
+    VkResult r = vd->vk.QueueSubmit(vd->queue, 1, &info, f->fence);
+    copse__mutex_unlock(&vd->queue_lock);
+    if (r != VK_SUCCESS)
+        return copse_vk_fail(r, "submit work");
+    f->staging_end = vq->ring.head;
+    vq->in_flight++;
+    vq->is_open = false;
+    return COPSE_OK;
+}
+
+copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket)
+{
+    struct vk_queue *vq = q->priv;
+    COPSE_TRY(copse_vk_flush(q));
+    *ticket = q->submitted + 1;
+    if (vq->in_flight)
+        vq->frames[(vq->first + vq->in_flight - 1) % VK_FRAMES].ticket = *ticket;
+    else
+        vq->reached = *ticket;
+    return COPSE_OK;
+}
+
+copse_status copse_vk_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns)
+{
+    struct vk_queue *vq = q->priv;
+    const uint64_t now = copse__now_ns();
+    const uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    while (vq->reached < ticket && vq->in_flight)
+        COPSE_TRY(copse_vk_retire(q, deadline));
+    return COPSE_OK;
+}
+
+copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket)
+{
+    /* The ticket's work is in the shared VkQueue already, and what q submits from now on begins
+       with a barrier after all that is there. */
+    (void)q;
+    (void)other;
+    (void)ticket;
+    return COPSE_OK;
+}
+
+/* ---- life ---- */
+
+copse_status copse_vk_queue_init(copse_queue *q)
+{
+    return copse_vk_staging_init(q);
+}
+
+void copse_vk_queue_fini(copse_queue *q)
+{
+    struct vk_device *vd = q->dev->priv;
+    struct vk_queue *vq = q->priv;
+    const uint64_t deadline = copse__now_ns() + VK_DEADLINE_NS;
+    copse_status s = COPSE_OK;
+    while (vq->in_flight && s == COPSE_OK) {
+        vq->frames[vq->first].reads.count = 0; /* nobody waits for them any more */
+        s = copse_vk_retire(q, deadline);
+    }
+    if (s == COPSE_ERR_TIMEOUT) {
+        atomic_store(&vd->is_abandoned, true);
+        copse__log(&vd->base->log, COPSE_LOG_ERROR,
+                   "vulkan: %s still works after %u s; its memory is left to it until the program "
+                   "ends",
+                   q->dev->info.name, (unsigned)(VK_DEADLINE_NS / 1000000000u));
+    }
+    for (size_t i = 0; i < VK_FRAMES; i++)
+        frame_fini(vd, &vq->frames[i]);
+    if (!atomic_load(&vd->is_abandoned))
+        copse_vk_staging_fini(q);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the Vulkan backend share: entry points loaded at run time and the private
+   tails behind the handles of core. Nobody outside this folder includes it. */
+#ifndef COPSE_VK_INTERNAL_H
+#define COPSE_VK_INTERNAL_H
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+#include "core/device/backend.h"
+
+/* ---- entry points ---- */
+
+#define COPSE_VK_GLOBAL_MAP(X)                                                                     \
+    X(CreateInstance)                                                                              \
+    X(EnumerateInstanceVersion)                                                                    \
+    X(EnumerateInstanceExtensionProperties)
+
+#define COPSE_VK_INSTANCE_MAP(X)                                                                   \
+    X(DestroyInstance)                                                                             \
+    X(EnumeratePhysicalDevices)                                                                    \
+    X(EnumerateDeviceExtensionProperties)                                                          \
+    X(GetPhysicalDeviceProperties)                                                                 \
+    X(GetPhysicalDeviceProperties2)                                                                \
+    X(GetPhysicalDeviceFeatures2)                                                                  \
+    X(GetPhysicalDeviceMemoryProperties2)                                                          \
+    X(GetPhysicalDeviceQueueFamilyProperties)                                                      \
+    X(GetPhysicalDeviceFormatProperties)                                                           \
+    X(GetPhysicalDeviceExternalBufferProperties)                                                   \
+    X(CreateDevice)                                                                                \
+    X(GetDeviceProcAddr)
+
+#define COPSE_VK_DEVICE_MAP(X)                                                                     \
+    X(DestroyDevice)                                                                               \
+    X(GetDeviceQueue)                                                                              \
+    X(QueueSubmit)                                                                                 \
+    X(CreateBuffer)                                                                                \
+    X(DestroyBuffer)                                                                               \
+    X(GetBufferMemoryRequirements)                                                                 \
+    X(AllocateMemory)                                                                              \
+    X(FreeMemory)                                                                                  \
+    X(BindBufferMemory)                                                                            \
+    X(MapMemory)                                                                                   \
+    X(FlushMappedMemoryRanges)                                                                     \
+    X(InvalidateMappedMemoryRanges)                                                                \
+    X(CreateBufferView)                                                                            \
+    X(DestroyBufferView)                                                                           \
+    X(CreateShaderModule)                                                                          \
+    X(DestroyShaderModule)                                                                         \
+    X(CreateDescriptorSetLayout)                                                                   \
+    X(DestroyDescriptorSetLayout)                                                                  \
+    X(CreatePipelineLayout)                                                                        \
+    X(DestroyPipelineLayout)                                                                       \
+    X(CreatePipelineCache)                                                                         \
+    X(DestroyPipelineCache)                                                                        \
+    X(GetPipelineCacheData)                                                                        \
+    X(CreateComputePipelines)                                                                      \
+    X(DestroyPipeline)                                                                             \
+    X(CreateDescriptorPool)                                                                        \
+    X(DestroyDescriptorPool)                                                                       \
+    X(ResetDescriptorPool)                                                                         \
+    X(AllocateDescriptorSets)                                                                      \
+    X(UpdateDescriptorSets)                                                                        \
+    X(CreateCommandPool)                                                                           \
+    X(DestroyCommandPool)                                                                          \
+    X(ResetCommandPool)                                                                            \
+    X(AllocateCommandBuffers)                                                                      \
+    X(BeginCommandBuffer)                                                                          \
+    X(EndCommandBuffer)                                                                            \
+    X(CmdBindPipeline)                                                                             \
+    X(CmdBindDescriptorSets)                                                                       \
+    X(CmdPushConstants)                                                                            \
+    X(CmdDispatch)                                                                                 \
+    X(CmdCopyBuffer)                                                                               \
+    X(CmdFillBuffer)                                                                               \
+    X(CmdPipelineBarrier)                                                                          \
+    X(CreateFence)                                                                                 \
+    X(DestroyFence)                                                                                \
+    X(ResetFences)                                                                                 \
+    X(WaitForFences)
+
+struct vk_api {
+    PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
+#define COPSE_VK_FIELD(name) PFN_vk##name name;
+    COPSE_VK_GLOBAL_MAP(COPSE_VK_FIELD)
+    COPSE_VK_INSTANCE_MAP(COPSE_VK_FIELD)
+    COPSE_VK_DEVICE_MAP(COPSE_VK_FIELD)
+#undef COPSE_VK_FIELD
+    PFN_vkGetMemoryHostPointerPropertiesEXT GetMemoryHostPointerPropertiesEXT; /* with import */
+};
+
+/* ---- device ---- */
+
+/* What a physical device offers, as far as this backend makes use of it. */
+struct vk_traits {
+    uint32_t version;      /* of the API, at most the one we speak */
+    uint32_t family;       /* queue family */
+    uint32_t driver;       /* driver version, vendor's own encoding */
+    uint32_t vendor, device;
+    uint8_t cache_uuid[VK_UUID_SIZE];
+    VkDeviceSize atom;     /* nonCoherentAtomSize */
+    VkDeviceSize import_alignment; /* 0 = host memory cannot be imported */
+    uint32_t max_texel_args;       /* texel buffers per kernel, 0 = none */
+    bool has_budget, has_portability_subset, has_f64, has_f16_storage;
+};
+
+/* A piece of device memory that several buffers share. */
+struct vk_block {
+    VkDeviceMemory memory;
+    VkDeviceSize size;
+    uint32_t type;
+    struct vk_range {
+        VkDeviceSize offset, size;
+    } *at; /* ranges in use, by rising offset */
+    size_t count, room;
+    struct vk_block *next;
+};
+
+struct vk_device {
+    struct copse_base *base;
+    struct vk_api vk;
+    void *library;
+    uint32_t version; /* of the instance */
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkQueue queue;
+    bool owns_instance, owns_device; /* false for an application's own */
+    struct vk_traits traits;
+    VkPhysicalDeviceMemoryProperties memory;
+    copse_mutex memory_lock; /* guards blocks */
+    copse_mutex queue_lock;  /* one submission at a time: all our queues share one VkQueue */
+    bool has_locks;
+    struct vk_block *blocks;
+    atomic_ullong allocated[VK_MAX_MEMORY_HEAPS]; /* by us, for buffers */
+    atomic_bool has_imports;  /* some buffer is host memory: submissions end visible to the host */
+    atomic_bool is_abandoned; /* work did not end in time: nothing of it may be destroyed */
+};
+
+/* Load the library and make an instance; on failure write the reason and return false.
+   copse_vk_instance_close accepts what a failed open left behind. */
+bool copse_vk_instance_open(struct vk_device *vd, char *why, size_t room);
+void copse_vk_instance_close(struct vk_device *vd);
+/* All physical devices in the driver's order; the caller frees the array. */
+VkResult copse_vk_physical_devices(struct vk_device *vd, VkPhysicalDevice **list, uint32_t *count);
+/* Fill the device-level entry points; NULL or the name of the first one that is missing. */
+const char *copse_vk_device_entries(struct vk_device *vd);
+
+/* Fill *info and *traits, reason and all; only host memory can fail. */
+copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
+                               struct copse_device_info *info, struct vk_traits *traits);
+
+const char *copse_vk_result_name(VkResult r);
+copse_status copse_vk_status(VkResult r);
+/* Failure of a Vulkan call: `what` is a string literal, "create a fence". */
+#define copse_vk_fail(r, what)                                                                     \
+    copse_fail(copse_vk_status(r), "vulkan: cannot " what ": %s", copse_vk_result_name(r))
+
+/* ---- memory.c ---- */
+
+struct vk_buffer {
+    VkBuffer handle;
+    VkDeviceMemory memory;
+    struct vk_block *block; /* NULL: the memory is the buffer's own */
+    VkDeviceSize offset;    /* in the block */
+    VkDeviceSize own_size;  /* of its own memory, imported memory not counted */
+    uint32_t type;
+};
+
+copse_status copse_vk_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
+void copse_vk_memory_fini(struct vk_device *vd);
+copse_status copse_vk_buffer_init(copse_buffer *buf);
+void copse_vk_buffer_fini(copse_buffer *buf);
+/* Index of the heap that buffers come from. */
+uint32_t copse_vk_main_heap(const VkPhysicalDeviceMemoryProperties *memory);
+
+/* ---- kernel.c ---- */
+
+struct vk_kernel {
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout layout;
+    VkPipeline pipeline;
+    uint32_t storage_count, texel_count; /* descriptors by type */
+};
+
+copse_status copse_vk_kernel_init(struct copse_kernel *k);
+void copse_vk_kernel_fini(struct copse_kernel *k);
+
+/* ---- record.c ---- */
+
+/* Descriptor pools, used one after the other and reset together. */
+struct vk_sets {
+    struct vk_pool {
+        VkDescriptorPool handle;
+        uint32_t sets, storage, texels;                /* made with */
+        uint32_t sets_left, storage_left, texels_left; /* since the last reset */
+    } *at;
+    size_t count, room, current;
+};
+copse_status copse_vk_sets_add(struct vk_device *vd, struct vk_sets *s, uint32_t sets,
+                               uint32_t storage, uint32_t texels);
+copse_status copse_vk_sets_reset(struct vk_device *vd, struct vk_sets *s);
+void copse_vk_sets_fini(struct vk_device *vd, struct vk_sets *s);
+
+struct vk_views {
+    VkBufferView *at;
+    size_t count, room;
+};
+void copse_vk_views_reset(struct vk_device *vd, struct vk_views *v);
+void copse_vk_views_fini(struct vk_device *vd, struct vk_views *v);
+
+/* Bytes that a command touches. */
+struct vk_access {
+    VkBuffer buffer;
+    VkDeviceSize begin, end;
+    bool is_write;
+};
+
+/* A command buffer being recorded, with what was touched since its last barrier. */
+struct vk_recorder {
+    struct vk_device *vd;
+    VkCommandBuffer commands;
+    struct vk_sets *sets;
+    struct vk_views *views;
+    VkPipeline bound;
+    struct vk_access seen[64];
+    uint32_t seen_count;
+};
+/* Begin, with a barrier after all that was submitted before. */
+copse_status copse_vk_record_begin(struct vk_recorder *r, VkCommandBufferUsageFlags usage);
+/* Put a barrier if one of `list` conflicts with what was recorded since the last one. */
+void copse_vk_record_order(struct vk_recorder *r, const struct vk_access *list, uint32_t count);
+copse_status copse_vk_record(struct vk_recorder *r, const struct copse_command *c);
+struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
+
+/* ---- queue.c, staging.c ---- */
+
+#define VK_FRAMES 16 /* submissions in flight */
+#define VK_RING_BYTES (16u << 20)
+#define VK_PIECE_BYTES (VK_RING_BYTES / 4) /* one transfer; so that host and device overlap */
+#define VK_DEADLINE_NS 120000000000ull     /* of waits that no caller gave a timeout for */
+
+/* One submission: what it needs and what is to be done when it has ended. */
+struct vk_frame {
+    VkCommandPool pool;
+    VkFence fence;
+    struct {
+        VkCommandBuffer *at;
+        size_t count, room;
+    } own, list; /* made from the pool; to submit, segments in between */
+    size_t own_used;
+    struct vk_sets sets;
+    struct vk_views views;
+    struct {
+        struct vk_landing {
+            void *dst;
+            VkDeviceSize offset; /* in the ring */
+            size_t size;
+        } *at;
+        size_t count, room;
+    } reads;
+    uint64_t ticket;      /* reached when this frame is; 0 = none */
+    uint64_t staging_end; /* ring position that is free then */
+};
+
+struct vk_queue {
+    struct vk_frame frames[VK_FRAMES];
+    uint32_t first, in_flight; /* ring: frames in flight, oldest first; then the open one */
+    bool is_open;              /* frames[first + in_flight] is being filled */
+    bool is_recording;         /* and its newest command buffer takes commands */
+    bool has_reads;            /* in that command buffer */
+    struct vk_recorder recorder;
+    uint64_t reached;          /* newest ticket */
+    struct {
+        VkBuffer buffer;
+        VkDeviceMemory memory;
+        uint8_t *map;
+        VkDeviceSize align;
+        bool is_coherent;
+        uint64_t head, tail; /* bytes given out and got back, ever */
+    } ring;
+};
+
+copse_status copse_vk_queue_init(copse_queue *q);
+void copse_vk_queue_fini(copse_queue *q);
+copse_status copse_vk_encode(copse_queue *q, const struct copse_command *c);
+copse_status copse_vk_replay(struct copse_segment *seg);
+copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket);
+copse_status copse_vk_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
+copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
+
+/* The recorder of the open command buffer, opened if need be. */
+copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out);
+struct vk_frame *copse_vk_open_frame(struct vk_queue *vq);
+/* Submit what is recorded without a ticket. */
+copse_status copse_vk_flush(copse_queue *q);
+/* Wait for the oldest frame in flight until `deadline_ns` and take it back. */
+copse_status copse_vk_retire(copse_queue *q, uint64_t deadline_ns);
+
+copse_status copse_vk_staging_init(copse_queue *q);
+void copse_vk_staging_fini(copse_queue *q);
+copse_status copse_vk_write(copse_queue *q, const struct copse_binding *dst, const void *src);
+copse_status copse_vk_read(copse_queue *q, const struct copse_binding *src, void *dst);
+/* Copy what the frame's reads have brought to where it was asked for. */
+copse_status copse_vk_staging_land(copse_queue *q, struct vk_frame *f);
+
+/* ---- segment.c ---- */
+
+struct vk_segment {
+    VkCommandPool pool;
+    VkCommandBuffer commands;
+    struct vk_sets sets;
+    struct vk_views views;
+};
+copse_status copse_vk_segment_init(struct copse_segment *seg);
+void copse_vk_segment_fini(struct copse_segment *seg);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* A walk over a dataset in batches, in a reproducible order; a thread may prepare them ahead. */
+#include "core/base/platform.h"
+#include "core/data/dataset.h"
+
+#define PREFETCH_MAX 64u
+#define BUFFER_ALIGNMENT 4096u /* so that a device can use the buffers where they are */
+#define DEADLINE_NS (120ull * 1000000000ull)
+
+struct slot {
+    float *features;
+    int32_t *labels;
+};
+
+/* Batch b goes into slot b % slot_count. Without a thread there is one slot. With one there is a
+   slot more than batches ahead: the one that the caller reads. */
+struct copse_batches {
+    copse_context *ctx;
+    copse_dataset *ds;
+    struct copse_batches_params params;
+    size_t count;    /* batches in an epoch */
+    uint32_t *order; /* rows of the epoch */
+    struct slot *slots;
+    uint32_t slot_count;
+    uint32_t epoch;
+    size_t next; /* batch that the caller gets next; written under the lock */
+
+    /* with a thread only */
+    bool has_thread, has_lock, has_changed;
+    copse_thread thread;
+    copse_mutex lock; /* guards what follows, and `next`; `order` while !is_busy */
+    copse_cond changed;
+    size_t made;  /* batches before this one are ready */
+    bool is_busy; /* the thread fills the slot of batch `made` */
+    bool is_paused, must_stop;
+};
+
+static size_t batch_size(const copse_batches *b, size_t index)
+{
+    size_t first = index * b->params.batch;
+    return COPSE_MIN(b->params.batch, b->ds->info.rows - first);
+}
+
+static void fill_slot(const copse_batches *b, size_t index)
+{
+    const struct slot *slot = &b->slots[index % b->slot_count];
+
+    copse__dataset_gather(b->ds, b->order + index * b->params.batch, batch_size(b, index),
+                          slot->features, slot->labels);
+}
+
+static void set_order(copse_batches *b)
+{
+    uint32_t rows = (uint32_t)b->ds->info.rows;
+
+    if (!b->params.no_shuffle) {
+        copse__shuffle(b->order, rows, b->params.seed, b->epoch);
+        return;
+    }
+    for (uint32_t i = 0; i < rows; i++)
+        b->order[i] = i;
+}
+
+static void prefetch(void *arg)
+{
+    copse_batches *b = arg;
+
+    copse__mutex_lock(&b->lock);
+    while (!b->must_stop) {
+        /* The caller still reads batch next - 1. */
+        if (b->is_paused || b->made == b->count || b->made >= b->next + b->params.prefetch) {
+            copse__cond_wait(&b->changed, &b->lock, UINT64_MAX);
+            continue;
+        }
+        b->is_busy = true;
+        copse__mutex_unlock(&b->lock);
+        fill_slot(b, b->made);
+        copse__mutex_lock(&b->lock);
+        b->is_busy = false;
+        b->made++;
+        copse__cond_signal_all(&b->changed);
+    }
+    copse__mutex_unlock(&b->lock);
+}
+
+static copse_status make_slots(copse_batches *b)
+{
+    struct copse_mem *mem = &copse__base(b->ctx)->mem;
+    size_t features, labels;
+
+    b->order = copse__alloc(mem, b->ds->info.rows, sizeof *b->order);
+    b->slots = copse__alloc(mem, b->slot_count, sizeof *b->slots);
+    if (b->order == NULL || b->slots == NULL ||
+        !copse__mul(b->ds->info.row_size, sizeof(float), &features) ||
+        !copse__mul(features, b->params.batch, &features) ||
+        !copse__mul(b->params.batch, sizeof(int32_t), &labels))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory");
+    for (uint32_t i = 0; i < b->slot_count; i++) {
+        b->slots[i].features = copse__alloc_aligned(mem, features, BUFFER_ALIGNMENT);
+        if (b->ds->info.has_labels)
+            b->slots[i].labels = copse__alloc_aligned(mem, labels, BUFFER_ALIGNMENT);
+        if (b->slots[i].features == NULL || (b->ds->info.has_labels && b->slots[i].labels == NULL))
+            return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory for %u batches of %zu bytes",
+                              b->slot_count, features);
+    }
+    return COPSE_OK;
+}
+
+static copse_status start_thread(copse_batches *b)
+{
+    COPSE_TRY(copse__mutex_init(&b->lock));
+    b->has_lock = true;
+    COPSE_TRY(copse__cond_init(&b->changed));
+    b->has_changed = true;
+    COPSE_TRY(copse__thread_start(&b->thread, prefetch, b));
+    b->has_thread = true;
+    return COPSE_OK;
+}
+
+copse_status copse_batches_create(copse_dataset *data, const struct copse_batches_params *params,
+                                  copse_batches **out)
+{
+    size_t rows = data->info.rows;
+    copse_status s;
+
+    *out = NULL;
+    if (params == NULL || params->batch < 1)
+        return copse_fail(COPSE_ERR_ARGUMENT, "batches: the batch size must be at least 1");
+    if (params->batch > rows)
+        return copse_fail(COPSE_ERR_ARGUMENT, "batches: the batch size %zu is larger than the data, "
+                          "which has %zu rows", params->batch, rows);
+    if (params->prefetch > PREFETCH_MAX)
+        return copse_fail(COPSE_ERR_ARGUMENT, "batches: prefetch is %u, at most %u", params->prefetch,
+                          PREFETCH_MAX);
+    copse_batches *b = copse__alloc(&copse__base(data->ctx)->mem, 1, sizeof *b);
+    if (b == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory");
+    b->ctx = copse_context_retain(data->ctx);
+    b->ds = copse_dataset_retain(data);
+    b->params = *params;
+    b->count = rows / params->batch + (!params->drop_last && rows % params->batch != 0);
+    b->slot_count = (uint32_t)COPSE_MIN((size_t)params->prefetch + 1, b->count);
+    b->params.prefetch = COPSE_MIN(params->prefetch, (uint32_t)b->count);
+    COPSE_TRY_OR(fail, s, make_slots(b));
+    set_order(b);
+    if (params->prefetch > 0)
+        COPSE_TRY_OR(fail, s, start_thread(b));
+    *out = b;
+    return COPSE_OK;
+
+fail:
+    copse_batches_release(&b);
+    return s;
+}
+
+void copse_batches_release(copse_batches **batches)
+{
+    copse_batches *b = *batches;
+
+    *batches = NULL;
+    if (b == NULL)
+        return;
+    if (b->has_thread) {
+        copse__mutex_lock(&b->lock);
+        b->must_stop = true;
+        copse__cond_signal_all(&b->changed);
+        copse__mutex_unlock(&b->lock);
+        copse__thread_join(&b->thread);
+    }
+    if (b->has_changed)
+        copse__cond_fini(&b->changed);
+    if (b->has_lock)
+        copse__mutex_fini(&b->lock);
+    copse_context *ctx = b->ctx;
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    for (uint32_t i = 0; b->slots != NULL && i < b->slot_count; i++) {
+        copse__free_aligned(mem, b->slots[i].features);
+        copse__free_aligned(mem, b->slots[i].labels);
+    }
+    copse__free(mem, b->slots);
+    copse__free(mem, b->order);
+    copse_dataset_release(&b->ds);
+    copse__free(mem, b);
+    copse_context_release(&ctx);
+}
+
+size_t copse_batches_count(const copse_batches *batches)
+{
+    return batches->count;
+}
+
+copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
+{
+    uint64_t deadline = copse__now_ns() + DEADLINE_NS;
+
+    if (epoch == COPSE_STREAM_SPLIT || index > b->count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "batches: no batch %zu in epoch %u, there are %zu", index,
+                          epoch, b->count);
+    if (b->has_thread) {
+        copse__mutex_lock(&b->lock);
+        b->is_paused = true;
+        while (b->is_busy)
+            if (!copse__cond_wait(&b->changed, &b->lock, deadline) && b->is_busy) {
+                b->is_paused = false;
+                copse__mutex_unlock(&b->lock);
+                return copse_fail(COPSE_ERR_TIMEOUT, "batches: the prefetch thread does not stop");
+            }
+    }
+    if (epoch != b->epoch) {
+        b->epoch = epoch;
+        set_order(b);
+    }
+    b->next = b->made = index;
+    if (b->has_thread) {
+        b->is_paused = false;
+        copse__cond_signal_all(&b->changed);
+        copse__mutex_unlock(&b->lock);
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_batches_next(copse_batches *b, struct copse_batch *out)
+{
+    uint64_t deadline = copse__now_ns() + DEADLINE_NS;
+    size_t index = b->next;
+
+    memset(out, 0, sizeof *out);
+    if (index == b->count)
+        return COPSE_ERR_END;
+    if (b->has_thread) {
+        copse__mutex_lock(&b->lock);
+        while (b->made <= index)
+            if (!copse__cond_wait(&b->changed, &b->lock, deadline) && b->made <= index) {
+                copse__mutex_unlock(&b->lock);
+                return copse_fail(COPSE_ERR_TIMEOUT, "batches: the prefetch thread does not deliver");
+            }
+        b->next = index + 1;
+        copse__cond_signal_all(&b->changed);
+        copse__mutex_unlock(&b->lock);
+    } else {
+        fill_slot(b, index);
+        b->next = index + 1;
+    }
+    const struct slot *slot = &b->slots[index % b->slot_count];
+    out->features = slot->features;
+    out->labels = slot->labels;
+    out->rows = b->order + index * b->params.batch;
+    out->count = batch_size(b, index);
+    out->epoch = b->epoch;
+    out->index = index;
+    out->first = (uint64_t)index * b->params.batch;
+    return COPSE_OK;
+}

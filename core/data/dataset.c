@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* Features and labels in host memory: checks, scaling, splitting, gathering rows. Reads no files. */
+#include "core/data/dataset.h"
+
+#include <math.h>
+
+#include "core/base/random.h"
+
+#define FOUND_CLASSES_MAX 65536u /* more are believed only when the caller says so */
+
+/* ds->features as F32, all finite, scaled. `from` is kept when it is F32 and nobody else has it. */
+static copse_status set_features(copse_dataset *ds, const struct copse_array_view *from,
+                                 copse_array *owner, copse_scale scale, const char *name)
+{
+    size_t row_size = ds->info.row_size;
+    float largest = 0;
+
+    if (owner != NULL && from->type == COPSE_ELEMENT_F32)
+        ds->features = copse_array_retain(owner);
+    else
+        COPSE_TRY(copse__array_create(ds->ctx, COPSE_ELEMENT_F32, from->rank, from->shape, NULL,
+                                      &ds->features));
+    float *v = ds->features->data;
+    for (size_t i = 0; i < ds->features->count; i++) {
+        v[i] = (float)copse__element_load(from->type, from->data, i);
+        if (!isfinite(v[i]))
+            return copse_fail(COPSE_ERR_FORMAT, "dataset: %s: row %zu, value %zu is not finite", name,
+                              i / row_size + 1, i % row_size + 1);
+        largest = fmaxf(largest, fabsf(v[i]));
+    }
+    ds->info.scale = 1;
+    if (scale == COPSE_SCALE_NONE || largest == 0)
+        return COPSE_OK;
+    ds->info.scale = largest;
+    for (size_t i = 0; i < ds->features->count; i++)
+        v[i] /= largest;
+    return COPSE_OK;
+}
+
+static copse_status set_labels(copse_dataset *ds, const struct copse_array_view *from,
+                               uint32_t classes, const char *name)
+{
+    size_t rows = ds->info.rows;
+    double limit = classes != 0 ? classes : FOUND_CLASSES_MAX;
+    int32_t largest = 0;
+
+    if (from->rank < 1 || from->rank > 2 || (from->rank == 2 && from->shape[1] != 1))
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: labels must have the shape [rows]", name);
+    if (from->shape[0] != rows)
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: %zu labels for %zu rows of features", name,
+                          from->shape[0], rows);
+    if (from->data == NULL)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s: labels without data", name);
+    COPSE_TRY(copse__array_create(ds->ctx, COPSE_ELEMENT_I32, 1, &rows, NULL, &ds->labels));
+    int32_t *to = ds->labels->data;
+    for (size_t i = 0; i < rows; i++) {
+        double v = copse__element_load(from->type, from->data, i);
+        if (!(v >= 0) || v > INT32_MAX || v != floor(v))
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "dataset: %s: row %zu: the label %g is not a class (a whole number "
+                              "from 0)",
+                              name, i + 1, v);
+        if (v >= limit)
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "dataset: %s: row %zu: the label %.0f is out of range, %s %.0f classes",
+                              name, i + 1, v, classes != 0 ? "there are" : "by default at most",
+                              limit);
+        to[i] = (int32_t)v;
+        largest = COPSE_MAX(largest, to[i]);
+    }
+    ds->info.has_labels = true;
+    ds->info.classes = classes != 0 ? classes : (uint32_t)largest + 1;
+    return COPSE_OK;
+}
+
+copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_view *features,
+                                 copse_array *owner, const struct copse_array_view *labels,
+                                 const struct copse_dataset_params *params, const char *name,
+                                 copse_dataset **out)
+{
+    static const struct copse_dataset_params defaults = { 0 };
+    size_t count, bytes;
+    copse_status s;
+
+    *out = NULL;
+    if (params == NULL)
+        params = &defaults;
+    if (params->classes > INT32_MAX || params->scale > COPSE_SCALE_NONE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: classes or scale out of range");
+    if (copse_element_size(features->type) == 0 || features->data == NULL)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s: features without type or data", name);
+    if (features->rank < 1 || features->rank > COPSE_ARRAY_MAX_RANK ||
+        !copse__shape_size(features->rank, features->shape, sizeof(double), &count, &bytes))
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: features need 1 to %d axes, the rows first",
+                          name, COPSE_ARRAY_MAX_RANK);
+    if (count == 0 || features->shape[0] > UINT32_MAX)
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: there must be 1 to 2^32-1 rows, not empty",
+                          name);
+
+    copse_dataset *ds = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *ds);
+    if (ds == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
+    atomic_init(&ds->refs, 1);
+    ds->ctx = copse_context_retain(ctx);
+    ds->info.rows = features->shape[0];
+    ds->info.rank = features->rank - 1;
+    memcpy(ds->info.shape, features->shape + 1, ds->info.rank * sizeof *ds->info.shape);
+    ds->info.row_size = count / ds->info.rows;
+    COPSE_TRY_OR(fail, s, set_features(ds, features, owner, params->scale, name));
+    if (labels != NULL)
+        COPSE_TRY_OR(fail, s, set_labels(ds, labels, params->classes, name));
+    *out = ds;
+    return COPSE_OK;
+
+fail:
+    copse_dataset_release(&ds);
+    return s;
+}
+
+copse_status copse_dataset_create(copse_context *ctx, const struct copse_array_view *features,
+                                  const struct copse_array_view *labels,
+                                  const struct copse_dataset_params *params, copse_dataset **out)
+{
+    *out = NULL;
+    if (features == NULL)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: features are missing");
+    return copse__dataset_make(ctx, features, NULL, labels, params, "arrays", out);
+}
+
+copse_dataset *copse_dataset_retain(copse_dataset *data)
+{
+    copse__ref(&data->refs);
+    return data;
+}
+
+void copse_dataset_release(copse_dataset **data)
+{
+    copse_dataset *ds = *data;
+
+    *data = NULL;
+    if (ds == NULL || !copse__unref(&ds->refs))
+        return;
+    copse_context *ctx = ds->ctx;
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    copse_array_release(&ds->features);
+    copse_array_release(&ds->labels);
+    copse__free(mem, ds->rows);
+    copse__free(mem, ds);
+    copse_context_release(&ctx);
+}
+
+void copse_dataset_describe(const copse_dataset *data, struct copse_dataset_info *out)
+{
+    *out = data->info;
+}
+
+void copse__dataset_gather(const copse_dataset *ds, const uint32_t *rows, size_t count,
+                           float *features, int32_t *labels)
+{
+    size_t width = ds->info.row_size;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t row = rows != NULL ? rows[i] : i;
+        if (ds->rows != NULL)
+            row = ds->rows[row];
+        if (features != NULL)
+            memcpy(features + i * width, (const float *)ds->features->data + row * width,
+                   width * sizeof(float));
+        if (labels != NULL)
+            labels[i] = ((const int32_t *)ds->labels->data)[row];
+    }
+}
+
+copse_status copse_dataset_gather(const copse_dataset *data, const uint32_t *rows, size_t count,
+                                  float *features, int32_t *labels)
+{
+    if (labels != NULL && !data->info.has_labels)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: there are no labels");
+    if (rows == NULL && count > data->info.rows)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %zu rows asked for, there are %zu", count,
+                          data->info.rows);
+    for (size_t i = 0; rows != NULL && i < count; i++)
+        if (rows[i] >= data->info.rows)
+            return copse_fail(COPSE_ERR_ARGUMENT, "dataset: no row %u, there are %zu", rows[i],
+                              data->info.rows);
+    copse__dataset_gather(data, rows, count, features, labels);
+    return COPSE_OK;
+}
+
+void copse__shuffle(uint32_t *rows, uint32_t count, uint64_t seed, uint32_t stream)
+{
+    struct copse_stream random;
+
+    /* Not the key that weights of the same seed are drawn from. */
+    copse__stream_init(&random, copse__hash(seed ^ COPSE_HASH_START, "rows", 4), stream);
+    for (uint32_t i = 0; i < count; i++)
+        rows[i] = i;
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t k = copse__stream_below(&random, i), t = rows[i - 1];
+        rows[i - 1] = rows[k];
+        rows[k] = t;
+    }
+}
+
+/* Part of `ds`: `count` of the shuffled rows. */
+static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t count,
+                              copse_dataset **out)
+{
+    struct copse_mem *mem = &copse__base(ds->ctx)->mem;
+
+    copse_dataset *part = copse__alloc(mem, 1, sizeof *part);
+    if (part == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
+    atomic_init(&part->refs, 1);
+    part->ctx = copse_context_retain(ds->ctx);
+    part->features = copse_array_retain(ds->features);
+    part->labels = ds->labels != NULL ? copse_array_retain(ds->labels) : NULL;
+    part->info = ds->info;
+    part->info.rows = count;
+    part->rows = copse__alloc(mem, count, sizeof *part->rows);
+    if (part->rows == NULL) {
+        copse_dataset_release(&part);
+        return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
+    }
+    for (size_t i = 0; i < count; i++)
+        part->rows[i] = ds->rows != NULL ? ds->rows[rows[i]] : rows[i];
+    *out = part;
+    return COPSE_OK;
+}
+
+copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_params *params,
+                                 copse_dataset **train, copse_dataset **test)
+{
+    struct copse_mem *mem = &copse__base(data->ctx)->mem;
+    double fraction = params != NULL && params->train_fraction != 0 ? params->train_fraction : 0.8;
+    size_t rows = data->info.rows;
+
+    *train = *test = NULL;
+    if (!(fraction > 0 && fraction < 1))
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: train_fraction is %g, not between 0 and 1",
+                          fraction);
+    size_t cut = (size_t)floor((double)rows * fraction + 0.5);
+    if (cut == 0 || cut >= rows)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "dataset: %zu rows cannot be split at %g, one part would be empty", rows,
+                          fraction);
+    uint32_t *order = copse__alloc(mem, rows, sizeof *order);
+    if (order == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
+    copse__shuffle(order, (uint32_t)rows, params != NULL ? params->seed : 0, COPSE_STREAM_SPLIT);
+    copse_status s = make_part(data, order, cut, train);
+    if (s == COPSE_OK)
+        s = make_part(data, order + cut, rows - cut, test);
+    copse__free(mem, order);
+    if (s != COPSE_OK)
+        copse_dataset_release(train);
+    return s;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels of a device: what fits, the group size, one compilation per row and specialisation. */
+#include "core/device/device.h"
+
+void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
+                         uint32_t *y)
+{
+    *x = copse_kernel_table[id].group_x;
+    *y = copse_kernel_table[id].group_y;
+    while (*x * *y > limits->max_group_size)
+        *(*x >= *y ? x : y) /= 2;
+}
+
+static copse_status check_fit(const copse_device *dev, enum copse_kernel_id id)
+{
+    if ((size_t)id >= copse_kernel_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "kernel: there is no kernel %u", (unsigned)id);
+
+    const struct copse_kernel_row *row = &copse_kernel_table[id];
+    const struct copse_limits *l = dev->limits;
+    if (row->arg_count > l->max_bindings)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s sees %u buffers, %s allows %u",
+                          row->name, row->arg_count, dev->info.id, l->max_bindings);
+    if (4u * (row->param_words + 1u) > l->max_param_bytes)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s has %u parameter bytes, %s allows %u",
+                          row->name, 4u * (row->param_words + 1u), dev->info.id,
+                          l->max_param_bytes);
+    if (row->group_memory_bytes > l->group_memory_bytes)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "kernel: %s needs %u bytes of group memory, %s allows %u", row->name,
+                          row->group_memory_bytes, dev->info.id, l->group_memory_bytes);
+    for (uint32_t i = 0; i < row->arg_count; i++)
+        if (row->args[i].kind == COPSE_ARG_TEXEL && l->max_texel_elements == 0)
+            return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s reads texels, %s has none",
+                              row->name, dev->info.id);
+    if (dev->backend->has_kernel && !dev->backend->has_kernel(dev, row))
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s has no form for %s", row->name,
+                          dev->info.id);
+    return COPSE_OK;
+}
+
+bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id)
+{
+    return check_fit(dev, id) == COPSE_OK;
+}
+
+static struct copse_kernel *lookup(copse_device *dev, const struct copse_kernel_row *row,
+                                   const int32_t spec[COPSE_MAX_SPECS])
+{
+    struct copse_kernel *k = dev->kernels;
+    while (k && (k->row != row || memcmp(k->spec, spec, sizeof k->spec) != 0))
+        k = k->next;
+    return k;
+}
+
+static void destroy(struct copse_kernel *k)
+{
+    k->dev->backend->kernel_fini(k);
+    copse__free(&k->dev->base->mem, k);
+}
+
+static copse_status compile(copse_device *dev, enum copse_kernel_id id,
+                            const int32_t spec[COPSE_MAX_SPECS], struct copse_kernel **out)
+{
+    void *priv = NULL;
+    struct copse_kernel *k = copse__handle_alloc(&dev->base->mem, sizeof *k,
+                                                 dev->backend->kernel_priv, &priv);
+    if (!k)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "kernel: no memory for the handle");
+    k->dev = dev;
+    k->row = &copse_kernel_table[id];
+    memcpy(k->spec, spec, sizeof k->spec);
+    copse__kernel_group(dev->limits, id, &k->group_x, &k->group_y);
+    k->priv = priv;
+
+    const uint64_t start = copse__now_ns();
+    const copse_status s = copse__device_result(dev, dev->backend->kernel_init(k));
+    if (s) {
+        copse_note(s, "while compiling %s for %s", k->row->name, dev->info.id);
+        destroy(k);
+        return s;
+    }
+    copse__log(&dev->base->log, COPSE_LOG_DEBUG, "kernel: %s for %s, groups of %ux%u, %.1f ms",
+               k->row->name, dev->info.id, k->group_x, k->group_y,
+               (double)(copse__now_ns() - start) * 1e-6);
+    *out = k;
+    return COPSE_OK;
+}
+
+/* The lock is not held while the driver compiles. Of two threads that compile the same kernel at
+   the same time the second throws its own away. */
+copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
+                               struct copse_kernel **out)
+{
+    int32_t full[COPSE_MAX_SPECS] = { 0 };
+    struct copse_kernel *k, *mine = NULL;
+
+    *out = NULL;
+    COPSE_TRY(copse__device_check(dev));
+    COPSE_TRY(check_fit(dev, id));
+    const struct copse_kernel_row *row = &copse_kernel_table[id];
+    if (spec)
+        memcpy(full, spec, row->spec_count * sizeof *spec);
+
+    copse__mutex_lock(&dev->lock);
+    k = lookup(dev, row, full);
+    copse__mutex_unlock(&dev->lock);
+    if (k) {
+        *out = k;
+        return COPSE_OK;
+    }
+
+    COPSE_TRY(compile(dev, id, full, &mine));
+    copse__mutex_lock(&dev->lock);
+    k = lookup(dev, row, full);
+    if (!k) {
+        mine->next = dev->kernels;
+        dev->kernels = mine;
+    }
+    copse__mutex_unlock(&dev->lock);
+    if (k)
+        destroy(mine);
+    *out = k ? k : mine;
+    return COPSE_OK;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* Queues: arguments are checked here, once; then one call of the backend.
+ *
+ * One thread works with a queue, but any thread may release a buffer and then reads the queue's
+ * ticket numbers: they are written under the device's lock. */
+#include "core/device/device.h"
+
+#define MAX_QUEUES COPSE_COUNT(((copse_buffer *)NULL)->after)
+
+/* ---- tickets ---- */
+
+uint64_t copse__queue_next(const copse_queue *q)
+{
+    return q->submitted + 1;
+}
+
+copse_status copse__queue_begin(copse_queue *q)
+{
+    COPSE_TRY(copse__device_check(q->dev));
+    if (!q->has_open_work) {
+        copse__mutex_lock(&q->dev->lock);
+        q->has_open_work = true;
+        copse__mutex_unlock(&q->dev->lock);
+    }
+    return COPSE_OK;
+}
+
+static void set_reached(copse_queue *q, uint64_t ticket)
+{
+    copse__mutex_lock(&q->dev->lock);
+    q->reached = COPSE_MAX(q->reached, ticket);
+    const bool has_garbage = q->dev->garbage != NULL;
+    copse__mutex_unlock(&q->dev->lock);
+    if (has_garbage)
+        copse__garbage_collect(q->dev);
+}
+
+/* ---- life ---- */
+
+/* Takes a free slot of copse_buffer.after; false when there is none. */
+static bool join(copse_device *dev, copse_queue *q)
+{
+    uint32_t taken = 0;
+
+    copse__mutex_lock(&dev->lock);
+    for (const copse_queue *other = dev->queues; other; other = other->next)
+        taken |= 1u << other->slot;
+    while (q->slot < MAX_QUEUES && (taken >> q->slot & 1u))
+        q->slot++;
+    const bool has_room = q->slot < MAX_QUEUES;
+    if (has_room) {
+        q->next = dev->queues;
+        dev->queues = q;
+    }
+    copse__mutex_unlock(&dev->lock);
+    return has_room;
+}
+
+static void leave(copse_device *dev, copse_queue *q)
+{
+    copse__mutex_lock(&dev->lock);
+    for (copse_queue **at = &dev->queues; *at; at = &(*at)->next)
+        if (*at == q) {
+            *at = q->next;
+            copse__garbage_forget_slot(dev, q->slot);
+            break;
+        }
+    copse__mutex_unlock(&dev->lock);
+}
+
+copse_status copse_queue_create(copse_device *dev, copse_queue **out)
+{
+    if (!dev || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: no device or no place for the result");
+    *out = NULL;
+    COPSE_TRY(copse__device_check(dev));
+
+    void *priv = NULL;
+    copse_queue *q =
+        copse__handle_alloc(&dev->base->mem, sizeof *q, dev->backend->queue_priv, &priv);
+    if (!q)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "queue: no memory for the handle");
+    atomic_init(&q->refs, 1);
+    q->dev = dev;
+    q->priv = priv;
+    if (!join(dev, q)) {
+        copse__free(&dev->base->mem, q);
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "queue: %s has %zu queues already, no more fit",
+                          dev->info.id, MAX_QUEUES);
+    }
+    const copse_status s = copse__device_result(dev, dev->backend->queue_init(q));
+    if (s) {
+        dev->backend->queue_fini(q);
+        leave(dev, q);
+        copse__free(&dev->base->mem, q);
+        return copse_note(s, "while making a queue on %s", dev->info.id);
+    }
+    copse_device_retain(dev);
+    *out = q;
+    return COPSE_OK;
+}
+
+copse_queue *copse_queue_retain(copse_queue *queue)
+{
+    if (queue)
+        copse__ref(&queue->refs);
+    return queue;
+}
+
+void copse_queue_release(copse_queue **at)
+{
+    if (!at || !*at)
+        return;
+    copse_queue *q = *at;
+    *at = NULL;
+    if (!copse__unref(&q->refs))
+        return;
+
+    copse_device *dev = q->dev;
+    /* Queued work is done, as the user asked; a failure has no one left to be returned to. */
+    if (q->has_open_work || q->reached < q->submitted)
+        if (!atomic_load(&dev->is_lost) && copse_queue_finish(q))
+            copse__log(&dev->base->log, COPSE_LOG_ERROR, "queue: work of %s is lost: %s",
+                       dev->info.id, copse_last_error());
+    dev->backend->queue_fini(q);
+    leave(dev, q);
+    copse__free(&dev->base->mem, q);
+    copse__garbage_collect(dev);
+    copse_device_release(&dev);
+}
+
+/* ---- commands ---- */
+
+static copse_status check_range(const copse_queue *q, const copse_buffer *buf, size_t offset,
+                                size_t size, const char *what)
+{
+    if (!q || !buf)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: %s without queue or buffer", what);
+    if (buf->dev != q->dev)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "queue: %s: the buffer belongs to another opened device (%s, not %s)",
+                          what, buf->dev->info.id, q->dev->info.id);
+    if (offset % 4 || size % 4)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "queue: %s of %zu bytes at %zu: both must be multiples of 4", what, size,
+                          offset);
+    if (offset > buf->size || size > buf->size - offset)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "queue: %s of %zu bytes at %zu ends behind the buffer's %zu", what, size,
+                          offset, buf->size);
+    return COPSE_OK;
+}
+
+copse_status copse_queue_write(copse_queue *queue, copse_buffer *dst, size_t offset,
+                               const void *src, size_t size)
+{
+    COPSE_TRY(check_range(queue, dst, offset, size, "write"));
+    if (size && !src)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: write from nowhere");
+    if (size == 0)
+        return copse__device_check(queue->dev);
+    COPSE_TRY(copse__queue_begin(queue));
+    const struct copse_binding to = { dst, offset, size };
+    return copse__device_result(queue->dev, queue->dev->backend->write(queue, &to, src));
+}
+
+copse_status copse_queue_read(copse_queue *queue, copse_buffer *src, size_t offset, void *dst,
+                              size_t size)
+{
+    COPSE_TRY(check_range(queue, src, offset, size, "read"));
+    if (size && !dst)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: read to nowhere");
+    if (size == 0)
+        return copse__device_check(queue->dev);
+    COPSE_TRY(copse__queue_begin(queue));
+    const struct copse_binding from = { src, offset, size };
+    return copse__device_result(queue->dev, queue->dev->backend->read(queue, &from, dst));
+}
+
+copse_status copse_queue_copy(copse_queue *queue, copse_buffer *src, size_t src_offset,
+                              copse_buffer *dst, size_t dst_offset, size_t size)
+{
+    if (!queue)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: copy without queue");
+    return copse__queue_encode(queue, &(struct copse_command){
+                                          .kind = COPSE_COMMAND_COPY,
+                                          .bindings = { { src, src_offset, size },
+                                                        { dst, dst_offset, size } },
+                                          .binding_count = 2,
+                                      });
+}
+
+copse_status copse_queue_fill(copse_queue *queue, copse_buffer *dst, size_t offset, size_t size,
+                              uint32_t word)
+{
+    if (!queue)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: fill without queue");
+    return copse__queue_encode(queue, &(struct copse_command){
+                                          .kind = COPSE_COMMAND_FILL,
+                                          .bindings = { { dst, offset, size } },
+                                          .binding_count = 1,
+                                          .word = word,
+                                      });
+}
+
+copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c)
+{
+    bool is_empty = false;
+    COPSE_TRY(copse__command_check(q->dev, c, &is_empty));
+    if (is_empty)
+        return copse__device_check(q->dev);
+    COPSE_TRY(copse__queue_begin(q));
+    return copse__device_result(q->dev, q->dev->backend->encode(q, c));
+}
+
+/* ---- submit and wait ---- */
+
+copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
+{
+    if (!queue)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: submit without queue");
+    copse_device *dev = queue->dev;
+    const uint64_t before = queue->submitted;
+    uint64_t number = 0;
+
+    COPSE_TRY(copse__device_check(dev));
+    COPSE_TRY(copse__device_result(dev, dev->backend->submit(queue, &number)));
+
+    copse__mutex_lock(&dev->lock);
+    queue->submitted = number;
+    queue->has_open_work = false;
+    const bool has_garbage = dev->garbage != NULL;
+    copse__mutex_unlock(&dev->lock);
+    if (ticket)
+        *ticket = number;
+
+    /* A caller that seldom waits gets its released buffers back all the same. */
+    if (has_garbage && before > queue->reached) {
+        const copse_status s = copse__device_result(dev, dev->backend->wait(queue, before, 0));
+        if (s == COPSE_OK)
+            set_reached(queue, before);
+        else if (s != COPSE_ERR_TIMEOUT)
+            return s;
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket, uint64_t timeout_ns)
+{
+    if (!queue)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: wait without queue");
+    if (ticket > queue->submitted)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: ticket %llu was not given out yet",
+                          (unsigned long long)ticket);
+    COPSE_TRY(copse__device_check(queue->dev));
+    if (ticket <= queue->reached)
+        return COPSE_OK;
+    COPSE_TRY(copse__device_result(queue->dev,
+                                   queue->dev->backend->wait(queue, ticket, timeout_ns)));
+    set_reached(queue, ticket);
+    return COPSE_OK;
+}
+
+copse_status copse_queue_finish(copse_queue *queue)
+{
+    uint64_t ticket;
+    COPSE_TRY(copse_queue_submit(queue, &ticket));
+    return copse_queue_wait(queue, ticket, COPSE_WAIT_NS);
+}
+
+copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t ticket)
+{
+    if (q->dev != other->dev)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: the queues belong to different devices");
+    if (ticket > other->submitted)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: ticket %llu was not given out yet",
+                          (unsigned long long)ticket);
+    COPSE_TRY(copse__device_check(q->dev));
+    if (q == other || ticket <= other->reached)
+        return COPSE_OK;
+    if (!q->dev->backend->wait_queue)
+        return copse_queue_wait(other, ticket, COPSE_WAIT_NS);
+    COPSE_TRY(copse__queue_begin(q));
+    return copse__device_result(q->dev, q->dev->backend->wait_queue(q, other, ticket));
+}
+
+copse_status copse__queue_time(copse_queue *q, uint64_t ticket, uint64_t *ns)
+{
+    if (!q->dev->backend->time)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "queue: %s does not measure time", q->dev->info.id);
+    COPSE_TRY(copse__device_check(q->dev));
+    return copse__device_result(q->dev, q->dev->backend->time(q, ticket, ns));
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of two tensors with broadcasting: everything about them stands in kernels/binary.def,
+   this file makes ops, public functions and references of its rows. */
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+struct binary_attr {
+    int32_t id;
+    int32_t side; /* of derivatives: 0 = by the first operand */
+};
+
+/* Which operands need strides, and the walk over the result. */
+struct operands {
+    struct copse_walk walk;
+    int32_t mode[2], rank;
+};
+
+static void walk_operands(const copse_tensor *y, struct operands *o)
+{
+    const uint64_t n = copse__elements(y->shape);
+    uint32_t strides[2][COPSE_MAX_RANK];
+    o->rank = 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t count = copse__elements(y->in[i]->shape);
+        copse__broadcast_strides(y->in[i]->shape, y->shape, strides[i]);
+        o->mode[i] = count == n ? 0 : count == 1 ? 1 : 2;
+    }
+    copse__walk(y->shape, strides[0], strides[1], &o->walk);
+    if (o->mode[0] == 2 || o->mode[1] == 2)
+        o->rank = (int32_t)o->walk.rank;
+}
+
+static copse_status binary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    if (y->in[0]->type != COPSE_F32 || y->in[1]->type != COPSE_F32)
+        return copse__shape_error(y, "expected f32");
+    if (!copse__broadcast(y->in[0]->shape, y->in[1]->shape, shape))
+        return copse__shape_error(y, "expected dimensions that are equal or 1, counted from the "
+                                     "last");
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status compare_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    if (y->in[0]->type != y->in[1]->type)
+        return copse__shape_error(y, "expected two tensors of one element type");
+    if (!copse__broadcast(y->in[0]->shape, y->in[1]->shape, shape))
+        return copse__shape_error(y, "expected dimensions that are equal or 1, counted from the "
+                                     "last");
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[2]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+/* The three kernels have the same parameters under different names. */
+#define PARAMS(kernel, o, n)                                                                       \
+    {                                                                                              \
+        n, (o).walk.dims[0], (o).walk.dims[1], (o).walk.dims[2], (o).walk.dims[3],                 \
+            (o).walk.dims[4], (o).walk.a[0], (o).walk.a[1], (o).walk.a[2], (o).walk.a[3],          \
+            (o).walk.a[4], (o).walk.a[5], (o).walk.b[0], (o).walk.b[1], (o).walk.b[2],             \
+            (o).walk.b[3], (o).walk.b[4], (o).walk.b[5]                                            \
+    }
+
+static copse_status binary_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct binary_attr *a = y->attr;
+    const uint32_t n = (uint32_t)copse__elements(y->shape);
+    struct operands o;
+    walk_operands(y, &o);
+    const int32_t spec[COPSE_MAX_SPECS] = { a->id, o.mode[0], o.mode[1], o.rank };
+    if (y->in[0]->type == COPSE_I32) {
+        const struct copse_params_compare_i32 p = PARAMS(compare_i32, o, n);
+        return COPSE_LAUNCH(l, compare_i32, spec, p,
+                            copse__groups_for(l, COPSE_KERNEL_compare_i32, n),
+                            copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y));
+    }
+    const struct copse_params_binary p = PARAMS(binary, o, n);
+    return COPSE_LAUNCH(l, binary, spec, p, copse__groups_for(l, COPSE_KERNEL_binary, n),
+                        copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y));
+}
+
+static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct binary_attr *a = y->attr;
+    const uint32_t n = (uint32_t)copse__elements(y->shape);
+    struct operands o;
+    walk_operands(y, &o);
+    const int32_t spec[COPSE_MAX_SPECS] = { a->id, o.mode[0], o.mode[1], o.rank, a->side };
+    const struct copse_params_binary_grad p = PARAMS(binary_grad, o, n);
+    return COPSE_LAUNCH(l, binary_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_binary_grad, n),
+                        copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]),
+                        copse__of(y));
+}
+
+static const struct copse_op op_binary_grad = {
+    .name = "binary_grad",
+    .attr_size = sizeof(struct binary_attr),
+    .infer = grad_infer,
+    .lower = grad_lower,
+};
+
+/* The columns da and db as text: the plain ones need no operands, so no kernel that reads them. */
+static const char *const slopes[][2] = {
+#define BINARY(op, number, f, da, db, ...) [number] = { #da, #db },
+#define COMPARE(op, number, f)
+#include "kernels/binary.def"
+#undef BINARY
+#undef COMPARE
+};
+
+static copse_status binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
+{
+    for (int32_t side = 0; side < 2; side++) {
+        if (!y->in[side]->needs_gradient)
+            continue;
+        const struct binary_attr a = { ((const struct binary_attr *)y->attr)->id, side };
+        const char *slope = slopes[a.id][side];
+        copse_tensor *d = dy;
+        if (strcmp(slope, "-dy") == 0)
+            COPSE_TRY(copse_neg(g, dy, &d));
+        else if (strcmp(slope, "dy") != 0)
+            COPSE_TRY(COPSE_NODE(g, &op_binary_grad, &a, &d, y->in[0], y->in[1], dy));
+        COPSE_TRY(copse__sum_to(g, d, y->in[side]->shape, &dx[side]));
+    }
+    return COPSE_OK;
+}
+
+static copse_status no_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                copse_tensor **dx)
+{
+    (void)g, (void)y, (void)dy, (void)dx; /* constant almost everywhere */
+    return COPSE_OK;
+}
+
+#define ROW(op, number, rule, derivative)                                                          \
+    static const struct copse_op op_##op = {                                                       \
+        .name = #op,                                                                               \
+        .attr_size = sizeof(struct binary_attr),                                                   \
+        .infer = rule,                                                                             \
+        .gradient = derivative,                                                                    \
+        .lower = binary_lower,                                                                     \
+    };                                                                                             \
+    copse_status copse_##op(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **out)  \
+    {                                                                                              \
+        const struct binary_attr attr = { number, 0 };                                             \
+        return COPSE_NODE(g, &op_##op, &attr, out, a, b);                                          \
+    }
+#define BINARY(op, number, ...) ROW(op, number, binary_infer, binary_gradient)
+#define COMPARE(op, number, f) ROW(op, number, compare_infer, no_gradient)
+#include "kernels/binary.def"
+#undef BINARY
+#undef COMPARE
+
+/* ---- references ---- */
+
+struct place {
+    uint32_t dims[COPSE_MAX_RANK - 1], a[COPSE_MAX_RANK], b[COPSE_MAX_RANK];
+    const int32_t *mode;
+    int32_t rank;
+};
+#define PLACE(p, spec)                                                                             \
+    { { (p)->d0, (p)->d1, (p)->d2, (p)->d3, (p)->d4 },                                             \
+      { (p)->a0, (p)->a1, (p)->a2, (p)->a3, (p)->a4, (p)->a5 },                                    \
+      { (p)->b0, (p)->b1, (p)->b2, (p)->b3, (p)->b4, (p)->b5 },                                    \
+      &(spec)[1], (spec)[3] }
+
+static size_t find(const struct place *at, int side, size_t i)
+{
+    const uint32_t *strides = side ? at->b : at->a;
+    size_t sum = 0;
+    if (at->mode[side] != 2)
+        return at->mode[side] == 0 ? i : 0;
+    for (int32_t d = 0; d < at->rank - 1; d++) {
+        sum += i % at->dims[d] * strides[d];
+        i /= at->dims[d];
+    }
+    return sum + i * strides[at->rank - 1];
+}
+
+void copse_host_binary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_binary *p = params;
+    const struct place at = PLACE(p, spec);
+    for (size_t i = 0; i < p->n; i++) {
+        const double a = copse__load(&args[0], find(&at, 0, i));
+        const double b = copse__load(&args[1], find(&at, 1, i));
+        double y = 0;
+        switch (spec[0]) {
+#define BINARY(op, number, f, da, db, reference, ...)                                              \
+    case number:                                                                                   \
+        y = (reference);                                                                           \
+        break;
+#define COMPARE(op, number, f)                                                                     \
+    case number:                                                                                   \
+        y = (f);                                                                                   \
+        break;
+#include "kernels/binary.def"
+#undef BINARY
+#undef COMPARE
+        }
+        copse__store(&args[2], i, y);
+    }
+}
+
+void copse_host_binary_grad(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    const struct copse_params_binary_grad *p = params;
+    const struct place at = PLACE(p, spec);
+    for (size_t i = 0; i < p->n; i++) {
+        const double a = copse__load(&args[0], find(&at, 0, i));
+        const double b = copse__load(&args[1], find(&at, 1, i));
+        double slope = 0;
+        switch (spec[0]) {
+#define BINARY(op, number, f, da, db, reference, ref_a, ref_b, ...)                                \
+    case number:                                                                                   \
+        slope = spec[4] ? (ref_b) : (ref_a);                                                       \
+        break;
+#define COMPARE(op, number, f)
+#include "kernels/binary.def"
+#undef BINARY
+#undef COMPARE
+        }
+        copse__store(&args[3], i, copse__load(&args[2], i) * slope);
+    }
+}
+
+void copse_host_compare_i32(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    const struct copse_params_compare_i32 *p = params;
+    const struct place at = PLACE(p, spec);
+    for (size_t i = 0; i < p->n; i++) {
+        const int32_t a = copse__load_i(&args[0], find(&at, 0, i));
+        const int32_t b = copse__load_i(&args[1], find(&at, 1, i));
+        double y = 0;
+        switch (spec[0]) {
+#define BINARY(op, number, ...)
+#define COMPARE(op, number, f)                                                                     \
+    case number:                                                                                   \
+        y = (f);                                                                                   \
+        break;
+#include "kernels/binary.def"
+#undef BINARY
+#undef COMPARE
+        }
+        copse__store(&args[2], i, y);
+    }
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of one tensor: everything about them stands in kernels/unary.def, this file makes ops,
+   public functions and references of its rows. */
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+struct unary_attr {
+    int32_t id;
+    float alpha, beta;
+};
+
+static copse_status unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    for (uint32_t i = 0; i < y->in_count; i++)
+        if (y->in[i]->type != COPSE_F32)
+            return copse__shape_error(y, "expected f32");
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status unary_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct unary_attr *a = y->attr;
+    const struct copse_params_unary p = { (uint32_t)copse__elements(y->shape), a->alpha, a->beta };
+    const int32_t spec[COPSE_MAX_SPECS] = { a->id };
+    return COPSE_LAUNCH(l, unary, spec, p, copse__groups_for(l, COPSE_KERNEL_unary, p.n),
+                        copse__of(y->in[0]), copse__of(y));
+}
+
+static copse_status unary_grad_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct unary_attr *a = y->attr;
+    const struct copse_params_unary_grad p = { (uint32_t)copse__elements(y->shape), a->alpha,
+                                               a->beta };
+    const int32_t spec[COPSE_MAX_SPECS] = { a->id };
+    return COPSE_LAUNCH(l, unary_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_unary_grad, p.n),
+                        copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y));
+}
+
+static const struct copse_op op_unary_grad = {
+    .name = "unary_grad",
+    .attr_size = sizeof(struct unary_attr),
+    .infer = unary_infer,
+    .lower = unary_grad_lower,
+};
+
+static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                   copse_tensor **dx)
+{
+    return COPSE_NODE(g, &op_unary_grad, y->attr, &dx[0], y->in[0], dy);
+}
+
+#define UNARY(op, ...)                                                                             \
+    static const struct copse_op op_##op = {                                                       \
+        .name = #op,                                                                               \
+        .attr_size = sizeof(struct unary_attr),                                                    \
+        .infer = unary_infer,                                                                      \
+        .gradient = unary_gradient,                                                                \
+        .lower = unary_lower,                                                                      \
+    };
+#define SCALED(op, ...) UNARY(op, 0)
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+
+#define UNARY(op, number, ...)                                                                     \
+    copse_status copse_##op(copse_graph *g, copse_tensor *x, copse_tensor **out)                   \
+    {                                                                                              \
+        const struct unary_attr a = { number, 0.0f, 0.0f };                                        \
+        return COPSE_NODE(g, &op_##op, &a, out, x);                                                \
+    }
+#define SCALED(op, number, ...)                                                                    \
+    static copse_status scaled_##op(copse_graph *g, copse_tensor *x, float alpha, float beta,      \
+                                    copse_tensor **out)                                            \
+    {                                                                                              \
+        const struct unary_attr a = { number, alpha, beta };                                       \
+        if (isnan(alpha) || isnan(beta))                                                           \
+            return copse_fail(COPSE_ERR_ARGUMENT, #op ": a setting is NaN");                       \
+        return COPSE_NODE(g, &op_##op, &a, out, x);                                                \
+    }
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+
+copse_status copse_leaky_relu(copse_graph *g, copse_tensor *x, float slope, copse_tensor **out)
+{
+    return scaled_leaky_relu(g, x, slope, 0.0f, out);
+}
+
+copse_status copse_elu(copse_graph *g, copse_tensor *x, float alpha, copse_tensor **out)
+{
+    return scaled_elu(g, x, alpha, 0.0f, out);
+}
+
+copse_status copse_pow(copse_graph *g, copse_tensor *x, float exponent, copse_tensor **out)
+{
+    if (!isfinite(exponent))
+        return copse_fail(COPSE_ERR_ARGUMENT, "pow: the exponent must be finite");
+    return scaled_pow(g, x, exponent, 0.0f, out);
+}
+
+copse_status copse_clip(copse_graph *g, copse_tensor *x, float low, float high, copse_tensor **out)
+{
+    if (low > high)
+        return copse_fail(COPSE_ERR_ARGUMENT, "clip: low %g is above high %g", (double)low,
+                          (double)high);
+    return scaled_clip(g, x, low, high, out);
+}
+
+copse_status copse_scale(copse_graph *g, copse_tensor *x, float factor, copse_tensor **out)
+{
+    return scaled_scale(g, x, factor, 0.0f, out);
+}
+
+copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, copse_tensor **out)
+{
+    return scaled_divide_by(g, x, divisor, 0.0f, out);
+}
+
+/* ---- references ---- */
+
+void copse_host_unary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_unary *p = params;
+    const double alpha = p->alpha, beta = p->beta;
+    switch (spec[0]) {
+#define UNARY(op, number, f, g, reference, ...)                                                    \
+    case number:                                                                                   \
+        for (size_t i = 0; i < p->n; i++) {                                                        \
+            const double x = copse__load(&args[0], i);                                             \
+            copse__store(&args[1], i, (reference));                                                \
+        }                                                                                          \
+        break;
+#define SCALED UNARY
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+    }
+}
+
+void copse_host_unary_grad(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
+{
+    const struct copse_params_unary_grad *p = params;
+    const double alpha = p->alpha, beta = p->beta;
+    switch (spec[0]) {
+#define UNARY(op, number, f, g, reference, slope, ...)                                             \
+    case number:                                                                                   \
+        for (size_t i = 0; i < p->n; i++) {                                                        \
+            const double x = copse__load(&args[0], i);                                             \
+            (void)x;                                                                               \
+            copse__store(&args[2], i, copse__load(&args[1], i) * (slope));                         \
+        }                                                                                          \
+        break;
+#define SCALED UNARY
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+    }
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors without operands: one value everywhere, and scalars of the step buffer. */
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+struct fill_attr {
+    copse_type type;
+    copse_shape shape;
+    double value;
+};
+
+static copse_status fill_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    const struct fill_attr *a = y->attr;
+    *shape = a->shape;
+    *type = a->type;
+    return COPSE_OK;
+}
+
+static int32_t nearest_int(double v)
+{
+    return isnan(v) ? 0 : v <= INT32_MIN ? INT32_MIN : v >= INT32_MAX ? INT32_MAX : (int32_t)rint(v);
+}
+
+copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to, double value)
+{
+    const uint32_t n = (uint32_t)copse__elements(to->shape);
+    if (to->type == COPSE_I32) {
+        const struct copse_params_fill_i32 p = { n, nearest_int(value) };
+        return COPSE_LAUNCH(l, fill_i32, NULL, p, copse__groups_for(l, COPSE_KERNEL_fill_i32, n),
+                            copse__of(to));
+    }
+    const struct copse_params_fill p = { n, (float)value };
+    return COPSE_LAUNCH(l, fill, NULL, p, copse__groups_for(l, COPSE_KERNEL_fill, n),
+                        copse__of(to));
+}
+
+static copse_status fill_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    return copse__lower_fill(l, y, ((const struct fill_attr *)y->attr)->value);
+}
+
+static const struct copse_op op_fill = {
+    .name = "fill",
+    .attr_size = sizeof(struct fill_attr),
+    .infer = fill_infer,
+    .lower = fill_lower,
+};
+
+copse_status copse_fill(copse_graph *g, copse_type type, copse_shape shape, double value,
+                        copse_tensor **out)
+{
+    const struct fill_attr a = { type, shape, value };
+    if (out)
+        *out = NULL;
+    if ((type != COPSE_F32 && type != COPSE_I32) || shape.rank > COPSE_MAX_RANK)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "fill: needs a known element type and a rank of at most %d",
+                          COPSE_MAX_RANK);
+    return copse__node(g, &op_fill, &a, NULL, 0, out);
+}
+
+/* ---- step scalar ---- */
+
+struct step_attr {
+    uint32_t word;
+};
+
+static copse_status step_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    (void)y;
+    *shape = COPSE_SCALAR;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status step_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct copse_params_step_scalar p = { ((const struct step_attr *)y->attr)->word };
+    return COPSE_LAUNCH(l, step_scalar, NULL, p, 1, copse__step(), copse__of(y));
+}
+
+static const struct copse_op op_step_scalar = {
+    .name = "step_scalar",
+    .attr_size = sizeof(struct step_attr),
+    .infer = step_infer,
+    .lower = step_lower,
+};
+
+copse_status copse__step_scalar(copse_graph *g, enum copse_step_word word, copse_tensor **out)
+{
+    const struct step_attr a = { word };
+    return copse__node(g, &op_step_scalar, &a, NULL, 0, out);
+}
+
+/* ---- references ---- */
+
+void copse_host_fill(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    (void)spec;
+    const struct copse_params_fill *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[0], i, p->value);
+}
+
+void copse_host_fill_i32(const void *params, const int32_t *spec,
+                         const struct copse_host_arg *args)
+{
+    (void)spec;
+    const struct copse_params_fill_i32 *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store_i(&args[0], i, p->value);
+}
+
+void copse_host_step_scalar(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args)
+{
+    (void)spec;
+    const struct copse_params_step_scalar *p = params;
+    float value;
+    memcpy(&value, (const int32_t *)args[0].data + p->word, sizeof value);
+    copse__store(&args[1], 0, value);
+}

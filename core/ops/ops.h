@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* What the op files share: reductions as launches, strided walks, helpers of gradients. */
+#ifndef COPSE_CORE_OPS_H
+#define COPSE_CORE_OPS_H
+
+#include "core/graph/graph.h"
+#include "copse/ops.h"
+
+#define COPSE_CHAIN 64 /* elements that one invocation of a reduction takes at most */
+
+/* COPSE_ERR_ARGUMENT when a pointer is missing; also sets *out to NULL. */
+copse_status copse__check_operands(const char *op, const copse_graph *g,
+                                   copse_tensor *const *operands, size_t count,
+                                   copse_tensor **out);
+#define COPSE_CHECK_OPERANDS(op, g, out, ...)                                                      \
+    copse__check_operands(op, g, (copse_tensor *[]){ __VA_ARGS__ },                                \
+                          sizeof((copse_tensor *[]){ __VA_ARGS__ }) / sizeof(copse_tensor *), out)
+
+/* ---- strided walks (strided.c) ---- */
+
+/* A walk over `shape` with one or two strides per axis: axes of size 1 dropped, neighbours merged,
+   numbered from the innermost one as kernels do. */
+struct copse_walk {
+    uint32_t rank; /* >= 1 */
+    uint32_t dims[COPSE_MAX_RANK], a[COPSE_MAX_RANK], b[COPSE_MAX_RANK];
+};
+void copse__walk(copse_shape shape, const uint32_t *a, const uint32_t *b, struct copse_walk *out);
+void copse__strides(copse_shape shape, uint32_t *strides);
+/* Strides with which `from` is walked under a shape it broadcasts to. */
+void copse__broadcast_strides(copse_shape from, copse_shape to, uint32_t *strides);
+
+/* Copy between a dense tensor of `shape` and a place with strides: out of the place, or into it. */
+copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_shape shape,
+                               const uint32_t *strides, uint32_t offset, bool is_scatter,
+                               const copse_tensor *from, const copse_tensor *to);
+copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to, double value);
+
+/* ---- reductions (reduce.c) ---- */
+
+enum copse_reduce_kind { COPSE_REDUCE_SUM, COPSE_REDUCE_MEAN, COPSE_REDUCE_MAX };
+
+/* Reduce the middle of [outer, count, inner], in as many passes as it takes. */
+copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kind kind,
+                                 uint32_t outer, uint32_t count, uint32_t inner,
+                                 struct copse_operand from, struct copse_operand to);
+/* The transpose of broadcasting: sum x down to `shape`. */
+copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out);
+/* x / divisor. */
+copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, copse_tensor **out);
+/* [outer, inner] repeated to [outer, count, inner], under the name `shape`. */
+copse_status copse__repeat(copse_graph *g, copse_tensor *x, uint32_t outer, uint32_t count,
+                           uint32_t inner, copse_shape shape, copse_tensor **out);
+copse_status copse__reduce_middle(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
+                                  uint32_t outer, uint32_t count, uint32_t inner,
+                                  copse_shape shape, copse_tensor **out);
+
+/* A scalar tensor read from the step buffer at each step (fill.c). */
+copse_status copse__step_scalar(copse_graph *g, enum copse_step_word word, copse_tensor **out);
+
+#endif

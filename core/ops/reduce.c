@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* Sum, mean and maximum over axes: each run of neighbouring axes is one node, which reduces the middle
+   of [outer, count, inner]. Also the transpose pair of sum and repeat, which gradients need. */
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+struct reduce_attr {
+    int32_t kind;
+    uint32_t outer, count, inner;
+    copse_shape shape;
+};
+
+copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kind kind,
+                                 uint32_t outer, uint32_t count, uint32_t inner,
+                                 struct copse_operand from, struct copse_operand to)
+{
+    if (count == 0) {
+        const struct copse_params_fill p = { outer * inner, kind == COPSE_REDUCE_SUM   ? 0.0f
+                                                            : kind == COPSE_REDUCE_MAX ? -INFINITY
+                                                                                       : NAN };
+        return COPSE_LAUNCH(l, fill, NULL, p, copse__groups_for(l, COPSE_KERNEL_fill, p.n), to);
+    }
+    struct copse_params_reduce p = { .inner = inner, .divisor = (float)count };
+    do {
+        p.count = count;
+        p.chunks = (count + COPSE_CHAIN - 1) / COPSE_CHAIN;
+        p.n = outer * p.chunks * inner;
+        const bool is_last = p.chunks == 1;
+        const int32_t spec[COPSE_MAX_SPECS] = {
+            kind == COPSE_REDUCE_MEAN && !is_last ? COPSE_REDUCE_SUM : (int32_t)kind
+        };
+        struct copse_operand part = to;
+        if (!is_last && p.n > 0)
+            COPSE_TRY(copse__scratch(l, p.n, &part));
+        COPSE_TRY(COPSE_LAUNCH(l, reduce, spec, p, copse__groups_for(l, COPSE_KERNEL_reduce, p.n),
+                               from, part));
+        from = part;
+        count = p.chunks;
+    } while (p.chunks > 1);
+    return COPSE_OK;
+}
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    if (y->in[0]->type != COPSE_F32)
+        return copse__shape_error(y, "expected f32");
+    *shape = ((const struct reduce_attr *)y->attr)->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct reduce_attr *a = y->attr;
+    return copse__lower_reduce(l, (enum copse_reduce_kind)a->kind, a->outer, a->count, a->inner,
+                               copse__of(y->in[0]), copse__of(y));
+}
+
+static copse_status repeat_back(copse_graph *g, const copse_tensor *y, copse_tensor *t,
+                                copse_tensor **out)
+{
+    const struct reduce_attr *a = y->attr;
+    return copse__repeat(g, t, a->outer, a->count, a->inner, y->in[0]->shape, out);
+}
+
+static copse_status sum_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                 copse_tensor **dx)
+{
+    return repeat_back(g, y, dy, &dx[0]);
+}
+
+static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                  copse_tensor **dx)
+{
+    COPSE_TRY(copse__divide_by(g, dy, (float)((const struct reduce_attr *)y->attr)->count, &dy));
+    return repeat_back(g, y, dy, &dx[0]);
+}
+
+static copse_status max_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                 copse_tensor **dx)
+{
+    const struct reduce_attr *a = y->attr;
+    copse_tensor *largest, *is_largest, *ties, *share;
+    COPSE_TRY(repeat_back(g, y, (copse_tensor *)y, &largest));
+    COPSE_TRY(copse_equal(g, y->in[0], largest, &is_largest));
+    COPSE_TRY(copse__reduce_middle(g, COPSE_REDUCE_SUM, is_largest, a->outer, a->count, a->inner,
+                                   y->shape, &ties));
+    COPSE_TRY(copse_div(g, dy, ties, &share));
+    COPSE_TRY(repeat_back(g, y, share, &share));
+    return copse_mul(g, is_largest, share, &dx[0]);
+}
+
+static const struct copse_op ops[] = {
+    [COPSE_REDUCE_SUM] = { "sum", sizeof(struct reduce_attr), infer, sum_gradient, lower },
+    [COPSE_REDUCE_MEAN] = { "mean", sizeof(struct reduce_attr), infer, mean_gradient, lower },
+    [COPSE_REDUCE_MAX] = { "max", sizeof(struct reduce_attr), infer, max_gradient, lower },
+};
+
+copse_status copse__reduce_middle(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
+                                  uint32_t outer, uint32_t count, uint32_t inner,
+                                  copse_shape shape, copse_tensor **out)
+{
+    const struct reduce_attr a = { (int32_t)kind, outer, count, inner, shape };
+    return COPSE_NODE(g, &ops[kind], &a, out, x);
+}
+
+static uint32_t product(copse_shape s, uint32_t from, uint32_t to)
+{
+    uint32_t n = 1;
+    while (from < to)
+        n *= s.dims[from++];
+    return n;
+}
+
+/* Reduce the flagged axes; they stay with size 1. */
+static copse_status reduce_flagged(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
+                                   const bool *is_reduced, copse_tensor **out)
+{
+    copse_shape s = x->shape;
+    for (uint32_t end = s.rank; end > 0;) {
+        uint32_t start = end;
+        while (start > 0 && is_reduced[start - 1])
+            start--;
+        if (start == end) {
+            end--;
+            continue;
+        }
+        const uint32_t outer = product(s, 0, start), count = product(s, start, end),
+                       inner = product(s, end, s.rank);
+        for (uint32_t i = start; i < end; i++)
+            s.dims[i] = 1;
+        COPSE_TRY(copse__reduce_middle(g, kind, x, outer, count, inner, s, &x));
+        end = start;
+    }
+    *out = x;
+    return COPSE_OK;
+}
+
+static copse_status reduce(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
+                           const uint32_t *axes, size_t axis_count, bool keep_dims,
+                           copse_tensor **out)
+{
+    const char *name = ops[kind].name;
+    bool is_reduced[COPSE_MAX_RANK] = { false };
+    char text[96];
+    COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, x));
+    if (axis_count && !axes)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: axes is NULL", name);
+    for (size_t i = 0; i < axis_count; i++) {
+        if (axes[i] >= x->shape.rank || is_reduced[axes[i]])
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "%s: axis %u of operand %s: expected different axes below its rank",
+                              name, (unsigned)axes[i], copse__shape_text(x->shape, text));
+        is_reduced[axes[i]] = true;
+    }
+    for (uint32_t i = 0; axis_count == 0 && i < x->shape.rank; i++)
+        is_reduced[i] = true;
+
+    copse_shape shape = COPSE_SCALAR;
+    for (uint32_t i = 0; i < x->shape.rank; i++)
+        if (keep_dims || !is_reduced[i])
+            shape.dims[shape.rank++] = is_reduced[i] ? 1 : x->shape.dims[i];
+    copse_tensor *y;
+    if (x->shape.rank == 0) /* checks the type, too */
+        return copse__reduce_middle(g, kind, x, 1, 1, 1, shape, out);
+    COPSE_TRY(reduce_flagged(g, kind, x, is_reduced, &y));
+    return copse_reshape(g, y, shape, out);
+}
+
+copse_status copse_sum(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                       bool keep_dims, copse_tensor **out)
+{
+    return reduce(g, COPSE_REDUCE_SUM, x, axes, axis_count, keep_dims, out);
+}
+
+copse_status copse_mean(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                        bool keep_dims, copse_tensor **out)
+{
+    return reduce(g, COPSE_REDUCE_MEAN, x, axes, axis_count, keep_dims, out);
+}
+
+copse_status copse_max(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                       bool keep_dims, copse_tensor **out)
+{
+    return reduce(g, COPSE_REDUCE_MAX, x, axes, axis_count, keep_dims, out);
+}
+
+copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out)
+{
+    bool is_reduced[COPSE_MAX_RANK];
+    const uint32_t missing = x->shape.rank - shape.rank;
+    for (uint32_t i = 0; i < x->shape.rank; i++)
+        is_reduced[i] = i < missing || shape.dims[i - missing] != x->shape.dims[i];
+    COPSE_TRY(reduce_flagged(g, COPSE_REDUCE_SUM, x, is_reduced, &x));
+    return copse_reshape(g, x, shape, out);
+}
+
+/* The mean over all axes of squares is one node, whatever the ranks. */
+copse_status copse_mean_squared_error(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                      copse_tensor **out)
+{
+    copse_tensor *d;
+    COPSE_TRY(COPSE_CHECK_OPERANDS("mean_squared_error", g, out, a, b));
+    COPSE_TRY(copse_note(copse_sub(g, a, b, &d), "in mean_squared_error"));
+    COPSE_TRY(copse_square(g, d, &d));
+    return copse_mean(g, d, NULL, 0, false, out);
+}
+
+/* ---- reference ---- */
+
+void copse_host_reduce(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_reduce *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t lane = i % p->inner, line = i / p->inner;
+        const size_t chunk = line % p->chunks, outer = line / p->chunks;
+        double y = spec[0] == COPSE_REDUCE_MAX ? -INFINITY : 0;
+        for (size_t k = chunk; k < p->count; k += p->chunks) {
+            const double x = copse__load(&args[0], (outer * p->count + k) * p->inner + lane);
+            if (spec[0] != COPSE_REDUCE_MAX)
+                y += x;
+            else if (x > y || isnan(x))
+                y = isnan(y) ? y : x;
+        }
+        copse__store(&args[1], i, spec[0] == COPSE_REDUCE_MEAN ? y / p->divisor : y);
+    }
+}

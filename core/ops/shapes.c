@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* Ops that only move elements: reshape, broadcast, transpose, slice, concat. */
+#include "core/ops/ops.h"
+
+/* ---- reshape ---- */
+
+static copse_status reshape_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    char text[96];
+    *shape = *(const copse_shape *)y->attr;
+    *type = y->in[0]->type;
+    if (copse__elements(*shape) != copse__elements(y->in[0]->shape))
+        return copse__shape_error(y, "expected as many elements as the new shape %s has",
+                                  copse__shape_text(*shape, text));
+    return COPSE_OK;
+}
+
+static copse_status reshape_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                     copse_tensor **dx)
+{
+    return copse_reshape(g, dy, y->in[0]->shape, &dx[0]);
+}
+
+static const struct copse_op op_reshape = {
+    .name = "reshape",
+    .attr_size = sizeof(copse_shape),
+    .infer = reshape_infer,
+    .gradient = reshape_gradient,
+};
+
+copse_status copse_reshape(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out)
+{
+    COPSE_TRY(COPSE_CHECK_OPERANDS("reshape", g, out, x));
+    if (shape.rank > COPSE_MAX_RANK)
+        return copse_fail(COPSE_ERR_ARGUMENT, "reshape: rank %u is above %d", (unsigned)shape.rank,
+                          COPSE_MAX_RANK);
+    if (copse__shape_equal(x->shape, shape))
+        return copse__own(g, x, out);
+    return COPSE_NODE(g, &op_reshape, &shape, out, x);
+}
+
+/* ---- gathers: the result's elements, in the order of `walk`, lie in the operand with strides ---- */
+
+struct gather_attr {
+    copse_shape shape, walk; /* as many elements each */
+    uint32_t strides[COPSE_MAX_RANK], offset;
+};
+
+static copse_status gather_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = ((const struct gather_attr *)y->attr)->shape;
+    *type = y->in[0]->type;
+    return COPSE_OK;
+}
+
+static copse_status gather_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct gather_attr *a = y->attr;
+    return copse__lower_copy(l, y->type, a->walk, a->strides, a->offset, false, y->in[0], y);
+}
+
+static copse_status repeat_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
+{
+    const struct gather_attr *a = y->attr;
+    return copse__reduce_middle(g, COPSE_REDUCE_SUM, dy, a->walk.dims[0], a->walk.dims[1],
+                                a->walk.dims[2], y->in[0]->shape, &dx[0]);
+}
+
+static const struct copse_op op_repeat = {
+    .name = "repeat",
+    .attr_size = sizeof(struct gather_attr),
+    .infer = gather_infer,
+    .gradient = repeat_gradient,
+    .lower = gather_lower,
+};
+
+copse_status copse__repeat(copse_graph *g, copse_tensor *x, uint32_t outer, uint32_t count,
+                           uint32_t inner, copse_shape shape, copse_tensor **out)
+{
+    const struct gather_attr a = { shape, COPSE_SHAPE(outer, count, inner), { inner, 0, 1 }, 0 };
+    return COPSE_NODE(g, &op_repeat, &a, out, x);
+}
+
+static copse_status broadcast_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                       copse_tensor **dx)
+{
+    return copse__sum_to(g, dy, y->in[0]->shape, &dx[0]);
+}
+
+static const struct copse_op op_broadcast_to = {
+    .name = "broadcast_to",
+    .attr_size = sizeof(struct gather_attr),
+    .infer = gather_infer,
+    .gradient = broadcast_gradient,
+    .lower = gather_lower,
+};
+
+copse_status copse_broadcast_to(copse_graph *g, copse_tensor *x, copse_shape shape,
+                                copse_tensor **out)
+{
+    struct gather_attr a = { .shape = shape, .walk = shape };
+    copse_shape both;
+    char from[96], to[96];
+    COPSE_TRY(COPSE_CHECK_OPERANDS("broadcast_to", g, out, x));
+    if (shape.rank > COPSE_MAX_RANK || !copse__broadcast(x->shape, shape, &both) ||
+        !copse__shape_equal(both, shape))
+        return copse_fail(COPSE_ERR_SHAPE, "broadcast_to: operand %s does not broadcast to %s",
+                          copse__shape_text(x->shape, from), copse__shape_text(shape, to));
+    if (copse__shape_equal(x->shape, shape))
+        return copse__own(g, x, out);
+    copse__broadcast_strides(x->shape, shape, a.strides);
+    return COPSE_NODE(g, &op_broadcast_to, &a, out, x);
+}
+
+/* ---- transpose ---- */
+
+static copse_status transpose_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                       copse_tensor **dx)
+{
+    const struct gather_attr *a = y->attr;
+    uint32_t own[COPSE_MAX_RANK], back[COPSE_MAX_RANK] = { 0 };
+    bool is_taken[COPSE_MAX_RANK] = { false };
+    /* Axis j of x went to the axis of y that has its stride and size. */
+    copse__strides(y->in[0]->shape, own);
+    for (uint32_t j = 0; j < y->shape.rank; j++)
+        for (uint32_t i = 0; i < y->shape.rank; i++)
+            if (!is_taken[i] && a->strides[i] == own[j] &&
+                y->shape.dims[i] == y->in[0]->shape.dims[j]) {
+                back[j] = i;
+                is_taken[i] = true;
+                break;
+            }
+    return copse_transpose(g, dy, back, &dx[0]);
+}
+
+static const struct copse_op op_transpose = {
+    .name = "transpose",
+    .attr_size = sizeof(struct gather_attr),
+    .infer = gather_infer,
+    .gradient = transpose_gradient,
+    .lower = gather_lower,
+};
+
+copse_status copse_transpose(copse_graph *g, copse_tensor *x, const uint32_t *order,
+                             copse_tensor **out)
+{
+    struct gather_attr a = { .offset = 0 };
+    uint32_t own[COPSE_MAX_RANK];
+    bool is_used[COPSE_MAX_RANK] = { false };
+    char text[96];
+    COPSE_TRY(COPSE_CHECK_OPERANDS("transpose", g, out, x));
+    if (!order)
+        return copse_fail(COPSE_ERR_ARGUMENT, "transpose: order is NULL");
+    copse__strides(x->shape, own);
+    a.shape.rank = x->shape.rank;
+    for (uint32_t i = 0; i < x->shape.rank; i++) {
+        if (order[i] >= x->shape.rank || is_used[order[i]])
+            return copse_fail(COPSE_ERR_SHAPE, "transpose: operand %s: order[%u] is %u: expected "
+                              "each axis once", copse__shape_text(x->shape, text), (unsigned)i,
+                              (unsigned)order[i]);
+        is_used[order[i]] = true;
+        a.shape.dims[i] = x->shape.dims[order[i]];
+        a.strides[i] = own[order[i]];
+    }
+    a.walk = a.shape;
+    return COPSE_NODE(g, &op_transpose, &a, out, x);
+}
+
+/* ---- pad: the transpose of slice ---- */
+
+static copse_status pad_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct gather_attr *a = y->attr;
+    COPSE_TRY(copse__lower_fill(l, y, 0.0));
+    return copse__lower_copy(l, y->type, a->walk, a->strides, a->offset, true, y->in[0], y);
+}
+
+static copse_status slice_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                   copse_tensor **dx);
+static copse_status pad_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                 copse_tensor **dx);
+
+static const struct copse_op op_pad = {
+    .name = "pad",
+    .attr_size = sizeof(struct gather_attr),
+    .infer = gather_infer,
+    .gradient = pad_gradient,
+    .lower = pad_lower,
+};
+static const struct copse_op op_slice = {
+    .name = "slice",
+    .attr_size = sizeof(struct gather_attr),
+    .infer = gather_infer,
+    .gradient = slice_gradient,
+    .lower = gather_lower,
+};
+
+static copse_status slice_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                   copse_tensor **dx)
+{
+    struct gather_attr a = *(const struct gather_attr *)y->attr;
+    a.shape = y->in[0]->shape;
+    return COPSE_NODE(g, &op_pad, &a, &dx[0], dy);
+}
+
+static copse_status pad_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                 copse_tensor **dx)
+{
+    struct gather_attr a = *(const struct gather_attr *)y->attr;
+    a.shape = a.walk;
+    return COPSE_NODE(g, &op_slice, &a, &dx[0], dy);
+}
+
+copse_status copse_slice(copse_graph *g, copse_tensor *x, const uint32_t *start,
+                         const uint32_t *size, copse_tensor **out)
+{
+    struct gather_attr a = { .offset = 0 };
+    char text[96];
+    COPSE_TRY(COPSE_CHECK_OPERANDS("slice", g, out, x));
+    if (x->shape.rank && (!start || !size))
+        return copse_fail(COPSE_ERR_ARGUMENT, "slice: start or size is NULL");
+    a.shape.rank = x->shape.rank;
+    copse__strides(x->shape, a.strides);
+    for (uint32_t i = 0; i < x->shape.rank; i++) {
+        if (start[i] > x->shape.dims[i] || size[i] > x->shape.dims[i] - start[i])
+            return copse_fail(COPSE_ERR_SHAPE, "slice: operand %s: %u elements from %u on exceed "
+                              "axis %u", copse__shape_text(x->shape, text), (unsigned)size[i],
+                              (unsigned)start[i], (unsigned)i);
+        a.shape.dims[i] = size[i];
+        a.offset += start[i] * a.strides[i];
+    }
+    a.walk = a.shape;
+    return COPSE_NODE(g, &op_slice, &a, out, x);
+}
+
+/* ---- concat ---- */
+
+struct concat_attr {
+    uint32_t axis;
+};
+
+static copse_status concat_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    const uint32_t axis = ((const struct concat_attr *)y->attr)->axis;
+    uint64_t length = 0;
+    *shape = y->in[0]->shape;
+    *type = y->in[0]->type;
+    if (axis >= shape->rank)
+        return copse__shape_error(y, "there is no axis %u", (unsigned)axis);
+    for (uint32_t i = 0; i < y->in_count; i++) {
+        copse_shape s = y->in[i]->shape;
+        if (s.rank == shape->rank) {
+            length += s.dims[axis];
+            s.dims[axis] = shape->dims[axis];
+        }
+        if (!copse__shape_equal(s, *shape) || y->in[i]->type != *type)
+            return copse__shape_error(y, "expected one type and equal shapes but for axis %u",
+                                      (unsigned)axis);
+    }
+    if (length > UINT32_MAX)
+        return copse__shape_error(y, "the result is too long");
+    shape->dims[axis] = (uint32_t)length;
+    return COPSE_OK;
+}
+
+static copse_status concat_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const uint32_t axis = ((const struct concat_attr *)y->attr)->axis;
+    uint32_t strides[COPSE_MAX_RANK], at = 0;
+    copse__strides(y->shape, strides);
+    for (uint32_t i = 0; i < y->in_count; i++) {
+        COPSE_TRY(copse__lower_copy(l, y->type, y->in[i]->shape, strides, at * strides[axis], true,
+                                    y->in[i], y));
+        at += y->in[i]->shape.dims[axis];
+    }
+    return COPSE_OK;
+}
+
+static copse_status concat_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
+{
+    const uint32_t axis = ((const struct concat_attr *)y->attr)->axis;
+    uint32_t start[COPSE_MAX_RANK] = { 0 };
+    for (uint32_t i = 0; i < y->in_count; i++) {
+        if (y->in[i]->needs_gradient)
+            COPSE_TRY(copse_slice(g, dy, start, y->in[i]->shape.dims, &dx[i]));
+        start[axis] += y->in[i]->shape.dims[axis];
+    }
+    return COPSE_OK;
+}
+
+static const struct copse_op op_concat = {
+    .name = "concat",
+    .attr_size = sizeof(struct concat_attr),
+    .infer = concat_infer,
+    .gradient = concat_gradient,
+    .lower = concat_lower,
+};
+
+copse_status copse_concat(copse_graph *g, copse_tensor *const *x, size_t count, uint32_t axis,
+                          copse_tensor **out)
+{
+    const struct concat_attr a = { axis };
+    if (out)
+        *out = NULL;
+    if (!x || count == 0 || count > UINT32_MAX)
+        return copse_fail(COPSE_ERR_ARGUMENT, "concat: needs at least one tensor");
+    return copse__node(g, &op_concat, &a, x, (uint32_t)count, out);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* Strided walks: what broadcast, transpose, slice and concat have in common. Knows no op. */
+#include "core/ops/ops.h"
+
+copse_status copse__check_operands(const char *op, const copse_graph *g,
+                                   copse_tensor *const *operands, size_t count, copse_tensor **out)
+{
+    if (!g || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: graph or result pointer is NULL", op);
+    *out = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!operands[i])
+            return copse_fail(COPSE_ERR_ARGUMENT, "%s: operand %zu is NULL", op, i);
+    return COPSE_OK;
+}
+
+void copse__walk(copse_shape shape, const uint32_t *a, const uint32_t *b, struct copse_walk *out)
+{
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = shape.rank; i-- > 0;) {
+        const uint32_t dim = shape.dims[i], last = out->rank - 1;
+        if (dim == 1)
+            continue;
+        if (out->rank && a[i] == out->a[last] * out->dims[last] &&
+            b[i] == out->b[last] * out->dims[last]) {
+            out->dims[last] *= dim;
+            continue;
+        }
+        out->dims[out->rank] = dim;
+        out->a[out->rank] = a[i];
+        out->b[out->rank++] = b[i];
+    }
+    if (out->rank == 0) {
+        out->rank = 1;
+        out->dims[0] = 1;
+    }
+}
+
+void copse__strides(copse_shape shape, uint32_t *strides)
+{
+    uint32_t step = 1;
+    for (uint32_t i = shape.rank; i-- > 0;) {
+        strides[i] = step;
+        step *= shape.dims[i];
+    }
+}
+
+void copse__broadcast_strides(copse_shape from, copse_shape to, uint32_t *strides)
+{
+    uint32_t own[COPSE_MAX_RANK];
+    const uint32_t missing = to.rank - from.rank;
+    copse__strides(from, own);
+    for (uint32_t i = 0; i < to.rank; i++)
+        strides[i] = i < missing || from.dims[i - missing] == 1 ? 0 : own[i - missing];
+}
+
+copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_shape shape,
+                               const uint32_t *strides, uint32_t offset, bool is_scatter,
+                               const copse_tensor *from, const copse_tensor *to)
+{
+    const uint32_t n = (uint32_t)copse__elements(shape);
+    struct copse_walk w;
+    copse__walk(shape, strides, strides, &w);
+    const int32_t spec[COPSE_MAX_SPECS] = { (int32_t)w.rank, is_scatter };
+    if (type == COPSE_I32) {
+        const struct copse_params_copy_i32 p = { n,         offset,    w.dims[0], w.dims[1],
+                                                 w.dims[2], w.dims[3], w.dims[4], w.a[0],
+                                                 w.a[1],    w.a[2],    w.a[3],    w.a[4],
+                                                 w.a[5] };
+        return COPSE_LAUNCH(l, copy_i32, spec, p, copse__groups_for(l, COPSE_KERNEL_copy_i32, n),
+                            copse__of(from), copse__of(to));
+    }
+    const struct copse_params_copy p = { n,         offset,    w.dims[0], w.dims[1], w.dims[2],
+                                         w.dims[3], w.dims[4], w.a[0],    w.a[1],    w.a[2],
+                                         w.a[3],    w.a[4],    w.a[5] };
+    return COPSE_LAUNCH(l, copy, spec, p, copse__groups_for(l, COPSE_KERNEL_copy, n),
+                        copse__of(from), copse__of(to));
+}
+
+/* ---- references ---- */
+
+static size_t place(size_t i, const uint32_t *dims, const uint32_t *strides, int32_t rank)
+{
+    size_t at = 0;
+    for (int32_t d = 0; d < rank - 1; d++) {
+        at += i % dims[d] * strides[d];
+        i /= dims[d];
+    }
+    return at + i * strides[rank - 1];
+}
+
+void copse_host_copy(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_copy *p = params;
+    const uint32_t dims[] = { p->d0, p->d1, p->d2, p->d3, p->d4 };
+    const uint32_t strides[] = { p->s0, p->s1, p->s2, p->s3, p->s4, p->s5 };
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t at = p->offset + place(i, dims, strides, spec[0]);
+        copse__store(&args[1], spec[1] ? at : i, copse__load(&args[0], spec[1] ? i : at));
+    }
+}
+
+void copse_host_copy_i32(const void *params, const int32_t *spec,
+                         const struct copse_host_arg *args)
+{
+    const struct copse_params_copy_i32 *p = params;
+    const uint32_t dims[] = { p->d0, p->d1, p->d2, p->d3, p->d4 };
+    const uint32_t strides[] = { p->s0, p->s1, p->s2, p->s3, p->s4, p->s5 };
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t at = p->offset + place(i, dims, strides, spec[0]);
+        copse__store_i(&args[1], spec[1] ? at : i, copse__load_i(&args[0], spec[1] ? i : at));
+    }
+}

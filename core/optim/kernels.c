@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Host functions of the update kernels: the kernels' own steps in single precision, so that a
+   replica on the host keeps pace with the devices. They never stand in a graph: arguments are
+   float. */
+#include <math.h>
+
+#include "core/graph/op.h"
+
+copse_host_fn copse_host_sgd, copse_host_momentum, copse_host_adam;
+
+static float word(const struct copse_host_arg *step, enum copse_step_word index)
+{
+    float value;
+    memcpy(&value, (const uint32_t *)step->data + index, sizeof value);
+    return value;
+}
+
+void copse_host_sgd(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_sgd *p = params;
+    const float rate = word(&args[2], COPSE_STEP_RATE), scale = word(&args[2], COPSE_STEP_SCALE);
+    const float *grad = args[0].data;
+    float *value = args[1].data;
+    for (size_t i = 0; i < p->n; i++) {
+        float g = scale * grad[i];
+        if (spec[2])
+            g = g + p->decay * value[i];
+        value[i] = value[i] - rate * g;
+    }
+}
+
+void copse_host_momentum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_momentum *p = params;
+    const float rate = word(&args[3], COPSE_STEP_RATE), scale = word(&args[3], COPSE_STEP_SCALE);
+    const float *grad = args[0].data;
+    float *value = args[1].data, *slot = args[2].data;
+    for (size_t i = 0; i < p->n; i++) {
+        float g = scale * grad[i];
+        if (spec[2])
+            g = g + p->decay * value[i];
+        float v = p->momentum * slot[i] + g;
+        slot[i] = v;
+        if (spec[3])
+            v = g + p->momentum * v;
+        value[i] = value[i] - rate * v;
+    }
+}
+
+void copse_host_adam(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_adam *p = params;
+    const float rate = word(&args[3], COPSE_STEP_RATE), scale = word(&args[3], COPSE_STEP_SCALE);
+    const float root = sqrtf(word(&args[3], COPSE_STEP_BIAS2));
+    const float pace = rate * root / word(&args[3], COPSE_STEP_BIAS1);
+    const float epsilon = p->epsilon * root, decay = rate * p->decay;
+    const float *grad = args[0].data;
+    float *value = args[1].data, *mean = args[2].data, *square = mean + p->n;
+    for (size_t i = 0; i < p->n; i++) {
+        float g = scale * grad[i];
+        if (spec[2] == 1)
+            g = g + p->decay * value[i];
+        const float m = p->beta1 * mean[i] + p->rest1 * g;
+        const float v = p->beta2 * square[i] + p->rest2 * g * g;
+        float d = pace * m / (sqrtf(v) + epsilon);
+        if (spec[2] == 2)
+            d = d + decay * value[i];
+        mean[i] = m;
+        square[i] = v;
+        value[i] = value[i] - d;
+    }
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* The exchange: its life, and the run of a recorded bucket.
+ *
+ * Who waits for whom. Queues are in order, so only what crosses from rank to rank needs the host:
+ *  - Read after write. Shared: before a rank sums, the host waits until the gradients of all others
+ *    are complete (ready[r]); before values are handed on, until their owner's play is done. Staged:
+ *    a message is read in its source's queue, behind the work that made it; the host waits for the
+ *    read and writes it in the receiver's queue, ahead of the work that needs it.
+ *  - Write after read, gradients. Shared: rank r may write new gradients once the run has returned,
+ *    since the host has then waited for every owner's update, or on the way up the tree for every
+ *    pair and so for its sources: no rank still reads them. With one owner or several, every owner
+ *    hands to somebody and is waited for.
+ *  - Write after read, values. Shared: an owner writes new values in the next run of the bucket. It
+ *    first waits for ready[r] of all others, which their queues reach behind this run's copies out
+ *    of the owner's row. The other rows are written by their own rank's queue only.
+ *  - Staged, inbox and scratch memory belong to one queue; staging memory is written by a read only
+ *    after the message before the last has been taken.
+ */
+#include "core/reduce/exchange_internal.h"
+
+#define MESSAGE_BYTES ((size_t)1 << 20)
+
+/* ---- life ---- */
+
+static copse_status check(const struct copse_exchange_params *p)
+{
+    if (p->rank_count == 0 || p->rank_count > COPSE_MAX_REPLICAS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u ranks: 1 to %d are possible",
+                          p->rank_count, COPSE_MAX_REPLICAS);
+    if (p->reduction > COPSE_REDUCE_TO_ONE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no reduction %d",
+                          (int)p->reduction);
+    if (p->transfer > COPSE_TRANSFER_STAGED)
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no transfer %d",
+                          (int)p->transfer);
+    if (p->slots > 2 || !p->update)
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u slots: 0 to 2 and an update are needed",
+                          p->slots);
+    return COPSE_OK;
+}
+
+copse_status copse__exchange_create(const struct copse_exchange_params *params,
+                                    copse_exchange **out)
+{
+    *out = NULL;
+    COPSE_TRY(check(params));
+    struct copse_mem *mem = &params->ctx->base.mem;
+    copse_exchange *x = copse__alloc(mem, 1, sizeof *x);
+    if (!x)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory");
+    x->params = *params;
+    x->params.ctx = copse_context_retain(params->ctx);
+    x->params.ranks = x->ranks;
+    x->mem = mem;
+    x->rank_count = params->rank_count;
+    for (uint32_t r = 0; r < x->rank_count; r++) {
+        x->ranks[r] = params->ranks[r];
+        copse_queue_retain(x->ranks[r].queue);
+        copse_buffer_retain(x->ranks[r].step.buffer);
+    }
+    if (x->params.reduction == COPSE_REDUCE_AUTO)
+        x->params.reduction = COPSE_REDUCE_SHARDED;
+    if (x->params.message_bytes == 0)
+        x->params.message_bytes = MESSAGE_BYTES;
+    x->params.message_bytes = copse__round_up(x->params.message_bytes, 4 * COPSE_ROW_UNIT);
+    const copse_status s = copse__exchange_check_sharing(x);
+    x->is_shared = x->can_share;
+    if (s) {
+        copse__exchange_release(&x);
+        return s;
+    }
+    *out = x;
+    return COPSE_OK;
+}
+
+void copse__exchange_release(copse_exchange **at)
+{
+    copse_exchange *x = *at;
+    bool is_idle = true;
+    if (!x)
+        return;
+    *at = NULL;
+    for (uint32_t r = 0; r < x->rank_count; r++)
+        is_idle = copse_queue_finish(x->ranks[r].queue) != COPSE_ERR_TIMEOUT && is_idle;
+    for (size_t i = 0; i < x->buckets.count; i++)
+        copse__bucket_fini(x, &x->buckets.at[i]);
+    for (size_t i = 0; i < x->pieces.count; i++) {
+        struct copse_piece *p = &x->pieces.at[i];
+        if (!is_idle && p->is_shared) {
+            /* A device that does not answer may still write there. */
+            copse__log(&x->params.ctx->base.log, COPSE_LOG_ERROR,
+                       "exchange: a device hangs, its shared memory is not freed");
+            p->host[0] = p->host[1] = NULL;
+        }
+        copse__piece_fini(x, p);
+    }
+    for (uint32_t r = 0; r < x->rank_count; r++) {
+        copse_buffer_release(&x->scratch[r]);
+        copse_buffer_release(&x->ranks[r].step.buffer);
+        copse_queue_release(&x->ranks[r].queue);
+        if (is_idle)
+            copse__free_aligned(x->mem, x->staging[r]);
+    }
+    copse__free(x->mem, x->buckets.at);
+    copse__free(x->mem, x->pieces.at);
+    copse_context *ctx = x->params.ctx;
+    copse__free(x->mem, x);
+    copse_context_release(&ctx);
+}
+
+/* ---- a run ---- */
+
+static copse_status play(copse_exchange *x, const struct copse_exchange_step *step)
+{
+    COPSE_TRY(copse_note(copse__segment_replay(step->segment), "while starting work of rank %u",
+                         step->rank));
+    return copse_note(copse_queue_submit(x->ranks[step->rank].queue, &x->last[step->rank]),
+                      "while starting work of rank %u", step->rank);
+}
+
+static copse_status take(copse_exchange *x, const struct copse_bucket *b,
+                         const struct copse_exchange_step *step, const uint64_t *ready)
+{
+    switch (step->kind) {
+    case COPSE_STEP_AWAIT_READY:
+        return copse__rank_wait(x, step->rank, ready[step->rank], "computing its gradients");
+    case COPSE_STEP_AWAIT_LAST:
+        return copse__rank_wait(x, step->rank, x->last[step->rank], "reducing its part");
+    case COPSE_STEP_PLAY:
+        return play(x, step);
+    case COPSE_STEP_SEND:
+        return copse__messages_send(x, b, step->first, step->count);
+    }
+    return copse_fail(COPSE_ERR_INTERNAL, "exchange: there is no step %d", (int)step->kind);
+}
+
+copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready)
+{
+    if (bucket >= x->buckets.count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no bucket %u", bucket);
+    const struct copse_bucket *b = &x->buckets.at[bucket];
+    for (size_t i = 0; i < b->steps.count; i++) {
+        if (x->params.pause)
+            x->params.pause(x->params.user, &b->steps.at[i].move);
+        COPSE_TRY(copse_note(take(x, b, &b->steps.at[i], ready), "in bucket %u", bucket));
+    }
+    return COPSE_OK;
+}
+
+bool copse__exchange_is_shared(const copse_exchange *x)
+{
+    return x->is_shared;
+}
+
+size_t copse__exchange_slot_bytes(const copse_exchange *x, uint32_t rank)
+{
+    return x->slot_bytes[rank];
+}

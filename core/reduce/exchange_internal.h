@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside of the exchange: its memory (pieces.c), its recorded buckets (record.c) and its staged
+   transfers (transfer.c). */
+#ifndef COPSE_EXCHANGE_INTERNAL_H
+#define COPSE_EXCHANGE_INTERNAL_H
+
+#include "core/reduce/exchange.h"
+
+#define COPSE_ROW_UNIT 64 /* elements: rows of ranks start at multiples of 256 bytes */
+
+/* Values and gradients of a part of the store. */
+struct copse_piece {
+    uint64_t elements;
+    bool is_shared;
+    void *host[2]; /* shared: blocks [rank][elements] of values and gradients */
+    copse_buffer *values[COPSE_MAX_REPLICAS], *gradients[COPSE_MAX_REPLICAS];
+};
+
+/* A staged message: read once from `from`, written to every one of its targets. */
+struct copse_message {
+    struct copse_binding from;
+    uint32_t src;
+    size_t first, count; /* its targets */
+};
+struct copse_target {
+    uint32_t rank;
+    struct copse_binding to;
+};
+
+struct copse_exchange_step {
+    enum {
+        COPSE_STEP_AWAIT_READY, /* the host waits until the rank's gradients are complete */
+        COPSE_STEP_AWAIT_LAST,  /* ... until the rank's newest play is done */
+        COPSE_STEP_PLAY,        /* replay a segment and submit */
+        COPSE_STEP_SEND,        /* staged messages */
+    } kind;
+    uint32_t rank;
+    struct copse_segment *segment;
+    size_t first, count; /* messages, those of a source one after the other */
+    struct copse_move move; /* one that it is part of, for messages to people */
+};
+
+struct copse_bucket {
+    struct { struct copse_exchange_step *at; size_t count, room; } steps;
+    struct { struct copse_message *at; size_t count, room; } messages;
+    struct { struct copse_target *at; size_t count, room; } targets;
+    struct { copse_buffer **at; size_t count, room; } slots;
+};
+
+struct copse_exchange {
+    struct copse_exchange_params params; /* ranks = those below */
+    struct copse_mem *mem;
+    struct copse_exchange_rank ranks[COPSE_MAX_REPLICAS]; /* references to queue and step buffer */
+    uint32_t rank_count;
+    bool can_share, is_shared;
+    struct { struct copse_piece *at; size_t count, room; } pieces;
+    struct { struct copse_bucket *at; size_t count, room; } buckets;
+    copse_buffer *scratch[COPSE_MAX_REPLICAS]; /* inbox rows, then the row of the sum */
+    size_t slot_bytes[COPSE_MAX_REPLICAS];
+    unsigned char *staging[COPSE_MAX_REPLICAS]; /* two halves of message_bytes, where staged */
+    uint64_t last[COPSE_MAX_REPLICAS]; /* ticket of the rank's newest play */
+    uint64_t read[COPSE_MAX_REPLICAS][2]; /* ticket of the read into a half of the staging */
+};
+
+static inline copse_device *copse__rank_device(const copse_exchange *x, uint32_t rank)
+{
+    return x->ranks[rank].queue->dev;
+}
+
+/* pieces.c */
+copse_status copse__exchange_check_sharing(copse_exchange *x);
+void copse__piece_fini(copse_exchange *x, struct copse_piece *p);
+/* Elements [first, first + count) of rank's row. */
+struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffer *const *buffers,
+                                        uint32_t rank, uint64_t first, uint64_t count);
+/* Scratch memory of at least `bytes`. Earlier recordings keep what they were made with. */
+copse_status copse__scratch_grow(copse_exchange *x, uint32_t rank, size_t bytes);
+copse_status copse__staging_make(copse_exchange *x);
+
+/* record.c */
+void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b);
+
+/* transfer.c */
+copse_status copse__messages_send(copse_exchange *x, const struct copse_bucket *b, size_t first,
+                                  size_t count);
+/* Wait with the library's deadline; the text names the rank that did not answer. */
+copse_status copse__rank_wait(copse_exchange *x, uint32_t rank, uint64_t ticket,
+                              const char *what);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Slices, owners and moves of the three schedules, and the bucket plan. See schedule.h. */
+#include "core/reduce/schedule.h"
+
+#define UNIT 64         /* elements: slices start at multiples of 256 bytes */
+#define MIN_SLICE 1024u /* elements: a smaller share is not worth a rank's launches */
+
+struct maker {
+    struct copse_mem *mem;
+    struct copse_schedule *s;
+    uint32_t ranks;
+};
+
+static bool move(struct maker *m, enum copse_move_kind kind, uint32_t src, uint32_t dst,
+                 uint32_t slice)
+{
+    const struct copse_slice *range = &m->s->slices.at[slice];
+    return COPSE_PUSH(m->mem, &m->s->moves,
+                      ((struct copse_move){ kind, m->s->phases, src, dst, range->first,
+                                            range->count, slice }));
+}
+
+/* Even shares in units of 64 elements. The first owners have the larger ones, and owners without a
+   share have no slice. */
+static bool cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count)
+{
+    const uint64_t units = (count + UNIT - 1) / UNIT;
+    uint64_t at = 0;
+    for (uint32_t o = 0; o < owners; o++) {
+        const uint64_t end = COPSE_MIN(count, at + UNIT * (units / owners + (o < units % owners)));
+        if (end > at && !COPSE_PUSH(m->mem, &m->s->slices,
+                                    ((struct copse_slice){ first + at, end - at, o })))
+            return false;
+        at = end;
+    }
+    return true;
+}
+
+/* Everything of a slice goes to its owner, who sums it at once. */
+static bool sum_at_owners(struct maker *m)
+{
+    const struct copse_schedule *s = m->s;
+    for (uint32_t i = 0; i < s->slices.count; i++)
+        for (uint32_t r = 0; r < m->ranks; r++)
+            if (r != s->slices.at[i].owner &&
+                !move(m, COPSE_MOVE_GATHER, r, s->slices.at[i].owner, i))
+                return false;
+    m->s->phases++;
+    for (uint32_t i = 0; i < s->slices.count; i++)
+        if (!move(m, COPSE_MOVE_SUM, s->slices.at[i].owner, s->slices.at[i].owner, i))
+            return false;
+    m->s->phases++;
+    return true;
+}
+
+/* Level by level, each pair in its own place. */
+static bool sum_by_pairs(struct maker *m)
+{
+    for (uint32_t width = 1; width < m->ranks; width *= 2)
+        for (int kind = 0; kind < 2; kind++) {
+            for (uint32_t r = 0; r + width < m->ranks; r += 2 * width)
+                if (!move(m, kind == 0 ? COPSE_MOVE_GATHER : COPSE_MOVE_ACCUMULATE, r + width, r,
+                          0))
+                    return false;
+            m->s->phases++;
+        }
+    return true;
+}
+
+static bool update_and_hand(struct maker *m)
+{
+    const struct copse_schedule *s = m->s;
+    for (uint32_t i = 0; i < s->slices.count; i++)
+        if (!move(m, COPSE_MOVE_UPDATE, s->slices.at[i].owner, s->slices.at[i].owner, i))
+            return false;
+    m->s->phases++;
+    for (uint32_t i = 0; m->ranks > 1 && i < s->slices.count; i++)
+        for (uint32_t r = 0; r < m->ranks; r++)
+            if (r != s->slices.at[i].owner &&
+                !move(m, COPSE_MOVE_HAND, s->slices.at[i].owner, r, i))
+                return false;
+    m->s->phases += m->ranks > 1;
+    return true;
+}
+
+copse_status copse__schedule_make(struct copse_mem *mem, copse_reduction reduction, uint32_t ranks,
+                                  uint64_t first, uint64_t count, struct copse_schedule *out)
+{
+    *out = (struct copse_schedule){ .phases = 0 };
+    if (ranks == 0 || ranks > COPSE_MAX_REPLICAS || first % UNIT)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "schedule: %u ranks from element %llu: 1 to %d ranks, multiples of %d",
+                          ranks, (unsigned long long)first, COPSE_MAX_REPLICAS, UNIT);
+    if (reduction > COPSE_REDUCE_TO_ONE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "schedule: unknown reduction %d", (int)reduction);
+    if (count == 0)
+        return COPSE_OK;
+
+    struct maker m = { mem, out, ranks };
+    const bool is_sharded = reduction == COPSE_REDUCE_AUTO || reduction == COPSE_REDUCE_SHARDED;
+    const uint64_t shares = is_sharded ? (count + MIN_SLICE - 1) / MIN_SLICE : 1;
+    bool ok = cut(&m, (uint32_t)COPSE_MIN(shares, ranks), first, count);
+    if (ok && ranks > 1)
+        ok = reduction == COPSE_REDUCE_TREE ? sum_by_pairs(&m) : sum_at_owners(&m);
+    if (ok && update_and_hand(&m))
+        return COPSE_OK;
+    copse__schedule_fini(mem, out);
+    return copse_fail(COPSE_ERR_NO_MEMORY, "schedule: no memory for %u ranks", ranks);
+}
+
+void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s)
+{
+    copse__free(mem, s->slices.at);
+    copse__free(mem, s->moves.at);
+    *s = (struct copse_schedule){ .phases = 0 };
+}
+
+/* A bucket ends with the variable that fills it, so that no small variable stands alone because a
+   large one follows. */
+uint32_t copse__bucket_plan(const uint64_t *sizes, size_t count, uint64_t bucket_elements,
+                            size_t *cuts)
+{
+    uint32_t buckets = 0;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += sizes[i];
+        if (sum < bucket_elements && i + 1 < count)
+            continue;
+        cuts[buckets++] = i + 1;
+        sum = 0;
+    }
+    return buckets;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Copse: trains neural networks on AMD, Intel and NVIDIA GPUs alike, through OpenCL and Vulkan
+ * compute, several devices at once. This header includes all others.
+ */
+#ifndef COPSE_COPSE_H
+#define COPSE_COPSE_H
+
+#include "copse/batch.h"
+#include "copse/checkpoint.h"
+#include "copse/context.h"
+#include "copse/data.h"
+#include "copse/device.h"
+#include "copse/ops.h"
+#include "copse/optimizer.h"
+#include "copse/status.h"
+#include "copse/strategy.h"
+#include "copse/tensor.h"
+#include "copse/train.h"
+
+/** Version of these headers. */
+#define COPSE_VERSION_MAJOR 0
+#define COPSE_VERSION_MINOR 1
+#define COPSE_VERSION_PATCH 0
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** Version of the library, such as "0.1.0". Lifetime: static. Thread-safety: any. */
+COPSE_API const char *copse_version(void);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

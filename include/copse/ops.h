@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * The operations of graphs. Each adds a node (or a few) and computes nothing yet. Every function
+ * here follows the same rules:
+ *
+ *  - `g` is the graph, `out` receives the result; `*out` is NULL after a failure. Operands are
+ *    tensors of `g` or variables' tensors. The result lives as long as the graph.
+ *  - COPSE_ERR_SHAPE: shapes or element types do not fit; the text names the operation, the operands
+ *    and what was expected. COPSE_ERR_ARGUMENT: NULL, an operand of another graph, or a number out
+ *    of its range. COPSE_ERR_NO_MEMORY.
+ *  - A dimension of 0 is legal everywhere; the result is then empty or what the text says.
+ *  - Thread-safety: one thread at a time per graph.
+ *
+ * Unless the text says otherwise operands and results are f32 and the operation has a derivative.
+ * Special values are those of IEEE 754, on every device: NaN goes in, NaN comes out.
+ *
+ * `copse/elementwise.h` (generated) declares the functions without settings. Of one tensor: neg, abs,
+ * square, sqrt, rsqrt, exp, log, relu, sigmoid, tanh, softplus (log(1 + e^x)), silu (x sigmoid(x)),
+ * gelu (x (1 + erf(x / sqrt 2)) / 2; Hendrycks and Gimpel, 2016). The derivatives of abs and relu at 0
+ * are 0. Of two, with NumPy's broadcasting: add, sub, mul, div, maximum, minimum (at a tie the
+ * derivative goes to the first operand).
+ */
+#ifndef COPSE_OPS_H
+#define COPSE_OPS_H
+
+#include "copse/tensor.h"
+#include "copse/elementwise.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** How the losses of the examples become one number. */
+typedef enum copse_reduction {
+    COPSE_MEAN, /**< their mean; NaN when there are none */
+    COPSE_SUM,  /**< their sum; 0 when there are none */
+} copse_reduction;
+
+/* ---- elementwise, with settings ---- */
+
+/** x where x > 0, else slope x. The derivative at 0 is `slope`. */
+COPSE_API COPSE_CHECKED copse_status copse_leaky_relu(copse_graph *g, copse_tensor *x, float slope,
+                                                      copse_tensor **out);
+/** x where x > 0, else alpha (e^x - 1) (Clevert, Unterthiner, Hochreiter, 2015). */
+COPSE_API COPSE_CHECKED copse_status copse_elu(copse_graph *g, copse_tensor *x, float alpha,
+                                               copse_tensor **out);
+/** x to the power of a finite `exponent`, with the special cases of C's pow, but NaN^0 is 1 too. */
+COPSE_API COPSE_CHECKED copse_status copse_pow(copse_graph *g, copse_tensor *x, float exponent,
+                                               copse_tensor **out);
+/** min(max(x, low), high), low <= high. The derivative is 1 from low to high, ends included. */
+COPSE_API COPSE_CHECKED copse_status copse_clip(copse_graph *g, copse_tensor *x, float low,
+                                                float high, copse_tensor **out);
+/** factor x. */
+COPSE_API COPSE_CHECKED copse_status copse_scale(copse_graph *g, copse_tensor *x, float factor,
+                                                 copse_tensor **out);
+
+/** 1 where a equals b, else 0. f32 or i32 operands of one type, with broadcasting; f32 result, whose
+    derivative is 0. NaN equals nothing. */
+COPSE_API COPSE_CHECKED copse_status copse_equal(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                                 copse_tensor **out);
+/** 1 where a >= b, else 0; otherwise as copse_equal. */
+COPSE_API COPSE_CHECKED copse_status copse_greater_equal(copse_graph *g, copse_tensor *a,
+                                                         copse_tensor *b, copse_tensor **out);
+/** 1 where a < b, else 0; otherwise as copse_equal. */
+COPSE_API COPSE_CHECKED copse_status copse_less(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                                copse_tensor **out);
+
+/* ---- reductions ---- */
+
+/**
+ * Sum over some axes.
+ *
+ * @param axes       `axis_count` different axes, 0 = outermost; NULL with count 0 = all of them.
+ * @param keep_dims  Reduced axes stay with size 1; else they disappear.
+ *
+ * The sum of nothing is 0. No chain of additions is longer than 64, whatever the size.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_sum(copse_graph *g, copse_tensor *x,
+                                               const uint32_t *axes, size_t axis_count,
+                                               bool keep_dims, copse_tensor **out);
+/** Mean over some axes, as copse_sum. The mean of nothing is NaN. */
+COPSE_API COPSE_CHECKED copse_status copse_mean(copse_graph *g, copse_tensor *x,
+                                                const uint32_t *axes, size_t axis_count,
+                                                bool keep_dims, copse_tensor **out);
+/** Largest element over some axes, as copse_sum; NaN where there is one, -Inf of nothing. The
+    derivative is shared equally among equal largest elements of an axis. */
+COPSE_API COPSE_CHECKED copse_status copse_max(copse_graph *g, copse_tensor *x,
+                                               const uint32_t *axes, size_t axis_count,
+                                               bool keep_dims, copse_tensor **out);
+/** Index (i32) of the largest element along one axis, which disappears and must not be empty: the
+    lowest of equal ones, the first NaN where there is one. No derivative. */
+COPSE_API COPSE_CHECKED copse_status copse_argmax(copse_graph *g, copse_tensor *x, uint32_t axis,
+                                                  copse_tensor **out);
+
+/* ---- softmax and losses ---- */
+
+/** e^x_i / sum of e^x_j over the last axis. Finite for finite x of any size; a row with a NaN, with
+    +Inf, or of -Inf only is NaN. */
+COPSE_API COPSE_CHECKED copse_status copse_softmax(copse_graph *g, copse_tensor *x,
+                                                   copse_tensor **out);
+/** Logarithm of softmax, accurate where softmax is nearly 1 too. */
+COPSE_API COPSE_CHECKED copse_status copse_log_softmax(copse_graph *g, copse_tensor *x,
+                                                       copse_tensor **out);
+/**
+ * Cross-entropy of softmax(logits) with one right class per example:
+ * -log softmax(logits)[i, labels[i]], then mean or sum over i.
+ *
+ * @param logits  f32 [examples, classes], at least one class.
+ * @param labels  i32 [examples], 0 .. classes - 1. A label out of range makes the loss NaN, and the
+ *                gradient of its row.
+ * @param out     Scalar.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_sparse_cross_entropy(copse_graph *g,
+                                                                copse_tensor *logits,
+                                                                copse_tensor *labels,
+                                                                copse_reduction reduction,
+                                                                copse_tensor **out);
+/** Mean of (a - b)^2 over all elements, with broadcasting; a scalar. */
+COPSE_API COPSE_CHECKED copse_status copse_mean_squared_error(copse_graph *g, copse_tensor *a,
+                                                              copse_tensor *b, copse_tensor **out);
+
+/* ---- shapes; f32 and i32 ---- */
+
+/** The same elements under another shape with as many of them. Costs nothing. */
+COPSE_API COPSE_CHECKED copse_status copse_reshape(copse_graph *g, copse_tensor *x,
+                                                   copse_shape shape, copse_tensor **out);
+/** Axis i of the result is axis order[i] of x; `order` has rank-of-x entries. */
+COPSE_API COPSE_CHECKED copse_status copse_transpose(copse_graph *g, copse_tensor *x,
+                                                     const uint32_t *order, copse_tensor **out);
+/** The block of x that starts at `start` and has the sizes `size`; rank-of-x entries each. */
+COPSE_API COPSE_CHECKED copse_status copse_slice(copse_graph *g, copse_tensor *x,
+                                                 const uint32_t *start, const uint32_t *size,
+                                                 copse_tensor **out);
+/** `count` tensors (at least one) of one type and of equal shapes but for `axis`, one behind the
+    other along it. */
+COPSE_API COPSE_CHECKED copse_status copse_concat(copse_graph *g, copse_tensor *const *x,
+                                                  size_t count, uint32_t axis, copse_tensor **out);
+/** x repeated to a larger shape by NumPy's rule. */
+COPSE_API COPSE_CHECKED copse_status copse_broadcast_to(copse_graph *g, copse_tensor *x,
+                                                        copse_shape shape, copse_tensor **out);
+
+/* ---- others ---- */
+
+/** A tensor of another element type: f32 to i32 drops the fraction (values out of range give the ends of
+    the range, NaN gives 0), i32 to f32 rounds to nearest. No derivative; the same type returns x. */
+COPSE_API COPSE_CHECKED copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type,
+                                                copse_tensor **out);
+/** A tensor of one value, rounded to the type. */
+COPSE_API COPSE_CHECKED copse_status copse_fill(copse_graph *g, copse_type type, copse_shape shape,
+                                                double value, copse_tensor **out);
+/**
+ * Dropout (Srivastava et al., 2014): each element is 0 with probability `rate`, else
+ * x / (1 - rate). Axis 0 counts examples. The choice depends on the job's seed, the step, the place
+ * of this call in the graph and the element's place in the epoch's data alone: not on the
+ * device, nor on how a batch was split over replicas.
+ *
+ * @param rate         0 <= rate < 1.
+ * @param is_training  false returns x.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_dropout(copse_graph *g, copse_tensor *x, float rate,
+                                                   bool is_training, copse_tensor **out);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* dlogits = (softmax - one-hot) * dy / divisor, where dy is a scalar. At the label, e - (1 + t) is
+   taken as (e - 1) - t, which is exact for the largest logit. */
+GROUP(256, 1)
+PARAMS(uint n; uint cols; float divisor;)
+
+#include "math.clh"
+
+KERNEL5(cross_entropy_grad, IN(real, logits), IN(int, labels), IN(real, stats), IN(real, slope),
+        OUT(real, to))
+{
+    const uint i = INDEX();
+    if (i < p.n) {
+        const uint row = i / p.cols, col = i - row * p.cols;
+        const uint label = TO_U32(labels[row]);
+        const float m = LOAD(stats, 2u * row), t = LOAD(stats, 2u * row + 1u);
+        const float e = m_exp(LOAD(logits, i) - m);
+        EXACT float at_label = (e - 1.0f) - t;
+        const float d = SELECT(col == label, at_label, e) / (1.0f + t);
+        const float y = d * (LOAD(slope, 0) / p.divisor);
+        STORE(to, i, SELECT(label < p.cols, y, NAN_));
+    }
+}

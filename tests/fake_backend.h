@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* A backend for tests: the host backend behind a layer that fails, delays, limits, counts and
+   perturbs on demand. Devices are "fake:0" ...; set copse_fake up before the context is made, and
+   change it only while no other thread works with its devices. */
+#ifndef COPSE_FAKE_BACKEND_H
+#define COPSE_FAKE_BACKEND_H
+
+#include "core/device/device.h"
+
+#define FAKE_DEVICES 8
+#define FAKE_NEVER   UINT32_MAX /* delay_polls: the ticket is never reached */
+
+enum fake_fn {
+    FAKE_LIST, /* counted and failed through devices[0] */
+    FAKE_OPEN,
+    FAKE_CLOSE,
+    FAKE_MEMORY,
+    FAKE_BUFFER_INIT,
+    FAKE_BUFFER_FINI,
+    FAKE_KERNEL_INIT,
+    FAKE_KERNEL_FINI,
+    FAKE_QUEUE_INIT,
+    FAKE_QUEUE_FINI,
+    FAKE_WRITE,
+    FAKE_READ,
+    FAKE_ENCODE,
+    FAKE_SEGMENT_INIT,
+    FAKE_SEGMENT_FINI,
+    FAKE_REPLAY,
+    FAKE_SUBMIT,
+    FAKE_WAIT,
+    FAKE_FN_COUNT,
+};
+
+struct fake_device {
+    /* Faults: call number `at` (1 = the first after fake_reset) returns `status`; all later ones
+       too when persistent. 0 = no fault. */
+    struct {
+        uint32_t at;
+        copse_status status;
+        bool is_persistent;
+    } faults[FAKE_FN_COUNT];
+    atomic_uint calls[FAKE_FN_COUNT];
+
+    uint32_t delay_polls; /* a ticket is reached after so many waits that looked at it */
+    uint64_t delay_ns;    /* and not before so long after its submit */
+
+    const char *perturb;   /* every non-zero float this kernel writes is changed ... */
+    uint32_t perturb_bits; /* ... by these bits [0 = the last] */
+
+    void (*describe)(struct copse_device_info *info); /* other limits, kind, uuid; may be NULL */
+};
+
+struct copse_fake {
+    uint32_t device_count;
+    struct fake_device devices[FAKE_DEVICES];
+    atomic_uint early_fini; /* buffers that core freed while a ticket still needed them */
+    struct copse_command last; /* the newest command encoded or replayed */
+};
+extern struct copse_fake copse_fake;
+
+/* Back to one device without faults. */
+void fake_reset(void);
+/* The n-th call from now on fails. */
+void fake_fail(uint32_t device, enum fake_fn fn, uint32_t n, copse_status status,
+               bool is_persistent);
+uint32_t fake_calls(uint32_t device, enum fake_fn fn);
+
+extern const struct copse_backend copse_backend_fake;
+/* For copse__context_create_with: fake and host. */
+extern const struct copse_backend *const fake_backends[];
+
+#endif

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# headers.sh C-COMPILER C++-COMPILER INCLUDE-FOLDER...: every public header compiles alone, twice
+# in one unit, and all of them together, as C11 and as C++17, without a warning.
+set -u
+cc=$1 cxx=$2
+shift 2
+include=
+for folder; do
+    include="$include -I$folder"
+done
+failed=0 count=0
+warnings='-Wall -Wextra -Wpedantic -Werror -fsyntax-only'
+# compile NAME: the unit on stdin
+unit=$(mktemp)
+trap 'rm -f "$unit"' EXIT
+compile() {
+    cat >"$unit"
+    $cc -std=c11 $warnings $include -x c "$unit" || { echo "$1: not clean C11"; failed=1; }
+    [ "$cxx" = none ] || $cxx -std=c++17 $warnings $include -x c++ "$unit" ||
+        { echo "$1: not clean C++17"; failed=1; }
+}
+
+names=
+for folder; do
+    for path in "$folder"/copse/*.h; do
+        [ -f "$path" ] || continue
+        name=copse/${path##*/}
+        names="$names $name"
+        count=$((count + 1))
+        printf '#include <%s>\n' "$name" "$name" | compile "$name"
+    done
+done
+printf '#include <%s>\n' $names | compile "all together"
+[ "$count" -gt 0 ] || { echo "no headers under: $*"; exit 1; }
+[ "$cxx" != none ] || echo "not tried as C++17: no C++ compiler (Debian package clang-14)"
+echo "$count headers"
+exit $failed

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MIT */
+/* Datasets, splits, batches with and without prefetch, shards, and what happens without memory. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "copse/data.h"
+#include "core/base/base.h"
+#include "core/base/platform.h"
+#include "core/data/shard.h"
+#include "tests/temp_files.h"
+
+#define DIGITS "examples/data/digits/digits.csv.gz"
+
+static copse_context *ctx;
+
+static int begin(void **state)
+{
+    (void)state;
+    temp_begin();
+    return copse_context_create(NULL, &ctx) != COPSE_OK;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    copse_context_release(&ctx);
+    temp_end();
+    return 0;
+}
+
+static void assert_ok(copse_status s)
+{
+    if (s != COPSE_OK)
+        fail_msg("%s: %s", copse_status_name(s), copse_last_error());
+}
+
+static void assert_error(copse_status expected, copse_status got, const char *text)
+{
+    if (got != expected || strstr(copse_last_error(), text) == NULL)
+        fail_msg("expected %s with \"%s\", got %s: %s", copse_status_name(expected), text,
+                 copse_status_name(got), copse_last_error());
+}
+
+/* rows examples of two features, (i, 2 i), label i % 3. */
+static copse_dataset *numbered(size_t rows)
+{
+    float *f = malloc(rows * 2 * sizeof *f);
+    uint8_t *l = malloc(rows);
+    copse_dataset *ds;
+
+    for (size_t i = 0; i < rows; i++) {
+        f[2 * i] = (float)i;
+        f[2 * i + 1] = 2 * (float)i;
+        l[i] = (uint8_t)(i % 3);
+    }
+    assert_ok(copse_dataset_create(
+        ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { rows, 2 }, f },
+        &(struct copse_array_view){ COPSE_ELEMENT_U8, 1, { rows }, l },
+        &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &ds));
+    free(f);
+    free(l);
+    return ds;
+}
+
+static copse_dataset *open_digits(void)
+{
+    copse_dataset *ds;
+
+    assert_ok(copse_dataset_open(ctx, DIGITS, NULL, &ds));
+    return ds;
+}
+
+/* ---- datasets ---- */
+
+static void test_digits_are_scaled_and_counted(void **state)
+{
+    struct copse_dataset_info info;
+    copse_dataset *ds = open_digits();
+    float row[64], largest = 0;
+    int32_t label;
+    uint32_t counts[10] = { 0 };
+
+    (void)state;
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.rows, 1797);
+    assert_int_equal(info.rank, 1);
+    assert_int_equal(info.row_size, 64);
+    assert_int_equal(info.classes, 10);
+    assert_true(info.scale == 16);
+    for (uint32_t i = 0; i < info.rows; i++) {
+        assert_ok(copse_dataset_gather(ds, &i, 1, row, &label));
+        counts[label]++;
+        for (int k = 0; k < 64; k++) {
+            assert_true(row[k] >= 0 && row[k] <= 1 && row[k] * 16 == floorf(row[k] * 16));
+            largest = fmaxf(largest, row[k]);
+        }
+    }
+    assert_true(largest == 1);
+    static const uint32_t expected[10] = { 178, 182, 177, 183, 181, 182, 181, 179, 174, 180 };
+    assert_memory_equal(counts, expected, sizeof counts);
+    copse_dataset_release(&ds);
+}
+
+static const unsigned char images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 51, 102, 204 };
+static const unsigned char classes[] = { 0, 0, 8, 1, 0, 0, 0, 2, 1, 4 };
+
+static void test_folder_with_an_idx_pair(void **state)
+{
+    struct copse_dataset_info info;
+    copse_dataset *ds;
+    float f[4];
+    int32_t l[2];
+    const char *none = temp_path("none"), *pair = temp_path("pair");
+
+    (void)state;
+    assert_int_equal(mkdir(none, 0700) | mkdir(pair, 0700), 0);
+    temp_write("pair/t10k-images-idx3-ubyte", images, 10); /* cut off, but not the one to take */
+    temp_gzip("pair/train-images-idx3-ubyte.gz", images, sizeof images);
+    temp_write("pair/train-labels-idx1-ubyte", classes, sizeof classes);
+    assert_ok(copse_dataset_open(ctx, pair, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.rank, 2);
+    assert_int_equal(info.shape[0] * 10 + info.shape[1], 12);
+    assert_int_equal(info.classes, 5);
+    assert_true(info.scale == 204);
+    assert_ok(copse_dataset_gather(ds, NULL, 2, f, l));
+    assert_true(f[0] == 0 && f[1] == 0.25f && f[2] == 0.5f && f[3] == 1 && l[0] == 1 && l[1] == 4);
+    copse_dataset_release(&ds);
+    assert_error(COPSE_ERR_IO, copse_dataset_open(ctx, none, NULL, &ds), "no IDX pair");
+    assert_error(COPSE_ERR_FORMAT,
+                 copse_dataset_open(ctx, pair, &(struct copse_dataset_params){ .classes = 4 }, &ds),
+                 "row 2: the label 4 is out of range, there are 4 classes");
+    assert_null(ds);
+    temp_write("pair/train-labels-idx1-ubyte", "\0\0\x08\1\0\0\0\3abc", 11);
+    assert_error(COPSE_ERR_SHAPE, copse_dataset_open(ctx, pair, NULL, &ds), "3 labels for 2 rows");
+    unlink(temp_path("pair/train-labels-idx1-ubyte"));
+    assert_error(COPSE_ERR_IO, copse_dataset_open(ctx, pair, NULL, &ds), "train-labels-idx1-ubyte");
+}
+
+static void test_npy_with_labels_of_its_own(void **state)
+{
+    static const char f[] = "\x93NUMPY\1\0\x3a\0{'descr': '|i1', 'fortran_order': False, 'shape': (2,2), }\2\xfc\1\0";
+    static const char l[] = "\x93NUMPY\1\0\x39\0{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }\0\1";
+    const char *features = temp_write("f.npy", f, sizeof f - 1);
+    const char *labels = temp_write("l.npy", l, sizeof l - 1);
+    struct copse_dataset_info info;
+    copse_dataset *ds;
+    float v[4];
+
+    (void)state;
+    assert_ok(copse_dataset_open(ctx, features, &(struct copse_dataset_params){ .labels = labels }, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.classes, 2);
+    assert_ok(copse_dataset_gather(ds, NULL, 2, v, NULL));
+    assert_true(v[0] == 0.5f && v[1] == -1 && v[2] == 0.25f && v[3] == 0);
+    copse_dataset_release(&ds);
+    assert_ok(copse_dataset_open(ctx, features, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_false(info.has_labels);
+    int32_t none[2];
+    assert_error(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, NULL, 2, NULL, none), "no labels");
+    assert_error(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, NULL, 3, v, NULL), "3 rows");
+    assert_error(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, &(uint32_t){ 2 }, 1, v, NULL), "no row 2");
+    copse_dataset_release(&ds);
+}
+
+static copse_status create(copse_element type, const void *f, size_t rows, const void *l)
+{
+    copse_dataset *ds;
+
+    copse_status s = copse_dataset_create(
+        ctx, &(struct copse_array_view){ type, 1, { rows }, f },
+        &(struct copse_array_view){ COPSE_ELEMENT_F64, 1, { rows }, l }, NULL, &ds);
+    copse_dataset_release(&ds);
+    return s;
+}
+
+static void test_bad_arrays_are_refused(void **state)
+{
+    const float good[] = { 1, 2, 3 }, bad[] = { 1, NAN, 3 };
+    const double large[] = { 1, 2, 1e300 }, labels[] = { 0, 1, 2 };
+    copse_dataset *ds;
+
+    (void)state;
+    assert_ok(create(COPSE_ELEMENT_F32, good, 3, labels));
+    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, bad, 3, labels), "row 2, value 1 is not finite");
+    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F64, large, 3, labels), "row 3, value 1");
+    assert_error(COPSE_ERR_SHAPE, create(COPSE_ELEMENT_F32, good, 0, labels), "rows");
+    assert_error(COPSE_ERR_ARGUMENT, create(COPSE_ELEMENT_F32, NULL, 3, labels), "without");
+    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, 1, 0.5 }),
+                 "row 3: the label 0.5 is not a class");
+    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, -1, 0 }),
+                 "row 2: the label -1");
+    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ NAN, 1, 0 }), "row 1");
+    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, 65536, 0 }),
+                 "row 2: the label 65536 is out of range, by default at most 65536 classes");
+    assert_error(COPSE_ERR_SHAPE,
+                 copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 0, { 0 }, good },
+                                      NULL, NULL, &ds),
+                 "axes");
+}
+
+/* ---- splits ---- */
+
+static void test_split_is_a_partition_that_depends_on_the_seed(void **state)
+{
+    copse_dataset *ds = numbered(1797), *train[3], *test[3];
+    static float rows[3][1797 * 2];
+    uint8_t seen[1797] = { 0 };
+    struct copse_dataset_info info;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_ok(copse_dataset_split(ds, &(struct copse_split_params){ .seed = (uint64_t)(i / 2) },
+                                      &train[i], &test[i]));
+        copse_dataset_describe(train[i], &info);
+        assert_int_equal(info.rows, 1438);
+        copse_dataset_describe(test[i], &info);
+        assert_int_equal(info.rows, 359);
+        assert_ok(copse_dataset_gather(train[i], NULL, 1438, rows[i], NULL));
+        assert_ok(copse_dataset_gather(test[i], NULL, 359, rows[i] + 1438 * 2, NULL));
+        copse_dataset_release(&train[i]);
+        copse_dataset_release(&test[i]);
+    }
+    for (int k = 0; k < 1797; k++)
+        seen[(int)rows[0][2 * k]]++;
+    for (int k = 0; k < 1797; k++)
+        assert_int_equal(seen[k], 1);
+    assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+    assert_memory_not_equal(rows[0], rows[2], sizeof rows[0]);
+    /* fixed for good: a change here changes every user's held-out part */
+    assert_true(rows[0][0] == 593 && rows[0][2] == 575 && rows[0][4] == 1543);
+    assert_error(COPSE_ERR_ARGUMENT,
+                 copse_dataset_split(ds, &(struct copse_split_params){ .train_fraction = 0.9999 },
+                                     &train[0], &test[0]),
+                 "one part would be empty");
+    assert_error(COPSE_ERR_ARGUMENT,
+                 copse_dataset_split(ds, &(struct copse_split_params){ .train_fraction = NAN },
+                                     &train[0], &test[0]),
+                 "not between");
+    copse_dataset_release(&ds);
+}
+
+static void test_split_of_a_split_keeps_rows_and_labels_together(void **state)
+{
+    copse_dataset *ds = numbered(50), *a, *b, *c, *d;
+    float f[32 * 2];
+    int32_t l[32];
+
+    (void)state;
+    assert_ok(copse_dataset_split(ds, NULL, &a, &b));
+    copse_dataset_release(&ds);
+    assert_ok(copse_dataset_split(a, &(struct copse_split_params){ .seed = 4 }, &c, &d));
+    copse_dataset_release(&a);
+    copse_dataset_release(&b);
+    copse_dataset_release(&d);
+    assert_ok(copse_dataset_gather(c, NULL, 32, f, l));
+    for (int i = 0; i < 32; i++) {
+        assert_int_equal(l[i], (int)f[2 * i] % 3);
+        assert_true(f[2 * i + 1] == 2 * f[2 * i]);
+    }
+    copse_dataset_release(&c);
+}
+
+/* ---- batches ---- */
+
+/* The rows of one epoch, in order; checks each batch against the dataset. */
+static size_t walk(copse_batches *b, uint32_t *rows, size_t batch)
+{
+    struct copse_batch t;
+    copse_status s;
+    size_t n = 0, index = 0;
+
+    while ((s = copse_batches_next(b, &t)) == COPSE_OK) {
+        assert_int_equal(t.first, n);
+        assert_int_equal(t.index, index++);
+        assert_in_range(t.count, 1, batch);
+        for (size_t i = 0; i < t.count; i++) {
+            assert_true(t.features[2 * i] == (float)t.rows[i]);
+            assert_true(t.features[2 * i + 1] == 2 * (float)t.rows[i]);
+            assert_int_equal(t.labels[i], t.rows[i] % 3);
+            rows[n++] = t.rows[i];
+        }
+    }
+    assert_int_equal(s, COPSE_ERR_END);
+    assert_int_equal(copse_batches_next(b, &t), COPSE_ERR_END);
+    assert_null(t.features);
+    return n;
+}
+
+static void test_batches_in_order_with_a_partial_one(void **state)
+{
+    copse_dataset *ds = numbered(5);
+    copse_batches *b;
+    struct copse_batch t;
+    uint32_t rows[5];
+
+    (void)state;
+    assert_ok(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 2, .no_shuffle = true }, &b));
+    assert_int_equal(copse_batches_count(b), 3);
+    assert_int_equal(walk(b, rows, 2), 5);
+    assert_memory_equal(rows, ((uint32_t[]){ 0, 1, 2, 3, 4 }), sizeof rows);
+    assert_ok(copse_batches_start(b, 0, 2));
+    assert_ok(copse_batches_next(b, &t));
+    assert_int_equal(t.count, 1);
+    assert_int_equal(t.first, 4);
+    assert_error(COPSE_ERR_ARGUMENT, copse_batches_start(b, 0, 4), "no batch 4");
+    copse_batches_release(&b);
+
+    assert_ok(copse_batches_create(
+        ds, &(struct copse_batches_params){ .batch = 2, .no_shuffle = true, .drop_last = true }, &b));
+    assert_int_equal(copse_batches_count(b), 2);
+    assert_int_equal(walk(b, rows, 2), 4);
+    copse_batches_release(&b);
+    copse_dataset_release(&ds);
+}
+
+static void test_batch_sizes_are_checked(void **state)
+{
+    copse_dataset *ds = numbered(5);
+    copse_batches *b;
+
+    (void)state;
+    assert_error(COPSE_ERR_ARGUMENT, copse_batches_create(ds, &(struct copse_batches_params){ .batch = 6 }, &b),
+                 "batch size 6 is larger than the data, which has 5 rows");
+    assert_null(b);
+    assert_error(COPSE_ERR_ARGUMENT, copse_batches_create(ds, NULL, &b), "at least 1");
+    assert_error(COPSE_ERR_ARGUMENT,
+                 copse_batches_create(ds, &(struct copse_batches_params){ .batch = 1, .prefetch = 65 }, &b),
+                 "at most 64");
+    copse_dataset_release(&ds);
+}
+
+static void test_order_depends_on_seed_and_epoch_alone(void **state)
+{
+    copse_dataset *ds = numbered(101);
+    uint32_t first[2][101], rows[101];
+    uint8_t seen[101];
+
+    (void)state;
+    for (uint32_t prefetch = 0; prefetch < 20; prefetch += 1 + prefetch)
+        for (size_t batch = 1; batch <= 101; batch += 1 + batch) {
+            copse_batches *b;
+            const struct copse_batches_params params = { .batch = batch, .seed = 7, .prefetch = prefetch };
+            assert_ok(copse_batches_create(ds, &params, &b));
+            for (uint32_t epoch = 0; epoch < 2; epoch++) {
+                assert_ok(copse_batches_start(b, epoch, 0));
+                assert_int_equal(walk(b, rows, batch), 101);
+                if (batch == 1 && prefetch == 0)
+                    memcpy(first[epoch], rows, sizeof rows);
+                assert_memory_equal(rows, first[epoch], sizeof rows);
+            }
+            /* and back, from the middle of an epoch */
+            struct copse_batch t;
+            assert_ok(copse_batches_start(b, 1, 0));
+            assert_ok(copse_batches_next(b, &t));
+            assert_ok(copse_batches_start(b, 0, 0));
+            walk(b, rows, batch);
+            assert_memory_equal(rows, first[0], sizeof rows);
+            copse_batches_release(&b);
+        }
+    for (int epoch = 0; epoch < 2; epoch++) {
+        memset(seen, 0, sizeof seen);
+        for (int i = 0; i < 101; i++)
+            seen[first[epoch][i]]++;
+        for (int i = 0; i < 101; i++)
+            assert_int_equal(seen[i], 1);
+    }
+    assert_memory_not_equal(first[0], first[1], sizeof rows);
+    copse_dataset_release(&ds);
+}
+
+static void test_prefetching_walk_may_be_released_at_any_time(void **state)
+{
+    copse_dataset *ds = numbered(64);
+
+    (void)state;
+    for (int taken = 0; taken < 20; taken++) {
+        copse_batches *b;
+        struct copse_batch t;
+        assert_ok(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 3 }, &b));
+        for (int i = 0; i < taken; i++)
+            assert_int_equal(copse_batches_next(b, &t), i < 16 ? COPSE_OK : COPSE_ERR_END);
+        copse_batches_release(&b);
+    }
+    copse_dataset_release(&ds);
+}
+
+static void test_batch_stays_valid_while_others_are_prepared(void **state)
+{
+    copse_dataset *ds = numbered(256);
+    copse_batches *b;
+    struct copse_batch t;
+
+    (void)state;
+    assert_ok(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 2 }, &b));
+    while (copse_batches_next(b, &t) == COPSE_OK) {
+        copse__sleep_ns(500000);
+        for (size_t i = 0; i < t.count; i++)
+            assert_true(t.features[2 * i] == (float)t.rows[i]);
+    }
+    copse_batches_release(&b);
+    copse_dataset_release(&ds);
+}
+
+/* ---- shards ---- */
+
+static void assert_shards(enum copse_shard_rule rule, size_t rows, size_t global, uint32_t replicas,
+                          const size_t *counts)
+{
+    struct copse_shard s[COPSE_SHARD_MAX_REPLICAS];
+    size_t first = 0;
+
+    assert_ok(copse__shard(rule, rows, global, replicas, s));
+    for (uint32_t r = 0; r < replicas; r++) {
+        if (s[r].first != first || s[r].count != counts[r])
+            fail_msg("rule %d, %zu rows, replica %u of %u: %zu+%zu", rule, rows, r, replicas, s[r].first,
+                     s[r].count);
+        first += s[r].count;
+    }
+    assert_int_equal(first, rows);
+}
+
+static void test_shard_rules(void **state)
+{
+#define COUNTS(...) ((const size_t[]){ __VA_ARGS__ })
+    (void)state;
+    assert_shards(COPSE_SHARD_CEIL, 4, 4, 2, COUNTS(2, 2));
+    assert_shards(COPSE_SHARD_CEIL, 2, 4, 2, COUNTS(1, 1));
+    assert_shards(COPSE_SHARD_CEIL, 4, 4, 5, COUNTS(1, 1, 1, 1, 0));
+    assert_shards(COPSE_SHARD_CEIL, 4, 4, 3, COUNTS(2, 2, 0));
+    assert_shards(COPSE_SHARD_CEIL, 6, 6, 4, COUNTS(2, 2, 2, 0));
+    assert_shards(COPSE_SHARD_CEIL, 7, 7, 3, COUNTS(3, 3, 1));
+    assert_shards(COPSE_SHARD_CEIL, 1, 7, 3, COUNTS(1, 0, 0));
+    assert_shards(COPSE_SHARD_BALANCED, 7, 7, 3, COUNTS(3, 2, 2));
+    assert_shards(COPSE_SHARD_BALANCED, 4, 4, 3, COUNTS(2, 1, 1));
+    assert_shards(COPSE_SHARD_BALANCED, 6, 8, 4, COUNTS(2, 2, 1, 1));
+    assert_shards(COPSE_SHARD_BALANCED, 2, 8, 4, COUNTS(1, 1, 0, 0));
+    assert_shards(COPSE_SHARD_FIXED, 8, 8, 2, COUNTS(4, 4));
+    assert_shards(COPSE_SHARD_FIXED, 5, 8, 2, COUNTS(4, 1));
+    assert_shards(COPSE_SHARD_FIXED, 3, 8, 4, COUNTS(2, 1, 0, 0));
+    for (int rule = COPSE_SHARD_BALANCED; rule <= COPSE_SHARD_FIXED; rule++)
+        assert_shards((enum copse_shard_rule)rule, 0, 6, 3, COUNTS(0, 0, 0));
+}
+
+static void test_balanced_shards_cover_every_batch(void **state)
+{
+    struct copse_shard s[COPSE_SHARD_MAX_REPLICAS];
+
+    (void)state;
+    for (uint32_t replicas = 1; replicas <= COPSE_SHARD_MAX_REPLICAS; replicas++)
+        for (size_t rows = 0; rows <= 200; rows++) {
+            size_t first = 0;
+            assert_ok(copse__shard(COPSE_SHARD_BALANCED, rows, 200, replicas, s));
+            for (uint32_t r = 0; r < replicas; r++) {
+                assert_int_equal(s[r].first, first);
+                assert_in_range(s[r].count, rows / replicas, rows / replicas + 1);
+                assert_true(r == 0 || s[r].count <= s[r - 1].count);
+                first += s[r].count;
+            }
+            assert_int_equal(first, rows);
+        }
+    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_FIXED, 7, 7, 2, s), "evenly");
+    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 7, 7, 0, s), "0 replicas");
+    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 7, 7, 65, s), "65 replicas");
+    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 8, 7, 2, s), "at most 7");
+}
+
+/* ---- without memory ---- */
+
+static struct {
+    long left;       /* allocations until failure; negative = never */
+    bool is_lasting; /* fail from then on, not once */
+} hunger = { -1, false };
+
+static void *hungry(void *user, void *block, size_t size)
+{
+    (void)user;
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (hunger.left == 0) {
+        if (!hunger.is_lasting)
+            hunger.left = -1;
+        return NULL;
+    }
+    if (hunger.left > 0)
+        hunger.left--;
+    return realloc(block, size);
+}
+
+static copse_status everything(copse_context *c, const char *const *paths, size_t count)
+{
+    copse_dataset *ds = NULL, *train = NULL, *test = NULL;
+    copse_batches *b = NULL;
+    struct copse_batch t;
+    copse_status s = COPSE_OK;
+
+    for (size_t i = 0; i < count && s == COPSE_OK; i++) {
+        copse_dataset_release(&ds);
+        s = copse_dataset_open(c, paths[i], NULL, &ds);
+    }
+    if (s == COPSE_OK)
+        s = copse_dataset_split(ds, NULL, &train, &test);
+    if (s == COPSE_OK)
+        s = copse_batches_create(train, &(struct copse_batches_params){ .batch = 2, .prefetch = 2 }, &b);
+    while (s == COPSE_OK)
+        s = copse_batches_next(b, &t);
+    copse_batches_release(&b);
+    copse_dataset_release(&train);
+    copse_dataset_release(&test);
+    copse_dataset_release(&ds);
+    return s;
+}
+
+static void test_every_allocation_may_fail(void **state)
+{
+    static const char npy[] = "\x93NUMPY\1\0\x39\0{'descr': '|u1', 'fortran_order': True, 'shape': (2,2), }\1\2\3\4";
+    static const char table[] = "a,b,c\n1,2,0\n3,4,1\n5,6,2\n7,8,0\n1,1,1\n2,2,2\n";
+    const char *paths[4];
+    copse_context *c;
+    struct copse_memory_stats before, after;
+    copse_status s;
+    const char *folder = temp_path("hungry");
+    const struct copse_context_params params = { .resize = hungry, .disable = "opencl,vulkan" };
+
+    (void)state;
+    mkdir(folder, 0700);
+    temp_write("hungry/images-idx3", images, sizeof images);
+    temp_gzip("hungry/labels-idx1.gz", classes, sizeof classes);
+    paths[0] = folder;
+    paths[1] = temp_write("h.npy", npy, sizeof npy - 1);
+    paths[2] = temp_gzip("h.npy.gz", npy, sizeof npy - 1);
+    paths[3] = temp_gzip("h.csv", table, sizeof table - 1);
+    assert_ok(copse_context_create(&params, &c));
+    copse_context_memory(c, &before);
+    hunger.left = -1;
+    assert_int_equal(everything(c, paths, 4), COPSE_ERR_END);
+    for (int lasting = 0; lasting < 2; lasting++) {
+        long n = 0;
+        do {
+            hunger.left = n++;
+            hunger.is_lasting = lasting;
+            s = everything(c, paths, 4);
+            hunger.left = -1;
+            if (s != COPSE_ERR_END && s != COPSE_ERR_NO_MEMORY)
+                fail_msg("allocation %ld: %s: %s", n, copse_status_name(s), copse_last_error());
+            copse_context_memory(c, &after);
+            assert_int_equal(after.live_blocks, before.live_blocks);
+        } while (s != COPSE_ERR_END);
+        assert_in_range(n, 20, 500);
+    }
+    copse_context_release(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_digits_are_scaled_and_counted),
+        cmocka_unit_test(test_folder_with_an_idx_pair),
+        cmocka_unit_test(test_npy_with_labels_of_its_own),
+        cmocka_unit_test(test_bad_arrays_are_refused),
+        cmocka_unit_test(test_split_is_a_partition_that_depends_on_the_seed),
+        cmocka_unit_test(test_split_of_a_split_keeps_rows_and_labels_together),
+        cmocka_unit_test(test_batches_in_order_with_a_partial_one),
+        cmocka_unit_test(test_batch_sizes_are_checked),
+        cmocka_unit_test(test_order_depends_on_seed_and_epoch_alone),
+        cmocka_unit_test(test_prefetching_walk_may_be_released_at_any_time),
+        cmocka_unit_test(test_batch_stays_valid_while_others_are_prepared),
+        cmocka_unit_test(test_shard_rules),
+        cmocka_unit_test(test_balanced_shards_cover_every_batch),
+        cmocka_unit_test(test_every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}

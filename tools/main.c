@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* The `copse` command: a table of subcommands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/tool.h"
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} commands[] = {
+    { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
+    { "train", cmd_train, "train a network on every device found" },
+    { "bench", cmd_bench, "measure devices beside the machine's own limits" },
+};
+
+static void usage(FILE *to)
+{
+    fprintf(to, "copse %s: trains neural networks on every device found\n\n"
+                "usage: copse COMMAND [OPTION...]\n\n",
+            copse_version());
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fprintf(to, "\n`copse COMMAND --help` lists the options of a command.\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        usage(stdout);
+        return argc < 2 ? EXIT_BAD_INPUT : EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("copse %s\n", copse_version());
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "copse: there is no command '%s'; `copse --help` lists them\n", argv[1]);
+    return EXIT_BAD_INPUT;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Long options from a table: --name value, --name=value, --flag, --help. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tool.h"
+
+static void help(const char *command, const struct option_row *rows, const char *summary)
+{
+    printf("usage: copse %s [OPTION...]\n\n%s\n\n", command, summary);
+    for (; rows->name; rows++) {
+        char left[48];
+        snprintf(left, sizeof left, "--%s%s%s", rows->name, rows->arg ? " " : "",
+                 rows->arg ? rows->arg : "");
+        printf("  %-26s %s\n", left, rows->help);
+    }
+    printf("  %-26s %s\n", "--help", "this text");
+}
+
+static int complain(const char *command, const char *name, const char *value, const char *wanted)
+{
+    fprintf(stderr, "copse %s: --%s: '%s' is not %s\n", command, name, value, wanted);
+    return EXIT_BAD_INPUT;
+}
+
+static int store(const char *command, const struct option_row *row, const char *value)
+{
+    char *end = NULL;
+    errno = 0;
+    if (row->kind == OPTION_TEXT) {
+        *(const char **)row->to = value;
+    } else if (row->kind == OPTION_FLOAT) {
+        const double x = strtod(value, &end);
+        if (end == value || *end || errno || !isfinite(x))
+            return complain(command, row->name, value, "a number");
+        *(float *)row->to = (float)x;
+    } else {
+        const unsigned long long x = strtoull(value, &end, 10);
+        const bool is_count = row->kind == OPTION_COUNT;
+        if (end == value || *end || errno || value[0] == '-' || (is_count && x > UINT32_MAX))
+            return complain(command, row->name, value, "a whole number from 0");
+        if (is_count)
+            *(uint32_t *)row->to = (uint32_t)x;
+        else
+            *(uint64_t *)row->to = x;
+    }
+    return -1;
+}
+
+static const struct option_row *find(const struct option_row *rows, const char *name, size_t length)
+{
+    for (; rows->name; rows++)
+        if (strlen(rows->name) == length && strncmp(rows->name, name, length) == 0)
+            return rows;
+    return NULL;
+}
+
+int options_parse(int argc, char **argv, const struct option_row *rows, const char *summary)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+            help(argv[0], rows, summary);
+            return EXIT_DONE;
+        }
+        const char *value = strchr(name, '=');
+        const size_t length = value ? (size_t)(value - name) : strlen(name);
+        const struct option_row *row =
+            strncmp(name, "--", 2) == 0 ? find(rows, name + 2, length - 2) : NULL;
+        if (!row) {
+            fprintf(stderr, "copse %s: unknown option '%s'; `copse %s --help` lists them\n",
+                    argv[0], name, argv[0]);
+            return EXIT_BAD_INPUT;
+        }
+        if (row->kind == OPTION_FLAG) {
+            if (value)
+                return complain(argv[0], row->name, value + 1, "wanted: the option is a switch");
+            *(bool *)row->to = true;
+            continue;
+        }
+        if (!value && i + 1 == argc) {
+            fprintf(stderr, "copse %s: --%s needs a value (%s)\n", argv[0], row->name, row->arg);
+            return EXIT_BAD_INPUT;
+        }
+        const int code = store(argv[0], row, value ? value + 1 : argv[++i]);
+        if (code >= 0)
+            return code;
+    }
+    return -1;
+}

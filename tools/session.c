@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* The context of a command, its log on stderr, and how a failure ends the command. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/tool.h"
+
+static void print_log(void *user, copse_log_level level, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "copse: %s%s\n", level == COPSE_LOG_WARN ? "warning: " : "", line);
+}
+
+copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
+{
+    struct copse_context_params params = {
+        .log = print_log,
+        .log_level = is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
+    };
+    if (!no_cache)
+        cache_open(&params.cache);
+    return copse_context_create(&params, out);
+}
+
+int session_fail(copse_status status)
+{
+    /* The place in the source is for those who asked for details; a person wants the sentence. */
+    char line[1200];
+    size_t n = 0;
+    for (const char *p = copse_last_error(); *p && n + 1 < sizeof line;) {
+        const char *end = strncmp(p, " (", 2) == 0 ? strchr(p, ')') : NULL;
+        if (end && memchr(p, ':', (size_t)(end - p)) && strstr(p, ".c:") && strstr(p, ".c:") < end)
+            p = end + 1;
+        else
+            line[n++] = *p++;
+    }
+    line[n] = '\0';
+    fprintf(stderr, "copse: %s\n", line);
+    switch (status) {
+    case COPSE_ERR_ARGUMENT:
+    case COPSE_ERR_SHAPE:
+    case COPSE_ERR_UNSUPPORTED:
+    case COPSE_ERR_NO_DEVICE:
+    case COPSE_ERR_IO:
+    case COPSE_ERR_FORMAT:
+    case COPSE_ERR_NONFINITE:
+        return EXIT_BAD_INPUT;
+    default:
+        return EXIT_FAILED;
+    }
+}

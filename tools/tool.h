@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* What the subcommands share: options, the context, error lines, exit codes. Public headers only. */
+#ifndef TOOL_H
+#define TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "copse/copse.h"
+
+/* Exit codes of every subcommand. */
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2 };
+
+int cmd_devices(int argc, char **argv);
+int cmd_train(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+
+/* ---- options (options.c) ---- */
+
+enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_U64, OPTION_FLOAT };
+
+struct option_row {
+    const char *name;      /* "epochs": stands for --epochs */
+    enum option_kind kind;
+    void *to;              /* bool, const char *, uint32_t, uint64_t or float */
+    const char *arg;       /* "N" */
+    const char *help;
+};
+
+/* Parse argv[1..] into the rows' targets. Returns -1 to go on, else the exit code: after --help,
+   or after one line about what is wrong. Ends with a row whose name is NULL. */
+int options_parse(int argc, char **argv, const struct option_row *rows, const char *summary);
+
+/* ---- context and errors (session.c) ---- */
+
+/* A context with the kernel cache under the user's cache folder and warnings on stderr. */
+copse_status session_open(bool is_verbose, bool no_cache, copse_context **out);
+/* Print "copse: <what went wrong>" from copse_last_error and give the exit code for the status. */
+int session_fail(copse_status status);
+
+/* ---- kernel cache (cache.c) ---- */
+
+/* Fill in callbacks that keep entries as files in the user's cache folder; false when there is
+   none. The strings it needs live as long as the process. */
+bool cache_open(struct copse_cache_params *out);
+
+#endif
