@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* One pass of argmax over the middle of [outer, length, inner]: each invocation compares up to 64
+/* One pass of argmax over the middle of [outer, extent, inner]: each invocation compares up to 64
    neighbouring candidates. In the first pass candidate k is k itself; later ones read the indices
    that the pass before has left ([outer, count, inner]). The first NaN wins, then the lowest index. */
 GROUP(64, 1)
 SPEC(0, FIRST)
-PARAMS(uint n; uint length; uint count; uint chunks; uint inner;)
+PARAMS(uint n; uint extent; uint count; uint chunks; uint inner;)
 
 KERNEL3(argmax, IN(real, from), IN(int, candidates), OUT(int, to))
 {
@@ -19,7 +19,7 @@ KERNEL3(argmax, IN(real, from), IN(int, candidates), OUT(int, to))
             int index = TO_I32(k);
             if (FIRST == 0)
                 index = candidates[(outer * p.count + k) * p.inner + lane];
-            const float x = LOAD(from, (outer * p.length + TO_U32(index)) * p.inner + lane);
+            const float x = LOAD(from, (outer * p.extent + TO_U32(index)) * p.inner + lane);
             const bool wins = best_index < 0 || (!IS_NAN(best) && (IS_NAN(x) || x > best));
             best = SELECT(wins, x, best);
             best_index = SELECT(wins, index, best_index);

@@ -6,12 +6,13 @@
 GROUP(1, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
-SPEC(2, VECTORS)
+SPEC(2, LOG_VECTORS)
 PARAMS(uint m; uint n; uint k; uint a_row; uint a_step; uint b_panel; uint b_step; uint a_batch;
        uint b_batch; uint batch;)
 
 #define ROWS 6u
-#define COLS (VECTORS * 16u)
+#define VECTORS (1u << LOG_VECTORS)
+#define COLS (16u * VECTORS)
 #define CHUNK 256u /* longest chain of additions */
 
 #include "part_wide.clh"
@@ -82,12 +83,30 @@ KERNEL4(matmul_wide, IN(float, a), IN(float, b), IN(float, bias), OUT(float, c))
                 total[r][v] += add;
         }
     }
-    __global float *pc = c + ((size_t)item * p.m + i0) * p.n + j0;
 #pragma unroll
     for (uint r = 0; r < ROWS; r++)
-        if (r < rows) {
 #pragma unroll
-            for (uint v = 0; v < VECTORS; v++)
-                store_part(activate16(total[r][v]), pc + (size_t)r * p.n, v * 16, cols);
-        }
+        for (uint v = 0; v < VECTORS; v++)
+            total[r][v] = activate(total[r][v]);
+
+    __global float *to = c + ((size_t)item * p.m + i0) * p.n + j0;
+    if (cols == COLS) {
+#pragma unroll
+        for (uint r = 0; r < ROWS; r++)
+            if (r < rows) {
+#pragma unroll
+                for (uint v = 0; v < VECTORS; v++)
+                    vstore16(total[r][v], v, to + (size_t)r * p.n);
+            }
+        return;
+    }
+    float part[ROWS * COLS];
+#pragma unroll
+    for (uint r = 0; r < ROWS; r++)
+#pragma unroll
+        for (uint v = 0; v < VECTORS; v++)
+            vstore16(total[r][v], r * VECTORS + v, part);
+    for (uint r = 0; r < rows; r++)
+        for (uint j = 0; j < cols; j++)
+            to[(size_t)r * p.n + j] = part[r * COLS + j];
 }

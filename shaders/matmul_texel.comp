@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix product for drivers that run shaders on a CPU: texel loads are their only fast access, so
-   nothing is shared and every lane keeps 8 x 8 of C. Rows of A and B must be whole texels (K, N and
-   offsets multiples of 4), in whichever way they are stored; lanes run along N. */
+/* Matrix product for drivers that run shaders on a CPU. Their loads from buffers and group memory
+   go lane by lane, texel loads do not: so nothing is shared, every lane keeps 8 x 8 of C and reads A
+   and B as texels, in whichever way they are stored. Rows of both and k are whole texels (4 floats);
+   the host pads what is not. What is past an edge repeats the edge and is not stored. */
 GROUP(8, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
@@ -9,73 +10,79 @@ SPEC(2, A_TRANSPOSED)
 SPEC(3, B_TRANSPOSED)
 PARAMS(uint m; uint n; uint k; uint a_row; uint b_row; uint a_batch; uint b_batch; uint batch;)
 
-#define ROWS 8u
-#define COLS 64u
+#include "activation.clh"
+
+#define ROWS 8u    /* of a tile */
+#define COLS 64u   /* of a tile: a lane has columns 4 lane .. 4 lane + 3, and the same 32 on */
 #define CHUNK 256u /* longest chain of additions */
 
 KERNEL4(matmul_texel, TEXEL(a), TEXEL(b), IN(real, bias), OUT(real, c))
 {
-    const uint tiles_m = (p.m + ROWS - 1u) / ROWS, tiles_n = (p.n + COLS - 1u) / COLS;
-    const uint index = GROUP_INDEX(), item = index / (tiles_m * tiles_n);
+    const uint tiles_m = (p.m + ROWS - 1u) / ROWS, tiles = (p.n + COLS - 1u) / COLS * tiles_m;
+    const uint item = GROUP_INDEX() / tiles, tile = GROUP_INDEX() % tiles;
     if (item >= p.batch)
         return;
-    const uint tile = index % (tiles_m * tiles_n);
-    const uint row = tile % tiles_m * ROWS, col = tile / tiles_m * COLS + LOCAL_INDEX() * 4u;
+    const uint row = tile % tiles_m * ROWS, col = tile / tiles_m * COLS + LOCAL_ID(0) * 4u;
 
-    /* Where the operands start, in texels. What is past the end repeats what stands at the end. */
-    int at_a[8], at_b[8];
-    const uint a_row = p.a_row / 4u, b_row = p.b_row / 4u;
+    int at_a[8], at_b[8]; /* texels: 8 rows of A or 4 k x 2, 8 columns of B or 2 x 4 k */
     for (uint i = 0u; i < 8u; i++) {
+        const uint low = i % 4u, high = i / 4u;
         if (A_TRANSPOSED != 0)
-            at_a[i] = int(item * p.a_batch / 4u + i % 4u * a_row + MIN(row + i / 4u * 4u, p.m - 4u) / 4u);
+            at_a[i] = int(item * p.a_batch + low * p.a_row +
+                          min(row / 4u + high, (p.m + 3u) / 4u - 1u));
         else
-            at_a[i] = int(item * p.a_batch / 4u + MIN(row + i, p.m - 1u) * a_row);
+            at_a[i] = int(item * p.a_batch + min(row + i, p.m - 1u) * p.a_row);
         if (B_TRANSPOSED != 0)
-            at_b[i] = int(item * p.b_batch / 4u + MIN(col + i % 4u + i / 4u * 32u, p.n - 1u) * b_row);
+            at_b[i] = int(item * p.b_batch + min(col + low + high * 32u, p.n - 1u) * p.b_row);
         else
-            at_b[i] = int(item * p.b_batch / 4u + i % 4u * b_row + MIN(col + i / 4u * 32u, p.n - 4u) / 4u);
+            at_b[i] = int(item * p.b_batch + low * p.b_row +
+                          min(col / 4u + high * 8u, (p.n + 3u) / 4u - 1u));
     }
+    const int step_a = A_TRANSPOSED != 0 ? int(4u * p.a_row) : 1;
+    const int step_b = B_TRANSPOSED != 0 ? 1 : int(4u * p.b_row);
 
-    vec4 total[16], sum[16];
-    for (uint i = 0u; i < 16u; i++)
-        total[i] = vec4(0.0);
-    const int a_step = A_TRANSPOSED != 0 ? int(p.a_row) : 1;
-    const int b_step = B_TRANSPOSED != 0 ? 1 : int(p.b_row);
-    int ia = 0, ib = 0;
+    vec4 total[16], sum[16]; /* row r: [2 r] and, 32 columns on, [2 r + 1] */
+    for (uint t = 0u; t < 16u; t++)
+        total[t] = vec4(0.0);
+    int from_a = 0, from_b = 0;
     for (uint k0 = 0u; k0 < p.k; k0 += CHUNK) {
-        for (uint i = 0u; i < 16u; i++)
-            sum[i] = vec4(0.0);
-        const uint end = MIN(p.k - k0, CHUNK);
-        for (uint k = 0u; k < end; k += 4u) {
-            vec4 x[8], y[8];
-            for (uint i = 0u; i < 8u; i++) {
-                x[i] = imageLoad(a, at_a[i] + ia);
-            }
+        const uint k1 = min(k0 + CHUNK, p.k);
+        for (uint t = 0u; t < 16u; t++)
+            sum[t] = vec4(0.0);
+        for (uint k = k0; k < k1; k += 4u) {
+            vec4 va[8], vb[8];
             for (uint i = 0u; i < 8u; i++)
-                y[i] = imageLoad(b, at_b[i] + ib);
-            for (uint u = 0u; u < 4u; u++) {
+                va[i] = imageLoad(a, at_a[i] + from_a);
+            for (uint i = 0u; i < 8u; i++)
+                vb[i] = imageLoad(b, at_b[i] + from_b);
+            for (uint u = 0u; u < 4u; u++)
                 for (uint h = 0u; h < 2u; h++) {
-                    const vec4 q = B_TRANSPOSED != 0 ? vec4(y[h * 4u][u], y[h * 4u + 1u][u], y[h * 4u + 2u][u], y[h * 4u + 3u][u]) : y[h * 4u + u];
+                    vec4 y = vb[4u * h + u];
+                    if (B_TRANSPOSED != 0)
+                        y = vec4(vb[4u * h][u], vb[4u * h + 1u][u], vb[4u * h + 2u][u],
+                                 vb[4u * h + 3u][u]);
                     for (uint r = 0u; r < 8u; r++) {
-                        const float v = A_TRANSPOSED != 0 ? x[r / 4u * 4u + u][r % 4u] : x[r][u];
-                        sum[r * 2u + h] += v * q;
+                        const float x = A_TRANSPOSED != 0 ? va[r / 4u * 4u + u][r % 4u] : va[r][u];
+                        sum[2u * r + h] += x * y;
                     }
                 }
-            }
-            ia += a_step;
-            ib += b_step;
+            from_a += step_a;
+            from_b += step_b;
         }
-        for (uint i = 0u; i < 16u; i++)
-            total[i] += sum[i];
+        for (uint t = 0u; t < 16u; t++)
+            total[t] += sum[t];
     }
 
     for (uint h = 0u; h < 2u; h++)
         for (uint e = 0u; e < 4u; e++) {
-            const uint j = col + h * 32u + e;
+            const uint j = col + 32u * h + e;
             if (j < p.n) {
+                const float add = HAS_BIAS != 0 ? LOAD(bias, j) : 0.0;
                 for (uint r = 0u; r < 8u; r++)
                     if (row + r < p.m)
-                        STORE(c, (item * p.m + row + r) * p.n + j, total[r * 2u + h][e]);
+                        STORE(c, (item * p.m + row + r) * p.n + j,
+                              activate(HAS_BIAS != 0 ? total[2u * r + h][e] + add
+                                                     : total[2u * r + h][e]));
             }
         }
 }

@@ -281,6 +281,9 @@ static copse_status fake_segment_init(struct copse_segment *seg)
 
 static void fake_segment_fini(struct copse_segment *seg)
 {
+    const copse_queue *q = seg->queue;
+    if (!atomic_load(&q->dev->is_lost) && seg->last > atomic_load(&fake_queue(q)->reached))
+        atomic_fetch_add(&copse_fake.early_fini, 1u);
     (void)enter(fake(seg->queue->dev), FAKE_SEGMENT_FINI);
     host->segment_fini(seg);
 }

@@ -54,7 +54,7 @@ struct fake_device {
 struct copse_fake {
     uint32_t device_count;
     struct fake_device devices[FAKE_DEVICES];
-    atomic_uint early_fini; /* buffers that core freed while a ticket still needed them */
+    atomic_uint early_fini; /* buffers and segments that core freed while a ticket needed them */
     struct copse_command last; /* the newest command encoded or replayed */
 };
 extern struct copse_fake copse_fake;

@@ -76,6 +76,7 @@ static inline const char *temp_write(const char *name, const void *bytes, size_t
 {
     const char *path = temp_path(name);
 
+    unlink(path); /* truncating a file makes some systems wait for the disk */
     FILE *f = fopen(path, "wb");
     if (f == NULL || fwrite(bytes, 1, size, f) != size || fclose(f) != 0) {
         perror(path);

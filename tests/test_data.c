@@ -106,7 +106,8 @@ static void test_digits_are_scaled_and_counted(void **state)
     copse_dataset_release(&ds);
 }
 
-static const unsigned char images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 51, 102, 204 };
+static const unsigned char images[] = { 0, 0, 8, 3, 0, 0, 0, 2,  0,   0,
+                                        0, 1, 0, 0, 0, 2, 0, 51, 102, 204 };
 static const unsigned char classes[] = { 0, 0, 8, 1, 0, 0, 0, 2, 1, 4 };
 
 static void test_folder_with_an_idx_pair(void **state)
@@ -144,8 +145,10 @@ static void test_folder_with_an_idx_pair(void **state)
 
 static void test_npy_with_labels_of_its_own(void **state)
 {
-    static const char f[] = "\x93NUMPY\1\0\x3a\0{'descr': '|i1', 'fortran_order': False, 'shape': (2,2), }\2\xfc\1\0";
-    static const char l[] = "\x93NUMPY\1\0\x39\0{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }\0\1";
+    static const char f[] =
+        "\x93NUMPY\1\0\x3a\0{'descr': '|i1', 'fortran_order': False, 'shape': (2,2), }\2\xfc\1\0";
+    static const char l[] =
+        "\x93NUMPY\1\0\x39\0{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }\0\1";
     const char *features = temp_write("f.npy", f, sizeof f - 1);
     const char *labels = temp_write("l.npy", l, sizeof l - 1);
     struct copse_dataset_info info;
@@ -153,7 +156,8 @@ static void test_npy_with_labels_of_its_own(void **state)
     float v[4];
 
     (void)state;
-    assert_ok(copse_dataset_open(ctx, features, &(struct copse_dataset_params){ .labels = labels }, &ds));
+    assert_ok(
+        copse_dataset_open(ctx, features, &(struct copse_dataset_params){ .labels = labels }, &ds));
     copse_dataset_describe(ds, &info);
     assert_int_equal(info.classes, 2);
     assert_ok(copse_dataset_gather(ds, NULL, 2, v, NULL));
@@ -165,7 +169,8 @@ static void test_npy_with_labels_of_its_own(void **state)
     int32_t none[2];
     assert_error(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, NULL, 2, NULL, none), "no labels");
     assert_error(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, NULL, 3, v, NULL), "3 rows");
-    assert_error(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, &(uint32_t){ 2 }, 1, v, NULL), "no row 2");
+    assert_error(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, &(uint32_t){ 2 }, 1, v, NULL),
+                 "no row 2");
     copse_dataset_release(&ds);
 }
 
@@ -188,7 +193,8 @@ static void test_bad_arrays_are_refused(void **state)
 
     (void)state;
     assert_ok(create(COPSE_ELEMENT_F32, good, 3, labels));
-    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, bad, 3, labels), "row 2, value 1 is not finite");
+    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, bad, 3, labels),
+                 "row 2, value 1 is not finite");
     assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F64, large, 3, labels), "row 3, value 1");
     assert_error(COPSE_ERR_SHAPE, create(COPSE_ELEMENT_F32, good, 0, labels), "rows");
     assert_error(COPSE_ERR_ARGUMENT, create(COPSE_ELEMENT_F32, NULL, 3, labels), "without");
@@ -196,13 +202,15 @@ static void test_bad_arrays_are_refused(void **state)
                  "row 3: the label 0.5 is not a class");
     assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, -1, 0 }),
                  "row 2: the label -1");
-    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ NAN, 1, 0 }), "row 1");
+    assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ NAN, 1, 0 }),
+                 "row 1");
     assert_error(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, 65536, 0 }),
                  "row 2: the label 65536 is out of range, by default at most 65536 classes");
-    assert_error(COPSE_ERR_SHAPE,
-                 copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 0, { 0 }, good },
-                                      NULL, NULL, &ds),
-                 "axes");
+    assert_error(
+        COPSE_ERR_SHAPE,
+        copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 0, { 0 }, good },
+                             NULL, NULL, &ds),
+        "axes");
 }
 
 /* ---- splits ---- */
@@ -272,7 +280,7 @@ static void test_split_of_a_split_keeps_rows_and_labels_together(void **state)
 /* The rows of one epoch, in order; checks each batch against the dataset. */
 static size_t walk(copse_batches *b, uint32_t *rows, size_t batch)
 {
-    struct copse_batch t;
+    struct copse_host_batch t;
     copse_status s;
     size_t n = 0, index = 0;
 
@@ -281,15 +289,15 @@ static size_t walk(copse_batches *b, uint32_t *rows, size_t batch)
         assert_int_equal(t.index, index++);
         assert_in_range(t.count, 1, batch);
         for (size_t i = 0; i < t.count; i++) {
-            assert_true(t.features[2 * i] == (float)t.rows[i]);
-            assert_true(t.features[2 * i + 1] == 2 * (float)t.rows[i]);
-            assert_int_equal(t.labels[i], t.rows[i] % 3);
+            assert_true(t.x[2 * i] == (float)t.rows[i]);
+            assert_true(t.x[2 * i + 1] == 2 * (float)t.rows[i]);
+            assert_int_equal(((const int32_t *)t.y)[i], t.rows[i] % 3);
             rows[n++] = t.rows[i];
         }
     }
     assert_int_equal(s, COPSE_ERR_END);
     assert_int_equal(copse_batches_next(b, &t), COPSE_ERR_END);
-    assert_null(t.features);
+    assert_null(t.x);
     return n;
 }
 
@@ -297,11 +305,12 @@ static void test_batches_in_order_with_a_partial_one(void **state)
 {
     copse_dataset *ds = numbered(5);
     copse_batches *b;
-    struct copse_batch t;
+    struct copse_host_batch t;
     uint32_t rows[5];
 
     (void)state;
-    assert_ok(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 2, .no_shuffle = true }, &b));
+    assert_ok(copse_batches_create(
+        ds, &(struct copse_batches_params){ .batch = 2, .no_shuffle = true }, &b));
     assert_int_equal(copse_batches_count(b), 3);
     assert_int_equal(walk(b, rows, 2), 5);
     assert_memory_equal(rows, ((uint32_t[]){ 0, 1, 2, 3, 4 }), sizeof rows);
@@ -313,7 +322,8 @@ static void test_batches_in_order_with_a_partial_one(void **state)
     copse_batches_release(&b);
 
     assert_ok(copse_batches_create(
-        ds, &(struct copse_batches_params){ .batch = 2, .no_shuffle = true, .drop_last = true }, &b));
+        ds, &(struct copse_batches_params){ .batch = 2, .no_shuffle = true, .drop_last = true },
+        &b));
     assert_int_equal(copse_batches_count(b), 2);
     assert_int_equal(walk(b, rows, 2), 4);
     copse_batches_release(&b);
@@ -326,13 +336,15 @@ static void test_batch_sizes_are_checked(void **state)
     copse_batches *b;
 
     (void)state;
-    assert_error(COPSE_ERR_ARGUMENT, copse_batches_create(ds, &(struct copse_batches_params){ .batch = 6 }, &b),
+    assert_error(COPSE_ERR_ARGUMENT,
+                 copse_batches_create(ds, &(struct copse_batches_params){ .batch = 6 }, &b),
                  "batch size 6 is larger than the data, which has 5 rows");
     assert_null(b);
     assert_error(COPSE_ERR_ARGUMENT, copse_batches_create(ds, NULL, &b), "at least 1");
-    assert_error(COPSE_ERR_ARGUMENT,
-                 copse_batches_create(ds, &(struct copse_batches_params){ .batch = 1, .prefetch = 65 }, &b),
-                 "at most 64");
+    assert_error(
+        COPSE_ERR_ARGUMENT,
+        copse_batches_create(ds, &(struct copse_batches_params){ .batch = 1, .prefetch = 65 }, &b),
+        "at most 64");
     copse_dataset_release(&ds);
 }
 
@@ -346,7 +358,9 @@ static void test_order_depends_on_seed_and_epoch_alone(void **state)
     for (uint32_t prefetch = 0; prefetch < 20; prefetch += 1 + prefetch)
         for (size_t batch = 1; batch <= 101; batch += 1 + batch) {
             copse_batches *b;
-            const struct copse_batches_params params = { .batch = batch, .seed = 7, .prefetch = prefetch };
+            const struct copse_batches_params params = { .batch = batch,
+                                                         .seed = 7,
+                                                         .prefetch = prefetch };
             assert_ok(copse_batches_create(ds, &params, &b));
             for (uint32_t epoch = 0; epoch < 2; epoch++) {
                 assert_ok(copse_batches_start(b, epoch, 0));
@@ -356,7 +370,7 @@ static void test_order_depends_on_seed_and_epoch_alone(void **state)
                 assert_memory_equal(rows, first[epoch], sizeof rows);
             }
             /* and back, from the middle of an epoch */
-            struct copse_batch t;
+            struct copse_host_batch t;
             assert_ok(copse_batches_start(b, 1, 0));
             assert_ok(copse_batches_next(b, &t));
             assert_ok(copse_batches_start(b, 0, 0));
@@ -382,8 +396,9 @@ static void test_prefetching_walk_may_be_released_at_any_time(void **state)
     (void)state;
     for (int taken = 0; taken < 20; taken++) {
         copse_batches *b;
-        struct copse_batch t;
-        assert_ok(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 3 }, &b));
+        struct copse_host_batch t;
+        assert_ok(copse_batches_create(
+            ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 3 }, &b));
         for (int i = 0; i < taken; i++)
             assert_int_equal(copse_batches_next(b, &t), i < 16 ? COPSE_OK : COPSE_ERR_END);
         copse_batches_release(&b);
@@ -395,14 +410,15 @@ static void test_batch_stays_valid_while_others_are_prepared(void **state)
 {
     copse_dataset *ds = numbered(256);
     copse_batches *b;
-    struct copse_batch t;
+    struct copse_host_batch t;
 
     (void)state;
-    assert_ok(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 2 }, &b));
+    assert_ok(
+        copse_batches_create(ds, &(struct copse_batches_params){ .batch = 4, .prefetch = 2 }, &b));
     while (copse_batches_next(b, &t) == COPSE_OK) {
         copse__sleep_ns(500000);
         for (size_t i = 0; i < t.count; i++)
-            assert_true(t.features[2 * i] == (float)t.rows[i]);
+            assert_true(t.x[2 * i] == (float)t.rows[i]);
     }
     copse_batches_release(&b);
     copse_dataset_release(&ds);
@@ -419,8 +435,8 @@ static void assert_shards(enum copse_shard_rule rule, size_t rows, size_t global
     assert_ok(copse__shard(rule, rows, global, replicas, s));
     for (uint32_t r = 0; r < replicas; r++) {
         if (s[r].first != first || s[r].count != counts[r])
-            fail_msg("rule %d, %zu rows, replica %u of %u: %zu+%zu", rule, rows, r, replicas, s[r].first,
-                     s[r].count);
+            fail_msg("rule %d, %zu rows, replica %u of %u: %zu+%zu", rule, rows, r, replicas,
+                     s[r].first, s[r].count);
         first += s[r].count;
     }
     assert_int_equal(first, rows);
@@ -499,7 +515,7 @@ static copse_status everything(copse_context *c, const char *const *paths, size_
 {
     copse_dataset *ds = NULL, *train = NULL, *test = NULL;
     copse_batches *b = NULL;
-    struct copse_batch t;
+    struct copse_host_batch t;
     copse_status s = COPSE_OK;
 
     for (size_t i = 0; i < count && s == COPSE_OK; i++) {
@@ -509,7 +525,8 @@ static copse_status everything(copse_context *c, const char *const *paths, size_
     if (s == COPSE_OK)
         s = copse_dataset_split(ds, NULL, &train, &test);
     if (s == COPSE_OK)
-        s = copse_batches_create(train, &(struct copse_batches_params){ .batch = 2, .prefetch = 2 }, &b);
+        s = copse_batches_create(train, &(struct copse_batches_params){ .batch = 2, .prefetch = 2 },
+                                 &b);
     while (s == COPSE_OK)
         s = copse_batches_next(b, &t);
     copse_batches_release(&b);
@@ -521,7 +538,8 @@ static copse_status everything(copse_context *c, const char *const *paths, size_
 
 static void test_every_allocation_may_fail(void **state)
 {
-    static const char npy[] = "\x93NUMPY\1\0\x39\0{'descr': '|u1', 'fortran_order': True, 'shape': (2,2), }\1\2\3\4";
+    static const char npy[] =
+        "\x93NUMPY\1\0\x39\0{'descr': '|u1', 'fortran_order': True, 'shape': (2,2), }\1\2\3\4";
     static const char table[] = "a,b,c\n1,2,0\n3,4,1\n5,6,2\n7,8,0\n1,1,1\n2,2,2\n";
     const char *paths[4];
     copse_context *c;

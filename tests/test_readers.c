@@ -87,13 +87,36 @@ static uint64_t bits(double v)
 static void test_numbers_are_rounded_correctly(void **state)
 {
     static const char *const texts[] = {
-        "0", "-0", "1", "+1", "16", ".5", "5.", "0.1", "1e22", "1e23", "123456789012345678",
-        "9007199254740993", "9007199254740992.99999999999999999", "2.2250738585072014e-308",
-        "2.2250738585072011e-308", "4.9406564584124654e-324", "2.4703282292062327e-324",
-        "2.4703282292062328e-324", "1.7976931348623157e308", "1.7976931348623159e308",
-        "179769313486231580793e288", "0.000000000000000000000000000000000000000001e42",
-        "6.631236846766476e-316", "3.237883913302901e-319", "1e-400", "1e400", "0e999999999",
-        "8.988465674311579538646525e307", "100000000000000008388608", "1.00000005960464477539",
+        "0",
+        "-0",
+        "1",
+        "+1",
+        "16",
+        ".5",
+        "5.",
+        "0.1",
+        "1e22",
+        "1e23",
+        "123456789012345678",
+        "9007199254740993",
+        "9007199254740992.99999999999999999",
+        "2.2250738585072014e-308",
+        "2.2250738585072011e-308",
+        "4.9406564584124654e-324",
+        "2.4703282292062327e-324",
+        "2.4703282292062328e-324",
+        "1.7976931348623157e308",
+        "1.7976931348623159e308",
+        "179769313486231580793e288",
+        "0.000000000000000000000000000000000000000001e42",
+        "6.631236846766476e-316",
+        "3.237883913302901e-319",
+        "1e-400",
+        "1e400",
+        "0e999999999",
+        "8.988465674311579538646525e307",
+        "100000000000000008388608",
+        "1.00000005960464477539",
     };
     uint64_t random = 88172645463325252u;
     char text[64];
@@ -120,9 +143,9 @@ static void test_numbers_are_rounded_correctly(void **state)
 
 static void test_what_is_no_number_is_refused(void **state)
 {
-    static const char *const texts[] = { "",     "+",   ".",  "-.",  "e5",   "1e",  "1e+", "1..2",
-                                         "0x10", "nan", "inf", "1,5", "1 ",  " 1",  "1f",  "--1",
-                                         "1e5.", "one", "1_0", "\xd9\xa3" };
+    static const char *const texts[] = { "",     "+",    ".",    "-.",  "e5",  "1e",      "1e+",
+                                         "1..2", "0x10", "nan",  "inf", "1,5", "1 ",      " 1",
+                                         "1f",   "--1",  "1e5.", "one", "1_0", "\xd9\xa3" };
     double v;
 
     (void)state;
@@ -170,15 +193,17 @@ static void test_csv_label_by_number_and_by_name(void **state)
     assert_ok(csv("7,1,2\n", &(struct copse_csv_params){ .label_column = 1 }));
     assert_int_equal(at(labels, 0), 7);
     assert_int_equal(at(array, 0), 1);
-    assert_ok(csv("a,\"the class\",b\n1,3,2\n", &(struct copse_csv_params){ .label_name = "the class" }));
+    assert_ok(
+        csv("a,\"the class\",b\n1,3,2\n", &(struct copse_csv_params){ .label_name = "the class" }));
     assert_int_equal(at(labels, 0), 3);
     assert_int_equal(at(array, 1), 2);
-    assert_error(COPSE_ERR_ARGUMENT, csv("a,b\n1,2\n", &(struct copse_csv_params){ .label_name = "c" }),
+    assert_error(COPSE_ERR_ARGUMENT,
+                 csv("a,b\n1,2\n", &(struct copse_csv_params){ .label_name = "c" }),
                  "no column named \"c\"");
     assert_error(COPSE_ERR_ARGUMENT, csv("1,2\n", &(struct copse_csv_params){ .label_column = 3 }),
                  "2 columns");
-    assert_error(COPSE_ERR_ARGUMENT, csv("a,a\n1,2\n", &(struct copse_csv_params){ .label_name = "a" }),
-                 "two columns");
+    assert_error(COPSE_ERR_ARGUMENT,
+                 csv("a,a\n1,2\n", &(struct copse_csv_params){ .label_name = "a" }), "two columns");
 }
 
 static void test_csv_header_quotes_delimiter_and_mark(void **state)
@@ -232,8 +257,7 @@ static void test_csv_names_row_and_column(void **state)
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(cases); i++)
         assert_error(COPSE_ERR_FORMAT, csv(cases[i].text, NULL), cases[i].error);
-    assert_error(COPSE_ERR_FORMAT,
-                 csv("1,0\n1,3\n", &(struct copse_csv_params){ .classes = 3 }),
+    assert_error(COPSE_ERR_FORMAT, csv("1,0\n1,3\n", &(struct copse_csv_params){ .classes = 3 }),
                  "row 2, column 2: the label 3 is out of range, there are 3 classes (0 to 2)");
     assert_error(COPSE_ERR_FORMAT,
                  copse_read_csv(ctx, temp_write("n.csv", "1,0\n\0,1\n", 8), NULL, &array, &labels),
@@ -254,15 +278,15 @@ static void test_csv_line_has_a_limit(void **state)
 
 /* ---- IDX ---- */
 
-static const unsigned char idx_u8[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3,
-                                        1, 2, 3, 4, 5, 255 };
+static const unsigned char idx_u8[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0,
+                                        1, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255 };
 
 static void test_idx_plain_and_gzip(void **state)
 {
     (void)state;
     for (int gz = 0; gz < 2; gz++) {
-        const char *path = gz ? temp_gzip("i", idx_u8, sizeof idx_u8)
-                              : temp_write("i", idx_u8, sizeof idx_u8);
+        const char *path =
+            gz ? temp_gzip("i", idx_u8, sizeof idx_u8) : temp_write("i", idx_u8, sizeof idx_u8);
         assert_ok(copse_read_idx(ctx, path, NULL, &array));
         const struct copse_array_view *v = copse_array_view(array);
         assert_int_equal(v->type, COPSE_ELEMENT_U8);
@@ -302,9 +326,10 @@ static void test_idx_bad_headers(void **state)
     assert_error(COPSE_ERR_FORMAT, idx("\0\0\x08\1\0\0\0\0", 8), "length 0");
     assert_error(COPSE_ERR_FORMAT, idx("\0\0\x08\1\0\0\0\1xy", 10), "2 bytes after its header");
     assert_error(COPSE_ERR_FORMAT, idx("\0\0\x08\1\xff\xff\xff\xffx", 9), "promises 4294967295");
-    assert_error(COPSE_ERR_FORMAT,
-                 idx("\0\0\x0e\4\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 20),
-                 "more than fits memory");
+    assert_error(
+        COPSE_ERR_FORMAT,
+        idx("\0\0\x0e\4\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 20),
+        "more than fits memory");
 }
 
 /* ---- gzip ---- */
@@ -332,9 +357,10 @@ static void test_every_truncation_is_refused(void **state)
     for (size_t i = 0; i < COPSE_COUNT(files); i++)
         for (size_t size = 0; size <= files[i].size; size++) {
             const char *path = temp_write(files[i].name, files[i].bytes, size);
-            copse_status s = strstr(path, "idx")   ? copse_read_idx(ctx, path, NULL, &array)
-                             : strstr(path, "npy") ? copse_read_npy(ctx, path, NULL, &array)
-                                                   : copse_read_csv(ctx, path, NULL, &array, &labels);
+            copse_status s = strstr(path, "idx") ? copse_read_idx(ctx, path, NULL, &array)
+                             : strstr(path, "npy")
+                                 ? copse_read_npy(ctx, path, NULL, &array)
+                                 : copse_read_csv(ctx, path, NULL, &array, &labels);
             if (s != (size == files[i].size ? COPSE_OK : COPSE_ERR_FORMAT))
                 fail_msg("%s cut to %zu of %zu bytes: %s: %s", files[i].name, size, files[i].size,
                          copse_status_name(s), copse_last_error());
@@ -385,7 +411,8 @@ static void test_bombs_are_refused_before_memory_is_asked_for(void **state)
 
     (void)state;
     /* a header that promises 64 GiB in a file of a few bytes */
-    assert_error(COPSE_ERR_FORMAT, copse_read_idx(ctx, temp_gzip("b", head, sizeof head), NULL, &array),
+    assert_error(COPSE_ERR_FORMAT,
+                 copse_read_idx(ctx, temp_gzip("b", head, sizeof head), NULL, &array),
                  "promises 68719476736 bytes");
     /* more inside than the header says */
     memcpy(zeros, idx_u8, sizeof idx_u8);
@@ -459,24 +486,31 @@ static void test_npy_bad_headers(void **state)
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (1), }", "is not {descr" },
         { "{'descr': '|u1', 'fortran_order': 0, 'shape': (1,), }", "is not {descr" },
         { "{'descr': '|u1', 'fortran_order': False, }", "is not {descr" },
-        { "{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, 'shape': (1,)}", "is not {descr" },
+        { "{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, 'shape': (1,)}",
+          "is not {descr" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (1,), 'x': 1}", "is not {descr" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (1,)} + x", "is not {descr" },
-        { "{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "is not {descr" },
+        { "{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}",
+          "is not {descr" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "promises 2 bytes" },
-        { "{'descr': '|u1', 'fortran_order': False, 'shape': (0,)}", "has 1 bytes after its header" },
+        { "{'descr': '|u1', 'fortran_order': False, 'shape': (0,)}",
+          "has 1 bytes after its header" },
         { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296,4294967296)}", "memory" },
-        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296,0,4294967296)}", "memory" },
-        { "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999999999999,)}", "is not" },
-        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296,)}", "promises 34359738368" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296,0,4294967296)}",
+          "memory" },
+        { "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999999999999,)}",
+          "is not" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296,)}",
+          "promises 34359738368" },
     };
 
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(cases); i++)
         assert_error(COPSE_ERR_FORMAT, npy(cases[i].header, "x", 1), cases[i].error);
-    assert_error(COPSE_ERR_FORMAT,
-                 copse_read_npy(ctx, temp_write("n", "\x93NUMPY\2\0\xff\xff\xff\x7f", 12), NULL, &array),
-                 "at most 10000");
+    assert_error(
+        COPSE_ERR_FORMAT,
+        copse_read_npy(ctx, temp_write("n", "\x93NUMPY\2\0\xff\xff\xff\x7f", 12), NULL, &array),
+        "at most 10000");
     assert_error(COPSE_ERR_FORMAT,
                  copse_read_npy(ctx, temp_write("n", "\x93NUMPY\4\0\1\0\0\0 ", 13), NULL, &array),
                  "version 4.0");
@@ -504,8 +538,10 @@ static void test_text_is_utf8(void **state)
     assert_int_equal(copse_array_view(array)->shape[0], 0);
     copse_array_release(&array);
 
-    static const char *const bad[] = { "ab\x80", "ab\xc0\xaf", "ab\xe0\x80\x80", "ab\xed\xa0\x80",
-                                       "ab\xf4\x90\x80\x80", "ab\xf5", "ab\xe2\x82", "ab\xc3(" };
+    static const char *const bad[] = {
+        "ab\x80", "ab\xc0\xaf", "ab\xe0\x80\x80", "ab\xed\xa0\x80", "ab\xf4\x90\x80\x80",
+        "ab\xf5", "ab\xe2\x82", "ab\xc3("
+    };
     for (size_t i = 0; i < COPSE_COUNT(bad); i++)
         assert_error(COPSE_ERR_FORMAT, copse_read_text(ctx, temp_text("t", bad[i]), NULL, &array),
                      "invalid UTF-8 at byte 2");
@@ -519,7 +555,8 @@ static void test_what_is_no_file_is_refused(void **state)
 
     (void)state;
     assert_error(COPSE_ERR_IO, copse_read_idx(ctx, temp_path("none"), NULL, &array), "none");
-    assert_error(COPSE_ERR_IO, copse_read_idx(ctx, temp_folder, NULL, &array), "not a regular file");
+    assert_error(COPSE_ERR_IO, copse_read_idx(ctx, temp_folder, NULL, &array),
+                 "not a regular file");
     assert_int_equal(mkfifo(pipe, 0600), 0);
     assert_error(COPSE_ERR_IO, copse_read_idx(ctx, pipe, NULL, &array), "not a regular file");
 }

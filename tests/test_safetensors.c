@@ -80,9 +80,8 @@ static const char *write_arrays(const char *name)
 {
     const char *path = temp_path(name);
 
-    assert_ok(copse_checkpoint_write(ctx, path,
-                                     &(struct copse_checkpoint_params){ arrays, COPSE_COUNT(arrays),
-                                                                        metadata, 2 }));
+    assert_ok(copse_checkpoint_write(
+        ctx, path, &(struct copse_checkpoint_params){ arrays, COPSE_COUNT(arrays), metadata, 2 }));
     return path;
 }
 
@@ -139,7 +138,8 @@ static void test_file_layout(void **state)
     const struct copse_metadata kv = { "k", "v" };
 
     (void)state;
-    assert_ok(copse_checkpoint_write(ctx, path, &(struct copse_checkpoint_params){ &x, 1, &kv, 1 }));
+    assert_ok(
+        copse_checkpoint_write(ctx, path, &(struct copse_checkpoint_params){ &x, 1, &kv, 1 }));
     size_t n = load(path, bytes, sizeof bytes);
     assert_int_equal(n, 128 + 24);
     assert_memory_equal(bytes, "\x78\0\0\0\0\0\0\0", 8);
@@ -166,9 +166,9 @@ static void test_rewriting_leaves_one_file(void **state)
 
 static copse_status write_one(const struct copse_named_array *list, size_t count)
 {
-    return copse_checkpoint_write(ctx, temp_path("refused"),
-                                  &(struct copse_checkpoint_params){ .arrays = list,
-                                                                     .array_count = count });
+    return copse_checkpoint_write(
+        ctx, temp_path("refused"),
+        &(struct copse_checkpoint_params){ .arrays = list, .array_count = count });
 }
 
 static void test_bad_arguments_write_nothing(void **state)
@@ -193,13 +193,13 @@ static void test_bad_arguments_write_nothing(void **state)
     assert_error(COPSE_ERR_ARGUMENT, write_one(two, 2), "array 1 has no allowed type and shape");
     const struct copse_metadata twice[2] = { { "k", "v" }, { "k", "w" } };
     assert_error(COPSE_ERR_ARGUMENT,
-                 copse_checkpoint_write(ctx, temp_path("refused"),
-                                        &(struct copse_checkpoint_params){ .metadata = twice,
-                                                                           .metadata_count = 2 }),
+                 copse_checkpoint_write(
+                     ctx, temp_path("refused"),
+                     &(struct copse_checkpoint_params){ .metadata = twice, .metadata_count = 2 }),
                  "\"k\" is there twice");
-    assert_int_equal(copse_checkpoint_write(ctx, temp_path("no/folder"),
-                                            &(struct copse_checkpoint_params){ 0 }),
-                     COPSE_ERR_IO);
+    assert_int_equal(
+        copse_checkpoint_write(ctx, temp_path("no/folder"), &(struct copse_checkpoint_params){ 0 }),
+        COPSE_ERR_IO);
     assert_int_equal(temp_count(), before);
 }
 
@@ -216,8 +216,10 @@ static void test_foreign_files_within_the_rules_are_read(void **state)
         { "{" X "," Y "}", 3 },
         { "{" Y "," X "}", 3 }, /* not in the order of the data */
         { " \n{ " X " } \t\r\n", 2 },
-        { "{\"x\":{\"data_offsets\":[0,4],\"shape\":[],\"dtype\":\"F32\"},\"__metadata__\":{}}", 4 },
-        { "{\"\\u00e4\\ud83c\\udf33\":{\"dtype\":\"BF16\",\"shape\":[0,9],\"data_offsets\":[0,0]}}", 0 },
+        { "{\"x\":{\"data_offsets\":[0,4],\"shape\":[],\"dtype\":\"F32\"},\"__metadata__\":{}}",
+          4 },
+        { "{\"\\u00e4\\ud83c\\udf33\":{\"dtype\":\"BF16\",\"shape\":[0,9],\"data_offsets\":[0,0]}}",
+          0 },
     };
 
     (void)state;
@@ -230,7 +232,7 @@ static void test_foreign_files_within_the_rules_are_read(void **state)
 static void test_files_that_break_a_rule_are_refused(void **state)
 {
 #define Z(fields) "{\"z\":{" fields "}}"
-#define D "\"dtype\":\"U8\""
+#define D         "\"dtype\":\"U8\""
     static const struct {
         const char *header;
         size_t size;
@@ -245,7 +247,8 @@ static void test_files_that_break_a_rule_are_refused(void **state)
         { "{" X "}", 1, "promises 2 bytes of data, there are 1" },
         { "{" X "}", 3, "promises 2 bytes of data, there are 3" },
         { "{" X "," X "}", 2, "\"x\" is there twice" },
-        { "{" X ",\"\\u0078\":{" D ",\"shape\":[1],\"data_offsets\":[2,3]}}", 3, "\"x\" is there twice" },
+        { "{" X ",\"\\u0078\":{" D ",\"shape\":[1],\"data_offsets\":[2,3]}}", 3,
+          "\"x\" is there twice" },
         { "{" Y "}", 3, "leaves a gap" },
         { "{" X ",\"y\":{" D ",\"shape\":[2],\"data_offsets\":[1,3]}}", 3, "overlaps" },
         { "{" X ",\"y\":{" D ",\"shape\":[2],\"data_offsets\":[0,2]}}", 2, "overlaps" },
@@ -266,9 +269,12 @@ static void test_files_that_break_a_rule_are_refused(void **state)
         { Z(D ",\"shape\":[1],\"data_offsets\":[0,1,1]"), 1, "data_offsets" },
         { Z(D ",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]"), 1, "at most 8 axes" },
         { Z(D ",\"shape\":[\"1\"],\"data_offsets\":[0,1]"), 1, "shape" },
-        { Z("\"dtype\":\"F64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]"), 0, "memory" },
-        { Z("\"dtype\":\"F64\",\"shape\":[4294967296,0,4294967296],\"data_offsets\":[0,0]"), 0, "memory" },
-        { Z("\"dtype\":\"F64\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]"), 0, "forbids" },
+        { Z("\"dtype\":\"F64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]"), 0,
+          "memory" },
+        { Z("\"dtype\":\"F64\",\"shape\":[4294967296,0,4294967296],\"data_offsets\":[0,0]"), 0,
+          "memory" },
+        { Z("\"dtype\":\"F64\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]"), 0,
+          "forbids" },
         { Z(D ",\"shape\":[-1],\"data_offsets\":[0,1]"), 1, "forbids" },
         { Z(D ",\"shape\":[1.0],\"data_offsets\":[0,1]"), 1, "forbids" },
         { Z(D ",\"shape\":[1e0],\"data_offsets\":[0,1]"), 1, "forbids" },
@@ -296,10 +302,12 @@ static void test_lengths_that_lie_are_refused(void **state)
     (void)state;
     memset(bytes, 0xff, 8);
     assert_error(COPSE_ERR_FORMAT,
-                 copse_checkpoint_read(ctx, temp_write("l", bytes, 16), &checkpoint), "a header of");
+                 copse_checkpoint_read(ctx, temp_write("l", bytes, 16), &checkpoint),
+                 "a header of");
     memcpy(bytes, "\x09\0\0\0\0\0\0\0{}      ", 16);
     assert_error(COPSE_ERR_FORMAT,
-                 copse_checkpoint_read(ctx, temp_write("l", bytes, 16), &checkpoint), "a header of 9");
+                 copse_checkpoint_read(ctx, temp_write("l", bytes, 16), &checkpoint),
+                 "a header of 9");
     bytes[0] = 8;
     assert_ok(copse_checkpoint_read(ctx, temp_write("l", bytes, 16), &checkpoint));
     copse_checkpoint_release(&checkpoint);

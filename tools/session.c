@@ -22,20 +22,26 @@ copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
     return copse_context_create(&params, out);
 }
 
-int session_fail(copse_status status)
+/* The place in the source is for the log; a person wants the sentence. */
+const char *session_error(void)
 {
-    /* The place in the source is for those who asked for details; a person wants the sentence. */
-    char line[1200];
+    static char line[1200];
     size_t n = 0;
     for (const char *p = copse_last_error(); *p && n + 1 < sizeof line;) {
         const char *end = strncmp(p, " (", 2) == 0 ? strchr(p, ')') : NULL;
-        if (end && memchr(p, ':', (size_t)(end - p)) && strstr(p, ".c:") && strstr(p, ".c:") < end)
+        const char *source = end ? strstr(p, ".c:") : NULL;
+        if (source && source < end)
             p = end + 1;
         else
             line[n++] = *p++;
     }
     line[n] = '\0';
-    fprintf(stderr, "copse: %s\n", line);
+    return line;
+}
+
+int session_fail(copse_status status)
+{
+    fprintf(stderr, "copse: %s\n", session_error());
     switch (status) {
     case COPSE_ERR_ARGUMENT:
     case COPSE_ERR_SHAPE:

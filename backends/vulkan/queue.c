@@ -6,11 +6,6 @@
 
 /* ---- frames ---- */
 
-struct vk_frame *copse_vk_open_frame(struct vk_queue *vq)
-{
-    return &vq->frames[(vq->first + vq->in_flight) % VK_FRAMES];
-}
-
 static copse_status frame_init(struct vk_device *vd, struct vk_frame *f)
 {
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
@@ -25,16 +20,18 @@ static copse_status frame_init(struct vk_device *vd, struct vk_frame *f)
     return r == VK_SUCCESS ? COPSE_OK : copse_vk_fail(r, "create a command pool");
 }
 
-/* Make the next frame of the ring ready to take commands. */
+/* Make a free frame ready to take commands; the front ones are warm. */
 static copse_status open_frame(copse_queue *q)
 {
     struct vk_device *vd = q->dev->priv;
     struct vk_queue *vq = q->priv;
-    if (vq->is_open)
+    if (vq->open)
         return COPSE_OK;
     if (vq->in_flight == VK_FRAMES)
         COPSE_TRY(copse_vk_retire(q, copse__now_ns() + VK_DEADLINE_NS));
-    struct vk_frame *f = copse_vk_open_frame(vq);
+    struct vk_frame *f = vq->frames;
+    while (f->is_busy)
+        f++;
     if (!f->pool) {
         COPSE_TRY(frame_init(vd, f));
     } else {
@@ -45,7 +42,8 @@ static copse_status open_frame(copse_queue *q)
     }
     f->own_used = f->list.count = 0;
     f->ticket = 0;
-    vq->is_open = true;
+    f->is_busy = true;
+    vq->open = f;
     return COPSE_OK;
 }
 
@@ -67,7 +65,7 @@ copse_status copse_vk_retire(copse_queue *q, uint64_t deadline_ns)
 {
     struct vk_device *vd = q->dev->priv;
     struct vk_queue *vq = q->priv;
-    struct vk_frame *f = &vq->frames[vq->first];
+    struct vk_frame *f = vq->flying[vq->first];
     const uint64_t now = copse__now_ns();
     VkResult r = vd->vk.WaitForFences(vd->device, 1, &f->fence, VK_TRUE,
                                       deadline_ns > now ? deadline_ns - now : 0);
@@ -81,6 +79,7 @@ copse_status copse_vk_retire(copse_queue *q, uint64_t deadline_ns)
     vq->ring.tail = f->staging_end;
     if (f->ticket)
         vq->reached = f->ticket;
+    f->is_busy = false;
     vq->first = (vq->first + 1) % VK_FRAMES;
     vq->in_flight--;
     return COPSE_OK;
@@ -117,7 +116,7 @@ copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out)
     if (vq->is_recording)
         return COPSE_OK;
     COPSE_TRY(open_frame(q));
-    struct vk_frame *f = copse_vk_open_frame(vq);
+    struct vk_frame *f = vq->open;
     VkCommandBuffer commands = VK_NULL_HANDLE;
     COPSE_TRY(next_commands(vd, f, &commands));
     vq->recorder = (struct vk_recorder){
@@ -152,7 +151,7 @@ static copse_status end_commands(struct vk_device *vd, struct vk_queue *vq)
     VkResult r = vd->vk.EndCommandBuffer(vq->recorder.commands);
     if (r == VK_SUCCESS)
         return COPSE_OK;
-    copse_vk_open_frame(vq)->list.count--;
+    vq->open->list.count--;
     return copse_vk_fail(r, "record commands");
 }
 
@@ -171,8 +170,7 @@ copse_status copse_vk_replay(struct copse_segment *seg)
     const struct vk_segment *vs = seg->priv;
     COPSE_TRY(open_frame(q));
     COPSE_TRY(end_commands(vd, vq));
-    struct vk_frame *f = copse_vk_open_frame(vq);
-    if (!COPSE_PUSH(&vd->base->mem, &f->list, vs->commands))
+    if (!COPSE_PUSH(&vd->base->mem, &vq->open->list, vs->commands))
         return copse_fail(COPSE_ERR_NO_MEMORY, "vulkan: no host memory for a submission");
     return COPSE_OK;
 }
@@ -183,7 +181,7 @@ copse_status copse_vk_flush(copse_queue *q)
 {
     struct vk_device *vd = q->dev->priv;
     struct vk_queue *vq = q->priv;
-    if (!vq->is_open)
+    if (!vq->open)
         return COPSE_OK;
     if (atomic_load(&vd->has_imports)) {
         /* Segments do not show their writes to the host: a last command buffer does. */
@@ -191,7 +189,7 @@ copse_status copse_vk_flush(copse_queue *q)
         COPSE_TRY(copse_vk_queue_recorder(q, &r));
     }
     COPSE_TRY(end_commands(vd, vq));
-    struct vk_frame *f = copse_vk_open_frame(vq);
+    struct vk_frame *f = vq->open;
     const VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
         .commandBufferCount = (uint32_t)f->list.count,
@@ -203,8 +201,8 @@ copse_status copse_vk_flush(copse_queue *q)
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "submit work");
     f->staging_end = vq->ring.head;
-    vq->in_flight++;
-    vq->is_open = false;
+    vq->flying[(vq->first + vq->in_flight++) % VK_FRAMES] = f;
+    vq->open = NULL;
     return COPSE_OK;
 }
 
@@ -214,7 +212,7 @@ copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket)
     COPSE_TRY(copse_vk_flush(q));
     *ticket = q->submitted + 1;
     if (vq->in_flight)
-        vq->frames[(vq->first + vq->in_flight - 1) % VK_FRAMES].ticket = *ticket;
+        vq->flying[(vq->first + vq->in_flight - 1) % VK_FRAMES]->ticket = *ticket;
     else
         vq->reached = *ticket;
     return COPSE_OK;
@@ -244,6 +242,16 @@ copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ti
 
 copse_status copse_vk_queue_init(copse_queue *q)
 {
+    struct copse_mem *mem = &q->dev->base->mem;
+    struct vk_queue *vq = q->priv;
+    /* Room for usual submissions, so that none of them allocates on the host. */
+    for (size_t i = 0; i < VK_FRAMES; i++) {
+        struct vk_frame *f = &vq->frames[i];
+        if (!COPSE_RESERVE(mem, &f->own, 16) || !COPSE_RESERVE(mem, &f->list, 32) ||
+            !COPSE_RESERVE(mem, &f->reads, 16) || !COPSE_RESERVE(mem, &f->sets, 8) ||
+            !COPSE_RESERVE(mem, &f->views, 32))
+            return copse_fail(COPSE_ERR_NO_MEMORY, "vulkan: no host memory for a queue");
+    }
     return copse_vk_staging_init(q);
 }
 
@@ -254,7 +262,7 @@ void copse_vk_queue_fini(copse_queue *q)
     const uint64_t deadline = copse__now_ns() + VK_DEADLINE_NS;
     copse_status s = COPSE_OK;
     while (vq->in_flight && s == COPSE_OK) {
-        vq->frames[vq->first].reads.count = 0; /* nobody waits for them any more */
+        vq->flying[vq->first]->reads.count = 0; /* nobody waits for them any more */
         s = copse_vk_retire(q, deadline);
     }
     if (s == COPSE_ERR_TIMEOUT) {

@@ -93,7 +93,7 @@ static copse_status take(copse_queue *q, size_t size, VkDeviceSize *offset)
         }
         if (vq->in_flight)
             COPSE_TRY(copse_vk_retire(q, deadline));
-        else if (vq->is_open)
+        else if (vq->open)
             COPSE_TRY(copse_vk_flush(q));
         else
             vq->ring.tail = vq->ring.head; /* pieces of calls that failed half-way */
@@ -142,9 +142,8 @@ static copse_status read_piece(copse_queue *q, const struct copse_binding *src, 
     VkDeviceSize offset;
     COPSE_TRY(take(q, src->size, &offset));
     COPSE_TRY(copse_vk_queue_recorder(q, &r));
-    struct vk_frame *f = copse_vk_open_frame(vq);
     const struct vk_landing landing = {.dst = dst, .offset = offset, .size = src->size};
-    if (!COPSE_PUSH(&vd->base->mem, &f->reads, landing))
+    if (!COPSE_PUSH(&vd->base->mem, &vq->open->reads, landing))
         return copse_fail(COPSE_ERR_NO_MEMORY, "vulkan: no host memory to note a read");
     const struct vk_access touched = copse_vk_access(src, false);
     copse_vk_record_order(r, &touched, 1);

@@ -242,6 +242,7 @@ struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
 
 /* One submission: what it needs and what is to be done when it has ended. */
 struct vk_frame {
+    bool is_busy; /* open or in flight */
     VkCommandPool pool;
     VkFence fence;
     struct {
@@ -265,10 +266,11 @@ struct vk_frame {
 
 struct vk_queue {
     struct vk_frame frames[VK_FRAMES];
-    uint32_t first, in_flight; /* ring: frames in flight, oldest first; then the open one */
-    bool is_open;              /* frames[first + in_flight] is being filled */
-    bool is_recording;         /* and its newest command buffer takes commands */
-    bool has_reads;            /* in that command buffer */
+    struct vk_frame *flying[VK_FRAMES]; /* ring of those in flight, oldest first */
+    uint32_t first, in_flight;
+    struct vk_frame *open; /* being filled, or NULL */
+    bool is_recording;     /* and its newest command buffer takes commands */
+    bool has_reads;        /* in that command buffer */
     struct vk_recorder recorder;
     uint64_t reached;          /* newest ticket */
     struct {
@@ -291,7 +293,6 @@ copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ti
 
 /* The recorder of the open command buffer, opened if need be. */
 copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out);
-struct vk_frame *copse_vk_open_frame(struct vk_queue *vq);
 /* Submit what is recorded without a ticket. */
 copse_status copse_vk_flush(copse_queue *q);
 /* Wait for the oldest frame in flight until `deadline_ns` and take it back. */

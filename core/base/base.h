@@ -12,7 +12,9 @@
 
 #include "copse/context.h"
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__)
+#    define COPSE_PRINTF(a, b) __attribute__((format(gnu_printf, a, b)))
+#elif defined(__GNUC__)
 #    define COPSE_PRINTF(a, b) __attribute__((format(printf, a, b)))
 #else
 #    define COPSE_PRINTF(a, b)

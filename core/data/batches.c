@@ -3,9 +3,9 @@
 #include "core/base/platform.h"
 #include "core/data/dataset.h"
 
-#define PREFETCH_MAX 64u
+#define PREFETCH_MAX     64u
 #define BUFFER_ALIGNMENT 4096u /* so that a device can use the buffers where they are */
-#define DEADLINE_NS (120ull * 1000000000ull)
+#define DEADLINE_NS      (120ull * 1000000000ull)
 
 struct slot {
     float *features;
@@ -127,11 +127,13 @@ copse_status copse_batches_create(copse_dataset *data, const struct copse_batche
     if (params == NULL || params->batch < 1)
         return copse_fail(COPSE_ERR_ARGUMENT, "batches: the batch size must be at least 1");
     if (params->batch > rows)
-        return copse_fail(COPSE_ERR_ARGUMENT, "batches: the batch size %zu is larger than the data, "
-                          "which has %zu rows", params->batch, rows);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "batches: the batch size %zu is larger than the data, "
+                          "which has %zu rows",
+                          params->batch, rows);
     if (params->prefetch > PREFETCH_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "batches: prefetch is %u, at most %u", params->prefetch,
-                          PREFETCH_MAX);
+        return copse_fail(COPSE_ERR_ARGUMENT, "batches: prefetch is %u, at most %u",
+                          params->prefetch, PREFETCH_MAX);
     copse_batches *b = copse__alloc(&copse__base(data->ctx)->mem, 1, sizeof *b);
     if (b == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory");
@@ -194,8 +196,8 @@ copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
     uint64_t deadline = copse__now_ns() + DEADLINE_NS;
 
     if (epoch == COPSE_STREAM_SPLIT || index > b->count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "batches: no batch %zu in epoch %u, there are %zu", index,
-                          epoch, b->count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "batches: no batch %zu in epoch %u, there are %zu",
+                          index, epoch, b->count);
     if (b->has_thread) {
         copse__mutex_lock(&b->lock);
         b->is_paused = true;
@@ -219,7 +221,7 @@ copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
     return COPSE_OK;
 }
 
-copse_status copse_batches_next(copse_batches *b, struct copse_batch *out)
+copse_status copse_batches_next(copse_batches *b, struct copse_host_batch *out)
 {
     uint64_t deadline = copse__now_ns() + DEADLINE_NS;
     size_t index = b->next;
@@ -232,7 +234,8 @@ copse_status copse_batches_next(copse_batches *b, struct copse_batch *out)
         while (b->made <= index)
             if (!copse__cond_wait(&b->changed, &b->lock, deadline) && b->made <= index) {
                 copse__mutex_unlock(&b->lock);
-                return copse_fail(COPSE_ERR_TIMEOUT, "batches: the prefetch thread does not deliver");
+                return copse_fail(COPSE_ERR_TIMEOUT,
+                                  "batches: the prefetch thread does not deliver");
             }
         b->next = index + 1;
         copse__cond_signal_all(&b->changed);
@@ -242,8 +245,8 @@ copse_status copse_batches_next(copse_batches *b, struct copse_batch *out)
         b->next = index + 1;
     }
     const struct slot *slot = &b->slots[index % b->slot_count];
-    out->features = slot->features;
-    out->labels = slot->labels;
+    out->x = slot->features;
+    out->y = slot->labels;
     out->rows = b->order + index * b->params.batch;
     out->count = batch_size(b, index);
     out->epoch = b->epoch;

@@ -8,8 +8,8 @@
 #include "core/data/number.h"
 
 #define LINE_MAX_BYTES ((size_t)1 << 20)
-#define READ_BYTES ((size_t)64 << 10)
-#define CELL_SHOWN 32 /* of a wrong cell, in an error text */
+#define READ_BYTES     ((size_t)64 << 10)
+#define CELL_SHOWN     32 /* of a wrong cell, in an error text */
 
 struct csv {
     struct copse_mem *mem;
@@ -26,8 +26,8 @@ struct csv {
         size_t count, room;
     } line;
 
-    size_t columns;  /* 0 until the first line */
-    size_t label;    /* column from 0; == columns when there is none */
+    size_t columns; /* 0 until the first line */
+    size_t label;   /* column from 0; == columns when there is none */
     struct {
         float *at;
         size_t count, room;
@@ -82,8 +82,8 @@ static copse_status next_line(struct csv *c, bool *has)
     c->row++;
     size_t valid = copse__utf8_valid(c->line.at, c->line.count);
     if (valid < c->line.count)
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %s at byte %llu of the file", c->path,
-                          c->row, c->line.at[valid] == 0 ? "a NUL" : "invalid UTF-8",
+        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %s at byte %llu of the file",
+                          c->path, c->row, c->line.at[valid] == 0 ? "a NUL" : "invalid UTF-8",
                           (unsigned long long)(c->offset + valid));
     return COPSE_OK;
 }
@@ -135,14 +135,16 @@ static copse_status next_cell(const struct csv *c, size_t column, struct cell *r
         }
         cell->size = (size_t)(to - cell->text);
         if (p == end)
-            return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: the quote is not closed",
-                              c->path, c->row, column + 1);
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "csv: %s, row %zu, column %zu: the quote is not closed", c->path,
+                              c->row, column + 1);
         p++;
         while (p < end && is_blank(c, *p))
             p++;
         if (p < end && *p != c->delimiter)
-            return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: text after the quote",
-                              c->path, c->row, column + 1);
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "csv: %s, row %zu, column %zu: text after the quote", c->path, c->row,
+                              column + 1);
     } else {
         cell->text = p;
         while (p < end && *p != c->delimiter)
@@ -170,11 +172,12 @@ static copse_status take_number(const struct csv *c, size_t column, const struct
                                 double *out)
 {
     if (cell->size == 0)
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: the cell is empty", c->path,
-                          c->row, column + 1);
+        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: the cell is empty",
+                          c->path, c->row, column + 1);
     if (!copse__number_parse(cell->text, cell->size, out))
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: \"%.*s\" is not a number",
-                          c->path, c->row, column + 1, shown(cell), cell->text);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "csv: %s, row %zu, column %zu: \"%.*s\" is not a number", c->path, c->row,
+                          column + 1, shown(cell), cell->text);
     if (!isfinite((float)*out))
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: %.*s is too large",
                           c->path, c->row, column + 1, shown(cell), cell->text);
@@ -196,7 +199,8 @@ static copse_status take_label(struct csv *c, size_t column, const struct cell *
         return copse_fail(COPSE_ERR_FORMAT,
                           "csv: %s, row %zu, column %zu: the label %.*s is out of range, there are "
                           "%u classes (0 to %u)",
-                          c->path, c->row, column + 1, shown(cell), cell->text, classes, classes - 1);
+                          c->path, c->row, column + 1, shown(cell), cell->text, classes,
+                          classes - 1);
     return COPSE_PUSH(c->mem, &c->labels, (int32_t)v) ? COPSE_OK : no_memory(c);
 }
 
@@ -218,9 +222,9 @@ static copse_status take_row(struct csv *c, uint32_t classes)
             return no_memory(c);
     }
     if (column != c->columns || more)
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %s than the %zu columns of the first row",
-                          c->path, c->row, more ? "more cells" : "fewer cells",
-                          c->columns);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "csv: %s, row %zu: %s than the %zu columns of the first row", c->path,
+                          c->row, more ? "more cells" : "fewer cells", c->columns);
     return COPSE_OK;
 }
 
@@ -257,15 +261,16 @@ static copse_status first_line(struct csv *c, const struct copse_csv_params *p, 
     copse__free(c->mem, copy);
     COPSE_TRY(s);
 
-    *is_header = p->header == COPSE_CSV_HEADER_YES ||
-                 (p->header == COPSE_CSV_HEADER_AUTO && numbers == 0);
+    *is_header =
+        p->header == COPSE_CSV_HEADER_YES || (p->header == COPSE_CSV_HEADER_AUTO && numbers == 0);
     c->label = c->columns;
     if (!want_labels)
         return COPSE_OK;
     if (p->label_name != NULL) {
         if (named == SIZE_MAX || !*is_header)
-            return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has no column named \"%s\" in its first row",
-                              c->path, p->label_name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "csv: %s has no column named \"%s\" in its first row", c->path,
+                              p->label_name);
         c->label = named;
         return COPSE_OK;
     }
@@ -306,6 +311,9 @@ static copse_status read_csv(copse_context *ctx, struct csv *c, const struct cop
     size_t shape[2] = { rows, c->columns - (c->label < c->columns) };
     if (shape[1] == 0)
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s has a label column only", c->path);
+    float *fitted = copse__resize(c->mem, c->features.at, c->features.count, sizeof *fitted);
+    if (fitted != NULL)
+        c->features.at = fitted;
     COPSE_TRY(copse__array_create(ctx, COPSE_ELEMENT_F32, 2, shape, c->features.at, features));
     c->features.at = NULL;
     if (labels == NULL)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Features and labels in host memory: checks, scaling, splitting, gathering rows. Reads no files. */
+/* Features and labels in host memory: checks, scaling, splitting, gathering rows. Reads no files.
+ */
 #include "core/data/dataset.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 /* ds->features as F32, all finite, scaled. `from` is kept when it is F32 and nobody else has it. */
 static copse_status set_features(copse_dataset *ds, const struct copse_array_view *from,
-                                 copse_array *owner, copse_scale scale, const char *name)
+                                 copse_array *owner, copse_feature_scale scale, const char *name)
 {
     size_t row_size = ds->info.row_size;
     float largest = 0;
@@ -24,8 +25,8 @@ static copse_status set_features(copse_dataset *ds, const struct copse_array_vie
     for (size_t i = 0; i < ds->features->count; i++) {
         v[i] = (float)copse__element_load(from->type, from->data, i);
         if (!isfinite(v[i]))
-            return copse_fail(COPSE_ERR_FORMAT, "dataset: %s: row %zu, value %zu is not finite", name,
-                              i / row_size + 1, i % row_size + 1);
+            return copse_fail(COPSE_ERR_FORMAT, "dataset: %s: row %zu, value %zu is not finite",
+                              name, i / row_size + 1, i % row_size + 1);
         largest = fmaxf(largest, fabsf(v[i]));
     }
     ds->info.scale = 1;
@@ -61,10 +62,10 @@ static copse_status set_labels(copse_dataset *ds, const struct copse_array_view 
                               "from 0)",
                               name, i + 1, v);
         if (v >= limit)
-            return copse_fail(COPSE_ERR_FORMAT,
-                              "dataset: %s: row %zu: the label %.0f is out of range, %s %.0f classes",
-                              name, i + 1, v, classes != 0 ? "there are" : "by default at most",
-                              limit);
+            return copse_fail(
+                COPSE_ERR_FORMAT,
+                "dataset: %s: row %zu: the label %.0f is out of range, %s %.0f classes", name,
+                i + 1, v, classes != 0 ? "there are" : "by default at most", limit);
         to[i] = (int32_t)v;
         largest = COPSE_MAX(largest, to[i]);
     }
@@ -91,8 +92,9 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s: features without type or data", name);
     if (features->rank < 1 || features->rank > COPSE_ARRAY_MAX_RANK ||
         !copse__shape_size(features->rank, features->shape, sizeof(double), &count, &bytes))
-        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: features need 1 to %d axes, the rows first",
-                          name, COPSE_ARRAY_MAX_RANK);
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "dataset: %s: features need 1 to %d axes, the rows first", name,
+                          COPSE_ARRAY_MAX_RANK);
     if (count == 0 || features->shape[0] > UINT32_MAX)
         return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: there must be 1 to 2^32-1 rows, not empty",
                           name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* IDX files: 00 00 TYPE RANK, RANK big-endian lengths, then big-endian elements and nothing else. */
+/* IDX files: 00 00 TYPE RANK, RANK big-endian lengths, then big-endian elements and nothing else.
+ */
 #include "copse/data.h"
 #include "core/data/array.h"
 #include "core/data/input.h"
@@ -36,8 +37,8 @@ static copse_status read_idx(copse_context *ctx, struct copse_input *in, copse_a
                           head[2]);
     uint32_t rank = head[3];
     if (rank < 1 || rank > 4)
-        return copse_fail(COPSE_ERR_FORMAT, "idx: %s has %u axes, only 1 to 4 are allowed", in->path,
-                          rank);
+        return copse_fail(COPSE_ERR_FORMAT, "idx: %s has %u axes, only 1 to 4 are allowed",
+                          in->path, rank);
     COPSE_TRY(copse__input_take(in, lengths, rank * 4, "idx", "header"));
     for (uint32_t i = 0; i < rank; i++) {
         const unsigned char *b = lengths + i * 4;

@@ -7,7 +7,7 @@
 
 #include "core/base/files.h"
 
-#define CHUNK_BYTES ((size_t)64 << 10)
+#define CHUNK_BYTES       ((size_t)64 << 10)
 #define DEFLATE_MAX_RATIO 1032u /* the format cannot do more */
 
 static voidpf zlib_alloc(voidpf user, uInt count, uInt size)
@@ -111,20 +111,22 @@ static copse_status read_gzip(struct copse_input *in, unsigned char *to, size_t 
         *got += want - z->avail_out;
         in->given += want - z->avail_out;
         if (in->given > in->limit)
-            return copse_fail(COPSE_ERR_FORMAT, "gzip: %s unpacks to more than the limit of %llu bytes",
-                              in->path, (unsigned long long)in->limit);
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "gzip: %s unpacks to more than the limit of %llu bytes", in->path,
+                              (unsigned long long)in->limit);
         if (r == Z_STREAM_END) {
             if (in->at == in->have)
                 COPSE_TRY(fill(in));
             if (in->at < in->have)
                 return copse_fail(COPSE_ERR_FORMAT,
-                                  "gzip: %s has more after the end of its compressed data", in->path);
+                                  "gzip: %s has more after the end of its compressed data",
+                                  in->path);
             in->is_done = true;
         } else if (r == Z_MEM_ERROR) {
             return copse_fail(COPSE_ERR_NO_MEMORY, "gzip: %s: no memory", in->path);
         } else if (r != Z_OK && r != Z_BUF_ERROR) {
-            return copse_fail(COPSE_ERR_FORMAT, "gzip: %s is damaged: %s (after %llu bytes)", in->path,
-                              z->msg != NULL ? z->msg : "it needs a dictionary",
+            return copse_fail(COPSE_ERR_FORMAT, "gzip: %s is damaged: %s (after %llu bytes)",
+                              in->path, z->msg != NULL ? z->msg : "it needs a dictionary",
                               (unsigned long long)in->given);
         }
     }

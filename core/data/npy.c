@@ -179,19 +179,21 @@ static copse_status read_header(struct copse_input *in, char *text, struct npy_h
     if (memcmp(magic, "\x93NUMPY", 6) != 0)
         return copse_fail(COPSE_ERR_FORMAT, "npy: %s does not begin as a .npy file", in->path);
     if (magic[6] < 1 || magic[6] > 3 || magic[7] != 0)
-        return copse_fail(COPSE_ERR_FORMAT, "npy: %s has the unknown format version %u.%u", in->path,
-                          magic[6], magic[7]);
+        return copse_fail(COPSE_ERR_FORMAT, "npy: %s has the unknown format version %u.%u",
+                          in->path, magic[6], magic[7]);
     COPSE_TRY(copse__input_take(in, length, magic[6] == 1 ? 2 : 4, "npy", "header"));
-    size_t size = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 |
-                  (size_t)length[3] << 24;
+    size_t size =
+        length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;
     if (size > HEADER_MAX)
-        return copse_fail(COPSE_ERR_FORMAT, "npy: the header of %s has %zu bytes, at most %d are read",
-                          in->path, size, HEADER_MAX);
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "npy: the header of %s has %zu bytes, at most %d are read", in->path,
+                          size, HEADER_MAX);
     COPSE_TRY(copse__input_take(in, text, size, "npy", "header"));
     if (!parse_header((struct cursor){ text, text + size }, h))
-        return copse_fail(COPSE_ERR_FORMAT,
-                          "npy: the header of %s is not {descr, fortran_order, shape} of a plain array",
-                          in->path);
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "npy: the header of %s is not {descr, fortran_order, shape} of a plain array",
+            in->path);
     return COPSE_OK;
 }
 
@@ -210,9 +212,10 @@ static copse_status read_npy(copse_context *ctx, struct copse_input *in, copse_a
     copse__free(in->mem, text);
     COPSE_TRY(s);
     if (!type_of_descr(h.descr, &type, &is_big))
-        return copse_fail(COPSE_ERR_FORMAT,
-                          "npy: %s holds elements \"%s\"; only booleans, integers and floats are read",
-                          in->path, h.descr);
+        return copse_fail(
+            COPSE_ERR_FORMAT,
+            "npy: %s holds elements \"%s\"; only booleans, integers and floats are read", in->path,
+            h.descr);
     size_t size = copse_element_size(type);
     if (!copse__shape_size(h.rank, h.shape, size, &count, &bytes))
         return copse_fail(COPSE_ERR_FORMAT, "npy: the header of %s promises more than fits memory",

@@ -157,7 +157,8 @@ copse_status copse_dataset_open(copse_context *ctx, const char *path,
     *out = NULL;
     if (path == NULL || (p->labels != NULL && p->no_labels))
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s",
-                          path == NULL ? "the path is missing" : "labels and no_labels are both given");
+                          path == NULL ? "the path is missing"
+                                       : "labels and no_labels are both given");
     copse_status s = copse__is_directory(path) ? read_folder(ctx, path, p, &read)
                                                : read_file(ctx, path, p, &read);
     if (s == COPSE_OK)

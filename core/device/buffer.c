@@ -66,6 +66,17 @@ void copse__garbage_collect(copse_device *dev)
     destroy_all(dev, dead);
 }
 
+uint64_t copse__garbage_ticket(const copse_device *dev, const copse_queue *q)
+{
+    uint64_t oldest = 0;
+    for (const copse_buffer *buf = dev->garbage; buf; buf = buf->next) {
+        const uint64_t ticket = buf->after[q->slot];
+        if (ticket > q->reached && (oldest == 0 || ticket < oldest))
+            oldest = ticket;
+    }
+    return oldest;
+}
+
 void copse__garbage_forget_slot(copse_device *dev, uint32_t slot)
 {
     for (copse_buffer *buf = dev->garbage; buf; buf = buf->next)

@@ -85,6 +85,8 @@ copse_status copse__command_check(const copse_device *dev, const struct copse_co
                                   bool *is_empty);
 /* Free or pool the released buffers whose tickets are reached. */
 void copse__garbage_collect(copse_device *dev);
+/* Oldest ticket of the queue that a released buffer waits for, 0 = none. Locked. */
+uint64_t copse__garbage_ticket(const copse_device *dev, const copse_queue *q);
 /* All tickets of this queue slot are reached, and the slot goes to another queue. Locked. */
 void copse__garbage_forget_slot(copse_device *dev, uint32_t slot);
 /* Free what is released: the pool, and the garbage too when no queue is left. */

@@ -220,7 +220,6 @@ copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
     if (!queue)
         return copse_fail(COPSE_ERR_ARGUMENT, "queue: submit without queue");
     copse_device *dev = queue->dev;
-    const uint64_t before = queue->submitted;
     uint64_t number = 0;
 
     COPSE_TRY(copse__device_check(dev));
@@ -229,16 +228,16 @@ copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
     copse__mutex_lock(&dev->lock);
     queue->submitted = number;
     queue->has_open_work = false;
-    const bool has_garbage = dev->garbage != NULL;
+    const uint64_t oldest = copse__garbage_ticket(dev, queue);
     copse__mutex_unlock(&dev->lock);
     if (ticket)
         *ticket = number;
 
     /* A caller that seldom waits gets its released buffers back all the same. */
-    if (has_garbage && before > queue->reached) {
-        const copse_status s = copse__device_result(dev, dev->backend->wait(queue, before, 0));
+    if (oldest && oldest < number) {
+        const copse_status s = copse__device_result(dev, dev->backend->wait(queue, oldest, 0));
         if (s == COPSE_OK)
-            set_reached(queue, before);
+            set_reached(queue, oldest);
         else if (s != COPSE_ERR_TIMEOUT)
             return s;
     }

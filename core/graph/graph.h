@@ -54,9 +54,9 @@ typedef struct copse_program copse_program;
 /* Plan, compile and record. After this a replay allocates nothing. */
 copse_status copse__program_create(const struct copse_program_params *params, copse_program **out);
 void copse__program_release(copse_program **p);
-/* Where the host writes an input's values before a replay. */
-copse_status copse__program_input(copse_program *p, const copse_tensor *input,
-                                  struct copse_binding *out);
+/* Where the host writes an input's values before a replay; false when the program does not use it. */
+bool copse__program_input(const copse_program *p, const copse_tensor *input,
+                          struct copse_binding *out);
 uint32_t copse__program_segments(const copse_program *p); /* = bucket_count, >= 1 */
 /* Append segment `i` to the queue (no submit). */
 copse_status copse__program_replay(copse_program *p, uint32_t i);

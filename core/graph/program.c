@@ -432,15 +432,15 @@ void copse__program_release(copse_program **program)
     *program = NULL;
 }
 
-copse_status copse__program_input(copse_program *p, const copse_tensor *input,
-                                  struct copse_binding *out)
+bool copse__program_input(const copse_program *p, const copse_tensor *input,
+                          struct copse_binding *out)
 {
     for (uint32_t i = 0; i < p->input_count; i++)
         if (p->inputs[i].id == input->id) {
             *out = p->inputs[i].at;
-            return COPSE_OK;
+            return true;
         }
-    return copse_fail(COPSE_ERR_ARGUMENT, "program: input '%s' is not used by it", input->name);
+    return false;
 }
 
 uint32_t copse__program_segments(const copse_program *p)

@@ -109,9 +109,9 @@ copse_status copse_clip(copse_graph *g, copse_tensor *x, float low, float high, 
     return scaled_clip(g, x, low, high, out);
 }
 
-copse_status copse_scale(copse_graph *g, copse_tensor *x, float factor, copse_tensor **out)
+copse_status copse_multiply_by(copse_graph *g, copse_tensor *x, float factor, copse_tensor **out)
 {
-    return scaled_scale(g, x, factor, 0.0f, out);
+    return scaled_multiply_by(g, x, factor, 0.0f, out);
 }
 
 copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, copse_tensor **out)

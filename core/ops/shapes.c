@@ -115,28 +115,24 @@ copse_status copse_broadcast_to(copse_graph *g, copse_tensor *x, copse_shape sha
 
 /* ---- transpose ---- */
 
+struct transpose_attr {
+    struct gather_attr gather; /* first */
+    uint32_t order[COPSE_MAX_RANK];
+};
+
 static copse_status transpose_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                                        copse_tensor **dx)
 {
-    const struct gather_attr *a = y->attr;
-    uint32_t own[COPSE_MAX_RANK], back[COPSE_MAX_RANK] = { 0 };
-    bool is_taken[COPSE_MAX_RANK] = { false };
-    /* Axis j of x went to the axis of y that has its stride and size. */
-    copse__strides(y->in[0]->shape, own);
-    for (uint32_t j = 0; j < y->shape.rank; j++)
-        for (uint32_t i = 0; i < y->shape.rank; i++)
-            if (!is_taken[i] && a->strides[i] == own[j] &&
-                y->shape.dims[i] == y->in[0]->shape.dims[j]) {
-                back[j] = i;
-                is_taken[i] = true;
-                break;
-            }
+    const struct transpose_attr *a = y->attr;
+    uint32_t back[COPSE_MAX_RANK] = { 0 };
+    for (uint32_t i = 0; i < y->shape.rank; i++)
+        back[a->order[i]] = i;
     return copse_transpose(g, dy, back, &dx[0]);
 }
 
 static const struct copse_op op_transpose = {
     .name = "transpose",
-    .attr_size = sizeof(struct gather_attr),
+    .attr_size = sizeof(struct transpose_attr),
     .infer = gather_infer,
     .gradient = transpose_gradient,
     .lower = gather_lower,
@@ -145,7 +141,7 @@ static const struct copse_op op_transpose = {
 copse_status copse_transpose(copse_graph *g, copse_tensor *x, const uint32_t *order,
                              copse_tensor **out)
 {
-    struct gather_attr a = { .offset = 0 };
+    struct transpose_attr a = { .gather.offset = 0 };
     uint32_t own[COPSE_MAX_RANK];
     bool is_used[COPSE_MAX_RANK] = { false };
     char text[96];
@@ -153,17 +149,18 @@ copse_status copse_transpose(copse_graph *g, copse_tensor *x, const uint32_t *or
     if (!order)
         return copse_fail(COPSE_ERR_ARGUMENT, "transpose: order is NULL");
     copse__strides(x->shape, own);
-    a.shape.rank = x->shape.rank;
+    a.gather.shape.rank = x->shape.rank;
     for (uint32_t i = 0; i < x->shape.rank; i++) {
         if (order[i] >= x->shape.rank || is_used[order[i]])
             return copse_fail(COPSE_ERR_SHAPE, "transpose: operand %s: order[%u] is %u: expected "
                               "each axis once", copse__shape_text(x->shape, text), (unsigned)i,
                               (unsigned)order[i]);
         is_used[order[i]] = true;
-        a.shape.dims[i] = x->shape.dims[order[i]];
-        a.strides[i] = own[order[i]];
+        a.order[i] = order[i];
+        a.gather.shape.dims[i] = x->shape.dims[order[i]];
+        a.gather.strides[i] = own[order[i]];
     }
-    a.walk = a.shape;
+    a.gather.walk = a.gather.shape;
     return COPSE_NODE(g, &op_transpose, &a, out, x);
 }
 

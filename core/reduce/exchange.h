@@ -24,7 +24,7 @@ struct copse_exchange_params {
     copse_context *ctx;
     const struct copse_exchange_rank *ranks;
     uint32_t rank_count;
-    copse_reduction reduction;
+    copse_reduce_algorithm reduction;
     copse_transfer transfer;
     size_t message_bytes;
     uint32_t slots; /* optimizer words per element, 0..2; they start at zero */

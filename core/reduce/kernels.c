@@ -2,6 +2,7 @@
 /* Host functions of the reduction kernels, in stepwise single precision: these bits are promised on
    every device. They never stand in a graph, so their arguments are float. */
 #include "core/device/device.h"
+#include "core/reduce/schedule.h"
 
 copse_host_fn copse_host_tree_sum, copse_host_accumulate;
 
@@ -19,7 +20,7 @@ void copse_host_tree_sum(const void *params, const int32_t *spec, const struct c
     const struct copse_params_tree_sum *p = params;
     const uint32_t ranks = (uint32_t)spec[2];
     const float *parts = args[0].data;
-    float *sums = args[1].data, value[64];
+    float *sums = args[1].data, value[COPSE_MAX_REPLICAS] = { 0 };
     for (size_t i = 0; i < p->n; i++) {
         for (uint32_t r = 0; r < ranks; r++)
             value[r] = parts[p->base + i + (size_t)r * p->stride];

@@ -83,7 +83,7 @@ static bool update_and_hand(struct maker *m)
     return true;
 }
 
-copse_status copse__schedule_make(struct copse_mem *mem, copse_reduction reduction, uint32_t ranks,
+copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction, uint32_t ranks,
                                   uint64_t first, uint64_t count, struct copse_schedule *out)
 {
     *out = (struct copse_schedule){ .phases = 0 };

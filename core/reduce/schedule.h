@@ -41,7 +41,7 @@ struct copse_schedule {
 };
 
 /* Schedule of one bucket: elements [first, first + count), first a multiple of 64. */
-copse_status copse__schedule_make(struct copse_mem *mem, copse_reduction reduction, uint32_t ranks,
+copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction, uint32_t ranks,
                                   uint64_t first, uint64_t count, struct copse_schedule *out);
 void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s);
 

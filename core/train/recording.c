@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Recordings: the user's loss function is called once per replica and share size, differentiated,
    and recorded with its gradients placed in the flat store. Never in a step after warm-up. */
-#include "core/ops/internal.h"
+#include "core/ops/ops.h"
 #include "core/train/trainer.h"
 
 static copse_shape with_examples(size_t examples, copse_shape example)

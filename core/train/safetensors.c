@@ -9,8 +9,8 @@
 #include "core/data/input.h"
 #include "core/train/safetensors.h"
 
-#define DATA_ALIGNMENT 64u /* of the first element in the file */
-#define WRITE_BYTES ((size_t)64 << 10) /* a multiple of every element size */
+#define DATA_ALIGNMENT 64u                /* of the first element in the file */
+#define WRITE_BYTES    ((size_t)64 << 10) /* a multiple of every element size */
 
 /* ---- writing ---- */
 
@@ -30,9 +30,10 @@ static copse_status check_params(struct copse_mem *mem, const struct copse_check
     size_t count, bytes, n = 0;
 
     if (p->array_count > COPSE_ST_ARRAYS_MAX || p->metadata_count > COPSE_ST_ARRAYS_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "safetensors: more than %u arrays", COPSE_ST_ARRAYS_MAX);
-    const char **names = copse__alloc(mem, COPSE_MAX(p->array_count, p->metadata_count),
-                                      sizeof *names);
+        return copse_fail(COPSE_ERR_ARGUMENT, "safetensors: more than %u arrays",
+                          COPSE_ST_ARRAYS_MAX);
+    const char **names =
+        copse__alloc(mem, COPSE_MAX(p->array_count, p->metadata_count), sizeof *names);
     if (names == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: no memory");
     const char *problem = NULL;
@@ -62,7 +63,8 @@ static copse_status check_params(struct copse_mem *mem, const struct copse_check
     if (s == COPSE_OK && twice == NULL)
         twice = copse__st_twice(names, n);
     if (s == COPSE_OK && twice != NULL)
-        s = copse_fail(COPSE_ERR_ARGUMENT, "safetensors: the name \"%.200s\" is there twice", twice);
+        s = copse_fail(COPSE_ERR_ARGUMENT, "safetensors: the name \"%.200s\" is there twice",
+                       twice);
     copse__free(mem, (void *)names);
     return s;
 }
@@ -161,8 +163,10 @@ copse_status copse_checkpoint_write(copse_context *ctx, const char *path,
     if (buffer == NULL || header == NULL)
         s = no_memory(path);
     else if (size + DATA_ALIGNMENT > COPSE_ST_HEADER_MAX)
-        s = copse_fail(COPSE_ERR_ARGUMENT, "safetensors: %s: the header would have %zu bytes, at most %u "
-                       "are allowed", path, size, COPSE_ST_HEADER_MAX);
+        s = copse_fail(COPSE_ERR_ARGUMENT,
+                       "safetensors: %s: the header would have %zu bytes, at most %u "
+                       "are allowed",
+                       path, size, COPSE_ST_HEADER_MAX);
     if (s == COPSE_OK)
         s = copse__atomic_open(&file, mem, path);
     if (s == COPSE_OK && !write_all(file.stream, params, header, size, buffer))
@@ -219,8 +223,9 @@ static copse_status read_header(copse_checkpoint *c, FILE *stream, const char *p
     copse__free(mem, text);
     if (s == COPSE_OK && c->header.data_bytes != size - 8 - n)
         s = copse_fail(COPSE_ERR_FORMAT,
-                       "safetensors: %s: the header promises %llu bytes of data, there are %llu", path,
-                       (unsigned long long)c->header.data_bytes, (unsigned long long)(size - 8 - n));
+                       "safetensors: %s: the header promises %llu bytes of data, there are %llu",
+                       path, (unsigned long long)c->header.data_bytes,
+                       (unsigned long long)(size - 8 - n));
     return s;
 }
 

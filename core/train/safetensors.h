@@ -8,8 +8,8 @@
 
 #define COPSE_ST_HEADER_MAX 100000000u /* bytes, the format's own limit */
 #define COPSE_ST_ARRAYS_MAX 1000000u
-#define COPSE_ST_NAME_MAX 1024u /* bytes */
-#define COPSE_ST_METADATA "__metadata__"
+#define COPSE_ST_NAME_MAX   1024u /* bytes */
+#define COPSE_ST_METADATA   "__metadata__"
 
 struct copse_st_entry {
     const char *name;

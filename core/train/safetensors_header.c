@@ -8,7 +8,7 @@
 #include "core/data/input.h"
 #include "core/train/safetensors.h"
 
-#define DEPTH_MAX 3
+#define DEPTH_MAX  3
 #define NUMBER_MAX (1ull << 53) /* exact in the parser's doubles */
 
 static bool is_space(char c)
@@ -108,14 +108,14 @@ static copse_status check_keys(struct copse_arena *arena, const char *path, cons
     n = 0;
     for (const cJSON *item = object->child; item != NULL; item = item->next) {
         if (strlen(item->string) > COPSE_ST_NAME_MAX)
-            return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: a name has more than %u bytes", path,
-                              COPSE_ST_NAME_MAX);
+            return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: a name has more than %u bytes",
+                              path, COPSE_ST_NAME_MAX);
         names[n++] = item->string;
     }
     twice = copse__st_twice(names, n);
     if (twice != NULL)
-        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the name \"%.200s\" is there twice", path,
-                          twice);
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the name \"%.200s\" is there twice",
+                          path, twice);
     return COPSE_OK;
 }
 
@@ -132,8 +132,8 @@ static copse_status parse_metadata(struct copse_arena *arena, const char *path, 
         return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: %s: no memory", path);
     for (const cJSON *item = object->child; item != NULL; item = item->next, n++) {
         if (!cJSON_IsString(item))
-            return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: metadata \"%.200s\" is not text", path,
-                              item->string);
+            return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: metadata \"%.200s\" is not text",
+                              path, item->string);
         out->metadata[n].key = copse__arena_strdup(arena, item->string);
         out->metadata[n].value = copse__arena_strdup(arena, item->valuestring);
         if (out->metadata[n].key == NULL || out->metadata[n].value == NULL)
@@ -240,9 +240,10 @@ static copse_status parse_root(struct copse_arena *arena, const char *path, cons
         qsort(out->entries, n, sizeof *out->entries, by_position);
     for (size_t i = 0; i < n; i++) {
         if (out->entries[i].begin != out->data_bytes)
-            return copse_fail(COPSE_ERR_FORMAT,
-                              "safetensors: %s: the array \"%.200s\" leaves a gap or overlaps another",
-                              path, out->entries[i].name);
+            return copse_fail(
+                COPSE_ERR_FORMAT,
+                "safetensors: %s: the array \"%.200s\" leaves a gap or overlaps another", path,
+                out->entries[i].name);
         out->data_bytes = out->entries[i].end;
     }
     return COPSE_OK;
@@ -260,7 +261,8 @@ copse_status copse__st_parse(struct copse_arena *arena, const char *path, const 
         end++;
     copse_status s;
     if (!cJSON_IsObject(root) || end != text + size)
-        s = copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object", path);
+        s = copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object",
+                       path);
     else
         s = parse_root(arena, path, root, out);
     cJSON_Delete(root);

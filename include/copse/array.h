@@ -18,19 +18,19 @@ extern "C" {
 #define COPSE_ARRAY_MAX_RANK 8
 
 /** Every element type: COPSE_ELEMENT_MAP(X) calls X(NAME, bytes). */
-#define COPSE_ELEMENT_MAP(X)                                                                       \
-    X(F32, 4)                                                                                      \
-    X(F64, 8)                                                                                      \
-    X(F16, 2)                                                                                      \
-    X(BF16, 2)                                                                                     \
-    X(I8, 1)                                                                                       \
-    X(I16, 2)                                                                                      \
-    X(I32, 4)                                                                                      \
-    X(I64, 8)                                                                                      \
-    X(U8, 1)                                                                                       \
-    X(U16, 2)                                                                                      \
-    X(U32, 4)                                                                                      \
-    X(U64, 8)                                                                                      \
+#define COPSE_ELEMENT_MAP(X) \
+    X(F32, 4)                \
+    X(F64, 8)                \
+    X(F16, 2)                \
+    X(BF16, 2)               \
+    X(I8, 1)                 \
+    X(I16, 2)                \
+    X(I32, 4)                \
+    X(I64, 8)                \
+    X(U8, 1)                 \
+    X(U16, 2)                \
+    X(U32, 4)                \
+    X(U64, 8)                \
     X(BOOL, 1)
 
 /** Type of the elements of an array in a file. */
@@ -43,7 +43,8 @@ typedef enum copse_element {
 /** Size of an element [bytes]; 0 for a value outside the enum. Thread-safety: any. */
 COPSE_API size_t copse_element_size(copse_element type);
 
-/** Name of an element type, such as "F32"; "?" outside the enum. Lifetime: static. Thread-safety: any. */
+/** Name of an element type, such as "F32"; "?" outside the enum. Lifetime: static. Thread-safety:
+ * any. */
 COPSE_API const char *copse_element_name(copse_element type);
 
 /** An array: C order (the last axis is contiguous), the machine's byte order. */

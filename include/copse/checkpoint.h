@@ -47,9 +47,8 @@ struct copse_checkpoint_params {
  *
  * Thread-safety: any. Blocking: until the bytes are on the disk.
  */
-COPSE_API COPSE_CHECKED copse_status
-copse_checkpoint_write(copse_context *ctx, const char *path,
-                       const struct copse_checkpoint_params *params);
+COPSE_API COPSE_CHECKED copse_status copse_checkpoint_write(
+    copse_context *ctx, const char *path, const struct copse_checkpoint_params *params);
 
 /** A file that was read: its arrays and its metadata. */
 typedef struct copse_checkpoint copse_checkpoint;
@@ -79,8 +78,8 @@ COPSE_API void copse_checkpoint_release(copse_checkpoint **checkpoint);
  * The arrays, in the order of the file.
  * Lifetime: that of the checkpoint. Thread-safety: any.
  */
-COPSE_API const struct copse_named_array *copse_checkpoint_arrays(const copse_checkpoint *checkpoint,
-                                                                  size_t *count);
+COPSE_API const struct copse_named_array *
+copse_checkpoint_arrays(const copse_checkpoint *checkpoint, size_t *count);
 
 /**
  * The metadata, in the order of the file.

@@ -11,6 +11,8 @@
 #include "copse/context.h"
 #include "copse/data.h"
 #include "copse/device.h"
+#include "copse/function.h"
+#include "copse/matmul.h"
 #include "copse/ops.h"
 #include "copse/optimizer.h"
 #include "copse/status.h"

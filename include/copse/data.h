@@ -11,6 +11,7 @@
 #define COPSE_DATA_H
 
 #include "copse/array.h"
+#include "copse/batch.h"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -47,7 +48,8 @@ COPSE_API COPSE_CHECKED copse_status copse_read_idx(copse_context *ctx, const ch
  * @param out     Receives one reference: up to 8 axes of bool, integers or floats.
  *
  * @retval COPSE_ERR_IO         The file cannot be read.
- * @retval COPSE_ERR_FORMAT     It is not a complete .npy file, or holds objects, strings or records.
+ * @retval COPSE_ERR_FORMAT     It is not a complete .npy file, or holds objects, strings or
+ * records.
  * @retval COPSE_ERR_NO_MEMORY
  *
  * Lifetime: the array retains the context. Thread-safety: any. Blocking: while the file is read.
@@ -118,20 +120,20 @@ COPSE_API COPSE_CHECKED copse_status copse_read_csv(copse_context *ctx, const ch
 typedef struct copse_dataset copse_dataset;
 
 /** What happens to features when a dataset is made. */
-typedef enum copse_scale {
+typedef enum copse_feature_scale {
     COPSE_SCALE_MAX,  /**< all are divided by the largest magnitude found in the whole set: 0..1, or
                            -1..1 where there are negative values */
     COPSE_SCALE_NONE, /**< they stay as they are */
-} copse_scale;
+} copse_feature_scale;
 
 /** How to make a dataset. A zeroed struct, or NULL, means the defaults in brackets. */
 struct copse_dataset_params {
-    const char *labels;  /**< file with the labels, IDX or .npy                 [NULL] */
-    bool no_labels;      /**< the file has no labels                            [false] */
-    uint32_t classes;    /**< labels are 0..classes-1    [0 = largest label + 1, at most 65536] */
-    copse_scale scale;   /**< what happens to features                          [COPSE_SCALE_MAX] */
+    const char *labels; /**< file with the labels, IDX or .npy                 [NULL] */
+    bool no_labels;     /**< the file has no labels                            [false] */
+    uint32_t classes;   /**< labels are 0..classes-1    [0 = largest label + 1, at most 65536] */
+    copse_feature_scale scale;  /**< what happens to features                          [COPSE_SCALE_MAX] */
     struct copse_csv_params csv; /**< for CSV; its `classes` and `max_bytes` are not used */
-    uint64_t max_bytes;  /**< most bytes taken in per file, after decompression [0 = 8 GiB] */
+    uint64_t max_bytes; /**< most bytes taken in per file, after decompression [0 = 8 GiB] */
 };
 
 /**
@@ -161,7 +163,8 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_open(copse_context *ctx, cons
 /**
  * Make a dataset from arrays in memory, which are copied.
  *
- * @param features  Any element type, at least one axis; the first axis counts the rows, 1 to 2^32-1.
+ * @param features  Any element type, at least one axis; the first axis counts the rows, 1 to
+ * 2^32-1.
  * @param labels    Whole numbers of any element type, shape [rows] or [rows, 1]; NULL for none.
  * @param params    `classes` and `scale` are used; NULL for defaults.
  * @param out       Receives one reference; NULL on failure.
@@ -244,29 +247,20 @@ typedef struct copse_batches copse_batches;
 
 /** How to make batches. Fields in brackets are defaults for zero. */
 struct copse_batches_params {
-    size_t batch;      /**< examples in a batch, 1 to the rows of the dataset; required */
-    uint64_t seed;     /**< of the order                                            [0] */
-    bool no_shuffle;   /**< keep the order of the dataset in every epoch            [false] */
-    bool drop_last;    /**< leave out a last batch that is not full                 [false] */
-    uint32_t prefetch; /**< batches that a thread prepares ahead, at most 64        [0 = no thread] */
-};
-
-/** One batch. */
-struct copse_batch {
-    const float *features; /**< count * row_size numbers */
-    const int32_t *labels; /**< count numbers; NULL without labels */
-    const uint32_t *rows;  /**< the rows of the dataset they come from */
-    size_t count;          /**< examples; less than `params.batch` only in the last batch */
-    uint32_t epoch;        /**< as given to `copse_batches_start` */
-    size_t index;          /**< of the batch in the epoch, from 0 */
-    uint64_t first;        /**< position of its first example in the epoch: index * params.batch */
+    size_t batch;    /**< examples in a batch, 1 to the rows of the dataset; required */
+    uint64_t seed;   /**< of the order                                            [0] */
+    bool no_shuffle; /**< keep the order of the dataset in every epoch            [false] */
+    bool drop_last;  /**< leave out a last batch that is not full                 [false] */
+    uint32_t
+        prefetch; /**< batches that a thread prepares ahead, at most 64        [0 = no thread] */
 };
 
 /**
  * Make a walk, ready at the start of epoch 0. The order depends on seed, epoch and number of rows
  * alone: not on batch size, prefetch, machine or what was read before.
  *
- * @retval COPSE_ERR_ARGUMENT   A rule of the params is broken, such as a batch larger than the data.
+ * @retval COPSE_ERR_ARGUMENT   A rule of the params is broken, such as a batch larger than the
+ * data.
  * @retval COPSE_ERR_NO_MEMORY
  *
  * Lifetime: retains the dataset. Thread-safety: one thread at a time.
@@ -298,7 +292,8 @@ COPSE_API COPSE_CHECKED copse_status copse_batches_start(copse_batches *batches,
 /**
  * Take the next batch.
  *
- * @param out  Receives the batch; zeroed unless the result is COPSE_OK.
+ * @param out  Receives the batch, with i32 labels; zeroed unless the result is COPSE_OK. `count` is
+ *             less than `params.batch` only in the last batch; `first` is index * params.batch.
  *
  * @retval COPSE_ERR_END      The epoch is over; stays so until `copse_batches_start`. Leaves the
  *                            text of the last error as it was.
@@ -308,7 +303,7 @@ COPSE_API COPSE_CHECKED copse_status copse_batches_start(copse_batches *batches,
  * Thread-safety: one thread at a time. Blocking: while the batch is prepared.
  */
 COPSE_API COPSE_CHECKED copse_status copse_batches_next(copse_batches *batches,
-                                                        struct copse_batch *out);
+                                                        struct copse_host_batch *out);
 
 #if defined(__cplusplus)
 }

@@ -31,10 +31,10 @@ extern "C" {
 #endif
 
 /** How the losses of the examples become one number. */
-typedef enum copse_reduction {
+typedef enum copse_averaging {
     COPSE_MEAN, /**< their mean; NaN when there are none */
     COPSE_SUM,  /**< their sum; 0 when there are none */
-} copse_reduction;
+} copse_averaging;
 
 /* ---- elementwise, with settings ---- */
 
@@ -51,8 +51,8 @@ COPSE_API COPSE_CHECKED copse_status copse_pow(copse_graph *g, copse_tensor *x, 
 COPSE_API COPSE_CHECKED copse_status copse_clip(copse_graph *g, copse_tensor *x, float low,
                                                 float high, copse_tensor **out);
 /** factor x. */
-COPSE_API COPSE_CHECKED copse_status copse_scale(copse_graph *g, copse_tensor *x, float factor,
-                                                 copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_status copse_multiply_by(copse_graph *g, copse_tensor *x,
+                                                       float factor, copse_tensor **out);
 
 /** 1 where a equals b, else 0. f32 or i32 operands of one type, with broadcasting; f32 result, whose
     derivative is 0. NaN equals nothing. */
@@ -113,7 +113,7 @@ COPSE_API COPSE_CHECKED copse_status copse_log_softmax(copse_graph *g, copse_ten
 COPSE_API COPSE_CHECKED copse_status copse_sparse_cross_entropy(copse_graph *g,
                                                                 copse_tensor *logits,
                                                                 copse_tensor *labels,
-                                                                copse_reduction reduction,
+                                                                copse_averaging reduction,
                                                                 copse_tensor **out);
 /** Mean of (a - b)^2 over all elements, with broadcasting; a scalar. */
 COPSE_API COPSE_CHECKED copse_status copse_mean_squared_error(copse_graph *g, copse_tensor *a,

@@ -20,12 +20,12 @@ typedef struct copse_variable copse_variable;
 #define COPSE_MAX_REPLICAS 64
 
 /** Schedule that evaluates the canonical reduction tree. All give the same bits. */
-typedef enum copse_reduction {
+typedef enum copse_reduce_algorithm {
     COPSE_REDUCE_AUTO,    /**< chosen by the library */
     COPSE_REDUCE_SHARDED, /**< every replica reduces and updates its share of each bucket */
     COPSE_REDUCE_TREE,    /**< pairwise up to replica 0, which updates, then handed on */
     COPSE_REDUCE_TO_ONE,  /**< everything to replica 0, which reduces and updates, then broadcast */
-} copse_reduction;
+} copse_reduce_algorithm;
 
 /** How bytes travel between the devices of one process. */
 typedef enum copse_transfer {
@@ -36,7 +36,7 @@ typedef enum copse_transfer {
 
 /** Settings of a strategy. A zeroed struct, or NULL, means the defaults in brackets. */
 struct copse_strategy_params {
-    copse_reduction reduction;
+    copse_reduce_algorithm reduction;
     copse_transfer transfer;
     size_t bucket_bytes;  /**< gradients reduced together, cut at variables  [0 = 4 MiB] */
     size_t message_bytes; /**< longest staged piece                          [0 = 1 MiB] */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* Conversion between element types. */
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+struct cast_attr {
+    copse_type type;
+};
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = ((const struct cast_attr *)y->attr)->type;
+    return COPSE_OK;
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const uint32_t n = (uint32_t)copse__elements(y->shape);
+    if (y->type == COPSE_I32) {
+        const struct copse_params_to_i32 p = { n };
+        return COPSE_LAUNCH(l, to_i32, NULL, p, copse__groups_for(l, COPSE_KERNEL_to_i32, n),
+                            copse__of(y->in[0]), copse__of(y));
+    }
+    const struct copse_params_to_f32 p = { n };
+    return COPSE_LAUNCH(l, to_f32, NULL, p, copse__groups_for(l, COPSE_KERNEL_to_f32, n),
+                        copse__of(y->in[0]), copse__of(y));
+}
+
+static const struct copse_op op_cast = {
+    .name = "cast",
+    .attr_size = sizeof(struct cast_attr),
+    .infer = infer,
+    .lower = lower,
+};
+
+copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type, copse_tensor **out)
+{
+    const struct cast_attr a = { type };
+    COPSE_TRY(COPSE_CHECK_OPERANDS("cast", g, out, x));
+    if (type != COPSE_F32 && type != COPSE_I32)
+        return copse_fail(COPSE_ERR_ARGUMENT, "cast: unknown element type %d", (int)type);
+    if (x->type == type)
+        return copse__own(g, x, out);
+    return COPSE_NODE(g, &op_cast, &a, out, x);
+}
+
+/* ---- references ---- */
+
+void copse_host_to_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    (void)spec;
+    const struct copse_params_to_i32 *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const double x = copse__load(&args[0], i);
+        copse__store_i(&args[1], i,
+                       isnan(x)         ? 0
+                       : x >= INT32_MAX ? INT32_MAX
+                       : x <= INT32_MIN ? INT32_MIN
+                                        : (int32_t)x);
+    }
+}
+
+void copse_host_to_f32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    (void)spec;
+    const struct copse_params_to_f32 *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store(&args[1], i, (float)copse__load_i(&args[0], i));
+}

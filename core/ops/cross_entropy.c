@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* Cross-entropy of softmax with one right class per example, forward and gradient fused: no tensor
+   of probabilities is kept. */
+#include <math.h>
+
+#include "core/ops/softmax.h"
+
+struct loss_attr {
+    int32_t is_mean;
+};
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    (void)y;
+    *shape = COPSE_SCALAR;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct loss_attr *a = y->attr;
+    const struct copse_params_cross_entropy p = { y->in[0]->shape.dims[0],
+                                                  y->in[0]->shape.dims[1] };
+    struct copse_operand rows = copse__of(y);
+    if (p.rows > 0)
+        COPSE_TRY(copse__scratch(l, p.rows, &rows));
+    COPSE_TRY(COPSE_LAUNCH(l, cross_entropy, NULL, p,
+                           copse__groups_for(l, COPSE_KERNEL_cross_entropy, p.rows),
+                           copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]), rows));
+    return copse__lower_reduce(l, a->is_mean ? COPSE_REDUCE_MEAN : COPSE_REDUCE_SUM, 1, p.rows, 1,
+                               rows, copse__of(y));
+}
+
+static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct loss_attr *a = y->attr;
+    const uint32_t rows = y->shape.dims[0], cols = y->shape.dims[1];
+    const struct copse_params_cross_entropy_grad p = { rows * cols, cols,
+                                                       a->is_mean ? (float)rows : 1.0f };
+    return COPSE_LAUNCH(l, cross_entropy_grad, NULL, p,
+                        copse__groups_for(l, COPSE_KERNEL_cross_entropy_grad, p.n),
+                        copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]),
+                        copse__of(y->in[3]), copse__of(y));
+}
+
+static const struct copse_op op_grad = {
+    .name = "sparse_cross_entropy_grad",
+    .attr_size = sizeof(struct loss_attr),
+    .infer = grad_infer,
+    .lower = grad_lower,
+};
+
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
+{
+    return COPSE_NODE(g, &op_grad, y->attr, &dx[0], y->in[0], y->in[1], y->in[2], dy);
+}
+
+static const struct copse_op op_loss = {
+    .name = "sparse_cross_entropy",
+    .attr_size = sizeof(struct loss_attr),
+    .infer = infer,
+    .gradient = gradient,
+    .lower = lower,
+};
+
+copse_status copse_sparse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                                        copse_averaging reduction, copse_tensor **out)
+{
+    const struct loss_attr a = { reduction == COPSE_MEAN };
+    copse_tensor *stats;
+    char x[96], y[96];
+    COPSE_TRY(COPSE_CHECK_OPERANDS("sparse_cross_entropy", g, out, logits, labels));
+    if (reduction != COPSE_MEAN && reduction != COPSE_SUM)
+        return copse_fail(COPSE_ERR_ARGUMENT, "sparse_cross_entropy: unknown reduction %d",
+                          (int)reduction);
+    if (logits->type != COPSE_F32 || logits->shape.rank != 2 || logits->shape.dims[1] == 0 ||
+        labels->type != COPSE_I32 || labels->shape.rank != 1 ||
+        labels->shape.dims[0] != logits->shape.dims[0])
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "sparse_cross_entropy: operands %s%s and %s%s: expected f32 logits "
+                          "[examples, classes] and i32 labels [examples]",
+                          logits->type == COPSE_F32 ? "f32" : "i32",
+                          copse__shape_text(logits->shape, x),
+                          labels->type == COPSE_F32 ? "f32" : "i32",
+                          copse__shape_text(labels->shape, y));
+    COPSE_TRY(copse__row_stats(g, logits, &stats));
+    return COPSE_NODE(g, &op_loss, &a, out, logits, labels, stats);
+}
+
+/* ---- references ---- */
+
+void copse_host_cross_entropy(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args)
+{
+    (void)spec;
+    const struct copse_params_cross_entropy *p = params;
+    for (size_t row = 0; row < p->rows; row++) {
+        const int32_t label = copse__load_i(&args[1], row);
+        double loss = NAN;
+        if (label >= 0 && (uint32_t)label < p->cols)
+            loss = log1p(copse__load(&args[2], 2 * row + 1)) -
+                   (copse__load(&args[0], row * p->cols + (size_t)label) -
+                    copse__load(&args[2], 2 * row));
+        copse__store(&args[3], row, loss);
+    }
+}
+
+void copse_host_cross_entropy_grad(const void *params, const int32_t *spec,
+                                   const struct copse_host_arg *args)
+{
+    (void)spec;
+    const struct copse_params_cross_entropy_grad *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const size_t row = i / p->cols, col = i % p->cols;
+        const int32_t label = copse__load_i(&args[1], row);
+        const double m = copse__load(&args[2], 2 * row), t = copse__load(&args[2], 2 * row + 1);
+        const double e = exp(copse__load(&args[0], i) - m);
+        const double d = ((int64_t)col == label ? e - 1 - t : e) / (1 + t);
+        const bool is_class = label >= 0 && (uint32_t)label < p->cols;
+        copse__store(&args[4], i, is_class ? d * copse__load(&args[3], 0) / p->divisor : NAN);
+    }
+}

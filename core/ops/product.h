@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* A batch of matrix products as launches: what matmul and dense have in common. */
+#ifndef COPSE_PRODUCT_H
+#define COPSE_PRODUCT_H
+
+#include "core/graph/op.h"
+#include "copse/matmul.h"
+
+/* c[batch, m, n] = activation(op(a) op(b) + bias) */
+struct copse_product {
+    const copse_tensor *a, *b, *bias, *c; /* bias: NULL = none */
+    uint32_t batch, m, n, k;
+    bool a_transposed, b_transposed;
+    copse_activation activation; /* up to COPSE_TANH */
+};
+
+/* Launch it by the variant that was chosen for "matmul", or by the one that fits the device. */
+copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *p);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * A graph as a function: compiled for one device, its inputs written and outputs read by the host.
+ */
+#ifndef COPSE_FUNCTION_H
+#define COPSE_FUNCTION_H
+
+#include "copse/device.h"
+#include "copse/tensor.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+typedef struct copse_function copse_function;
+
+/** How to make a function. */
+struct copse_function_params {
+    copse_graph *graph;          /**< without variables; need not outlive the function */
+    copse_tensor *const *outputs; /**< tensors of the graph */
+    size_t output_count;         /**< 1 to 64 */
+    const char *matmul;          /**< force this matrix-product variant          [NULL = choose] */
+};
+
+/**
+ * Plan, compile and record a graph for a device.
+ *
+ * @retval COPSE_ERR_ARGUMENT     No outputs, or one of another graph.
+ * @retval COPSE_ERR_UNSUPPORTED  A tensor or kernel exceeds the device's limits; the text says which.
+ *
+ * Lifetime: retains the device; has a queue of its own. Thread-safety: one thread at a time.
+ * Blocking: while kernels are compiled.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_function_create(
+    copse_device *dev, const struct copse_function_params *params, copse_function **out);
+COPSE_API void copse_function_release(copse_function **f);
+
+/**
+ * Give an input its values; taken before the call returns.
+ * @param input   A tensor made by `copse_input`; one that no output depends on is ignored.
+ * @param values  Every element, row-major, 4 bytes each.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_function_write(copse_function *f,
+                                                          const copse_tensor *input,
+                                                          const void *values);
+/** Queue one run. Inputs keep their values from run to run. */
+COPSE_API COPSE_CHECKED copse_status copse_function_run(copse_function *f);
+/** Wait for all queued runs, at most 120 s. */
+COPSE_API COPSE_CHECKED copse_status copse_function_wait(copse_function *f);
+/** Copy an output of the newest run to host memory. Blocking: until it is there. */
+COPSE_API COPSE_CHECKED copse_status copse_function_read(copse_function *f, size_t output,
+                                                         void *values);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Matrix products and dense layers. The rules of copse/ops.h hold here too.
+ */
+#ifndef COPSE_MATMUL_H
+#define COPSE_MATMUL_H
+
+#include "copse/tensor.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** What a dense layer ends with; the functions are those of copse/elementwise.h. */
+typedef enum copse_activation {
+    COPSE_LINEAR, /**< nothing */
+    COPSE_RELU,
+    COPSE_SIGMOID,
+    COPSE_TANH,
+    COPSE_GELU,
+    COPSE_SILU,
+} copse_activation;
+
+/**
+ * Matrix product op(a) op(b), where op transposes the last two axes or does nothing.
+ *
+ * @param a  f32 [.., m, k], or [.., k, m] when `transpose_a`.
+ * @param b  f32 [.., k, n], or [.., n, k] when `transpose_b`; leading axes equal to those of `a`.
+ * @param y  [.., m, n]; zeros where k is 0.
+ *
+ * No chain of additions is longer than 256: the error of an element stays within
+ * 16 u sum |a| |b| (u = 2^-24) for every k.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                                  bool transpose_a, bool transpose_b,
+                                                  copse_tensor **y);
+
+/**
+ * Dense layer: activation(x w + bias).
+ *
+ * @param x     f32 [.., k], rank 1 or more.
+ * @param w     f32 [k, n].
+ * @param bias  f32 [n], or NULL for none.
+ * @param y     [.., n].
+ *
+ * The derivatives of sigmoid and tanh are taken from y, so the layer keeps nothing else alive.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                                 copse_tensor *bias, copse_activation activation,
+                                                 copse_tensor **y);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of `copse train`: its settings, the model, and what is shown while it runs. */
+#ifndef TRAIN_TOOL_H
+#define TRAIN_TOOL_H
+
+#include "tools/tool.h"
+
+struct train_settings {
+    const char *data, *model, *devices, *strategy, *optimizer, *schedule, *reduction, *transfer;
+    const char *matmul, *save, *plot;
+    float lr, weight_decay, dropout, momentum;
+    uint32_t batch, epochs, classes;
+    uint64_t seed, bucket_bytes;
+    bool is_json, is_quiet, is_verbose, no_cache;
+};
+
+/* Fill in the defaults and read the command line; -1 to go on, else the exit code. */
+int train_settings_parse(int argc, char **argv, struct train_settings *out);
+
+/* ---- the model (model.c) ---- */
+
+#define MLP_MAX_LAYERS 16
+
+/* A multilayer perceptron: dense layers with ReLU between them, softmax cross-entropy at the end. */
+struct mlp {
+    uint32_t layers;                      /* hidden ones and the last */
+    uint32_t widths[MLP_MAX_LAYERS + 1];  /* [0] = inputs, [layers] = classes */
+    copse_tensor *w[MLP_MAX_LAYERS], *b[MLP_MAX_LAYERS];
+    float dropout;
+};
+
+/* Read "mlp:128,64". False when it is not one. */
+bool mlp_parse(const char *text, struct mlp *out);
+/* Make its variables; `out->widths` must be complete. */
+copse_status mlp_create(struct mlp *m, copse_strategy *st, uint64_t seed);
+/* A copse_loss_fn; `user` is the struct mlp. Reports "accuracy". */
+copse_status mlp_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss);
+
+/* ---- what is shown (progress.c, events.c, curve.c, plot.c) ---- */
+
+/* The losses of a run, for the curves. */
+struct history {
+    struct { double loss, accuracy; } *steps;    /* training, by step */
+    size_t step_count, step_room;
+    struct { double loss, accuracy; uint64_t step; } *epochs; /* held-out, by epoch */
+    size_t epoch_count, epoch_room;
+};
+bool history_step(struct history *h, double loss, double accuracy);
+bool history_epoch(struct history *h, uint64_t step, double loss, double accuracy);
+void history_free(struct history *h);
+
+/* A run as far as it has come. */
+struct progress {
+    uint64_t step, steps;
+    uint32_t epoch, epochs;
+    uint64_t samples;
+    double seconds;
+    double loss, accuracy; /* training: smoothed over the last steps */
+};
+
+/* A bar that is redrawn on a terminal; nothing elsewhere. */
+void bar_draw(const struct progress *p);
+void bar_clear(void);
+/* Whether standard output is a terminal, and its width. */
+bool terminal_is(unsigned *columns);
+
+/* The loss curve in characters, on standard output. */
+void curve_draw(const struct history *h);
+/* The loss and accuracy curves as an SVG file, written beside and renamed. */
+copse_status plot_write(const char *path, const struct history *h, const char *title);
+
+#endif
