@@ -98,7 +98,7 @@ static void hold(void *user, const struct copse_move *m)
 }
 
 struct setup {
-    copse_reduction reduction;
+    copse_reduce_algorithm reduction;
     copse_transfer transfer;
     size_t message_bytes;
     bool is_cut;    /* into four buckets */
@@ -598,7 +598,7 @@ static void bad_arguments_are_refused(void **unused)
     copse_exchange *x;
     uint32_t n;
     open_rig(&g, ctx, fakes, 2, &plain);
-    FAILS(COPSE_ERR_ARGUMENT, make_exchange(&g, &(struct setup){ (copse_reduction)9, 0, 0, 0, 0 }, &x),
+    FAILS(COPSE_ERR_ARGUMENT, make_exchange(&g, &(struct setup){ (copse_reduce_algorithm)9, 0, 0, 0, 0 }, &x),
           "reduction");
     FAILS(COPSE_ERR_ARGUMENT, make_exchange(&g, &(struct setup){ 0, (copse_transfer)9, 0, 0, 0 }, &x),
           "transfer");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Readers of IDX, .npy, CSV and text, and decimal numbers: good files, and what must be refused. */
-#include <locale.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -152,20 +151,6 @@ static void test_what_is_no_number_is_refused(void **state)
     for (size_t i = 0; i < COPSE_COUNT(texts); i++)
         if (copse__number_parse(texts[i], strlen(texts[i]), &v))
             fail_msg("\"%s\" was taken", texts[i]);
-}
-
-static void test_numbers_do_not_depend_on_the_locale(void **state)
-{
-    double v;
-
-    (void)state;
-    if (setlocale(LC_NUMERIC, "de_DE.UTF-8") == NULL) {
-        print_message("skipped: the locale de_DE.UTF-8 is not installed\n");
-        skip();
-    }
-    assert_true(copse__number_parse("1.5e300", 7, &v) && v == 1.5e300);
-    assert_true(copse__number_parse("0.3333333333333333333333", 24, &v) && v == 1.0 / 3);
-    setlocale(LC_NUMERIC, "C");
 }
 
 /* ---- CSV ---- */
@@ -566,7 +551,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_are_rounded_correctly),
         cmocka_unit_test(test_what_is_no_number_is_refused),
-        cmocka_unit_test(test_numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(test_csv_takes_the_last_column_as_label),
         cmocka_unit_test(test_csv_label_by_number_and_by_name),
         cmocka_unit_test(test_csv_header_quotes_delimiter_and_mark),

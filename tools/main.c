@@ -12,7 +12,6 @@ static const struct command {
 } commands[] = {
     { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
     { "train", cmd_train, "train a network on every device found" },
-    { "bench", cmd_bench, "measure devices beside the machine's own limits" },
 };
 
 static void usage(FILE *to)

@@ -159,6 +159,8 @@ void copse_cl_device_text(const struct copse_cl_api *cl, cl_device_id id, cl_dev
                           char *out, size_t size);
 void copse_cl_describe(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id,
                        struct copse_device_info *out);
+/* 0 = unknown: OpenCL itself has no query for it. */
+uint64_t copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id);
 
 /* memory.c */
 copse_status copse_cl_buffer_init(copse_buffer *buf);

@@ -14,6 +14,7 @@ enum {
     PCI_SLOT_NV = 0x4009,
     PCI_DOMAIN_NV = 0x400A,
     TOPOLOGY_AMD = 0x4037,
+    FREE_MEMORY_AMD = 0x4039,
     WAVEFRONT_AMD = 0x4043,
 };
 
@@ -232,4 +233,15 @@ void copse_cl_describe(const struct copse_cl_api *cl, cl_platform_id platform, c
         snprintf(out->reason, sizeof out->reason, "%s", reason);
     else
         describe_limits(&q, extensions, version, out);
+}
+
+uint64_t copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id)
+{
+    char extensions[TEXT_ROOM];
+    size_t kib[2] = { 0 }; /* all of it, largest block */
+    copse_cl_device_text(cl, id, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
+    if (!lists(extensions, "cl_amd_device_attribute_query") ||
+        cl->GetDeviceInfo(id, FREE_MEMORY_AMD, sizeof kib, kib, NULL) != CL_SUCCESS)
+        return 0;
+    return (uint64_t)kib[0] << 10;
 }

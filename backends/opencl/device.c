@@ -221,18 +221,9 @@ static void cl_close(copse_device *dev)
 
 static copse_status cl_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-    /* OpenCL itself has no query for free memory. AMD: two sizes in KiB, the first is the total. */
-    enum { FREE_MEMORY_AMD = 0x4039 };
     struct copse_cl_device *d = dev->priv;
-    size_t kib[2] = { 0 };
-    cl_ulong total = 0;
-    if (d->cl.GetDeviceInfo(d->id, FREE_MEMORY_AMD, sizeof kib, kib, NULL) == CL_SUCCESS)
-        *free_bytes = (uint64_t)kib[0] << 10;
-    else
-        *free_bytes = 0;
-    const cl_int e =
-        d->cl.GetDeviceInfo(d->id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof total, &total, NULL);
-    *total_bytes = e == CL_SUCCESS ? total : 0;
+    *free_bytes = copse_cl_free_bytes(&d->cl, d->id);
+    *total_bytes = dev->info.memory_bytes;
     return COPSE_OK;
 }
 

@@ -15,7 +15,7 @@ struct extensions {
 static copse_status extensions_get(struct vk_device *vd, VkPhysicalDevice physical,
                                    struct extensions *e)
 {
-    *e = (struct extensions){0};
+    *e = (struct extensions){ 0 };
     uint32_t count = 0;
     VkResult r = vd->vk.EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL);
     if (r != VK_SUCCESS)
@@ -82,15 +82,14 @@ static bool is_unified(copse_device_kind kind, const VkPhysicalDeviceMemoryPrope
     return false;
 }
 
-static bool can_import(struct vk_device *vd, VkPhysicalDevice physical)
+static bool can_import(struct vk_device *vd, VkPhysicalDevice physical, bool has_texels)
 {
     const VkPhysicalDeviceExternalBufferInfo ask = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .usage = copse_vk_buffer_usage(has_texels),
         .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
     };
-    VkExternalBufferProperties answer = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+    VkExternalBufferProperties answer = { .sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES };
     vd->vk.GetPhysicalDeviceExternalBufferProperties(physical, &ask, &answer);
     return answer.externalMemoryProperties.externalMemoryFeatures &
            VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
@@ -114,26 +113,35 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
                           const struct extensions *e, struct copse_device_info *info,
                           struct vk_traits *t)
 {
-    VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+    VkPhysicalDeviceIDProperties id = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES };
     VkPhysicalDeviceMaintenance3Properties m3 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
+    };
     VkPhysicalDeviceSubgroupProperties subgroup = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
+    };
     VkPhysicalDeviceDriverProperties driver = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
+    };
     VkPhysicalDeviceFloatControlsProperties floats = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES
+    };
     VkPhysicalDeviceMaintenance4Properties m4 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES
+    };
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT
+    };
     VkPhysicalDeviceExternalMemoryHostPropertiesEXT import = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT
+    };
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV
+    };
     VkPhysicalDeviceShaderCoreProperties2AMD cores = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD};
-    VkPhysicalDeviceProperties2 props = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD
+    };
+    VkPhysicalDeviceProperties2 props = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2 };
 #define CHAIN(s) ((s).pNext = props.pNext, props.pNext = &(s))
     CHAIN(id);
     CHAIN(m3);
@@ -159,14 +167,16 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     const VkPhysicalDeviceLimits *l = &props.properties.limits;
 
     VkPhysicalDevice16BitStorageFeatures f16 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
-    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                          .pNext = &f16};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES
+    };
+    VkPhysicalDeviceFeatures2 features = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                           .pNext = &f16 };
     vd->vk.GetPhysicalDeviceFeatures2(physical, &features);
     VkPhysicalDeviceMemoryProperties2 memory = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
+    };
     vd->vk.GetPhysicalDeviceMemoryProperties2(physical, &memory);
-    VkFormatProperties format = {0};
+    VkFormatProperties format = { 0 };
     vd->vk.GetPhysicalDeviceFormatProperties(physical, VK_FORMAT_R32G32B32A32_SFLOAT, &format);
 
     if (driver.driverName[0])
@@ -191,11 +201,11 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     t->has_portability_subset = has(e, PORTABILITY_SUBSET);
     t->has_f64 = features.features.shaderFloat64;
     t->has_f16_storage = f16.storageBuffer16BitAccess;
-    if (out->has_unified_memory && import.minImportedHostPointerAlignment <= UINT32_MAX &&
-        import.minImportedHostPointerAlignment && can_import(vd, physical))
-        t->import_alignment = import.minImportedHostPointerAlignment;
     if (format.bufferFeatures & VK_FORMAT_FEATURE_STORAGE_TEXEL_BUFFER_BIT)
         t->max_texel_args = l->maxPerStageDescriptorStorageImages;
+    if (out->has_unified_memory && import.minImportedHostPointerAlignment <= UINT32_MAX &&
+        import.minImportedHostPointerAlignment && can_import(vd, physical, t->max_texel_args > 0))
+        t->import_alignment = import.minImportedHostPointerAlignment;
 
     const uint64_t align = COPSE_MAX(
         COPSE_MAX(l->minStorageBufferOffsetAlignment, l->minTexelBufferOffsetAlignment), 16);
@@ -218,6 +228,8 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
         out->compute_units = copse__cpu_count();
     out->host_import_alignment = (uint32_t)t->import_alignment;
     out->max_texel_elements = t->max_texel_args ? l->maxTexelBufferElements : 0;
+    /* Shaders run on a CPU: plain loads go lane by lane there. */
+    out->has_fast_texels = out->max_texel_elements && info->kind == COPSE_DEVICE_CPU;
     out->has_group_base = true;
     out->has_f64 = t->has_f64;
     out->has_f16_storage = t->has_f16_storage;
@@ -228,8 +240,8 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
 copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
                                struct copse_device_info *info, struct vk_traits *t)
 {
-    *info = (struct copse_device_info){.same_as = -1};
-    *t = (struct vk_traits){0};
+    *info = (struct copse_device_info){ .same_as = -1 };
+    *t = (struct vk_traits){ 0 };
     VkPhysicalDeviceProperties p;
     vd->vk.GetPhysicalDeviceProperties(physical, &p);
     t->version = COPSE_MIN(p.apiVersion, VK_API_VERSION_1_3);

@@ -31,7 +31,7 @@ static copse_status list_devices(struct vk_device *vd, struct copse_device_sink 
 
 static copse_status list(struct copse_device_sink *sink)
 {
-    struct vk_device vd = {.base = sink->base};
+    struct vk_device vd = { .base = sink->base };
     copse_status s = COPSE_OK;
     const bool is_open = copse_vk_instance_open(&vd, sink->detail, sizeof sink->detail);
     sink->is_loaded = vd.library != NULL;
@@ -50,15 +50,14 @@ static copse_status find_physical(copse_device *dev, struct vk_device *vd)
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "list devices");
     copse_status s = COPSE_OK;
-    struct copse_device_info info = {0};
+    struct copse_device_info info = { 0 };
     if (dev->index < count) {
         vd->physical = physical[dev->index];
         s = copse_vk_describe(vd, vd->physical, &info, &vd->traits);
     }
     copse__free(&vd->base->mem, physical);
-    if (s == COPSE_OK &&
-        (!info.is_usable || strcmp(info.name, dev->info.name) ||
-         memcmp(info.uuid, dev->info.uuid, sizeof info.uuid)))
+    if (s == COPSE_OK && (!info.is_usable || strcmp(info.name, dev->info.name) ||
+                          memcmp(info.uuid, dev->info.uuid, sizeof info.uuid)))
         s = copse_fail(COPSE_ERR_NO_DEVICE,
                        "vulkan: the devices have changed since they were listed and %s is not in "
                        "its place any more; create a new context",
@@ -131,7 +130,8 @@ static copse_status open_device(copse_device *dev)
         return copse_fail(COPSE_ERR_NO_DEVICE, "vulkan: %s", why);
     COPSE_TRY(find_physical(dev, vd));
     VkPhysicalDeviceMemoryProperties2 memory = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
+    };
     vd->vk.GetPhysicalDeviceMemoryProperties2(vd->physical, &memory);
     vd->memory = memory.memoryProperties;
     return make_device(vd);

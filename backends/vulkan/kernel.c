@@ -36,7 +36,7 @@ static void entry_take(void *to, const void *bytes, size_t size)
 
 static void cache_key(const struct copse_kernel *k, const struct vk_traits *t, char key[32])
 {
-    const uint32_t numbers[] = {t->vendor, t->device, t->driver, k->group_x, k->group_y};
+    const uint32_t numbers[] = { t->vendor, t->device, t->driver, k->group_x, k->group_y };
     uint64_t h = copse__hash(COPSE_HASH_START, numbers, sizeof numbers);
     h = copse__hash(h, t->cache_uuid, sizeof t->cache_uuid);
     h = copse__hash(h, k->row->name, strlen(k->row->name));
@@ -79,7 +79,8 @@ static void cache_put(struct vk_device *vd, const char *key, VkPipelineCache cac
         size > UINT32_MAX)
         return;
     struct cache_header h = {
-        .vendor = t->vendor, .device = t->device, .driver = t->driver, .size = (uint32_t)size};
+        .vendor = t->vendor, .device = t->device, .driver = t->driver, .size = (uint32_t)size
+    };
     uint8_t *bytes = copse__alloc(&vd->base->mem, sizeof h + size, 1);
     if (!bytes)
         return;
@@ -142,14 +143,15 @@ static VkResult make_pipeline(struct vk_device *vd, struct copse_kernel *k, VkPi
 {
     struct vk_kernel *vk = k->priv;
     const struct copse_kernel_row *row = k->row;
-    uint32_t values[2 + COPSE_MAX_SPECS] = {k->group_x, k->group_y};
+    uint32_t values[2 + COPSE_MAX_SPECS] = { k->group_x, k->group_y };
     VkSpecializationMapEntry entries[2 + COPSE_MAX_SPECS];
     const uint32_t count = 2u + row->spec_count;
     memcpy(values + 2, k->spec, row->spec_count * sizeof k->spec[0]);
     for (uint32_t i = 0; i < count; i++)
-        entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = 4 * i, .size = 4};
+        entries[i] = (VkSpecializationMapEntry){ .constantID = i, .offset = 4 * i, .size = 4 };
     const VkSpecializationInfo spec = {
-        .mapEntryCount = count, .pMapEntries = entries, .dataSize = 4 * count, .pData = values};
+        .mapEntryCount = count, .pMapEntries = entries, .dataSize = 4 * count, .pData = values
+    };
 
     const VkShaderModuleCreateInfo code = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
@@ -188,7 +190,7 @@ copse_status copse_vk_kernel_init(struct copse_kernel *k)
 
     char key[32];
     cache_key(k, &vd->traits, key);
-    struct entry e = {.mem = &vd->base->mem};
+    struct entry e = { .mem = &vd->base->mem };
     const uint8_t *data = NULL;
     if (store->get) {
         store->get(store->user, key, entry_take, &e);

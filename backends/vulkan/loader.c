@@ -5,45 +5,45 @@
 #include <stdio.h>
 
 #if defined(_WIN32)
-static const char *const library_names[] = {"vulkan-1.dll", NULL};
+static const char *const library_names[] = { "vulkan-1.dll", NULL };
 #elif defined(__APPLE__)
-static const char *const library_names[] = {"libvulkan.1.dylib", "libMoltenVK.dylib", NULL};
+static const char *const library_names[] = { "libvulkan.1.dylib", "libMoltenVK.dylib", NULL };
 #else
-static const char *const library_names[] = {"libvulkan.so.1", "libvulkan.so", NULL};
+static const char *const library_names[] = { "libvulkan.so.1", "libvulkan.so", NULL };
 #endif
 
 #define INSTALL "apt-get install libvulkan1 mesa-vulkan-drivers, or install the GPU vendor's driver"
 
 /* ---- results ---- */
 
-#define RESULT_MAP(X)                                                                              \
-    X(VK_SUCCESS)                                                                                  \
-    X(VK_NOT_READY)                                                                                \
-    X(VK_TIMEOUT)                                                                                  \
-    X(VK_INCOMPLETE)                                                                               \
-    X(VK_ERROR_OUT_OF_HOST_MEMORY)                                                                 \
-    X(VK_ERROR_OUT_OF_DEVICE_MEMORY)                                                               \
-    X(VK_ERROR_INITIALIZATION_FAILED)                                                              \
-    X(VK_ERROR_DEVICE_LOST)                                                                        \
-    X(VK_ERROR_MEMORY_MAP_FAILED)                                                                  \
-    X(VK_ERROR_LAYER_NOT_PRESENT)                                                                  \
-    X(VK_ERROR_EXTENSION_NOT_PRESENT)                                                              \
-    X(VK_ERROR_FEATURE_NOT_PRESENT)                                                                \
-    X(VK_ERROR_INCOMPATIBLE_DRIVER)                                                                \
-    X(VK_ERROR_TOO_MANY_OBJECTS)                                                                   \
-    X(VK_ERROR_FORMAT_NOT_SUPPORTED)                                                               \
-    X(VK_ERROR_FRAGMENTED_POOL)                                                                    \
-    X(VK_ERROR_OUT_OF_POOL_MEMORY)                                                                 \
-    X(VK_ERROR_INVALID_EXTERNAL_HANDLE)                                                            \
-    X(VK_ERROR_FRAGMENTATION)                                                                      \
-    X(VK_ERROR_INVALID_SHADER_NV)                                                                  \
+#define RESULT_MAP(X)                   \
+    X(VK_SUCCESS)                       \
+    X(VK_NOT_READY)                     \
+    X(VK_TIMEOUT)                       \
+    X(VK_INCOMPLETE)                    \
+    X(VK_ERROR_OUT_OF_HOST_MEMORY)      \
+    X(VK_ERROR_OUT_OF_DEVICE_MEMORY)    \
+    X(VK_ERROR_INITIALIZATION_FAILED)   \
+    X(VK_ERROR_DEVICE_LOST)             \
+    X(VK_ERROR_MEMORY_MAP_FAILED)       \
+    X(VK_ERROR_LAYER_NOT_PRESENT)       \
+    X(VK_ERROR_EXTENSION_NOT_PRESENT)   \
+    X(VK_ERROR_FEATURE_NOT_PRESENT)     \
+    X(VK_ERROR_INCOMPATIBLE_DRIVER)     \
+    X(VK_ERROR_TOO_MANY_OBJECTS)        \
+    X(VK_ERROR_FORMAT_NOT_SUPPORTED)    \
+    X(VK_ERROR_FRAGMENTED_POOL)         \
+    X(VK_ERROR_OUT_OF_POOL_MEMORY)      \
+    X(VK_ERROR_INVALID_EXTERNAL_HANDLE) \
+    X(VK_ERROR_FRAGMENTATION)           \
+    X(VK_ERROR_INVALID_SHADER_NV)       \
     X(VK_ERROR_UNKNOWN)
 
 const char *copse_vk_result_name(VkResult r)
 {
     switch (r) {
-#define RESULT_CASE(name)                                                                          \
-    case name:                                                                                     \
+#define RESULT_CASE(name) \
+    case name:            \
         return #name;
         RESULT_MAP(RESULT_CASE)
 #undef RESULT_CASE
@@ -90,9 +90,9 @@ copse_status copse_vk_status(VkResult r)
 /* The first entry point that is missing, or NULL. */
 static const char *global_entries(struct vk_api *vk)
 {
-#define LOAD(name)                                                                                 \
-    vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(NULL, "vk" #name);                            \
-    if (!vk->name)                                                                                 \
+#define LOAD(name)                                                      \
+    vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(NULL, "vk" #name); \
+    if (!vk->name)                                                      \
         return "vk" #name;
     COPSE_VK_GLOBAL_MAP(LOAD)
 #undef LOAD
@@ -102,9 +102,9 @@ static const char *global_entries(struct vk_api *vk)
 static const char *instance_entries(struct vk_device *vd)
 {
     struct vk_api *vk = &vd->vk;
-#define LOAD(name)                                                                                 \
-    vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(vd->instance, "vk" #name);                    \
-    if (!vk->name)                                                                                 \
+#define LOAD(name)                                                              \
+    vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(vd->instance, "vk" #name); \
+    if (!vk->name)                                                              \
         return "vk" #name;
     COPSE_VK_INSTANCE_MAP(LOAD)
 #undef LOAD
@@ -114,9 +114,9 @@ static const char *instance_entries(struct vk_device *vd)
 const char *copse_vk_device_entries(struct vk_device *vd)
 {
     struct vk_api *vk = &vd->vk;
-#define LOAD(name)                                                                                 \
-    vk->name = (PFN_vk##name)vk->GetDeviceProcAddr(vd->device, "vk" #name);                        \
-    if (!vk->name)                                                                                 \
+#define LOAD(name)                                                          \
+    vk->name = (PFN_vk##name)vk->GetDeviceProcAddr(vd->device, "vk" #name); \
+    if (!vk->name)                                                          \
         return "vk" #name;
     COPSE_VK_DEVICE_MAP(LOAD)
     if (vd->traits.import_alignment) {
@@ -164,7 +164,7 @@ bool copse_vk_instance_open(struct vk_device *vd, char *why, size_t room)
         return false;
     }
 
-    static const char *const extensions[] = {VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME};
+    static const char *const extensions[] = { VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME };
     const bool portable = has_portability_enumeration(vd);
     const VkApplicationInfo app = {
         .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,

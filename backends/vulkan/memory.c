@@ -8,9 +8,9 @@
 /* ---- choice of memory ---- */
 
 /* Kinds of memory that need a feature or an extension we do not enable. */
-#define STRANGE_TYPES                                                                              \
-    (VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | VK_MEMORY_PROPERTY_PROTECTED_BIT |                  \
-     VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD | VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD |     \
+#define STRANGE_TYPES                                                                          \
+    (VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | VK_MEMORY_PROPERTY_PROTECTED_BIT |              \
+     VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD | VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD | \
      VK_MEMORY_PROPERTY_RDMA_CAPABLE_BIT_NV)
 
 uint32_t copse_vk_main_heap(const VkPhysicalDeviceMemoryProperties *m)
@@ -51,10 +51,12 @@ copse_status copse_vk_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *
 {
     struct vk_device *vd = dev->priv;
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT
+    };
     VkPhysicalDeviceMemoryProperties2 m = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
-        .pNext = vd->traits.has_budget ? &budget : NULL};
+        .pNext = vd->traits.has_budget ? &budget : NULL
+    };
     vd->vk.GetPhysicalDeviceMemoryProperties2(vd->physical, &m);
     const uint32_t heap = copse_vk_main_heap(&m.memoryProperties);
     *total_bytes = m.memoryProperties.memoryHeaps[heap].size;
@@ -109,7 +111,7 @@ static bool block_take(struct vk_device *vd, struct vk_block *b, VkDeviceSize si
     if (start + size > b->size || !COPSE_RESERVE(&vd->base->mem, b, b->count + 1))
         return false;
     memmove(&b->at[i + 1], &b->at[i], (b->count - i) * sizeof *b->at);
-    b->at[i] = (struct vk_range){start, size};
+    b->at[i] = (struct vk_range){ start, size };
     b->count++;
     *offset = start;
     return true;
@@ -215,11 +217,11 @@ static copse_status import_host(struct vk_device *vd, const copse_buffer *buf, s
     const VkExternalMemoryHandleTypeFlagBits handle =
         VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
     VkMemoryHostPointerPropertiesEXT host = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+        .sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT
+    };
     VkMemoryRequirements need;
     vd->vk.GetBufferMemoryRequirements(vd->device, vb->handle, &need);
-    VkResult r =
-        vd->vk.GetMemoryHostPointerPropertiesEXT(vd->device, handle, buf->host, &host);
+    VkResult r = vd->vk.GetMemoryHostPointerPropertiesEXT(vd->device, handle, buf->host, &host);
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "use this host memory");
     /* Only coherent memory: the application cannot flush what it did not map through us. */
@@ -252,6 +254,13 @@ static copse_status import_host(struct vk_device *vd, const copse_buffer *buf, s
     return COPSE_OK;
 }
 
+VkBufferUsageFlags copse_vk_buffer_usage(bool has_texels)
+{
+    return VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+           VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+           (has_texels ? VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT : 0);
+}
+
 copse_status copse_vk_buffer_init(copse_buffer *buf)
 {
     struct vk_device *vd = buf->dev->priv;
@@ -264,9 +273,7 @@ copse_status copse_vk_buffer_init(copse_buffer *buf)
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .pNext = buf->host ? &external : NULL,
         .size = buf->size,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-                 (vd->traits.max_texel_args ? VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT : 0),
+        .usage = copse_vk_buffer_usage(vd->traits.max_texel_args > 0),
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
     };
     VkResult r = vd->vk.CreateBuffer(vd->device, &info, NULL, &vb->handle);

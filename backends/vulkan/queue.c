@@ -8,7 +8,7 @@
 
 static copse_status frame_init(struct vk_device *vd, struct vk_frame *f)
 {
-    const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    const VkFenceCreateInfo fence = { .sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO };
     const VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = vd->traits.family,
@@ -69,6 +69,8 @@ copse_status copse_vk_retire(copse_queue *q, uint64_t deadline_ns)
     const uint64_t now = copse__now_ns();
     VkResult r = vd->vk.WaitForFences(vd->device, 1, &f->fence, VK_TRUE,
                                       deadline_ns > now ? deadline_ns - now : 0);
+    if (r == VK_TIMEOUT)
+        return copse_fail(COPSE_ERR_TIMEOUT, "vulkan: submitted work has not ended yet");
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "wait for submitted work");
     COPSE_TRY(copse_vk_staging_land(q, f));
@@ -120,7 +122,8 @@ copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out)
     VkCommandBuffer commands = VK_NULL_HANDLE;
     COPSE_TRY(next_commands(vd, f, &commands));
     vq->recorder = (struct vk_recorder){
-        .vd = vd, .commands = commands, .sets = &f->sets, .views = &f->views};
+        .vd = vd, .commands = commands, .sets = &f->sets, .views = &f->views
+    };
     COPSE_TRY(copse_vk_record_begin(&vq->recorder, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
     f->list.at[f->list.count++] = commands;
     vq->is_recording = true;

@@ -13,16 +13,16 @@ copse_status copse_vk_sets_add(struct vk_device *vd, struct vk_sets *s, uint32_t
     VkDescriptorPoolSize sizes[2];
     uint32_t count = 0;
     if (storage)
-        sizes[count++] = (VkDescriptorPoolSize){VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, storage};
+        sizes[count++] = (VkDescriptorPoolSize){ VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, storage };
     if (texels)
-        sizes[count++] = (VkDescriptorPoolSize){VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER, texels};
+        sizes[count++] = (VkDescriptorPoolSize){ VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER, texels };
     const VkDescriptorPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
         .maxSets = sets,
         .poolSizeCount = count,
         .pPoolSizes = sizes,
     };
-    struct vk_pool p = {.sets = sets, .storage = storage, .texels = texels};
+    struct vk_pool p = { .sets = sets, .storage = storage, .texels = texels };
     p.sets_left = sets;
     p.storage_left = storage;
     p.texels_left = texels;
@@ -205,7 +205,7 @@ static copse_status record_dispatch(struct vk_recorder *r, const struct copse_co
             writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER;
             writes[i].pTexelBufferView = &views[i];
         } else {
-            ranges[i] = (VkDescriptorBufferInfo){touched[i].buffer, b->offset, b->size};
+            ranges[i] = (VkDescriptorBufferInfo){ touched[i].buffer, b->offset, b->size };
             writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
             writes[i].pBufferInfo = &ranges[i];
         }
@@ -226,8 +226,8 @@ static copse_status record_dispatch(struct vk_recorder *r, const struct copse_co
 
 static void record_copy(struct vk_recorder *r, const struct copse_command *c)
 {
-    const struct vk_access touched[] = {copse_vk_access(&c->bindings[0], false),
-                                        copse_vk_access(&c->bindings[1], true)};
+    const struct vk_access touched[] = { copse_vk_access(&c->bindings[0], false),
+                                         copse_vk_access(&c->bindings[1], true) };
     copse_vk_record_order(r, touched, 2);
     const VkBufferCopy region = {
         .srcOffset = c->bindings[0].offset,

@@ -41,7 +41,8 @@ copse_status copse_vk_segment_init(struct copse_segment *seg)
         return copse_vk_fail(r, "allocate a command buffer");
 
     struct vk_recorder recorder = {
-        .vd = vd, .commands = vs->commands, .sets = &vs->sets, .views = &vs->views};
+        .vd = vd, .commands = vs->commands, .sets = &vs->sets, .views = &vs->views
+    };
     COPSE_TRY(copse_vk_record_begin(&recorder, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
     for (size_t i = 0; i < seg->count; i++)
         COPSE_TRY(copse_vk_record(&recorder, &seg->commands[i]));

@@ -16,9 +16,9 @@ static uint32_t ring_type(const struct vk_device *vd, uint32_t allowed)
         const int score = (f & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT ? 0 : 4) +
                           (f & VK_MEMORY_PROPERTY_HOST_CACHED_BIT ? 2 : 0) +
                           (f & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT ? 1 : 0);
-        const bool is_strange = f & (VK_MEMORY_PROPERTY_PROTECTED_BIT |
-                                     VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD |
-                                     VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD);
+        const bool is_strange =
+            f & (VK_MEMORY_PROPERTY_PROTECTED_BIT | VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD |
+                 VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD);
         if (!(allowed >> i & 1) || !(f & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) || is_strange ||
             score <= best_score)
             continue;
@@ -64,8 +64,8 @@ copse_status copse_vk_staging_init(copse_queue *q)
         return copse_vk_fail(r, "map staging memory");
     vq->ring.map = map;
     vq->ring.align = COPSE_MAX(vd->traits.atom, 16); /* no two pieces share an atom */
-    vq->ring.is_coherent = vd->memory.memoryTypes[type].propertyFlags &
-                           VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    vq->ring.is_coherent =
+        vd->memory.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     return COPSE_OK;
 }
 
@@ -129,7 +129,9 @@ static copse_status write_piece(copse_queue *q, const struct copse_binding *dst,
     }
     const struct vk_access touched = copse_vk_access(dst, true);
     copse_vk_record_order(r, &touched, 1);
-    const VkBufferCopy region = {.srcOffset = offset, .dstOffset = dst->offset, .size = dst->size};
+    const VkBufferCopy region = { .srcOffset = offset,
+                                  .dstOffset = dst->offset,
+                                  .size = dst->size };
     vd->vk.CmdCopyBuffer(r->commands, vq->ring.buffer, touched.buffer, 1, &region);
     return COPSE_OK;
 }
@@ -142,12 +144,14 @@ static copse_status read_piece(copse_queue *q, const struct copse_binding *src, 
     VkDeviceSize offset;
     COPSE_TRY(take(q, src->size, &offset));
     COPSE_TRY(copse_vk_queue_recorder(q, &r));
-    const struct vk_landing landing = {.dst = dst, .offset = offset, .size = src->size};
+    const struct vk_landing landing = { .dst = dst, .offset = offset, .size = src->size };
     if (!COPSE_PUSH(&vd->base->mem, &vq->open->reads, landing))
         return copse_fail(COPSE_ERR_NO_MEMORY, "vulkan: no host memory to note a read");
     const struct vk_access touched = copse_vk_access(src, false);
     copse_vk_record_order(r, &touched, 1);
-    const VkBufferCopy region = {.srcOffset = src->offset, .dstOffset = offset, .size = src->size};
+    const VkBufferCopy region = { .srcOffset = src->offset,
+                                  .dstOffset = offset,
+                                  .size = src->size };
     vd->vk.CmdCopyBuffer(r->commands, touched.buffer, vq->ring.buffer, 1, &region);
     vq->has_reads = true;
     return COPSE_OK;
@@ -159,7 +163,7 @@ copse_status copse_vk_write(copse_queue *q, const struct copse_binding *dst, con
 {
     for (size_t done = 0; done < dst->size;) {
         const size_t size = COPSE_MIN(dst->size - done, VK_PIECE_BYTES);
-        const struct copse_binding piece = {dst->buffer, dst->offset + done, size};
+        const struct copse_binding piece = { dst->buffer, dst->offset + done, size };
         COPSE_TRY(write_piece(q, &piece, (const uint8_t *)src + done));
         done += size;
         if (done < dst->size)
@@ -172,7 +176,7 @@ copse_status copse_vk_read(copse_queue *q, const struct copse_binding *src, void
 {
     for (size_t done = 0; done < src->size;) {
         const size_t size = COPSE_MIN(src->size - done, VK_PIECE_BYTES);
-        const struct copse_binding piece = {src->buffer, src->offset + done, size};
+        const struct copse_binding piece = { src->buffer, src->offset + done, size };
         COPSE_TRY(read_piece(q, &piece, (uint8_t *)dst + done));
         done += size;
         if (done < src->size)

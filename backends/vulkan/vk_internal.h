@@ -11,72 +11,72 @@
 
 /* ---- entry points ---- */
 
-#define COPSE_VK_GLOBAL_MAP(X)                                                                     \
-    X(CreateInstance)                                                                              \
-    X(EnumerateInstanceVersion)                                                                    \
+#define COPSE_VK_GLOBAL_MAP(X)  \
+    X(CreateInstance)           \
+    X(EnumerateInstanceVersion) \
     X(EnumerateInstanceExtensionProperties)
 
-#define COPSE_VK_INSTANCE_MAP(X)                                                                   \
-    X(DestroyInstance)                                                                             \
-    X(EnumeratePhysicalDevices)                                                                    \
-    X(EnumerateDeviceExtensionProperties)                                                          \
-    X(GetPhysicalDeviceProperties)                                                                 \
-    X(GetPhysicalDeviceProperties2)                                                                \
-    X(GetPhysicalDeviceFeatures2)                                                                  \
-    X(GetPhysicalDeviceMemoryProperties2)                                                          \
-    X(GetPhysicalDeviceQueueFamilyProperties)                                                      \
-    X(GetPhysicalDeviceFormatProperties)                                                           \
-    X(GetPhysicalDeviceExternalBufferProperties)                                                   \
-    X(CreateDevice)                                                                                \
+#define COPSE_VK_INSTANCE_MAP(X)                 \
+    X(DestroyInstance)                           \
+    X(EnumeratePhysicalDevices)                  \
+    X(EnumerateDeviceExtensionProperties)        \
+    X(GetPhysicalDeviceProperties)               \
+    X(GetPhysicalDeviceProperties2)              \
+    X(GetPhysicalDeviceFeatures2)                \
+    X(GetPhysicalDeviceMemoryProperties2)        \
+    X(GetPhysicalDeviceQueueFamilyProperties)    \
+    X(GetPhysicalDeviceFormatProperties)         \
+    X(GetPhysicalDeviceExternalBufferProperties) \
+    X(CreateDevice)                              \
     X(GetDeviceProcAddr)
 
-#define COPSE_VK_DEVICE_MAP(X)                                                                     \
-    X(DestroyDevice)                                                                               \
-    X(GetDeviceQueue)                                                                              \
-    X(QueueSubmit)                                                                                 \
-    X(CreateBuffer)                                                                                \
-    X(DestroyBuffer)                                                                               \
-    X(GetBufferMemoryRequirements)                                                                 \
-    X(AllocateMemory)                                                                              \
-    X(FreeMemory)                                                                                  \
-    X(BindBufferMemory)                                                                            \
-    X(MapMemory)                                                                                   \
-    X(FlushMappedMemoryRanges)                                                                     \
-    X(InvalidateMappedMemoryRanges)                                                                \
-    X(CreateBufferView)                                                                            \
-    X(DestroyBufferView)                                                                           \
-    X(CreateShaderModule)                                                                          \
-    X(DestroyShaderModule)                                                                         \
-    X(CreateDescriptorSetLayout)                                                                   \
-    X(DestroyDescriptorSetLayout)                                                                  \
-    X(CreatePipelineLayout)                                                                        \
-    X(DestroyPipelineLayout)                                                                       \
-    X(CreatePipelineCache)                                                                         \
-    X(DestroyPipelineCache)                                                                        \
-    X(GetPipelineCacheData)                                                                        \
-    X(CreateComputePipelines)                                                                      \
-    X(DestroyPipeline)                                                                             \
-    X(CreateDescriptorPool)                                                                        \
-    X(DestroyDescriptorPool)                                                                       \
-    X(ResetDescriptorPool)                                                                         \
-    X(AllocateDescriptorSets)                                                                      \
-    X(UpdateDescriptorSets)                                                                        \
-    X(CreateCommandPool)                                                                           \
-    X(DestroyCommandPool)                                                                          \
-    X(ResetCommandPool)                                                                            \
-    X(AllocateCommandBuffers)                                                                      \
-    X(BeginCommandBuffer)                                                                          \
-    X(EndCommandBuffer)                                                                            \
-    X(CmdBindPipeline)                                                                             \
-    X(CmdBindDescriptorSets)                                                                       \
-    X(CmdPushConstants)                                                                            \
-    X(CmdDispatch)                                                                                 \
-    X(CmdCopyBuffer)                                                                               \
-    X(CmdFillBuffer)                                                                               \
-    X(CmdPipelineBarrier)                                                                          \
-    X(CreateFence)                                                                                 \
-    X(DestroyFence)                                                                                \
-    X(ResetFences)                                                                                 \
+#define COPSE_VK_DEVICE_MAP(X)      \
+    X(DestroyDevice)                \
+    X(GetDeviceQueue)               \
+    X(QueueSubmit)                  \
+    X(CreateBuffer)                 \
+    X(DestroyBuffer)                \
+    X(GetBufferMemoryRequirements)  \
+    X(AllocateMemory)               \
+    X(FreeMemory)                   \
+    X(BindBufferMemory)             \
+    X(MapMemory)                    \
+    X(FlushMappedMemoryRanges)      \
+    X(InvalidateMappedMemoryRanges) \
+    X(CreateBufferView)             \
+    X(DestroyBufferView)            \
+    X(CreateShaderModule)           \
+    X(DestroyShaderModule)          \
+    X(CreateDescriptorSetLayout)    \
+    X(DestroyDescriptorSetLayout)   \
+    X(CreatePipelineLayout)         \
+    X(DestroyPipelineLayout)        \
+    X(CreatePipelineCache)          \
+    X(DestroyPipelineCache)         \
+    X(GetPipelineCacheData)         \
+    X(CreateComputePipelines)       \
+    X(DestroyPipeline)              \
+    X(CreateDescriptorPool)         \
+    X(DestroyDescriptorPool)        \
+    X(ResetDescriptorPool)          \
+    X(AllocateDescriptorSets)       \
+    X(UpdateDescriptorSets)         \
+    X(CreateCommandPool)            \
+    X(DestroyCommandPool)           \
+    X(ResetCommandPool)             \
+    X(AllocateCommandBuffers)       \
+    X(BeginCommandBuffer)           \
+    X(EndCommandBuffer)             \
+    X(CmdBindPipeline)              \
+    X(CmdBindDescriptorSets)        \
+    X(CmdPushConstants)             \
+    X(CmdDispatch)                  \
+    X(CmdCopyBuffer)                \
+    X(CmdFillBuffer)                \
+    X(CmdPipelineBarrier)           \
+    X(CreateFence)                  \
+    X(DestroyFence)                 \
+    X(ResetFences)                  \
     X(WaitForFences)
 
 struct vk_api {
@@ -93,12 +93,12 @@ struct vk_api {
 
 /* What a physical device offers, as far as this backend makes use of it. */
 struct vk_traits {
-    uint32_t version;      /* of the API, at most the one we speak */
-    uint32_t family;       /* queue family */
-    uint32_t driver;       /* driver version, vendor's own encoding */
+    uint32_t version; /* of the API, at most the one we speak */
+    uint32_t family;  /* queue family */
+    uint32_t driver;  /* driver version, vendor's own encoding */
     uint32_t vendor, device;
     uint8_t cache_uuid[VK_UUID_SIZE];
-    VkDeviceSize atom;     /* nonCoherentAtomSize */
+    VkDeviceSize atom;             /* nonCoherentAtomSize */
     VkDeviceSize import_alignment; /* 0 = host memory cannot be imported */
     uint32_t max_texel_args;       /* texel buffers per kernel, 0 = none */
     bool has_budget, has_portability_subset, has_f64, has_f16_storage;
@@ -111,7 +111,7 @@ struct vk_block {
     uint32_t type;
     struct vk_range {
         VkDeviceSize offset, size;
-    } *at; /* ranges in use, by rising offset */
+    } * at; /* ranges in use, by rising offset */
     size_t count, room;
     struct vk_block *next;
 };
@@ -153,7 +153,7 @@ copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
 const char *copse_vk_result_name(VkResult r);
 copse_status copse_vk_status(VkResult r);
 /* Failure of a Vulkan call: `what` is a string literal, "create a fence". */
-#define copse_vk_fail(r, what)                                                                     \
+#define copse_vk_fail(r, what) \
     copse_fail(copse_vk_status(r), "vulkan: cannot " what ": %s", copse_vk_result_name(r))
 
 /* ---- memory.c ---- */
@@ -171,6 +171,7 @@ copse_status copse_vk_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *
 void copse_vk_memory_fini(struct vk_device *vd);
 copse_status copse_vk_buffer_init(copse_buffer *buf);
 void copse_vk_buffer_fini(copse_buffer *buf);
+VkBufferUsageFlags copse_vk_buffer_usage(bool has_texels); /* of every buffer of core */
 /* Index of the heap that buffers come from. */
 uint32_t copse_vk_main_heap(const VkPhysicalDeviceMemoryProperties *memory);
 
@@ -194,7 +195,7 @@ struct vk_sets {
         VkDescriptorPool handle;
         uint32_t sets, storage, texels;                /* made with */
         uint32_t sets_left, storage_left, texels_left; /* since the last reset */
-    } *at;
+    } * at;
     size_t count, room, current;
 };
 copse_status copse_vk_sets_add(struct vk_device *vd, struct vk_sets *s, uint32_t sets,
@@ -235,8 +236,8 @@ struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
 
 /* ---- queue.c, staging.c ---- */
 
-#define VK_FRAMES 16 /* submissions in flight */
-#define VK_RING_BYTES (16u << 20)
+#define VK_FRAMES      16 /* submissions in flight */
+#define VK_RING_BYTES  (16u << 20)
 #define VK_PIECE_BYTES (VK_RING_BYTES / 4) /* one transfer; so that host and device overlap */
 #define VK_DEADLINE_NS 120000000000ull     /* of waits that no caller gave a timeout for */
 
@@ -257,7 +258,7 @@ struct vk_frame {
             void *dst;
             VkDeviceSize offset; /* in the ring */
             size_t size;
-        } *at;
+        } * at;
         size_t count, room;
     } reads;
     uint64_t ticket;      /* reached when this frame is; 0 = none */
@@ -272,7 +273,7 @@ struct vk_queue {
     bool is_recording;     /* and its newest command buffer takes commands */
     bool has_reads;        /* in that command buffer */
     struct vk_recorder recorder;
-    uint64_t reached;          /* newest ticket */
+    uint64_t reached; /* newest ticket */
     struct {
         VkBuffer buffer;
         VkDeviceMemory memory;

@@ -173,3 +173,14 @@ void copse_host_matmul_pad(const void *params, const int32_t *spec,
                                  ? copse__load(&args[0], (item * p->rows + i) * p->cols + j)
                                  : 0);
 }
+
+void copse_host_bias_activation(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
+{
+    const struct copse_params_bias_activation *p = params;
+    for (size_t i = 0; i < p->count; i++) {
+        const double x = copse__load(&args[0], i);
+        copse__store(&args[2], i,
+                     activate(spec[1], spec[0] ? x + copse__load(&args[1], i % p->n) : x));
+    }
+}

@@ -43,8 +43,10 @@ typedef enum copse_element {
 /** Size of an element [bytes]; 0 for a value outside the enum. Thread-safety: any. */
 COPSE_API size_t copse_element_size(copse_element type);
 
-/** Name of an element type, such as "F32"; "?" outside the enum. Lifetime: static. Thread-safety:
- * any. */
+/**
+ * Name of an element type, such as "F32"; "?" outside the enum.
+ * Lifetime: static. Thread-safety: any.
+ */
 COPSE_API const char *copse_element_name(copse_element type);
 
 /** An array: C order (the last axis is contiguous), the machine's byte order. */

@@ -43,6 +43,7 @@ struct copse_limits {
     bool has_unified_memory;    /**< device memory is host memory */
     bool has_group_base;        /**< a kernel can be cut into several dispatches */
     bool has_wide_vectors;      /**< 16-wide float vectors in one invocation are fast */
+    bool has_fast_texels;       /**< formatted loads are much faster than plain ones */
     bool has_library_gemm;      /**< a vendor matrix product can be called (CLBlast) */
     bool has_f64;               /**< double precision in kernels */
     bool has_f16_storage;       /**< 16-bit floats in buffers */

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* Which kernels compute a matrix product, and their launches. Chosen by limits and sizes; a forced
+   variant is used wherever it can do the product at all, the shared body does the rest. */
+#include "core/ops/product.h"
+
+#define MAX_K_PER_LAUNCH 16384u /* of the shared body: its loops stay far below 65535 rounds */
+
+enum variant { SHARED, WIDE, TEXEL, CLBLAST };
+
+static uint64_t divide_up(uint64_t n, uint64_t by)
+{
+    return (n + by - 1) / by;
+}
+
+static struct copse_operand bias_of(const struct copse_product *p) /* what is bound if there is none */
+{
+    return copse__of(p->bias ? p->bias : p->b);
+}
+
+/* ---- the shared body ---- */
+
+static copse_status lower_shared(struct copse_lowering *l, const struct copse_product *p)
+{
+    uint32_t x, y;
+    copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul, &x, &y);
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
+                                            p->a_transposed, p->b_transposed };
+    const uint64_t groups = p->batch * divide_up(p->m, 4 * y) * divide_up(p->n, 4 * x);
+    struct copse_params_matmul params = { p->m, p->n, p->k, 0, 0, p->batch };
+    do {
+        params.k_begin = params.k_end;
+        params.k_end += COPSE_MIN(p->k - params.k_begin, MAX_K_PER_LAUNCH);
+        COPSE_TRY(COPSE_LAUNCH(l, matmul, spec, params, groups, copse__of(p->a), copse__of(p->b),
+                               bias_of(p), copse__of(p->c)));
+    } while (params.k_end < p->k);
+    return COPSE_OK;
+}
+
+/* ---- wide vectors ---- */
+
+/* A transposed A is read down its columns, which costs little while it stays in the caches; beyond
+   that it is turned first. Likewise B in place: rows far apart fall on few cache lines. Measured. */
+#define WIDE_ROWS 6u
+#define WIDE_MAX_A (200u * 1024)
+#define WIDE_MAX_B (400u * 1024)
+
+static copse_status wide_turn_a(struct copse_lowering *l, const struct copse_product *p,
+                                struct copse_params_matmul_wide *params, struct copse_operand *a)
+{
+    const uint64_t row = divide_up(p->k, 16) * 16;
+    const struct copse_params_matmul_wide_turn turn = {
+        .rows = p->k,
+        .cols = p->m,
+        .width = UINT32_MAX,
+        .step = (uint32_t)row,
+        .padded = (uint32_t)row,
+        .to_batch = (uint32_t)(p->m * row),
+        .batch = p->batch,
+    };
+    COPSE_TRY(copse__scratch(l, p->batch * p->m * row, a));
+    params->a_row = (uint32_t)row;
+    params->a_step = 1;
+    params->a_batch = turn.to_batch;
+    return COPSE_LAUNCH(l, matmul_wide_turn, NULL, turn,
+                        p->batch * (row / 16) * divide_up(p->m, 64), copse__of(p->a), *a);
+}
+
+static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_product *p,
+                                  uint32_t width, struct copse_params_matmul_wide *params,
+                                  struct copse_operand *b)
+{
+    const uint64_t panels = divide_up(p->n, width), padded = panels * width;
+    COPSE_TRY(copse__scratch(l, p->batch * padded * p->k, b));
+    params->b_panel = p->k * width;
+    params->b_step = width;
+    params->b_batch = (uint32_t)(padded * p->k);
+    if (!p->b_transposed) {
+        const struct copse_params_matmul_wide_pack pack = { p->k, p->n, width, p->batch };
+        return COPSE_LAUNCH(l, matmul_wide_pack, NULL, pack,
+                            p->batch * panels * divide_up(p->k, 64), copse__of(p->b), *b);
+    }
+    const struct copse_params_matmul_wide_turn turn = {
+        .rows = p->n,
+        .cols = p->k,
+        .width = width,
+        .panel = params->b_panel,
+        .step = width,
+        .padded = (uint32_t)padded,
+        .to_batch = params->b_batch,
+        .batch = p->batch,
+    };
+    return COPSE_LAUNCH(l, matmul_wide_turn, NULL, turn,
+                        p->batch * (padded / 16) * divide_up(p->k, 64), copse__of(p->b), *b);
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const struct copse_product *p)
+{
+    const int32_t log_vectors = p->n <= 16 ? 0 : p->n <= 32 ? 1 : 2;
+    const uint32_t width = 16u << log_vectors;
+    const uint64_t size_a = (uint64_t)p->m * p->k, size_b = (uint64_t)p->k * p->n;
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, log_vectors };
+    struct copse_params_matmul_wide params = {
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .a_row = p->a_transposed ? 1 : p->k,
+        .a_step = p->a_transposed ? p->m : 1,
+        .b_panel = width,
+        .b_step = p->n,
+        .a_batch = (uint32_t)size_a,
+        .b_batch = (uint32_t)size_b,
+        .batch = p->batch,
+    };
+    struct copse_operand a = copse__of(p->a), b = copse__of(p->b);
+    if (p->a_transposed && size_a > WIDE_MAX_A)
+        COPSE_TRY(wide_turn_a(l, p, &params, &a));
+    /* Few rows of A do not repay the copy. */
+    const bool is_large = size_b > WIDE_MAX_B && p->m > 4 * WIDE_ROWS;
+    if (p->b_transposed || p->n % width != 0 || is_large)
+        COPSE_TRY(wide_panels_b(l, p, width, &params, &b));
+    const uint64_t groups = p->batch * divide_up(p->m, WIDE_ROWS) * divide_up(p->n, width);
+    return COPSE_LAUNCH(l, matmul_wide, spec, params, groups, a, b, bias_of(p), copse__of(p->c));
+}
+
+/* ---- texels ---- */
+
+/* A matrix as rows of whole texels: in place where it is that, else a padded copy. */
+struct texel_matrix {
+    struct copse_operand operand;
+    uint32_t row, batch; /* texels */
+};
+
+static copse_status texel_matrix(struct copse_lowering *l, const copse_tensor *x, uint32_t count,
+                                 uint32_t rows, uint32_t cols, bool rows_are_k,
+                                 struct texel_matrix *out)
+{
+    const uint32_t whole_rows = rows_are_k ? (uint32_t)divide_up(rows, 4) * 4 : rows;
+    uint32_t whole_cols = (uint32_t)divide_up(cols, 4) * 4;
+    /* Rows a multiple of 4096 bytes apart fall on the same few cache lines. */
+    const bool is_aliased = rows_are_k && rows >= 1024 && whole_cols % 1024 == 0;
+    if (is_aliased)
+        whole_cols += 16;
+    out->row = whole_cols / 4;
+    out->batch = whole_rows * out->row;
+    out->operand = copse__of(x);
+    if (whole_rows == rows && whole_cols == cols)
+        return COPSE_OK;
+    const struct copse_params_matmul_pad pad = { rows, cols, whole_rows, whole_cols, count };
+    uint32_t gx, gy;
+    copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul_pad, &gx, &gy);
+    COPSE_TRY(copse__scratch(l, (uint64_t)count * whole_rows * whole_cols, &out->operand));
+    return COPSE_LAUNCH(l, matmul_pad, NULL, pad,
+                        count * divide_up(whole_rows, gy) * divide_up(whole_cols, 256),
+                        copse__of(x), out->operand);
+}
+
+static copse_status lower_texel(struct copse_lowering *l, const struct copse_product *p)
+{
+    struct texel_matrix a, b;
+    COPSE_TRY(texel_matrix(l, p->a, p->batch, p->a_transposed ? p->k : p->m,
+                           p->a_transposed ? p->m : p->k, p->a_transposed, &a));
+    COPSE_TRY(texel_matrix(l, p->b, p->batch, p->b_transposed ? p->n : p->k,
+                           p->b_transposed ? p->k : p->n, !p->b_transposed, &b));
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
+                                            p->a_transposed, p->b_transposed };
+    const struct copse_params_matmul_texel params = {
+        .m = p->m,
+        .n = p->n,
+        .k = (uint32_t)divide_up(p->k, 4) * 4,
+        .a_row = a.row,
+        .b_row = b.row,
+        .a_batch = a.batch,
+        .b_batch = b.batch,
+        .batch = p->batch,
+    };
+    const uint64_t groups = p->batch * divide_up(p->m, 8) * divide_up(p->n, 64);
+    return COPSE_LAUNCH(l, matmul_texel, spec, params, groups, a.operand, b.operand, bias_of(p),
+                        copse__of(p->c));
+}
+
+/* Loops end after 65535 rounds there, and views have a largest size. */
+static bool fits_texels(const struct copse_lowering *l, const struct copse_product *p)
+{
+    const uint64_t most = COPSE_MIN(copse__limits(l)->max_binding_bytes / 4,
+                                    4 * copse__limits(l)->max_texel_elements);
+    const uint64_t m = p->m + 20u, n = p->n + 20u, k = p->k + 20u; /* as padded */
+    return p->k <= 131072 && p->batch * m * k <= most && p->batch * k * n <= most;
+}
+
+/* ---- the vendor's library ---- */
+
+static copse_status lower_clblast(struct copse_lowering *l, const struct copse_product *p)
+{
+    const bool ends = p->bias || p->activation != COPSE_LINEAR;
+    struct copse_operand c = copse__of(p->c);
+    if (ends)
+        COPSE_TRY(copse__scratch(l, (uint64_t)p->m * p->n, &c));
+    COPSE_TRY(copse__launch_gemm(l, p->m, p->n, p->k, p->a_transposed, p->b_transposed,
+                                 copse__of(p->a), copse__of(p->b), c));
+    if (!ends)
+        return COPSE_OK;
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation };
+    const struct copse_params_bias_activation params = { p->m * p->n, p->n };
+    return COPSE_LAUNCH(l, bias_activation, spec, params,
+                        copse__groups_for(l, COPSE_KERNEL_bias_activation, params.count), c,
+                        bias_of(p), copse__of(p->c));
+}
+
+/* ---- the choice ---- */
+
+static copse_status choose(const struct copse_lowering *l, enum variant *out)
+{
+    const struct copse_limits *limits = copse__limits(l);
+    const bool has_wide = limits->has_wide_vectors && copse__can_launch(l, COPSE_KERNEL_matmul_wide);
+    const bool has_texel = copse__can_launch(l, COPSE_KERNEL_matmul_texel);
+    *out = SHARED;
+    const char *name = copse__choice(l, "matmul");
+    if (!name) {
+        *out = has_wide ? WIDE : has_texel && limits->has_fast_texels ? TEXEL : SHARED;
+        return COPSE_OK;
+    }
+    static const char *const names[] = { "matmul", "matmul_wide", "matmul_texel",
+                                         "matmul_clblast" };
+    const bool can[] = { true, copse__can_launch(l, COPSE_KERNEL_matmul_wide), has_texel,
+                         limits->has_library_gemm };
+    for (uint32_t i = 0; i < COPSE_COUNT(names); i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        *out = (enum variant)i;
+        return can[i] ? COPSE_OK
+                      : copse_fail(COPSE_ERR_UNSUPPORTED,
+                                   "matmul: this device cannot run the variant %s", name);
+    }
+    return copse_fail(COPSE_ERR_ARGUMENT, "matmul: there is no variant '%s'", name);
+}
+
+copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *p)
+{
+    enum variant v;
+    COPSE_TRY(choose(l, &v));
+    if (p->m == 0 || p->n == 0 || p->batch == 0)
+        return COPSE_OK;
+    if (p->k == 0 || (v == TEXEL && !fits_texels(l, p)) || (v == CLBLAST && p->batch != 1))
+        v = SHARED;
+    switch (v) {
+    case WIDE:
+        return lower_wide(l, p);
+    case TEXEL:
+        return lower_texel(l, p);
+    case CLBLAST:
+        return lower_clblast(l, p);
+    default:
+        return lower_shared(l, p);
+    }
+}
