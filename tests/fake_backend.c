@@ -262,8 +262,6 @@ static copse_status run(copse_queue *q, const struct copse_command *c)
     use(q, c->bindings, c->binding_count);
     COPSE_TRY(host->encode(q, c));
     perturb(fake(q->dev), c);
-    if (q->dev->index == 0)
-        copse_fake.last = *c;
     return COPSE_OK;
 }
 

@@ -55,7 +55,6 @@ struct copse_fake {
     uint32_t device_count;
     struct fake_device devices[FAKE_DEVICES];
     atomic_uint early_fini; /* buffers and segments that core freed while a ticket needed them */
-    struct copse_command last; /* the newest command encoded or replayed */
 };
 extern struct copse_fake copse_fake;
 

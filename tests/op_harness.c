@@ -41,10 +41,8 @@ int harness_open(void **state)
 int harness_close(void **state)
 {
     (void)state;
-    struct copse_memory_stats left;
     while (device_count > 0)
         copse_device_release(&devices[--device_count]);
-    copse_context_memory(ctx, &left);
     copse_context_release(&ctx);
     return 0;
 }
@@ -325,6 +323,9 @@ static void check_differences(struct run *r, const struct harness_case *c)
     const size_t ny = elements(r->out[0]);
     const double *dy = r->values[r->in_count - 1];
     double *up = block(ny, sizeof *up), *down = block(ny, sizeof *down);
+    double noise = 1e-14; /* rounding of the results themselves */
+    for (size_t i = 0; i < ny; i++)
+        noise += 16 * 0x1p-53 * fabs(r->want[0][i] * dy[i]);
     for (size_t o = 1; o < r->out_count; o++) {
         double *x = r->values[r->source[o]];
         const size_t n = elements(r->out[o]), stride = n / MAX_DIFFERENCES + 1;
@@ -338,7 +339,7 @@ static void check_differences(struct run *r, const struct harness_case *c)
             for (size_t i = 0; i < ny; i++)
                 up[i] -= down[i];
             const double slope = inner_product(up, dy, ny) / (2 * h);
-            if (!(fabs(slope - g) <= 1e-6 * (1e-3 + fabs(g)) + 1e-9))
+            if (!(fabs(slope - g) <= 1e-6 * (1e-3 + fabs(g)) + noise / (2 * h)))
                 fail_msg("%s, input %zu, seed %llu: derivative %zu is %.12g, central difference "
                          "%.12g", c->name, r->source[o], (unsigned long long)c->seed, k, g, slope);
         }

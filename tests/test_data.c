@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets, splits, batches with and without prefetch, shards, and what happens without memory. */
+/* Datasets, splits, batches with and without prefetch, and what happens without memory. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,6 @@
 #include "copse/data.h"
 #include "core/base/base.h"
 #include "core/base/platform.h"
-#include "core/data/shard.h"
 #include "tests/temp_files.h"
 
 #define DIGITS "examples/data/digits/digits.csv.gz"
@@ -254,25 +253,31 @@ static void test_split_is_a_partition_that_depends_on_the_seed(void **state)
     copse_dataset_release(&ds);
 }
 
-static void test_split_of_a_split_keeps_rows_and_labels_together(void **state)
+static void test_split_of_a_split_keeps_to_its_rows(void **state)
 {
-    copse_dataset *ds = numbered(50), *a, *b, *c, *d;
-    float f[32 * 2];
-    int32_t l[32];
+    copse_dataset *ds = numbered(50), *a, *held_out, *c, *d;
+    float f[50 * 2];
+    int32_t l[50];
+    uint8_t seen[50] = { 0 };
 
     (void)state;
-    assert_ok(copse_dataset_split(ds, NULL, &a, &b));
+    assert_ok(copse_dataset_split(ds, NULL, &a, &held_out));
     copse_dataset_release(&ds);
     assert_ok(copse_dataset_split(a, &(struct copse_split_params){ .seed = 4 }, &c, &d));
     copse_dataset_release(&a);
-    copse_dataset_release(&b);
-    copse_dataset_release(&d);
-    assert_ok(copse_dataset_gather(c, NULL, 32, f, l));
-    for (int i = 0; i < 32; i++) {
+    assert_ok(copse_dataset_gather(held_out, NULL, 10, f, l));
+    assert_ok(copse_dataset_gather(c, NULL, 32, f + 10 * 2, l + 10));
+    assert_ok(copse_dataset_gather(d, NULL, 8, f + 42 * 2, l + 42));
+    for (int i = 0; i < 50; i++) {
         assert_int_equal(l[i], (int)f[2 * i] % 3);
         assert_true(f[2 * i + 1] == 2 * f[2 * i]);
+        seen[(int)f[2 * i]]++;
     }
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(seen[i], 1);
+    copse_dataset_release(&held_out);
     copse_dataset_release(&c);
+    copse_dataset_release(&d);
 }
 
 /* ---- batches ---- */
@@ -424,67 +429,27 @@ static void test_batch_stays_valid_while_others_are_prepared(void **state)
     copse_dataset_release(&ds);
 }
 
-/* ---- shards ---- */
-
-static void assert_shards(enum copse_shard_rule rule, size_t rows, size_t global, uint32_t replicas,
-                          const size_t *counts)
+static void test_start_waits_for_the_batch_being_prepared(void **state)
 {
-    struct copse_shard s[COPSE_SHARD_MAX_REPLICAS];
-    size_t first = 0;
+    copse_dataset *ds = numbered(20000);
+    copse_batches *b;
+    struct copse_host_batch t;
 
-    assert_ok(copse__shard(rule, rows, global, replicas, s));
-    for (uint32_t r = 0; r < replicas; r++) {
-        if (s[r].first != first || s[r].count != counts[r])
-            fail_msg("rule %d, %zu rows, replica %u of %u: %zu+%zu", rule, rows, r, replicas,
-                     s[r].first, s[r].count);
-        first += s[r].count;
+    (void)state;
+    assert_ok(copse_batches_create(
+        ds, &(struct copse_batches_params){ .batch = 10000, .prefetch = 1 }, &b));
+    for (uint32_t epoch = 0; epoch < 100; epoch++) {
+        assert_ok(copse_batches_start(b, epoch, 0));
+        copse__sleep_ns(epoch * 3000);
+        assert_ok(copse_batches_start(b, epoch, 1));
+        assert_ok(copse_batches_next(b, &t));
+        assert_int_equal(t.index, 1);
+        for (size_t i = 0; i < t.count; i++)
+            if (t.x[2 * i] != (float)t.rows[i])
+                fail_msg("epoch %u, example %zu", epoch, i);
     }
-    assert_int_equal(first, rows);
-}
-
-static void test_shard_rules(void **state)
-{
-#define COUNTS(...) ((const size_t[]){ __VA_ARGS__ })
-    (void)state;
-    assert_shards(COPSE_SHARD_CEIL, 4, 4, 2, COUNTS(2, 2));
-    assert_shards(COPSE_SHARD_CEIL, 2, 4, 2, COUNTS(1, 1));
-    assert_shards(COPSE_SHARD_CEIL, 4, 4, 5, COUNTS(1, 1, 1, 1, 0));
-    assert_shards(COPSE_SHARD_CEIL, 4, 4, 3, COUNTS(2, 2, 0));
-    assert_shards(COPSE_SHARD_CEIL, 6, 6, 4, COUNTS(2, 2, 2, 0));
-    assert_shards(COPSE_SHARD_CEIL, 7, 7, 3, COUNTS(3, 3, 1));
-    assert_shards(COPSE_SHARD_CEIL, 1, 7, 3, COUNTS(1, 0, 0));
-    assert_shards(COPSE_SHARD_BALANCED, 7, 7, 3, COUNTS(3, 2, 2));
-    assert_shards(COPSE_SHARD_BALANCED, 4, 4, 3, COUNTS(2, 1, 1));
-    assert_shards(COPSE_SHARD_BALANCED, 6, 8, 4, COUNTS(2, 2, 1, 1));
-    assert_shards(COPSE_SHARD_BALANCED, 2, 8, 4, COUNTS(1, 1, 0, 0));
-    assert_shards(COPSE_SHARD_FIXED, 8, 8, 2, COUNTS(4, 4));
-    assert_shards(COPSE_SHARD_FIXED, 5, 8, 2, COUNTS(4, 1));
-    assert_shards(COPSE_SHARD_FIXED, 3, 8, 4, COUNTS(2, 1, 0, 0));
-    for (int rule = COPSE_SHARD_BALANCED; rule <= COPSE_SHARD_FIXED; rule++)
-        assert_shards((enum copse_shard_rule)rule, 0, 6, 3, COUNTS(0, 0, 0));
-}
-
-static void test_balanced_shards_cover_every_batch(void **state)
-{
-    struct copse_shard s[COPSE_SHARD_MAX_REPLICAS];
-
-    (void)state;
-    for (uint32_t replicas = 1; replicas <= COPSE_SHARD_MAX_REPLICAS; replicas++)
-        for (size_t rows = 0; rows <= 200; rows++) {
-            size_t first = 0;
-            assert_ok(copse__shard(COPSE_SHARD_BALANCED, rows, 200, replicas, s));
-            for (uint32_t r = 0; r < replicas; r++) {
-                assert_int_equal(s[r].first, first);
-                assert_in_range(s[r].count, rows / replicas, rows / replicas + 1);
-                assert_true(r == 0 || s[r].count <= s[r - 1].count);
-                first += s[r].count;
-            }
-            assert_int_equal(first, rows);
-        }
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_FIXED, 7, 7, 2, s), "evenly");
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 7, 7, 0, s), "0 replicas");
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 7, 7, 65, s), "65 replicas");
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 8, 7, 2, s), "at most 7");
+    copse_batches_release(&b);
+    copse_dataset_release(&ds);
 }
 
 /* ---- without memory ---- */
@@ -585,14 +550,13 @@ int main(void)
         cmocka_unit_test(test_npy_with_labels_of_its_own),
         cmocka_unit_test(test_bad_arrays_are_refused),
         cmocka_unit_test(test_split_is_a_partition_that_depends_on_the_seed),
-        cmocka_unit_test(test_split_of_a_split_keeps_rows_and_labels_together),
+        cmocka_unit_test(test_split_of_a_split_keeps_to_its_rows),
         cmocka_unit_test(test_batches_in_order_with_a_partial_one),
         cmocka_unit_test(test_batch_sizes_are_checked),
         cmocka_unit_test(test_order_depends_on_seed_and_epoch_alone),
         cmocka_unit_test(test_prefetching_walk_may_be_released_at_any_time),
         cmocka_unit_test(test_batch_stays_valid_while_others_are_prepared),
-        cmocka_unit_test(test_shard_rules),
-        cmocka_unit_test(test_balanced_shards_cover_every_batch),
+        cmocka_unit_test(test_start_waits_for_the_batch_being_prepared),
         cmocka_unit_test(test_every_allocation_may_fail),
     };
 

@@ -634,7 +634,8 @@ static void take_bytes(void *to, const void *bytes, size_t size)
 static void compiled_kernels_are_kept_in_memory(void **state)
 {
     (void)state;
-    copse_context *ctx = context(NULL);
+    allocations_left = 100;
+    copse_context *ctx = context(&(struct copse_context_params){ .resize = scarce });
     const struct copse_cache_params *c = &ctx->base.cache;
     char got[16] = "nothing";
 
@@ -648,7 +649,12 @@ static void compiled_kernels_are_kept_in_memory(void **state)
     assert_string_equal(got, "three");
     c->get(c->user, "b", take_bytes, got);
     assert_string_equal(got, "two");
+    allocations_left = 0;
+    c->put(c->user, "b", "three", 6); /* no memory: the old one stays */
+    c->get(c->user, "b", take_bytes, got);
+    assert_string_equal(got, "two");
     copse_context_release(&ctx);
+    assert_int_equal(blocks, 0);
 }
 
 static void one_kernel_can_be_made_wrong(void **state)

@@ -32,28 +32,40 @@ struct state {
     double value[COUNT], first[COUNT], second[COUNT]; /* the slots */
 };
 
+/* What the parameter loses. *size is the same with the magnitudes of all terms added, the measure of
+   errors that does not depend on how much of them cancels. */
 static double change(const struct copse_optimizer_params *p, double rate, double t, double g,
-                     double x, double *first, double *second)
+                     double x, double *first, double *second, double *size)
 {
     const double decay = (double)p->weight_decay, momentum = (double)p->momentum;
     const double beta1 = (double)p->beta1, beta2 = (double)p->beta2;
-    if (p->kind != COPSE_ADAMW)
+    double all = fabs(g), before = fabs(*first), divisor;
+    if (p->kind != COPSE_ADAMW) {
+        all += decay * fabs(x);
         g += decay * x;
+    }
     switch (p->kind) {
     case COPSE_SGD:
+        *size = rate * all;
         return rate * g;
     case COPSE_MOMENTUM:
         *first = momentum * *first + g;
+        *size = rate * (momentum * before + all);
         return rate * *first;
     case COPSE_NESTEROV:
         *first = momentum * *first + g;
+        *size = rate * (all + momentum * (momentum * before + all));
         return rate * (g + momentum * *first);
     default:
         *first = beta1 * *first + (1.0 - beta1) * g;
         *second = beta2 * *second + (1.0 - beta2) * g * g;
-        g = *first / (1.0 - pow(beta1, t)) /
-            (sqrt(*second / (1.0 - pow(beta2, t))) + (double)p->epsilon);
-        return rate * (p->kind == COPSE_ADAMW ? g + decay * x : g);
+        divisor = (1.0 - pow(beta1, t)) *
+                  (sqrt(*second / (1.0 - pow(beta2, t))) + (double)p->epsilon);
+        *size = rate * (beta1 * before + (1.0 - beta1) * all) / divisor;
+        if (p->kind == COPSE_ADAM)
+            return rate * *first / divisor;
+        *size += rate * decay * fabs(x);
+        return rate * (*first / divisor + decay * x);
     }
 }
 
@@ -124,18 +136,15 @@ static void read_state(struct rig *g, struct state *out)
 }
 
 /* The same step in double precision. */
-static void advance(const struct rig *g, struct state *s, double *by, uint32_t step)
+static void advance(const struct rig *g, struct state *s, double *sizes, uint32_t step)
 {
     const struct copse_optimizer_params *p = &g->rule.params;
     const double rate = (double)(p->schedule ? p->schedule(p->schedule_user, step)
                                              : p->learning_rate);
     for (uint32_t i = 0; i < COUNT; i++) {
         const double x = s->value[i];
-        const double d = change(p, rate, step, 0.5 * (double)gradients[step % SETS][i], x,
-                                &s->first[i], &s->second[i]);
-        s->value[i] = x - d;
-        if (by)
-            by[i] = d;
+        s->value[i] = x - change(p, rate, step, 0.5 * (double)gradients[step % SETS][i], x,
+                                 &s->first[i], &s->second[i], &sizes[i]);
     }
 }
 
@@ -182,21 +191,20 @@ static const struct copse_optimizer_params rules[] = {
 static void check_steps(struct rig *g, const char *id, size_t k)
 {
     static struct state before, after;
-    static double by[COUNT];
+    static double sizes[COUNT];
     double worst = 0.0;
     begin(g, &rules[k]);
     for (uint32_t step = 1; step <= 10; step++) {
         read_state(g, &before);
         step_once(g, step);
         read_state(g, &after);
-        advance(g, &before, by, step);
+        advance(g, &before, sizes, step);
         for (uint32_t i = 0; i < COUNT; i++) {
-            const double error = fabs(after.value[i] - before.value[i]);
-            const double limit = 8.0 * UNIT * fabs(by[i]) + 0.5 * ulp(after.value[i]);
-            worst = fmax(worst, (error - 0.5 * ulp(after.value[i])) / (UNIT * fabs(by[i])));
-            if (!(error <= limit))
+            const double error = fabs(after.value[i] - before.value[i]) - 0.5 * ulp(before.value[i]);
+            if (!(error <= 8.0 * UNIT * sizes[i]))
                 fail_msg("rule %zu on %s, step %u, element %u: %a, not %a (change %a)", k, id,
-                         step, i, after.value[i], before.value[i], by[i]);
+                         step, i, after.value[i], before.value[i], sizes[i]);
+            worst = fmax(worst, error / (UNIT * sizes[i]));
         }
     }
     print_message("rule %zu on %s: %.1f units of the change\n", k, id, worst);
@@ -205,13 +213,14 @@ static void check_steps(struct rig *g, const char *id, size_t k)
 static void check_thousand(struct rig *g, const char *id, size_t k)
 {
     static struct state want, got;
+    static double sizes[COUNT];
     begin(g, &rules[k]);
     memset(&want, 0, sizeof want);
     for (uint32_t i = 0; i < COUNT; i++)
         want.value[i] = (double)start[i];
     for (uint32_t step = 1; step <= 1000; step++) {
         step_once(g, step);
-        advance(g, &want, NULL, step);
+        advance(g, &want, sizes, step);
         if (step == 1 || step == 10 || step == 1000) {
             read_state(g, &got);
             const double error = distance(got.value, want.value);

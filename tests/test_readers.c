@@ -237,6 +237,9 @@ static void test_csv_names_row_and_column(void **state)
         { "a,b\n", "no rows" },
         { "1\n", "label column only" },
         { "1,2\n3,\xff\n", "row 2: invalid UTF-8 at byte 6" },
+        { "1,2\n\xef\xbb\xbf"
+          "3,4\n",
+          "row 2, column 1" },
     };
 
     (void)state;

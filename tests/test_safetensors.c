@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Checkpoints: what was written comes back, and what breaks a rule of the format is refused. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -331,6 +333,34 @@ static void test_every_truncation_and_every_addition_is_refused(void **state)
     assert_int_equal(before.live_blocks, after.live_blocks);
 }
 
+static void test_full_disk_leaves_the_old_file(void **state)
+{
+    static float large[100000];
+    const struct copse_named_array list[] = {
+        { "large", { COPSE_ELEMENT_F32, 1, { 100000 }, large } },
+    };
+    struct rlimit limit, small;
+    const char *path = write_arrays("kept");
+    size_t before = temp_count();
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    for (rlim_t room = 1; room < 400000; room = room * 5) {
+        small = limit;
+        small.rlim_cur = room;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        copse_status s = copse_checkpoint_write(
+            ctx, path, &(struct copse_checkpoint_params){ .arrays = list, .array_count = 1 });
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        assert_int_equal(s, COPSE_ERR_IO);
+        assert_int_equal(temp_count(), before);
+        assert_ok(copse_checkpoint_read(ctx, path, &checkpoint));
+        assert_non_null(copse_checkpoint_find(checkpoint, "odd"));
+        copse_checkpoint_release(&checkpoint);
+    }
+}
+
 static struct {
     long left;
 } hunger = { -1 };
@@ -392,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_files_that_break_a_rule_are_refused),
         cmocka_unit_test(test_lengths_that_lie_are_refused),
         cmocka_unit_test(test_every_truncation_and_every_addition_is_refused),
+        cmocka_unit_test(test_full_disk_leaves_the_old_file),
         cmocka_unit_test(test_every_allocation_may_fail),
     };
 

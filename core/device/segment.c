@@ -31,13 +31,7 @@ copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *
        else there may be a few groups too many, which the kernels ignore. */
     if (groups > most * most || groups > UINT32_MAX) {
         c->groups_x = c->groups_y = UINT32_MAX; /* refused below */
-    } else if (groups <= most) {
-        c->groups_x = (uint32_t)groups;
-        c->groups_y = groups ? 1 : 0;
-    } else if (groups % most == 0) {
-        c->groups_x = (uint32_t)most;
-        c->groups_y = (uint32_t)(groups / most);
-    } else {
+    } else if (groups) {
         c->groups_y = (uint32_t)((groups + most - 1) / most);
         c->groups_x = (uint32_t)((groups + c->groups_y - 1) / c->groups_y);
     }
