@@ -187,7 +187,8 @@ void run_mixture(copse_queue *q, struct rig *r, uint32_t seed, int steps)
     for (int step = 0; step < steps; step++) {
         const uint32_t a = copse__stream_below(&s, BUFFERS);
         const uint32_t b = (a + 1 + copse__stream_below(&s, BUFFERS - 1)) % BUFFERS;
-        const size_t at = copse__stream_below(&s, N), n = 1 + copse__stream_below(&s, N - (uint32_t)at);
+        const uint32_t at = copse__stream_below(&s, N);
+        const size_t n = 1 + copse__stream_below(&s, N - at);
         switch (copse__stream_below(&s, 5)) {
         case 0:
             for (size_t i = 0; i < n; i++)

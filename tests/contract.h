@@ -79,7 +79,7 @@ int contract_tear_down(void **state);
     } while (0)
 #define SKIP(why)                                                                                  \
     do {                                                                                           \
-        print_message("skipped on %s: %s\n", contract_device, why);                                      \
+        print_message("skipped on %s: %s\n", contract_device, why);                                \
         skip();                                                                                    \
     } while (0)
 

@@ -98,7 +98,8 @@ void broken_rules_are_named_and_queue_nothing(void **state)
           "no kernel");
 
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = 0 }, &none), "one byte");
+          copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = 0 }, &none),
+          "one byte");
     FAILS(COPSE_ERR_ARGUMENT,
           copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = SIZE_MAX }, &none),
           "largest buffer");

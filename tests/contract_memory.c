@@ -213,7 +213,7 @@ void host_memory_can_be_used_itself(void **state)
 
     copse_buffer_release(&buf);
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_buffer_create(r->dev, &(struct copse_buffer_params){ size, (char *)host + 4 }, &buf),
+          copse_buffer_create(r->dev, &(struct copse_buffer_params){ size, host + 1 }, &buf),
           "multiples");
     copse_buffer_release(&other);
     free(block);

@@ -218,7 +218,9 @@ static void compare(const struct harness_case *c, const char *where, const char 
         if (isfinite(want[k]))
             largest = fmax(largest, fabs(want[k]));
     for (size_t k = 0; k < elements(t); k++)
-        if (!is_close(got[k], want[k], magnitude ? magnitude[k] : 0, largest, l))
+        if (t->type == COPSE_I32 ? got[k] != want[k]
+                                 : !is_close(got[k], want[k], magnitude ? magnitude[k] : 0,
+                                             largest, l))
             fail_msg("%s, %s, %s%s, seed %llu: element %zu is %.9g, expected %.17g: off by %.3g "
                      "ULP, %.3g of the magnitude %.3g, %.3g of the largest", c->name, where, what,
                      copse__shape_text(t->shape, text), (unsigned long long)c->seed, k, got[k],

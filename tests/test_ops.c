@@ -148,6 +148,8 @@ static void two_operands_broadcast(void **state)
     for (size_t p = 0; p < COPSE_COUNT(pairs); p++)
         for (size_t s = 0; s < COPSE_COUNT(shapes); s++) {
             const bool is_div = strcmp(pairs[p].name, "div") == 0;
+            if (!is_div && s % COPSE_COUNT(pairs) != p) /* every shape with div and another one */
+                continue;
             const struct harness_case c = {
                 .name = pairs[p].name, .build = build_pair, .user = &pairs[p],
                 .in = { { COPSE_F32, shapes[s].a, -4, 4, NULL, false },

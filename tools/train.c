@@ -221,7 +221,7 @@ static copse_status evaluate(struct run *r)
                 r->trainer, &(struct copse_host_batch){ .x = r->x, .y = r->y, .count = n }, &result);
         if (s == COPSE_OK) {
             loss += result.loss * (double)n;
-            right += result.reports[0] * (double)n;
+            right += round(result.reports[0] * (double)n); /* a count, whatever the rounding */
         }
     }
     free(rows);

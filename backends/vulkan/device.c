@@ -153,6 +153,12 @@ static void close_device(copse_device *dev)
     }
 }
 
+static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *row)
+{
+    (void)dev;
+    return row->spirv != NULL;
+}
+
 extern const struct copse_backend copse_backend_vulkan;
 const struct copse_backend copse_backend_vulkan = {
     .name = "vulkan",
@@ -167,6 +173,7 @@ const struct copse_backend copse_backend_vulkan = {
     .memory = copse_vk_memory,
     .buffer_init = copse_vk_buffer_init,
     .buffer_fini = copse_vk_buffer_fini,
+    .has_kernel = has_kernel,
     .kernel_init = copse_vk_kernel_init,
     .kernel_fini = copse_vk_kernel_fini,
     .queue_init = copse_vk_queue_init,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of the codes and the thread's error text: no allocation, so it works after out-of-memory. */
+/* Names of the codes and the thread's error text: no allocation, it works after out-of-memory. */
 #include <stdio.h>
 
 #include "core/base/base.h"

@@ -152,7 +152,8 @@ static const char *unknown_word(const struct copse_context *ctx, const char *lis
 bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room)
 {
     if (l->offset_alignment > MAX_ALIGNMENT) {
-        snprintf(reason, room, "binding offsets must be multiples of %u bytes, the library keeps %u",
+        snprintf(reason, room,
+                 "binding offsets must be multiples of %u bytes, the library keeps %u",
                  l->offset_alignment, MAX_ALIGNMENT);
         return false;
     }

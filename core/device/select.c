@@ -154,7 +154,8 @@ copse_status copse_select_devices(copse_context *ctx, const char *selector, char
         COPSE_TRY(take_word(&sel, word));
     }
     if (sel.count > room)
-        return copse_fail(COPSE_ERR_ARGUMENT, "devices: '%s' means %zu devices, there is room for %zu",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "devices: '%s' means %zu devices, there is room for %zu",
                           selector ? selector : "auto", sel.count, room);
     *count = sel.count;
     return COPSE_OK;

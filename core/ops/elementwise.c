@@ -76,6 +76,7 @@ static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_
                                     copse_tensor **out)                                            \
     {                                                                                              \
         const struct unary_attr a = { number, alpha, beta };                                       \
+        COPSE_TRY(COPSE_CHECK_OPERANDS(#op, g, out, x));                                           \
         if (isnan(alpha) || isnan(beta))                                                           \
             return copse_fail(COPSE_ERR_ARGUMENT, #op ": a setting is NaN");                       \
         return COPSE_NODE(g, &op_##op, &a, out, x);                                                \
@@ -96,6 +97,7 @@ copse_status copse_elu(copse_graph *g, copse_tensor *x, float alpha, copse_tenso
 
 copse_status copse_pow(copse_graph *g, copse_tensor *x, float exponent, copse_tensor **out)
 {
+    COPSE_TRY(COPSE_CHECK_OPERANDS("pow", g, out, x));
     if (!isfinite(exponent))
         return copse_fail(COPSE_ERR_ARGUMENT, "pow: the exponent must be finite");
     return scaled_pow(g, x, exponent, 0.0f, out);
@@ -103,6 +105,7 @@ copse_status copse_pow(copse_graph *g, copse_tensor *x, float exponent, copse_te
 
 copse_status copse_clip(copse_graph *g, copse_tensor *x, float low, float high, copse_tensor **out)
 {
+    COPSE_TRY(COPSE_CHECK_OPERANDS("clip", g, out, x));
     if (low > high)
         return copse_fail(COPSE_ERR_ARGUMENT, "clip: low %g is above high %g", (double)low,
                           (double)high);

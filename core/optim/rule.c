@@ -4,7 +4,7 @@
 
 #include "core/optim/rule.h"
 
-#define PER 16 /* elements of an invocation: a group of 64 has a few microseconds of work */
+#define PER 32 /* elements of an invocation: a group of 64 has some 10 us of work on a CPU */
 
 /* ---- settings ---- */
 

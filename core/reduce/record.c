@@ -3,7 +3,7 @@
    See exchange.c for why the waits that stand in it are enough. */
 #include "core/reduce/exchange_internal.h"
 
-#define PER 16               /* elements of an invocation of the reduction kernels */
+#define PER         32         /* elements of an invocation of the reduction kernels */
 #define MAX_SCRATCH (1u << 28) /* bytes: longer ranges are done in rounds */
 
 struct recorder {

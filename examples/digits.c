@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Trains a perceptron on the hand-written digits with one replica on every device that
+   `copse devices` would choose: the whole program, from the file to the accuracy. */
+#include <stdio.h>
+
+#include "copse/copse.h"
+
+struct model {
+    copse_tensor *w1, *b1, *w2, *b2;
+};
+
+static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+{
+    const struct model *m = user;
+    copse_tensor *h, *logits, *guess, *is_right, *accuracy;
+    COPSE_TRY(copse_dense(g, in->x, m->w1, m->b1, COPSE_RELU, &h));
+    COPSE_TRY(copse_dense(g, h, m->w2, m->b2, COPSE_LINEAR, &logits));
+    COPSE_TRY(copse_argmax(g, logits, 1, &guess));
+    COPSE_TRY(copse_equal(g, guess, in->y, &is_right));
+    COPSE_TRY(copse_mean(g, is_right, NULL, 0, false, &accuracy));
+    COPSE_TRY(copse_report(g, "accuracy", accuracy));
+    return copse_sparse_cross_entropy(g, logits, in->y, COPSE_MEAN, out);
+}
+
+static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,
+                                  copse_tensor **out)
+{
+    copse_variable *v;
+    COPSE_TRY(copse_variable_create(
+        st,
+        &(struct copse_variable_params){
+            .name = name,
+            .shape = shape,
+            .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL : COPSE_INIT_ZEROS },
+        &v));
+    *out = copse_variable_tensor(v);
+    return COPSE_OK;
+}
+
+static copse_status train(copse_trainer *trainer, copse_batches *batches)
+{
+    for (uint32_t epoch = 0; epoch < 20; epoch++) {
+        struct copse_host_batch batch;
+        struct copse_step_result result = { 0 };
+        COPSE_TRY(copse_batches_start(batches, epoch, 0));
+        while (copse_batches_next(batches, &batch) == COPSE_OK)
+            COPSE_TRY(copse_trainer_step(trainer, &batch));
+        while (copse_trainer_result(trainer, true, &result) == COPSE_OK)
+            continue;
+        printf("epoch %2u  loss %.4f\n", epoch + 1, result.loss);
+    }
+    return COPSE_OK;
+}
+
+static copse_status test(copse_trainer *trainer, copse_dataset *data)
+{
+    static float x[400 * 64];
+    static int32_t y[400];
+    struct copse_dataset_info info;
+    struct copse_step_result result;
+    copse_dataset_describe(data, &info);
+    COPSE_TRY(copse_dataset_gather(data, NULL, info.rows, x, y));
+    COPSE_TRY(copse_trainer_evaluate(
+        trainer, &(struct copse_host_batch){ .x = x, .y = y, .count = info.rows }, &result));
+    printf("held-out accuracy %.1f %%\n", 100.0 * result.reports[0]);
+    return COPSE_OK;
+}
+
+static copse_status run(const char *path)
+{
+    char ids[COPSE_MAX_REPLICAS][32];
+    const char *devices[COPSE_MAX_REPLICAS];
+    size_t count;
+    copse_context *ctx;
+    copse_dataset *all, *train_part, *test_part;
+    copse_batches *batches;
+    copse_strategy *st;
+    copse_trainer *trainer;
+    struct model m;
+
+    COPSE_TRY(copse_context_create(NULL, &ctx));
+    COPSE_TRY(copse_dataset_open(ctx, path, NULL, &all));
+    COPSE_TRY(copse_dataset_split(all, NULL, &train_part, &test_part));
+    COPSE_TRY(copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 },
+                                   &batches));
+    COPSE_TRY(copse_select_devices(ctx, "auto", ids, COPSE_MAX_REPLICAS, &count));
+    for (size_t i = 0; i < count; i++) {
+        devices[i] = ids[i];
+        printf("replica %zu on %s\n", i, ids[i]);
+    }
+    COPSE_TRY(copse_mirrored_create(ctx, devices, count, NULL, &st));
+    COPSE_TRY(make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
+    COPSE_TRY(make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
+    COPSE_TRY(make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
+    COPSE_TRY(make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
+    COPSE_TRY(copse_trainer_create(st,
+                                   &(struct copse_trainer_params){ .loss = loss,
+                                                                   .user = &m,
+                                                                   .example = COPSE_SHAPE(64),
+                                                                   .target_type = COPSE_I32 },
+                                   &trainer));
+    COPSE_TRY(train(trainer, batches));
+    COPSE_TRY(test(trainer, test_part));
+
+    copse_trainer_release(&trainer);
+    copse_strategy_release(&st);
+    copse_batches_release(&batches);
+    copse_dataset_release(&test_part);
+    copse_dataset_release(&train_part);
+    copse_dataset_release(&all);
+    copse_context_release(&ctx);
+    return COPSE_OK;
+}
+
+int main(int argc, char **argv)
+{
+    if (run(argc > 1 ? argv[1] : "examples/data/digits/digits.csv.gz") == COPSE_OK)
+        return 0;
+    fprintf(stderr, "digits: %s\n", copse_last_error()); /* the process ends: nothing to release */
+    return 1;
+}
