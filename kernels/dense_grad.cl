@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* dz from y = f(z) and dy: f is the activation, which none but y is kept of. */
+/* dz = dy f'(z) from y = f(z): f is the activation, z itself is not kept. */
 GROUP(64, 1)
-SPEC(0, ACTIVATION)
+SPEC(0, PER)
+SPEC(1, RUNS)
+SPEC(2, ACTIVATION)
 PARAMS(uint n;)
 
-#define PER 8u /* elements of an invocation, a group's width apart */
+#include "stream.clh"
 
 KERNEL3(dense_grad, IN(real, y), IN(real, dy), OUT(real, dz))
 {
-    const uint first = GROUP_INDEX() * GROUP_SIZE * PER + LOCAL_INDEX();
-    for (uint t = 0u; t < PER; t++) {
-        const uint i = first + t * GROUP_SIZE;
-        if (i < p.n) {
-            const float v = LOAD(y, i);
-            float slope = 1.0f;
-            if (ACTIVATION == 1)
-                slope = SELECT(v > 0.0f, 1.0f, 0.0f);
-            if (ACTIVATION == 2)
-                slope = v * (1.0f - v);
-            if (ACTIVATION == 3)
-                slope = (1.0f - v) * (1.0f + v);
-            STORE(dz, i, LOAD(dy, i) * slope);
-        }
+    STREAM(i, p.n)
+    {
+        const float v = LOAD(y, i), d = LOAD(dy, i);
+        float r = d;
+        if (ACTIVATION == 1)
+            r = SELECT(v > 0.0f, d, 0.0f);
+        if (ACTIVATION == 2)
+            r = d * (v * (1.0f - v));
+        if (ACTIVATION == 3)
+            r = d * ((1.0f - v) * (1.0f + v));
+        STORE(dz, i, r);
     }
 }

@@ -9,7 +9,7 @@ SPEC(2, RANKS)
 PARAMS(uint n; uint base; uint stride;)
 #include "stream.clh"
 
-#define BLOCKS ((RANKS + 7) / 8)
+#define BLOCKS  ((RANKS + 7) / 8)
 #define PART(r) LOAD(parts, at + (r)*p.stride)
 
 KERNEL2(tree_sum, IN(real, parts), OUT(real, sums))

@@ -20,18 +20,18 @@
 #define RATE      0.125f
 #define BUSY      ((size_t)4 << 20)
 
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_)                                                                                   \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
+#define OK(expr)                                                                       \
+    do {                                                                               \
+        const copse_status ok_ = (expr);                                               \
+        if (ok_)                                                                       \
+            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
     } while (0)
-#define FAILS(code, expr, word)                                                                    \
-    do {                                                                                           \
-        const copse_status fails_ = (expr);                                                        \
-        if (fails_ != (code) || !strstr(copse_last_error(), word))                                 \
-            fail_msg("%s: %s, not %s about '%s': %s", #expr, copse_status_name(fails_), #code,     \
-                     word, copse_last_error());                                                    \
+#define FAILS(code, expr, word)                                                                \
+    do {                                                                                       \
+        const copse_status fails_ = (expr);                                                    \
+        if (fails_ != (code) || !strstr(copse_last_error(), word))                             \
+            fail_msg("%s: %s, not %s about '%s': %s", #expr, copse_status_name(fails_), #code, \
+                     word, copse_last_error());                                                \
     } while (0)
 
 /* ---- what every test has ---- */
@@ -47,8 +47,8 @@ struct rig {
     unsigned pauses;
 };
 
-static inline void open_rig(struct rig *g, copse_context *ctx, const char *const *ids, uint32_t ranks,
-                     const struct copse_optimizer_params *params)
+static inline void open_rig(struct rig *g, copse_context *ctx, const char *const *ids,
+                            uint32_t ranks, const struct copse_optimizer_params *params)
 {
     *g = (struct rig){ .ctx = ctx, .ranks = ranks };
     OK(copse__rule_init(params, &g->rule));
@@ -79,7 +79,7 @@ static inline void close_rig(struct rig *g)
 }
 
 static inline copse_status update(void *user, copse_device *dev, const struct copse_update *u,
-                           struct copse_command *out)
+                                  struct copse_command *out)
 {
     const struct rig *g = user;
     return copse__rule_command(&g->rule, dev, &u->values, &u->gradients, &u->slots, &u->step,
@@ -122,9 +122,8 @@ static inline copse_status make_exchange(struct rig *g, const struct setup *s, c
 {
     struct copse_exchange_rank ranks[MAX_RANKS];
     for (uint32_t r = 0; r < g->ranks; r++)
-        ranks[r] = (struct copse_exchange_rank){
-            g->queue[r], { g->step[r], 0, 4 * COPSE_STEP_WORDS }
-        };
+        ranks[r] =
+            (struct copse_exchange_rank){ g->queue[r], { g->step[r], 0, 4 * COPSE_STEP_WORDS } };
     g->is_paused = s->is_paused;
     const struct copse_exchange_params params = {
         .ctx = g->ctx,
@@ -141,7 +140,8 @@ static inline copse_status make_exchange(struct rig *g, const struct setup *s, c
     return copse__exchange_create(&params, x);
 }
 
-static inline void open_store(struct rig *g, const struct setup *s, uint64_t elements, struct store *st)
+static inline void open_store(struct rig *g, const struct setup *s, uint64_t elements,
+                              struct store *st)
 {
     const uint64_t cuts[] = { 0, s->is_cut ? 4160 : elements, 4224, 4224, elements };
     uint32_t piece;
@@ -193,8 +193,8 @@ static inline void expect_sgd(float *out, uint32_t elements, uint32_t ranks)
 
 /* ---- a few steps of training ---- */
 
-static inline float *room;      /* gradients to write */
-static inline float *read_back; /* values of a rank */
+static float room[MOST];      /* gradients to write */
+static float read_back[MOST]; /* values of a rank */
 
 static inline void write_step(struct rig *g, uint32_t rank, uint32_t step)
 {
@@ -208,7 +208,7 @@ static inline void write_step(struct rig *g, uint32_t rank, uint32_t step)
 /* Gradients are written at once after the last step's run, behind work that takes its time: a wait
    that is missing anywhere shows. */
 static inline void backward(struct rig *g, struct store *st, uint32_t elements, uint32_t step,
-                     uint64_t *ready)
+                            uint64_t *ready)
 {
     for (uint32_t r = 0; r < g->ranks; r++) {
         const struct copse_binding to = copse__exchange_gradients(st->x, 0, r);
@@ -238,7 +238,8 @@ static inline void train(struct rig *g, struct store *st, uint32_t elements, uin
     }
 }
 
-static inline const float *values_of(struct rig *g, struct store *st, uint32_t rank, uint32_t elements)
+static inline const float *values_of(struct rig *g, struct store *st, uint32_t rank,
+                                     uint32_t elements)
 {
     const struct copse_binding at = copse__exchange_values(st->x, 0, rank);
     OK(copse_queue_read(g->queue[rank], at.buffer, at.offset, read_back, 4 * elements));
@@ -247,7 +248,7 @@ static inline const float *values_of(struct rig *g, struct store *st, uint32_t r
 }
 
 static inline void check_bits(struct rig *g, struct store *st, const float *want, uint32_t elements,
-                       size_t setup)
+                              size_t setup)
 {
     for (uint32_t r = 0; r < g->ranks; r++) {
         const float *got = values_of(g, st, r, elements);

@@ -540,6 +540,33 @@ static void derivatives_of_dense(void **state)
         }
 }
 
+/* Sums down tall and narrow, short and wide matrices, in one pass and in several. */
+static void derivatives_of_biases_come_out_exactly(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = { { 0, 3 },  { 1, 1 },    { 63, 31 },   { 64, 32 },
+                                         { 65, 33 }, { 4096, 5 }, { 4097, 65 }, { 9001, 2 } };
+    for (size_t i = 0; i < COPSE_COUNT(sizes); i++) {
+        struct job j;
+        copse_tensor *y, *db;
+        job_init(&j);
+        copse_tensor *x = add_input(&j, COPSE_SHAPE(sizes[i][0], 1), whole);
+        copse_tensor *w = add_input(&j, COPSE_SHAPE(1, sizes[i][1]), whole);
+        copse_tensor *bias = add_input(&j, COPSE_SHAPE(sizes[i][1]), whole);
+        copse_tensor *dy = add_input(&j, COPSE_SHAPE(sizes[i][0], sizes[i][1]), whole);
+        ok(copse_dense(j.g, x, w, bias, COPSE_LINEAR, &y));
+        ok(copse_gradients(j.g, y, dy, &bias, 1, &db));
+        want(&j, db);
+        for (size_t c = 0; c < sizes[i][1]; c++) {
+            j.truth[0][c] = 0;
+            for (size_t r = 0; r < sizes[i][0]; r++)
+                j.truth[0][c] += j.values[3][r * sizes[i][1] + c];
+        }
+        everywhere(&j, check_equal);
+        job_fini(&j);
+    }
+}
+
 /* ---- misuse ---- */
 
 static void refused(copse_status s, copse_status expected, const char *text)
@@ -594,6 +621,7 @@ int main(void)
         cmocka_unit_test(nan_stays_in_its_row),
         cmocka_unit_test(derivatives_of_products),
         cmocka_unit_test(derivatives_of_dense),
+        cmocka_unit_test(derivatives_of_biases_come_out_exactly),
         cmocka_unit_test(clblast_comes_out_exactly),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

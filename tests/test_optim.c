@@ -19,11 +19,11 @@
 #define SETS  8u    /* different gradients, used in turn */
 #define UNIT  0x1p-24
 
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_)                                                                                   \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
+#define OK(expr)                                                                       \
+    do {                                                                               \
+        const copse_status ok_ = (expr);                                               \
+        if (ok_)                                                                       \
+            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
     } while (0)
 
 /* ---- the definitions ---- */
@@ -32,8 +32,8 @@ struct state {
     double value[COUNT], first[COUNT], second[COUNT]; /* the slots */
 };
 
-/* What the parameter loses. *size is the same with the magnitudes of all terms added, the measure of
-   errors that does not depend on how much of them cancels. */
+/* What the parameter loses. *size is the same with the magnitudes of all terms added, the measure
+   of errors that does not depend on how much of them cancels. */
 static double change(const struct copse_optimizer_params *p, double rate, double t, double g,
                      double x, double *first, double *second, double *size)
 {
@@ -59,8 +59,8 @@ static double change(const struct copse_optimizer_params *p, double rate, double
     default:
         *first = beta1 * *first + (1.0 - beta1) * g;
         *second = beta2 * *second + (1.0 - beta2) * g * g;
-        divisor = (1.0 - pow(beta1, t)) *
-                  (sqrt(*second / (1.0 - pow(beta2, t))) + (double)p->epsilon);
+        divisor =
+            (1.0 - pow(beta1, t)) * (sqrt(*second / (1.0 - pow(beta2, t))) + (double)p->epsilon);
         *size = rate * (beta1 * before + (1.0 - beta1) * all) / divisor;
         if (p->kind == COPSE_ADAM)
             return rate * *first / divisor;
@@ -139,8 +139,8 @@ static void read_state(struct rig *g, struct state *out)
 static void advance(const struct rig *g, struct state *s, double *sizes, uint32_t step)
 {
     const struct copse_optimizer_params *p = &g->rule.params;
-    const double rate = (double)(p->schedule ? p->schedule(p->schedule_user, step)
-                                             : p->learning_rate);
+    const double rate =
+        (double)(p->schedule ? p->schedule(p->schedule_user, step) : p->learning_rate);
     for (uint32_t i = 0; i < COUNT; i++) {
         const double x = s->value[i];
         s->value[i] = x - change(p, rate, step, 0.5 * (double)gradients[step % SETS][i], x,
@@ -200,10 +200,11 @@ static void check_steps(struct rig *g, const char *id, size_t k)
         read_state(g, &after);
         advance(g, &before, sizes, step);
         for (uint32_t i = 0; i < COUNT; i++) {
-            const double error = fabs(after.value[i] - before.value[i]) - 0.5 * ulp(before.value[i]);
+            const double error =
+                fabs(after.value[i] - before.value[i]) - 0.5 * ulp(before.value[i]);
             if (!(error <= 8.0 * UNIT * sizes[i]))
-                fail_msg("rule %zu on %s, step %u, element %u: %a, not %a (change %a)", k, id,
-                         step, i, after.value[i], before.value[i], sizes[i]);
+                fail_msg("rule %zu on %s, step %u, element %u: %a, not %a (change %a)", k, id, step,
+                         i, after.value[i], before.value[i], sizes[i]);
             worst = fmax(worst, error / (UNIT * sizes[i]));
         }
     }

@@ -18,11 +18,11 @@
 #define BASE   5u   /* before them */
 #define STRIDE 320u
 
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_)                                                                                   \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
+#define OK(expr)                                                                       \
+    do {                                                                               \
+        const copse_status ok_ = (expr);                                               \
+        if (ok_)                                                                       \
+            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
     } while (0)
 
 static float parts[COPSE_MAX_REPLICAS][STRIDE], got[STRIDE];

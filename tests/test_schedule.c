@@ -23,12 +23,14 @@ static void *resize(void *user, void *block, size_t size)
 static struct copse_mem mem = { .resize = resize };
 
 static const copse_reduce_algorithm reductions[] = { COPSE_REDUCE_AUTO, COPSE_REDUCE_SHARDED,
-                                              COPSE_REDUCE_TREE, COPSE_REDUCE_TO_ONE };
+                                                     COPSE_REDUCE_TREE, COPSE_REDUCE_TO_ONE };
 
 /* ---- symbols: rank r's contribution is r + 1; sums are numbered as they are met ---- */
 
 #define MAX_SUMS 4096
-static struct { uint32_t left, right; } sums[MAX_SUMS];
+static struct {
+    uint32_t left, right;
+} sums[MAX_SUMS];
 static uint32_t sum_count;
 
 static uint32_t add(uint32_t left, uint32_t right)
@@ -150,7 +152,7 @@ static void check_phases(const struct copse_schedule *s)
 
 static void every_element_is_summed_once_by_the_tree(void **unused)
 {
-    static const uint64_t counts[] = { 1, 2, 63, 64, 65, 1000, 1024, 1025, 4096, 17 * 1024 + 5,
+    static const uint64_t counts[] = { 1,     2, 63, 64, 65, 1000, 1024, 1025, 4096, 17 * 1024 + 5,
                                        100003 };
     (void)unused;
     for (size_t k = 0; k < COPSE_COUNT(reductions); k++)
@@ -158,9 +160,9 @@ static void every_element_is_summed_once_by_the_tree(void **unused)
             for (size_t c = 0; c < COPSE_COUNT(counts); c++)
                 for (uint64_t first = 0; first <= 640; first += 640) {
                     struct copse_schedule s;
-                    assert_int_equal(copse__schedule_make(&mem, reductions[k], ranks, first,
-                                                          counts[c], &s),
-                                     COPSE_OK);
+                    assert_int_equal(
+                        copse__schedule_make(&mem, reductions[k], ranks, first, counts[c], &s),
+                        COPSE_OK);
                     sum_count = 0;
                     check_form(&s, ranks, first, counts[c]);
                     check_phases(&s);

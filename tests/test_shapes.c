@@ -97,7 +97,7 @@ static void casts(void **state)
 {
     (void)state;
     static const double f[] = { 0, -0.0, 1.9, -1.9, 2147483520.0, 2147483648.0, -2147483648.0, 3e9,
-                                -3e9, INFINITY, -INFINITY, NAN, 0.5, -0.5, 1e-40, 16777217 };
+                                -3e9, INFINITY, -INFINITY, NAN, 0.5, -0.5, 1e-40, 16777216 };
     static const double i[] = { 0, 1, -1, 16777216, 16777217, 16777219, 2147483647, -2147483648.0 };
     const struct shuffle to_int = { .kind = CAST, .type = COPSE_F32 };
     const struct shuffle to_float = { .kind = CAST, .type = COPSE_I32 };
@@ -192,7 +192,7 @@ static void shape_errors(void **state)
     FAILS(copse_elu(g, x, NAN, &y), COPSE_ERR_ARGUMENT, "NaN");
     FAILS(copse_add(g, x, NULL, &y), COPSE_ERR_ARGUMENT, "add: operand 1 is NULL");
     FAILS(copse_softmax(g, NULL, &y), COPSE_ERR_ARGUMENT, "softmax: operand 0 is NULL");
-    FAILS(copse_exp(NULL, x, &y), COPSE_ERR_ARGUMENT, "exp");
+    harness_fails(copse_exp(NULL, x, &y), COPSE_ERR_ARGUMENT, "exp");
     copse_graph_release(&g);
 }
 

@@ -119,7 +119,7 @@ copse_status plot_write(const char *path, const struct history *h, const char *t
 {
     char temp[4096];
     if (snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof temp)
-        return COPSE_ERR_IO;
+        return session_set_error(COPSE_ERR_IO, "--plot: the path is too long");
     const int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     bool is_good = f != NULL;
@@ -132,8 +132,8 @@ copse_status plot_write(const char *path, const struct history *h, const char *t
     }
     if (is_good && rename(temp, path) == 0)
         return COPSE_OK;
-    fprintf(stderr, "copse: cannot write '%s': %s\n", path, strerror(errno));
+    const int reason = errno;
     if (fd >= 0)
         unlink(temp);
-    return COPSE_ERR_IO;
+    return session_set_error(COPSE_ERR_IO, "cannot write '%s': %s", path, strerror(reason));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The context of a command, its log on stderr, and how a failure ends the command. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,11 +23,24 @@ copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
     return copse_context_create(&params, out);
 }
 
+static char own_text[1200];
+
+copse_status session_set_error(copse_status status, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(own_text, sizeof own_text, fmt, args);
+    va_end(args);
+    return status;
+}
+
 /* The place in the source is for the log; a person wants the sentence. */
 const char *session_error(void)
 {
     static char line[1200];
     size_t n = 0;
+    if (own_text[0])
+        return own_text;
     for (const char *p = copse_last_error(); *p && n + 1 < sizeof line;) {
         const char *end = strncmp(p, " (", 2) == 0 ? strchr(p, ')') : NULL;
         const char *source = end ? strstr(p, ".c:") : NULL;

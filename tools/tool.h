@@ -36,6 +36,8 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
 
 /* A context with the kernel cache under the user's cache folder and warnings on stderr. */
 copse_status session_open(bool is_verbose, bool no_cache, copse_context **out);
+/* Keep a text for session_fail, for failures that the library did not see; returns `status`. */
+copse_status session_set_error(copse_status status, const char *fmt, ...);
 /* The text of the last error without places in the source. Lifetime: until the next call. */
 const char *session_error(void);
 /* Print "copse: <what went wrong>" from copse_last_error and give the exit code for the status. */

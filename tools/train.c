@@ -63,11 +63,10 @@ static copse_status open_data(struct run *r)
     COPSE_TRY(copse_dataset_open(r->ctx, s->data,
                                  &(struct copse_dataset_params){ .classes = s->classes }, &r->all));
     copse_dataset_describe(r->all, &info);
-    if (!info.has_labels) {
-        fprintf(stderr, "copse train: '%s' has no labels; a CSV with a label column or a folder "
-                        "with an IDX pair has\n", s->data);
-        return COPSE_ERR_ARGUMENT;
-    }
+    if (!info.has_labels)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' has no labels; a CSV with a label column or a folder with "
+                                 "an IDX pair has", s->data);
     COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
                                   &r->train, &r->test));
     copse_dataset_describe(r->train, &train);
@@ -109,11 +108,10 @@ static copse_status open_devices(struct run *r)
     for (size_t i = 0; i < count; i++)
         names[i] = ids[i];
     if (strcmp(s->strategy, "one_device") == 0 && count > 1) {
-        if (strcmp(s->devices, "auto") != 0 && strcmp(s->devices, "all") != 0) {
-            fprintf(stderr, "copse train: --strategy one_device takes one device, --devices %s "
-                            "names %zu\n", s->devices, count);
-            return COPSE_ERR_ARGUMENT;
-        }
+        if (strcmp(s->devices, "auto") != 0 && strcmp(s->devices, "all") != 0)
+            return session_set_error(COPSE_ERR_ARGUMENT,
+                                     "--strategy one_device takes one device, --devices %s names "
+                                     "%zu", s->devices, count);
         count = 1;
     }
     const struct copse_strategy_params params = {
@@ -209,7 +207,7 @@ static copse_status evaluate(struct run *r)
     copse_status s = COPSE_OK;
     double loss = 0.0, right = 0.0;
     if (!r->x || !r->y || !rows)
-        s = COPSE_ERR_NO_MEMORY;
+        s = session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the held-out part");
     for (size_t first = 0; s == COPSE_OK && first < info.rows; first += most) {
         const size_t n = info.rows - first < most ? info.rows - first : most;
         struct copse_step_result result;
@@ -245,7 +243,7 @@ static copse_status take_results(struct run *r, bool wait)
         p->accuracy = keep * p->accuracy + (1.0 - keep) * result.reports[0];
         p->step = result.step;
         if (!history_step(&r->history, result.loss, result.reports[0]))
-            return COPSE_ERR_NO_MEMORY;
+            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     }
 }
 
@@ -300,7 +298,7 @@ static copse_status run_epochs(struct run *r)
         COPSE_TRY(run_epoch(r, epoch));
         COPSE_TRY(evaluate(r));
         if (!history_epoch(&r->history, r->progress.step, r->test_loss, r->test_accuracy))
-            return COPSE_ERR_NO_MEMORY;
+            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
         show_epoch(r);
         if (r->settings.save && isfinite(r->test_loss))
             COPSE_TRY(copse_trainer_save(r->trainer, r->settings.save));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of `copse train`: defaults, command line, checks that need no data. */
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,7 +75,8 @@ int train_settings_parse(int argc, char **argv, struct train_settings *s)
         .schedule = "cosine", .reduction = "auto", .transfer = "auto", .lr = 0.0f,
         .momentum = 0.9f, .batch = 64, .epochs = 40, .seed = 1,
     };
-    float lr = -1.0f;
+    const float unset = -FLT_MAX;
+    float lr = unset;
     const struct option_row rows[] = {
         { "data", OPTION_TEXT, &s->data, "PATH",
           "CSV, CSV.gz, IDX, or a folder with an IDX pair [the digits set]" },
@@ -116,6 +118,6 @@ int train_settings_parse(int argc, char **argv, struct train_settings *s)
     if (code >= 0)
         return code;
     const bool is_adam = strncmp(s->optimizer, "adam", 4) == 0;
-    s->lr = lr == -1.0f ? (is_adam ? 0.002f : 0.05f) : lr;
+    s->lr = lr == unset ? (is_adam ? 0.002f : 0.05f) : lr;
     return check(s);
 }

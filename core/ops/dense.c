@@ -59,10 +59,12 @@ static copse_status dense_grad_infer(const copse_tensor *dz, copse_shape *shape,
 
 static copse_status dense_grad_lower(struct copse_lowering *l, const copse_tensor *dz)
 {
+    enum { PER = 32 }; /* elements of an invocation */
     const struct dense_attr *d = dz->attr;
     const struct copse_params_dense_grad p = { (uint32_t)copse__elements(dz->shape) };
-    const int32_t spec[COPSE_MAX_SPECS] = { (int32_t)d->activation };
-    const uint64_t groups = (copse__groups_for(l, COPSE_KERNEL_dense_grad, p.n) + 7) / 8;
+    const int32_t spec[COPSE_MAX_SPECS] = { PER, copse__limits(l)->has_wide_vectors,
+                                            (int32_t)d->activation };
+    const uint64_t groups = copse__groups_for(l, COPSE_KERNEL_dense_grad, (p.n + PER - 1) / PER);
     return COPSE_LAUNCH(l, dense_grad, spec, p, groups, copse__of(dz->in[0]),
                         copse__of(dz->in[1]), copse__of(dz));
 }
@@ -72,6 +74,46 @@ static const struct copse_op op_dense_grad = {
     .attr_size = sizeof(struct dense_attr),
     .infer = dense_grad_infer,
     .lower = dense_grad_lower,
+};
+
+/* ---- derivative of the bias: sums down the columns of dz ---- */
+
+static copse_status bias_grad_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = COPSE_SHAPE(y->in[0]->shape.dims[1]);
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status bias_grad_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    enum { BLOCK = 4096 }; /* rows that an invocation of the wide kernel adds */
+    const uint32_t cols = y->shape.dims[0];
+    uint32_t rows = y->in[0]->shape.dims[0];
+    if (rows == 0 || cols == 0 || !copse__limits(l)->has_wide_vectors ||
+        !copse__can_launch(l, COPSE_KERNEL_column_sum_wide))
+        return copse__lower_reduce(l, COPSE_REDUCE_SUM, 1, rows, cols, copse__of(y->in[0]),
+                                   copse__of(y));
+    struct copse_operand from = copse__of(y->in[0]), to;
+    for (;;) {
+        const struct copse_params_column_sum_wide p = { rows, cols, BLOCK };
+        const uint32_t blocks = (rows + BLOCK - 1) / BLOCK;
+        to = copse__of(y);
+        if (blocks > 1)
+            COPSE_TRY(copse__scratch(l, (uint64_t)blocks * cols, &to));
+        COPSE_TRY(COPSE_LAUNCH(l, column_sum_wide, NULL, p,
+                               (uint64_t)blocks * ((cols + 31) / 32), from, to));
+        if (blocks == 1)
+            return COPSE_OK;
+        from = to;
+        rows = blocks;
+    }
+}
+
+static const struct copse_op op_bias_grad = {
+    .name = "bias_grad",
+    .infer = bias_grad_infer,
+    .lower = bias_grad_lower,
 };
 
 static copse_status flatten(copse_graph *g, copse_tensor *x, copse_tensor **out)
@@ -104,7 +146,7 @@ static copse_status dense_gradient(copse_graph *g, const copse_tensor *y, copse_
         COPSE_TRY(copse_matmul(g, x2, dz, true, false, &dx[1]));
     }
     if (y->in_count == 3 && y->in[2]->needs_gradient)
-        COPSE_TRY(copse_sum(g, dz, (const uint32_t[]){ 0 }, 1, false, &dx[2]));
+        COPSE_TRY(COPSE_NODE(g, &op_bias_grad, NULL, &dx[2], dz));
     return COPSE_OK;
 }
 
@@ -142,9 +184,9 @@ void copse_host_dense_grad(const void *params, const int32_t *spec,
     const struct copse_params_dense_grad *p = params;
     for (size_t i = 0; i < p->n; i++) {
         const double y = copse__load(&args[0], i), dy = copse__load(&args[1], i);
-        const double slope = spec[0] == COPSE_RELU      ? y > 0
-                             : spec[0] == COPSE_SIGMOID ? y * (1 - y)
-                             : spec[0] == COPSE_TANH    ? 1 - y * y
+        const double slope = spec[2] == COPSE_RELU      ? y > 0
+                             : spec[2] == COPSE_SIGMOID ? y * (1 - y)
+                             : spec[2] == COPSE_TANH    ? 1 - y * y
                                                         : 1;
         copse__store(&args[2], i, dy * slope);
     }

@@ -10,8 +10,7 @@
 
 static copse_status bad(const char *name, float value, const char *expected)
 {
-    return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %s is %g: %s", name, (double)value,
-                      expected);
+    return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %s is %g: %s", name, (double)value, expected);
 }
 
 /* Zero means the default. */
@@ -27,9 +26,8 @@ static copse_status fraction(const char *name, float *value, float fallback)
 {
     if (*value == 0.0f)
         *value = fallback;
-    return *value > 0.0f && *value < 1.0f
-               ? COPSE_OK
-               : bad(name, *value, "a number between 0 and 1 is needed");
+    return *value > 0.0f && *value < 1.0f ? COPSE_OK
+                                          : bad(name, *value, "a number between 0 and 1 is needed");
 }
 
 static bool is_adam(const struct copse_rule *rule)
@@ -128,8 +126,11 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
                                  const struct copse_binding *step, uint64_t count,
                                  struct copse_command *out)
 {
-    struct request r = { .rule = rule, .dev = dev, .bindings = { *gradients, *values },
-                         .binding_count = 2, .count = count };
+    struct request r = { .rule = rule,
+                         .dev = dev,
+                         .bindings = { *gradients, *values },
+                         .binding_count = 2,
+                         .count = count };
     if (count > UINT32_MAX / 2)
         return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %llu elements in one range",
                           (unsigned long long)count);

@@ -3,9 +3,9 @@
  *
  * Who waits for whom. Queues are in order, so only what crosses from rank to rank needs the host:
  *  - Read after write. Shared: before a rank sums, the host waits until the gradients of all others
- *    are complete (ready[r]); before values are handed on, until their owner's play is done. Staged:
- *    a message is read in its source's queue, behind the work that made it; the host waits for the
- *    read and writes it in the receiver's queue, ahead of the work that needs it.
+ *    are complete (ready[r]); before values are handed on, until their owner's play is done.
+ * Staged: a message is read in its source's queue, behind the work that made it; the host waits for
+ * the read and writes it in the receiver's queue, ahead of the work that needs it.
  *  - Write after read, gradients. Shared: rank r may write new gradients once the run has returned,
  *    since the host has then waited for every owner's update, or on the way up the tree for every
  *    pair and so for its sources: no rank still reads them. With one owner or several, every owner

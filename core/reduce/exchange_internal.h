@@ -36,15 +36,27 @@ struct copse_exchange_step {
     } kind;
     uint32_t rank;
     struct copse_segment *segment;
-    size_t first, count; /* messages, those of a source one after the other */
+    size_t first, count;    /* messages, those of a source one after the other */
     struct copse_move move; /* one that it is part of, for messages to people */
 };
 
 struct copse_bucket {
-    struct { struct copse_exchange_step *at; size_t count, room; } steps;
-    struct { struct copse_message *at; size_t count, room; } messages;
-    struct { struct copse_target *at; size_t count, room; } targets;
-    struct { copse_buffer **at; size_t count, room; } slots;
+    struct {
+        struct copse_exchange_step *at;
+        size_t count, room;
+    } steps;
+    struct {
+        struct copse_message *at;
+        size_t count, room;
+    } messages;
+    struct {
+        struct copse_target *at;
+        size_t count, room;
+    } targets;
+    struct {
+        copse_buffer **at;
+        size_t count, room;
+    } slots;
 };
 
 struct copse_exchange {
@@ -53,13 +65,19 @@ struct copse_exchange {
     struct copse_exchange_rank ranks[COPSE_MAX_REPLICAS]; /* references to queue and step buffer */
     uint32_t rank_count;
     bool can_share, is_shared;
-    struct { struct copse_piece *at; size_t count, room; } pieces;
-    struct { struct copse_bucket *at; size_t count, room; } buckets;
+    struct {
+        struct copse_piece *at;
+        size_t count, room;
+    } pieces;
+    struct {
+        struct copse_bucket *at;
+        size_t count, room;
+    } buckets;
     copse_buffer *scratch[COPSE_MAX_REPLICAS]; /* inbox rows, then the row of the sum */
     size_t slot_bytes[COPSE_MAX_REPLICAS];
     unsigned char *staging[COPSE_MAX_REPLICAS]; /* two halves of message_bytes, where staged */
-    uint64_t last[COPSE_MAX_REPLICAS]; /* ticket of the rank's newest play */
-    uint64_t read[COPSE_MAX_REPLICAS][2]; /* ticket of the read into a half of the staging */
+    uint64_t last[COPSE_MAX_REPLICAS];          /* ticket of the rank's newest play */
+    uint64_t read[COPSE_MAX_REPLICAS][2];       /* ticket of the read into a half of the staging */
 };
 
 static inline copse_device *copse__rank_device(const copse_exchange *x, uint32_t rank)
@@ -84,7 +102,6 @@ void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b);
 copse_status copse__messages_send(copse_exchange *x, const struct copse_bucket *b, size_t first,
                                   size_t count);
 /* Wait with the library's deadline; the text names the rank that did not answer. */
-copse_status copse__rank_wait(copse_exchange *x, uint32_t rank, uint64_t ticket,
-                              const char *what);
+copse_status copse__rank_wait(copse_exchange *x, uint32_t rank, uint64_t ticket, const char *what);
 
 #endif

@@ -28,8 +28,7 @@ copse_status copse__exchange_check_sharing(copse_exchange *x)
 }
 
 /* Bytes of a whole block, and the alignment that suits every device. */
-static bool block_size(const copse_exchange *x, uint64_t elements, size_t *bytes,
-                       size_t *alignment)
+static bool block_size(const copse_exchange *x, uint64_t elements, size_t *bytes, size_t *alignment)
 {
     *alignment = 4096;
     for (uint32_t r = 0; r < x->rank_count; r++)
@@ -46,8 +45,7 @@ static uint32_t too_large_for(const copse_exchange *x, size_t bytes)
 {
     for (uint32_t r = 0; r < x->rank_count; r++) {
         const struct copse_limits *l = copse__rank_device(x, r)->limits;
-        if (bytes > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes) ||
-            bytes / 4 > UINT32_MAX)
+        if (bytes > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes) || bytes / 4 > UINT32_MAX)
             return r;
     }
     return x->rank_count;
@@ -148,7 +146,8 @@ struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffe
                                         uint32_t rank, uint64_t first, uint64_t count)
 {
     const uint64_t row = p->is_shared ? rank * p->elements : 0;
-    return (struct copse_binding){ buffers[rank], (size_t)(4 * (row + first)), (size_t)(4 * count) };
+    return (struct copse_binding){ buffers[rank], (size_t)(4 * (row + first)),
+                                   (size_t)(4 * count) };
 }
 
 struct copse_binding copse__exchange_values(const copse_exchange *x, uint32_t piece, uint32_t rank)
@@ -171,10 +170,10 @@ copse_status copse__scratch_grow(copse_exchange *x, uint32_t rank, size_t bytes)
     copse_buffer *larger = NULL;
     if (copse_buffer_size(x->scratch[rank]) >= bytes)
         return COPSE_OK;
-    COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(x, rank),
-                                             &(struct copse_buffer_params){ .size = bytes },
-                                             &larger),
-                         "while making the inbox of rank %u", rank));
+    COPSE_TRY(
+        copse_note(copse_buffer_create(copse__rank_device(x, rank),
+                                       &(struct copse_buffer_params){ .size = bytes }, &larger),
+                   "while making the inbox of rank %u", rank));
     copse_buffer_release(&x->scratch[rank]);
     x->scratch[rank] = larger;
     return COPSE_OK;

@@ -15,7 +15,7 @@ struct recorder {
     struct {
         struct copse_command *at;
         size_t count, room;
-        struct copse_move move; /* the first of them */
+        struct copse_move move;    /* the first of them */
     } pending[COPSE_MAX_REPLICAS]; /* commands that a rank has not played yet */
     bool has_played[COPSE_MAX_REPLICAS];
 };
@@ -128,12 +128,12 @@ static copse_status launch(struct recorder *r, const struct copse_move *m, enum 
     struct copse_command c;
     COPSE_TRY(copse__kernel_get(dev, id, spec, &k));
     const uint64_t each = (uint64_t)k->group_x * k->group_y * PER;
-    COPSE_TRY(
-        copse__dispatch_init(&c, k, bindings, 2, params, (m->count + each - 1) / each, 0));
+    COPSE_TRY(copse__dispatch_init(&c, k, bindings, 2, params, (m->count + each - 1) / each, 0));
     return push_command(r, m, &c);
 }
 
-/* Shared: the contributions are read where they stand. Staged: from the inbox, own part included. */
+/* Shared: the contributions are read where they stand. Staged: from the inbox, own part included.
+ */
 static copse_status sum(struct recorder *r, const struct copse_move *m)
 {
     const struct copse_exchange *x = r->x;
@@ -234,12 +234,12 @@ static copse_status await_sources(struct recorder *r, const struct copse_move *m
         if (is_seen[src])
             continue;
         is_seen[src] = true;
-        COPSE_TRY(push_step(r, &(struct copse_exchange_step){
-                                   .kind = r->has_played[src] ? COPSE_STEP_AWAIT_LAST
-                                                              : COPSE_STEP_AWAIT_READY,
-                                   .rank = src,
-                                   .move = moves[i],
-                               }));
+        COPSE_TRY(push_step(
+            r, &(struct copse_exchange_step){
+                   .kind = r->has_played[src] ? COPSE_STEP_AWAIT_LAST : COPSE_STEP_AWAIT_READY,
+                   .rank = src,
+                   .move = moves[i],
+               }));
     }
     return COPSE_OK;
 }
@@ -263,7 +263,8 @@ static copse_status push_messages(struct recorder *r, const struct copse_move *m
         for (size_t i = 0; i < count; i++) {
             const struct copse_binding to =
                 is_hand ? values_of(r, moves[i].dst, moves) : inbox(r, &moves[i]);
-            const struct copse_target target = { moves[i].dst, { to.buffer, to.offset + at, size } };
+            const struct copse_target target = { moves[i].dst,
+                                                 { to.buffer, to.offset + at, size } };
             if (!COPSE_PUSH(r->x->mem, &r->bucket->targets, target))
                 return no_memory();
         }
@@ -336,8 +337,8 @@ static uint64_t round_elements(const copse_exchange *x, const struct copse_piece
     }
     const uint64_t rows = p->is_shared || x->rank_count == 1 ? 1 : x->rank_count + 1;
     const uint64_t row = bytes / 4 / COPSE_MAX(rows, x->params.slots);
-    const bool is_one_slice = x->params.reduction == COPSE_REDUCE_TREE ||
-                              x->params.reduction == COPSE_REDUCE_TO_ONE;
+    const bool is_one_slice =
+        x->params.reduction == COPSE_REDUCE_TREE || x->params.reduction == COPSE_REDUCE_TO_ONE;
     return row / COPSE_ROW_UNIT * COPSE_ROW_UNIT * (is_one_slice ? 1 : x->rank_count);
 }
 

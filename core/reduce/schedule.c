@@ -2,7 +2,7 @@
 /* Slices, owners and moves of the three schedules, and the bucket plan. See schedule.h. */
 #include "core/reduce/schedule.h"
 
-#define UNIT 64         /* elements: slices start at multiples of 256 bytes */
+#define UNIT      64    /* elements: slices start at multiples of 256 bytes */
 #define MIN_SLICE 1024u /* elements: a smaller share is not worth a rank's launches */
 
 struct maker {
@@ -15,9 +15,9 @@ static bool move(struct maker *m, enum copse_move_kind kind, uint32_t src, uint3
                  uint32_t slice)
 {
     const struct copse_slice *range = &m->s->slices.at[slice];
-    return COPSE_PUSH(m->mem, &m->s->moves,
-                      ((struct copse_move){ kind, m->s->phases, src, dst, range->first,
-                                            range->count, slice }));
+    return COPSE_PUSH(
+        m->mem, &m->s->moves,
+        ((struct copse_move){ kind, m->s->phases, src, dst, range->first, range->count, slice }));
 }
 
 /* Even shares in units of 64 elements. The first owners have the larger ones, and owners without a
@@ -28,8 +28,8 @@ static bool cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count
     uint64_t at = 0;
     for (uint32_t o = 0; o < owners; o++) {
         const uint64_t end = COPSE_MIN(count, at + UNIT * (units / owners + (o < units % owners)));
-        if (end > at && !COPSE_PUSH(m->mem, &m->s->slices,
-                                    ((struct copse_slice){ first + at, end - at, o })))
+        if (end > at &&
+            !COPSE_PUSH(m->mem, &m->s->slices, ((struct copse_slice){ first + at, end - at, o })))
             return false;
         at = end;
     }
@@ -83,8 +83,9 @@ static bool update_and_hand(struct maker *m)
     return true;
 }
 
-copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction, uint32_t ranks,
-                                  uint64_t first, uint64_t count, struct copse_schedule *out)
+copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction,
+                                  uint32_t ranks, uint64_t first, uint64_t count,
+                                  struct copse_schedule *out)
 {
     *out = (struct copse_schedule){ .phases = 0 };
     if (ranks == 0 || ranks > COPSE_MAX_REPLICAS || first % UNIT)
