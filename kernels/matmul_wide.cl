@@ -13,7 +13,14 @@ PARAMS(uint m; uint n; uint k; uint a_row; uint a_step; uint b_panel; uint b_ste
 #define ROWS 6u
 #define VECTORS (1u << LOG_VECTORS)
 #define COLS (16u * VECTORS)
-#define CHUNK 256u /* longest chain of additions */
+#define CHUNK 256u          /* longest chain of additions */
+#define CHUNKS (64 * CHUNK)
+
+#define EACH_VECTOR                                                                                \
+    _Pragma("unroll") for (uint r = 0; r < ROWS; r++)                                              \
+        _Pragma("unroll") for (uint v = 0; v < VECTORS; v++)
+#define CLEAR(x) EACH_VECTOR x[r][v] = (float16)(0.0f);
+#define ADD(x, y) EACH_VECTOR x[r][v] += y[r][v];
 
 #include "part_wide.clh"
 #include "activation_wide.clh"
@@ -36,42 +43,38 @@ KERNEL4(matmul_wide, IN(float, a), IN(float, b), IN(float, bias), OUT(float, c))
     for (uint r = 0; r < ROWS; r++) /* rows past the end repeat the last one */
         row[r] = (size_t)min(r, rows - 1) * p.a_row;
 
+    /* Three levels of sums: `sum` stays in registers, the others are touched once a chunk. */
     float16 total[ROWS][VECTORS];
-#pragma unroll
-    for (uint r = 0; r < ROWS; r++)
-#pragma unroll
-        for (uint v = 0; v < VECTORS; v++)
-            total[r][v] = (float16)(0.0f);
+    CLEAR(total)
 #pragma unroll 1
-    for (uint k0 = 0; k0 < p.k; k0 += CHUNK) {
-        const uint count = min(p.k - k0, CHUNK);
-        float16 sum[ROWS][VECTORS];
-#pragma unroll
-        for (uint r = 0; r < ROWS; r++)
-#pragma unroll
-            for (uint v = 0; v < VECTORS; v++)
-                sum[r][v] = (float16)(0.0f);
+    for (uint k0 = 0; k0 < p.k; k0 += CHUNKS) {
+        const uint k1 = min(p.k, k0 + CHUNKS);
+        float16 part[ROWS][VECTORS];
+        CLEAR(part)
 #pragma unroll 1
-        for (uint k = 0; k < count; k++) {
-            float16 vb[VECTORS];
-#pragma unroll
-            for (uint v = 0; v < VECTORS; v++)
-                vb[v] = vload16(v, pb);
-#pragma unroll
-            for (uint r = 0; r < ROWS; r++) {
-                const float16 va = (float16)(pa[row[r]]);
+        for (uint at = k0; at < k1; at += CHUNK) {
+            const uint count = min(k1 - at, CHUNK);
+            float16 sum[ROWS][VECTORS];
+            CLEAR(sum)
+#pragma unroll 1
+            for (uint k = 0; k < count; k++) {
+                float16 vb[VECTORS];
 #pragma unroll
                 for (uint v = 0; v < VECTORS; v++)
-                    sum[r][v] = fma(va, vb[v], sum[r][v]);
+                    vb[v] = vload16(v, pb);
+#pragma unroll
+                for (uint r = 0; r < ROWS; r++) {
+                    const float16 va = (float16)(pa[row[r]]);
+#pragma unroll
+                    for (uint v = 0; v < VECTORS; v++)
+                        sum[r][v] = fma(va, vb[v], sum[r][v]);
+                }
+                pa += a_step;
+                pb += b_step;
             }
-            pa += a_step;
-            pb += b_step;
+            ADD(part, sum)
         }
-#pragma unroll
-        for (uint r = 0; r < ROWS; r++)
-#pragma unroll
-            for (uint v = 0; v < VECTORS; v++)
-                total[r][v] += sum[r][v];
+        ADD(total, part)
     }
 
     if (HAS_BIAS) {
@@ -83,11 +86,7 @@ KERNEL4(matmul_wide, IN(float, a), IN(float, b), IN(float, bias), OUT(float, c))
                 total[r][v] += add;
         }
     }
-#pragma unroll
-    for (uint r = 0; r < ROWS; r++)
-#pragma unroll
-        for (uint v = 0; v < VECTORS; v++)
-            total[r][v] = activate(total[r][v]);
+    EACH_VECTOR total[r][v] = activate(total[r][v]);
 
     __global float *to = c + ((size_t)item * p.m + i0) * p.n + j0;
     if (cols == COLS) {
@@ -100,13 +99,9 @@ KERNEL4(matmul_wide, IN(float, a), IN(float, b), IN(float, bias), OUT(float, c))
             }
         return;
     }
-    float part[ROWS * COLS];
-#pragma unroll
-    for (uint r = 0; r < ROWS; r++)
-#pragma unroll
-        for (uint v = 0; v < VECTORS; v++)
-            vstore16(total[r][v], r * VECTORS + v, part);
+    float tile_edge[ROWS * COLS];
+    EACH_VECTOR vstore16(total[r][v], r * VECTORS + v, tile_edge);
     for (uint r = 0; r < rows; r++)
         for (uint j = 0; j < cols; j++)
-            to[(size_t)r * p.n + j] = part[r * COLS + j];
+            to[(size_t)r * p.n + j] = tile_edge[r * COLS + j];
 }

@@ -2,13 +2,15 @@
 /* Matrix product for drivers that run shaders on a CPU. Their loads from buffers and group memory
    go lane by lane, texel loads do not: so nothing is shared, every lane keeps 8 x 8 of C and reads A
    and B as texels, in whichever way they are stored. Rows of both and k are whole texels (4 floats);
-   the host pads what is not. What is past an edge repeats the edge and is not stored. */
+   the host pads what is not. What is past an edge repeats the edge and is not stored. A part of k from
+   k_begin > 0 on adds to what C holds. */
 GROUP(8, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
 SPEC(2, A_TRANSPOSED)
 SPEC(3, B_TRANSPOSED)
-PARAMS(uint m; uint n; uint k; uint a_row; uint b_row; uint a_batch; uint b_batch; uint batch;)
+PARAMS(uint m; uint n; uint k; uint k_begin; uint k_end; uint a_row; uint b_row;
+       uint a_batch; uint b_batch; uint batch;)
 
 #include "activation.clh"
 
@@ -44,9 +46,9 @@ KERNEL4(matmul_texel, TEXEL(a), TEXEL(b), IN(real, bias), OUT(real, c))
     vec4 total[16], sum[16]; /* row r: [2 r] and, 32 columns on, [2 r + 1] */
     for (uint t = 0u; t < 16u; t++)
         total[t] = vec4(0.0);
-    int from_a = 0, from_b = 0;
-    for (uint k0 = 0u; k0 < p.k; k0 += CHUNK) {
-        const uint k1 = min(k0 + CHUNK, p.k);
+    int from_a = int(p.k_begin / 4u) * step_a, from_b = int(p.k_begin / 4u) * step_b;
+    for (uint k0 = p.k_begin; k0 < p.k_end; k0 += CHUNK) {
+        const uint k1 = min(k0 + CHUNK, p.k_end);
         for (uint t = 0u; t < 16u; t++)
             sum[t] = vec4(0.0);
         for (uint k = k0; k < k1; k += 4u) {
@@ -76,13 +78,18 @@ KERNEL4(matmul_texel, TEXEL(a), TEXEL(b), IN(real, bias), OUT(real, c))
     for (uint h = 0u; h < 2u; h++)
         for (uint e = 0u; e < 4u; e++) {
             const uint j = col + 32u * h + e;
-            if (j < p.n) {
-                const float add = HAS_BIAS != 0 ? LOAD(bias, j) : 0.0;
-                for (uint r = 0u; r < 8u; r++)
-                    if (row + r < p.m)
-                        STORE(c, (item * p.m + row + r) * p.n + j,
-                              activate(HAS_BIAS != 0 ? total[2u * r + h][e] + add
-                                                     : total[2u * r + h][e]));
-            }
+            if (j >= p.n)
+                continue;
+            const float add = HAS_BIAS != 0 ? LOAD(bias, j) : 0.0;
+            for (uint r = 0u; r < 8u; r++)
+                if (row + r < p.m) {
+                    const uint at = (item * p.m + row + r) * p.n + j;
+                    float value = total[2u * r + h][e];
+                    if (p.k_begin > 0u)
+                        value = LOAD(c, at) + value;
+                    if (p.k_end == p.k)
+                        value = activate(HAS_BIAS != 0 ? value + add : value);
+                    STORE(c, at, value);
+                }
         }
 }

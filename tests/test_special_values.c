@@ -78,7 +78,9 @@ static void functions_of_one_tensor(void **state)
     EXPECT(sigmoid, 5, 6, LIST(N, I, -I, 0, 100, -80), { N, 1, 0, 0.5, 1, 1.8048514e-35 });
     EXPECT(tanh, 5, 7, LIST(N, I, -I, 1e-7, -1e-7, 100, -100), { N, 1, -1, 1e-7, -1e-7, 1, -1 });
     EXPECT(softplus, 5, 6, LIST(N, I, -I, 100, 3e38, -80), { N, I, 0, 100, 3e38, 1.8048514e-35 });
-    EXPECT(silu, 5, 6, LIST(N, I, -I, 3e38, -3e38, -100), { N, I, 0, 3e38, 0, -3.7200760e-42 });
+    EXPECT(silu, 5, 6, LIST(N, I, -I, 3e38, -3e38, -80), { N, I, 0, 3e38, 0, -1.4438811e-33 });
+    EXPECT(erf, 16, 6, LIST(N, I, -I, 1e-7, 4, -4),
+           { N, 1, -1, 1.1283792e-7, 0.99999998458, -0.99999998458 });
     EXPECT(gelu, 16, 6, LIST(N, I, -I, 3e38, -3e38, -10), { N, I, 0, 3e38, 0, -7.6198530e-23 });
 }
 
@@ -205,8 +207,8 @@ static void sweep_of_all_magnitudes(void **state)
     } rows[] = {
         { "exp", build_exp, 3 },           { "log", build_log, 3 },   { "sqrt", build_sqrt, 3 },
         { "sigmoid", build_sigmoid, 5 },   { "tanh", build_tanh, 5 }, { "silu", build_silu, 5 },
-        { "softplus", build_softplus, 5 }, { "gelu", build_gelu, 16 }, { "relu", build_relu, 0 },
-        { "neg", build_neg, 0 },           { "abs", build_abs, 0 },
+        { "softplus", build_softplus, 5 }, { "gelu", build_gelu, 16 }, { "erf", build_erf, 16 },
+        { "relu", build_relu, 0 },         { "neg", build_neg, 0 },   { "abs", build_abs, 0 },
     };
     for (uint32_t i = 0; i < COUNT; i++) {
         const uint32_t bits = i * 107377u; /* prime; 40000 of them go once around */

@@ -123,7 +123,8 @@ static copse_status open_devices(struct run *r)
     COPSE_TRY(copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
     for (uint32_t i = 0; is_talking(r) && i < copse_strategy_replicas(r->strategy); i++) {
         const struct copse_device_info *d = copse_strategy_device(r->strategy, i);
-        printf("%s %-10s %s\n", i == 0 ? "devices " : "        ", d->id, d->name);
+        printf("%s %-10s %s%s%s%s\n", i == 0 ? "devices " : "        ", d->id, d->name,
+               d->driver[0] ? " (" : "", d->driver, d->driver[0] ? ")" : "");
     }
     return COPSE_OK;
 }

@@ -3,7 +3,10 @@
    variant is used wherever it can do the product at all, the shared body does the rest. */
 #include "core/ops/product.h"
 
-#define MAX_K_PER_LAUNCH 16384u /* of the shared body: its loops stay far below 65535 rounds */
+/* Longer sums take several launches, each adding to what the one before left: loops must stay below
+   the 65535 rounds after which some drivers leave them, and chains of additions short. */
+#define SHARED_MAX_K 16384u
+#define TEXEL_MAX_K 65536u
 
 enum variant { SHARED, WIDE, TEXEL, CLBLAST };
 
@@ -29,7 +32,7 @@ static copse_status lower_shared(struct copse_lowering *l, const struct copse_pr
     struct copse_params_matmul params = { p->m, p->n, p->k, 0, 0, p->batch };
     do {
         params.k_begin = params.k_end;
-        params.k_end += COPSE_MIN(p->k - params.k_begin, MAX_K_PER_LAUNCH);
+        params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
         COPSE_TRY(COPSE_LAUNCH(l, matmul, spec, params, groups, copse__of(p->a), copse__of(p->b),
                                bias_of(p), copse__of(p->c)));
     } while (params.k_end < p->k);
@@ -163,7 +166,7 @@ static copse_status lower_texel(struct copse_lowering *l, const struct copse_pro
                            p->b_transposed ? p->k : p->n, !p->b_transposed, &b));
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
                                             p->a_transposed, p->b_transposed };
-    const struct copse_params_matmul_texel params = {
+    struct copse_params_matmul_texel params = {
         .m = p->m,
         .n = p->n,
         .k = (uint32_t)divide_up(p->k, 4) * 4,
@@ -174,17 +177,22 @@ static copse_status lower_texel(struct copse_lowering *l, const struct copse_pro
         .batch = p->batch,
     };
     const uint64_t groups = p->batch * divide_up(p->m, 8) * divide_up(p->n, 64);
-    return COPSE_LAUNCH(l, matmul_texel, spec, params, groups, a.operand, b.operand, bias_of(p),
-                        copse__of(p->c));
+    do {
+        params.k_begin = params.k_end;
+        params.k_end += COPSE_MIN(params.k - params.k_begin, TEXEL_MAX_K);
+        COPSE_TRY(COPSE_LAUNCH(l, matmul_texel, spec, params, groups, a.operand, b.operand,
+                               bias_of(p), copse__of(p->c)));
+    } while (params.k_end < params.k);
+    return COPSE_OK;
 }
 
-/* Loops end after 65535 rounds there, and views have a largest size. */
+/* Views have a largest size. */
 static bool fits_texels(const struct copse_lowering *l, const struct copse_product *p)
 {
     const uint64_t most = COPSE_MIN(copse__limits(l)->max_binding_bytes / 4,
                                     4 * copse__limits(l)->max_texel_elements);
     const uint64_t m = p->m + 20u, n = p->n + 20u, k = p->k + 20u; /* as padded */
-    return p->k <= 131072 && p->batch * m * k <= most && p->batch * k * n <= most;
+    return p->batch * m * k <= most && p->batch * k * n <= most;
 }
 
 /* ---- the vendor's library ---- */

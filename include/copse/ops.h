@@ -16,8 +16,8 @@
  *
  * `copse/elementwise.h` (generated) declares the functions without settings. Of one tensor: neg, abs,
  * square, sqrt, rsqrt, exp, log, relu, sigmoid, tanh, softplus (log(1 + e^x)), silu (x sigmoid(x)),
- * gelu (x (1 + erf(x / sqrt 2)) / 2; Hendrycks and Gimpel, 2016). The derivatives of abs and relu at 0
- * are 0. Of two, with NumPy's broadcasting: add, sub, mul, div, maximum, minimum (at a tie the
+ * gelu (x (1 + erf(x / sqrt 2)) / 2; Hendrycks and Gimpel, 2016), erf. The derivatives of abs and relu at
+ * 0 are 0. Of two, with NumPy's broadcasting: add, sub, mul, div, maximum, minimum (at a tie the
  * derivative goes to the first operand).
  */
 #ifndef COPSE_OPS_H
