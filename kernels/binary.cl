@@ -6,6 +6,8 @@ SPEC(1, A_MODE)
 SPEC(2, B_MODE)
 SPEC(3, RANK)
 PARAMS(uint n; uint d0; uint d1; uint d2; uint d3; uint d4;
+       uint m0; uint m1; uint m2; uint m3; uint m4;
+       uint h0; uint h1; uint h2; uint h3; uint h4;
        uint a0; uint a1; uint a2; uint a3; uint a4; uint a5;
        uint b0; uint b1; uint b2; uint b3; uint b4; uint b5;)
 

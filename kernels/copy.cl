@@ -5,6 +5,8 @@ GROUP(256, 1)
 SPEC(0, RANK)
 SPEC(1, SCATTER)
 PARAMS(uint n; uint offset; uint d0; uint d1; uint d2; uint d3; uint d4;
+       uint m0; uint m1; uint m2; uint m3; uint m4;
+       uint h0; uint h1; uint h2; uint h3; uint h4;
        uint s0; uint s1; uint s2; uint s3; uint s4; uint s5;)
 
 #include "strided.clh"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loss of each row: log(1 + t) - (x[label] - m), from the (m, t) of the row (row_stats). A label out
-   of range gives NaN and reads nothing. */
+/* Loss of each row: log(1 + t) - (x[label] - m), from the (m, t) of the row (row_stats). A label
+   out of range gives NaN and reads nothing. */
 GROUP(64, 1)
 PARAMS(uint rows; uint cols;)
 

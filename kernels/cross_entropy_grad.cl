@@ -2,8 +2,9 @@
 /* dlogits = (softmax - one-hot) * dy / divisor, where dy is a scalar. At the label, e - (1 + t) is
    taken as (e - 1) - t, which is exact for the largest logit. */
 GROUP(256, 1)
-PARAMS(uint n; uint cols; float divisor;)
+PARAMS(uint n; uint cols; uint m; uint h; float divisor;)
 
+#include "divide.clh"
 #include "math.clh"
 
 KERNEL5(cross_entropy_grad, IN(real, logits), IN(int, labels), IN(real, stats), IN(real, slope),
@@ -11,7 +12,7 @@ KERNEL5(cross_entropy_grad, IN(real, logits), IN(int, labels), IN(real, stats), 
 {
     const uint i = INDEX();
     if (i < p.n) {
-        const uint row = i / p.cols, col = i - row * p.cols;
+        const uint row = QUOTIENT(i, p.m, p.h), col = i - row * p.cols;
         const uint label = TO_U32(labels[row]);
         const float m = LOAD(stats, 2u * row), t = LOAD(stats, 2u * row + 1u);
         const float e = m_exp(LOAD(logits, i) - m);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* y = x * scale, or 0 where the random word is below the threshold. The word is keyed by the seed and
-   counted by step, stream and the element's place in the epoch's data, so the mask does not depend on
-   how a batch was split, nor on the device. `words` is the step buffer: number, seed, first example. */
+/* y = x * scale, or 0 where the random word is below the threshold. The word is keyed by the
+   seed and counted by step, stream and the element's place in the epoch's data, so the mask does
+   not depend on how a batch was split, nor on the device. `words` is the step buffer: number,
+   seed, first example. */
 GROUP(256, 1)
-PARAMS(uint n; uint row_elements; uint stream; uint threshold; float scale;)
+PARAMS(uint n; uint row_elements; uint m; uint h; uint stream; uint threshold; float scale;)
 
+#include "divide.clh"
 #include "philox.clh"
 
 KERNEL3(dropout, IN(real, from), IN(uint, words), OUT(real, to))
 {
     const uint i = INDEX();
     if (i < p.n) {
-        const uint row = i / p.row_elements, col = i - row * p.row_elements;
+        const uint row = QUOTIENT(i, p.m, p.h), col = i - row * p.row_elements;
         const uint example = words[3] + row;
         const uint low = example * p.row_elements;
         uint c0 = low + col;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One pass of a sum, mean or maximum over the middle of [outer, count, inner]: each invocation takes
-   every chunks-th element of its line, at most 64 of them, added pairwise in eights. The host repeats
-   passes until one chunk is left, so that no chain of additions is long. */
+/* One pass of a sum, mean or maximum over the middle of [outer, count, inner]: each invocation
+   takes every chunks-th element of its line, at most 64 of them, added pairwise in eights. The
+   host repeats passes until one chunk is left, so that no chain of additions is long. */
 GROUP(64, 1)
 SPEC(0, OP)
 PARAMS(uint n; uint count; uint chunks; uint inner; float divisor;)
@@ -10,7 +10,9 @@ PARAMS(uint n; uint count; uint chunks; uint inner; float divisor;)
 #define MEAN 1
 #define MAXIMUM 2
 #define START SELECT(OP == MAXIMUM, -INF, 0.0f)
-#define TERM(k) SELECT(at + (k) * p.chunks < p.count, LOAD(from, base + (at + (k) * p.chunks) * p.inner), START)
+#define PLACE(k) (at + (k) * p.chunks)
+#define TERM(k)                                                                                    \
+    SELECT(PLACE(k) < p.count, LOAD(from, base + PLACE(k) * p.inner), START)
 
 FN float combine(float a, float b)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* One pass over rows of logits: for each part of a row its maximum m and t, the sum of exp(x - m) over
-   all elements but the (first) largest one, so that 1 + t is the denominator of softmax and log(1 + t)
-   keeps its digits where t is tiny. Later passes (FIRST 0) combine such pairs. Up to 64 each. */
+/* One pass over rows of logits: for each part of a row its maximum m and t, the sum of exp(x -
+   m) over all elements but the (first) largest one, so that 1 + t is the denominator of softmax
+   and log(1 + t) keeps its digits where t is tiny. Later passes (FIRST 0) combine such pairs. Up
+   to 64 each. */
 GROUP(64, 1)
 SPEC(0, FIRST)
 PARAMS(uint n; uint count; uint chunks;)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix product for drivers that run shaders on a CPU. Their loads from buffers and group memory
-   go lane by lane, texel loads do not: so nothing is shared, every lane keeps 8 x 8 of C and reads A
-   and B as texels, in whichever way they are stored. Rows of both and k are whole texels (4 floats);
-   the host pads what is not. What is past an edge repeats the edge and is not stored. A part of k from
-   k_begin > 0 on adds to what C holds. */
+   go lane by lane, texel loads do not: so nothing is shared, every lane keeps 8 x 8 of C and reads
+   A and B as texels, in whichever way they are stored. Rows of both and k are whole texels (4
+   floats); the host pads what is not. What is past an edge repeats the edge and is not stored. A
+   part of k from k_begin > 0 on adds to what C holds. */
 GROUP(8, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)

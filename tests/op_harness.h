@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs an op, or any small graph, in double precision and on every device found, forward and
-   backward, and compares. A case is a table row; a failure prints everything needed to repeat it. */
+   backward, and compares. A case is a table row; a failure prints everything needed to repeat
+   it. */
 #ifndef COPSE_OP_HARNESS_H
 #define COPSE_OP_HARNESS_H
 

@@ -4,8 +4,10 @@
 #include "core/ops/ops.h"
 #include "tests/op_harness.h"
 
-#define F32(lo, hi, ...) { .type = COPSE_F32, .shape = COPSE_SHAPE(__VA_ARGS__), .low = lo, .high = hi }
-#define I32(lo, hi, ...) { .type = COPSE_I32, .shape = COPSE_SHAPE(__VA_ARGS__), .low = lo, .high = hi }
+#define F32(lo, hi, ...)                                                                           \
+    { .type = COPSE_F32, .shape = COPSE_SHAPE(__VA_ARGS__), .low = lo, .high = hi }
+#define I32(lo, hi, ...)                                                                           \
+    { .type = COPSE_I32, .shape = COPSE_SHAPE(__VA_ARGS__), .low = lo, .high = hi }
 
 /* ---- functions of one tensor, from the rows of unary.def ---- */
 

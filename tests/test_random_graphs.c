@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Random graphs of up to 12 ops, forward and gradient, on every device found against the double
-   reference, and the reference against central differences. Without arguments: fixed seeds; with one:
-   that seed alone. */
+   reference, and the reference against central differences. Without arguments: fixed seeds; with
+   one: that seed alone. */
 #include <stdlib.h>
 
 #include "core/base/random.h"

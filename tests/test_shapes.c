@@ -169,13 +169,16 @@ static void shape_errors(void **state)
     FAILS(copse_sparse_cross_entropy(g, e, n, COPSE_MEAN, &y), COPSE_ERR_SHAPE, "f32[4, 0]");
     FAILS(copse_sparse_cross_entropy(g, x, n, (copse_averaging)7, &y), COPSE_ERR_ARGUMENT, "7");
     FAILS(copse_mean_squared_error(g, x, v, &y), COPSE_ERR_SHAPE, "mean_squared_error");
-    FAILS(copse_reshape(g, x, COPSE_SHAPE(5, 5), &y), COPSE_ERR_SHAPE, "reshape: operand f32[4, 6]");
+    FAILS(copse_reshape(g, x, COPSE_SHAPE(5, 5), &y), COPSE_ERR_SHAPE,
+          "reshape: operand f32[4, 6]");
     FAILS(copse_reshape(g, x, (copse_shape){ .rank = 7 }, &y), COPSE_ERR_ARGUMENT, "rank 7");
     FAILS(copse_transpose(g, x, order, &y), COPSE_ERR_SHAPE, "order[1] is 0");
     FAILS(copse_transpose(g, x, NULL, &y), COPSE_ERR_ARGUMENT, "order is NULL");
-    FAILS(copse_slice(g, x, start, size, &y), COPSE_ERR_SHAPE, "4 elements from 3 on exceed axis 1");
+    FAILS(copse_slice(g, x, start, size, &y), COPSE_ERR_SHAPE,
+          "4 elements from 3 on exceed axis 1");
     FAILS(copse_slice(g, x, NULL, size, &y), COPSE_ERR_ARGUMENT, "slice");
-    FAILS(copse_concat(g, (copse_tensor *[]){ x, v }, 2, 0, &y), COPSE_ERR_SHAPE, "concat: operands");
+    FAILS(copse_concat(g, (copse_tensor *[]){ x, v }, 2, 0, &y), COPSE_ERR_SHAPE,
+          "concat: operands");
     FAILS(copse_concat(g, (copse_tensor *[]){ x, e }, 2, 0, &y), COPSE_ERR_SHAPE, "axis 0");
     FAILS(copse_concat(g, (copse_tensor *[]){ x, x }, 2, 2, &y), COPSE_ERR_SHAPE, "no axis 2");
     FAILS(copse_concat(g, NULL, 0, 0, &y), COPSE_ERR_ARGUMENT, "at least one");

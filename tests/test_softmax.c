@@ -122,7 +122,8 @@ static void check_rows(copse_status (*build)(copse_graph *, copse_tensor *const 
             harness_on_device(harness_device(d - 1), g, &t, &in, 1, &y, 1, NULL, NULL, &out);
         for (uint32_t k = 0; k < cols; k++)
             if (isnan(want[k]) ? !isnan(got[k])
-                               : !(got[k] == want[k] || fabs(got[k] - want[k]) < 1e-6 * fabs(want[k])))
+                               : !(got[k] == want[k] ||
+                                   fabs(got[k] - want[k]) < 1e-6 * fabs(want[k])))
                 fail_msg("%s: element %u is %g, expected %g",
                          d ? copse_device_describe(harness_device(d - 1))->id : "reference",
                          (unsigned)k, got[k], want[k]);

@@ -61,12 +61,12 @@ static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_
 }
 
 /* The three kernels have the same parameters under different names. */
-#define PARAMS(kernel, o, n)                                                                       \
+#define PARAMS(w, n)                                                                               \
     {                                                                                              \
-        n, (o).walk.dims[0], (o).walk.dims[1], (o).walk.dims[2], (o).walk.dims[3],                 \
-            (o).walk.dims[4], (o).walk.a[0], (o).walk.a[1], (o).walk.a[2], (o).walk.a[3],          \
-            (o).walk.a[4], (o).walk.a[5], (o).walk.b[0], (o).walk.b[1], (o).walk.b[2],             \
-            (o).walk.b[3], (o).walk.b[4], (o).walk.b[5]                                            \
+        n, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0], (w).m[1],    \
+            (w).m[2], (w).m[3], (w).m[4], (w).h[0], (w).h[1], (w).h[2], (w).h[3], (w).h[4],        \
+            (w).a[0], (w).a[1], (w).a[2], (w).a[3], (w).a[4], (w).a[5], (w).b[0], (w).b[1],        \
+            (w).b[2], (w).b[3], (w).b[4], (w).b[5]                                                 \
     }
 
 static copse_status binary_lower(struct copse_lowering *l, const copse_tensor *y)
@@ -77,12 +77,12 @@ static copse_status binary_lower(struct copse_lowering *l, const copse_tensor *y
     walk_operands(y, &o);
     const int32_t spec[COPSE_MAX_SPECS] = { a->id, o.mode[0], o.mode[1], o.rank };
     if (y->in[0]->type == COPSE_I32) {
-        const struct copse_params_compare_i32 p = PARAMS(compare_i32, o, n);
+        const struct copse_params_compare_i32 p = PARAMS(o.walk, n);
         return COPSE_LAUNCH(l, compare_i32, spec, p,
                             copse__groups_for(l, COPSE_KERNEL_compare_i32, n),
                             copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y));
     }
-    const struct copse_params_binary p = PARAMS(binary, o, n);
+    const struct copse_params_binary p = PARAMS(o.walk, n);
     return COPSE_LAUNCH(l, binary, spec, p, copse__groups_for(l, COPSE_KERNEL_binary, n),
                         copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y));
 }
@@ -94,7 +94,7 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
     struct operands o;
     walk_operands(y, &o);
     const int32_t spec[COPSE_MAX_SPECS] = { a->id, o.mode[0], o.mode[1], o.rank, a->side };
-    const struct copse_params_binary_grad p = PARAMS(binary_grad, o, n);
+    const struct copse_params_binary_grad p = PARAMS(o.walk, n);
     return COPSE_LAUNCH(l, binary_grad, spec, p, copse__groups_for(l, COPSE_KERNEL_binary_grad, n),
                         copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]),
                         copse__of(y));

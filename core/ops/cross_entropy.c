@@ -43,8 +43,10 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct loss_attr *a = y->attr;
     const uint32_t rows = y->shape.dims[0], cols = y->shape.dims[1];
-    const struct copse_params_cross_entropy_grad p = { rows * cols, cols,
-                                                       a->is_mean ? (float)rows : 1.0f };
+    struct copse_params_cross_entropy_grad p = {
+        .n = rows * cols, .cols = cols, .divisor = a->is_mean ? (float)rows : 1.0f
+    };
+    copse__divisor(cols, &p.m, &p.h);
     return COPSE_LAUNCH(l, cross_entropy_grad, NULL, p,
                         copse__groups_for(l, COPSE_KERNEL_cross_entropy_grad, p.n),
                         copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]),

@@ -18,8 +18,7 @@ static copse_status dense_infer(const copse_tensor *y, copse_shape *shape, copse
     if (x.dims[x.rank - 1] != w.dims[0])
         return copse__shape_error(y, "expected w to have %u rows, the last size of x",
                                   (unsigned)x.dims[x.rank - 1]);
-    if (y->in_count == 3 &&
-        (y->in[2]->shape.rank != 1 || y->in[2]->shape.dims[0] != w.dims[1]))
+    if (y->in_count == 3 && (y->in[2]->shape.rank != 1 || y->in[2]->shape.dims[0] != w.dims[1]))
         return copse__shape_error(y, "expected a bias of %u elements, the columns of w",
                                   (unsigned)w.dims[1]);
     *shape = x;
@@ -65,8 +64,8 @@ static copse_status dense_grad_lower(struct copse_lowering *l, const copse_tenso
     const int32_t spec[COPSE_MAX_SPECS] = { PER, copse__limits(l)->has_wide_vectors,
                                             (int32_t)d->activation };
     const uint64_t groups = copse__groups_for(l, COPSE_KERNEL_dense_grad, (p.n + PER - 1) / PER);
-    return COPSE_LAUNCH(l, dense_grad, spec, p, groups, copse__of(dz->in[0]),
-                        copse__of(dz->in[1]), copse__of(dz));
+    return COPSE_LAUNCH(l, dense_grad, spec, p, groups, copse__of(dz->in[0]), copse__of(dz->in[1]),
+                        copse__of(dz));
 }
 
 static const struct copse_op op_dense_grad = {
@@ -101,8 +100,8 @@ static copse_status bias_grad_lower(struct copse_lowering *l, const copse_tensor
         to = copse__of(y);
         if (blocks > 1)
             COPSE_TRY(copse__scratch(l, (uint64_t)blocks * cols, &to));
-        COPSE_TRY(COPSE_LAUNCH(l, column_sum_wide, NULL, p,
-                               (uint64_t)blocks * ((cols + 31) / 32), from, to));
+        COPSE_TRY(COPSE_LAUNCH(l, column_sum_wide, NULL, p, (uint64_t)blocks * ((cols + 31) / 32),
+                               from, to));
         if (blocks == 1)
             return COPSE_OK;
         from = to;

@@ -26,10 +26,13 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct dropout_attr *a = y->attr;
-    struct copse_params_dropout p = { (uint32_t)copse__elements(y->shape), 1, a->stream,
-                                      a->threshold, a->scale };
+    struct copse_params_dropout p = {
+        .n = (uint32_t)copse__elements(y->shape), .row_elements = 1, .stream = a->stream,
+        .threshold = a->threshold, .scale = a->scale
+    };
     for (uint32_t i = 1; i < y->shape.rank; i++)
         p.row_elements *= y->shape.dims[i];
+    copse__divisor(p.row_elements, &p.m, &p.h);
     return COPSE_LAUNCH(l, dropout, NULL, p, copse__groups_for(l, COPSE_KERNEL_dropout, p.n),
                         copse__of(y->in[0]), copse__step(), copse__of(y));
 }

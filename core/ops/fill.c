@@ -20,7 +20,10 @@ static copse_status fill_infer(const copse_tensor *y, copse_shape *shape, copse_
 
 static int32_t nearest_int(double v)
 {
-    return isnan(v) ? 0 : v <= INT32_MIN ? INT32_MIN : v >= INT32_MAX ? INT32_MAX : (int32_t)rint(v);
+    return isnan(v)         ? 0
+           : v <= INT32_MIN ? INT32_MIN
+           : v >= INT32_MAX ? INT32_MAX
+                            : (int32_t)rint(v);
 }
 
 copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to, double value)

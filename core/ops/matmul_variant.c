@@ -6,7 +6,7 @@
 /* Longer sums take several launches, each adding to what the one before left: loops must stay below
    the 65535 rounds after which some drivers leave them, and chains of additions short. */
 #define SHARED_MAX_K 16384u
-#define TEXEL_MAX_K 65536u
+#define TEXEL_MAX_K  65536u
 
 enum variant { SHARED, WIDE, TEXEL, CLBLAST };
 
@@ -15,8 +15,9 @@ static uint64_t divide_up(uint64_t n, uint64_t by)
     return (n + by - 1) / by;
 }
 
-static struct copse_operand bias_of(const struct copse_product *p) /* what is bound if there is none */
+static struct copse_operand bias_of(const struct copse_product *p)
 {
+    /* Something must be bound where there is none. */
     return copse__of(p->bias ? p->bias : p->b);
 }
 
@@ -41,9 +42,10 @@ static copse_status lower_shared(struct copse_lowering *l, const struct copse_pr
 
 /* ---- wide vectors ---- */
 
-/* A transposed A is read down its columns, which costs little while it stays in the caches; beyond
-   that it is turned first. Likewise B in place: rows far apart fall on few cache lines. Measured. */
-#define WIDE_ROWS 6u
+/* Measured limits [elements]. A transposed A is read down its columns, which costs little while it
+   stays in the caches; beyond that it is turned first. Likewise B in place: rows far apart fall on
+   few cache lines. */
+#define WIDE_ROWS  6u
 #define WIDE_MAX_A (200u * 1024)
 #define WIDE_MAX_B (400u * 1024)
 
@@ -219,7 +221,8 @@ static copse_status lower_clblast(struct copse_lowering *l, const struct copse_p
 static copse_status choose(const struct copse_lowering *l, enum variant *out)
 {
     const struct copse_limits *limits = copse__limits(l);
-    const bool has_wide = limits->has_wide_vectors && copse__can_launch(l, COPSE_KERNEL_matmul_wide);
+    const bool has_wide =
+        limits->has_wide_vectors && copse__can_launch(l, COPSE_KERNEL_matmul_wide);
     const bool has_texel = copse__can_launch(l, COPSE_KERNEL_matmul_texel);
     *out = SHARED;
     const char *name = copse__choice(l, "matmul");

@@ -23,7 +23,10 @@ copse_status copse__check_operands(const char *op, const copse_graph *g,
 struct copse_walk {
     uint32_t rank; /* >= 1 */
     uint32_t dims[COPSE_MAX_RANK], a[COPSE_MAX_RANK], b[COPSE_MAX_RANK];
+    uint32_t m[COPSE_MAX_RANK], h[COPSE_MAX_RANK]; /* division by dims[i], see copse__divisor */
 };
+/* The numbers with which kernels divide i < 2^31 by d > 0: ((2 i m) >> 32) >> h. */
+void copse__divisor(uint32_t d, uint32_t *m, uint32_t *h);
 void copse__walk(copse_shape shape, const uint32_t *a, const uint32_t *b, struct copse_walk *out);
 void copse__strides(copse_shape shape, uint32_t *strides);
 /* Strides with which `from` is walked under a shape it broadcasts to. */

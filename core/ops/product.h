@@ -3,8 +3,8 @@
 #ifndef COPSE_PRODUCT_H
 #define COPSE_PRODUCT_H
 
-#include "core/graph/op.h"
 #include "copse/matmul.h"
+#include "core/graph/op.h"
 
 /* c[batch, m, n] = activation(op(a) op(b) + bias) */
 struct copse_product {

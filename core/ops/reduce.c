@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sum, mean and maximum over axes: each run of neighbouring axes is one node, which reduces the middle
-   of [outer, count, inner]. Also the transpose pair of sum and repeat, which gradients need. */
+/* Sum, mean and maximum over axes: each run of neighbouring axes is one node, which reduces the
+   middle of [outer, count, inner]. Also the transpose pair of sum and repeat, which gradients
+   need. */
 #include <math.h>
 
 #include "core/ops/ops.h"

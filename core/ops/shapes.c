@@ -39,7 +39,9 @@ copse_status copse_reshape(copse_graph *g, copse_tensor *x, copse_shape shape, c
     return COPSE_NODE(g, &op_reshape, &shape, out, x);
 }
 
-/* ---- gathers: the result's elements, in the order of `walk`, lie in the operand with strides ---- */
+/* ---- gathers ---- */
+
+/* The result's elements, in the order of `walk`, lie in the operand with strides. */
 
 struct gather_attr {
     copse_shape shape, walk; /* as many elements each */

@@ -68,8 +68,9 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 
 static copse_status lower_as(struct copse_lowering *l, const copse_tensor *y, int32_t logarithm)
 {
-    const struct copse_params_softmax p = { (uint32_t)copse__elements(y->shape),
-                                            last_axis(y->shape) };
+    struct copse_params_softmax p = { .n = (uint32_t)copse__elements(y->shape),
+                                      .cols = last_axis(y->shape) };
+    copse__divisor(p.cols, &p.m, &p.h);
     const int32_t spec[COPSE_MAX_SPECS] = { logarithm };
     return COPSE_LAUNCH(l, softmax, spec, p, copse__groups_for(l, COPSE_KERNEL_softmax, p.n),
                         copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y));

@@ -34,6 +34,16 @@ void copse__walk(copse_shape shape, const uint32_t *a, const uint32_t *b, struct
         out->rank = 1;
         out->dims[0] = 1;
     }
+    for (uint32_t i = 0; i < out->rank; i++)
+        copse__divisor(out->dims[i], &out->m[i], &out->h[i]);
+}
+
+void copse__divisor(uint32_t d, uint32_t *m, uint32_t *h)
+{
+    *h = 0;
+    while (((uint64_t)1 << *h) < d)
+        (*h)++;
+    *m = d ? (uint32_t)((((uint64_t)1 << (31 + *h)) + d - 1) / d) : 0;
 }
 
 void copse__strides(copse_shape shape, uint32_t *strides)
@@ -54,6 +64,14 @@ void copse__broadcast_strides(copse_shape from, copse_shape to, uint32_t *stride
         strides[i] = i < missing || from.dims[i - missing] == 1 ? 0 : own[i - missing];
 }
 
+/* Both kernels have the same parameters. */
+#define PARAMS(n, offset, w)                                                                       \
+    {                                                                                              \
+        n, offset, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0],      \
+            (w).m[1], (w).m[2], (w).m[3], (w).m[4], (w).h[0], (w).h[1], (w).h[2], (w).h[3],        \
+            (w).h[4], (w).a[0], (w).a[1], (w).a[2], (w).a[3], (w).a[4], (w).a[5]                   \
+    }
+
 copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_shape shape,
                                const uint32_t *strides, uint32_t offset, bool is_scatter,
                                const copse_tensor *from, const copse_tensor *to)
@@ -63,16 +81,11 @@ copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_
     copse__walk(shape, strides, strides, &w);
     const int32_t spec[COPSE_MAX_SPECS] = { (int32_t)w.rank, is_scatter };
     if (type == COPSE_I32) {
-        const struct copse_params_copy_i32 p = { n,         offset,    w.dims[0], w.dims[1],
-                                                 w.dims[2], w.dims[3], w.dims[4], w.a[0],
-                                                 w.a[1],    w.a[2],    w.a[3],    w.a[4],
-                                                 w.a[5] };
+        const struct copse_params_copy_i32 p = PARAMS(n, offset, w);
         return COPSE_LAUNCH(l, copy_i32, spec, p, copse__groups_for(l, COPSE_KERNEL_copy_i32, n),
                             copse__of(from), copse__of(to));
     }
-    const struct copse_params_copy p = { n,         offset,    w.dims[0], w.dims[1], w.dims[2],
-                                         w.dims[3], w.dims[4], w.a[0],    w.a[1],    w.a[2],
-                                         w.a[3],    w.a[4],    w.a[5] };
+    const struct copse_params_copy p = PARAMS(n, offset, w);
     return COPSE_LAUNCH(l, copy, spec, p, copse__groups_for(l, COPSE_KERNEL_copy, n),
                         copse__of(from), copse__of(to));
 }

@@ -14,7 +14,7 @@ struct copse_rule {
 /* Check the settings and fill in the defaults. COPSE_ERR_ARGUMENT names the setting. */
 copse_status copse__rule_init(const struct copse_optimizer_params *params, struct copse_rule *out);
 
-/* The dispatch that updates `count` elements. `slots` may be empty (size 0) when rule->slots is 0. */
+/* The dispatch that updates `count` elements. `slots` may be empty when rule->slots is 0. */
 copse_status copse__rule_command(const struct copse_rule *rule, copse_device *dev,
                                  const struct copse_binding *values,
                                  const struct copse_binding *gradients,
@@ -22,7 +22,7 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
                                  const struct copse_binding *step, uint64_t count,
                                  struct copse_command *out);
 
-/* Fill the step words that depend on the rule: rate and bias corrections of step `step` (from 1). */
+/* Fill the step words that depend on the rule: rate and bias corrections of a step (from 1). */
 void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[]);
 
 #endif

@@ -37,7 +37,7 @@ struct copse_exchange_params {
 
 copse_status copse__exchange_create(const struct copse_exchange_params *params,
                                     copse_exchange **out);
-/* Waits for queued work. Release first what else uses the memory of its pieces, such as programs. */
+/* Waits for queued work. Release first what else uses the pieces' memory, such as programs. */
 void copse__exchange_release(copse_exchange **x);
 
 /* Add a piece of the store: values and gradients of `elements` (a multiple of 64) on every rank,

@@ -35,14 +35,21 @@ struct copse_slice {
 };
 
 struct copse_schedule {
-    struct { struct copse_slice *at; size_t count, room; } slices;
-    struct { struct copse_move *at; size_t count, room; } moves;
+    struct {
+        struct copse_slice *at;
+        size_t count, room;
+    } slices;
+    struct {
+        struct copse_move *at;
+        size_t count, room;
+    } moves;
     uint32_t phases;
 };
 
 /* Schedule of one bucket: elements [first, first + count), first a multiple of 64. */
-copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction, uint32_t ranks,
-                                  uint64_t first, uint64_t count, struct copse_schedule *out);
+copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction,
+                                  uint32_t ranks, uint64_t first, uint64_t count,
+                                  struct copse_schedule *out);
 void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s);
 
 /* A bucket of gradients: a run of whole variables. `sizes` are padded element counts in store

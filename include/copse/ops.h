@@ -5,20 +5,20 @@
  *
  *  - `g` is the graph, `out` receives the result; `*out` is NULL after a failure. Operands are
  *    tensors of `g` or variables' tensors. The result lives as long as the graph.
- *  - COPSE_ERR_SHAPE: shapes or element types do not fit; the text names the operation, the operands
- *    and what was expected. COPSE_ERR_ARGUMENT: NULL, an operand of another graph, or a number out
- *    of its range. COPSE_ERR_NO_MEMORY.
+ *  - COPSE_ERR_SHAPE: shapes or element types do not fit; the text names the operation, the
+ *    operands and what was expected. COPSE_ERR_ARGUMENT: NULL, an operand of another graph, or a
+ *    number out of its range. COPSE_ERR_NO_MEMORY.
  *  - A dimension of 0 is legal everywhere; the result is then empty or what the text says.
  *  - Thread-safety: one thread at a time per graph.
  *
  * Unless the text says otherwise operands and results are f32 and the operation has a derivative.
  * Special values are those of IEEE 754, on every device: NaN goes in, NaN comes out.
  *
- * `copse/elementwise.h` (generated) declares the functions without settings. Of one tensor: neg, abs,
- * square, sqrt, rsqrt, exp, log, relu, sigmoid, tanh, softplus (log(1 + e^x)), silu (x sigmoid(x)),
- * gelu (x (1 + erf(x / sqrt 2)) / 2; Hendrycks and Gimpel, 2016), erf. The derivatives of abs and relu at
- * 0 are 0. Of two, with NumPy's broadcasting: add, sub, mul, div, maximum, minimum (at a tie the
- * derivative goes to the first operand).
+ * `copse/elementwise.h` (generated) declares the functions without settings. Of one tensor: neg,
+ * abs, square, sqrt, rsqrt, exp, log, relu, sigmoid, tanh, softplus (log(1 + e^x)), silu
+ * (x sigmoid(x)), gelu (x (1 + erf(x / sqrt 2)) / 2; Hendrycks and Gimpel, 2016), erf. The
+ * derivatives of abs and relu at 0 are 0. Of two, with NumPy's broadcasting: add, sub, mul, div,
+ * maximum, minimum (at a tie the derivative goes to the first operand).
  */
 #ifndef COPSE_OPS_H
 #define COPSE_OPS_H
@@ -54,8 +54,8 @@ COPSE_API COPSE_CHECKED copse_status copse_clip(copse_graph *g, copse_tensor *x,
 COPSE_API COPSE_CHECKED copse_status copse_multiply_by(copse_graph *g, copse_tensor *x,
                                                        float factor, copse_tensor **out);
 
-/** 1 where a equals b, else 0. f32 or i32 operands of one type, with broadcasting; f32 result, whose
-    derivative is 0. NaN equals nothing. */
+/** 1 where a equals b, else 0. f32 or i32 operands of one type, with broadcasting; f32 result,
+    whose derivative is 0. NaN equals nothing. */
 COPSE_API COPSE_CHECKED copse_status copse_equal(copse_graph *g, copse_tensor *a, copse_tensor *b,
                                                  copse_tensor **out);
 /** 1 where a >= b, else 0; otherwise as copse_equal. */
@@ -141,8 +141,9 @@ COPSE_API COPSE_CHECKED copse_status copse_broadcast_to(copse_graph *g, copse_te
 
 /* ---- others ---- */
 
-/** A tensor of another element type: f32 to i32 drops the fraction (values out of range give the ends of
-    the range, NaN gives 0), i32 to f32 rounds to nearest. No derivative; the same type returns x. */
+/** A tensor of another element type: f32 to i32 drops the fraction (values out of range give the
+    ends of the range, NaN gives 0), i32 to f32 rounds to nearest. No derivative; the same type
+    returns x. */
 COPSE_API COPSE_CHECKED copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type,
                                                 copse_tensor **out);
 /** A tensor of one value, rounded to the type. */

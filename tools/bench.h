@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of `copse bench`: timing, what the machine can do at most, the peer, the report. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include "tools/tool.h"
+
+struct bench_settings {
+    const char *devices, *matmul;
+    bool is_json, is_quick, no_peer, is_verbose;
+};
+
+/* ---- timing (bench_time.c) ---- */
+
+/* Do the work `count` times, then wait until it is done. */
+typedef copse_status work_fn(void *user, unsigned count);
+
+struct timing {
+    double best, median; /* seconds for doing the work once */
+    unsigned samples;
+};
+
+double bench_now(void);
+/* Sleep, so that threads that spin after their work are out of the way. */
+void bench_pause(void);
+/* Warm up, then take samples of about `sample_seconds` each until `seconds` have gone by, at least
+   three samples. */
+copse_status bench_time(work_fn *work, void *user, double sample_seconds, double seconds,
+                        struct timing *out);
+
+/* ---- what the processor can do, by plain threads (bench_limits.c) ---- */
+
+/* Rates; 0 = could not be measured. */
+struct limits {
+    unsigned threads;
+    char processor[96];
+    const char *vectors; /* what the loops are made of */
+    double multiply_add; /* FLOP/s */
+    double copy, triad;  /* bytes/s on arrays of `stream_bytes` */
+    size_t stream_bytes;
+};
+
+void limits_measure(struct limits *out);
+/* Copy `bytes` from one array to another; bytes read and written per second. */
+double limits_copy(unsigned threads, size_t bytes);
+/* Write a gradient and run Adam on so many elements; bytes/s, UPDATE_BYTES an element. */
+double limits_update(unsigned threads, size_t elements);
+
+/* Gradient written (4); read again (4); parameter and two moments read and written (24). */
+enum { UPDATE_BYTES = 32 };
+
+/* ---- what others reach (bench_peer.c) ---- */
+
+/* Open OpenBLAS; call it before any thread is started, because it may set an environment variable.
+   False when it is not installed. */
+bool peer_open(unsigned threads);
+/* Its version, kernels and threads in words. Lifetime: static. */
+const char *peer_name(void);
+/* FLOP/s of its product of square matrices, the best of several; 0 without a peer or memory. */
+double peer_matmul(uint32_t size, double seconds);
+
+/* ---- the report (bench_report.c) ---- */
+
+/* One row. Rates are per second in base units; times in seconds. */
+struct figure {
+    const char *device; /* ids, with commas between them */
+    const char *what;   /* "matmul", "copy", "update", "step" */
+    char size[64];      /* "1024", "16 MiB", "64-128-64-10, batch 64" */
+    bool is_time;       /* best and median are times, not rates */
+    double best, median;
+    unsigned samples;
+    double limit;       /* same unit as best; 0 = none */
+    double peer;        /* same unit; 0 = none */
+    double samples_per_s; /* of steps; 0 = none */
+};
+
+void report_machine(bool is_json, const struct limits *limits, const char *peer);
+void report_device(bool is_json, const struct copse_device_info *const *devices, size_t count);
+void report_figure(bool is_json, const struct figure *f);
+void report_skipped(bool is_json, const char *device, const char *what, const char *why);
+void report_done(bool is_json, double seconds);
+
+/* ---- the measurements (bench_device.c, bench_step.c) ---- */
+
+struct bench {
+    struct bench_settings settings;
+    copse_context *ctx;
+    struct limits limits;
+    bool has_peer;
+};
+
+/* Seconds that one figure may take. */
+double bench_budget(const struct bench *b);
+/* Products and copies on one device; `copy_rate` receives the last copy in bytes/s, 0 = none. */
+copse_status bench_device(const struct bench *b, const char *id, double *copy_rate);
+/* The update of a large variable; `copy_rate` of the device stands in as limit where it is a GPU. */
+copse_status bench_update(const struct bench *b, const char *id, double copy_rate);
+/* Training steps of two perceptrons over the devices. */
+copse_status bench_steps(const struct bench *b, const char *const *ids, size_t count);
+
+#endif

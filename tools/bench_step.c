@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Training: the update of a large variable, and whole steps of two perceptrons. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/bench.h"
+#include "tools/train.h"
+
+struct steps {
+    copse_trainer *trainer;
+    struct copse_host_batch batch;
+    int32_t *labels;
+    uint32_t classes;
+    uint32_t random;
+};
+
+static copse_status take(copse_trainer *t, bool wait)
+{
+    struct copse_step_result result;
+    for (;;) {
+        const copse_status s = copse_trainer_result(t, wait, &result);
+        if (s == COPSE_ERR_END || (!wait && s == COPSE_ERR_TIMEOUT))
+            return COPSE_OK;
+        COPSE_TRY(s);
+    }
+}
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* New labels every step: a batch learnt by heart ends in denormal numbers, which are slow. */
+static copse_status run_steps(void *user, unsigned count)
+{
+    struct steps *r = user;
+    for (unsigned i = 0; i < count; i++) {
+        for (size_t k = 0; r->labels && k < r->batch.count; k++)
+            r->labels[k] = (int32_t)(next_random(&r->random) % r->classes);
+        COPSE_TRY(copse_trainer_step(r->trainer, &r->batch));
+        COPSE_TRY(take(r->trainer, false));
+    }
+    return take(r->trainer, true);
+}
+
+/* ---- the update ---- */
+
+/* One element of the variable: its gradient is zeros but for one place, and costs one writing. */
+static copse_status one_element(copse_graph *g, const copse_batch *in, void *user,
+                                copse_tensor **loss)
+{
+    static const uint32_t first[] = { 0 }, one[] = { 1 };
+    copse_tensor *element;
+    (void)in;
+    COPSE_TRY(copse_slice(g, copse_variable_tensor(user), first, one, &element));
+    return copse_sum(g, element, NULL, 0, false, loss);
+}
+
+static copse_status time_update(const struct bench *b, const char *id, uint32_t elements,
+                                struct timing *t)
+{
+    static const float x[] = { 1.0f };
+    static const int32_t y[] = { 0 };
+    struct steps steps = { .batch = { .x = x, .y = y, .count = 1 } };
+    copse_strategy *st = NULL;
+    copse_variable *v;
+    copse_status s;
+    COPSE_TRY_OR(done, s, copse_one_device_create(b->ctx, id, NULL, &st));
+    COPSE_TRY_OR(done, s,
+                 copse_variable_create(st,
+                                       &(struct copse_variable_params){
+                                           .name = "large", .shape = COPSE_SHAPE(elements) },
+                                       &v));
+    COPSE_TRY_OR(done, s,
+                 copse_trainer_create(st,
+                                      &(struct copse_trainer_params){
+                                          .loss = one_element,
+                                          .user = v,
+                                          .example = COPSE_SHAPE(1),
+                                          .target_type = COPSE_I32,
+                                          .optimizer = { .kind = COPSE_ADAM },
+                                      },
+                                      &steps.trainer));
+    COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.02, bench_budget(b), t));
+done:
+    copse_trainer_release(&steps.trainer);
+    copse_strategy_release(&st);
+    return s;
+}
+
+copse_status bench_update(const struct bench *b, const char *id, double copy_rate)
+{
+    static const uint32_t sizes[] = { 1u << 18, 1u << 22 };
+    for (size_t i = b->settings.is_quick ? 1 : 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const double bytes = (double)UPDATE_BYTES * sizes[i];
+        struct figure f = { .device = id, .what = "update" };
+        struct timing t;
+        snprintf(f.size, sizeof f.size, "%u Ki values", sizes[i] >> 10);
+        COPSE_TRY(time_update(b, id, sizes[i], &t));
+        f.best = bytes / t.best;
+        f.median = bytes / t.median;
+        f.samples = t.samples;
+        f.limit = copy_rate > 0.0 ? copy_rate : limits_update(b->limits.threads, sizes[i]);
+        report_figure(b->settings.is_json, &f);
+    }
+    return COPSE_OK;
+}
+
+/* ---- whole steps ---- */
+
+struct model {
+    uint32_t layers, widths[4], batch;
+};
+
+/* The time that arithmetic and update alone would take at the limits. */
+static double step_limit(const struct bench *b, const struct model *m)
+{
+    double multiplied = 0.0, parameters = 0.0;
+    for (uint32_t i = 0; i < m->layers; i++) {
+        const double weights = (double)m->widths[i] * m->widths[i + 1];
+        /* y = x w, dw = x' dy, and dx = dy w' except for the data */
+        multiplied += (i == 0 ? 2.0 : 3.0) * weights;
+        parameters += weights + m->widths[i + 1];
+    }
+    const double update = limits_update(b->limits.threads, (size_t)parameters);
+    if (b->limits.multiply_add <= 0.0 || update <= 0.0)
+        return 0.0;
+    return 2.0 * multiplied * m->batch / b->limits.multiply_add +
+           parameters * UPDATE_BYTES / update;
+}
+
+static copse_status make_trainer(const struct bench *b, const struct model *m, struct mlp *mlp,
+                                 const char *const *ids, size_t count, copse_strategy **st,
+                                 copse_trainer **out)
+{
+    const struct copse_strategy_params params = { .matmul = b->settings.matmul };
+    if (count == 1)
+        COPSE_TRY(copse_one_device_create(b->ctx, ids[0], &params, st));
+    else
+        COPSE_TRY(copse_mirrored_create(b->ctx, ids, count, &params, st));
+    mlp->layers = m->layers;
+    memcpy(mlp->widths, m->widths, sizeof m->widths);
+    COPSE_TRY(mlp_create(mlp, *st, 1));
+    return copse_trainer_create(*st,
+                                &(struct copse_trainer_params){
+                                    .loss = mlp_loss,
+                                    .user = mlp,
+                                    .example = COPSE_SHAPE(m->widths[0]),
+                                    .target_type = COPSE_I32,
+                                    .optimizer = { .kind = COPSE_ADAM },
+                                },
+                                out);
+}
+
+static copse_status time_steps(const struct bench *b, const struct model *m,
+                               const char *const *ids, size_t count, struct timing *t)
+{
+    const size_t values = (size_t)m->batch * m->widths[0];
+    struct mlp mlp = { 0 };
+    struct steps steps = { .classes = m->widths[m->layers], .random = 1 };
+    copse_strategy *st = NULL;
+    float *x = malloc(values * sizeof *x);
+    steps.labels = calloc(m->batch, sizeof *steps.labels);
+    copse_status s = x && steps.labels ? COPSE_OK : COPSE_ERR_NO_MEMORY;
+    if (s != COPSE_OK)
+        goto done;
+    for (size_t i = 0; i < values; i++)
+        x[i] = (float)(next_random(&steps.random) % 256) / 255.0f;
+    steps.batch = (struct copse_host_batch){ .x = x, .y = steps.labels, .count = m->batch };
+    COPSE_TRY_OR(done, s, make_trainer(b, m, &mlp, ids, count, &st, &steps.trainer));
+    COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.05, 2.0 * bench_budget(b), t));
+done:
+    copse_trainer_release(&steps.trainer);
+    copse_strategy_release(&st);
+    free(steps.labels);
+    free(x);
+    return s;
+}
+
+copse_status bench_steps(const struct bench *b, const char *const *ids, size_t count)
+{
+    static const struct model models[] = {
+        { .layers = 3, .widths = { 64, 128, 64, 10 }, .batch = 64 },
+        { .layers = 3, .widths = { 784, 512, 512, 10 }, .batch = 256 },
+    };
+    const struct copse_device_info *list;
+    size_t found;
+    char names[256] = "";
+    bool is_cpu = true;
+    copse_context_devices(b->ctx, &list, &found);
+    for (size_t i = 0; i < count; i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? "," : "", ids[i]);
+        for (size_t k = 0; k < found; k++)
+            if (strcmp(list[k].id, ids[i]) == 0)
+                is_cpu = is_cpu && (list[k].kind == COPSE_DEVICE_CPU ||
+                                    list[k].kind == COPSE_DEVICE_REFERENCE);
+    }
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const struct model *m = &models[i];
+        struct figure f = { .device = names, .what = "step", .is_time = true };
+        struct timing t;
+        snprintf(f.size, sizeof f.size, "%u-%u-%u-%u, batch %u", m->widths[0], m->widths[1],
+                 m->widths[2], m->widths[3], m->batch);
+        COPSE_TRY(time_steps(b, m, ids, count, &t));
+        f.best = t.best;
+        f.median = t.median;
+        f.samples = t.samples;
+        f.samples_per_s = m->batch / t.best;
+        f.limit = is_cpu ? step_limit(b, m) : 0.0;
+        report_figure(b->settings.is_json, &f);
+    }
+    return COPSE_OK;
+}
