@@ -112,6 +112,81 @@ static void empty_and_unequal_shares_are_right(void **state)
     }
 }
 
+/* C relu(B relu(A x)) with the weights on the left, so that a weight's gradient comes before the node
+   that hands the derivative on and reads the weight once more. */
+static copse_status left_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    copse_tensor *const *w = user;
+    copse_tensor *h;
+    COPSE_TRY(copse_transpose(g, in->x, (const uint32_t[]){ 1, 0 }, &h));
+    for (int i = 0; i < 3; i++) {
+        COPSE_TRY(copse_matmul(g, w[i], h, false, false, &h));
+        if (i < 2)
+            COPSE_TRY(copse_relu(g, h, &h));
+    }
+    COPSE_TRY(copse_transpose(g, h, (const uint32_t[]){ 1, 0 }, &h));
+    return copse_sparse_cross_entropy(g, h, in->y, COPSE_MEAN, loss);
+}
+
+/* Train with C made before B: B's bucket is then ready after C's, though it comes first. */
+static void train_left(size_t replicas, size_t bucket_bytes, float *values)
+{
+    static const uint32_t sizes[4] = { MODEL_IN, 16, 16, MODEL_CLASSES };
+    static const uint32_t order[3] = { 0, 2, 1 };
+    static float x[MODEL_ROWS * MODEL_IN];
+    static int32_t y[MODEL_ROWS];
+    const char *const devices[2] = { first, second };
+    copse_strategy *st;
+    copse_trainer *t;
+    copse_variable *v[3];
+    copse_tensor *w[3];
+    model_data(x, y);
+    OK(copse_mirrored_create(ctx, devices, replicas,
+                             &(struct copse_strategy_params){ .bucket_bytes = bucket_bytes }, &st));
+    for (int i = 0; i < 3; i++) {
+        const uint32_t k = order[i];
+        OK(copse_variable_create(
+            st,
+            &(struct copse_variable_params){ .name = (const char *[]){ "a", "b", "c" }[k],
+                                             .shape = COPSE_SHAPE(sizes[k + 1], sizes[k]),
+                                             .initializer = COPSE_INIT_GLOROT_UNIFORM },
+            &v[k]));
+        w[k] = copse_variable_tensor(v[k]);
+    }
+    OK(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = left_loss,
+                                        .user = w,
+                                        .example = COPSE_SHAPE(MODEL_IN),
+                                        .target_type = COPSE_I32,
+                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } },
+        &t));
+    for (int i = 0; i < 10; i++)
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .y = y, .count = 64 }));
+    for (int i = 0; i < 3; i++) {
+        OK(copse_variable_read(v[i], 0, values));
+        values += sizes[i] * sizes[i + 1];
+    }
+    copse_trainer_release(&t);
+    copse_strategy_release(&st);
+}
+
+static void no_weight_is_updated_before_its_last_reader(void **state)
+{
+    (void)state;
+    enum { N = MODEL_IN * 16 + 16 * 16 + 16 * MODEL_CLASSES };
+    static float whole[N], split[N];
+    double difference = 0.0, norm = 0.0;
+    train_left(1, 0, whole);
+    train_left(2, 4, split); /* one bucket per variable */
+    for (int i = 0; i < N; i++) {
+        difference += pow((double)whole[i] - (double)split[i], 2.0);
+        norm += pow((double)whole[i], 2.0);
+    }
+    printf("  ||a-b||/||a|| = %.2e\n", sqrt(difference / norm));
+    assert_true(sqrt(difference / norm) <= 1e-5);
+}
+
 static void sum_loss_adds_up(void **state)
 {
     (void)state;
@@ -480,6 +555,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(split_batch_trains_like_whole_one),
         cmocka_unit_test(empty_and_unequal_shares_are_right),
+        cmocka_unit_test(no_weight_is_updated_before_its_last_reader),
         cmocka_unit_test(sum_loss_adds_up),
         cmocka_unit_test(replicas_hold_same_bits_after_every_step),
         cmocka_unit_test(bits_depend_on_nothing_but_the_job),

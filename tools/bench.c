@@ -9,6 +9,11 @@ double bench_budget(const struct bench *b)
     return b->settings.is_quick ? 0.15 : 0.6;
 }
 
+bool bench_is_cpu(const struct copse_device_info *info)
+{
+    return info->kind == COPSE_DEVICE_CPU || info->kind == COPSE_DEVICE_REFERENCE;
+}
+
 static const struct copse_device_info *info_of(copse_context *ctx, const char *id)
 {
     const struct copse_device_info *list;
@@ -19,10 +24,10 @@ static const struct copse_device_info *info_of(copse_context *ctx, const char *i
     return &list[i];
 }
 
-static bool is_repeated(const char *const *ids, size_t i)
+static bool is_repeated(const struct copse_device_info *const *infos, size_t i)
 {
     for (size_t k = 0; k < i; k++)
-        if (strcmp(ids[k], ids[i]) == 0)
+        if (infos[k] == infos[i])
             return true;
     return false;
 }
@@ -30,7 +35,6 @@ static bool is_repeated(const char *const *ids, size_t i)
 static copse_status run_all(struct bench *b)
 {
     char ids[COPSE_MAX_REPLICAS][32];
-    const char *names[COPSE_MAX_REPLICAS];
     const struct copse_device_info *infos[COPSE_MAX_REPLICAS];
     const bool is_json = b->settings.is_json;
     size_t count = 0;
@@ -39,24 +43,20 @@ static copse_status run_all(struct bench *b)
     const double start = bench_now();
     limits_measure(&b->limits);
     report_machine(is_json, &b->limits, b->has_peer ? peer_name() : NULL);
-    for (size_t i = 0; i < count; i++) {
-        names[i] = ids[i];
+    for (size_t i = 0; i < count; i++)
         infos[i] = info_of(b->ctx, ids[i]);
-    }
     for (size_t i = 0; i < count; i++) {
         double copy_rate;
-        const bool is_gpu = infos[i]->kind == COPSE_DEVICE_INTEGRATED ||
-                            infos[i]->kind == COPSE_DEVICE_DISCRETE;
-        if (is_repeated(names, i))
+        if (is_repeated(infos, i))
             continue;
         report_device(is_json, &infos[i], 1);
-        COPSE_TRY(bench_device(b, names[i], &copy_rate));
-        COPSE_TRY(bench_update(b, names[i], is_gpu ? copy_rate : 0.0));
-        COPSE_TRY(bench_steps(b, &names[i], 1));
+        COPSE_TRY(bench_device(b, infos[i], &copy_rate));
+        COPSE_TRY(bench_update(b, infos[i], copy_rate));
+        COPSE_TRY(bench_steps(b, &infos[i], 1));
     }
     if (count > 1) {
         report_device(is_json, infos, count);
-        COPSE_TRY(bench_steps(b, names, count));
+        COPSE_TRY(bench_steps(b, infos, count));
     }
     report_done(is_json, bench_now() - start);
     return COPSE_OK;

@@ -40,6 +40,8 @@ struct limits {
     size_t stream_bytes;
 };
 
+/* Processors to run on. */
+unsigned limits_threads(void);
 void limits_measure(struct limits *out);
 /* Copy `bytes` from one array to another; bytes read and written per second. */
 double limits_copy(unsigned threads, size_t bytes);
@@ -53,7 +55,7 @@ enum { UPDATE_BYTES = 32 };
 
 /* Open OpenBLAS; call it before any thread is started, because it may set an environment variable.
    False when it is not installed. */
-bool peer_open(unsigned threads);
+bool peer_open(void);
 /* Its version, kernels and threads in words. Lifetime: static. */
 const char *peer_name(void);
 /* FLOP/s of its product of square matrices, the best of several; 0 without a peer or memory. */
@@ -91,11 +93,16 @@ struct bench {
 
 /* Seconds that one figure may take. */
 double bench_budget(const struct bench *b);
+/* Whether the processor's limits are those of the device. */
+bool bench_is_cpu(const struct copse_device_info *info);
 /* Products and copies on one device; `copy_rate` receives the last copy in bytes/s, 0 = none. */
-copse_status bench_device(const struct bench *b, const char *id, double *copy_rate);
-/* The update of a large variable; `copy_rate` of the device stands in as limit where it is a GPU. */
-copse_status bench_update(const struct bench *b, const char *id, double copy_rate);
-/* Training steps of two perceptrons over the devices. */
-copse_status bench_steps(const struct bench *b, const char *const *ids, size_t count);
+copse_status bench_device(const struct bench *b, const struct copse_device_info *info,
+                          double *copy_rate);
+/* The update of a large variable; the limit is `copy_rate` where the device is not the processor. */
+copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
+                          double copy_rate);
+/* Training steps of two perceptrons, one replica on each device. */
+copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
+                         size_t count);
 
 #endif

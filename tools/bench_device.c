@@ -68,8 +68,7 @@ static copse_status products(const struct bench *b, copse_device *dev)
     const uint32_t *sizes = b->settings.is_quick ? quick : all;
     const size_t count = b->settings.is_quick ? 2 : 4;
     const struct copse_device_info *info = copse_device_describe(dev);
-    const bool is_cpu =
-        info->kind == COPSE_DEVICE_CPU || info->kind == COPSE_DEVICE_REFERENCE;
+    const bool is_cpu = bench_is_cpu(info);
     double last = 0.0;
     for (size_t i = 0; i < count; i++) {
         const double flops = 2.0 * sizes[i] * sizes[i] * sizes[i];
@@ -134,8 +133,6 @@ static copse_status copies(const struct bench *b, copse_device *dev, double *rat
     const size_t *sizes = b->settings.is_quick ? quick : all;
     const size_t count = b->settings.is_quick ? 1 : 3;
     const struct copse_device_info *info = copse_device_describe(dev);
-    const bool is_gpu =
-        info->kind == COPSE_DEVICE_INTEGRATED || info->kind == COPSE_DEVICE_DISCRETE;
     *rate = 0.0;
     for (size_t i = 0; i < count; i++) {
         const size_t bytes = sizes[i] << 20;
@@ -148,19 +145,20 @@ static copse_status copies(const struct bench *b, copse_device *dev, double *rat
         f.best = 2.0 * (double)bytes / t.best;
         f.median = 2.0 * (double)bytes / t.median;
         f.samples = t.samples;
-        f.limit = is_gpu ? 0.0 : limits_copy(b->limits.threads, bytes);
+        f.limit = bench_is_cpu(info) ? limits_copy(b->limits.threads, bytes) : 0.0;
         report_figure(b->settings.is_json, &f);
         *rate = f.best;
     }
     return COPSE_OK;
 }
 
-copse_status bench_device(const struct bench *b, const char *id, double *copy_rate)
+copse_status bench_device(const struct bench *b, const struct copse_device_info *info,
+                          double *copy_rate)
 {
     copse_device *dev = NULL;
     copse_status s;
     *copy_rate = 0.0;
-    COPSE_TRY_OR(done, s, copse_device_open(b->ctx, id, NULL, &dev));
+    COPSE_TRY_OR(done, s, copse_device_open(b->ctx, info->id, NULL, &dev));
     COPSE_TRY_OR(done, s, products(b, dev));
     COPSE_TRY_OR(done, s, copies(b, dev, copy_rate));
 done:

@@ -16,11 +16,13 @@
 #    define IS_X86 1
 #endif
 
-enum { MOST_THREADS = 256, ARRAYS = 4, TRIES = 8, CHUNK = 16 };
+enum { MOST_THREADS = 256, ARRAYS = 4, LEAST_TRIES = 5, CHUNK = 16 };
+
+static const double TRY_SECONDS = 0.004, ALL_TRIES_SECONDS = 0.25;
 
 /* ---- the loops, for each kind of vectors ---- */
 
-typedef float vec4 __attribute__((vector_size(16)));
+typedef float vec4 __attribute__((vector_size(16), may_alias));
 
 static inline vec4 root4(vec4 x)
 {
@@ -169,21 +171,16 @@ static double run(struct job *j)
     return is_complete && end > start ? end - start : 0.0;
 }
 
-/* Turns per second, the best of several tries. */
+/* Turns per second, the best of many short tries: a long one would meet other programs. */
 static double rate(struct job *j)
 {
-    double best = 0.0;
-    j->turns = 1;
-    for (;;) {
-        const double spent = run(j);
+    double best = 0.0, spent;
+    for (j->turns = 1; (spent = run(j)) < TRY_SECONDS; j->turns *= spent < TRY_SECONDS / 8 ? 8 : 2)
         if (spent == 0.0)
             return 0.0;
-        if (spent > 0.02)
-            break;
-        j->turns *= spent > 0.005 ? 4 : 8;
-    }
-    for (unsigned i = 0; i < TRIES; i++) {
-        const double spent = run(j);
+    const double end = bench_now() + ALL_TRIES_SECONDS;
+    for (unsigned i = 0; i < LEAST_TRIES || bench_now() < end; i++) {
+        spent = run(j);
         if (spent > 0.0 && (double)j->turns / spent > best)
             best = (double)j->turns / spent;
     }
@@ -243,13 +240,19 @@ static void read_processor(char *to, size_t room)
         fclose(f);
 }
 
+unsigned limits_threads(void)
+{
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : online > MOST_THREADS ? MOST_THREADS : (unsigned)online;
+}
+
 void limits_measure(struct limits *out)
 {
     static const enum job_kind triad[] = { JOB_TRIAD };
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
     const struct loops *loops = widest();
-    *out = (struct limits){ .vectors = loops->name, .stream_bytes = (size_t)64 << 20 };
-    out->threads = online < 1 ? 1 : online > MOST_THREADS ? MOST_THREADS : (unsigned)online;
+    *out = (struct limits){ .threads = limits_threads(),
+                            .vectors = loops->name,
+                            .stream_bytes = (size_t)64 << 20 };
     read_processor(out->processor, sizeof out->processor);
     struct job j = { .kind = JOB_MULTIPLY_ADD, .threads = out->threads };
     out->multiply_add = 24.0 * loops->lanes * out->threads * rate(&j);

@@ -23,9 +23,9 @@ TARGET static float LOOPS(multiply_add)(unsigned long turns)
         x10 = MULTIPLY_ADD(x10, m, c);
         x11 = MULTIPLY_ADD(x11, m, c);
     }
+    const VECTOR sum = x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7 + x8 + x9 + x10 + x11;
     float lanes[LANES];
-    memcpy(lanes, &(VECTOR){ x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7 + x8 + x9 + x10 + x11 },
-           sizeof lanes);
+    memcpy(lanes, &sum, sizeof lanes);
     return lanes[0];
 }
 

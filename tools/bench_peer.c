@@ -23,8 +23,9 @@ static bool find(void *library, const char *symbol, void *to)
     return at != NULL;
 }
 
-bool peer_open(unsigned threads)
+bool peer_open(void)
 {
+    const unsigned threads = limits_threads();
     bool is_set = false;
 #if defined(__x86_64__)
     /* Releases before 0.3.22 take an SSE3 kernel on processors newer than they know. */

@@ -90,19 +90,20 @@ done:
     return s;
 }
 
-copse_status bench_update(const struct bench *b, const char *id, double copy_rate)
+copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
+                          double copy_rate)
 {
     static const uint32_t sizes[] = { 1u << 18, 1u << 22 };
     for (size_t i = b->settings.is_quick ? 1 : 0; i < sizeof sizes / sizeof *sizes; i++) {
         const double bytes = (double)UPDATE_BYTES * sizes[i];
-        struct figure f = { .device = id, .what = "update" };
+        struct figure f = { .device = info->id, .what = "update" };
         struct timing t;
         snprintf(f.size, sizeof f.size, "%u Ki values", sizes[i] >> 10);
-        COPSE_TRY(time_update(b, id, sizes[i], &t));
+        COPSE_TRY(time_update(b, info->id, sizes[i], &t));
         f.best = bytes / t.best;
         f.median = bytes / t.median;
         f.samples = t.samples;
-        f.limit = copy_rate > 0.0 ? copy_rate : limits_update(b->limits.threads, sizes[i]);
+        f.limit = bench_is_cpu(info) ? limits_update(b->limits.threads, sizes[i]) : copy_rate;
         report_figure(b->settings.is_json, &f);
     }
     return COPSE_OK;
@@ -179,24 +180,21 @@ done:
     return s;
 }
 
-copse_status bench_steps(const struct bench *b, const char *const *ids, size_t count)
+copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
+                         size_t count)
 {
     static const struct model models[] = {
         { .layers = 3, .widths = { 64, 128, 64, 10 }, .batch = 64 },
         { .layers = 3, .widths = { 784, 512, 512, 10 }, .batch = 256 },
     };
-    const struct copse_device_info *list;
-    size_t found;
+    const char *ids[COPSE_MAX_REPLICAS];
     char names[256] = "";
     bool is_cpu = true;
-    copse_context_devices(b->ctx, &list, &found);
     for (size_t i = 0; i < count; i++) {
         const size_t used = strlen(names);
+        ids[i] = infos[i]->id;
         snprintf(names + used, sizeof names - used, "%s%s", i ? "," : "", ids[i]);
-        for (size_t k = 0; k < found; k++)
-            if (strcmp(list[k].id, ids[i]) == 0)
-                is_cpu = is_cpu && (list[k].kind == COPSE_DEVICE_CPU ||
-                                    list[k].kind == COPSE_DEVICE_REFERENCE);
+        is_cpu = is_cpu && bench_is_cpu(infos[i]);
     }
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         const struct model *m = &models[i];

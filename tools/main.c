@@ -12,6 +12,7 @@ static const struct command {
 } commands[] = {
     { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
     { "train", cmd_train, "train a network on every device found" },
+    { "bench", cmd_bench, "measure the devices beside what the machine can do at most" },
 };
 
 static void usage(FILE *to)

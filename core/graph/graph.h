@@ -43,6 +43,9 @@ struct copse_program_params {
     struct copse_binding step;    /* the step buffer */
     /* Where a variable's values stand on this replica. */
     copse_status (*locate)(void *user, struct copse_variable *v, struct copse_binding *out);
+    /* The bucket in whose exchange a variable is updated: its segment must not end before the
+       variable's last reader. NULL = variables do not change between segments. */
+    uint32_t (*bucket_of)(void *user, const struct copse_variable *v);
     void *user;
     const struct copse_choice *choices;
     size_t choice_count;

@@ -56,7 +56,7 @@ struct recorder {
     uint32_t *cuts;      /* node after which each segment ends */
 };
 
-/* ---- pass 1: which nodes are needed, and where the segments end ---- */
+/* ---- pass 1: which nodes are needed, how long values live, where the segments end ---- */
 
 static const copse_tensor *root(const copse_tensor *t)
 {
@@ -74,15 +74,8 @@ static void mark(struct recorder *r)
 {
     const struct copse_program_params *p = r->params;
     copse_graph *g = r->graph;
-    for (uint32_t b = 0; b < r->program->segment_count; b++)
-        r->cuts[b] = 0;
-    for (size_t i = 0; i < p->placement_count; i++) {
-        const struct copse_placement *at = &p->placements[i];
-        r->needed[at->tensor->id] = true;
-        r->cuts[at->bucket] = COPSE_MAX(r->cuts[at->bucket], at->tensor->id);
-    }
-    for (uint32_t b = 1; b < r->program->segment_count; b++)
-        r->cuts[b] = COPSE_MAX(r->cuts[b], r->cuts[b - 1]);
+    for (size_t i = 0; i < p->placement_count; i++)
+        r->needed[p->placements[i].tensor->id] = true;
     for (size_t n = g->nodes.count; n-- > 0;)
         for (uint32_t i = 0; r->needed[n] && i < g->nodes.at[n]->in_count; i++)
             r->needed[g->nodes.at[n]->in[i]->id] = true;
@@ -98,6 +91,26 @@ static void mark(struct recorder *r)
         uint32_t *last = &r->last_use[root(p->placements[i].tensor)->id];
         *last = COPSE_MAX(*last, p->placements[i].tensor->id);
     }
+}
+
+/* A segment ends behind its placements and behind the last reader of every variable that is updated
+   when it has run. */
+static void cut(struct recorder *r)
+{
+    const struct copse_program_params *p = r->params;
+    for (size_t i = 0; i < p->placement_count; i++) {
+        uint32_t *end = &r->cuts[p->placements[i].bucket];
+        *end = COPSE_MAX(*end, p->placements[i].tensor->id);
+    }
+    for (uint32_t n = 0; p->bucket_of && n < r->graph->nodes.count; n++) {
+        const copse_tensor *leaf = r->graph->nodes.at[n];
+        if (!r->needed[n] || !leaf->variable)
+            continue;
+        uint32_t *end = &r->cuts[p->bucket_of(p->user, leaf->variable)];
+        *end = COPSE_MAX(*end, r->last_use[n]);
+    }
+    for (uint32_t b = 1; b < r->program->segment_count; b++)
+        r->cuts[b] = COPSE_MAX(r->cuts[b], r->cuts[b - 1]);
 }
 
 /* ---- pass 2: lowering ---- */
@@ -391,6 +404,7 @@ copse_status copse__program_create(const struct copse_program_params *params, co
         goto done;
     }
     mark(&r);
+    cut(&r);
     COPSE_TRY_OR(done, s, lower(&r));
     COPSE_TRY_OR(done, s, make_arena(&r));
     COPSE_TRY_OR(done, s, keep_inputs(&r));

@@ -103,6 +103,12 @@ static copse_status locate(void *user, struct copse_variable *v, struct copse_bi
     return COPSE_OK;
 }
 
+static uint32_t bucket_of(void *user, const struct copse_variable *v)
+{
+    (void)user;
+    return v->bucket;
+}
+
 static copse_status record(copse_trainer *t, struct copse_recording *r)
 {
     copse_strategy *st = t->strategy;
@@ -124,6 +130,7 @@ static copse_status record(copse_trainer *t, struct copse_recording *r)
             .bucket_count = r->is_training ? st->store.bucket_count : 1,
             .step = { st->replicas[r->replica].step, 0, 4 * COPSE_STEP_WORDS },
             .locate = locate,
+            .bucket_of = r->is_training ? bucket_of : NULL,
             .user = r,
             .choices = &st->choice,
             .choice_count = st->choice.family ? 1 : 0,
