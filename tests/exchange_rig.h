@@ -13,8 +13,8 @@
 #include "core/reduce/exchange.h"
 
 #define MAX_RANKS 8
-#define ELEMENTS  10000u /* not a multiple of 64 */
-#define PADDED    10048u
+#define ELEMENTS  10000u /* not a multiple of COPSE_UNIT */
+#define PADDED    10112u /* ELEMENTS rounded up to a multiple of COPSE_UNIT */
 #define MOST      400000u
 #define STEPS     3
 #define RATE      0.125f
@@ -143,11 +143,11 @@ static inline copse_status make_exchange(struct rig *g, const struct setup *s, c
 static inline void open_store(struct rig *g, const struct setup *s, uint64_t elements,
                               struct store *st)
 {
-    const uint64_t cuts[] = { 0, s->is_cut ? 4160 : elements, 4224, 4224, elements };
+    const uint64_t cuts[] = { 0, s->is_cut ? 4096 : elements, 4224, 4224, elements };
     uint32_t piece;
     *st = (struct store){ .bucket_count = s->is_cut ? 4 : 1 };
     OK(make_exchange(g, s, &st->x));
-    OK(copse__exchange_piece(st->x, copse__round_up(elements, 64), &piece));
+    OK(copse__exchange_piece(st->x, copse__round_up(elements, COPSE_UNIT), &piece));
     for (uint32_t b = 0; b < st->bucket_count; b++) /* the third one is empty */
         OK(copse__exchange_bucket(st->x, 0, cuts[b], cuts[b + 1] - cuts[b], &st->buckets[b]));
 }

@@ -79,7 +79,7 @@ static void slot_memory_falls_with_the_ranks(void **unused)
         open_store(&g, &setups[0], ELEMENTS, &st);
         size_t sum = 0;
         for (uint32_t r = 0; r < ranks; r++) {
-            assert_true(copse__exchange_slot_bytes(st.x, r) <= 8 * (ELEMENTS / ranks + 64));
+            assert_true(copse__exchange_slot_bytes(st.x, r) <= 8 * (ELEMENTS / ranks + COPSE_UNIT));
             sum += copse__exchange_slot_bytes(st.x, r);
         }
         assert_int_equal(sum, 8 * ELEMENTS);
@@ -243,12 +243,12 @@ static void bad_arguments_are_refused(void **unused)
     FAILS(COPSE_ERR_ARGUMENT,
           make_exchange(&g, &(struct setup){ 0, (copse_transfer)9, 0, 0, 0 }, &x), "transfer");
     OK(make_exchange(&g, &setups[0], &x));
-    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_piece(x, 0, &n), "multiple of 64");
-    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_piece(x, 100, &n), "multiple of 64");
+    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_piece(x, 0, &n), "multiple of 128");
+    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_piece(x, 100, &n), "multiple of 128");
     OK(copse__exchange_piece(x, 128, &n));
-    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_bucket(x, 1, 0, 64, &n), "piece 1");
-    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_bucket(x, 0, 64, 65, &n), "piece 0");
-    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_bucket(x, 0, 10, 64, &n), "multiples of 64");
+    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_bucket(x, 1, 0, 128, &n), "piece 1");
+    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_bucket(x, 0, 128, 129, &n), "piece 0");
+    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_bucket(x, 0, 10, 64, &n), "multiples of 128");
     FAILS(COPSE_ERR_ARGUMENT, copse__exchange_run(x, 0, NULL), "bucket 0");
     copse__exchange_release(&x);
     close_rig(&g);

@@ -424,7 +424,7 @@ static void large(struct copse_device_info *info)
 
 static void wide(struct copse_device_info *info)
 {
-    info->limits.offset_alignment = 512;
+    info->limits.offset_alignment = 1024;
 }
 
 static void tiny(struct copse_device_info *info)
@@ -452,10 +452,10 @@ static void limits_are_capped_and_poor_devices_rejected(void **state)
     assert_int_equal(d[0].limits.max_bindings, COPSE_MAX_BINDINGS);
     assert_int_equal(d[0].limits.max_binding_bytes, 1u << 30);
     assert_false(d[1].is_usable);
-    assert_non_null(strstr(d[1].reason, "512"));
+    assert_non_null(strstr(d[1].reason, "1024"));
     assert_false(d[2].is_usable);
     assert_int_equal(copse_device_open(ctx, "fake:1", NULL, &dev), COPSE_ERR_NO_DEVICE);
-    assert_non_null(strstr(copse_last_error(), "multiples of 512"));
+    assert_non_null(strstr(copse_last_error(), "multiples of 1024"));
     assert_string_equal(d[3].id, "host:0");
     copse_context_release(&ctx);
 }

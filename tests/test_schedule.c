@@ -118,7 +118,7 @@ static void check_form(const struct copse_schedule *s, uint32_t ranks, uint64_t 
     for (size_t i = 0; i < s->slices.count; i++) {
         const struct copse_slice *slice = &s->slices.at[i];
         assert_int_equal(slice->first, at);
-        assert_int_equal(slice->first % 64, 0);
+        assert_int_equal(slice->first % COPSE_UNIT, 0);
         assert_true(slice->count > 0);
         assert_true(slice->owner < ranks);
         at += slice->count;
@@ -215,8 +215,8 @@ static void shares_are_even(void **unused)
         assert_int_equal(s.slices.count, ranks);
         for (uint32_t i = 0; i < ranks; i++) {
             assert_int_equal(s.slices.at[i].owner, i);
-            assert_true(s.slices.at[i].count <= (1u << 20) / ranks + 64);
-            assert_true(s.slices.at[i].count + 64 >= (1u << 20) / ranks);
+            assert_true(s.slices.at[i].count <= (1u << 20) / ranks + COPSE_UNIT);
+            assert_true(s.slices.at[i].count + COPSE_UNIT >= (1u << 20) / ranks);
         }
         copse__schedule_fini(&mem, &s);
     }

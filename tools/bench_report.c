@@ -159,8 +159,9 @@ void report_device(bool is_json, const struct copse_device_info *const *devices,
     printf("\n");
     if (count == 1)
         printf("%s  %s, %s\n", devices[0]->id, devices[0]->name, devices[0]->driver);
-    for (size_t i = 0; count > 1 && i < count; i++)
-        printf("%s%s%s", i ? " + " : "", devices[i]->id, i + 1 == count ? ", mirrored\n" : "");
+    else
+        for (size_t i = 0; i < count; i++)
+            printf("%s%s%s", i ? " + " : "", devices[i]->id, i + 1 < count ? "" : ", mirrored\n");
     printf("  %-32s %9s %9s %-8s %9s %7s\n", "", "best", "median", "", "limit", "%");
     fflush(stdout);
 }

@@ -33,6 +33,11 @@ struct copse_foreign_device {
     void *user;
 };
 
+/* Everything that a kernel binds starts at a multiple of this many bytes, whatever the device: Vulkan
+   devices may ask for 256, OpenCL devices exist that ask for 512. */
+#define COPSE_ALIGNMENT 512
+#define COPSE_UNIT      (COPSE_ALIGNMENT / 4) /* the same in f32 elements */
+
 struct copse_device {
     copse_refs refs;
     struct copse_context *ctx;

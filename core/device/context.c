@@ -7,7 +7,6 @@
 
 #define MAX_GROUP_SIZE     256u
 #define MAX_GROUP_MEMORY   (32u * 1024u)
-#define MAX_ALIGNMENT      256u /* every offset the library chooses is a multiple of this */
 #define MIN_BUFFER_BYTES   (1024u * 1024u)
 #define MIN_BINDINGS       4u
 
@@ -151,10 +150,10 @@ static const char *unknown_word(const struct copse_context *ctx, const char *lis
 
 bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room)
 {
-    if (l->offset_alignment > MAX_ALIGNMENT) {
+    if (l->offset_alignment > COPSE_ALIGNMENT) {
         snprintf(reason, room,
                  "binding offsets must be multiples of %u bytes, the library keeps %u",
-                 l->offset_alignment, MAX_ALIGNMENT);
+                 l->offset_alignment, COPSE_ALIGNMENT);
         return false;
     }
     if (l->max_buffer_bytes < MIN_BUFFER_BYTES || l->max_binding_bytes < MIN_BUFFER_BYTES) {

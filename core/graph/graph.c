@@ -81,9 +81,10 @@ copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out)
 copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *attr,
                          copse_tensor *const *in, uint32_t in_count, copse_tensor **out)
 {
+    if (out)
+        *out = NULL;
     if (!g || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: graph or result pointer is NULL", op->name);
-    *out = NULL;
     copse_tensor *t = copse__arena_alloc(&g->arena, 1, sizeof *t);
     copse_tensor **own = copse__arena_alloc(&g->arena, in_count ? in_count : 1, sizeof *own);
     void *copy = op->attr_size ? copse__arena_alloc(&g->arena, 1, op->attr_size) : NULL;

@@ -4,7 +4,6 @@
 #include "core/graph/lowering.h"
 #include "core/graph/plan.h"
 
-#define ALIGNMENT 256 /* of every value: the largest offset alignment a device may ask for */
 #define MAX_CHUNKS 64
 
 /* Where the values of a tensor stand. */
@@ -118,7 +117,7 @@ static void cut(struct recorder *r)
 static copse_status push_span(struct recorder *r, uint64_t bytes, uint32_t first, uint32_t last,
                               uint32_t *index)
 {
-    const size_t size = copse__round_up((size_t)COPSE_MAX(bytes, 1), ALIGNMENT);
+    const size_t size = copse__round_up((size_t)COPSE_MAX(bytes, 1), COPSE_ALIGNMENT);
     *index = (uint32_t)r->spans.count;
     if (!COPSE_PUSH(r->mem, &r->spans,
                     ((struct copse_span){ .size = size, .first = first, .last = last })))
@@ -262,7 +261,7 @@ static struct copse_binding in_arena(const struct recorder *r, uint32_t span, ui
     return (struct copse_binding){ r->program->chunks[s->chunk], s->offset, (size_t)bytes };
 }
 
-/* The binding of an operand. Sizes are rounded up to 16 bytes, which the 256-byte padding of every
+/* The binding of an operand. Sizes are rounded up to 16 bytes, which the padding of every
    value has room for, so that a formatted view covers the last elements. */
 static copse_status bind(const struct recorder *r, const struct copse_operand *o,
                          struct copse_binding *out)

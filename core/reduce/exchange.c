@@ -62,7 +62,7 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
         x->params.reduction = COPSE_REDUCE_SHARDED;
     if (x->params.message_bytes == 0)
         x->params.message_bytes = MESSAGE_BYTES;
-    x->params.message_bytes = copse__round_up(x->params.message_bytes, 4 * COPSE_ROW_UNIT);
+    x->params.message_bytes = copse__round_up(x->params.message_bytes, 4 * COPSE_UNIT);
     const copse_status s = copse__exchange_check_sharing(x);
     x->is_shared = x->can_share;
     if (s) {

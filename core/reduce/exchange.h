@@ -40,7 +40,7 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
 /* Waits for queued work. Release first what else uses the pieces' memory, such as programs. */
 void copse__exchange_release(copse_exchange **x);
 
-/* Add a piece of the store: values and gradients of `elements` (a multiple of 64) on every rank,
+/* Add a piece of the store: values and gradients of `elements` (a multiple of COPSE_UNIT) on every rank,
    zeroed. Shared transfer: one host block [rank][elements] that every device imports; staged:
    device memory and an inbox. */
 copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_t *piece);

@@ -6,7 +6,6 @@
 
 #include "core/reduce/exchange.h"
 
-#define COPSE_ROW_UNIT 64 /* elements: rows of ranks start at multiples of 256 bytes */
 
 /* Values and gradients of a part of the store. */
 struct copse_piece {

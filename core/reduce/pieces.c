@@ -109,10 +109,10 @@ copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_
 {
     size_t bytes, alignment;
     struct copse_piece p = { .elements = elements };
-    if (elements == 0 || elements % COPSE_ROW_UNIT || !block_size(x, elements, &bytes, &alignment))
+    if (elements == 0 || elements % COPSE_UNIT || !block_size(x, elements, &bytes, &alignment))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "exchange: a piece of %llu elements: a multiple of %d is needed",
-                          (unsigned long long)elements, COPSE_ROW_UNIT);
+                          (unsigned long long)elements, COPSE_UNIT);
     p.is_shared = x->can_share && too_large_for(x, bytes) == x->rank_count;
     if (x->can_share && !p.is_shared) {
         char why[96];

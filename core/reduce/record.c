@@ -64,7 +64,7 @@ static copse_status play_pending(struct recorder *r)
 
 static uint64_t row_elements(const struct copse_move *m)
 {
-    return (m->count + COPSE_ROW_UNIT - 1) / COPSE_ROW_UNIT * COPSE_ROW_UNIT;
+    return (m->count + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT;
 }
 
 static uint32_t inbox_rows(const struct recorder *r)
@@ -339,7 +339,7 @@ static uint64_t round_elements(const copse_exchange *x, const struct copse_piece
     const uint64_t row = bytes / 4 / COPSE_MAX(rows, x->params.slots);
     const bool is_one_slice =
         x->params.reduction == COPSE_REDUCE_TREE || x->params.reduction == COPSE_REDUCE_TO_ONE;
-    return row / COPSE_ROW_UNIT * COPSE_ROW_UNIT * (is_one_slice ? 1 : x->rank_count);
+    return row / COPSE_UNIT * COPSE_UNIT * (is_one_slice ? 1 : x->rank_count);
 }
 
 copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t first,

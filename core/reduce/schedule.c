@@ -2,7 +2,6 @@
 /* Slices, owners and moves of the three schedules, and the bucket plan. See schedule.h. */
 #include "core/reduce/schedule.h"
 
-#define UNIT      64    /* elements: slices start at multiples of 256 bytes */
 #define MIN_SLICE 1024u /* elements: a smaller share is not worth a rank's launches */
 
 struct maker {
@@ -20,14 +19,14 @@ static bool move(struct maker *m, enum copse_move_kind kind, uint32_t src, uint3
         ((struct copse_move){ kind, m->s->phases, src, dst, range->first, range->count, slice }));
 }
 
-/* Even shares in units of 64 elements. The first owners have the larger ones, and owners without a
+/* Even shares in units of COPSE_UNIT elements. The first owners have the larger ones, and owners without a
    share have no slice. */
 static bool cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count)
 {
-    const uint64_t units = (count + UNIT - 1) / UNIT;
+    const uint64_t units = (count + COPSE_UNIT - 1) / COPSE_UNIT;
     uint64_t at = 0;
     for (uint32_t o = 0; o < owners; o++) {
-        const uint64_t end = COPSE_MIN(count, at + UNIT * (units / owners + (o < units % owners)));
+        const uint64_t end = COPSE_MIN(count, at + COPSE_UNIT * (units / owners + (o < units % owners)));
         if (end > at &&
             !COPSE_PUSH(m->mem, &m->s->slices, ((struct copse_slice){ first + at, end - at, o })))
             return false;
@@ -88,10 +87,10 @@ copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm 
                                   struct copse_schedule *out)
 {
     *out = (struct copse_schedule){ .phases = 0 };
-    if (ranks == 0 || ranks > COPSE_MAX_REPLICAS || first % UNIT)
+    if (ranks == 0 || ranks > COPSE_MAX_REPLICAS || first % COPSE_UNIT)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "schedule: %u ranks from element %llu: 1 to %d ranks, multiples of %d",
-                          ranks, (unsigned long long)first, COPSE_MAX_REPLICAS, UNIT);
+                          ranks, (unsigned long long)first, COPSE_MAX_REPLICAS, COPSE_UNIT);
     if (reduction > COPSE_REDUCE_TO_ONE)
         return copse_fail(COPSE_ERR_ARGUMENT, "schedule: unknown reduction %d", (int)reduction);
     if (count == 0)

@@ -10,7 +10,7 @@
 #define COPSE_SCHEDULE_H
 
 #include "copse/strategy.h"
-#include "core/base/base.h"
+#include "core/device/backend.h" /* COPSE_UNIT */
 
 enum copse_move_kind {
     COPSE_MOVE_GATHER,     /* src's gradients become readable by dst */
@@ -24,7 +24,7 @@ struct copse_move {
     enum copse_move_kind kind;
     uint32_t phase;        /* moves of a phase are independent; phases follow one another */
     uint32_t src, dst;     /* ranks; equal where only one is concerned */
-    uint64_t first, count; /* elements; first is a multiple of 64 */
+    uint64_t first, count; /* elements; first is a multiple of COPSE_UNIT */
     uint32_t slice;        /* which slice of the bucket */
 };
 
@@ -46,7 +46,7 @@ struct copse_schedule {
     uint32_t phases;
 };
 
-/* Schedule of one bucket: elements [first, first + count), first a multiple of 64. */
+/* Schedule of one bucket: elements [first, first + count), first a multiple of COPSE_UNIT. */
 copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction,
                                   uint32_t ranks, uint64_t first, uint64_t count,
                                   struct copse_schedule *out);

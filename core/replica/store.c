@@ -2,11 +2,9 @@
 /* The flat store: lays variables out in pieces and buckets, and fills them. */
 #include "core/replica/replica.h"
 
-#define UNIT 64 /* elements: variables start at multiples of 256 bytes */
-
 static uint64_t padded(const copse_variable *v)
 {
-    return (v->count + UNIT - 1) / UNIT * UNIT;
+    return (v->count + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT;
 }
 
 /* Variable i of the store: reverse order of creation. */
@@ -24,7 +22,7 @@ static uint64_t piece_limit(const copse_strategy *st)
         const struct copse_limits *l = st->replicas[r].dev->limits;
         bytes = COPSE_MIN(bytes, COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes));
     }
-    return bytes / 4 / st->replica_count / UNIT * UNIT;
+    return bytes / 4 / st->replica_count / COPSE_UNIT * COPSE_UNIT;
 }
 
 /* Variables [begin, end) of the store become a piece, cut into buckets. */

@@ -9,7 +9,7 @@
 #include "core/replica/replica.h"
 
 #define COPSE_STEPS_UNDER_WAY 8
-#define COPSE_REPORT_STRIDE 256 /* bytes: every value at an offset any device can bind */
+#define COPSE_REPORT_STRIDE COPSE_ALIGNMENT /* bytes between the values that a replica reports */
 #define COPSE_REPORT_BYTES ((1 + COPSE_MAX_REPORTS) * COPSE_REPORT_STRIDE)
 
 /* The recording of one replica for one size of its share. */

@@ -30,7 +30,7 @@ typedef enum copse_device_kind {
 struct copse_limits {
     uint64_t max_buffer_bytes;  /**< largest buffer */
     uint64_t max_binding_bytes; /**< largest range that a kernel may see through one argument */
-    uint32_t offset_alignment;  /**< binding offsets are multiples of this [bytes, <= 256] */
+    uint32_t offset_alignment;  /**< binding offsets are multiples of this [bytes, <= 512] */
     uint32_t max_group_size;    /**< most invocations in a group */
     uint32_t max_group_count;   /**< most groups along one axis */
     uint32_t group_memory_bytes; /**< memory shared by a group */
