@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside of the conformance room: fills, comparison, the rig that runs a case, the modes, the runner. */
+#ifndef COPSE_CORE_CONFORMANCE_H
+#define COPSE_CORE_CONFORMANCE_H
+
+#include "copse/conformance.h"
+#include "core/graph/case.h"
+
+/* ---- fill.c ---- */
+
+uint64_t copse__case_seed(const char *op, const char *name); /* FNV of "op/name" */
+/* Fill `count` f32 (as doubles, already rounded to f32) or i32 values of input `index`. */
+void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size_t count,
+                 double *values);
+
+/* ---- compare.c ---- */
+
+struct copse_comparison {
+    bool is_within;
+    const char *metric;
+    double worst, limit, nmse;
+    uint64_t index;
+    double got, expected;
+    bool is_poor; /* expected is nearly all zero, or all one value */
+};
+/* `magnitudes`: the same graph of |inputs|, for limit->ratio; may be NULL. `flushes_denormals`:
+   the device does not keep them. */
+void copse__compare(const struct copse_case_limit *limit, const double *expected,
+                    const double *magnitudes, const double *got, uint64_t count,
+                    bool flushes_denormals, struct copse_comparison *out);
+
+/* ---- the runner ---- */
+
+struct copse_conform_run {
+    copse_context *ctx;
+    const struct copse_conformance_params *params;
+    copse_device *dev;
+    struct copse_conformance_summary *summary;
+    uint64_t deadline_ns;
+    bool is_listing; /* report every case, run none */
+    bool is_past;    /* params->after was met */
+    bool is_stopped; /* begin said so, or the device is lost */
+};
+
+/* What a mode does for each of its cases: ask begin, which applies filters, resumption, the time box and
+   the begin callback. false: do not run it (a SKIP was reported where that is due). */
+bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const char *op,
+                          const char *name, const char *variant);
+/* Report a result: fills in device, seed and type where empty, applies the list of known failures,
+   counts, calls back, blocks the kernel variant that failed. */
+void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result);
+/* The verdict that a status stands for: OK -> PASS, UNSUPPORTED, NO_MEMORY -> OOM, ... */
+copse_verdict copse__conform_verdict(copse_status s);
+
+/* One function per mode; modes.c lists them in order. Each returns only failures of its own
+   making (no memory on the host): a failing case is a result, not an error. */
+struct copse_conform_mode {
+    const char *name;
+    unsigned bit;
+    copse_status (*run)(struct copse_conform_run *r);
+};
+extern const struct copse_conform_mode copse_conform_modes[]; /* ends with a NULL name */
+
+copse_status copse__conform_forward(struct copse_conform_run *r);
+copse_status copse__conform_grad(struct copse_conform_run *r);
+copse_status copse__conform_opt(struct copse_conform_run *r);
+copse_status copse__conform_reduce(struct copse_conform_run *r);
+copse_status copse__conform_train(struct copse_conform_run *r);
+copse_status copse__conform_bitwise(struct copse_conform_run *r);
+copse_status copse__conform_args(struct copse_conform_run *r);
+copse_status copse__conform_perf(struct copse_conform_run *r);
+copse_status copse__conform_stress(struct copse_conform_run *r);
+copse_status copse__conform_limits(struct copse_conform_run *r);
+
+#endif
