@@ -353,6 +353,29 @@ ${rows}};
 const size_t copse_kernel_count = ${count};
 ")
 
+    # The dialect itself, for kernels that are compiled at run time to be checked.
+    file(GLOB dialect CONFIGURE_DEPENDS "${COPSE_KERNEL_DIR}/*.clh" "${COPSE_KERNEL_DIR}/*.def"
+                                        "${COPSE_SHADER_DIR}/*.glsl")
+    set(arrays "")
+    set(files "")
+    set(index 0)
+    foreach(path IN LISTS dialect)
+        get_filename_component(file_name "${path}" NAME)
+        file(READ "${path}" hex HEX)
+        string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
+        string(REGEX REPLACE "(0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,)" "\\1\n" hex "${hex}")
+        string(APPEND arrays "static const char file_${index}[] = {\n${hex}0x00\n};\n")
+        string(APPEND files "    { \"${file_name}\", file_${index} },\n")
+        math(EXPR index "${index} + 1")
+    endforeach()
+    copse_write("${gen}/dialect_files.c" "${made}#include \"core/device/kernel.h\"
+
+${arrays}
+const struct copse_dialect_file copse_dialect_files[] = {
+${files}    { NULL, NULL },
+};
+")
+
     copse_elementwise("${COPSE_KERNEL_DIR}/unary.def" UNARY "copse_tensor *x" unary)
     copse_elementwise("${COPSE_KERNEL_DIR}/binary.def" BINARY "copse_tensor *a, copse_tensor *b"
                       binary)
@@ -379,6 +402,6 @@ ${unary}${binary}
 #endif
 ")
 
-    set(COPSE_GENERATED_SOURCES "${gen}/kernel_table.c" PARENT_SCOPE)
+    set(COPSE_GENERATED_SOURCES "${gen}/kernel_table.c" "${gen}/dialect_files.c" PARENT_SCOPE)
     set(COPSE_GENERATED_DEPENDS "${products}" PARENT_SCOPE)
 endfunction()

@@ -29,6 +29,17 @@ void copse__compare(const struct copse_case_limit *limit, const double *expected
                     const double *magnitudes, const double *got, uint64_t count,
                     bool flushes_denormals, struct copse_comparison *out);
 
+/* ---- own_kernel.c ---- */
+
+/* A row made from params->own, put in the place of the library's on `dev`. Release it after the
+   device. COPSE_ERR_FORMAT: it does not keep the contract. */
+struct copse_own_row;
+copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
+                                    const struct copse_own_kernel *own, struct copse_own_row **out);
+/* COPSE_ERR_ARGUMENT when no case made use of it. */
+copse_status copse__own_kernel_was_used(copse_device *dev, const struct copse_own_row *row);
+void copse__own_kernel_close(copse_context *ctx, struct copse_own_row **row);
+
 /* ---- the runner ---- */
 
 struct copse_conform_run {

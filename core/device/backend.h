@@ -51,6 +51,7 @@ struct copse_device {
     atomic_bool is_lost;    /* sticky */
     copse_mutex lock;       /* guards the lists below */
     struct copse_kernel *kernels; /* compiled, by row and specialisation */
+    const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
     struct copse_buffer *garbage; /* released, waiting for tickets */
     struct copse_buffer *pool;    /* released and idle, for reuse */
     struct copse_queue *queues;   /* all queues of the device */

@@ -130,6 +130,7 @@ void copse_device_release(copse_device **at)
     dev->backend->close(dev);
     copse__mutex_fini(&dev->lock);
     copse_context *ctx = dev->ctx;
+    copse__free(&ctx->base.mem, dev->overrides);
     copse__free(&ctx->base.mem, dev);
     copse_context_release(&ctx);
 }

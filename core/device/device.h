@@ -37,6 +37,15 @@ copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const
 /* Whether the kernel can run there at all (embedded form, bindings, group memory). */
 bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id);
 
+/* The row that stands behind an id on this device: the library's, or one put in its place so that it
+   can be checked. An override has the arguments, parameters and specialisations of the row it
+   replaces, must outlive the device, and is set before the device is used. */
+const struct copse_kernel_row *copse__kernel_row(const copse_device *dev, enum copse_kernel_id id);
+copse_status copse__kernel_override(copse_device *dev, enum copse_kernel_id id,
+                                    const struct copse_kernel_row *row);
+/* Whether anything has been compiled from this row. */
+bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row *row);
+
 /* Group size it is launched with: the row's, halved until within the limits. */
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
                          uint32_t *y);

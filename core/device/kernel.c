@@ -11,12 +11,38 @@ void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id
         *(*x >= *y ? x : y) /= 2;
 }
 
+const struct copse_kernel_row *copse__kernel_row(const copse_device *dev, enum copse_kernel_id id)
+{
+    return dev->overrides && dev->overrides[id] ? dev->overrides[id] : &copse_kernel_table[id];
+}
+
+copse_status copse__kernel_override(copse_device *dev, enum copse_kernel_id id,
+                                    const struct copse_kernel_row *row)
+{
+    if (!dev->overrides)
+        dev->overrides = copse__alloc(&dev->base->mem, copse_kernel_count, sizeof *dev->overrides);
+    if (!dev->overrides)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "kernel: no memory");
+    dev->overrides[id] = row;
+    return COPSE_OK;
+}
+
+bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row *row)
+{
+    copse__mutex_lock(&dev->lock);
+    const struct copse_kernel *k = dev->kernels;
+    while (k && k->row != row)
+        k = k->next;
+    copse__mutex_unlock(&dev->lock);
+    return k != NULL;
+}
+
 static copse_status check_fit(const copse_device *dev, enum copse_kernel_id id)
 {
     if ((size_t)id >= copse_kernel_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "kernel: there is no kernel %u", (unsigned)id);
 
-    const struct copse_kernel_row *row = &copse_kernel_table[id];
+    const struct copse_kernel_row *row = copse__kernel_row(dev, id);
     const struct copse_limits *l = dev->limits;
     if (row->arg_count > l->max_bindings)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s sees %u buffers, %s allows %u",
@@ -68,7 +94,7 @@ static copse_status compile(copse_device *dev, enum copse_kernel_id id,
     if (!k)
         return copse_fail(COPSE_ERR_NO_MEMORY, "kernel: no memory for the handle");
     k->dev = dev;
-    k->row = &copse_kernel_table[id];
+    k->row = copse__kernel_row(dev, id);
     memcpy(k->spec, spec, sizeof k->spec);
     copse__kernel_group(dev->limits, id, &k->group_x, &k->group_y);
     k->priv = priv;
@@ -98,7 +124,7 @@ copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const
     *out = NULL;
     COPSE_TRY(copse__device_check(dev));
     COPSE_TRY(check_fit(dev, id));
-    const struct copse_kernel_row *row = &copse_kernel_table[id];
+    const struct copse_kernel_row *row = copse__kernel_row(dev, id);
     if (spec)
         memcpy(full, spec, row->spec_count * sizeof *spec);
 

@@ -55,6 +55,14 @@ struct copse_kernel_row {
 extern const struct copse_kernel_row copse_kernel_table[];
 extern const size_t copse_kernel_count;
 
+/* The files of the dialect (preludes, helpers, tables), for kernels that are compiled at run time to
+   be checked. Ends with a NULL name. */
+struct copse_dialect_file {
+    const char *name; /* "prelude.clh" */
+    const char *text;
+};
+extern const struct copse_dialect_file copse_dialect_files[];
+
 /* enum copse_kernel_id { COPSE_KERNEL_softmax, ... } and struct copse_params_<kernel> are in the
    generated "kernel_ids.h". */
 

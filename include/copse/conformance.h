@@ -87,6 +87,18 @@ typedef void copse_case_result_fn(void *user, const struct copse_case_result *re
 typedef bool copse_case_begin_fn(void *user, const char *mode, const char *op, const char *name,
                                  const char *variant);
 
+/**
+ * A kernel of the application's own, checked in the place of one of the library's. It keeps that
+ * kernel's entry contract: the same name, buffers, parameters, specialisations and group size; see
+ * `copse_kernel_contract` and docs/conformance.md.
+ */
+struct copse_own_kernel {
+    const char *kernel; /**< whose place it takes: "softmax" */
+    const void *code;   /**< text in the dialect or in OpenCL C for OpenCL devices; SPIR-V words for
+                             Vulkan devices. Copied. */
+    size_t size;        /**< bytes of `code` */
+};
+
 /** What to check. A zeroed struct means the defaults in brackets. */
 struct copse_conformance_params {
     const char *device;    /**< id                                          ["host:0"] */
@@ -97,6 +109,7 @@ struct copse_conformance_params {
     const char *variant;   /**< only this variant; "" = the default choice  [NULL = all] */
     const char *after;     /**< go on behind this case: "mode/op/name/variant" [from the start] */
     double seconds;        /**< time box; cases not reached are SKIP        [0 = none] */
+    const struct copse_own_kernel *own; /**< checked instead of the library's [NULL] */
     copse_case_begin_fn *begin;
     copse_case_result_fn *result;
     void *user;
@@ -114,6 +127,7 @@ struct copse_conformance_summary {
  * @retval COPSE_OK              The cases were run; their verdicts are in `out`.
  * @retval COPSE_ERR_ARGUMENT    Unknown op, case or variant.
  * @retval COPSE_ERR_NO_DEVICE   No such device.
+ * @retval COPSE_ERR_FORMAT      `own` is not what its contract asks for; the text says where.
  * @retval COPSE_ERR_CANCELLED   `begin` returned false.
  *
  * Thread-safety: one run at a time per context. Blocking: for the whole run; applications call it
@@ -126,6 +140,36 @@ COPSE_API COPSE_CHECKED copse_status copse_conformance_run(
 /** Describe every case that the parameters select, by `result` with verdict SKIP; runs nothing. */
 COPSE_API COPSE_CHECKED copse_status copse_conformance_list(
     copse_context *ctx, const struct copse_conformance_params *params);
+
+/**
+ * The entry contract of a kernel in words: buffers in order with their types and which are written,
+ * parameter words, specialisation constants, group size.
+ *
+ * @param text  Receives at most `room` bytes with the final NUL.
+ * @retval COPSE_ERR_ARGUMENT  No such kernel; the text of the error lists them.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_kernel_contract(const char *kernel, char *text,
+                                                           size_t room);
+
+/** A language that the dialect is spelled in. */
+typedef enum copse_kernel_language {
+    COPSE_KERNEL_OPENCL, /**< OpenCL C 1.2 */
+    COPSE_KERNEL_GLSL,   /**< GLSL 4.50 for Vulkan 1.1: to be compiled to SPIR-V by the caller */
+} copse_kernel_language;
+
+/**
+ * Complete a kernel in the dialect to a text that a compiler takes: the prelude of the language in
+ * front, the dialect's own `#include` lines resolved.
+ *
+ * @param source  NUL-terminated.
+ * @param text    Receives at most `room` bytes with the final NUL; NULL to ask for the size.
+ * @param needed  Receives the bytes needed with the final NUL.
+ * @retval COPSE_ERR_ARGUMENT  `room` is too small.
+ * @retval COPSE_ERR_FORMAT    An include that is not of the dialect; the text names it.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_kernel_complete(copse_kernel_language language,
+                                                           const char *source, char *text,
+                                                           size_t room, size_t *needed);
 
 /* ---- the verdict is used ---- */
 
