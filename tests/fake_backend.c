@@ -236,10 +236,18 @@ static copse_status fake_read(copse_queue *q, const struct copse_binding *src, v
     return COPSE_OK;
 }
 
-static void perturb(const struct fake_device *d, const struct copse_command *c)
+static bool names(const char *name, const struct copse_command *c)
 {
-    const struct copse_kernel_row *row = c->kernel ? c->kernel->row : NULL;
-    if (!d->perturb || !row || strcmp(d->perturb, row->name) != 0)
+    return name && c->kernel && strcmp(name, c->kernel->row->name) == 0;
+}
+
+static void perturb(struct fake_device *d, const struct copse_command *c)
+{
+    if (!names(d->perturb, c))
+        return;
+    const struct copse_kernel_row *row = c->kernel->row;
+    const uint32_t n = atomic_fetch_add(&d->perturb_runs, 1u) + 1;
+    if (d->perturb_period && n % d->perturb_period)
         return;
     for (uint32_t i = 0; i < row->arg_count; i++) {
         if (!row->args[i].is_written || row->args[i].kind != COPSE_ARG_F32)
@@ -257,11 +265,28 @@ static void perturb(const struct fake_device *d, const struct copse_command *c)
     }
 }
 
+static void stray(const struct fake_device *d, const struct copse_command *c)
+{
+    const uint32_t word = 0x3f800000u;
+    if (!names(d->stray, c))
+        return;
+    for (uint32_t i = c->kernel->row->arg_count; i-- > 0;)
+        if (c->kernel->row->args[i].is_written) {
+            unsigned char *bytes;
+            memcpy(&bytes, c->bindings[i].buffer->priv, sizeof bytes);
+            memcpy(bytes + (ptrdiff_t)c->bindings[i].offset + d->stray_at, &word, sizeof word);
+            return;
+        }
+}
+
 static copse_status run(copse_queue *q, const struct copse_command *c)
 {
     use(q, c->bindings, c->binding_count);
-    COPSE_TRY(host->encode(q, c));
+    const bool is_folded = c->kind == COPSE_COMMAND_DISPATCH && c->groups_y > 1;
+    if (!names(fake(q->dev)->dropped, c) && !(is_folded && fake(q->dev)->drops_folded))
+        COPSE_TRY(host->encode(q, c));
     perturb(fake(q->dev), c);
+    stray(fake(q->dev), c);
     return COPSE_OK;
 }
 
@@ -314,7 +339,7 @@ static copse_status fake_submit(copse_queue *q, uint64_t *ticket)
 }
 
 /* Look at the tickets up to `ticket` once. */
-static void look(struct fake_queue *fq, uint64_t ticket)
+static void look(struct fake_queue *fq, uint64_t ticket, size_t late_bytes)
 {
     while (fq->tickets && fq->tickets->number <= ticket) {
         struct fake_ticket *t = fq->tickets;
@@ -324,10 +349,14 @@ static void look(struct fake_queue *fq, uint64_t ticket)
         }
         if (copse__now_ns() < t->ready_ns)
             return;
-        while (fq->reads && fq->reads->ticket <= t->number) {
-            struct fake_read *r = fq->reads;
+        for (struct fake_read **at = &fq->reads; *at && (*at)->ticket <= t->number;) {
+            struct fake_read *r = *at;
+            if (r->ticket == t->number && r->size <= late_bytes) {
+                at = &r->next;
+                continue;
+            }
             memcpy(r->dst, r->bytes, r->size);
-            fq->reads = r->next;
+            *at = r->next;
             free(r);
         }
         atomic_store(&fq->reached, t->number);
@@ -343,7 +372,7 @@ static copse_status fake_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_
 
     COPSE_TRY(enter(fake(q->dev), FAKE_WAIT));
     for (;;) {
-        look(fq, ticket);
+        look(fq, ticket, fake(q->dev)->late_bytes);
         if (atomic_load(&fq->reached) >= ticket)
             return host->wait(q, ticket, timeout_ns);
         if (copse__now_ns() - start >= timeout_ns)

@@ -47,6 +47,14 @@ struct fake_device {
 
     const char *perturb;   /* every non-zero float this kernel writes is changed ... */
     uint32_t perturb_bits; /* ... by these bits [0 = the last] */
+    uint32_t perturb_period; /* ... in every so many-th run of it [0 = in every one] */
+    atomic_uint perturb_runs;
+    const char *stray; /* this kernel also writes a word so many bytes behind the first element ... */
+    ptrdiff_t stray_at; /* ... of its last result */
+    const char *dropped; /* this kernel is not run at all */
+    bool drops_folded;   /* a dispatch that core folded into several rows is not run */
+    size_t late_bytes;   /* reads of up to so many bytes land one ticket late: their own is said to be
+                            reached before */
 
     void (*describe)(struct copse_device_info *info); /* other limits, kind, uuid; may be NULL */
 };

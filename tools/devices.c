@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* copse devices: what was found, what was rejected and why, limits, the same device met twice. */
+/* copse devices: what was found, what was rejected and why, limits, the same device met twice, what
+   is blocked there. */
 #include <stdio.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
-#include "tools/tool.h"
+#include "tools/conform.h"
 
 static const char *kind_text(copse_device_kind kind)
 {
@@ -32,7 +31,18 @@ static const char *bytes_text(uint64_t bytes, char *text, size_t room)
     return text;
 }
 
-static void print_device(const struct copse_device_info *list, const struct copse_device_info *d)
+static void print_blocked(copse_context *ctx, const char *id)
+{
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    if (copse_device_blocked(ctx, id, &list, &count) != COPSE_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        printf("           blocked: %s (%s)\n", list[i].kernel, list[i].reason);
+}
+
+static void print_device(copse_context *ctx, const struct copse_device_info *list,
+                         const struct copse_device_info *d)
 {
     char a[32], b[32], c[32];
     printf("%-10s %s\n", d->id, d->name);
@@ -53,6 +63,7 @@ static void print_device(const struct copse_device_info *list, const struct cops
                l->has_library_gemm ? ", CLBlast" : "");
     if (d->same_as >= 0)
         printf("           the same device as %s, through another API\n", list[d->same_as].id);
+    print_blocked(ctx, d->id);
 }
 
 static void print_all(copse_context *ctx)
@@ -63,7 +74,7 @@ static void print_all(copse_context *ctx)
     copse_context_backends(ctx, &backends, &backend_count);
     copse_context_devices(ctx, &devices, &count);
     for (size_t i = 0; i < count; i++)
-        print_device(devices, &devices[i]);
+        print_device(ctx, devices, &devices[i]);
     for (size_t i = 0; i < backend_count; i++) {
         size_t found = 0;
         for (size_t k = 0; k < count; k++)
@@ -105,6 +116,65 @@ static cJSON *limits_json(const struct copse_limits *l)
     return o;
 }
 
+static cJSON *blocked_json(copse_context *ctx, const char *id)
+{
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    cJSON *array = cJSON_CreateArray();
+    if (copse_device_blocked(ctx, id, &list, &count) != COPSE_OK)
+        return array;
+    for (size_t i = 0; i < count; i++) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "kernel", list[i].kernel);
+        cJSON_AddStringToObject(o, "reason", list[i].reason);
+        cJSON_AddItemToArray(array, o);
+    }
+    return array;
+}
+
+static void add_hardware(cJSON *o, const struct copse_device_info *d)
+{
+    char text[64];
+    if (d->vendor_id) {
+        snprintf(text, sizeof text, "0x%04x", (unsigned)d->vendor_id);
+        cJSON_AddStringToObject(o, "vendor_id", text);
+    }
+    if (d->has_pci) {
+        snprintf(text, sizeof text, "%04x:%02x:%02x.%x", (unsigned)d->pci[0], (unsigned)d->pci[1],
+                 (unsigned)d->pci[2], (unsigned)d->pci[3]);
+        cJSON_AddStringToObject(o, "pci", text);
+    }
+    if (d->has_uuid) {
+        for (size_t i = 0; i < sizeof d->uuid; i++)
+            snprintf(text + 2 * i, 3, "%02x", d->uuid[i]);
+        cJSON_AddStringToObject(o, "uuid", text);
+    }
+}
+
+cJSON *device_json(copse_context *ctx, const struct copse_device_info *list, size_t index)
+{
+    const struct copse_device_info *d = &list[index];
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "id", d->id);
+    cJSON_AddStringToObject(o, "backend", d->backend);
+    cJSON_AddStringToObject(o, "name", d->name);
+    cJSON_AddStringToObject(o, "driver", d->driver);
+    cJSON_AddStringToObject(o, "api_version", d->api_version);
+    cJSON_AddStringToObject(o, "kind", kind_text(d->kind));
+    add_hardware(o, d);
+    cJSON_AddNumberToObject(o, "memory_bytes", (double)d->memory_bytes);
+    cJSON_AddBoolToObject(o, "usable", d->is_usable);
+    if (!d->is_usable)
+        cJSON_AddStringToObject(o, "reason", d->reason);
+    if (d->same_as >= 0)
+        cJSON_AddStringToObject(o, "same_as", list[d->same_as].id);
+    if (d->is_usable) {
+        cJSON_AddItemToObject(o, "limits", limits_json(&d->limits));
+        cJSON_AddItemToObject(o, "blocked", blocked_json(ctx, d->id));
+    }
+    return o;
+}
+
 static void print_json(copse_context *ctx)
 {
     const struct copse_backend_info *backends;
@@ -122,25 +192,8 @@ static void print_json(copse_context *ctx)
     }
     copse_context_devices(ctx, &devices, &count);
     list = cJSON_AddArrayToObject(root, "devices");
-    for (size_t i = 0; i < count; i++) {
-        const struct copse_device_info *d = &devices[i];
-        cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "id", d->id);
-        cJSON_AddStringToObject(o, "backend", d->backend);
-        cJSON_AddStringToObject(o, "name", d->name);
-        cJSON_AddStringToObject(o, "driver", d->driver);
-        cJSON_AddStringToObject(o, "api_version", d->api_version);
-        cJSON_AddStringToObject(o, "kind", kind_text(d->kind));
-        cJSON_AddNumberToObject(o, "memory_bytes", (double)d->memory_bytes);
-        cJSON_AddBoolToObject(o, "usable", d->is_usable);
-        if (!d->is_usable)
-            cJSON_AddStringToObject(o, "reason", d->reason);
-        if (d->same_as >= 0)
-            cJSON_AddStringToObject(o, "same_as", devices[d->same_as].id);
-        if (d->is_usable)
-            cJSON_AddItemToObject(o, "limits", limits_json(&d->limits));
-        cJSON_AddItemToArray(list, o);
-    }
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, device_json(ctx, devices, i));
     char *text = cJSON_PrintUnformatted(root);
     if (text)
         puts(text);
@@ -151,24 +204,27 @@ static void print_json(copse_context *ctx)
 int cmd_devices(int argc, char **argv)
 {
     bool is_json = false, is_verbose = false;
+    const char *unblock = NULL;
     const struct option_row rows[] = {
+        { "unblock", OPTION_TEXT, &unblock, "ID", "use kernels there again that were found wrong" },
         { "json", OPTION_FLAG, &is_json, NULL, "one JSON object" },
         { "verbose", OPTION_FLAG, &is_verbose, NULL, "log what the library does" },
         { 0 },
     };
     const int code = options_parse(argc, argv, rows,
-                                   "Lists the devices found, their limits, and why any were "
-                                   "rejected.");
+                                   "Lists the devices found, their limits, kernels that "
+                                   "`copse conformance` found wrong there\nand that are not used, "
+                                   "and why any device was rejected.");
     if (code >= 0)
         return code;
     copse_context *ctx;
-    const copse_status s = session_open(is_verbose, true, &ctx);
-    if (s != COPSE_OK)
-        return session_fail(s);
-    if (is_json)
+    copse_status s = session_open(is_verbose, false, &ctx);
+    if (s == COPSE_OK && unblock)
+        s = copse_device_unblock(ctx, unblock, NULL);
+    if (s == COPSE_OK && is_json)
         print_json(ctx);
-    else
+    else if (s == COPSE_OK)
         print_all(ctx);
     copse_context_release(&ctx);
-    return EXIT_DONE;
+    return s == COPSE_OK ? EXIT_DONE : session_fail(s);
 }

@@ -12,6 +12,7 @@ static const struct command {
 } commands[] = {
     { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
     { "train", cmd_train, "train a network on every device found" },
+    { "conformance", cmd_conformance, "check every kernel of every device, and block what is wrong" },
     { "bench", cmd_bench, "measure the devices beside what the machine can do at most" },
 };
 
@@ -21,7 +22,7 @@ static void usage(FILE *to)
                 "usage: copse COMMAND [OPTION...]\n\n",
             copse_version());
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
+        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
     fprintf(to, "\n`copse COMMAND --help` lists the options of a command.\n");
 }
 

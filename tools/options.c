@@ -8,11 +8,24 @@
 
 #include "tools/tool.h"
 
+static const struct option_row *words_row(const struct option_row *rows)
+{
+    while (rows->name && rows->kind != OPTION_WORDS)
+        rows++;
+    return rows->name ? rows : NULL;
+}
+
 static void help(const char *command, const struct option_row *rows, const char *summary)
 {
-    printf("usage: copse %s [OPTION...]\n\n%s\n\n", command, summary);
+    const struct option_row *words = words_row(rows);
+    printf("usage: copse %s%s%s [OPTION...]\n\n%s\n\n", command, words ? " " : "",
+           words ? words->arg : "", summary);
     for (; rows->name; rows++) {
         char left[48];
+        if (rows == words) {
+            printf("  %-26s %s\n", rows->arg, rows->help);
+            continue;
+        }
         snprintf(left, sizeof left, "--%s%s%s", rows->name, rows->arg ? " " : "",
                  rows->arg ? rows->arg : "");
         printf("  %-26s %s\n", left, rows->help);
@@ -53,9 +66,20 @@ static int store(const char *command, const struct option_row *row, const char *
 static const struct option_row *find(const struct option_row *rows, const char *name, size_t length)
 {
     for (; rows->name; rows++)
-        if (strlen(rows->name) == length && strncmp(rows->name, name, length) == 0)
+        if (length > 0 && strlen(rows->name) == length && strncmp(rows->name, name, length) == 0)
             return rows;
     return NULL;
+}
+
+/* False when the command takes no words, or not so many. */
+static bool take_word(const struct option_row *rows, const char *word)
+{
+    const struct option_row *row = strncmp(word, "-", 1) != 0 ? words_row(rows) : NULL;
+    struct option_words *words = row ? row->to : NULL;
+    if (!words || words->count == OPTION_MAX_WORDS)
+        return false;
+    words->at[words->count++] = word;
+    return true;
 }
 
 int options_parse(int argc, char **argv, const struct option_row *rows, const char *summary)
@@ -70,6 +94,8 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
         const size_t length = value ? (size_t)(value - name) : strlen(name);
         const struct option_row *row =
             strncmp(name, "--", 2) == 0 ? find(rows, name + 2, length - 2) : NULL;
+        if (!row && take_word(rows, name))
+            continue;
         if (!row) {
             fprintf(stderr, "copse %s: unknown option '%s'; `copse %s --help` lists them\n",
                     argv[0], name, argv[0]);

@@ -35,22 +35,25 @@ copse_status session_set_error(copse_status status, const char *fmt, ...)
 }
 
 /* The place in the source is for the log; a person wants the sentence. */
-const char *session_error(void)
+const char *session_plain(char *out, size_t room, const char *text)
 {
-    static char line[1200];
     size_t n = 0;
-    if (own_text[0])
-        return own_text;
-    for (const char *p = copse_last_error(); *p && n + 1 < sizeof line;) {
+    for (const char *p = text; *p && n + 1 < room;) {
         const char *end = strncmp(p, " (", 2) == 0 ? strchr(p, ')') : NULL;
         const char *source = end ? strstr(p, ".c:") : NULL;
         if (source && source < end)
             p = end + 1;
         else
-            line[n++] = *p++;
+            out[n++] = *p++;
     }
-    line[n] = '\0';
-    return line;
+    out[n] = '\0';
+    return out;
+}
+
+const char *session_error(void)
+{
+    static char line[1200];
+    return own_text[0] ? own_text : session_plain(line, sizeof line, copse_last_error());
 }
 
 int session_fail(copse_status status)

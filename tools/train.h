@@ -61,8 +61,6 @@ struct progress {
 /* A bar that is redrawn on a terminal; nothing elsewhere. */
 void bar_draw(const struct progress *p);
 void bar_clear(void);
-/* Whether standard output is a terminal, and its width. */
-bool terminal_is(unsigned *columns);
 
 /* The loss curve in characters, on standard output. */
 void curve_draw(const struct history *h);

@@ -12,6 +12,9 @@ uint64_t copse__case_seed(const char *op, const char *name); /* FNV of "op/name"
 /* Fill `count` f32 (as doubles, already rounded to f32) or i32 values of input `index`. */
 void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size_t count,
                  double *values);
+/* COPSE_FILL_PATTERNS of `count` elements takes every so many-th bit pattern, from seed % stride on:
+   that many seeds in a row meet all of them. Prime. */
+uint64_t copse__pattern_stride(size_t count);
 
 /* ---- compare.c ---- */
 
@@ -40,25 +43,57 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
 copse_status copse__own_kernel_was_used(copse_device *dev, const struct copse_own_row *row);
 void copse__own_kernel_close(copse_context *ctx, struct copse_own_row **row);
 
+/* ---- known.c ---- */
+
+/* A failure that is known: matching cases that fail are XFAIL, those that pass XPASS. Patterns may
+   hold '*'. */
+struct copse_known {
+    const char *op, *name;  /* patterns */
+    const char *device;     /* pattern of the device's name, or of its driver's */
+    const char *from, *to;  /* driver versions, both included: "3.1"; "" = no bound */
+    const char *reason;
+};
+extern const struct copse_known copse_known[]; /* known.def; ends with a NULL op */
+/* NULL: no failure is known. */
+const struct copse_known *copse__known_find(const struct copse_known *list, const char *op,
+                                            const char *name, const struct copse_device_info *dev);
+
 /* ---- the runner ---- */
 
 struct copse_conform_run {
     copse_context *ctx;
     const struct copse_conformance_params *params;
-    copse_device *dev;
+    const struct copse_case_table *const *tables;
+    const struct copse_known *known;
+    copse_device *dev; /* another one after a case that lost it */
+    struct copse_own_row *own;
     struct copse_conformance_summary *summary;
-    uint64_t deadline_ns;
+    uint64_t deadline_ns, began_ns;
     bool is_listing; /* report every case, run none */
+    bool is_probing; /* and not even report: only look which filters meet a case */
     bool is_past;    /* params->after was met */
-    bool is_stopped; /* begin said so, or the device is lost */
+    bool is_stopped; /* begin said so */
+    uint64_t ops_met; /* probing: by position in params->ops */
+    bool has_case, has_variant; /* probing: met */
 };
 
-/* What a mode does for each of its cases: ask begin, which applies filters, resumption, the time box and
-   the begin callback. false: do not run it (a SKIP was reported where that is due). */
+/* copse_conformance_run over other tables and known failures than the library's, for tests. */
+copse_status copse__conformance_run_with(copse_context *ctx,
+                                         const struct copse_conformance_params *params,
+                                         const struct copse_case_table *const *tables,
+                                         const struct copse_known *known,
+                                         struct copse_conformance_summary *out);
+copse_status copse__conformance_list_with(copse_context *ctx,
+                                          const struct copse_conformance_params *params,
+                                          const struct copse_case_table *const *tables);
+
+/* What a mode does for each of its cases: ask begin, which applies filters, resumption, the time box
+   and the begin callback. false: do not run it (a SKIP was reported where that is due). */
 bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const char *op,
                           const char *name, const char *variant);
 /* Report a result: fills in device, seed and type where empty, applies the list of known failures,
-   counts, calls back, blocks the kernel variant that failed. */
+   counts, calls back, blocks the kernel variant that failed. A lost device is opened again: r->dev
+   is another one then. */
 void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result);
 /* The verdict that a status stands for: OK -> PASS, UNSUPPORTED, NO_MEMORY -> OOM, ... */
 copse_verdict copse__conform_verdict(copse_status s);

@@ -8,7 +8,7 @@
 
 struct copse_own_row {
     struct copse_kernel_row row;
-    char *text;      /* completed OpenCL C */
+    char *text;      /* completed */
     uint32_t *words; /* SPIR-V */
 };
 
@@ -170,11 +170,11 @@ static copse_status take_text(copse_context *ctx, const struct copse_own_kernel 
         s = copse_fail(COPSE_ERR_FORMAT, "conformance: the text has no kernel named '%s'",
                        own->kernel);
     if (s == COPSE_OK)
-        s = copse_kernel_complete(COPSE_KERNEL_OPENCL, source, NULL, 0, &needed);
+        s = copse_kernel_complete(COPSE_KERNEL_CL_C, source, NULL, 0, &needed);
     if (s == COPSE_OK && (r->text = copse__alloc(mem, needed, 1)) == NULL)
         s = copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory for a kernel");
     if (s == COPSE_OK)
-        s = copse_kernel_complete(COPSE_KERNEL_OPENCL, source, r->text, needed, &needed);
+        s = copse_kernel_complete(COPSE_KERNEL_CL_C, source, r->text, needed, &needed);
     copse__free(mem, source);
     if (s == COPSE_OK) {
         r->row.cl_text = (const unsigned char *)r->text;

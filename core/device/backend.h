@@ -52,6 +52,8 @@ struct copse_device {
     copse_mutex lock;       /* guards the lists below */
     struct copse_kernel *kernels; /* compiled, by row and specialisation */
     const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
+    struct copse_verdicts *verdicts; /* kernels that are not used here, of the context */
+    bool tries_blocked;           /* under test: blocked kernels are used all the same */
     struct copse_buffer *garbage; /* released, waiting for tickets */
     struct copse_buffer *pool;    /* released and idle, for reuse */
     struct copse_queue *queues;   /* all queues of the device */

@@ -292,6 +292,11 @@ copse_status copse__context_create_with(const struct copse_context_params *param
     atomic_init(&ctx->base.mem.calls, 1);
     atomic_init(&ctx->refs, 1);
     s = copse__mutex_init(&ctx->lock);
+    if (s == COPSE_OK) {
+        s = copse__mutex_init(&ctx->verdict_lock);
+        if (s)
+            copse__mutex_fini(&ctx->lock);
+    }
     if (s) {
         copse__free(&mem, ctx);
         return s;
@@ -361,8 +366,10 @@ void copse_context_release(copse_context **at)
         ctx->cache = e->next;
         entry_release(ctx, e);
     }
+    copse__verdicts_free(ctx);
     copse__free(mem, ctx->devices);
     copse__free(mem, ctx->backends);
+    copse__mutex_fini(&ctx->verdict_lock);
     copse__mutex_fini(&ctx->lock);
     mem->resize(mem->user, ctx, 0);
 }

@@ -18,8 +18,8 @@ copse_status copse__device_result(copse_device *dev, copse_status s)
     return s;
 }
 
-static copse_status find(const copse_context *ctx, const char *id,
-                         const struct copse_device_info **out)
+copse_status copse__device_find(const copse_context *ctx, const char *id,
+                                const struct copse_device_info **out)
 {
     for (size_t i = 0; i < ctx->device_count; i++) {
         const struct copse_device_info *d = &ctx->devices[i];
@@ -64,7 +64,9 @@ copse_status copse_device_open(copse_context *ctx, const char *id,
         return copse_fail(COPSE_ERR_ARGUMENT, "device: share %u of %u", share, shares);
 
     const struct copse_device_info *info = NULL;
-    COPSE_TRY(find(ctx, id, &info));
+    struct copse_verdicts *verdicts = NULL;
+    COPSE_TRY(copse__device_find(ctx, id, &info));
+    COPSE_TRY(copse__verdicts_open(ctx, info, &verdicts));
 
     const struct copse_backend *backend = backend_of(ctx, info);
     void *priv = NULL;
@@ -87,6 +89,7 @@ copse_status copse_device_open(copse_context *ctx, const char *id,
     dev->index = index_of(ctx, info);
     dev->share = share;
     dev->shares = shares;
+    dev->verdicts = verdicts;
     dev->priv = priv;
 
     s = backend->open(dev);
@@ -138,6 +141,43 @@ void copse_device_release(copse_device **at)
 const struct copse_device_info *copse_device_describe(const copse_device *dev)
 {
     return &dev->info;
+}
+
+copse_status copse__device_limit(copse_device *dev, const struct copse_limits *smaller)
+{
+    struct copse_limits l = dev->info.limits;
+    char reason[192];
+    if (dev->kernels)
+        return copse_fail(COPSE_ERR_ARGUMENT, "device: %s has kernels for its present limits",
+                          dev->info.id);
+#define LOWER(field) l.field = COPSE_MIN(l.field, smaller->field)
+    LOWER(max_buffer_bytes);
+    LOWER(max_binding_bytes);
+    LOWER(max_group_size);
+    LOWER(max_group_count);
+    LOWER(group_memory_bytes);
+    LOWER(max_bindings);
+    LOWER(max_param_bytes);
+    LOWER(subgroup_size);
+    LOWER(compute_units);
+    LOWER(max_texel_elements);
+    LOWER(has_group_base);
+    LOWER(has_wide_vectors);
+    LOWER(has_fast_texels);
+    LOWER(has_library_gemm);
+    LOWER(has_f64);
+    LOWER(has_f16_storage);
+#undef LOWER
+    l.offset_alignment = COPSE_MAX(l.offset_alignment, smaller->offset_alignment);
+    l.host_import_alignment =
+        l.host_import_alignment && smaller->host_import_alignment
+            ? COPSE_MAX(l.host_import_alignment, smaller->host_import_alignment)
+            : 0;
+    if (!copse__limits_cap(&l, reason, sizeof reason))
+        return copse_fail(COPSE_ERR_ARGUMENT, "device: %s cannot be limited: %s", dev->info.id,
+                          reason);
+    dev->info.limits = l;
+    return COPSE_OK;
 }
 
 copse_status copse_device_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)

@@ -17,6 +17,8 @@ struct copse_context {
     const struct copse_backend *const *tables; /* as many as `backends` */
     copse_mutex lock;                /* guards the cache */
     struct copse_cache_entry *cache; /* in-memory kernel cache, when the application gives none */
+    copse_mutex verdict_lock;        /* guards the verdicts; taken before `lock` */
+    struct copse_verdicts *verdicts; /* blocked kernels, by device and driver */
 };
 
 /* registry.c: the only file that names backends. NULL-terminated. The names are those of every
@@ -34,7 +36,7 @@ copse_status copse__context_create_with(const struct copse_context_params *param
    `spec` has row->spec_count entries, NULL = all zero. COPSE_ERR_UNSUPPORTED names the limit. */
 copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                struct copse_kernel **out);
-/* Whether the kernel can run there at all (embedded form, bindings, group memory). */
+/* Whether the kernel can run there at all (embedded form, bindings, group memory) and is not blocked. */
 bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id);
 
 /* The row that stands behind an id on this device: the library's, or one put in its place so that it
@@ -45,6 +47,14 @@ copse_status copse__kernel_override(copse_device *dev, enum copse_kernel_id id,
                                     const struct copse_kernel_row *row);
 /* Whether anything has been compiled from this row. */
 bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row *row);
+
+/* ---- kernels that are not used because their results were wrong (verdict.c) ---- */
+
+/* Block a kernel on the device, here and, through the kernel cache, in later contexts. Kernels that are
+   recorded already stay as they are. COPSE_ERR_ARGUMENT when there is no such kernel. */
+copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, const char *reason);
+/* Whether it is blocked there; the reason, too. Never on a device that tries blocked kernels. */
+bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char *reason, size_t room);
 
 /* Group size it is launched with: the row's, halved until within the limits. */
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
@@ -74,11 +84,24 @@ copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t 
 /* Device time of a reached ticket's work [ns]; COPSE_ERR_UNSUPPORTED where nobody measures it. */
 copse_status copse__queue_time(copse_queue *q, uint64_t ticket, uint64_t *ns);
 
+/* From now on the device has at most these limits: each is lowered to `smaller`, none is raised.
+   For a device that has compiled nothing yet, before other threads know it. How results round and
+   what memory it has remain as they are. COPSE_ERR_ARGUMENT when too little would be left. */
+copse_status copse__device_limit(copse_device *dev, const struct copse_limits *smaller);
+
 /* Sticky error of a lost device. */
 copse_status copse__device_check(copse_device *dev);
 
 /* ---- shared by the files of core/device only ---- */
 
+/* The usable device with this id, or COPSE_ERR_NO_DEVICE. */
+copse_status copse__device_find(const copse_context *ctx, const char *id,
+                                const struct copse_device_info **out);
+/* The verdicts of a device as listed, read from the kernel cache when they are first asked for. They
+   live as long as the context. */
+copse_status copse__verdicts_open(copse_context *ctx, const struct copse_device_info *info,
+                                  struct copse_verdicts **out);
+void copse__verdicts_free(copse_context *ctx);
 /* One zeroed block with the handle and the backend's private tail, at *priv. */
 void *copse__handle_alloc(struct copse_mem *m, size_t size, size_t tail, void **priv);
 /* Cap limits to what the library uses; false and a reason when too little is left. */

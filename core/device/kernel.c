@@ -62,6 +62,10 @@ static copse_status check_fit(const copse_device *dev, enum copse_kernel_id id)
     if (dev->backend->has_kernel && !dev->backend->has_kernel(dev, row))
         return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s has no form for %s", row->name,
                           dev->info.id);
+    char reason[192];
+    if (copse__kernel_is_blocked(dev, row->name, reason, sizeof reason))
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s is blocked on %s: %s", row->name,
+                          dev->info.id, reason);
     return COPSE_OK;
 }
 

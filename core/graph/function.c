@@ -110,12 +110,16 @@ copse_status copse_function_write(copse_function *f, const copse_tensor *input, 
 
 copse_status copse_function_run(copse_function *f)
 {
+    if (!f)
+        return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to run");
     COPSE_TRY(copse__program_replay(f->program, 0));
     return copse_queue_submit(f->queue, &f->ticket);
 }
 
 copse_status copse_function_wait(copse_function *f)
 {
+    if (!f)
+        return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to wait for");
     return f->ticket ? copse_queue_wait(f->queue, f->ticket, COPSE_WAIT_NS) : COPSE_OK;
 }
 

@@ -10,6 +10,8 @@ const struct copse_op copse_op_variable = { .name = "variable" };
 
 copse_status copse_graph_create(copse_context *ctx, copse_graph **out)
 {
+    if (!ctx || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "graph: context or result pointer is NULL");
     *out = NULL;
     copse_graph *g = copse__alloc(&ctx->base.mem, 1, sizeof *g);
     if (!g)

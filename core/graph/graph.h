@@ -39,6 +39,9 @@ struct copse_program_params {
     copse_queue *queue;
     const struct copse_placement *placements;
     size_t placement_count;
+    const struct copse_placement *inputs; /* inputs whose values stand in a given place, not in the
+                                             program's memory */
+    size_t input_count;
     uint32_t bucket_count;        /* segments to cut; 0 = 1 */
     struct copse_binding step;    /* the step buffer */
     /* Where a variable's values stand on this replica. */

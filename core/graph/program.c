@@ -173,12 +173,18 @@ static copse_status gemm(struct copse_lowering *l, const struct copse_command *s
     return push_launch((struct recorder *)l, &x, abc, 3);
 }
 
+static const struct copse_placement *find(const struct copse_placement *list, size_t count,
+                                          const copse_tensor *t)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].tensor == t)
+            return &list[i];
+    return NULL;
+}
+
 static const struct copse_placement *placement_of(const struct recorder *r, const copse_tensor *t)
 {
-    for (size_t i = 0; i < r->params->placement_count; i++)
-        if (r->params->placements[i].tensor == t)
-            return &r->params->placements[i];
-    return NULL;
+    return find(r->params->placements, r->params->placement_count, t);
 }
 
 static copse_status settle(struct recorder *r, const copse_tensor *t)
@@ -191,7 +197,8 @@ static copse_status settle(struct recorder *r, const copse_tensor *t)
                           t->name ? t->name : "", (unsigned long long)bytes,
                           r->lowering.dev->info.id,
                           (unsigned long long)r->lowering.limits->max_binding_bytes);
-    const struct copse_placement *at = is_leaf(t) ? NULL : placement_of(r, t);
+    const struct copse_placement *at =
+        is_leaf(t) ? find(r->params->inputs, r->params->input_count, t) : placement_of(r, t);
     if (t->variable || at) {
         h->kind = HOME_FIXED;
         if (!t->variable) {
@@ -365,8 +372,11 @@ static copse_status keep_inputs(struct recorder *r)
     for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
         const copse_tensor *t = r->graph->nodes.at[n];
         if (t->op == &copse_op_input && r->needed[n]) {
+            const struct home *h = &r->homes[n];
             p->inputs[i].id = n;
-            p->inputs[i++].at = in_arena(r, r->homes[n].span, 4 * copse__elements(t->shape));
+            p->inputs[i++].at = h->kind == HOME_FIXED
+                                    ? h->fixed
+                                    : in_arena(r, h->span, 4 * copse__elements(t->shape));
         }
     }
     return COPSE_OK;

@@ -69,6 +69,9 @@ copse_status copse_mirrored_create(copse_context *ctx, const char *const *device
     if (count == 0 || count > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count,
                           COPSE_MAX_REPLICAS);
+    for (size_t i = 0; i < count; i++)
+        if (!devices[i])
+            return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the id of replica %zu is NULL", i);
     copse_strategy *st = copse__alloc(&ctx->base.mem, 1, sizeof *st);
     if (!st)
         return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");

@@ -39,6 +39,8 @@ void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *sl
 
 copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step_result *out)
 {
+    if (!t || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or the place for the result, is NULL");
     if (t->taken == t->step)
         return copse_fail(COPSE_ERR_END, "trainer: no step is under way");
     const struct copse_step_slot *slot = &t->slots[t->taken % COPSE_STEPS_UNDER_WAY];

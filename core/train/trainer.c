@@ -243,6 +243,8 @@ static void weigh(copse_trainer *t, const struct copse_host_batch *batch, const 
 
 static copse_status check_usable(copse_trainer *t)
 {
+    if (!t)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it is NULL");
     if (t->is_failed)
         return copse_fail(COPSE_ERR_DEVICE_LOST, "trainer: an update was cut short by a failed "
                                                  "device; make a new trainer and load the last "
@@ -280,6 +282,8 @@ copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_ba
                                     struct copse_step_result *out)
 {
     COPSE_TRY(check_usable(t));
+    if (!out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: no place for the result");
     struct shares s;
     COPSE_TRY(split(t, batch, false, &s));
     t->evaluation.step = t->step;

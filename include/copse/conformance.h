@@ -153,7 +153,7 @@ COPSE_API COPSE_CHECKED copse_status copse_kernel_contract(const char *kernel, c
 
 /** A language that the dialect is spelled in. */
 typedef enum copse_kernel_language {
-    COPSE_KERNEL_OPENCL, /**< OpenCL C 1.2 */
+    COPSE_KERNEL_CL_C, /**< OpenCL C 1.2 */
     COPSE_KERNEL_GLSL,   /**< GLSL 4.50 for Vulkan 1.1: to be compiled to SPIR-V by the caller */
 } copse_kernel_language;
 

@@ -8,6 +8,7 @@
 
 #include "copse/batch.h"
 #include "copse/checkpoint.h"
+#include "copse/conformance.h"
 #include "copse/context.h"
 #include "copse/data.h"
 #include "copse/device.h"

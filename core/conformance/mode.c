@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* One case of a mode from begin to end. Verdicts on numbers are the modes' own. */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/conformance/mode.h"
+
+void copse__conform_say(struct copse_conform_outcome *out, copse_verdict verdict, const char *fmt,
+                        ...)
+{
+    va_list args;
+    if (out->result.verdict != COPSE_VERDICT_PASS)
+        return;
+    out->result.verdict = verdict;
+    va_start(args, fmt);
+    vsnprintf(out->text, sizeof out->text, fmt, args);
+    va_end(args);
+}
+
+void copse__conform_digest(struct copse_conform_outcome *out, const void *bytes, size_t size)
+{
+    snprintf(out->hash, sizeof out->hash, "%016llx",
+             (unsigned long long)copse__hash(COPSE_HASH_START, bytes, size));
+}
+
+copse_status copse__conform_memory(struct copse_conform_run *r, size_t count, size_t size, void *at)
+{
+    void *block = copse__alloc(&r->ctx->base.mem, count, size);
+    memcpy(at, &block, sizeof block);
+    return block ? COPSE_OK
+                 : copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory for %zu times %zu bytes",
+                              count, size);
+}
+
+bool copse__conform_measure(struct copse_conform_outcome *out, double value, uint64_t index,
+                            double got, double expected)
+{
+    struct copse_case_result *c = &out->result;
+    if (!isnan(c->worst) && !(value <= c->worst)) { /* NaN is the worst */
+        c->worst = value;
+        c->index = index;
+        c->got = got;
+        c->expected = expected;
+    }
+    return value <= c->limit;
+}
+
+void copse__conform_one(struct copse_conform_run *r, const struct copse_conform_case *c,
+                        copse_conform_fn *run, void *user)
+{
+    const char *variant = c->variant ? c->variant : "";
+    if (!copse__conform_begin(r, c->mode, c->op, c->name, variant))
+        return;
+
+    struct copse_conform_outcome out = { .text = "" };
+    out.result = (struct copse_case_result){
+        .mode = c->mode, .op = c->op, .name = c->name, .variant = variant,
+        .type = "f32", .metric = "", .hash = out.hash, .text = out.text,
+        .seed = copse__case_seed(c->op, c->name),
+    };
+    const uint64_t start = copse__now_ns();
+    const copse_status s = run(r, user, &out);
+    if (s) {
+        out.result.verdict = copse__conform_verdict(s);
+        snprintf(out.text, sizeof out.text, "%s", copse_last_error());
+    }
+    out.result.seconds = (double)(copse__now_ns() - start) * 1e-9;
+    copse__conform_end(r, &out.result);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The modes in the order in which they run: from what is small and explains failures to what rests
+   on it. */
+#include "core/conformance/conformance.h"
+
+const struct copse_conform_mode copse_conform_modes[] = {
+    { "run", COPSE_CONFORM_RUN, copse__conform_forward },
+    { "grad", COPSE_CONFORM_GRAD, copse__conform_grad },
+    { "bitwise", COPSE_CONFORM_BITWISE, copse__conform_bitwise },
+    { "opt", COPSE_CONFORM_OPT, copse__conform_opt },
+    { "reduce", COPSE_CONFORM_REDUCE, copse__conform_reduce },
+    { "train", COPSE_CONFORM_TRAIN, copse__conform_train },
+    { "args", COPSE_CONFORM_ARGS, copse__conform_args },
+    { "stress", COPSE_CONFORM_STRESS, copse__conform_stress },
+    { "limits", COPSE_CONFORM_LIMITS, copse__conform_limits },
+    { "perf", COPSE_CONFORM_PERF, copse__conform_perf },
+    { NULL, 0, NULL },
+};

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* Mode opt: every update rule against its definition in double precision. Each of 1 or 10 steps is
+   compared on its own, from the device's state before it: within 8 u of the change and half a unit
+   of the parameter. After 1000 steps of both on the same gradients the norms differ by 1e-5. */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/random.h"
+#include "core/conformance/mode.h"
+#include "core/optim/rule.h"
+
+#define COUNT  1237u /* more than a group's share, and no multiple of anything */
+#define PADDED ((COUNT + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT)
+#define SETS   8u   /* different gradients, used in turn */
+#define STRIDE (COPSE_ALIGNMENT / 4) /* words from one step's buffer to the next */
+#define BAND   0xa5a5a5a5u
+#define UNIT   0x1p-24
+#define SCALE  0.5f /* factor on gradients */
+
+/* ---- what is checked ---- */
+
+static float halving(void *user, uint64_t step)
+{
+    (void)user;
+    return step < 5 ? 0.01f : 0.005f;
+}
+
+static const struct setup {
+    const char *op, *name;
+    struct copse_optimizer_params params;
+    copse_conformance_tier tier; /* of its 1000 steps */
+} setups[] = {
+    { "adam", "defaults", { .kind = COPSE_ADAM }, COPSE_CONFORM_QUICK },
+    { "adam", "decay", { .kind = COPSE_ADAM, .weight_decay = 0.01f, .epsilon = 1e-3f },
+      COPSE_CONFORM_STANDARD },
+    { "adam", "schedule", { .kind = COPSE_ADAM, .beta1 = 0.3f, .beta2 = 0.9f, .schedule = halving },
+      COPSE_CONFORM_STANDARD },
+    { "adamw", "defaults", { .kind = COPSE_ADAMW }, COPSE_CONFORM_STANDARD },
+    { "adamw", "decay", { .kind = COPSE_ADAMW, .weight_decay = 0.01f }, COPSE_CONFORM_QUICK },
+    { "sgd", "defaults", { .kind = COPSE_SGD }, COPSE_CONFORM_QUICK },
+    { "sgd", "decay", { .kind = COPSE_SGD, .weight_decay = 0.1f, .learning_rate = 0.1f },
+      COPSE_CONFORM_STANDARD },
+    { "momentum", "defaults", { .kind = COPSE_MOMENTUM }, COPSE_CONFORM_QUICK },
+    { "momentum", "decay", { .kind = COPSE_MOMENTUM, .weight_decay = 0.1f, .momentum = 0.5f },
+      COPSE_CONFORM_STANDARD },
+    { "nesterov", "defaults", { .kind = COPSE_NESTEROV }, COPSE_CONFORM_QUICK },
+    { "nesterov", "decay", { .kind = COPSE_NESTEROV, .weight_decay = 0.1f },
+      COPSE_CONFORM_STANDARD },
+};
+
+struct state {
+    double value[COUNT], first[COUNT], second[COUNT]; /* the slots */
+};
+
+struct numbers {
+    float start[COUNT], gradients[SETS][PADDED];
+    struct state before, after, want;
+    double size[COUNT]; /* of the changes */
+    uint32_t image[3 * (PADDED + 2 * STRIDE)];
+};
+
+struct work {
+    const struct setup *setup;
+    uint32_t steps;
+};
+
+/* ---- the definitions ---- */
+
+double copse__conform_change(const struct copse_optimizer_params *p, double t, double g, double x,
+                             double *first, double *second, double *size)
+{
+    const double rate = (double)(p->schedule ? p->schedule(p->schedule_user, (uint64_t)t)
+                                             : p->learning_rate);
+    const double decay = (double)p->weight_decay, momentum = (double)p->momentum;
+    const double beta1 = (double)p->beta1, beta2 = (double)p->beta2;
+    const double before = fabs(*first), all = fabs(g) + (p->kind == COPSE_ADAMW ? 0.0
+                                                                               : decay * fabs(x));
+    if (p->kind != COPSE_ADAMW)
+        g += decay * x;
+    switch (p->kind) {
+    case COPSE_SGD:
+        *size = rate * all;
+        return rate * g;
+    case COPSE_MOMENTUM:
+        *first = momentum * *first + g;
+        *size = rate * (momentum * before + all);
+        return rate * *first;
+    case COPSE_NESTEROV:
+        *first = momentum * *first + g;
+        *size = rate * (all + momentum * (momentum * before + all));
+        return rate * (g + momentum * *first);
+    default:
+        break;
+    }
+    *first = beta1 * *first + (1.0 - beta1) * g;
+    *second = beta2 * *second + (1.0 - beta2) * g * g;
+    const double divisor =
+        (1.0 - pow(beta1, t)) * (sqrt(*second / (1.0 - pow(beta2, t))) + (double)p->epsilon);
+    *size = rate * (beta1 * before + (1.0 - beta1) * all) / divisor;
+    if (p->kind == COPSE_ADAM)
+        return rate * *first / divisor;
+    *size += rate * decay * fabs(x);
+    return rate * (*first / divisor + decay * x);
+}
+
+static void advance(const struct copse_rule *rule, const float *gradients, struct state *s,
+                    double *size, uint32_t step)
+{
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const double x = s->value[i], g = (double)SCALE * (double)gradients[i];
+        s->value[i] = x - copse__conform_change(&rule->params, step, g, x, &s->first[i],
+                                                &s->second[i], &size[i]);
+    }
+}
+
+/* ---- the device ---- */
+
+/* One buffer [band][values][band], one [band][slots][band], gradients, and a step buffer of
+   STRIDE words for every step. */
+struct rig {
+    copse_queue *queue;
+    copse_buffer *values, *slots, *gradients, *words;
+    struct copse_rule rule;
+    size_t slot_words;
+};
+
+static copse_status make(copse_device *dev, size_t words, copse_buffer **out)
+{
+    return copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 4 * words }, out);
+}
+
+static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
+                             const struct numbers *n, struct rig *g)
+{
+    copse_device *dev = r->dev;
+    COPSE_TRY(copse__rule_init(&w->setup->params, &g->rule));
+    g->slot_words = (size_t)g->rule.slots * COUNT;
+    COPSE_TRY(copse_queue_create(dev, &g->queue));
+    COPSE_TRY(make(dev, COUNT + 2 * STRIDE, &g->values));
+    COPSE_TRY(make(dev, g->slot_words + 2 * STRIDE, &g->slots));
+    COPSE_TRY(make(dev, SETS * PADDED, &g->gradients));
+    COPSE_TRY(make(dev, w->steps * STRIDE, &g->words));
+    COPSE_TRY(copse_queue_fill(g->queue, g->values, 0, copse_buffer_size(g->values), BAND));
+    COPSE_TRY(copse_queue_fill(g->queue, g->slots, 0, copse_buffer_size(g->slots), BAND));
+    if (g->slot_words)
+        COPSE_TRY(copse_queue_fill(g->queue, g->slots, 4 * STRIDE, 4 * g->slot_words, 0));
+    COPSE_TRY(copse_queue_write(g->queue, g->values, 4 * STRIDE, n->start, sizeof n->start));
+    COPSE_TRY(copse_queue_write(g->queue, g->gradients, 0, n->gradients, sizeof n->gradients));
+    for (uint32_t step = 1; step <= w->steps; step++) {
+        uint32_t words[COPSE_STEP_WORDS] = { 0 };
+        const float scale = SCALE;
+        memcpy(&words[COPSE_STEP_SCALE], &scale, 4);
+        copse__rule_step(&g->rule, step, words);
+        COPSE_TRY(copse_queue_write(g->queue, g->words, 4 * STRIDE * (size_t)(step - 1), words,
+                                    sizeof words));
+    }
+    return COPSE_OK;
+}
+
+static void close_rig(struct rig *g)
+{
+    copse_buffer_release(&g->values);
+    copse_buffer_release(&g->slots);
+    copse_buffer_release(&g->gradients);
+    copse_buffer_release(&g->words);
+    copse_queue_release(&g->queue);
+}
+
+static copse_status step_once(copse_device *dev, struct rig *g, uint32_t step)
+{
+    const struct copse_binding values = { g->values, 4 * STRIDE, 4 * COUNT };
+    const struct copse_binding slots = { g->slots, 4 * STRIDE, 4 * g->slot_words };
+    const struct copse_binding gradients = { g->gradients,
+                                             4 * PADDED * (size_t)(step % SETS), 4 * COUNT };
+    const struct copse_binding words = { g->words, 4 * STRIDE * (size_t)(step - 1),
+                                         4 * COPSE_STEP_WORDS };
+    struct copse_command c;
+    COPSE_TRY(copse__rule_command(&g->rule, dev, &values, &gradients, &slots, &words, COUNT, &c));
+    return copse__queue_encode(g->queue, &c);
+}
+
+/* Read [band][...][band] and say so where a band is not whole. */
+static copse_status read_guarded(struct rig *g, copse_buffer *from, uint32_t *image,
+                                 struct copse_conform_outcome *out)
+{
+    const size_t words = copse_buffer_size(from) / 4;
+    COPSE_TRY(copse_queue_read(g->queue, from, 0, image, 4 * words));
+    COPSE_TRY(copse_queue_finish(g->queue));
+    for (size_t i = 0; i < STRIDE; i++)
+        if (image[i] != BAND || image[words - 1 - i] != BAND)
+            copse__conform_say(out, COPSE_VERDICT_FAIL, "a write out of range: %s the %s",
+                               image[i] != BAND ? "before" : "behind",
+                               from == g->values ? "values" : "slots");
+    return COPSE_OK;
+}
+
+static double real(uint32_t word)
+{
+    float f;
+    memcpy(&f, &word, sizeof f);
+    return (double)f;
+}
+
+static copse_status read_state(struct rig *g, struct numbers *n, struct state *to,
+                               struct copse_conform_outcome *out)
+{
+    uint32_t *slots = n->image + COUNT + 2 * STRIDE;
+    COPSE_TRY(read_guarded(g, g->values, n->image, out));
+    COPSE_TRY(read_guarded(g, g->slots, slots, out));
+    copse__conform_digest(out, n->image + STRIDE, 4 * COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        to->value[i] = real(n->image[STRIDE + i]);
+        to->first[i] = g->rule.slots > 0 ? real(slots[STRIDE + i]) : 0.0;
+        to->second[i] = g->rule.slots > 1 ? real(slots[STRIDE + COUNT + i]) : 0.0;
+    }
+    return COPSE_OK;
+}
+
+/* ---- the two comparisons ---- */
+
+static double ulp(double x)
+{
+    int exponent;
+    frexp(x, &exponent);
+    return ldexp(1.0, exponent - 24);
+}
+
+static copse_status few_steps(struct copse_conform_run *r, const struct work *w, struct rig *g,
+                              struct numbers *n, struct copse_conform_outcome *out)
+{
+    out->result.metric = "R";
+    out->result.limit = 8.0;
+    for (uint32_t step = 1; step <= w->steps; step++) {
+        COPSE_TRY(read_state(g, n, &n->before, out));
+        COPSE_TRY(step_once(r->dev, g, step));
+        COPSE_TRY(read_state(g, n, &n->after, out));
+        n->want = n->before;
+        advance(&g->rule, n->gradients[step % SETS], &n->want, n->size, step);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            const double off = fabs(n->after.value[i] - n->want.value[i]);
+            const double excess = fmax(off - 0.5 * ulp(n->want.value[i]), 0.0);
+            const double units = isnan(off)          ? off
+                                 : excess == 0.0     ? 0.0
+                                 : n->size[i] == 0.0 ? INFINITY
+                                                     : excess / (UNIT * n->size[i]);
+            if (!copse__conform_measure(out, units, i, n->after.value[i], n->want.value[i]))
+                copse__conform_say(out, COPSE_VERDICT_FAIL,
+                                   "step %u, element %u: %.9g, expected %.17g (the change is %.3g)",
+                                   step, i, n->after.value[i], n->want.value[i], n->size[i]);
+        }
+    }
+    return COPSE_OK;
+}
+
+static copse_status many_steps(struct copse_conform_run *r, const struct work *w, struct rig *g,
+                               struct numbers *n, struct copse_conform_outcome *out)
+{
+    double difference = 0.0, size = 0.0, worst = 0.0;
+    uint32_t at = 0;
+    memset(&n->want, 0, sizeof n->want);
+    for (uint32_t i = 0; i < COUNT; i++)
+        n->want.value[i] = (double)n->start[i];
+    for (uint32_t step = 1; step <= w->steps; step++) {
+        COPSE_TRY(step_once(r->dev, g, step));
+        if (step % 100 == 0) /* no driver has to keep a thousand commands */
+            COPSE_TRY(copse_queue_submit(g->queue, NULL));
+        advance(&g->rule, n->gradients[step % SETS], &n->want, n->size, step);
+    }
+    COPSE_TRY(read_state(g, n, &n->after, out));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const double d = n->after.value[i] - n->want.value[i];
+        if (!(fabs(d) <= worst)) {
+            worst = fabs(d);
+            at = i;
+        }
+        difference += d * d;
+        size += n->want.value[i] * n->want.value[i];
+    }
+    out->result.metric = "norm";
+    out->result.limit = 1e-5;
+    out->result.nmse = difference / size;
+    if (!copse__conform_measure(out, sqrt(difference / size), at, n->after.value[at],
+                                n->want.value[at]))
+        copse__conform_say(out, COPSE_VERDICT_FAIL, "after %u steps the parameters are %.3g off",
+                           w->steps, sqrt(difference / size));
+    return COPSE_OK;
+}
+
+static copse_status check(struct copse_conform_run *r, void *user,
+                          struct copse_conform_outcome *out)
+{
+    const struct work *w = user;
+    struct rig g = { .queue = NULL };
+    struct numbers *n;
+    struct copse_stream s;
+    COPSE_TRY(copse__conform_memory(r, 1, sizeof *n, &n));
+    copse__stream_init(&s, out->result.seed, 0);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        n->start[i] = copse__stream_normal(&s);
+        for (uint32_t k = 0; k < SETS; k++)
+            n->gradients[k][i] = copse__stream_normal(&s) * (i % 3 ? 1.0f : 1e-3f);
+    }
+    copse_status status = open_rig(r, w, n, &g);
+    if (!status)
+        status = w->steps > 10 ? many_steps(r, w, &g, n, out) : few_steps(r, w, &g, n, out);
+    close_rig(&g);
+    copse__free(&r->ctx->base.mem, n);
+    return status;
+}
+
+copse_status copse__conform_opt(struct copse_conform_run *r)
+{
+    static const uint32_t steps[] = { 1, 10, 1000 };
+    for (size_t i = 0; i < COPSE_COUNT(setups); i++)
+        for (size_t k = 0; k < COPSE_COUNT(steps); k++) {
+            char name[48];
+            struct work w = { &setups[i], steps[k] };
+            if (steps[k] == 1000 && r->params->tier < setups[i].tier && !r->params->case_name)
+                continue;
+            snprintf(name, sizeof name, "%s, %u step%s", setups[i].name, steps[k],
+                     steps[k] == 1 ? "" : "s");
+            copse__conform_one(
+                r, &(struct copse_conform_case){ "opt", setups[i].op, name, NULL }, check, &w);
+        }
+    return COPSE_OK;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/* Mode perf: what each op and variant comes to in GB/s or GFLOP/s, beside a copy on the same device
+   a moment ago. It has no verdict of its own: what runs passes. */
+#include <stdio.h>
+
+#include "core/base/random.h"
+#include "core/conformance/mode.h"
+#include "core/optim/rule.h"
+#include "copse/function.h"
+#include "copse/matmul.h"
+#include "copse/ops.h"
+
+#define SIDE ((uint32_t)2048) /* of the matrix that streaming ops work on: 16 MiB */
+#define ALL  ((size_t)SIDE * SIDE)
+
+/* ---- time ---- */
+
+/* What is timed: runs of a function, or a command on a queue. */
+struct timed {
+    copse_function *f;
+    copse_queue *q;
+    struct copse_command c;
+};
+
+static copse_status run_batch(const struct timed *t, uint32_t turns, double *seconds)
+{
+    const uint64_t start = copse__now_ns();
+    for (uint32_t i = 0; i < turns; i++)
+        COPSE_TRY(t->f ? copse_function_run(t->f) : copse__queue_encode(t->q, &t->c));
+    COPSE_TRY(t->f ? copse_function_wait(t->f) : copse_queue_finish(t->q));
+    *seconds = (double)(copse__now_ns() - start) * 1e-9;
+    return COPSE_OK;
+}
+
+/* Seconds of one run: the best of at least three batches, each long enough for the clock. */
+static copse_status time_one(const struct copse_conform_run *r, const struct timed *t, double *best)
+{
+    const double enough = r->params->tier == COPSE_CONFORM_QUICK ? 0.05 : 0.4;
+    double seconds, sum = 0.0;
+    uint32_t turns = 1;
+    COPSE_TRY(run_batch(t, 1, &seconds)); /* compiled, paged in */
+    *best = seconds;
+    for (int batches = 0; batches < 3 || sum < enough;) {
+        COPSE_TRY(run_batch(t, turns, &seconds));
+        sum += seconds;
+        *best = COPSE_MIN(*best, seconds / turns);
+        if (seconds < enough / 16 && turns < 1024)
+            turns *= 2;
+        else
+            batches++;
+    }
+    return COPSE_OK;
+}
+
+/* ---- graphs ---- */
+
+typedef copse_status build_fn(copse_graph *g, copse_tensor *const *in, copse_tensor **out);
+
+struct graph_case {
+    const char *op, *name;
+    build_fn *build;
+    copse_shape in[2]; /* rank 0 = not there */
+    copse_type type[2];
+    double flops, bytes;
+    bool is_large; /* not in `quick` */
+};
+
+#define UNARY(op, ...)                                                                           \
+    static copse_status build_##op(copse_graph *g, copse_tensor *const *in, copse_tensor **out)  \
+    {                                                                                            \
+        return copse_##op(g, in[0], out);                                                        \
+    }
+#define SCALED(op, ...)
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+
+#define BUILD(name, ...)                                                                          \
+    static copse_status build_##name(copse_graph *g, copse_tensor *const *in, copse_tensor **out) \
+    {                                                                                             \
+        (void)in;                                                                                 \
+        return __VA_ARGS__;                                                                       \
+    }
+BUILD(leaky_relu, copse_leaky_relu(g, in[0], 0.1f, out))
+BUILD(elu, copse_elu(g, in[0], 1.0f, out))
+BUILD(pow, copse_pow(g, in[0], 1.7f, out))
+BUILD(clip, copse_clip(g, in[0], 0.2f, 0.8f, out))
+BUILD(add, copse_add(g, in[0], in[1], out))
+BUILD(mul, copse_mul(g, in[0], in[1], out))
+BUILD(div, copse_div(g, in[0], in[1], out))
+BUILD(maximum, copse_maximum(g, in[0], in[1], out))
+BUILD(sum_all, copse_sum(g, in[0], NULL, 0, false, out))
+BUILD(sum_rows, copse_sum(g, in[0], (const uint32_t[]){ 1 }, 1, false, out))
+BUILD(sum_columns, copse_sum(g, in[0], (const uint32_t[]){ 0 }, 1, false, out))
+BUILD(max_rows, copse_max(g, in[0], (const uint32_t[]){ 1 }, 1, false, out))
+BUILD(argmax, copse_argmax(g, in[0], 1, out))
+BUILD(softmax, copse_softmax(g, in[0], out))
+BUILD(log_softmax, copse_log_softmax(g, in[0], out))
+BUILD(cross_entropy, copse_sparse_cross_entropy(g, in[0], in[1], COPSE_MEAN, out))
+BUILD(transpose, copse_transpose(g, in[0], (const uint32_t[]){ 1, 0 }, out))
+BUILD(broadcast, copse_broadcast_to(g, in[0], COPSE_SHAPE(SIDE, SIDE), out))
+BUILD(to_i32, copse_cast(g, in[0], COPSE_I32, out))
+BUILD(fill, copse_fill(g, COPSE_F32, COPSE_SHAPE(SIDE, SIDE), 1.0, out))
+BUILD(dropout, copse_dropout(g, in[0], 0.5f, true, out))
+BUILD(matmul, copse_matmul(g, in[0], in[1], false, false, out))
+BUILD(matmul_at, copse_matmul(g, in[0], in[1], true, false, out))
+BUILD(matmul_bt, copse_matmul(g, in[0], in[1], false, true, out))
+BUILD(dense, copse_dense(g, in[0], in[1], NULL, COPSE_RELU, out))
+
+#define SQUARE   { 2, { SIDE, SIDE } }
+#define NAME     "2048 x 2048"
+#define STREAM   4.0 * SIDE * SIDE /* bytes of one matrix */
+#define M(m, n)  { 2, { m, n } }
+#define FLOPS(n) 2.0 * (n) * (n) * (n)
+
+static const struct graph_case graphs[] = {
+#define UNARY(row, ...) { .op = #row, .name = NAME, .build = build_##row, .in = { SQUARE },        \
+                          .bytes = 2 * STREAM },
+#define SCALED(op, ...)
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+#define ONE(op, name, build, reads_and_writes)                                                     \
+    { op, name, build, { SQUARE }, { COPSE_F32 }, 0, (reads_and_writes) * STREAM, false }
+#define TWO(op, build) { op, NAME, build, { SQUARE, SQUARE }, { COPSE_F32 }, 0, 3 * STREAM, false }
+    ONE("leaky_relu", NAME, build_leaky_relu, 2),
+    ONE("elu", NAME, build_elu, 2),
+    ONE("pow", NAME, build_pow, 2),
+    ONE("clip", NAME, build_clip, 2),
+    TWO("add", build_add),
+    TWO("mul", build_mul),
+    TWO("div", build_div),
+    TWO("maximum", build_maximum),
+    ONE("sum", "all of 2048 x 2048", build_sum_all, 1),
+    ONE("sum", "rows of 2048 x 2048", build_sum_rows, 1),
+    ONE("sum", "columns of 2048 x 2048", build_sum_columns, 1),
+    ONE("max", "rows of 2048 x 2048", build_max_rows, 1),
+    ONE("argmax", "rows of 2048 x 2048", build_argmax, 1),
+    ONE("softmax", NAME, build_softmax, 3),
+    ONE("log_softmax", NAME, build_log_softmax, 3),
+    { "cross_entropy", NAME, build_cross_entropy, { SQUARE, { 1, { SIDE } } },
+      { COPSE_F32, COPSE_I32 }, 0, STREAM, false },
+    ONE("transpose", NAME, build_transpose, 2),
+    { "broadcast_to", NAME, build_broadcast, { M(1, SIDE) }, { COPSE_F32 }, 0, STREAM, false },
+    ONE("cast", "f32 to i32, 2048 x 2048", build_to_i32, 2),
+    { "fill", NAME, build_fill, { M(1, 1) }, { COPSE_F32 }, 0, STREAM, false },
+    ONE("dropout", NAME, build_dropout, 2),
+    { "dense", "64 x 1024 x 1024, relu", build_dense, { M(64, 1024), M(1024, 1024) },
+      { COPSE_F32 }, 2.0 * 64 * 1024 * 1024, 0, false },
+    { "matmul", "512", build_matmul, { M(512, 512), M(512, 512) }, { COPSE_F32 }, FLOPS(512), 0,
+      false },
+    { "matmul", "512, a transposed", build_matmul_at, { M(512, 512), M(512, 512) }, { COPSE_F32 },
+      FLOPS(512), 0, true },
+    { "matmul", "512, b transposed", build_matmul_bt, { M(512, 512), M(512, 512) }, { COPSE_F32 },
+      FLOPS(512), 0, true },
+    { "matmul", "1024", build_matmul, { M(1024, 1024), M(1024, 1024) }, { COPSE_F32 },
+      FLOPS(1024), 0, true },
+};
+
+/* ---- cases ---- */
+
+struct work {
+    const struct graph_case *graph; /* or */
+    const struct copse_optimizer_params *rule;
+    double rule_bytes;
+    const char *variant;
+    double *copy; /* GB/s of a copy, 0 = not yet measured */
+};
+
+static copse_status make(struct copse_conform_run *r, copse_queue *q, size_t bytes,
+                         copse_buffer **out)
+{
+    COPSE_TRY(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = bytes }, out));
+    return copse_queue_fill(q, *out, 0, bytes, 0x3f000000u); /* 0.5 */
+}
+
+/* Reading and writing count once each. */
+static copse_status time_copy(struct copse_conform_run *r, double *rate)
+{
+    struct timed t = { .f = NULL };
+    copse_buffer *a = NULL, *b = NULL;
+    double seconds = 0.0;
+    copse_status s;
+    if (*rate > 0.0)
+        return COPSE_OK;
+    COPSE_TRY_OR(done, s, copse_queue_create(r->dev, &t.q));
+    COPSE_TRY_OR(done, s, make(r, t.q, 4 * ALL, &a));
+    COPSE_TRY_OR(done, s, make(r, t.q, 4 * ALL, &b));
+    t.c = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
+                                  .bindings = { { a, 0, 4 * ALL }, { b, 0, 4 * ALL } },
+                                  .binding_count = 2 };
+    COPSE_TRY_OR(done, s, time_one(r, &t, &seconds));
+    *rate = 8e-9 * (double)ALL / seconds;
+done:
+    copse_buffer_release(&a);
+    copse_buffer_release(&b);
+    copse_queue_release(&t.q);
+    return s;
+}
+
+static copse_status note(struct copse_conform_run *r, const struct work *w, double seconds,
+                         double bytes, double flops, struct copse_conform_outcome *out)
+{
+    out->result.gflops = flops * 1e-9 / seconds;
+    out->result.gbytes = bytes * 1e-9 / seconds;
+    if (bytes == 0.0) {
+        snprintf(out->text, sizeof out->text, "%.3g GFLOP/s, %.3g ms", out->result.gflops,
+                 seconds * 1e3);
+        return COPSE_OK;
+    }
+    COPSE_TRY(time_copy(r, w->copy));
+    snprintf(out->text, sizeof out->text, "%.3g GB/s, %.0f %% of a copy at %.3g GB/s",
+             out->result.gbytes, 100.0 * out->result.gbytes / *w->copy, *w->copy);
+    return COPSE_OK;
+}
+
+static copse_status write_input(struct copse_conform_run *r, copse_function *f, copse_tensor *x,
+                                uint32_t index)
+{
+    const size_t n = (size_t)copse__elements(x->shape);
+    struct copse_stream random;
+    uint32_t *words;
+    COPSE_TRY(copse__conform_memory(r, n, 4, &words));
+    copse__stream_init(&random, 1, index);
+    for (size_t i = 0; i < n; i++) {
+        const float value = 0.1f + 0.9f * copse__stream_unit(&random);
+        if (x->type == COPSE_I32)
+            words[i] = (uint32_t)i % SIDE;
+        else
+            memcpy(&words[i], &value, 4);
+    }
+    const copse_status s = copse_function_write(f, x, words);
+    copse__free(&r->ctx->base.mem, words);
+    return s;
+}
+
+static copse_status time_graph(struct copse_conform_run *r, void *user,
+                               struct copse_conform_outcome *out)
+{
+    const struct work *w = user;
+    const struct graph_case *c = w->graph;
+    struct timed t = { .f = NULL };
+    copse_tensor *in[2] = { NULL }, *y;
+    copse_graph *g = NULL;
+    double seconds = 0.0;
+    copse_status s;
+    COPSE_TRY_OR(done, s, copse_graph_create(r->ctx, &g));
+    for (uint32_t i = 0; i < 2 && c->in[i].rank; i++)
+        COPSE_TRY_OR(done, s, copse_input(g, "x", c->type[i], c->in[i], &in[i]));
+    COPSE_TRY_OR(done, s, c->build(g, in, &y));
+    const struct copse_function_params params = { g, &y, 1, w->variant };
+    COPSE_TRY_OR(done, s, copse_function_create(r->dev, &params, &t.f));
+    for (uint32_t i = 0; i < 2 && in[i]; i++)
+        COPSE_TRY_OR(done, s, write_input(r, t.f, in[i], i));
+    COPSE_TRY_OR(done, s, time_one(r, &t, &seconds));
+    s = note(r, w, seconds, c->bytes, c->flops, out);
+done:
+    copse_function_release(&t.f);
+    copse_graph_release(&g);
+    return s;
+}
+
+static copse_status time_rule(struct copse_conform_run *r, void *user,
+                              struct copse_conform_outcome *out)
+{
+    const struct work *w = user;
+    struct timed t = { .f = NULL };
+    copse_buffer *buffers[4] = { NULL };
+    struct copse_binding at[4];
+    struct copse_rule rule;
+    uint32_t words[COPSE_STEP_WORDS] = { 0 };
+    const size_t sizes[4] = { 4 * ALL, 4 * ALL, 8 * ALL, sizeof words };
+    double seconds = 0.0;
+    copse_status s;
+    COPSE_TRY_OR(done, s, copse__rule_init(w->rule, &rule));
+    copse__rule_step(&rule, 1, words);
+    COPSE_TRY_OR(done, s, copse_queue_create(r->dev, &t.q));
+    for (int i = 0; i < 4; i++) {
+        COPSE_TRY_OR(done, s, make(r, t.q, sizes[i], &buffers[i]));
+        at[i] = (struct copse_binding){ buffers[i], 0, sizes[i] };
+    }
+    at[2].size = 4 * ALL * rule.slots;
+    COPSE_TRY_OR(done, s, copse_queue_write(t.q, buffers[3], 0, words, sizeof words));
+    COPSE_TRY_OR(done, s, copse__rule_command(&rule, r->dev, &at[0], &at[1], &at[2], &at[3], ALL,
+                                              &t.c));
+    COPSE_TRY_OR(done, s, time_one(r, &t, &seconds));
+    s = note(r, w, seconds, w->rule_bytes * (double)ALL, 0.0, out);
+done:
+    for (int i = 0; i < 4; i++)
+        copse_buffer_release(&buffers[i]);
+    copse_queue_release(&t.q);
+    return s;
+}
+
+static copse_status only_copy(struct copse_conform_run *r, void *user,
+                              struct copse_conform_outcome *out)
+{
+    const struct work *w = user;
+    COPSE_TRY(time_copy(r, w->copy));
+    out->result.gbytes = *w->copy;
+    snprintf(out->text, sizeof out->text, "%.3g GB/s, reading and writing counted", *w->copy);
+    return COPSE_OK;
+}
+
+copse_status copse__conform_perf(struct copse_conform_run *r)
+{
+    static const struct {
+        const char *op;
+        struct copse_optimizer_params params;
+        double bytes; /* per element */
+    } rules[] = { { "adam", { .kind = COPSE_ADAM }, 28 },
+                  { "momentum", { .kind = COPSE_MOMENTUM }, 20 },
+                  { "sgd", { .kind = COPSE_SGD }, 12 } };
+    double copy = 0.0;
+    struct work w = { .copy = &copy };
+    copse__conform_one(r, &(struct copse_conform_case){ "perf", "copy", "16 MiB", "" }, only_copy,
+                       &w);
+    for (size_t i = 0; i < COPSE_COUNT(graphs); i++) {
+        const struct graph_case *c = &graphs[i];
+        const char *const *variants = c->flops > 0.0 ? copse__case_variants("matmul") : NULL;
+        if (c->is_large && r->params->tier == COPSE_CONFORM_QUICK && !r->params->case_name)
+            continue;
+        w.graph = c;
+        w.variant = NULL;
+        copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, "" },
+                           time_graph, &w);
+        for (; variants && *variants; variants++) {
+            w.variant = *variants;
+            copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, *variants },
+                               time_graph, &w);
+        }
+    }
+    for (size_t i = 0; i < COPSE_COUNT(rules); i++) {
+        w.rule = &rules[i].params;
+        w.rule_bytes = rules[i].bytes;
+        copse__conform_one(r,
+                           &(struct copse_conform_case){ "perf", rules[i].op, "4 Mi elements", "" },
+                           time_rule, &w);
+    }
+    return COPSE_OK;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* A case's graph, inputs, and what is expected of it. Nothing here touches a device. */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/conformance/rig.h"
+
+static size_t elements(const copse_tensor *t)
+{
+    return (size_t)copse__elements(t->shape);
+}
+
+static copse_status numbers(const struct copse_rig *rig, const copse_tensor *t, double **out)
+{
+    *out = copse__alloc(rig->mem, elements(t), sizeof **out);
+    return *out ? COPSE_OK
+                : copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory for %zu numbers",
+                             elements(t));
+}
+
+bool copse__case_has_gradient(const struct copse_case *c)
+{
+    bool has_any = false;
+    for (size_t i = 0; i < c->in_count; i++)
+        has_any = has_any || (c->in[i].type == COPSE_F32 && !c->in[i].is_constant);
+    return has_any && !c->has_no_gradient;
+}
+
+/* ---- evaluation ---- */
+
+struct feed {
+    const struct copse_rig *rig;
+    double *const *values;
+};
+
+static copse_status feed(void *user, const copse_tensor *leaf, void *values, size_t count)
+{
+    const struct feed *f = user;
+    size_t i = 0;
+    while (i < f->rig->in_count && f->rig->in[i] != leaf)
+        i++;
+    if (i == f->rig->in_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: a case has one input too many");
+    for (size_t k = 0; k < count; k++)
+        if (leaf->type == COPSE_I32)
+            ((int32_t *)values)[k] = (int32_t)f->values[i][k];
+        else
+            ((double *)values)[k] = f->values[i][k];
+    return COPSE_OK;
+}
+
+copse_status copse__rig_evaluate(const struct copse_rig *rig, double *const *values, size_t count,
+                                 double *const *results)
+{
+    struct feed f = { rig, values };
+    const struct copse_reference_params p = { rig->graph, feed, &f, rig->step };
+    return copse__reference_run(&p, rig->out, count, results);
+}
+
+static double magnitude(double x)
+{
+    return fabs(x);
+}
+
+static double flush(double x)
+{
+    return fabs(x) < 0x1p-126 ? 0 : x;
+}
+
+/* The same graph of other values. */
+static copse_status evaluate_changed(struct copse_rig *rig, double (*change)(double),
+                                     double **results)
+{
+    double *values[COPSE_RIG_ROOM] = { NULL };
+    copse_status s = COPSE_OK;
+    for (size_t i = 0; i < rig->in_count; i++) {
+        COPSE_TRY_OR(done, s, numbers(rig, rig->in[i], &values[i]));
+        for (size_t k = 0; k < elements(rig->in[i]); k++)
+            values[i][k] = change(rig->values[i][k]);
+    }
+    for (size_t i = 0; i < rig->out_count; i++)
+        COPSE_TRY_OR(done, s, numbers(rig, rig->out[i], &results[i]));
+    s = copse__rig_evaluate(rig, values, rig->out_count, results);
+done:
+    for (size_t i = 0; i < rig->in_count; i++)
+        copse__free(rig->mem, values[i]);
+    return s;
+}
+
+static bool has_subnormals(const struct copse_rig *rig)
+{
+    for (size_t i = 0; i < rig->in_count; i++)
+        for (size_t k = 0; k < elements(rig->in[i]); k++)
+            if (rig->values[i][k] != 0 && fabs(rig->values[i][k]) < 0x1p-126)
+                return true;
+    return false;
+}
+
+/* ---- the graph ---- */
+
+static copse_status add_input(struct copse_rig *rig, uint64_t seed, const char *name,
+                              copse_type type, copse_shape shape)
+{
+    const size_t i = rig->in_count;
+    COPSE_TRY(copse_input(rig->graph, name, type, shape, &rig->in[i]));
+    COPSE_TRY(numbers(rig, rig->in[i], &rig->values[i]));
+    rig->in_count++;
+    copse__fill(rig->c, (uint32_t)i, seed, elements(rig->in[i]), rig->values[i]);
+    return COPSE_OK;
+}
+
+static copse_status build(struct copse_rig *rig, uint64_t seed, bool has_gradient)
+{
+    const struct copse_case *c = rig->c;
+    copse_tensor *x[COPSE_CASE_INPUTS], *dx[COPSE_CASE_INPUTS];
+    size_t wanted = 0;
+    char name[8];
+    for (size_t i = 0; i < c->in_count; i++) {
+        snprintf(name, sizeof name, "in%zu", i);
+        COPSE_TRY(add_input(rig, seed, name, c->in[i].type, c->in[i].shape));
+        if (c->in[i].type == COPSE_F32 && !c->in[i].is_constant) {
+            rig->source[1 + wanted] = i;
+            x[wanted++] = rig->in[i];
+        }
+    }
+    COPSE_TRY(c->build(rig->graph, rig->in, c->user, &rig->out[0]));
+    rig->out_count = 1;
+    if (!has_gradient)
+        return COPSE_OK;
+    COPSE_TRY(add_input(rig, seed, "dy", COPSE_F32, rig->out[0]->shape));
+    COPSE_TRY(copse_gradients(rig->graph, rig->out[0], rig->in[rig->in_count - 1], x, wanted, dx));
+    for (size_t i = 0; i < wanted; i++)
+        rig->out[rig->out_count++] = dx[i];
+    return COPSE_OK;
+}
+
+copse_status copse__rig_open(copse_context *ctx, const struct copse_case *c, uint64_t seed,
+                             bool has_gradient, struct copse_rig *rig)
+{
+    *rig = (struct copse_rig){ .mem = &ctx->base.mem, .c = c };
+    if (c->step)
+        memcpy(rig->step, c->step, sizeof rig->step);
+    else
+        rig->step[COPSE_STEP_SHARE] = rig->step[COPSE_STEP_SCALE] = 0x3f800000u; /* 1.0f */
+    COPSE_TRY(copse_graph_create(ctx, &rig->graph));
+    COPSE_TRY(build(rig, seed, has_gradient));
+    for (size_t i = 0; i < rig->out_count; i++)
+        COPSE_TRY(numbers(rig, rig->out[i], &rig->expected[i]));
+    COPSE_TRY(copse__rig_evaluate(rig, rig->values, rig->out_count, rig->expected));
+    if (c->forward.ratio > 0 || c->backward.ratio > 0)
+        COPSE_TRY(evaluate_changed(rig, magnitude, rig->magnitude));
+    if (has_subnormals(rig))
+        COPSE_TRY(evaluate_changed(rig, flush, rig->flushed));
+    return COPSE_OK;
+}
+
+void copse__rig_close(struct copse_rig *rig)
+{
+    for (size_t i = 0; i < COPSE_RIG_ROOM; i++) {
+        copse__free(rig->mem, rig->values[i]);
+        copse__free(rig->mem, rig->expected[i]);
+        copse__free(rig->mem, rig->magnitude[i]);
+        copse__free(rig->mem, rig->flushed[i]);
+    }
+    copse_graph_release(&rig->graph);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a case: builds its graph, evaluates it in double, and runs it on devices with every value
+   between guard bands. */
+#ifndef COPSE_CORE_CONFORMANCE_RIG_H
+#define COPSE_CORE_CONFORMANCE_RIG_H
+
+#include "core/conformance/mode.h"
+
+#define COPSE_RIG_ROOM (COPSE_CASE_INPUTS + 1)
+
+/* A case with its inputs and what is expected of it. Without a gradient the only result is y. */
+struct copse_rig {
+    struct copse_mem *mem;
+    const struct copse_case *c;
+    copse_graph *graph;
+    uint32_t step[COPSE_STEP_WORDS];
+    copse_tensor *in[COPSE_RIG_ROOM]; /* the last one is the slope, when there are gradients */
+    double *values[COPSE_RIG_ROOM];
+    size_t in_count;
+    copse_tensor *out[COPSE_RIG_ROOM]; /* y, then the gradients */
+    size_t source[COPSE_RIG_ROOM];     /* of each gradient: which input */
+    double *expected[COPSE_RIG_ROOM], *magnitude[COPSE_RIG_ROOM]; /* NULL where not needed */
+    double *flushed[COPSE_RIG_ROOM]; /* with subnormal inputs taken for zeros; NULL: none are */
+    size_t out_count;
+};
+
+bool copse__case_has_gradient(const struct copse_case *c);
+/* Close it after a failure, too. */
+copse_status copse__rig_open(copse_context *ctx, const struct copse_case *c, uint64_t seed,
+                             bool has_gradient, struct copse_rig *rig);
+void copse__rig_close(struct copse_rig *rig);
+/* Evaluate results in double for the rig's inputs or others. */
+copse_status copse__rig_evaluate(const struct copse_rig *rig, double *const *values, size_t count,
+                                 double *const *results);
+
+/* The case on a device, as a program of its own. */
+struct copse_rig_program;
+/* `variant` "" = the library's choice. UNSUPPORTED where the device claims to be able
+   becomes INTERNAL. */
+copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, const char *variant,
+                                     struct copse_rig_program **out);
+/* Write the inputs, run, read everything back. Writes out of range and results left out are said
+   in `out`, verdict FAIL. */
+copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_conform_outcome *out);
+/* The bits of result `i`, of the newest run. */
+const uint32_t *copse__rig_program_bits(const struct copse_rig_program *p, size_t i);
+void copse__rig_program_close(struct copse_rig_program **p);
+
+/* Compare the results first .. out_count-1 of the newest run; `out` gets the worst one's numbers. */
+copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
+                              struct copse_conform_outcome *out);
+
+/* ---- walk.c ---- */
+
+/* A case of a table with a forced variant, "" = the library's choice. */
+typedef copse_status copse_walk_fn(struct copse_conform_run *r, const struct copse_case *c,
+                                   const char *variant, struct copse_conform_outcome *out);
+/* Every case of the run's tables that `takes` takes (NULL = all), variant after variant. */
+void copse__conform_walk(struct copse_conform_run *r, const char *mode,
+                         bool (*takes)(const struct copse_case *c), copse_walk_fn *run);
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* A case on a device. Every input, every result and every value in between stands in a buffer of
+   its own between two guard bands; what is computed holds poison before the run. */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/conformance/rig.h"
+
+#define BAND   COPSE_ALIGNMENT /* bytes before and behind; the second begins at the last element */
+#define GUARD  0xffffa5a5u     /* a NaN, so that reads out of range show too */
+#define POISON 0xffffdeadu     /* a NaN */
+
+struct place {
+    copse_tensor *tensor;
+    copse_buffer *buffer;
+    size_t count, bytes; /* elements; bytes with both bands */
+    uint32_t *image;     /* of the whole buffer, bands included */
+};
+
+struct copse_rig_program {
+    struct copse_rig *rig;
+    copse_device *dev;
+    copse_queue *queue;
+    copse_buffer *step;
+    struct place *places; /* inputs, then results, then values in between */
+    struct copse_placement *placements;
+    size_t in_count, out_count, count;
+    copse_program *program;
+    bool is_library; /* a variant that is no kernel of ours */
+};
+
+/* ---- making it ---- */
+
+static copse_status add_place(struct copse_rig_program *p, copse_tensor *t)
+{
+    struct place *x = &p->places[p->count];
+    x->tensor = t;
+    x->count = (size_t)copse__elements(t->shape);
+    x->bytes = 2 * BAND + copse__round_up(4 * x->count, 16);
+    COPSE_TRY(copse__buffer_acquire(p->dev, x->bytes, &x->buffer));
+    p->placements[p->count] = (struct copse_placement){
+        t, { x->buffer, BAND, x->bytes - 2 * BAND }, 0
+    };
+    p->count++;
+    x->image = copse__alloc(p->rig->mem, x->bytes, 1);
+    return x->image ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
+}
+
+static bool is_result(const struct copse_rig *rig, const copse_tensor *t)
+{
+    for (size_t i = 0; i < rig->out_count; i++)
+        if (rig->out[i] == t)
+            return true;
+    return false;
+}
+
+/* Nodes that the results need; marked in place of a set. */
+static void mark(const struct copse_rig *rig, bool *needed)
+{
+    for (size_t i = 0; i < rig->out_count; i++)
+        needed[rig->out[i]->id] = true;
+    for (size_t n = rig->graph->nodes.count; n-- > 0;)
+        for (uint32_t i = 0; needed[n] && i < rig->graph->nodes.at[n]->in_count; i++)
+            needed[rig->graph->nodes.at[n]->in[i]->id] = true;
+}
+
+static copse_status add_places(struct copse_rig_program *p)
+{
+    const struct copse_rig *rig = p->rig;
+    const size_t nodes = rig->graph->nodes.count, room = nodes + 2 * COPSE_RIG_ROOM;
+    p->places = copse__alloc(rig->mem, room, sizeof *p->places);
+    p->placements = copse__alloc(rig->mem, room, sizeof *p->placements);
+    bool *needed = copse__alloc(rig->mem, nodes, sizeof *needed);
+    copse_status s = COPSE_OK;
+    if (!p->places || !p->placements || !needed) {
+        s = copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
+        goto done;
+    }
+    mark(rig, needed);
+    for (size_t i = 0; i < rig->in_count; i++)
+        COPSE_TRY_OR(done, s, add_place(p, rig->in[i]));
+    p->in_count = p->count;
+    for (size_t i = 0; i < rig->out_count; i++)
+        COPSE_TRY_OR(done, s, add_place(p, rig->out[i]));
+    p->out_count = p->count - p->in_count;
+    for (size_t n = 0; n < nodes; n++) {
+        copse_tensor *t = rig->graph->nodes.at[n];
+        if (needed[n] && t->op->lower && !is_result(rig, t))
+            COPSE_TRY_OR(done, s, add_place(p, t));
+    }
+done:
+    copse__free(rig->mem, needed);
+    return s;
+}
+
+/* The kernel that a variant is called after; copse_kernel_count = none. */
+static size_t kernel_of(const char *variant)
+{
+    size_t i = 0;
+    while (i < copse_kernel_count && strcmp(copse_kernel_table[i].name, variant) != 0)
+        i++;
+    return i;
+}
+
+/* Whether the device has what every shared kernel needs, and groups as all GPUs have them. */
+static bool is_complete(const copse_device *dev)
+{
+    for (size_t i = 0; i < copse_kernel_count; i++)
+        if (copse_kernel_table[i].host && !copse__kernel_fits(dev, (enum copse_kernel_id)i))
+            return false;
+    return dev->limits->max_group_count >= 65535;
+}
+
+/* Whether the device says that it can run the variant with tensors of these sizes. */
+static bool is_claimed(const struct copse_rig *rig, const copse_device *dev, const char *variant)
+{
+    const size_t kernel = kernel_of(variant);
+    for (size_t n = 0; n < rig->graph->nodes.count; n++)
+        if (4 * copse__elements(rig->graph->nodes.at[n]->shape) > dev->limits->max_binding_bytes)
+            return false;
+    if (!is_complete(dev))
+        return false;
+    if (kernel < copse_kernel_count)
+        return copse__kernel_fits(dev, (enum copse_kernel_id)kernel);
+    return !*variant || dev->limits->has_library_gemm;
+}
+
+copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, const char *variant,
+                                     struct copse_rig_program **out)
+{
+    const struct copse_choice choice = { rig->c->family, variant };
+    copse_status s = COPSE_OK;
+    struct copse_rig_program *p = *out = copse__alloc(rig->mem, 1, sizeof *p);
+    if (!p)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
+    p->rig = rig;
+    p->is_library = *variant && kernel_of(variant) == copse_kernel_count;
+    p->dev = copse_device_retain(dev);
+    COPSE_TRY_OR(fail, s, copse_queue_create(dev, &p->queue));
+    COPSE_TRY_OR(fail, s, copse__buffer_acquire(dev, sizeof rig->step, &p->step));
+    COPSE_TRY_OR(fail, s, add_places(p));
+    const struct copse_program_params params = {
+        .graph = rig->graph,
+        .queue = p->queue,
+        .inputs = p->placements,
+        .input_count = p->in_count,
+        .placements = p->placements + p->in_count,
+        .placement_count = p->count - p->in_count,
+        .step = { p->step, 0, sizeof rig->step },
+        .choices = &choice,
+        .choice_count = *variant != '\0',
+    };
+    COPSE_TRY_OR(fail, s, copse__program_create(&params, &p->program));
+    return COPSE_OK;
+fail:
+    if (s == COPSE_ERR_UNSUPPORTED && is_claimed(rig, dev, variant))
+        s = copse_fail(COPSE_ERR_INTERNAL, "unsupported, though the device claims it: %s",
+                       copse_last_error());
+    copse__rig_program_close(out);
+    return s;
+}
+
+void copse__rig_program_close(struct copse_rig_program **program)
+{
+    struct copse_rig_program *p = *program;
+    if (!p)
+        return;
+    struct copse_mem *mem = p->rig->mem;
+    copse__program_release(&p->program);
+    copse_queue_release(&p->queue); /* waits for reads into the images */
+    for (size_t i = 0; i < p->count; i++) {
+        copse_buffer_release(&p->places[i].buffer);
+        copse__free(mem, p->places[i].image);
+    }
+    copse__free(mem, p->places);
+    copse__free(mem, p->placements);
+    copse_buffer_release(&p->step);
+    copse_device_release(&p->dev);
+    copse__free(mem, p);
+    *program = NULL;
+}
+
+/* ---- running it ---- */
+
+static uint32_t word_of(copse_type type, double value)
+{
+    const int32_t whole = type == COPSE_I32 ? (int32_t)value : 0;
+    const float real = type == COPSE_I32 ? 0 : (float)value;
+    uint32_t word;
+    if (type == COPSE_I32)
+        memcpy(&word, &whole, sizeof word);
+    else
+        memcpy(&word, &real, sizeof word);
+    return word;
+}
+
+static double value_of(copse_type type, uint32_t word)
+{
+    int32_t whole;
+    float real;
+    memcpy(&whole, &word, sizeof whole);
+    memcpy(&real, &word, sizeof real);
+    return type == COPSE_I32 ? (double)whole : (double)real;
+}
+
+static void paint(const struct copse_rig_program *p, size_t i)
+{
+    const struct place *x = &p->places[i];
+    const double *values = i < p->in_count ? p->rig->values[i] : NULL;
+    for (size_t w = 0; w < x->bytes / 4; w++)
+        x->image[w] = GUARD;
+    for (size_t k = 0; k < x->count; k++)
+        x->image[BAND / 4 + k] = values ? word_of(x->tensor->type, values[k]) : POISON;
+}
+
+static const char *describe(const struct copse_rig_program *p, size_t i, char text[64])
+{
+    const size_t result = i - p->in_count;
+    if (i < p->in_count)
+        snprintf(text, 64, "input %zu", i);
+    else if (i >= p->in_count + p->out_count)
+        snprintf(text, 64, "the value of %s in between", p->places[i].tensor->op->name);
+    else if (result > 0)
+        snprintf(text, 64, "the gradient of input %zu", p->rig->source[result]);
+    else
+        snprintf(text, 64, "the result");
+    return text;
+}
+
+static void check(const struct copse_rig_program *p, size_t i, struct copse_conform_outcome *out)
+{
+    const struct place *x = &p->places[i];
+    const size_t first = BAND / 4, end = first + x->count;
+    char text[64];
+    for (size_t w = 0; w < x->bytes / 4; w++) {
+        const bool is_inside = w >= first && w < end;
+        if (!is_inside && x->image[w] != GUARD) {
+            const size_t far = w < first ? first - w : w - end + 1;
+            copse__conform_say(out, COPSE_VERDICT_FAIL, "a kernel wrote %zu element%s %s %s", far,
+                               far == 1 ? "" : "s", w < first ? "before" : "past the end of",
+                               describe(p, i, text));
+            return;
+        }
+        if (!is_inside)
+            continue;
+        if (i < p->in_count &&
+            x->image[w] != word_of(x->tensor->type, p->rig->values[i][w - first])) {
+            copse__conform_say(out, COPSE_VERDICT_FAIL, "a kernel changed element %zu of %s",
+                               w - first, describe(p, i, text));
+            return;
+        }
+        if (i >= p->in_count && x->image[w] == POISON) {
+            copse__conform_say(out, COPSE_VERDICT_FAIL, "element %zu of %s was not written",
+                               w - first, describe(p, i, text));
+            return;
+        }
+    }
+}
+
+copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_conform_outcome *out)
+{
+    COPSE_TRY(copse_queue_write(p->queue, p->step, 0, p->rig->step, sizeof p->rig->step));
+    for (size_t i = 0; i < p->count; i++) {
+        paint(p, i);
+        COPSE_TRY(copse_queue_write(p->queue, p->places[i].buffer, 0, p->places[i].image,
+                                    p->places[i].bytes));
+    }
+    COPSE_TRY(copse__program_replay(p->program, 0));
+    for (size_t i = 0; i < p->count; i++)
+        COPSE_TRY(copse_queue_read(p->queue, p->places[i].buffer, 0, p->places[i].image,
+                                   p->places[i].bytes));
+    COPSE_TRY(copse_queue_finish(p->queue));
+    for (size_t i = p->count; i-- > 0;) /* results before inputs: what is nearer to the cause */
+        check(p, i, out);
+    return COPSE_OK;
+}
+
+const uint32_t *copse__rig_program_bits(const struct copse_rig_program *p, size_t i)
+{
+    return p->places[p->in_count + i].image + BAND / 4;
+}
+
+/* ---- judging it ---- */
+
+/* Whole numbers are right or wrong. */
+static void compare_whole(const double *expected, const double *got, size_t count,
+                          struct copse_comparison *out)
+{
+    size_t wrong = 0;
+    static const struct copse_case_limit exact;
+    copse__compare(&exact, expected, NULL, expected, count, false, out);
+    for (size_t k = 0; k < count; k++)
+        if (got[k] != expected[k] && wrong++ == 0) {
+            out->index = k;
+            out->got = got[k];
+            out->expected = expected[k];
+        }
+    out->metric = "bits";
+    out->worst = (double)wrong;
+    out->is_within = wrong == 0;
+}
+
+/* Where a device may flush, it may flush inputs too: the nearer of both results is expected. */
+static void compare_real(const struct copse_rig_program *p, size_t i, const double *got,
+                         size_t count, double *expected, struct copse_comparison *out)
+{
+    const struct copse_rig *rig = p->rig;
+    const bool flushes = !p->dev->limits->keeps_denormals;
+    struct copse_case_limit limit = i ? rig->c->backward : rig->c->forward;
+    if (p->is_library && limit.ratio > 0)
+        limit.ratio = fmax(limit.ratio, 2 * sqrt((double)rig->c->chain));
+    for (size_t k = 0; k < count; k++) {
+        expected[k] = rig->expected[i][k];
+        if (!flushes || !rig->flushed[i])
+            continue;
+        const double other = rig->flushed[i][k];
+        const double far = fabs(got[k] - expected[k]), near = fabs(got[k] - other);
+        if (near < far || (float)got[k] == (float)other || (isnan(got[k]) && isnan(other)))
+            expected[k] = other;
+    }
+    copse__compare(&limit, expected, rig->magnitude[i], got, count, flushes, out);
+}
+
+static void take(struct copse_conform_outcome *out, const struct copse_comparison *c)
+{
+    struct copse_case_result *r = &out->result;
+    r->metric = c->metric;
+    r->worst = c->worst;
+    r->limit = c->limit;
+    r->index = c->index;
+    r->got = c->got;
+    r->expected = c->expected;
+}
+
+static double strain(double worst, double limit)
+{
+    return worst == 0 ? 0 : limit > 0 ? worst / limit : INFINITY;
+}
+
+copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
+                              struct copse_conform_outcome *out)
+{
+    const struct copse_rig *rig = p->rig;
+    size_t poor = 0; /* 1 + the first result that is */
+    char text[64];
+    for (size_t i = first; i < rig->out_count; i++) {
+        const struct place *x = &p->places[p->in_count + i];
+        struct copse_comparison c;
+        double *got = copse__alloc(rig->mem, x->count, 2 * sizeof *got);
+        if (!got)
+            return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
+        for (size_t k = 0; k < x->count; k++)
+            got[k] = value_of(x->tensor->type, x->image[BAND / 4 + k]);
+        if (x->tensor->type == COPSE_I32)
+            compare_whole(rig->expected[i], got, x->count, &c);
+        else
+            compare_real(p, i, got, x->count, got + x->count, &c);
+        copse__free(rig->mem, got);
+
+        const bool is_first_trouble = !c.is_within && out->result.verdict == COPSE_VERDICT_PASS;
+        if (i == first || is_first_trouble ||
+            (out->result.verdict == COPSE_VERDICT_PASS &&
+             strain(c.worst, c.limit) > strain(out->result.worst, out->result.limit)))
+            take(out, &c);
+        out->result.nmse = fmax(out->result.nmse, c.nmse);
+        if (!c.is_within)
+            copse__conform_say(out, COPSE_VERDICT_FAIL, "%s is outside the tolerance%s",
+                               describe(p, p->in_count + i, text),
+                               c.worst <= c.limit ? ": mean square error" : "");
+        if (c.is_poor && poor == 0)
+            poor = 1 + i;
+    }
+    /* The gradient of a scalar may well be the same everywhere. */
+    if (poor && !rig->c->is_poor && copse__elements(rig->out[0]->shape) > 1)
+        copse__conform_say(out, COPSE_VERDICT_MISTRUSTED,
+                           "%s is nearly all zero or all the same: proves little",
+                           describe(p, p->in_count + poor - 1, text));
+    return COPSE_OK;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* The way through the tables of cases: tier by tier, with the library's choice of kernels first and
+   then every variant of the case's family forced in turn. */
+#include "core/conformance/rig.h"
+
+struct step {
+    const struct copse_case *c;
+    const char *variant;
+    copse_walk_fn *run;
+    bool has_failed;
+};
+
+static copse_status take(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
+{
+    struct step *x = user;
+    out->result.type = x->c->in_count && x->c->in[0].type == COPSE_I32 ? "i32" : "f32";
+    const copse_status s = x->run(r, x->c, x->variant, out);
+    x->has_failed = s != COPSE_OK || out->result.verdict != COPSE_VERDICT_PASS;
+    return s;
+}
+
+/* `quick` leaves the variants out, but when the choice fails it finds out which one is to blame. */
+static bool forces(const struct copse_conform_run *r, bool has_failed)
+{
+    const struct copse_conformance_params *p = r->params;
+    return p->tier > COPSE_CONFORM_QUICK || (p->variant && *p->variant) || has_failed ||
+           !r->is_past;
+}
+
+static void take_case(struct copse_conform_run *r, const char *mode, const struct copse_case *c,
+                      copse_walk_fn *run)
+{
+    const char *const *variants = c->family ? copse__case_variants(c->family) : NULL;
+    struct step x = { .c = c, .run = run, .variant = "" };
+    copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, "" }, take, &x);
+    const bool has_failed = x.has_failed;
+    for (size_t i = 0; variants && variants[i] && forces(r, has_failed); i++) {
+        x.variant = variants[i];
+        copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, variants[i] },
+                           take, &x);
+    }
+}
+
+void copse__conform_walk(struct copse_conform_run *r, const char *mode,
+                         bool (*takes)(const struct copse_case *c), copse_walk_fn *run)
+{
+    for (size_t t = 0; r->tables[t]; t++)
+        for (size_t i = 0; i < r->tables[t]->count && !r->is_stopped; i++) {
+            const struct copse_case *c = &r->tables[t]->cases[i];
+            const bool is_asked_for = r->params->case_name != NULL; /* by name, whatever its tier */
+            if (((int)c->tier <= (int)r->params->tier || is_asked_for) && (!takes || takes(c)))
+                take_case(r, mode, c, run);
+        }
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* Cases of fill, of conversions between element types, and of scalars of the step buffer. */
+#include <math.h>
+
+#include "core/ops/cases.h"
+
+struct constant {
+    copse_type type;
+    copse_shape shape;
+    double value;
+};
+
+static copse_status build_fill(copse_graph *g, copse_tensor *const *in, const void *user,
+                               copse_tensor **y)
+{
+    const struct constant *c = user;
+    (void)in;
+    return copse_fill(g, c->type, c->shape, c->value, y);
+}
+
+static copse_status build_cast(copse_graph *g, copse_tensor *const *in, const void *user,
+                               copse_tensor **y)
+{
+    return copse_cast(g, in[0], *(const copse_type *)user, y);
+}
+
+static copse_status build_step_scalar(copse_graph *g, copse_tensor *const *in, const void *user,
+                                      copse_tensor **y)
+{
+    copse_tensor *t;
+    (void)user;
+    COPSE_TRY(copse__step_scalar(g, COPSE_STEP_SHARE, &t));
+    return copse_mul(g, in[0], t, y);
+}
+
+#define CONSTANT(label, type, value, shape, ...)                                                   \
+    { .op = "fill", .name = label, .build = build_fill,                                            \
+      .user = &(const struct constant){ type, shape, value }, .is_poor = true, __VA_ARGS__ },
+#define CAST(label, to, input, ...)                                                                \
+    { .op = "cast", .name = label, .build = build_cast, .user = &(const copse_type){ to },         \
+      .in = { UNWRAP input }, .in_count = 1, .has_no_gradient = true, __VA_ARGS__ },
+#define STEP_SCALAR(label, input, ...)                                                             \
+    { .op = "step_scalar", .name = label, .build = build_step_scalar, .in = { UNWRAP input },      \
+      .in_count = 1, __VA_ARGS__ },
+#define TO_I32 COPSE_I32
+#define TO_F32 COPSE_F32
+
+/* Beyond the ends of i32 and just before them, fractions, no numbers, a subnormal one. */
+static const double floats[] = { 0,         -0.0,         1.9,          -1.9,    0x1.fffffep30,
+                                 0x1p31,    -0x1p31,      0x1.000002p31, 3e9,    -0x1.000002p31,
+                                 -3e9,      0x1.fffffep22, INFINITY,    -INFINITY, NAN,
+                                 0.5,       -0.5,         1e-40 };
+static const double integers[] = { 0,          1,          -1,         16777216,      16777217,
+                                   16777219,   33554431,   2147483647, -2147483648.0, 2147483583,
+                                   2147483584, 2147483585, 123456789 };
+static const uint32_t quarter[COPSE_STEP_WORDS] = { [COPSE_STEP_SHARE] = 0x3e800000u }; /* 0.25f */
+
+static const struct copse_case cases[] = {
+    CONSTANT("a matrix", COPSE_F32, 2.5, DIMS(3, 300), QUICK)
+    CONSTANT("a matrix, i32, rounded to even", COPSE_I32, 2.5, DIMS(3, 300), QUICK)
+    CONSTANT("a scalar", COPSE_F32, 0.1, NO_DIMS, STANDARD)
+    CONSTANT("one element more than a group", COPSE_F32, -1e-3, DIMS(257), STANDARD)
+    CONSTANT("nothing", COPSE_F32, 2.5, DIMS(3, 0), STANDARD)
+    CONSTANT("NaN", COPSE_F32, NAN, DIMS(9), STANDARD)
+    CONSTANT("-Inf", COPSE_F32, -INFINITY, DIMS(9), STANDARD)
+    CONSTANT("the largest f32", COPSE_F32, 0x1.fffffep127, DIMS(9), STANDARD)
+    CONSTANT("the end of i32", COPSE_I32, 3e9, DIMS(9), STANDARD)
+    CONSTANT("the beginning of i32", COPSE_I32, -INFINITY, DIMS(9), STANDARD)
+
+    CAST("f32 to i32: ends, fractions, NaN", TO_I32, VALUES(floats, DIMS(18)), QUICK)
+    CAST("i32 to f32: halves and ends", TO_F32, I32_VALUES(integers, DIMS(13)), QUICK)
+    CAST("f32 to i32: special values", TO_I32, FILL(SPECIAL, DIMS(128)), STANDARD)
+    CAST("f32 to i32: 2^16 bit patterns", TO_I32, FILL(PATTERNS, DIMS(65536)), STANDARD)
+    CAST("f32 to i32: magnitudes to 2^33", TO_I32, SPREAD(-2, 33, DIMS(5, 1001)), STANDARD)
+    CAST("i32 to f32: special values", TO_F32, I32_FILL(SPECIAL, DIMS(32)), STANDARD)
+    CAST("i32 to f32: all magnitudes", TO_F32,
+         I32_UNIFORM(-2147483648.0, 2147483647, DIMS(5, 1001)), STANDARD)
+    CAST("f32 to i32: a scalar", TO_I32, UNIFORM(-9, 9, NO_DIMS), STANDARD)
+    CAST("i32 to f32: nothing", TO_F32, I32_UNIFORM(-9, 9, DIMS(0, 3)), STANDARD)
+    CAST("f32 to f32", TO_F32, FILL(NORMAL, DIMS(9)), STANDARD)
+
+    /* Not public: the replica's share of the global batch. */
+    STEP_SCALAR("a share of a quarter", FILL(NORMAL, DIMS(3, 5)), .step = quarter, QUICK)
+};
+
+COPSE_CASE_TABLE(fill)

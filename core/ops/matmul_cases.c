@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Cases of matrix products, each with every variant of the kernel and in all four ways to
+   transpose. Tiles have 6, 8 or 64 rows, 16, 32 or 64 columns; sums go in steps of 4, 16 and 256.
+   Whole numbers come out exactly, in whatever order they are added. */
+#include "core/ops/cases.h"
+#include "copse/matmul.h"
+
+struct transposed {
+    bool a, b;
+};
+static const struct transposed nn = { false, false }, tn = { true, false }, nt = { false, true },
+                               tt = { true, true };
+
+static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
+                          copse_tensor **y)
+{
+    const struct transposed *t = user;
+    return copse_matmul(g, in[0], in[1], t->a, t->b, y);
+}
+
+#define ROW(label, way, a, b, ...)                                                                 \
+    { .op = "matmul", .name = label ", " #way, .build = build, .user = &way,                \
+      .in = { UNWRAP a, UNWRAP b }, .in_count = 2, .family = "matmul", __VA_ARGS__ },
+#define EXACT       .skips_differences = true
+#define FORWARD     .has_no_gradient = true
+#define WITHIN(r)   .forward = { .ratio = r }, .backward = { .ratio = r }
+
+/* m x n x k, op(A) m x k and op(B) k x n; n: as it stands, t: transposed. */
+#define WAYS(label, kind, m, n, k, ...)                                                            \
+    ROW(label, nn, FILL(kind, DIMS(m, k)), FILL(kind, DIMS(k, n)), __VA_ARGS__)                    \
+    ROW(label, tn, FILL(kind, DIMS(k, m)), FILL(kind, DIMS(k, n)), __VA_ARGS__)                    \
+    ROW(label, nt, FILL(kind, DIMS(m, k)), FILL(kind, DIMS(n, k)), __VA_ARGS__)                    \
+    ROW(label, tt, FILL(kind, DIMS(k, m)), FILL(kind, DIMS(n, k)), __VA_ARGS__)
+/* The two that differ most in the standard tier, for costly sizes. */
+#define TWO_WAYS(label, kind, m, n, k, ...)                                                        \
+    ROW(label, nn, FILL(kind, DIMS(m, k)), FILL(kind, DIMS(k, n)), STANDARD, __VA_ARGS__)          \
+    ROW(label, tn, FILL(kind, DIMS(k, m)), FILL(kind, DIMS(k, n)), FULL, __VA_ARGS__)              \
+    ROW(label, nt, FILL(kind, DIMS(m, k)), FILL(kind, DIMS(n, k)), FULL, __VA_ARGS__)              \
+    ROW(label, tt, FILL(kind, DIMS(k, m)), FILL(kind, DIMS(n, k)), STANDARD, __VA_ARGS__)
+#define BATCHES(label, kind, batch, m, n, k, ...)                                                  \
+    ROW(label, nn, FILL(kind, DIMS(batch, m, k)), FILL(kind, DIMS(batch, k, n)), __VA_ARGS__)      \
+    ROW(label, tn, FILL(kind, DIMS(batch, k, m)), FILL(kind, DIMS(batch, k, n)), __VA_ARGS__)      \
+    ROW(label, nt, FILL(kind, DIMS(batch, m, k)), FILL(kind, DIMS(batch, n, k)), __VA_ARGS__)      \
+    ROW(label, tt, FILL(kind, DIMS(batch, k, m)), FILL(kind, DIMS(batch, n, k)), __VA_ARGS__)
+
+#define SIZE(m, n, k) WAYS(#m " x " #n " x " #k, INTEGERS, m, n, k, EXACT, STANDARD)
+
+/* Every m with every n, and every k: all edges of all tiles. */
+#define EDGE(m, n)                                                                                 \
+    ROW("edges: " #m " x " #n " x 67", nn, FILL(INTEGERS, DIMS(m, 67)),                            \
+        FILL(INTEGERS, DIMS(67, n)), EXACT, FULL)
+#define EDGES_OF(m)                                                                                \
+    EDGE(m, 1) EDGE(m, 2) EDGE(m, 3) EDGE(m, 13) EDGE(m, 15) EDGE(m, 16) EDGE(m, 17) EDGE(m, 31)   \
+    EDGE(m, 32) EDGE(m, 33) EDGE(m, 61) EDGE(m, 63) EDGE(m, 64) EDGE(m, 65) EDGE(m, 129)
+#define DEPTH(k) WAYS("depths: 7 x 33 x " #k, INTEGERS, 7, 33, k, EXACT, FULL)
+
+/* R of long sums: no chain of additions is longer than 256, so 16 for every k. */
+#define LONG(k)                                                                                    \
+    TWO_WAYS("positive numbers, k " #k, POSITIVE, 20, 40, k, WITHIN(16), FORWARD, .chain = k)
+
+static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7,  0.5, -0.25, 0.125, 3,
+                                        0.3,    0.2, 0.1, 0.7, -0.1, 0.25, 0.5, 0.75,  -3,    1 };
+
+static const struct copse_case cases[] = {
+    ROW("a layer of 10", nn, FILL(INTEGERS, DIMS(64, 128)), FILL(INTEGERS, DIMS(128, 10)), EXACT,
+        QUICK)
+    ROW("past every tile", tt, FILL(INTEGERS, DIMS(67, 65)), FILL(INTEGERS, DIMS(65, 67)), EXACT,
+        QUICK)
+    ROW("normal numbers", nn, FILL(NORMAL, DIMS(33, 300)), FILL(NORMAL, DIMS(300, 47)), WITHIN(16),
+        .skips_differences = true, .chain = 300, QUICK)
+    SIZE(1, 1, 1)      SIZE(2, 3, 1)      SIZE(3, 2, 5)       SIZE(5, 7, 3)      SIZE(6, 16, 16)
+    SIZE(7, 17, 15)    SIZE(8, 32, 4)     SIZE(9, 33, 12)     SIZE(12, 64, 255)  SIZE(13, 63, 256)
+    SIZE(11, 65, 257)  SIZE(63, 64, 16)   SIZE(64, 63, 17)    SIZE(65, 65, 31)   SIZE(64, 10, 128)
+    SIZE(129, 127, 36) SIZE(1, 61, 13)    SIZE(61, 1, 2)
+    WAYS("no rows", INTEGERS, 0, 3, 4, EXACT, STANDARD)
+    WAYS("no columns", INTEGERS, 3, 0, 4, EXACT, STANDARD)
+    WAYS("nothing to add: zeros", INTEGERS, 3, 4, 0, EXACT, .is_poor = true, STANDARD)
+    BATCHES("three small ones", INTEGERS, 3, 7, 5, 6, EXACT, STANDARD)
+    BATCHES("a batch of one", INTEGERS, 1, 7, 17, 6, EXACT, STANDARD)
+    BATCHES("a batch of whole tiles", INTEGERS, 2, 16, 68, 64, EXACT, STANDARD)
+    BATCHES("a batch of inner products", INTEGERS, 5, 1, 1, 3, EXACT, STANDARD)
+    BATCHES("a batch of none", INTEGERS, 0, 7, 5, 6, EXACT, STANDARD)
+    ROW("a batch of two axes", nn, FILL(NORMAL, DIMS(2, 3, 3, 4)), FILL(NORMAL, DIMS(2, 3, 4, 6)),
+        WITHIN(16), STANDARD)
+    ROW("a batch of two axes", tt, FILL(NORMAL, DIMS(2, 3, 4, 3)), FILL(NORMAL, DIMS(2, 3, 6, 4)),
+        WITHIN(16), STANDARD)
+    WAYS("derivatives", NORMAL, 9, 18, 5, WITHIN(16), STANDARD)
+    /* Large enough for the copies that variants make of large operands. */
+    WAYS("large operands: 33 x 64 x 6401", INTEGERS, 33, 64, 6401, FORWARD, STANDARD)
+    WAYS("large operands: 330 x 640 x 700", INTEGERS, 330, 640, 700, FORWARD, FULL)
+    ROW("a few rows by a large matrix", nn, FILL(INTEGERS, DIMS(24, 1024)),
+        FILL(INTEGERS, DIMS(1024, 1024)), FORWARD, STANDARD)
+    ROW("a large transposed matrix by a few columns", tn, FILL(INTEGERS, DIMS(1024, 1024)),
+        FILL(INTEGERS, DIMS(1024, 8)), FORWARD, STANDARD)
+    /* More than the 65535 rounds after which some drivers leave a loop. */
+    TWO_WAYS("k of 66,001", INTEGERS, 2, 3, 66001, FORWARD)
+    ROW("k of 140,000", nn, FILL(INTEGERS, DIMS(1, 140000)), FILL(INTEGERS, DIMS(140000, 4)),
+        FORWARD, FULL)
+    LONG(16) LONG(300) LONG(1024) LONG(4096) LONG(20000)
+    TWO_WAYS("normal numbers, k 1000", NORMAL, 20, 40, 1000, WITHIN(16),
+             .skips_differences = true, .chain = 1000)
+    TWO_WAYS("numbers that cancel, k 1000", CANCELLING, 20, 40, 1000, WITHIN(16),
+             .skips_differences = true, .chain = 1000)
+    TWO_WAYS("magnitudes from 2^-60 to 2^60", SPREAD, 20, 40, 300, WITHIN(16),
+             .skips_differences = true, .chain = 300)
+    ROW("one huge number among tiny ones", nn, VALUES(huge_and_tiny, DIMS(21, 303)),
+        FILL(NORMAL, DIMS(303, 19)), WITHIN(16), .skips_differences = true, .chain = 303, STANDARD)
+
+    DEPTH(1) DEPTH(2) DEPTH(3) DEPTH(5) DEPTH(6) DEPTH(7) DEPTH(13) DEPTH(15) DEPTH(16) DEPTH(17)
+    DEPTH(31) DEPTH(32) DEPTH(33) DEPTH(61) DEPTH(63) DEPTH(64) DEPTH(65) DEPTH(129) DEPTH(255)
+    DEPTH(256) DEPTH(257) DEPTH(513)
+    EDGES_OF(1) EDGES_OF(2) EDGES_OF(3) EDGES_OF(5) EDGES_OF(6) EDGES_OF(7) EDGES_OF(8) EDGES_OF(9)
+    EDGES_OF(13) EDGES_OF(17) EDGES_OF(61) EDGES_OF(63) EDGES_OF(64) EDGES_OF(65) EDGES_OF(129)
+};
+
+COPSE_CASE_TABLE(matmul)

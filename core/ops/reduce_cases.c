@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* Cases of sum, mean and maximum. One invocation takes 64 elements, so lines of 64 and of 4096 are
+   where the passes become more. Sums of whole numbers are exact in any order. */
+#include <math.h>
+
+#include "core/ops/cases.h"
+
+typedef copse_status reduction(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t count,
+                               bool keep_dims, copse_tensor **y);
+struct axes {
+    reduction *reduce;
+    bool keep;
+    size_t count;
+    uint32_t axes[4];
+};
+
+static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
+                          copse_tensor **y)
+{
+    const struct axes *a = user;
+    return a->reduce(g, in[0], a->axes, a->count, a->keep, y);
+}
+
+#define ROW(op_, label, in_, keep, axes_, ...)                                                     \
+    { .op = #op_, .name = label, .build = build,                                                   \
+      .user = &(const struct axes){ copse_##op_, keep, axes_ }, .in = { UNWRAP in_ },              \
+      .in_count = 1, __VA_ARGS__ },
+#define ALL       0, { 0 }
+#define AXES(...) sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ }
+
+/* What is reduced where. IN makes the input of its shape. */
+#define PLACES(op, kind, IN, ...)                                                                  \
+    ROW(op, kind "three axes of four", IN(DIMS(3, 4, 5, 6)), false, AXES(2, 0, 1), QUICK,          \
+        __VA_ARGS__)                                                                               \
+    ROW(op, kind "a scalar", IN(NO_DIMS), false, ALL, STANDARD, __VA_ARGS__)                       \
+    ROW(op, kind "one element", IN(DIMS(1)), false, AXES(0), STANDARD, __VA_ARGS__)                \
+    ROW(op, kind "rows", IN(DIMS(3, 1000)), false, AXES(1), STANDARD, __VA_ARGS__)                 \
+    ROW(op, kind "columns", IN(DIMS(1000, 7)), false, AXES(0), STANDARD, __VA_ARGS__)              \
+    ROW(op, kind "columns, kept", IN(DIMS(1000, 7)), true, AXES(0), STANDARD, __VA_ARGS__)         \
+    ROW(op, kind "a batch of one", IN(DIMS(1, 65)), false, AXES(0), STANDARD, __VA_ARGS__)         \
+    ROW(op, kind "the middle of three axes", IN(DIMS(4, 129, 5)), false, AXES(1), STANDARD,        \
+        __VA_ARGS__)                                                                               \
+    ROW(op, kind "two axes apart", IN(DIMS(3, 4, 5, 6)), false, AXES(0, 2), STANDARD, __VA_ARGS__) \
+    ROW(op, kind "two axes apart, kept", IN(DIMS(3, 4, 5, 6)), true, AXES(3, 1), STANDARD,         \
+        __VA_ARGS__)                                                                               \
+    ROW(op, kind "outer and inner axis", IN(DIMS(60, 70, 3)), false, AXES(0, 2), STANDARD,         \
+        __VA_ARGS__)                                                                               \
+    ROW(op, kind "axes of 1", IN(DIMS(1, 1, 1)), false, AXES(0, 1), STANDARD, __VA_ARGS__)         \
+    ROW(op, kind "six axes", IN(DIMS(2, 3, 2, 3, 2, 3)), false, AXES(1, 3, 5), FULL, __VA_ARGS__)  \
+    ROW(op, kind "columns of nothing", IN(DIMS(0, 4)), false, AXES(0), STANDARD, __VA_ARGS__)      \
+    ROW(op, kind "no columns", IN(DIMS(4, 0)), false, AXES(0), STANDARD, __VA_ARGS__)              \
+    ROW(op, kind "nothing", IN(DIMS(0, 0)), false, ALL, STANDARD, __VA_ARGS__)
+
+/* How long a line is. */
+#define LENGTHS(op, kind, IN, ...)                                                                 \
+    ROW(op, kind "2 elements", IN(DIMS(2)), false, ALL, FULL, __VA_ARGS__)                         \
+    ROW(op, kind "3 elements", IN(DIMS(3)), false, ALL, FULL, __VA_ARGS__)                         \
+    ROW(op, kind "61 elements, a prime", IN(DIMS(61)), false, ALL, FULL, __VA_ARGS__)              \
+    ROW(op, kind "63 elements", IN(DIMS(63)), false, ALL, STANDARD, __VA_ARGS__)                   \
+    ROW(op, kind "64 elements, one pass", IN(DIMS(64)), false, ALL, STANDARD, __VA_ARGS__)         \
+    ROW(op, kind "65 elements, two passes", IN(DIMS(65)), true, ALL, STANDARD, __VA_ARGS__)        \
+    ROW(op, kind "129 elements", IN(DIMS(129)), false, ALL, FULL, __VA_ARGS__)                     \
+    ROW(op, kind "4093 elements, a prime", IN(DIMS(4093)), false, ALL, FULL, __VA_ARGS__)          \
+    ROW(op, kind "4095 elements", IN(DIMS(4095)), false, ALL, FULL, __VA_ARGS__)                   \
+    ROW(op, kind "4096 elements, two passes", IN(DIMS(4096)), false, ALL, STANDARD, __VA_ARGS__)   \
+    ROW(op, kind "4097 elements, three passes", IN(DIMS(4097)), false, ALL, STANDARD, __VA_ARGS__) \
+    ROW(op, kind "8193 elements", IN(DIMS(8193)), false, ALL, FULL, __VA_ARGS__)                   \
+    ROW(op, kind "270,000 elements, four passes", IN(DIMS(270000)), false, ALL, STANDARD,          \
+        __VA_ARGS__)                                                                               \
+    ROW(op, kind "columns of 4097", IN(DIMS(4097, 3)), false, AXES(0), STANDARD, __VA_ARGS__)      \
+    ROW(op, kind "2^22 + 3 elements", IN(DIMS(4194307)), false, ALL, FULL, __VA_ARGS__)
+
+/* Where rounding matters: every way of filling long lines. */
+#define FILLS(op, ...)                                                                             \
+    ROW(op, "normal numbers, rows of 65", FILL(NORMAL, DIMS(7, 65)), false, AXES(1), QUICK,        \
+        __VA_ARGS__)                                                                               \
+    ROW(op, "normal numbers, rows of 4097", FILL(NORMAL, DIMS(3, 4097)), false, AXES(1), STANDARD, \
+        __VA_ARGS__)                                                                               \
+    ROW(op, "positive numbers, rows of 4097", FILL(POSITIVE, DIMS(3, 4097)), false, AXES(1),       \
+        STANDARD, __VA_ARGS__)                                                                     \
+    ROW(op, "positive numbers, 270,000 elements", FILL(POSITIVE, DIMS(270000)), false, ALL,        \
+        STANDARD, __VA_ARGS__)                                                                     \
+    ROW(op, "positive numbers, 2^22 + 3 elements", FILL(POSITIVE, DIMS(4194307)), false, ALL,      \
+        FULL, __VA_ARGS__)                                                                         \
+    ROW(op, "numbers that cancel, rows of 4097", FILL(CANCELLING, DIMS(3, 4097)), false, AXES(1),  \
+        STANDARD, __VA_ARGS__)                                                                     \
+    ROW(op, "magnitudes from 2^-60 to 2^60", FILL(SPREAD, DIMS(5, 1000)), false, AXES(1),          \
+        STANDARD, __VA_ARGS__)                                                                     \
+    ROW(op, "one huge number among tiny ones", VALUES(huge_and_tiny, DIMS(97, 64)), false,         \
+        AXES(1), STANDARD, __VA_ARGS__)
+
+/* Rows of 97 that begin elsewhere in the list each time. */
+static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3,
+                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
+                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
+                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
+                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
+                                        0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2 };
+
+#define N NAN
+#define I INFINITY
+static const double nan_and_infinities[] = { 1, N,  3, N, I, 3,  1,  I, 3, -I, -I, -I,
+                                             3, -I, N, 2, N, -I, -0.0, 0, -0.0, 5, 4, 3 };
+#define SPECIALS(op, ulp_)                                                                         \
+    ROW(op, "NaN and infinities", VALUES(nan_and_infinities, DIMS(8, 3)), false, AXES(1), QUICK,   \
+        .forward = { .ulp = ulp_ }, .has_no_gradient = true)
+
+#define ANY(...) FILL(INTEGERS, __VA_ARGS__)
+#define FEW(...) WHOLE(-9, 9, __VA_ARGS__)
+#define NORMAL(...) FILL(NORMAL, __VA_ARGS__)
+
+static const struct copse_case cases[] = {
+    PLACES(sum, "", ANY, .skips_differences = true)
+    LENGTHS(sum, "", ANY, .skips_differences = true)
+    FILLS(sum, .forward = { .ratio = 4 }, .skips_differences = true)
+    SPECIALS(sum, 0)
+    PLACES(mean, "", ANY, .forward = { .ratio = 4 }, .backward = { .ulp = 6 },
+           .skips_differences = true)
+    /* Exact sums: what remains is one division. */
+    LENGTHS(mean, "", ANY, .forward = { .ulp = 3 }, .backward = { .ulp = 3 },
+            .skips_differences = true)
+    FILLS(mean, .forward = { .ratio = 4 }, .backward = { .ulp = 3 }, .skips_differences = true)
+    SPECIALS(mean, 3)
+    /* Equal largest elements share their derivative, a division; of others it is passed on. */
+    PLACES(max, "", NORMAL, .backward = { .ulp = 3 }, .is_poor = true)
+    LENGTHS(max, "", NORMAL, .backward = { .ulp = 3 }, .is_poor = true, .skips_differences = true)
+    PLACES(max, "many equal: ", FEW, .backward = { .ulp = 3 }, .is_poor = true,
+           .skips_differences = true)
+    ROW(max, "many equal: 4097 elements", FEW(DIMS(4097)), false, ALL, STANDARD,
+        .backward = { .ulp = 3 }, .is_poor = true, .skips_differences = true)
+    SPECIALS(max, 0)
+    ROW(max, "special values, rows of 3", FILL(SPECIAL, DIMS(94, 3)), false, AXES(1), STANDARD,
+        .has_no_gradient = true)
+    ROW(max, "bit patterns, rows of 67", FILL(PATTERNS, DIMS(97, 67)), false, AXES(1), STANDARD,
+        .has_no_gradient = true)
+};
+
+COPSE_CASE_TABLE(reduce)

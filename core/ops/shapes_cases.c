@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* Cases of the ops that move elements: bit for bit, of both element types. Derivatives move, too,
+   or (broadcast_to) are sums of whole numbers. */
+#include <math.h>
+
+#include "core/ops/cases.h"
+
+struct move {
+    copse_shape to;
+    uint32_t a[COPSE_MAX_RANK], b[COPSE_MAX_RANK]; /* order; start and size */
+    uint32_t axis;
+    size_t count;
+};
+
+static copse_status build_reshape(copse_graph *g, copse_tensor *const *in, const void *user,
+                                  copse_tensor **y)
+{
+    return copse_reshape(g, in[0], ((const struct move *)user)->to, y);
+}
+
+static copse_status build_transpose(copse_graph *g, copse_tensor *const *in, const void *user,
+                                    copse_tensor **y)
+{
+    return copse_transpose(g, in[0], ((const struct move *)user)->a, y);
+}
+
+static copse_status build_slice(copse_graph *g, copse_tensor *const *in, const void *user,
+                                copse_tensor **y)
+{
+    const struct move *m = user;
+    return copse_slice(g, in[0], m->a, m->b, y);
+}
+
+static copse_status build_broadcast_to(copse_graph *g, copse_tensor *const *in, const void *user,
+                                       copse_tensor **y)
+{
+    return copse_broadcast_to(g, in[0], ((const struct move *)user)->to, y);
+}
+
+static copse_status build_concat(copse_graph *g, copse_tensor *const *in, const void *user,
+                                 copse_tensor **y)
+{
+    const struct move *m = user;
+    return copse_concat(g, in, m->count, m->axis, y);
+}
+
+#define ROW(function, label, move_, input, ...)                                                    \
+    { .op = #function, .name = label, .build = build_##function,                                   \
+      .user = &(const struct move){ UNWRAP move_ }, .in = { UNWRAP input }, .in_count = 1,         \
+      .skips_differences = true, __VA_ARGS__ },
+#define BOTH(function, label, move_, shape, ...)                                                   \
+    ROW(function, label, move_, FILL(INTEGERS, shape), __VA_ARGS__)                                \
+    ROW(function, label ", i32", move_, I32(shape), __VA_ARGS__)
+
+#define CONCAT_ROW(label, axis_, x, y, z, ...)                                                     \
+    { .op = "concat", .name = label, .build = build_concat,                                        \
+      .user = &(const struct move){ .axis = axis_, .count = 3 },                                   \
+      .in = { UNWRAP x, UNWRAP y, UNWRAP z }, .in_count = 3, .skips_differences = true,            \
+      __VA_ARGS__ },
+#define I32(...) I32_UNIFORM(-1000000000, 1000000000, __VA_ARGS__)
+#define CONCAT(label, axis, x, y, z, ...)                                                          \
+    CONCAT_ROW(label, axis, FILL(INTEGERS, DIMS x), FILL(INTEGERS, DIMS y),                        \
+               FILL(INTEGERS, DIMS z), __VA_ARGS__)                                                \
+    CONCAT_ROW(label ", i32", axis, I32(DIMS x), I32(DIMS y), I32(DIMS z), __VA_ARGS__)
+
+static const struct copse_case cases[] = {
+    BOTH(reshape, "other axes", (.to = DIMS(4, 5, 3)), DIMS(6, 10), QUICK)
+    BOTH(reshape, "axes of 1 to a scalar", (.to = NO_DIMS), DIMS(1, 1), STANDARD)
+    BOTH(reshape, "a scalar to six axes", (.to = DIMS(1, 1, 1, 1, 1, 1)), NO_DIMS, STANDARD)
+    BOTH(reshape, "the same shape", (.to = DIMS(6, 10)), DIMS(6, 10), STANDARD)
+    BOTH(reshape, "nothing", (.to = DIMS(0)), DIMS(0, 3), STANDARD)
+
+    BOTH(transpose, "a matrix past every tile", (.a = { 1, 0 }), DIMS(37, 53), QUICK)
+    BOTH(transpose, "three axes turned", (.a = { 2, 0, 1 }), DIMS(3, 4, 5), STANDARD)
+    BOTH(transpose, "the middle of four", (.a = { 0, 2, 1, 3 }), DIMS(2, 3, 4, 5), STANDARD)
+    BOTH(transpose, "six axes", (.a = { 5, 3, 1, 0, 4, 2 }), DIMS(2, 3, 2, 3, 2, 3), STANDARD)
+    BOTH(transpose, "an axis of 1", (.a = { 1, 2, 0 }), DIMS(3, 1, 5), STANDARD)
+    BOTH(transpose, "in its place", (.a = { 0, 1 }), DIMS(7, 5), STANDARD)
+    BOTH(transpose, "a scalar", (.a = { 0 }), NO_DIMS, STANDARD)
+    BOTH(transpose, "nothing", (.a = { 1, 0 }), DIMS(0, 5), STANDARD)
+    BOTH(transpose, "a square of 257", (.a = { 1, 0 }), DIMS(257, 257), STANDARD)
+    BOTH(transpose, "a long row", (.a = { 1, 0 }), DIMS(1, 65537), FULL)
+    ROW(transpose, "special values keep their bits", (.a = { 1, 0 }), FILL(SPECIAL, DIMS(2, 94)),
+        .has_no_gradient = true, STANDARD)
+    ROW(transpose, "bit patterns", (.a = { 1, 0 }), FILL(PATTERNS, DIMS(64, 1024)),
+        .has_no_gradient = true, STANDARD)
+
+    BOTH(slice, "a block of a matrix", (.a = { 2, 3 }, .b = { 5, 11 }), DIMS(9, 20), QUICK)
+    BOTH(slice, "the last of the middle axis", (.a = { 0, 4, 0 }, .b = { 4, 1, 6 }),
+         DIMS(4, 5, 6), STANDARD)
+    BOTH(slice, "six axes", (.a = { 1, 0, 1, 0, 1, 2 }, .b = { 1, 3, 1, 2, 1, 1 }),
+         DIMS(2, 3, 2, 3, 2, 3), STANDARD, .is_poor = true)
+    BOTH(slice, "rows longer than a group", (.a = { 1, 1 }, .b = { 2, 257 }), DIMS(4, 260),
+         STANDARD)
+    BOTH(slice, "nothing, at the end", (.a = { 9, 0 }, .b = { 0, 20 }), DIMS(9, 20), STANDARD)
+    BOTH(slice, "everything", (.a = { 0, 0 }, .b = { 9, 20 }), DIMS(9, 20), STANDARD)
+    BOTH(slice, "a scalar", (.a = { 0 }), NO_DIMS, STANDARD)
+
+    BOTH(broadcast_to, "a row", (.to = DIMS(5, 70)), DIMS(70), QUICK)
+    BOTH(broadcast_to, "a scalar", (.to = DIMS(5, 70)), NO_DIMS, STANDARD, .is_poor = true)
+    BOTH(broadcast_to, "a row of rank 2", (.to = DIMS(5, 70)), DIMS(1, 70), STANDARD)
+    BOTH(broadcast_to, "a column to three axes", (.to = DIMS(3, 5, 7)), DIMS(5, 1), STANDARD)
+    BOTH(broadcast_to, "six axes in turn", (.to = DIMS(2, 3, 2, 3, 2, 3)),
+         DIMS(2, 1, 2, 1, 2, 1), STANDARD)
+    BOTH(broadcast_to, "the same shape", (.to = DIMS(5, 7)), DIMS(5, 7), STANDARD)
+    BOTH(broadcast_to, "more rows than a chunk", (.to = DIMS(4097, 3)), DIMS(3), STANDARD)
+    BOTH(broadcast_to, "nothing", (.to = DIMS(0, 7)), DIMS(1), STANDARD)
+
+    CONCAT("columns", 1, (3, 4), (3, 1), (3, 7), QUICK)
+    CONCAT("rows, some empty", 0, (3, 4), (0, 4), (300, 4), STANDARD)
+    CONCAT("the middle axis", 1, (2, 3, 4), (2, 5, 4), (2, 1, 4), STANDARD)
+    CONCAT("rows longer than a group", 1, (3, 257), (3, 2), (3, 255), STANDARD)
+    CONCAT("six axes", 3, (2, 1, 2, 1, 2, 3), (2, 1, 2, 3, 2, 3), (2, 1, 2, 2, 2, 3),
+           FULL)
+    CONCAT("nothing", 0, (0), (0), (0), STANDARD)
+    ROW(concat, "one tensor", (.axis = 0, .count = 1), FILL(NORMAL, DIMS(3)), STANDARD)
+};
+
+COPSE_CASE_TABLE(shapes)

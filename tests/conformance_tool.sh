@@ -1,0 +1,189 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `copse conformance` as a person or a program meets it: exit codes, forms of output, the line that
+# repeats a case; and, over drivers that lie, crash, hang and lose the device, the right verdict for
+# the right case, the run going on, and training that avoids what was blocked.
+# usage: conformance_tool.sh COPSE LYING-COPSE
+set -u
+tool=$1
+liar=$2
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME="$work/cache"
+mkdir "$work/cache" "$work/out"
+failed=0
+passed=0
+
+no() {
+    printf 'FAILED: %s\n' "$*"
+    failed=$((failed + 1))
+}
+
+# expect CODE NAME PROGRAM ARGUMENT...: standard output in $work/stdout
+expect() {
+    code=$1 name=$2
+    shift 2
+    (cd "$work/out" && timeout 250 "$@") >"$work/stdout" 2>"$work/stderr"
+    got=$?
+    before=$failed
+    [ $got -eq "$code" ] || no "$name: exit code $got: $(tail -3 "$work/stdout" "$work/stderr")"
+    [ $failed -eq $before ] && passed=$((passed + 1))
+}
+
+says() {
+    grep -qE -- "$1" "$work/stdout" || no "$name: nothing like '$1' in: $(tail -5 "$work/stdout")"
+}
+
+bad() {
+    pattern=$1
+    shift
+    expect 2 "$*" "$tool" conformance "$@"
+    [ "$(wc -l <"$work/stderr")" -eq 1 ] || no "$name: not one line: $(cat "$work/stderr")"
+    grep -qE -- "$pattern" "$work/stderr" || no "$name: $(cat "$work/stderr")"
+    [ -z "$(ls -A "$work/out")" ] || no "$name: left $(ls -A "$work/out")"
+}
+
+# count VERDICT OP: cases in the JSON of the last run
+count() {
+    grep '"event":"case"' "$work/stdout" | grep "\"op\":\"$2\"" | grep -c "\"verdict\":\"$1\""
+}
+
+# ---- good runs ----
+expect 0 'run' "$tool" conformance run grad --device host:0
+says '^host:0 +run +[0-9]+ pass'
+says '^[0-9]+ cases on 1 device in .* pass$'
+expect 0 'json' "$tool" conformance run --device host:0 --json --junit r.xml --csv r.csv --card r.html --markdown r.md
+grep -vq '^{.*}$' "$work/stdout" && no 'json: a line that is no object'
+tail -1 "$work/stdout" | grep -qE '^\{"event":"summary","pass":[1-9][0-9]*,"fail":0,"skip":[0-9]+,"unsupported":[0-9]+,"xfail":[0-9]+,"xpass":0,' ||
+    no "json: the last line is $(tail -1 "$work/stdout")"
+cases=$(grep -c '"event":"case"' "$work/stdout")
+tail -1 "$work/stdout" | grep -q "\"cases\":$cases," || no 'json: the summary counts other cases'
+[ "$(wc -l <"$work/out/r.csv")" -eq $((cases + 1)) ] || no 'csv: other cases'
+[ "$(grep -c '<testcase ' "$work/out/r.xml")" -eq "$cases" ] || no 'junit: other cases'
+grep -q '</testsuites>' "$work/out/r.xml" || no 'junit: not whole'
+if command -v xmllint >/dev/null; then
+    xmllint --noout "$work/out/r.xml" || no 'junit: no XML'
+fi
+grep -q '</html>' "$work/out/r.html" || no 'card: not whole'
+grep -qE 'src=|@import|url\(|<script' "$work/out/r.html" && no 'card: needs other files'
+grep -q '^## reference' "$work/out/r.md" || no 'markdown: no device'
+[ "$(ls -A "$work/out" | wc -l)" -eq 4 ] || no "extra files: $(ls -A "$work/out")"
+rm -rf "$work/out"; mkdir "$work/out"
+cp "$work/stdout" "$work/a.json"
+
+expect 0 'list' "$tool" conformance list run --device host:0
+[ "$(grep -c '^run ' "$work/stdout")" -eq "$cases" ] || no 'list: not what was run'
+expect 0 'list an op' "$tool" conformance list run grad --device host:0 --ops softmax
+says '^grad +softmax'
+grep -q ' relu ' "$work/stdout" && no 'list an op: relu'
+expect 0 'info' "$tool" conformance info --device host:0
+says '^  driver '
+expect 0 'support' "$tool" conformance support --device host:0 --ops softmax,relu
+says '^softmax +f32 +yes'
+expect 0 'without isolation' "$tool" conformance run --device host:0 --ops relu --no-isolation
+says 'pass'
+expect 0 'no time' "$tool" conformance run --device host:0 --seconds 0.001
+says '^skipped on host:0: [1-9][0-9]* cases?: not reached'
+expect 0 'compare with itself' "$tool" conformance compare "$work/a.json" "$work/a.json"
+says '^0 of [1-9][0-9]* cases worse, 0 missing'
+expect 0 'devices' "$tool" devices
+grep -q blocked "$work/stdout" && no 'something is blocked'
+
+# ---- bad input ----
+bad "'fly' is no mode" fly
+bad "unknown option '--fly'" --fly
+bad "'slow' is not quick" --tier slow
+bad "'x' is not a number" --seconds x
+bad 'seconds' --seconds=-3
+bad 'host:7' --device host:7
+bad 'softmin' run --device host:0 --ops softmin
+bad 'no case' run --device host:0 --case nothing
+bad 'no variant' run --device host:0 --variant nothing
+bad 'go together' --kernel x.cl
+bad 'nowhere.cl' run --device host:0 --kernel "$work/nowhere.cl" --op softmax
+bad 'nowhere' run --device host:0 --junit "$work/nowhere/r.xml"
+bad 'nowhere' run --device host:0 --card "$work/nowhere/r.html"
+bad 'two files' compare "$work/a.json"
+bad 'nowhere.json' compare "$work/a.json" "$work/nowhere.json"
+printf 'text\n' >"$work/text.json"
+bad 'line 1' compare "$work/text.json" "$work/a.json"
+
+# ---- a wrong word in one kernel: exactly the ops that use it fail, and one line repeats it ----
+export COPSE_LIE=corrupt:softmax
+expect 1 'corrupt' "$liar" conformance run --device lying:0 --json
+cp "$work/stdout" "$work/b.json"
+[ "$(count FAIL softmax)" -ge 3 ] || no "corrupt: $(count FAIL softmax) cases of softmax failed"
+[ "$(count PASS tanh)" -ge 1 ] || no 'corrupt: tanh was not run'
+[ "$(count FAIL tanh)" -eq 0 ] || no 'corrupt: tanh failed'
+expect 1 'compare' "$tool" conformance compare "$work/a.json" "$work/b.json"
+says '^worse +host:0 run softmax: .*: PASS -> FAIL'
+expect 1 'corrupt, text' "$liar" conformance run --device lying:0 --ops softmax,tanh --junit r.xml --card r.html
+says '^FAIL +lying:0 run softmax'
+grep -q '<failure message="FAIL' "$work/out/r.xml" || no 'junit: no failure'
+grep -q 'What is wrong' "$work/out/r.html" || no 'card: no failure'
+rm -rf "$work/out"; mkdir "$work/out"
+again=$(sed -n 's/.*again: copse //p' "$work/stdout" | head -1)
+[ "$again" ] || no 'no line to repeat the case'
+eval "set -- $again"
+expect 1 "again: $again" "$liar" "$@" --json
+[ "$(grep -c '"event":"case"' "$work/stdout")" -eq 1 ] || no "the line repeats $(grep -c '"event":"case"' "$work/stdout") cases"
+[ "$(count FAIL softmax)" -eq 1 ] || no 'the line does not repeat the failure'
+unset COPSE_LIE
+expect 0 'honest again' "$liar" "$@"
+
+# ---- drivers that end the process, never return, lose the device ----
+expect 0 'honest' "$liar" conformance run --device lying:0 --ops softmax,argmax,tanh --json
+softmax=$(count PASS softmax)
+tanh=$(count PASS tanh)
+argmax=$(count PASS argmax)
+export COPSE_LIE=crash:argmax
+expect 1 'crash' "$liar" conformance run --device lying:0 --ops softmax,argmax,tanh --json
+[ "$(count CRASH argmax)" -eq "$argmax" ] || no "crash: $(count CRASH argmax) of $argmax cases"
+grep -q 'signal 6' "$work/stdout" || no 'crash: how is not told'
+[ "$(count PASS softmax)" -eq "$softmax" ] && [ "$(count PASS tanh)" -eq "$tanh" ] ||
+    no 'crash: the run did not go on'
+export COPSE_LIE=hang:argmax
+first=$("$liar" conformance list run --device lying:0 --ops argmax --json | sed -n 's/.*"event":"plan".*"name":"\([^"]*\)".*/\1/p' | head -1)
+expect 1 'hang' "$liar" conformance run --device lying:0 --ops argmax --case "$first" --deadline 3 --json
+[ "$(count TIMEOUT argmax)" -eq 1 ] || no 'hang: no TIMEOUT'
+export COPSE_LIE=lose:argmax
+expect 1 'lose' "$liar" conformance run --device lying:0 --ops softmax,argmax,tanh --json
+[ "$(count DEVICE_LOST argmax)" -eq "$argmax" ] || no "lose: $(count DEVICE_LOST argmax) of $argmax cases"
+[ "$(count PASS softmax)" -eq "$softmax" ] && [ "$(count PASS tanh)" -eq "$tanh" ] ||
+    no 'lose: the run did not go on'
+unset COPSE_LIE
+
+# ---- a variant that is wrong, or that ends the process, is blocked and avoided ----
+# lies HOW VARIANT OVER VERDICT
+lies() {
+    how=$1 variant=$2 over=$3 verdict=$4
+    export COPSE_LIE_OVER=$over COPSE_LIE=$how:$variant
+    expect 1 "$how $variant" "$liar" conformance run --device lying:0 --ops matmul --case 'exact integers' --json
+    if grep -q 'no case' "$work/stderr"; then
+        no "$how: no such case"
+    fi
+    [ "$(grep '"event":"case"' "$work/stdout" | grep "\"variant\":\"$variant\"" | grep -c "\"verdict\":\"$verdict\"")" -eq 1 ] ||
+        no "$how $variant: not $verdict"
+    expect 0 "$how: devices" "$liar" devices
+    says "blocked: $variant"
+    expect 0 "$how: training" "$liar" train --devices lying:0 --epochs 3 --json
+    with=$(tail -1 "$work/stdout" | sed 's/.*"accuracy":\([0-9.]*\).*/\1/')
+    expect 0 "$how: unblock" "$liar" devices --unblock lying:0
+    grep -q "blocked: $variant" "$work/stdout" && no "$how: still blocked"
+    unset COPSE_LIE
+    expect 0 "$how: honest training" "$liar" train --devices lying:0 --epochs 3 --json
+    without=$(tail -1 "$work/stdout" | sed 's/.*"accuracy":\([0-9.]*\).*/\1/')
+    awk "BEGIN { d = $with - $without; exit !(d < 0.006 && d > -0.006 && $with > 0.7) }" ||
+        no "$how $variant: accuracy $with while it was blocked, $without without a lie"
+    unset COPSE_LIE_OVER
+}
+devices=$("$tool" devices)
+if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
+    lies corrupt matmul_wide opencl FAIL
+    lies crash matmul_wide opencl CRASH
+else
+    printf 'skipped: no OpenCL device on a CPU, so no variant matmul_wide\n'
+fi
+
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* A layer over any backend that lies about one kernel: it changes one word of its result, crashes,
+   hangs or loses the device when the kernel is dispatched. Devices are "lying:0" ... */
+#ifndef COPSE_LYING_BACKEND_H
+#define COPSE_LYING_BACKEND_H
+
+#include "core/device/device.h"
+
+enum lie { LIE_NONE, LIE_CORRUPT, LIE_CRASH, LIE_HANG, LIE_LOSE };
+
+/* Set before the context is made. */
+struct copse_lie {
+    enum lie how;
+    const char *kernel; /* "matmul_wide" */
+    atomic_uint met;    /* dispatches of it, recorded ones once */
+};
+extern struct copse_lie copse_lie;
+
+/* For copse__context_create_with: the layer over the backend of this name, and host. NULL when this
+   build has no such backend. Lifetime: until the next call. */
+const struct copse_backend *const *lying_backends(const char *inner);
+
+#endif

@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine of the conformance room over small tables of its own: on a fake device that lies, on
+   host:0 and on the devices found. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/conformance/conformance.h"
+#include "copse/matmul.h"
+#include "copse/ops.h"
+#include "tests/fake_backend.h"
+
+#define OK(expr)                                                                                   \
+    do {                                                                                           \
+        const copse_status ok_ = (expr);                                                           \
+        if (ok_)                                                                                   \
+            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
+    } while (0)
+
+/* ---- cases ---- */
+
+static copse_status square(copse_graph *g, copse_tensor *const *in, const void *user,
+                           copse_tensor **y)
+{
+    (void)user;
+    return copse_square(g, in[0], y);
+}
+
+static copse_status negative(copse_graph *g, copse_tensor *const *in, const void *user,
+                             copse_tensor **y)
+{
+    (void)user;
+    return copse_neg(g, in[0], y);
+}
+
+static copse_status product(copse_graph *g, copse_tensor *const *in, const void *user,
+                            copse_tensor **y)
+{
+    (void)user;
+    return copse_matmul(g, in[0], in[1], false, false, y);
+}
+
+static copse_status declared(copse_graph *g, copse_tensor *const *in, const void *user,
+                             copse_tensor **y)
+{
+    (void)g, (void)in, (void)user, (void)y;
+    return copse_fail(COPSE_ERR_UNSUPPORTED, "not on any device");
+}
+
+/* y = x, whose derivative is wrong and which devices cannot do when asked not to. */
+static bool bent_is_refused;
+
+static copse_status bent_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status bent_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                  copse_tensor **dx)
+{
+    (void)y;
+    return copse_neg(g, dy, &dx[0]);
+}
+
+static copse_status bent_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    if (bent_is_refused && copse__limits(l)->max_buffer_bytes != UINT64_MAX)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "bent: not here");
+    return copse__launch_copy(l, copse__of(y->in[0]), copse__of(y), copse__elements(y->shape));
+}
+
+static copse_status bent(copse_graph *g, copse_tensor *const *in, const void *user,
+                         copse_tensor **y)
+{
+    static const struct copse_op op = { "bent", 0, bent_infer, bent_gradient, bent_lower };
+    (void)user;
+    return COPSE_NODE(g, &op, NULL, y, in[0]);
+}
+
+#define SHAPE(...) { sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } }
+#define REAL(...) { .type = COPSE_F32, .shape = SHAPE(__VA_ARGS__), .low = -4, .high = 4 }
+
+static const struct copse_case good_cases[] = {
+    { .op = "neg", .name = "numbers", .build = negative, .in = { REAL(7, 31) }, .in_count = 1 },
+    { .op = "neg", .name = "nothing", .build = negative, .in = { REAL(3, 0) }, .in_count = 1 },
+    { .op = "neg", .name = "special", .build = negative, .in_count = 1, .has_no_gradient = true,
+      .in = { { .type = COPSE_F32, .shape = SHAPE(94), .fill = COPSE_FILL_SPECIAL } } },
+    { .op = "square", .name = "numbers", .build = square, .in = { REAL(1001) }, .in_count = 1,
+      .forward = { .ulp = 1 }, .backward = { .ulp = 1 } },
+    { .op = "square", .name = "many", .build = square, .in = { REAL(100000) }, .in_count = 1,
+      .forward = { .ulp = 1 }, .backward = { .ulp = 1 }, .tier = COPSE_TIER_STANDARD },
+    { .op = "matmul", .name = "whole numbers", .build = product, .in_count = 2, .family = "matmul",
+      .in = { { .type = COPSE_F32, .shape = SHAPE(20, 33), .fill = COPSE_FILL_INTEGERS },
+              { .type = COPSE_F32, .shape = SHAPE(33, 24), .fill = COPSE_FILL_INTEGERS } } },
+    { .op = "matmul", .name = "cancelling", .build = product, .in_count = 2, .family = "matmul",
+      .in = { { .type = COPSE_F32, .shape = SHAPE(6, 300), .fill = COPSE_FILL_CANCELLING },
+              { .type = COPSE_F32, .shape = SHAPE(300, 10), .fill = COPSE_FILL_CANCELLING } },
+      .forward = { .ratio = 16 }, .backward = { .ratio = 16 } },
+};
+
+static const struct copse_case odd_cases[] = {
+    { .op = "odd", .name = "declared", .build = declared, .in = { REAL(9) }, .in_count = 1 },
+    { .op = "odd", .name = "bent", .build = bent, .in = { REAL(9) }, .in_count = 1 },
+    { .op = "odd", .name = "poor", .build = negative, .in_count = 1,
+      .in = { { .type = COPSE_F32, .shape = SHAPE(50) } }, .has_no_gradient = true },
+    { .op = "odd", .name = "not poor", .build = square, .in = { REAL(50) }, .in_count = 1,
+      .forward = { .ulp = 1 }, .backward = { .ulp = 1 } },
+};
+
+static const struct copse_case_table good = { "good", good_cases, COPSE_COUNT(good_cases) };
+static const struct copse_case_table odd = { "odd", odd_cases, COPSE_COUNT(odd_cases) };
+static const struct copse_case_table *const good_tables[] = { &good, NULL };
+static const struct copse_case_table *const odd_tables[] = { &odd, NULL };
+static const struct copse_known no_known[1];
+
+/* ---- what was reported ---- */
+
+struct line {
+    char id[160]; /* "mode/op/name/variant" */
+    copse_verdict verdict;
+    double worst, limit;
+    uint64_t index;
+    char metric[8], hash[20], text[512];
+};
+
+static struct {
+    struct line at[200];
+    size_t count, begun, stop_at; /* stop_at: begin says no to the so many-th case */
+} lines;
+
+static bool begin(void *user, const char *mode, const char *op, const char *name,
+                  const char *variant)
+{
+    (void)user, (void)mode, (void)op, (void)name, (void)variant;
+    return ++lines.begun != lines.stop_at;
+}
+
+static void take(void *user, const struct copse_case_result *r)
+{
+    struct line *l = &lines.at[lines.count++];
+    (void)user;
+    assert_true(lines.count < COPSE_COUNT(lines.at));
+    assert_true(r->seed == copse__case_seed(r->op, r->name) && *r->device && *r->type);
+    assert_true(r->seconds >= 0 && r->nmse >= 0);
+    snprintf(l->id, sizeof l->id, "%s/%s/%s/%s", r->mode, r->op, r->name, r->variant);
+    l->verdict = r->verdict;
+    l->worst = r->worst;
+    l->limit = r->limit;
+    l->index = r->index;
+    snprintf(l->metric, sizeof l->metric, "%s", r->metric);
+    snprintf(l->hash, sizeof l->hash, "%s", r->hash);
+    snprintf(l->text, sizeof l->text, "%s", r->text);
+}
+
+static const struct line *find(const char *id)
+{
+    for (size_t i = 0; i < lines.count; i++)
+        if (strcmp(lines.at[i].id, id) == 0)
+            return &lines.at[i];
+    fail_msg("no result of %s", id);
+    return NULL;
+}
+
+static void expect(const char *id, copse_verdict verdict, const char *word)
+{
+    const struct line *l = find(id);
+    if (l->verdict != verdict || !strstr(l->text, word))
+        fail_msg("%s is %s '%s' (%g of %g %s), expected %s '%s'", id,
+                 copse_verdict_name(l->verdict), l->text, l->worst, l->limit, l->metric,
+                 copse_verdict_name(verdict), word);
+}
+
+static copse_context *ctx;
+static struct copse_conformance_summary summary;
+
+static copse_status run(struct copse_conformance_params p,
+                        const struct copse_case_table *const *tables,
+                        const struct copse_known *known)
+{
+    const size_t stop_at = lines.stop_at;
+    memset(&lines, 0, sizeof lines);
+    lines.stop_at = stop_at;
+    p.device = p.device ? p.device : "fake:0";
+    p.begin = begin;
+    p.result = take;
+    const copse_status s = copse__conformance_run_with(ctx, &p, tables, known, &summary);
+    uint64_t sum = 0;
+    for (size_t v = 0; v < COPSE_VERDICT_COUNT; v++)
+        sum += summary.counts[v];
+    assert_int_equal(sum, lines.count);
+    return s;
+}
+
+static int open_fake(void **state)
+{
+    (void)state;
+    fake_reset();
+    memset(&lines, 0, sizeof lines);
+    bent_is_refused = false;
+    return copse__context_create_with(NULL, fake_backends, &ctx) == COPSE_OK ? 0 : -1;
+}
+
+static int close_context(void **state)
+{
+    struct copse_memory_stats stats = { 0 };
+    (void)state;
+    copse_context_memory(ctx, &stats);
+    copse_context_release(&ctx);
+    fake_reset();
+    return stats.live_blocks < 100 ? 0 : -1;
+}
+
+#define QUICK    COPSE_CONFORM_QUICK
+#define STANDARD COPSE_CONFORM_STANDARD
+#define ALL      (COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD | COPSE_CONFORM_BITWISE)
+
+/* ---- what must be found ---- */
+
+static void right_results_pass(void **state)
+{
+    (void)state;
+    OK(run((struct copse_conformance_params){ .modes = ALL, .tier = STANDARD }, good_tables,
+           no_known));
+    for (size_t i = 0; i < lines.count; i++)
+        if (lines.at[i].verdict != COPSE_VERDICT_PASS &&
+            lines.at[i].verdict != COPSE_VERDICT_UNSUPPORTED) /* variants that are not for it */
+            fail_msg("%s: %s %s", lines.at[i].id, copse_verdict_name(lines.at[i].verdict),
+                     lines.at[i].text);
+    expect("run/matmul/whole numbers/matmul", COPSE_VERDICT_PASS, "");
+    expect("run/matmul/whole numbers/matmul_wide", COPSE_VERDICT_UNSUPPORTED, "matmul_wide");
+    assert_string_equal(find("run/matmul/cancelling/")->metric, "R");
+    assert_true(find("run/square/many/")->worst > 0);
+    assert_int_equal(strlen(find("bitwise/neg/numbers/")->hash), 16);
+}
+
+static void a_wrong_result_fails_with_its_place_and_the_kernel_is_blocked(void **state)
+{
+    (void)state;
+    const struct copse_blocked_kernel *blocked;
+    size_t count;
+    copse_fake.devices[0].perturb = "matmul";
+    OK(run((struct copse_conformance_params){ .ops = "matmul,square" }, good_tables, no_known));
+    expect("run/matmul/whole numbers/", COPSE_VERDICT_FAIL, "the result is outside the tolerance");
+    assert_true(find("run/matmul/whole numbers/")->worst == 1);
+    /* Not asked for in this tier, but this way the one to blame is known. */
+    expect("run/matmul/whole numbers/matmul", COPSE_VERDICT_FAIL, "");
+    expect("grad/matmul/whole numbers/", COPSE_VERDICT_FAIL,
+           "the gradient of input 0 is outside the tolerance");
+    expect("run/square/numbers/", COPSE_VERDICT_PASS, "");
+    OK(copse_device_blocked(ctx, "fake:0", &blocked, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(blocked[0].kernel, "matmul");
+    assert_non_null(strstr(blocked[0].reason, "matmul/"));
+    /* A kernel that is blocked is checked again all the same. */
+    copse_fake.devices[0].perturb = NULL;
+    OK(run((struct copse_conformance_params){ .ops = "matmul" }, good_tables, no_known));
+    expect("run/matmul/whole numbers/", COPSE_VERDICT_PASS, "");
+}
+
+static void writes_out_of_range_and_missing_ones_fail(void **state)
+{
+    (void)state;
+    struct fake_device *d = &copse_fake.devices[0];
+    const struct copse_conformance_params p = { .ops = "square", .modes = COPSE_CONFORM_RUN };
+    d->stray = "unary";
+    d->stray_at = 4 * 1001;
+    OK(run(p, good_tables, no_known));
+    expect("run/square/numbers/", COPSE_VERDICT_FAIL, "1 element past the end of the result");
+    d->stray_at = 4 * (1001 + 9);
+    OK(run(p, good_tables, no_known));
+    expect("run/square/numbers/", COPSE_VERDICT_FAIL, "10 elements past the end of the result");
+    d->stray_at = -4;
+    OK(run(p, good_tables, no_known));
+    expect("run/square/numbers/", COPSE_VERDICT_FAIL, "1 element before the result");
+    d->stray = NULL;
+    d->dropped = "unary";
+    OK(run(p, good_tables, no_known));
+    expect("run/square/numbers/", COPSE_VERDICT_FAIL, "element 0 of the result was not written");
+    d->dropped = NULL;
+    d->stray = "unary_grad";
+    d->stray_at = 4 * 1001;
+    OK(run((struct copse_conformance_params){ .ops = "square" }, good_tables, no_known));
+    expect("run/square/numbers/", COPSE_VERDICT_PASS, "");
+    expect("grad/square/numbers/", COPSE_VERDICT_FAIL, "past the end of the gradient of input 0");
+}
+
+static void results_that_change_are_found(void **state)
+{
+    (void)state;
+    copse_fake.devices[0].perturb = "unary";
+    copse_fake.devices[0].perturb_period = 3;
+    OK(run((struct copse_conformance_params){ .ops = "neg", .modes = COPSE_CONFORM_BITWISE,
+                                              .case_name = "numbers" }, good_tables, no_known));
+    expect("bitwise/neg/numbers/", COPSE_VERDICT_FAIL, "");
+    assert_true(find("bitwise/neg/numbers/")->worst > 0);
+}
+
+static void a_wrong_derivative_in_the_reference_is_found(void **state)
+{
+    (void)state;
+    OK(run((struct copse_conformance_params){ .case_name = "bent" }, odd_tables, no_known));
+    expect("run/odd/bent/", COPSE_VERDICT_PASS, "");
+    expect("grad/odd/bent/", COPSE_VERDICT_FAIL, "the reference's own gradient of input 0");
+}
+
+/* Every bit pattern takes hours: what was not done within the time is said. */
+static void exhaustive_passes_walk_on(void **state)
+{
+    (void)state;
+    static const struct copse_case patterns = {
+        .op = "neg", .name = "patterns", .build = negative, .in_count = 1, .has_no_gradient = true,
+        .in = { { .type = COPSE_F32, .shape = SHAPE(4096), .fill = COPSE_FILL_PATTERNS } },
+    };
+    static const struct copse_case_table table = { "patterns", &patterns, 1 };
+    static const struct copse_case_table *const tables[] = { &table, NULL };
+    OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_EXHAUSTIVE, .seconds = 0.2,
+                                              .modes = COPSE_CONFORM_RUN }, tables, no_known));
+    expect("run/neg/patterns/", COPSE_VERDICT_SKIP, "of 1048583 passes in the time given");
+    OK(run((struct copse_conformance_params){ .tier = STANDARD, .modes = COPSE_CONFORM_RUN },
+           tables, no_known));
+    expect("run/neg/patterns/", COPSE_VERDICT_PASS, "");
+}
+
+/* ---- host memory ---- */
+
+static struct {
+    unsigned long long calls, at; /* call number `at` fails, and all behind it when persistent */
+    bool is_persistent;
+    size_t live;
+} memory;
+
+static void *resize(void *user, void *block, size_t size)
+{
+    (void)user;
+    if (size == 0) {
+        memory.live -= block != NULL;
+        free(block);
+        return NULL;
+    }
+    memory.calls++;
+    if (memory.at && (memory.calls == memory.at ||
+                      (memory.is_persistent && memory.calls > memory.at)))
+        return NULL;
+    memory.live += block == NULL;
+    return realloc(block, size);
+}
+
+static void host_memory_may_end_anywhere(void **state)
+{
+    (void)state;
+    const struct copse_context_params how = { .resize = resize };
+    const struct copse_conformance_params p = { .ops = "square,matmul", .modes = ALL };
+    copse_context_release(&ctx);
+    for (int k = 0; k < 2; k++) {
+        memset(&memory, 0, sizeof memory);
+        OK(copse__context_create_with(&how, fake_backends, &ctx));
+        unsigned long long at = memory.calls + 1;
+        for (;; at += 1 + at / 50) { /* every site of the first cases, some of the others */
+            copse_context_release(&ctx);
+            memory.at = 0;
+            OK(copse__context_create_with(&how, fake_backends, &ctx));
+            memory.is_persistent = k;
+            const unsigned long long before = memory.calls;
+            memory.at = before + at;
+            const copse_status s = run(p, good_tables, no_known);
+            assert_true(s == COPSE_OK || s == COPSE_ERR_NO_MEMORY);
+            if (memory.calls < memory.at)
+                break;
+            assert_true(s == COPSE_ERR_NO_MEMORY || summary.counts[COPSE_VERDICT_OOM] > 0 ||
+                        summary.counts[COPSE_VERDICT_PASS] == lines.count);
+            assert_int_equal(summary.counts[COPSE_VERDICT_FAIL], 0);
+        }
+        assert_true(at > 100);
+        memory.at = 0;
+        copse_context_release(&ctx);
+        assert_int_equal(memory.live, 0);
+    }
+    OK(copse__context_create_with(NULL, fake_backends, &ctx));
+}
+
+/* ---- verdicts ---- */
+
+static void each_end_has_its_verdict(void **state)
+{
+    (void)state;
+    const struct copse_conformance_params only_run = { .modes = COPSE_CONFORM_RUN };
+    OK(run(only_run, odd_tables, no_known));
+    expect("run/odd/declared/", COPSE_VERDICT_UNSUPPORTED, "not on any device");
+    expect("run/odd/poor/", COPSE_VERDICT_MISTRUSTED, "proves little");
+    expect("run/odd/not poor/", COPSE_VERDICT_PASS, "");
+    assert_int_equal(summary.counts[COPSE_VERDICT_PASS], 2);
+
+    bent_is_refused = true;
+    OK(run(only_run, odd_tables, no_known));
+    expect("run/odd/bent/", COPSE_VERDICT_FAIL, "though the device claims it");
+    bent_is_refused = false;
+
+    fake_fail(0, FAKE_WAIT, 1, COPSE_ERR_TIMEOUT, false);
+    OK(run(only_run, good_tables, no_known));
+    expect("run/neg/numbers/", COPSE_VERDICT_TIMEOUT, "");
+    expect("run/square/numbers/", COPSE_VERDICT_PASS, "");
+
+    fake_fail(0, FAKE_BUFFER_INIT, 1, COPSE_ERR_NO_DEVICE_MEMORY, true);
+    OK(run(only_run, good_tables, no_known));
+    expect("run/square/numbers/", COPSE_VERDICT_OOM, "");
+    assert_string_equal(copse_verdict_name(COPSE_VERDICT_MISTRUSTED), "MISTRUSTED");
+}
+
+static void a_lost_device_is_opened_again(void **state)
+{
+    (void)state;
+    const struct copse_conformance_params p = { .modes = COPSE_CONFORM_RUN };
+    fake_fail(0, FAKE_REPLAY, 2, COPSE_ERR_DEVICE_LOST, false);
+    OK(run(p, good_tables, no_known));
+    expect("run/neg/numbers/", COPSE_VERDICT_PASS, "");
+    assert_int_equal(summary.counts[COPSE_VERDICT_DEVICE_LOST], 1);
+    expect("run/matmul/whole numbers/", COPSE_VERDICT_PASS, "");
+    assert_int_equal(fake_calls(0, FAKE_OPEN), 2);
+    assert_int_equal(fake_calls(0, FAKE_CLOSE), 2);
+
+    fake_fail(0, FAKE_REPLAY, 2, COPSE_ERR_DEVICE_LOST, false);
+    fake_fail(0, FAKE_OPEN, 2, COPSE_ERR_NO_DEVICE, true);
+    OK(run(p, good_tables, no_known));
+    expect("run/matmul/whole numbers/", COPSE_VERDICT_SKIP, "cannot be opened");
+}
+
+static void known_failures_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct copse_known fits[] = {
+        { "square", "num*", "*fake*", "", "", "squares are hard" },
+        { "neg", "numbers", "fake device 0", "", "", "was wrong once" },
+        { NULL, NULL, NULL, NULL, NULL, NULL },
+    };
+    const struct copse_conformance_params p = { .modes = COPSE_CONFORM_RUN };
+    copse_fake.devices[0].perturb = "unary";
+    OK(run(p, good_tables, fits));
+    expect("run/square/numbers/", COPSE_VERDICT_XFAIL, "squares are hard");
+    copse_fake.devices[0].perturb = NULL;
+    OK(run(p, good_tables, fits));
+    expect("run/square/numbers/", COPSE_VERDICT_XPASS, "passes now");
+    expect("run/neg/numbers/", COPSE_VERDICT_XPASS, "was wrong once");
+    expect("run/neg/special/", COPSE_VERDICT_PASS, "");
+}
+
+/* ---- which cases ---- */
+
+static void listing_runs_nothing(void **state)
+{
+    (void)state;
+    struct copse_conformance_params p = { .device = "fake:0", .result = take, .begin = begin,
+                                          .modes = COPSE_CONFORM_RUN };
+    OK(copse__conformance_list_with(ctx, &p, good_tables));
+    assert_int_equal(lines.count, 6); /* one is of a higher tier */
+    p.tier = STANDARD;
+    OK(copse__conformance_list_with(ctx, &p, good_tables));
+    assert_int_equal(lines.count, 6 + 7 + 2 * 4); /* four variants of matmul */
+    for (size_t i = 0; i < lines.count; i++)
+        assert_int_equal(lines.at[i].verdict, COPSE_VERDICT_SKIP);
+    assert_int_equal(lines.begun, 0);
+    assert_int_equal(fake_calls(0, FAKE_REPLAY), 0);
+}
+
+static void filters(void **state)
+{
+    (void)state;
+    OK(run((struct copse_conformance_params){ .ops = "square,neg", .case_name = "numbers" },
+           good_tables, no_known));
+    assert_int_equal(lines.count, 4);
+    OK(run((struct copse_conformance_params){ .case_name = "many" }, good_tables, no_known));
+    assert_int_equal(lines.count, 2); /* by name, whatever the tier */
+    OK(run((struct copse_conformance_params){ .variant = "matmul" }, good_tables, no_known));
+    assert_int_equal(lines.count, 4);
+    expect("grad/matmul/cancelling/matmul", COPSE_VERDICT_PASS, "");
+    OK(run((struct copse_conformance_params){ .variant = "", .tier = STANDARD }, good_tables,
+           no_known));
+    for (size_t i = 0; i < lines.count; i++)
+        assert_true(lines.at[i].id[strlen(lines.at[i].id) - 1] == '/');
+
+    static const struct copse_conformance_params wrong[] = {
+        { .ops = "squares" },       { .ops = "square,nothing" },   { .ops = "" },
+        { .case_name = "number" },  { .variant = "mat" },
+        { .after = "run/neg/x/" },  { .ops = "neg", .variant = "matmul" },
+        { .modes = 1u << 30 },      { .seconds = -1 },
+        { .tier = (copse_conformance_tier)9 },
+    };
+    for (size_t i = 0; i < COPSE_COUNT(wrong); i++) {
+        assert_int_equal(run(wrong[i], good_tables, no_known), COPSE_ERR_ARGUMENT);
+        assert_int_equal(lines.count, 0);
+    }
+    assert_int_equal(run((struct copse_conformance_params){ .device = "fake:9" }, good_tables,
+                         no_known), COPSE_ERR_NO_DEVICE);
+}
+
+static void a_run_goes_on_behind_a_case(void **state)
+{
+    (void)state;
+    static struct line all[200];
+    struct copse_conformance_params p = { .tier = STANDARD };
+    OK(run(p, good_tables, no_known));
+    const size_t count = lines.count;
+    memcpy(all, lines.at, sizeof all);
+    for (size_t i = 0; i < count; i++) {
+        p.after = all[i].id;
+        OK(run(p, good_tables, no_known));
+        assert_int_equal(lines.count, count - i - 1);
+        for (size_t k = 0; k < lines.count; k++)
+            assert_string_equal(lines.at[k].id, all[i + 1 + k].id);
+    }
+    /* A variant that was tried because the choice had failed. */
+    p = (struct copse_conformance_params){ .after = "run/matmul/cancelling/matmul" };
+    OK(run(p, good_tables, no_known));
+    assert_string_equal(lines.at[0].id, "grad/neg/numbers/");
+}
+
+static void the_time_box_says_what_was_not_reached(void **state)
+{
+    (void)state;
+    OK(run((struct copse_conformance_params){ .seconds = 1e-9 }, good_tables, no_known));
+    assert_int_equal(summary.counts[COPSE_VERDICT_SKIP], lines.count);
+    assert_int_equal(lines.begun, 0);
+    expect("run/neg/numbers/", COPSE_VERDICT_SKIP, "not reached in 1e-09 s");
+}
+
+static void begin_ends_the_run(void **state)
+{
+    (void)state;
+    lines.stop_at = 3;
+    assert_int_equal(run((struct copse_conformance_params){ .tier = QUICK }, good_tables,
+                         no_known), COPSE_ERR_CANCELLED);
+    assert_int_equal(lines.count, 2);
+    assert_int_equal(lines.begun, 3);
+}
+
+/* ---- real devices ---- */
+
+static void the_devices_found_pass(void **state)
+{
+    (void)state;
+    const struct copse_device_info *list;
+    size_t count;
+    char hash[20] = "";
+    copse_context_release(&ctx);
+    OK(copse_context_create(NULL, &ctx));
+    copse_context_devices(ctx, &list, &count);
+    for (size_t d = 0; d < count; d++) {
+        if (!list[d].is_usable)
+            continue;
+        print_message("device %s: %s\n", list[d].id, list[d].name);
+        OK(run((struct copse_conformance_params){ .device = list[d].id, .modes = ALL }, good_tables,
+               no_known));
+        for (size_t i = 0; i < lines.count; i++)
+            if (lines.at[i].verdict != COPSE_VERDICT_PASS)
+                fail_msg("%s on %s: %s %s, %g of %g %s", lines.at[i].id, list[d].id,
+                         copse_verdict_name(lines.at[i].verdict), lines.at[i].text,
+                         lines.at[i].worst, lines.at[i].limit, lines.at[i].metric);
+        /* What is exact has the same bits everywhere. */
+        if (*hash)
+            assert_string_equal(hash, find("bitwise/matmul/whole numbers/")->hash);
+        snprintf(hash, sizeof hash, "%s", find("bitwise/matmul/whole numbers/")->hash);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_fake, close_context)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(right_results_pass),
+        TEST(a_wrong_result_fails_with_its_place_and_the_kernel_is_blocked),
+        TEST(writes_out_of_range_and_missing_ones_fail),
+        TEST(results_that_change_are_found),
+        TEST(a_wrong_derivative_in_the_reference_is_found),
+        TEST(exhaustive_passes_walk_on),
+        TEST(host_memory_may_end_anywhere),
+        TEST(each_end_has_its_verdict),
+        TEST(a_lost_device_is_opened_again),
+        TEST(known_failures_are_told_apart),
+        TEST(listing_runs_nothing),
+        TEST(filters),
+        TEST(a_run_goes_on_behind_a_case),
+        TEST(the_time_box_says_what_was_not_reached),
+        TEST(begin_ends_the_run),
+        TEST(the_devices_found_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocked kernels: kept per device and driver, shared through the kernel cache, never believed when
+   damaged, and avoided: a driver that lies about one variant does not spoil training. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "copse/copse.h"
+#include "tests/fake_backend.h"
+#include "tests/lying_backend.h"
+#include "tests/train_model.h"
+
+#define OK(expr)                                                                                   \
+    do {                                                                                           \
+        const copse_status ok_ = (expr);                                                           \
+        if (ok_ != COPSE_OK)                                                                       \
+            fail_msg("%s: %s", #expr, copse_last_error());                                         \
+    } while (0)
+
+/* ---- a kernel cache that outlives contexts ---- */
+
+static struct entry {
+    char key[64];
+    unsigned char bytes[4096];
+    size_t size;
+} store[16];
+static size_t entries;
+static unsigned warnings;
+
+static struct entry *find(const char *key)
+{
+    for (size_t i = 0; i < entries; i++)
+        if (strcmp(store[i].key, key) == 0)
+            return &store[i];
+    return NULL;
+}
+
+static void get(void *user, const char *key, void (*take)(void *to, const void *bytes, size_t size),
+                void *to)
+{
+    (void)user;
+    const struct entry *e = find(key);
+    if (e)
+        take(to, e->bytes, e->size);
+}
+
+/* Only verdicts: compiled kernels are not what is tested. */
+static void put(void *user, const char *key, const void *bytes, size_t size)
+{
+    (void)user;
+    struct entry *e = find(key);
+    if (strncmp(key, "verdict-", 8) != 0 || size > sizeof e->bytes)
+        return;
+    if (!e) {
+        assert_true(entries < COPSE_COUNT(store));
+        e = &store[entries++];
+        snprintf(e->key, sizeof e->key, "%s", key);
+    }
+    memcpy(e->bytes, bytes, size);
+    e->size = size;
+}
+
+static void count_warnings(void *user, copse_log_level level, const char *line)
+{
+    (void)user;
+    warnings += level <= COPSE_LOG_WARN && strstr(line, "damaged") != NULL;
+}
+
+static copse_context *open_over(const struct copse_backend *const *backends)
+{
+    copse_context *ctx;
+    OK(copse__context_create_with(&(struct copse_context_params){ .cache = { get, put, NULL },
+                                                                  .log = count_warnings },
+                                  backends, &ctx));
+    return ctx;
+}
+
+static copse_context *open_fake(void)
+{
+    return open_over(fake_backends);
+}
+
+static int reset(void **state)
+{
+    (void)state;
+    fake_reset();
+    copse_fake.device_count = 2;
+    memset(store, 0, sizeof store);
+    entries = warnings = 0;
+    copse_lie.how = LIE_NONE;
+    copse_lie.kernel = "";
+    return 0;
+}
+
+static size_t blocked_count(copse_context *ctx, const char *device)
+{
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    OK(copse_device_blocked(ctx, device, &list, &count));
+    return count;
+}
+
+static size_t count_in_new_context(const char *device)
+{
+    copse_context *ctx = open_fake();
+    const size_t count = blocked_count(ctx, device);
+    copse_context_release(&ctx);
+    return count;
+}
+
+/* ---- what a block does ---- */
+
+static void blocked_kernel_is_refused(void **state)
+{
+    (void)state;
+    copse_context *ctx = open_fake();
+    copse_device *dev, *other;
+    struct copse_kernel *k;
+    OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+    OK(copse_device_open(ctx, "fake:1", NULL, &other));
+    OK(copse__kernel_get(dev, COPSE_KERNEL_softmax, NULL, &k));
+
+    OK(copse_device_block(ctx, "fake:0", "softmax", "element 3 is wrong"));
+    assert_false(copse__kernel_fits(dev, COPSE_KERNEL_softmax));
+    assert_true(copse__kernel_fits(dev, COPSE_KERNEL_unary));
+    assert_true(copse__kernel_fits(other, COPSE_KERNEL_softmax));
+    assert_int_equal(copse__kernel_get(dev, COPSE_KERNEL_softmax, NULL, &k), COPSE_ERR_UNSUPPORTED);
+    assert_non_null(strstr(copse_last_error(), "softmax is blocked on fake:0: element 3 is wrong"));
+
+    dev->tries_blocked = true;
+    assert_true(copse__kernel_fits(dev, COPSE_KERNEL_softmax));
+    dev->tries_blocked = false;
+    OK(copse_device_unblock(ctx, "fake:0", "softmax"));
+    assert_true(copse__kernel_fits(dev, COPSE_KERNEL_softmax));
+    copse_device_release(&dev);
+    copse_device_release(&other);
+    copse_context_release(&ctx);
+}
+
+static void newest_reason_counts(void **state)
+{
+    (void)state;
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    char longest[400];
+    copse_context *ctx = open_fake();
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    OK(copse_device_block(ctx, "fake:0", "softmax", longest));
+    OK(copse_device_block(ctx, "fake:0", "unary", NULL));
+    OK(copse_device_block(ctx, "fake:0", "softmax", "line\nblock unary"));
+    OK(copse_device_blocked(ctx, "fake:0", &list, &count));
+    assert_int_equal(count, 2);
+    assert_string_equal(list[0].kernel, "softmax");
+    assert_string_equal(list[0].reason, "line block unary");
+    assert_string_equal(list[1].reason, "blocked by the application");
+    copse_context_release(&ctx);
+    assert_int_equal(count_in_new_context("fake:0"), 2);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    copse_context *ctx = open_fake();
+    assert_int_equal(copse_device_block(ctx, "fake:0", "softmin", "x"), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_block(ctx, "fake:0", "soft", "x"), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_block(ctx, "fake:0", NULL, "x"), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_block(ctx, "fake:7", "softmax", "x"), COPSE_ERR_NO_DEVICE);
+    assert_int_equal(copse_device_block(ctx, NULL, "softmax", "x"), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_block(NULL, "fake:0", "softmax", "x"), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_unblock(ctx, "fake:0", "softmin"), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_blocked(ctx, "fake:0", NULL, &count), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_blocked(ctx, "fake:7", &list, &count), COPSE_ERR_NO_DEVICE);
+    assert_int_equal(blocked_count(ctx, "fake:0"), 0);
+    assert_int_equal(entries, 0);
+    copse_context_release(&ctx);
+}
+
+/* ---- what is kept ---- */
+
+static const char *driver = "maker 1.0";
+
+static void describe(struct copse_device_info *info)
+{
+    snprintf(info->driver, sizeof info->driver, "%s", driver);
+}
+
+static void block_is_kept_for_the_driver_version(void **state)
+{
+    (void)state;
+    copse_fake.devices[0].describe = describe;
+    copse_context *ctx = open_fake();
+    OK(copse_device_block(ctx, "fake:0", "softmax", "x"));
+    copse_context_release(&ctx);
+
+    assert_int_equal(count_in_new_context("fake:0"), 1);
+    assert_int_equal(count_in_new_context("fake:1"), 0);
+    driver = "maker 1.1";
+    assert_int_equal(count_in_new_context("fake:0"), 0);
+    driver = "maker 1.0";
+    assert_int_equal(count_in_new_context("fake:0"), 1);
+
+    ctx = open_fake();
+    OK(copse_device_unblock(ctx, "fake:0", NULL));
+    copse_context_release(&ctx);
+    assert_int_equal(count_in_new_context("fake:0"), 0);
+    assert_int_equal(warnings, 0);
+}
+
+/* As two processes would. */
+static void contexts_do_not_overwrite_each_other(void **state)
+{
+    (void)state;
+    copse_context *a = open_fake(), *b = open_fake();
+    assert_int_equal(blocked_count(a, "fake:0"), 0);
+    assert_int_equal(blocked_count(b, "fake:0"), 0);
+    OK(copse_device_block(a, "fake:0", "softmax", "a"));
+    OK(copse_device_block(b, "fake:0", "unary", "b"));
+    assert_int_equal(blocked_count(b, "fake:0"), 2);
+    copse_context_release(&a);
+    copse_context_release(&b);
+    assert_int_equal(count_in_new_context("fake:0"), 2);
+}
+
+static void damaged_store_is_ignored(void **state)
+{
+    (void)state;
+    copse_context *ctx = open_fake();
+    OK(copse_device_block(ctx, "fake:0", "softmax", "x"));
+    OK(copse_device_block(ctx, "fake:0", "unary", "y"));
+    copse_context_release(&ctx);
+    assert_int_equal(entries, 1);
+    const struct entry whole = store[0];
+    assert_int_equal(count_in_new_context("fake:0"), 2);
+
+    for (size_t i = 0; i < whole.size; i++) {
+        store[0].bytes[i] ^= (unsigned char)(1u << i % 8);
+        assert_int_equal(count_in_new_context("fake:0"), 0);
+        store[0] = whole;
+        store[0].size = i;
+        assert_int_equal(count_in_new_context("fake:0"), 0);
+        store[0] = whole;
+    }
+    assert_int_equal(warnings, 2 * whole.size);
+    store[0].bytes[store[0].size++] = '\n';
+    assert_int_equal(count_in_new_context("fake:0"), 0);
+}
+
+/* Whole, but of another device, or with lines that are none of ours. */
+static void store_of_another_is_ignored(void **state)
+{
+    (void)state;
+    copse_context *ctx = open_fake();
+    OK(copse_device_block(ctx, "fake:0", "softmax", "x"));
+    OK(copse_device_unblock(ctx, "fake:1", NULL));
+    copse_context_release(&ctx);
+    assert_int_equal(entries, 2);
+    memcpy(store[1].bytes, store[0].bytes, store[0].size);
+    store[1].size = store[0].size;
+    assert_int_equal(count_in_new_context("fake:1"), 0);
+
+    static const char *const lines[] = { "block softmin x\n", "block softmax\n", "block \n", "block",
+                                         "clock softmax x\n", "block softmax x", "\n" };
+    for (size_t i = 0; i < COPSE_COUNT(lines); i++) {
+        char body[1024];
+        const char *old = memchr(store[0].bytes, '\n', store[0].size);
+        const size_t size = store[0].size - (size_t)(old + 1 - (const char *)store[0].bytes);
+        const struct entry whole = store[0];
+        memcpy(body, old + 1, size);
+        const size_t length = size + (size_t)snprintf(body + size, sizeof body - size, "%s", lines[i]);
+        store[0].size =
+            (size_t)snprintf((char *)store[0].bytes, sizeof store[0].bytes,
+                             "copse-verdict 1 %zu %016llx\n", length,
+                             (unsigned long long)copse__hash(COPSE_HASH_START, body, length));
+        memcpy(store[0].bytes + store[0].size, body, length);
+        store[0].size += length;
+        assert_int_equal(count_in_new_context("fake:0"), 0);
+        store[0] = whole;
+    }
+    assert_int_equal(count_in_new_context("fake:0"), 1);
+}
+
+/* ---- training on a driver that lies ---- */
+
+static float *train(const struct copse_backend *const *backends, const char *block,
+                    const char **variant)
+{
+    copse_context *ctx = open_over(backends);
+    const struct copse_device_info *list;
+    size_t count;
+    float *values = NULL;
+    copse_context_devices(ctx, &list, &count);
+    if (count > 1 && list[0].is_usable) { /* the last is host:0 */
+        *variant = list[0].limits.has_wide_vectors  ? "matmul_wide"
+                   : list[0].limits.has_fast_texels ? "matmul_texel"
+                                                    : NULL;
+        if (block)
+            OK(copse_device_block(ctx, "lying:0", block, "by the test"));
+        const struct run r = { .devices = { "lying:0" }, .device_count = 1 };
+        if (*variant)
+            assert_non_null(values = run_model(ctx, &r, &count));
+    }
+    copse_context_release(&ctx);
+    return values;
+}
+
+static void check_training(const char *backend)
+{
+    const struct copse_backend *const *backends = lying_backends(backend);
+    const char *variant = NULL;
+    float *honest = backends ? train(backends, NULL, &variant) : NULL;
+    if (!honest) {
+        printf("skipped: no device of %s with a matrix product of its own\n", backend);
+        skip();
+    }
+    copse_lie.how = LIE_CORRUPT;
+    copse_lie.kernel = variant;
+    atomic_store(&copse_lie.met, 0u);
+    float *spoiled = train(backends, NULL, &variant);
+    assert_true(atomic_load(&copse_lie.met) > 0);
+    assert_true(model_distance(honest, spoiled) > 0.01);
+
+    atomic_store(&copse_lie.met, 0u);
+    float *avoided = train(backends, variant, &variant);
+    assert_int_equal(atomic_load(&copse_lie.met), 0);
+    printf("%s: %s spoils parameters by %.2g, blocked by %.2g\n", backend, variant,
+           model_distance(honest, spoiled), model_distance(honest, avoided));
+    assert_true(model_distance(honest, avoided) < 1e-5);
+    free(honest);
+    free(spoiled);
+    free(avoided);
+}
+
+static void training_avoids_a_blocked_variant_of_opencl(void **state)
+{
+    (void)state;
+    check_training("opencl");
+}
+
+static void training_avoids_a_blocked_variant_of_vulkan(void **state)
+{
+    (void)state;
+    check_training("vulkan");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(blocked_kernel_is_refused, reset),
+        cmocka_unit_test_setup(newest_reason_counts, reset),
+        cmocka_unit_test_setup(bad_arguments_are_refused, reset),
+        cmocka_unit_test_setup(block_is_kept_for_the_driver_version, reset),
+        cmocka_unit_test_setup(contexts_do_not_overwrite_each_other, reset),
+        cmocka_unit_test_setup(damaged_store_is_ignored, reset),
+        cmocka_unit_test_setup(store_of_another_is_ignored, reset),
+        cmocka_unit_test_setup(training_avoids_a_blocked_variant_of_opencl, reset),
+        cmocka_unit_test_setup(training_avoids_a_blocked_variant_of_vulkan, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

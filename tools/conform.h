@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of `copse conformance`. Everything that loads a driver is a job in a child process; jobs
+   answer with events, JSON objects on a pipe. The parent keeps the events and makes reports of them,
+   so that a report can also be made of a file of events. */
+#ifndef CONFORM_H
+#define CONFORM_H
+
+#include <cjson/cJSON.h>
+
+#include "tools/tool.h"
+
+/* ---- names (conform_names.c) ---- */
+
+struct conform_name {
+    const char *name;
+    unsigned value;
+    const char *help;
+};
+extern const struct conform_name conform_modes[]; /* in the order they run; ends with a NULL name */
+extern const struct conform_name conform_tiers[];
+
+const struct conform_name *conform_find(const struct conform_name *list, const char *name);
+/* COPSE_VERDICT_COUNT when there is no such verdict. */
+copse_verdict conform_verdict(const char *name);
+/* A verdict that makes the run fail. */
+bool conform_is_bad(copse_verdict v);
+
+/* ---- jobs (conform_job.c) ---- */
+
+enum conform_job_kind {
+    JOB_DEVICES, /* event "device" for each that `device`, a selector, stands for */
+    JOB_LIST,    /* event "plan" for each case */
+    JOB_RUN,     /* events "begin" and "case" for each case */
+    JOB_BLOCK,   /* block `kernel` for `reason` */
+};
+
+struct conform_job {
+    enum conform_job_kind kind;
+    const char *device;
+    unsigned modes;
+    copse_conformance_tier tier;
+    const char *ops, *case_name, *variant, *after; /* NULL = all */
+    double seconds;                                /* 0 = none */
+    const char *kernel, *reason;                   /* JOB_BLOCK */
+    const char *own_path;                          /* a kernel of the person's own, for `kernel` */
+    bool is_verbose;
+};
+
+/* Takes the event over. */
+typedef void conform_event_fn(void *user, cJSON *event);
+
+/* Do the job here. The last event is "end", with the status. */
+void conform_job_do(const struct conform_job *j, conform_event_fn *emit, void *user);
+
+/* ---- the child process (conform_child.c) ---- */
+
+enum conform_end { END_DONE, END_CRASHED, END_TIMED_OUT };
+
+struct conform_ended {
+    enum conform_end how;
+    copse_status status; /* END_DONE */
+    char text[512];      /* what went wrong */
+};
+
+/* Do the job in a child process that is killed when no event arrives for `deadline` seconds; in
+   this process when !is_isolated. Event "end" goes to `ended` instead of `emit`. */
+void conform_job_run(const struct conform_job *j, bool is_isolated, double deadline,
+                     conform_event_fn *emit, void *user, struct conform_ended *ended);
+/* The other side: `conformance --child ...`. */
+int conform_child(int argc, char **argv);
+
+/* ---- what is kept of a run (conform_set.c) ---- */
+
+/* One case. Strings belong to `json`. */
+struct conform_case {
+    cJSON *json;
+    const char *mode, *op, *name, *variant, *type, *device, *metric, *hash, *text, *seed;
+    copse_verdict verdict;
+    double worst, limit, nmse, index, got, expected, seconds, gflops, gbytes;
+};
+
+struct conform_device {
+    cJSON *json;
+    const char *id, *name, *driver, *api;
+};
+
+struct conform_set {
+    struct conform_case *cases;
+    size_t case_count, case_room;
+    struct conform_device *devices;
+    size_t device_count, device_room;
+    uint64_t counts[COPSE_VERDICT_COUNT];
+    double seconds;
+    char library[32], started[32]; /* version; time in UTC */
+    char *modes, *tier, *command;  /* as text; may be NULL */
+    bool has_no_memory;            /* something could not be kept */
+};
+
+/* Text of a member, "" without. */
+const char *json_text(const cJSON *o, const char *name);
+/* Number of a member, also "NaN", "Infinity", "-Infinity"; 0 without. */
+double json_number(const cJSON *o, const char *name);
+void json_add(cJSON *o, const char *name, double value);
+
+/* Keep an event; false when it is not one that is kept. Takes it over in both cases. */
+bool conform_set_take(struct conform_set *s, cJSON *event);
+const struct conform_device *conform_set_device(const struct conform_set *s, const char *id);
+/* Read a file of events, as --json writes them. */
+copse_status conform_set_read(struct conform_set *s, const char *path);
+void conform_set_free(struct conform_set *s);
+
+/* ---- reports ---- */
+
+struct conform_settings {
+    const char *devices, *ops, *case_name, *variant, *own_path, *kernel;
+    const char *junit, *csv, *card, *markdown;
+    unsigned modes;
+    const struct conform_name *tier;
+    double seconds, deadline;
+    bool is_json, is_verbose, is_isolated;
+};
+
+/* conform_report.c: while it runs */
+struct conform_progress {
+    const struct conform_settings *settings;
+    size_t done, planned;
+    char label[512];
+    double drawn;
+};
+void progress_draw(struct conform_progress *p);
+void progress_clear(const struct conform_progress *p);
+void report_event(const cJSON *event); /* one line of JSON */
+void report_start(const struct conform_settings *s, const struct conform_set *set);
+void report_case(const struct conform_settings *s, const struct conform_case *c);
+void report_mode(const struct conform_settings *s, const struct conform_set *set, size_t from);
+void report_summary(const struct conform_settings *s, const struct conform_set *set);
+
+/* The line that runs just this case again; quoted for a shell. Returns `out`. */
+char *conform_repeat(char *out, size_t room, const struct conform_settings *s,
+                     const struct conform_case *c);
+/* "4.1 ulp of 5 at element 77: got 1, expected 2"; "" without a number. Returns `out`. */
+char *conform_measure(char *out, size_t room, const struct conform_case *c);
+/* Bytes of a reason without the places that the library was at: "...; while ...". */
+size_t conform_reason(const char *text);
+/* Error as a share of what is allowed; 0 without a number. */
+double conform_share(const struct conform_case *c);
+
+/* conform_files.c */
+copse_status conform_junit(const char *path, const struct conform_settings *s,
+                           const struct conform_set *set);
+copse_status conform_csv(const char *path, const struct conform_set *set);
+
+/* conform_tables.c: modes list, info, support */
+void table_list(const struct conform_settings *s, const cJSON *plan);
+void table_info(const struct conform_settings *s, const struct conform_set *set);
+void table_support(const struct conform_settings *s, const struct conform_set *set);
+
+/* conform_compare.c */
+int conform_compare(const struct conform_settings *s, const char *old_path, const char *new_path);
+
+/* A device as JSON (devices.c): identity, limits, blocked kernels. */
+cJSON *device_json(copse_context *ctx, const struct copse_device_info *list, size_t index);
+
+#endif
