@@ -27,7 +27,7 @@ typedef enum copse_optimizer_kind {
 struct copse_optimizer_params {
     copse_optimizer_kind kind;
     float learning_rate; /**< > 0                                       [0 = 1e-3; SGD kinds 1e-2] */
-    float momentum;      /**< of the momentum kinds, < 1                [0 = 0.9] */
+    float momentum;      /**< of the momentum kinds, < 1; for none use COPSE_SGD  [0 = 0.9] */
     float beta1;         /**< decay of the mean of gradients, < 1       [0 = 0.9] */
     float beta2;         /**< decay of the mean of squares, < 1         [0 = 0.999] */
     float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = 1e-8] */
