@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
-#include "tools/tool.h"
+#include "tools/json.h"
 
 static const char *kind_text(copse_device_kind kind)
 {
@@ -84,18 +82,18 @@ static void print_all(copse_context *ctx)
 static cJSON *limits_json(const struct copse_limits *l)
 {
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "max_buffer_bytes", (double)l->max_buffer_bytes);
-    cJSON_AddNumberToObject(o, "max_binding_bytes", (double)l->max_binding_bytes);
-    cJSON_AddNumberToObject(o, "offset_alignment", l->offset_alignment);
-    cJSON_AddNumberToObject(o, "max_group_size", l->max_group_size);
-    cJSON_AddNumberToObject(o, "max_group_count", l->max_group_count);
-    cJSON_AddNumberToObject(o, "group_memory_bytes", l->group_memory_bytes);
-    cJSON_AddNumberToObject(o, "max_bindings", l->max_bindings);
-    cJSON_AddNumberToObject(o, "max_param_bytes", l->max_param_bytes);
-    cJSON_AddNumberToObject(o, "subgroup_size", l->subgroup_size);
-    cJSON_AddNumberToObject(o, "compute_units", l->compute_units);
-    cJSON_AddNumberToObject(o, "host_import_alignment", l->host_import_alignment);
-    cJSON_AddNumberToObject(o, "max_texel_elements", (double)l->max_texel_elements);
+    json_count(o, "max_buffer_bytes", l->max_buffer_bytes);
+    json_count(o, "max_binding_bytes", l->max_binding_bytes);
+    json_count(o, "offset_alignment", l->offset_alignment);
+    json_count(o, "max_group_size", l->max_group_size);
+    json_count(o, "max_group_count", l->max_group_count);
+    json_count(o, "group_memory_bytes", l->group_memory_bytes);
+    json_count(o, "max_bindings", l->max_bindings);
+    json_count(o, "max_param_bytes", l->max_param_bytes);
+    json_count(o, "subgroup_size", l->subgroup_size);
+    json_count(o, "compute_units", l->compute_units);
+    json_count(o, "host_import_alignment", l->host_import_alignment);
+    json_count(o, "max_texel_elements", l->max_texel_elements);
     cJSON_AddBoolToObject(o, "unified_memory", l->has_unified_memory);
     cJSON_AddBoolToObject(o, "library_gemm", l->has_library_gemm);
     cJSON_AddBoolToObject(o, "f64", l->has_f64);
@@ -105,7 +103,7 @@ static cJSON *limits_json(const struct copse_limits *l)
     return o;
 }
 
-static void print_json(copse_context *ctx)
+static copse_status print_json(copse_context *ctx)
 {
     const struct copse_backend_info *backends;
     const struct copse_device_info *devices;
@@ -115,9 +113,9 @@ static void print_json(copse_context *ctx)
     cJSON *list = cJSON_AddArrayToObject(root, "backends");
     for (size_t i = 0; i < count; i++) {
         cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "name", backends[i].name);
+        json_text(o, "name", backends[i].name);
         cJSON_AddBoolToObject(o, "loaded", backends[i].is_loaded);
-        cJSON_AddStringToObject(o, "detail", backends[i].detail);
+        json_text(o, "detail", backends[i].detail);
         cJSON_AddItemToArray(list, o);
     }
     copse_context_devices(ctx, &devices, &count);
@@ -125,27 +123,23 @@ static void print_json(copse_context *ctx)
     for (size_t i = 0; i < count; i++) {
         const struct copse_device_info *d = &devices[i];
         cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "id", d->id);
-        cJSON_AddStringToObject(o, "backend", d->backend);
-        cJSON_AddStringToObject(o, "name", d->name);
-        cJSON_AddStringToObject(o, "driver", d->driver);
-        cJSON_AddStringToObject(o, "api_version", d->api_version);
-        cJSON_AddStringToObject(o, "kind", kind_text(d->kind));
-        cJSON_AddNumberToObject(o, "memory_bytes", (double)d->memory_bytes);
+        json_text(o, "id", d->id);
+        json_text(o, "backend", d->backend);
+        json_text(o, "name", d->name);
+        json_text(o, "driver", d->driver);
+        json_text(o, "api_version", d->api_version);
+        json_text(o, "kind", kind_text(d->kind));
+        json_count(o, "memory_bytes", d->memory_bytes);
         cJSON_AddBoolToObject(o, "usable", d->is_usable);
         if (!d->is_usable)
-            cJSON_AddStringToObject(o, "reason", d->reason);
+            json_text(o, "reason", d->reason);
         if (d->same_as >= 0)
-            cJSON_AddStringToObject(o, "same_as", devices[d->same_as].id);
+            json_text(o, "same_as", devices[d->same_as].id);
         if (d->is_usable)
             cJSON_AddItemToObject(o, "limits", limits_json(&d->limits));
         cJSON_AddItemToArray(list, o);
     }
-    char *text = cJSON_PrintUnformatted(root);
-    if (text)
-        puts(text);
-    cJSON_free(text);
-    cJSON_Delete(root);
+    return json_print(root);
 }
 
 int cmd_devices(int argc, char **argv)
@@ -156,19 +150,18 @@ int cmd_devices(int argc, char **argv)
         { "verbose", OPTION_FLAG, &is_verbose, NULL, "log what the library does" },
         { 0 },
     };
-    const int code = options_parse(argc, argv, rows,
+    int code = options_parse(argc, argv, rows,
                                    "Lists the devices found, their limits, and why any were "
                                    "rejected.");
     if (code >= 0)
         return code;
-    copse_context *ctx;
-    const copse_status s = session_open(is_verbose, true, &ctx);
-    if (s != COPSE_OK)
-        return session_fail(s);
-    if (is_json)
-        print_json(ctx);
-    else
+    copse_context *ctx = NULL;
+    copse_status s = session_open(is_verbose, true, &ctx);
+    if (s == COPSE_OK && is_json)
+        s = print_json(ctx);
+    else if (s == COPSE_OK)
         print_all(ctx);
+    code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     copse_context_release(&ctx);
-    return EXIT_DONE;
+    return code;
 }

@@ -26,13 +26,23 @@ static size_t character(const unsigned char *p)
     return length;
 }
 
+/* Set when a field is missing for want of memory: the line must not be taken for a whole one. */
+static bool is_short;
+
+static void added(const cJSON *item)
+{
+    is_short = is_short || !item;
+}
+
 void json_text(cJSON *o, const char *name, const char *text)
 {
     static const char replacement[] = "\xef\xbf\xbd";
     char *valid = malloc(3 * strlen(text) + 1);
-    if (!valid)
-        return; /* json_print fails then as well */
     char *to = valid;
+    if (!valid) {
+        added(NULL);
+        return;
+    }
     for (const char *p = text; *p;) {
         const size_t length = character((const unsigned char *)p);
         memcpy(to, length ? p : replacement, length ? length : 3);
@@ -40,30 +50,28 @@ void json_text(cJSON *o, const char *name, const char *text)
         p += length ? length : 1;
     }
     *to = '\0';
-    cJSON_AddStringToObject(o, name, valid);
+    added(cJSON_AddStringToObject(o, name, valid));
     free(valid);
 }
 
 void json_number(cJSON *o, const char *name, double value)
 {
-    if (isfinite(value))
-        cJSON_AddNumberToObject(o, name, value);
-    else
-        cJSON_AddNullToObject(o, name);
+    added(isfinite(value) ? cJSON_AddNumberToObject(o, name, value)
+                          : cJSON_AddNullToObject(o, name));
 }
 
 void json_count(cJSON *o, const char *name, uint64_t value)
 {
     char digits[24];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
-    cJSON_AddRawToObject(o, name, digits);
+    added(cJSON_AddRawToObject(o, name, digits));
 }
 
 copse_status json_print(cJSON *o)
 {
-    char *text = cJSON_PrintUnformatted(o);
+    char *text = is_short ? NULL : cJSON_PrintUnformatted(o);
     const bool is_printed = text != NULL;
-    if (text)
+    if (is_printed)
         puts(text);
     fflush(stdout);
     cJSON_free(text);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Files that a command writes: beside their place, then renamed, so that they are whole or not
    there. */
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Loss and accuracy of a run as one SVG file without scripts or fonts of its own. */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "tools/train.h"
 
@@ -117,23 +113,8 @@ static void draw(FILE *f, const struct history *h, const char *title)
 
 copse_status plot_write(const char *path, const struct history *h, const char *title)
 {
-    char temp[4096];
-    if (snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof temp)
-        return session_set_error(COPSE_ERR_IO, "--plot: the path is too long");
-    const int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    bool is_good = f != NULL;
-    if (f) {
-        draw(f, h, title);
-        is_good = fflush(f) == 0 && !ferror(f);
-        is_good = fclose(f) == 0 && is_good;
-    } else if (fd >= 0) {
-        close(fd);
-    }
-    if (is_good && rename(temp, path) == 0)
-        return COPSE_OK;
-    const int reason = errno;
-    if (fd >= 0)
-        unlink(temp);
-    return session_set_error(COPSE_ERR_IO, "cannot write '%s': %s", path, strerror(reason));
+    struct output o;
+    COPSE_TRY(output_open(&o, path));
+    draw(o.stream, h, title);
+    return output_commit(&o);
 }

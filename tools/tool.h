@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "copse/copse.h"
 
@@ -18,12 +19,28 @@ int cmd_bench(int argc, char **argv);
 
 /* ---- options (options.c) ---- */
 
-enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_U64, OPTION_FLOAT };
+enum option_kind {
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_COUNT,
+    OPTION_U64,
+    OPTION_FLOAT,
+    OPTION_CHOICE,
+};
+
+/* What an OPTION_CHOICE may be: the rows up to one whose name is NULL; `at` is the one chosen. */
+struct option_name {
+    const char *name;
+    int value;
+};
+struct option_choice {
+    const struct option_name *names, *at;
+};
 
 struct option_row {
     const char *name;      /* "epochs": stands for --epochs */
     enum option_kind kind;
-    void *to;              /* bool, const char *, uint32_t, uint64_t or float */
+    void *to;              /* bool, const char *, uint32_t, uint64_t, float, option_choice */
     const char *arg;       /* "N" */
     const char *help;
 };
@@ -42,6 +59,25 @@ copse_status session_set_error(copse_status status, const char *fmt, ...);
 const char *session_error(void);
 /* Print "copse: <what went wrong>" from copse_last_error and give the exit code for the status. */
 int session_fail(copse_status status);
+
+/* ---- files that are written (output.c) ---- */
+
+/* Written beside its place under a temporary name. Failure texts name the path. */
+struct output {
+    FILE *stream;
+    char *path, *temp; /* owned; `path` is behind symbolic links */
+    bool is_made;      /* the temporary file is there */
+};
+/* COPSE_ERR_IO when the place is not a regular file or none can be made there. */
+copse_status output_open(struct output *o, const char *path);
+/* Make it durable and rename it to its place. Closes and frees all, on failure too. */
+copse_status output_commit(struct output *o);
+/* Remove the temporary file; fine on a zeroed struct and after commit. */
+void output_abort(struct output *o);
+/* Whether `output_open` would do, before long work; leaves nothing. */
+copse_status output_check(const char *path);
+/* Whether two paths, of files that need not be there, lead to the same place. */
+bool output_is_same(const char *path, const char *other);
 
 /* ---- kernel cache (cache.c) ---- */
 

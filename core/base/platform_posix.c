@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The operating system through POSIX. platform_windows.c has the same functions. */
-#define _POSIX_C_SOURCE   200809L
+#define _XOPEN_SOURCE     700 /* POSIX 2008 and realpath */
 #define _FILE_OFFSET_BITS 64
 
 #include "core/base/platform.h"
