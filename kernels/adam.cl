@@ -25,6 +25,8 @@ KERNEL4(adam, IN(real, grad), OUT(real, value), OUT(real, slots), IN(uint, step)
             g = g + p.decay * x;
         EXACT float m = p.beta1 * LOAD(slots, i) + p.rest1 * g;
         EXACT float v = p.beta2 * LOAD(slots, p.n + i) + p.rest2 * g * g;
+        m = SETTLED(m, 1e-30f);
+        v = SETTLED(v, 1e-36f);
         EXACT float d = pace * m / (sqrt(v) + epsilon);
         if (DECAY == 2)
             d = d + decay * x;

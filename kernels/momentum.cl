@@ -19,6 +19,7 @@ KERNEL4(momentum, IN(real, grad), OUT(real, value), OUT(real, slot), IN(uint, st
         if (DECAYS != 0)
             g = g + p.decay * x;
         EXACT float v = p.momentum * LOAD(slot, i) + g;
+        v = SETTLED(v, 1e-30f);
         STORE(slot, i, v);
         if (NESTEROV != 0)
             v = g + p.momentum * v;

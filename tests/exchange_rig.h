@@ -234,7 +234,7 @@ static inline void train(struct rig *g, struct store *st, uint32_t elements, uin
     for (uint32_t step = 1; step <= steps; step++) {
         backward(g, st, elements, step, ready);
         for (uint32_t b = 0; b < st->bucket_count; b++)
-            OK(copse__exchange_run(st->x, st->buckets[b], ready));
+            OK(copse__exchange_run(st->x, st->buckets[b], ready, NULL, NULL));
     }
 }
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/base.h"
@@ -482,6 +483,46 @@ static void a_stale_temporary_file_is_no_obstacle(void **state)
     assert_int_equal(unlink(stale), 0); /* it was somebody else's: not touched */
 }
 
+static void a_target_that_is_no_regular_file_is_refused(void **state)
+{
+    (void)state;
+    struct copse_atomic_file f;
+    struct stat info;
+    assert_int_equal(mkfifo(target, 0600), 0);
+    assert_int_equal(copse__atomic_open(&f, &mem, target), COPSE_ERR_IO);
+    assert_non_null(strstr(copse_last_error(), "not a regular file"));
+    copse__atomic_abort(&f);
+    assert_int_equal(lstat(target, &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
+    assert_int_equal(copse__atomic_open(&f, &mem, folder), COPSE_ERR_IO);
+    assert_non_null(strstr(copse_last_error(), "not a regular file"));
+    assert_int_equal(mem.live, 0);
+}
+
+static void symbolic_links_are_followed_and_stay(void **state)
+{
+    (void)state;
+    struct copse_atomic_file f;
+    struct stat info;
+    char link[64], path[64];
+    snprintf(link, sizeof link, "%s/link", folder);
+    snprintf(path, sizeof path, "%s", target);
+    write_target("old");
+    assert_int_equal(symlink("file", link), 0);
+    snprintf(target, sizeof target, "%s", link);
+    write_target("new"); /* through the link */
+    snprintf(target, sizeof target, "%s", path);
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    expect_content("new");
+
+    assert_int_equal(unlink(target), 0);
+    assert_int_equal(copse__atomic_open(&f, &mem, link), COPSE_ERR_IO);
+    assert_non_null(strstr(copse_last_error(), "symbolic link"));
+    assert_int_equal(mem.live, 0);
+    assert_int_equal(unlink(link), 0);
+}
+
 static void file_failures_name_the_path(void **state)
 {
     (void)state;
@@ -554,6 +595,8 @@ int main(void)
         FILE_TEST(a_committed_file_replaces_the_old_one_at_once),
         FILE_TEST(an_aborted_file_leaves_nothing),
         FILE_TEST(a_stale_temporary_file_is_no_obstacle),
+        FILE_TEST(a_target_that_is_no_regular_file_is_refused),
+        FILE_TEST(symbolic_links_are_followed_and_stay),
         FILE_TEST(file_failures_name_the_path),
         FILE_TEST(a_full_disk_is_an_error_and_leaves_the_old_file),
     };

@@ -107,6 +107,7 @@ static void test_digits_are_scaled_and_counted(void **state)
 
 static const unsigned char images[] = { 0, 0, 8, 3, 0, 0, 0, 2,  0,   0,
                                         0, 1, 0, 0, 0, 2, 0, 51, 102, 204 };
+static const unsigned char one_image[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 7, 9 };
 static const unsigned char classes[] = { 0, 0, 8, 1, 0, 0, 0, 2, 1, 4 };
 
 static void test_folder_with_an_idx_pair(void **state)
@@ -140,6 +141,65 @@ static void test_folder_with_an_idx_pair(void **state)
     assert_error(COPSE_ERR_SHAPE, copse_dataset_open(ctx, pair, NULL, &ds), "3 labels for 2 rows");
     unlink(temp_path("pair/train-labels-idx1-ubyte"));
     assert_error(COPSE_ERR_IO, copse_dataset_open(ctx, pair, NULL, &ds), "train-labels-idx1-ubyte");
+}
+
+static void test_folder_passes_over_images_without_labels(void **state)
+{
+    struct copse_dataset_info info;
+    copse_dataset *ds;
+    const char *folder = temp_path("lone");
+
+    (void)state;
+    assert_int_equal(mkdir(folder, 0700), 0);
+    temp_write("lone/train-images-idx3-ubyte", one_image, sizeof one_image);
+    temp_write("lone/t10k-images-idx3-ubyte", images, sizeof images);
+    temp_gzip("lone/t10k-labels-idx1-ubyte.gz", classes, sizeof classes);
+    assert_ok(copse_dataset_open(ctx, folder, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.rows, 2);
+    assert_true(info.has_labels);
+    copse_dataset_release(&ds);
+    /* where labels do not matter, train comes first as ever */
+    assert_ok(copse_dataset_open(ctx, folder, &(struct copse_dataset_params){ .no_labels = true },
+                                 &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.rows, 1);
+    copse_dataset_release(&ds);
+}
+
+static void test_single_idx_file_finds_its_labels(void **state)
+{
+    struct copse_dataset_info info;
+    copse_dataset *ds;
+    int32_t l[2];
+
+    (void)state;
+    /* the words in the folder's name are not the file's */
+    assert_int_equal(mkdir(temp_path("images-idx3"), 0700), 0);
+    const char *path = temp_gzip("images-idx3/t10k-images-idx3-ubyte.gz", images, sizeof images);
+    assert_ok(copse_dataset_open(ctx, path, NULL, &ds)); /* no label file there: none */
+    copse_dataset_describe(ds, &info);
+    assert_false(info.has_labels);
+    copse_dataset_release(&ds);
+    temp_write("images-idx3/t10k-labels-idx1-ubyte", classes, sizeof classes);
+    assert_ok(copse_dataset_open(ctx, path, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.classes, 5);
+    assert_ok(copse_dataset_gather(ds, NULL, 2, NULL, l));
+    assert_true(l[0] == 1 && l[1] == 4);
+    copse_dataset_release(&ds);
+    assert_ok(copse_dataset_open(ctx, path, &(struct copse_dataset_params){ .no_labels = true },
+                                 &ds));
+    copse_dataset_describe(ds, &info);
+    assert_false(info.has_labels);
+    copse_dataset_release(&ds);
+    temp_write("images-idx3/t10k-labels-idx1-ubyte", classes, 9);
+    assert_error(COPSE_ERR_FORMAT, copse_dataset_open(ctx, path, NULL, &ds), "t10k-labels-idx1");
+    path = temp_write("images-idx3/other", images, sizeof images); /* a name that tells nothing */
+    assert_ok(copse_dataset_open(ctx, path, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_false(info.has_labels);
+    copse_dataset_release(&ds);
 }
 
 static void test_npy_with_labels_of_its_own(void **state)
@@ -506,7 +566,7 @@ static void test_every_allocation_may_fail(void **state)
     static const char npy[] =
         "\x93NUMPY\1\0\x39\0{'descr': '|u1', 'fortran_order': True, 'shape': (2,2), }\1\2\3\4";
     static const char table[] = "a,b,c\n1,2,0\n3,4,1\n5,6,2\n7,8,0\n1,1,1\n2,2,2\n";
-    const char *paths[4];
+    const char *paths[5];
     copse_context *c;
     struct copse_memory_stats before, after;
     copse_status s;
@@ -520,17 +580,18 @@ static void test_every_allocation_may_fail(void **state)
     paths[0] = folder;
     paths[1] = temp_write("h.npy", npy, sizeof npy - 1);
     paths[2] = temp_gzip("h.npy.gz", npy, sizeof npy - 1);
-    paths[3] = temp_gzip("h.csv", table, sizeof table - 1);
+    paths[3] = temp_path("hungry/images-idx3");
+    paths[4] = temp_gzip("h.csv", table, sizeof table - 1);
     assert_ok(copse_context_create(&params, &c));
     copse_context_memory(c, &before);
     hunger.left = -1;
-    assert_int_equal(everything(c, paths, 4), COPSE_ERR_END);
+    assert_int_equal(everything(c, paths, COPSE_COUNT(paths)), COPSE_ERR_END);
     for (int lasting = 0; lasting < 2; lasting++) {
         long n = 0;
         do {
             hunger.left = n++;
             hunger.is_lasting = lasting;
-            s = everything(c, paths, 4);
+            s = everything(c, paths, COPSE_COUNT(paths));
             hunger.left = -1;
             if (s != COPSE_ERR_END && s != COPSE_ERR_NO_MEMORY)
                 fail_msg("allocation %ld: %s: %s", n, copse_status_name(s), copse_last_error());
@@ -547,6 +608,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_digits_are_scaled_and_counted),
         cmocka_unit_test(test_folder_with_an_idx_pair),
+        cmocka_unit_test(test_folder_passes_over_images_without_labels),
+        cmocka_unit_test(test_single_idx_file_finds_its_labels),
         cmocka_unit_test(test_npy_with_labels_of_its_own),
         cmocka_unit_test(test_bad_arrays_are_refused),
         cmocka_unit_test(test_split_is_a_partition_that_depends_on_the_seed),

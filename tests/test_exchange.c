@@ -99,7 +99,7 @@ static void a_run_allocates_nothing(void **unused)
         backward(&g, &st, ELEMENTS, STEPS + 1, ready);
         copse_context_memory(ctx, &before);
         for (uint32_t b = 0; b < st.bucket_count; b++)
-            OK(copse__exchange_run(st.x, st.buckets[b], ready));
+            OK(copse__exchange_run(st.x, st.buckets[b], ready, NULL, NULL));
         copse_context_memory(ctx, &after);
         if (after.calls != before.calls || after.device_allocations != before.device_allocations)
             fail_msg("setup %zu: %llu host and %llu device allocations", s,

@@ -100,7 +100,7 @@ static void one_rank_waits_for_nobody(void **unused)
     open_store(&g, &setups[0], ELEMENTS, &st);
     backward(&g, &st, ELEMENTS, 1, ready);
     const uint32_t waits = fake_calls(0, FAKE_WAIT);
-    OK(copse__exchange_run(st.x, st.buckets[0], ready));
+    OK(copse__exchange_run(st.x, st.buckets[0], ready, NULL, NULL));
     assert_int_equal(fake_calls(0, FAKE_WAIT), waits);
     copse__exchange_release(&st.x);
     close_rig(&g);
@@ -186,7 +186,7 @@ static void a_rank_that_does_not_answer_is_named(void **unused)
         open_store(&g, &s, ELEMENTS, &st);
         backward(&g, &st, ELEMENTS, 1, ready);
         fake_fail(1, FAKE_WAIT, 1, COPSE_ERR_TIMEOUT, false);
-        FAILS(COPSE_ERR_TIMEOUT, copse__exchange_run(st.x, st.buckets[0], ready),
+        FAILS(COPSE_ERR_TIMEOUT, copse__exchange_run(st.x, st.buckets[0], ready, NULL, NULL),
               "rank 1 on fake:1 did not answer");
         copse__exchange_release(&st.x);
         close_rig(&g);
@@ -217,7 +217,7 @@ static void faults_are_returned(void **unused)
             if (!s)
                 s = copse__exchange_bucket(x, 0, 0, ELEMENTS, &bucket);
             if (!s)
-                s = copse__exchange_run(x, bucket, (const uint64_t[]){ 0, 0 });
+                s = copse__exchange_run(x, bucket, (const uint64_t[]){ 0, 0 }, NULL, NULL);
             assert_true(s == COPSE_OK || s == COPSE_ERR_INTERNAL);
             failures += s != COPSE_OK;
             copse__exchange_release(&x);
@@ -249,7 +249,7 @@ static void bad_arguments_are_refused(void **unused)
     FAILS(COPSE_ERR_ARGUMENT, copse__exchange_bucket(x, 1, 0, 128, &n), "piece 1");
     FAILS(COPSE_ERR_ARGUMENT, copse__exchange_bucket(x, 0, 128, 129, &n), "piece 0");
     FAILS(COPSE_ERR_ARGUMENT, copse__exchange_bucket(x, 0, 10, 64, &n), "multiples of 128");
-    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_run(x, 0, NULL), "bucket 0");
+    FAILS(COPSE_ERR_ARGUMENT, copse__exchange_run(x, 0, NULL, NULL, NULL), "bucket 0");
     copse__exchange_release(&x);
     close_rig(&g);
     copse_context_release(&ctx);

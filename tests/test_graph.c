@@ -236,6 +236,7 @@ static void check_function(copse_device *dev)
     outputs[2] = x;                                                /* a leaf as an output */
     OK(copse_function_create(
         dev, &(struct copse_function_params){ .graph = g, .outputs = outputs, .output_count = 3 }, &f));
+    copse_graph_release(&g); /* the function does not need it any more */
     for (int run = 0; run < 3; run++) {
         values[0] = (float)run;
         OK(copse_function_write(f, x, values));
@@ -248,7 +249,6 @@ static void check_function(copse_device *dev)
         }
     }
     copse_function_release(&f);
-    copse_graph_release(&g);
 }
 
 static void function_runs_with_views_and_leaves_as_outputs(void **state)

@@ -208,6 +208,95 @@ static void test_csv_header_quotes_delimiter_and_mark(void **state)
                  "delimiter");
 }
 
+static void test_csv_finds_the_delimiter(void **state)
+{
+    static const char *const tables[] = {
+        "1,2,0\n3,4,1\n",
+        "1;2;0\n3;4;1\n",
+        "1\t2\t0\n3\t4\t1\n",
+        "\n1|2|0\n3|4|1\n",
+        "a|b;x|c;y\n1;2;0\n3;4;1\n",           /* ';' before '|' */
+        "a\tb|x\tc|y\n1\t2\t0\n3\t4\t1\n",   /* tab before '|' */
+        "a;x,b;y,c;z\n1,2,0\n3,4,1\n",         /* ',' before ';' */
+        "\"a,x\"; \"b\"\",\";c\n1;2;0\n3;4;1\n", /* not inside quotes */
+        "5\" a,b,c\n1,2,0\n3,4,1\n",           /* a quote inside a cell opens nothing */
+    };
+    const float values[] = { 1, 2, 3, 4 };
+
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(tables); i++) {
+        copse_status s = csv(tables[i], NULL);
+        if (s != COPSE_OK)
+            fail_msg("table %zu: %s", i, copse_last_error());
+        assert_int_equal(copse_array_view(array)->shape[1], 2);
+        assert_memory_equal(copse_array_view(array)->data, values, sizeof values);
+        assert_int_equal(at(labels, 1), 1);
+    }
+    copse_array_release(&array);
+    copse_array_release(&labels);
+    assert_ok(copse_read_csv(ctx, temp_text("t.csv", "1\n2\n"), NULL, &array, NULL));
+    assert_int_equal(copse_array_view(array)->shape[1], 1);
+    copse_array_release(&array);
+    assert_error(COPSE_ERR_FORMAT,
+                 csv("1;2\n3;4\n", &(struct copse_csv_params){ .delimiter = ',' }),
+                 "is ';' the delimiter?");
+    assert_error(COPSE_ERR_FORMAT, csv("1,5;2,5;0\n", NULL), "cells are split at ','");
+    assert_error(COPSE_ERR_FORMAT,
+                 csv("1\t2\n3\t4\n", &(struct copse_csv_params){ .delimiter = ';' }),
+                 "is a tab the delimiter?");
+    assert_error(COPSE_ERR_FORMAT, csv("a;b\n1,5;0\n", NULL), "a decimal comma?");
+}
+
+static void test_csv_comment_is_pointed_at(void **state)
+{
+    static const char hint[] = "the first line begins with '#'";
+
+    (void)state;
+    assert_error(COPSE_ERR_FORMAT, csv("# made by hand\n1,2,0\n", NULL), hint);
+    assert_error(COPSE_ERR_FORMAT, csv("\n# 1,2,3\n1,2,0\n", NULL), hint);
+    assert_error(COPSE_ERR_ARGUMENT,
+                 csv("# by hand\na,b\n1,2\n", &(struct copse_csv_params){ .label_name = "b" }),
+                 hint);
+    /* a header may begin so, and then errors further down have nothing to do with it */
+    assert_ok(csv("# a,b,c\n1,2,0\n", NULL));
+    assert_int_equal(copse_array_view(array)->shape[0], 1);
+    assert_error(COPSE_ERR_FORMAT, csv("# a,b\n1,0\nx,1\n", NULL), "row 3, column 1");
+    assert_null(strstr(copse_last_error(), hint));
+}
+
+static void test_csv_header_of_column_numbers(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t rows;
+    } cases[] = {
+        { "0,1,2\n5,6,0\n", 1 },
+        { "1,2,3,4\n5,6,7,0\n", 1 },
+        { "\"0\",\"1\",\"2\"\n5,6,0\n", 1 },
+        { "0,1,2,3,4,5,6,7,8,9,10\n1,1,1,1,1,1,1,1,1,1,1\n", 1 },
+        { "0,1\n5,0\n", 2 },
+        { "0,1,3\n5,6,0\n", 2 },
+        { "0,1,2.0\n5,6,0\n", 2 },
+        { "2,3,4\n5,6,0\n", 2 },
+        { "0,1,1\n5,6,0\n", 2 },
+        { "1,2,2\n5,6,0\n", 2 },
+        { "00,1,2\n5,6,0\n", 2 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(cases); i++) {
+        assert_ok(csv(cases[i].text, NULL));
+        if (copse_array_view(array)->shape[0] != cases[i].rows)
+            fail_msg("case %zu: %zu rows", i, copse_array_view(array)->shape[0]);
+    }
+    assert_ok(csv("0,1,2\n5,6,0\n", &(struct copse_csv_params){ .header = COPSE_CSV_HEADER_NO }));
+    assert_int_equal(copse_array_view(array)->shape[0], 2);
+    assert_ok(csv("0,1,2\n5,6,7\n", &(struct copse_csv_params){ .label_name = "1" }));
+    assert_int_equal(at(labels, 0), 6);
+    /* a column of row numbers is not guessed at */
+    assert_error(COPSE_ERR_FORMAT, csv(",0,1,2\n0,5,6,1\n", NULL), "row 1, column 1");
+}
+
 static void test_csv_without_labels(void **state)
 {
     (void)state;
@@ -391,6 +480,21 @@ static void test_gzip_ends_with_its_first_member(void **state)
     assert_error(COPSE_ERR_FORMAT, idx(packed, size + 1), "more after the end");
 }
 
+static void test_gzip_inside_gzip_is_named(void **state)
+{
+    unsigned char once[400], twice[800];
+    size_t size = temp_deflate(idx_u8, sizeof idx_u8, once, sizeof once);
+
+    (void)state;
+    size = temp_deflate(once, size, twice, sizeof twice);
+    const char *path = temp_write("g", twice, size);
+    assert_error(COPSE_ERR_FORMAT, copse_read_idx(ctx, path, NULL, &array), "compressed twice");
+    assert_error(COPSE_ERR_FORMAT, copse_read_npy(ctx, path, NULL, &array), "compressed twice");
+    assert_error(COPSE_ERR_FORMAT, copse_read_text(ctx, path, NULL, &array), "compressed twice");
+    assert_error(COPSE_ERR_FORMAT, copse_read_csv(ctx, path, NULL, &array, &labels),
+                 "compressed twice");
+}
+
 static void test_bombs_are_refused_before_memory_is_asked_for(void **state)
 {
     static unsigned char zeros[1 << 20];
@@ -557,6 +661,9 @@ int main(void)
         cmocka_unit_test(test_csv_takes_the_last_column_as_label),
         cmocka_unit_test(test_csv_label_by_number_and_by_name),
         cmocka_unit_test(test_csv_header_quotes_delimiter_and_mark),
+        cmocka_unit_test(test_csv_finds_the_delimiter),
+        cmocka_unit_test(test_csv_comment_is_pointed_at),
+        cmocka_unit_test(test_csv_header_of_column_numbers),
         cmocka_unit_test(test_csv_without_labels),
         cmocka_unit_test(test_csv_names_row_and_column),
         cmocka_unit_test(test_csv_line_has_a_limit),
@@ -566,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_every_truncation_is_refused),
         cmocka_unit_test(test_every_flipped_bit_of_gzip_is_refused_or_harmless),
         cmocka_unit_test(test_gzip_ends_with_its_first_member),
+        cmocka_unit_test(test_gzip_inside_gzip_is_named),
         cmocka_unit_test(test_bombs_are_refused_before_memory_is_asked_for),
         cmocka_unit_test(test_npy_types_orders_and_shapes),
         cmocka_unit_test(test_npy_bad_headers),

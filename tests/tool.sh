@@ -112,14 +112,129 @@ bad 'opencl without OpenCL' 'opencl' train $save --devices opencl
 good 'train without drivers' 'on 1 device$' train --epochs 2
 unset COPSE_DISABLE
 bad 'rate too large' 'step [0-9]+' train $host --lr 1e30 --optimizer sgd --save "$work/out/p.safetensors"
+bad 'diverged in the last step' 'held-out loss is .*NaN.*epoch 1;.*was not written|held-out loss is .*infinite' \
+    train --devices host --epochs 1 --batch 1438 --optimizer sgd --lr 1e30 --schedule constant --save nf.st
+bad 'rate beyond 32 bits' '--lr' train --devices host --lr 1e39
+bad 'space and minus' "--batch: ' -3'" train --batch ' -3'
 bad 'save into a missing folder' 'nowhere' train $host --save "$work/nowhere/p.safetensors"
 bad 'plot into a missing folder' 'nowhere' train $host --plot "$work/nowhere/p.svg"
+
+# ---- where files go: all of it is checked before anything is trained ----
+untrained() {
+    bad "$@"
+    [ ! -s "$work/stdout" ] || no "$1: trained: $(head -1 "$work/stdout")"
+}
+untrained 'empty save' '--save.*empty' train $host --save ''
+untrained 'empty plot' '--plot.*empty' train $host --plot=
+untrained 'no folder for save' '--save.*nowhere' train $host --save "$work/nowhere/p.st"
+untrained 'no folder for plot' '--plot.*nowhere' train $host --plot "$work/nowhere/p.svg"
+untrained 'save over a folder' '--save.*not a regular file' train $host --save "$work/cache"
+mkfifo "$work/pipe"
+untrained 'save over a pipe' '--save.*not a regular file' train $host --save "$work/pipe"
+untrained 'plot over a pipe' '--plot.*not a regular file' train $host --plot "$work/pipe"
+[ -p "$work/pipe" ] || no 'a pipe was replaced by a file'
+ln -s "$work/absent" "$work/loose"
+untrained 'save through a loose link' '--save.*link' train $host --save "$work/loose"
+if [ "$(id -u)" -ne 0 ]; then
+    mkdir -m 555 "$work/locked"
+    untrained 'folder not writable' '--save.*locked' train $host --save "$work/locked/p.st"
+else
+    echo 'skipped: root may write into every folder'
+fi
+cp "$digits" "$work/own.csv.gz"
+ln "$work/own.csv.gz" "$work/hard.csv.gz"
+untrained 'save over the data' 'file of --data' train $host --data "$work/own.csv.gz" --save "$work/own.csv.gz"
+untrained 'plot over the data' 'file of --data' train $host --data "$work/own.csv.gz" --plot "$work/hard.csv.gz"
+untrained 'save and plot in one' 'file of --save' train $host --save p.st --plot "$work/out/p.st"
+cmp -s "$digits" "$work/own.csv.gz" || no 'the data was overwritten'
+
+ln -s kept.st "$work/link.st"
+ln -s kept.svg "$work/link.svg"
+: >"$work/kept.st"
+: >"$work/kept.svg"
+good 'save through links' 'right' train $host --quiet --save "$work/link.st" --plot "$work/link.svg"
+for kind in st svg; do
+    [ -L "$work/link.$kind" ] || no "the link to kept.$kind was replaced by a file"
+    [ -s "$work/kept.$kind" ] || no "kept.$kind was not written"
+done
+
+# ---- JSON lines ----
+good 'large seed' '"seed":18446744073709551615,' train $host --json --seed 18446744073709551615
+cp "$digits" "$work/$(printf 'd\377\303\251.csv.gz')"
+good 'path that is not UTF-8' "$(printf 'd\357\277\275\303\251')[.]csv" \
+    train $host --json --data "$work/$(printf 'd\377\303\251.csv.gz')"
+iconv -f UTF-8 -t UTF-8 "$work/stdout" >"$work/utf8" 2>&1 || no 'JSON that is not UTF-8'
+good 'exact sizes' '"max_buffer_bytes":[0-9]+,' devices --json
+grep -qE '[0-9]e\+[0-9]' "$work/stdout" && no 'a size is rounded'
+
+# ---- other kinds of data ----
+{
+    printf '\000\000\010\003\000\000\000\050\000\000\000\002\000\000\000\002'
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        printf '\377\000\000\377\000\377\377\000'
+    done
+} >"$work/x.idx"
+{
+    printf '\000\000\010\001\000\000\000\050'
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        printf '\000\001'
+    done
+} >"$work/y.idx"
+bad 'IDX without labels' '--labels' train $host --data "$work/x.idx"
+good 'IDX with labels' '100.00 % of the 8 ' train --devices host --epochs 40 --batch 8 \
+    --data "$work/x.idx" --labels "$work/y.idx"
+bad 'missing labels' 'no.idx' train $host $save --data "$work/x.idx" --labels "$work/no.idx"
+untrained 'save over the labels' 'file of --labels' train $host --data "$work/x.idx" \
+    --labels "$work/y.idx" --save "$work/y.idx"
+
+# Moved with its data set the tool takes that one, not the one of the source tree.
+mkdir -p "$work/moved/bin" "$work/moved/share/copse/digits"
+cp "$copse" "$work/moved/bin/copse"
+cp "$digits" "$work/moved/share/copse/digits/"
+built=$copse
+copse=$work/moved/bin/copse
+if [ -e /proc/self/exe ]; then
+    good 'data beside the tool' '/moved/bin/../share/copse/digits/digits.csv.gz"' train $host --json
+    untrained 'save over the default data' 'file of --data' train $host \
+        --save "$work/moved/share/copse/digits/digits.csv.gz"
+else
+    echo 'skipped: /proc/self/exe is not there'
+fi
+copse=$built
+
+# ---- standard output that cannot be written ----
+for command in --version --help devices 'devices --json' 'train --help' \
+    "train $host --save $work/closed.st"; do
+    "$copse" $command >&- 2>"$work/stderr"
+    [ $? -eq 1 ] || no "$command without standard output: not 1"
+    [ "$(wc -l <"$work/stderr")" -eq 1 ] || no "$command without standard output: not one line"
+done
+"$copse" train $host --save "$work/open.st" >"$work/stdout"
+cmp -s "$work/open.st" "$work/closed.st" || no 'printed text went into the saved file'
+
+# Without momentum the momentum rules are plain SGD.
+figures() {
+    "$copse" train $host --quiet "$@" | head -1
+}
+plain=$(figures --optimizer sgd)
+[ "$(figures --optimizer momentum --momentum 0)" = "$plain" ] || no 'momentum 0 is not SGD'
+[ "$(figures --optimizer nesterov --momentum 0)" = "$plain" ] || no 'nesterov 0 is not SGD'
+[ "$(figures --optimizer momentum)" != "$plain" ] || no 'momentum 0.9 is SGD'
+
+# What a failed run says was kept is what it saved itself.
+(cd "$work/out" && "$copse" train --devices host --epochs 3 --batch 1438 --optimizer sgd --lr 1e9 \
+    --schedule constant --save late.st) >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 2 ] || no 'diverged later: not 2'
+grep -q "late.st' keeps the parameters of epoch 1" "$work/stderr" || no "diverged later: $(cat "$work/stderr")"
+[ -s "$work/out/late.st" ] || no 'diverged later: nothing was kept'
+rm -rf "$work/out"; mkdir "$work/out"
 
 # After a good first epoch a run that fails keeps what was good.
 "$copse" train --devices host --epochs 3 --save "$work/kept.safetensors" --quiet >/dev/null || no 'kept: first run'
 cp "$work/kept.safetensors" "$work/before"
 "$copse" train --devices host --epochs 3 --optimizer sgd --lr 1e30 --save "$work/kept.safetensors" \
-    --quiet >/dev/null 2>&1
+    --quiet >/dev/null 2>"$work/stderr"
+grep -q 'keeps' "$work/stderr" && no "a failed run claims an older file: $(cat "$work/stderr")"
 cmp -s "$work/before" "$work/kept.safetensors" || no 'a failed run replaced the saved parameters'
 
 printf '%d passed, %d failed\n' $passed $failed

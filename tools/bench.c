@@ -42,7 +42,8 @@ static copse_status run_all(struct bench *b)
     COPSE_TRY(copse_select_devices(b->ctx, b->settings.devices, ids, COPSE_MAX_REPLICAS, &count));
     const double start = bench_now();
     limits_measure(&b->limits);
-    report_machine(is_json, &b->limits, b->has_peer ? peer_name() : NULL);
+    report_machine(is_json, &b->limits, b->has_peer ? peer_name() : NULL,
+                   !b->settings.no_peer);
     for (size_t i = 0; i < count; i++)
         infos[i] = info_of(b->ctx, ids[i]);
     for (size_t i = 0; i < count; i++) {

@@ -43,6 +43,8 @@ struct limits {
 /* Processors to run on. */
 unsigned limits_threads(void);
 void limits_measure(struct limits *out);
+/* Measure multiply-add once more; the larger value stays: other programs only lower it. */
+void limits_again(struct limits *l);
 /* Copy `bytes` from one array to another; bytes read and written per second. */
 double limits_copy(unsigned threads, size_t bytes);
 /* Write a gradient and run Adam on so many elements; bytes/s, UPDATE_BYTES an element. */
@@ -76,7 +78,8 @@ struct figure {
     double samples_per_s; /* of steps; 0 = none */
 };
 
-void report_machine(bool is_json, const struct limits *limits, const char *peer);
+/* `peer` NULL: there is none, or none is wanted. */
+void report_machine(bool is_json, const struct limits *limits, const char *peer, bool is_wanted);
 void report_device(bool is_json, const struct copse_device_info *const *devices, size_t count);
 void report_figure(bool is_json, const struct figure *f);
 void report_skipped(bool is_json, const char *device, const char *what, const char *why);
@@ -96,9 +99,9 @@ double bench_budget(const struct bench *b);
 /* Whether the processor's limits are those of the device. */
 bool bench_is_cpu(const struct copse_device_info *info);
 /* Products and copies on one device; `copy_rate` receives the last copy in bytes/s, 0 = none. */
-copse_status bench_device(const struct bench *b, const struct copse_device_info *info,
+copse_status bench_device(struct bench *b, const struct copse_device_info *info,
                           double *copy_rate);
-/* The update of a large variable; the limit is `copy_rate` where the device is not the processor. */
+/* The update of a large variable; off the processor its limit is `copy_rate`. */
 copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
                           double copy_rate);
 /* Training steps of two perceptrons, one replica on each device. */

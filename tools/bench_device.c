@@ -23,7 +23,7 @@ static copse_status make_product(const struct bench *b, copse_device *dev, uint3
 {
     copse_tensor *x, *y, *product;
     float *values = malloc((size_t)n * n * sizeof *values);
-    copse_status s = values ? COPSE_OK : COPSE_ERR_NO_MEMORY;
+    copse_status s = values ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory to measure with");
     if (s != COPSE_OK)
         return s;
     for (size_t i = 0; i < (size_t)n * n; i++)
@@ -62,7 +62,7 @@ done:
     return s;
 }
 
-static copse_status products(const struct bench *b, copse_device *dev)
+static copse_status products(struct bench *b, copse_device *dev)
 {
     static const uint32_t all[] = { 256, 512, 1024, 2048 }, quick[] = { 256, 1024 };
     const uint32_t *sizes = b->settings.is_quick ? quick : all;
@@ -80,6 +80,8 @@ static copse_status products(const struct bench *b, copse_device *dev)
                            "each would take longer than 2 s");
             break;
         }
+        if (is_cpu)
+            limits_again(&b->limits);
         COPSE_TRY(time_product(b, dev, sizes[i], &t));
         last = t.best / flops;
         f.best = flops / t.best;
@@ -152,7 +154,7 @@ static copse_status copies(const struct bench *b, copse_device *dev, double *rat
     return COPSE_OK;
 }
 
-copse_status bench_device(const struct bench *b, const struct copse_device_info *info,
+copse_status bench_device(struct bench *b, const struct copse_device_info *info,
                           double *copy_rate)
 {
     copse_device *dev = NULL;

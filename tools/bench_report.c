@@ -106,15 +106,18 @@ static void figure_json(const struct figure *f, const struct row *row)
 
 /* ---- the table ---- */
 
-static void machine_table(const struct limits *l, const char *peer)
+static void machine_table(const struct limits *l, const char *peer, bool is_wanted)
 {
     printf("copse %s\n\n", copse_version());
     printf("machine  %s, %u thread%s\n", l->processor, l->threads, l->threads == 1 ? "" : "s");
-    printf("limits   %.0f GFLOP/s in %s; memory: copy %.1f GB/s, triad %.1f GB/s (%zu MiB arrays)\n",
+    printf("limits   %.0f GFLOP/s in %s; memory: copy %.1f GB/s, triad %.1f GB/s (%zu MiB "
+           "arrays)\n",
            1e-9 * l->multiply_add, l->vectors, 1e-9 * l->copy, 1e-9 * l->triad,
            l->stream_bytes >> 20);
-    printf("peer     %s\n", peer ? peer : "none: OpenBLAS is not installed (Debian: "
-                                          "libopenblas0-pthread) or --no-peer was given");
+    printf("peer     %s\n", peer        ? peer
+                             : is_wanted ? "none: OpenBLAS is not installed (Debian package "
+                                           "libopenblas0-pthread)"
+                                         : "left out");
     printf("\nbest and median of many samples; limit: what plain threads reach on this processor, "
            "measured now;\n%%: best against limit; GB: bytes read plus bytes written; limit \"-\": "
            "nothing to compare with\n");
@@ -140,12 +143,12 @@ static void figure_table(const struct figure *f, const struct row *row)
 
 /* ---- either ---- */
 
-void report_machine(bool is_json, const struct limits *limits, const char *peer)
+void report_machine(bool is_json, const struct limits *limits, const char *peer, bool is_wanted)
 {
     if (is_json)
         machine_json(limits, peer);
     else
-        machine_table(limits, peer);
+        machine_table(limits, peer, is_wanted);
     fflush(stdout);
 }
 
@@ -161,7 +164,8 @@ void report_device(bool is_json, const struct copse_device_info *const *devices,
         printf("%s  %s, %s\n", devices[0]->id, devices[0]->name, devices[0]->driver);
     else
         for (size_t i = 0; i < count; i++)
-            printf("%s%s%s", i ? " + " : "", devices[i]->id, i + 1 < count ? "" : ", mirrored\n");
+            printf("%s%s%s", i ? " + " : "", devices[i]->id,
+                   i + 1 < count ? "" : ", one replica on each\n");
     printf("  %-32s %9s %9s %-8s %9s %7s\n", "", "best", "median", "", "limit", "%");
     fflush(stdout);
 }

@@ -164,7 +164,7 @@ static copse_status time_steps(const struct bench *b, const struct model *m,
     copse_strategy *st = NULL;
     float *x = malloc(values * sizeof *x);
     steps.labels = calloc(m->batch, sizeof *steps.labels);
-    copse_status s = x && steps.labels ? COPSE_OK : COPSE_ERR_NO_MEMORY;
+    copse_status s = x && steps.labels ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory to measure with");
     if (s != COPSE_OK)
         goto done;
     for (size_t i = 0; i < values; i++)

@@ -328,6 +328,6 @@ copse_status card_html(const char *path, const struct conform_settings *s,
                        const struct conform_set *set)
 {
     struct output o;
-    COPSE_TRY(output_open(&o, "card", path));
-    return output_end(&o, path, page(o.stream, s, set));
+    COPSE_TRY(output_open(&o, path));
+    return output_end(&o, page(o.stream, s, set));
 }

@@ -215,7 +215,7 @@ copse_status card_markdown(const char *path, const struct conform_settings *s,
     struct output o;
     struct card c;
     copse_status status = COPSE_OK;
-    COPSE_TRY(output_open(&o, "markdown", path));
+    COPSE_TRY(output_open(&o, path));
     fprintf(o.stream, "# Device card%s\n\n", set->device_count == 1 ? "" : "s");
     for (size_t i = 0; i < set->device_count && status == COPSE_OK; i++) {
         if (!card_make(&c, s, set, &set->devices[i])) {
@@ -226,5 +226,5 @@ copse_status card_markdown(const char *path, const struct conform_settings *s,
         card_free(&c);
     }
     fprintf(o.stream, "### To repeat it\n\n```\n%s\n```\n", set->command ? set->command : "");
-    return output_end(&o, path, status);
+    return output_end(&o, status);
 }

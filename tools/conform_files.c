@@ -97,7 +97,7 @@ copse_status conform_junit(const char *path, const struct conform_settings *s,
                            const struct conform_set *set)
 {
     struct output o;
-    COPSE_TRY(output_open(&o, "junit", path));
+    COPSE_TRY(output_open(&o, path));
     fprintf(o.stream, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                       "<testsuites name=\"copse conformance\" tests=\"%zu\" time=\"%.3f\">\n",
             set->case_count, set->seconds);
@@ -109,7 +109,7 @@ copse_status conform_junit(const char *path, const struct conform_settings *s,
             junit_suite(o.stream, s, set, i);
     }
     fprintf(o.stream, "</testsuites>\n");
-    return output_end(&o, path, COPSE_OK);
+    return output_end(&o, COPSE_OK);
 }
 
 /* ---- CSV ---- */
@@ -132,7 +132,7 @@ static void cell(FILE *f, const char *text)
 copse_status conform_csv(const char *path, const struct conform_set *set)
 {
     struct output o;
-    COPSE_TRY(output_open(&o, "csv", path));
+    COPSE_TRY(output_open(&o, path));
     FILE *f = o.stream;
     fputs("device,mode,op,case,variant,type,verdict,metric,worst,limit,nmse,index,got,expected,"
           "seconds,gflops,gbytes,seed,hash,text\n", f);
@@ -153,5 +153,5 @@ copse_status conform_csv(const char *path, const struct conform_set *set)
         cell(f, c->text);
         fputc('\n', f);
     }
-    return output_end(&o, path, COPSE_OK);
+    return output_end(&o, COPSE_OK);
 }

@@ -21,7 +21,8 @@ struct run {
     cJSON *plan;        /* array of "plan" events of the device */
     struct place now;   /* begun and not ended, op "" = none */
     bool has_devices_to_tell;
-    const char *command;
+    bool own_was_used;  /* the person's own kernel, by any mode */
+    char own_text[512]; /* why not */
 };
 
 static double clock_now(void)
@@ -109,14 +110,12 @@ static copse_status ask_devices(struct run *r, const char *selector, bool is_tol
     return must_end(&ended, "looking for devices");
 }
 
-static copse_status make_plan(struct run *r)
+static void make_plan(struct run *r, struct conform_ended *ended)
 {
-    struct conform_ended ended;
     const struct conform_job j = job_of(r, JOB_LIST);
     cJSON_Delete(r->plan);
     r->plan = cJSON_CreateArray();
-    do_job(r, &j, &ended);
-    return must_end(&ended, r->device);
+    do_job(r, &j, ended);
 }
 
 static size_t planned(const struct run *r, const char *mode)
@@ -145,6 +144,15 @@ static void tell_loss(struct run *r, const char *mode, copse_verdict verdict, co
     on_event(r, o);
 }
 
+static copse_verdict verdict_of(const struct conform_ended *e)
+{
+    return e->how == END_CRASHED                    ? COPSE_VERDICT_CRASH
+           : e->how == END_TIMED_OUT                ? COPSE_VERDICT_TIMEOUT
+           : e->status == COPSE_ERR_DEVICE_LOST     ? COPSE_VERDICT_DEVICE_LOST
+           : e->status == COPSE_ERR_NO_DEVICE_MEMORY ? COPSE_VERDICT_OOM
+                                                    : COPSE_VERDICT_FAIL;
+}
+
 static void block(struct run *r, const struct place *p, const char *text)
 {
     char reason[900]; /* the library shortens it */
@@ -159,8 +167,8 @@ static void block(struct run *r, const struct place *p, const char *text)
 /* The library's choice of kernels brought the process down: which variant was it? */
 static void find_culprit(struct run *r, unsigned mode, const struct place *p);
 
-/* Run the cases of one mode; false when the rest of it was given up. */
-static bool run_cases(struct run *r, const struct conform_job *first)
+/* Run the cases of one mode. */
+static void run_cases(struct run *r, const struct conform_job *first)
 {
     struct conform_job j = *first;
     struct conform_ended ended;
@@ -172,17 +180,19 @@ static bool run_cases(struct run *r, const struct conform_job *first)
             mode = m->name;
     for (;;) {
         do_job(r, &j, &ended);
-        if (ended.how == END_DONE && ended.status == COPSE_OK)
-            return true;
+        if (ended.how == END_DONE && ended.status == COPSE_OK) {
+            r->own_was_used = true;
+            return;
+        }
+        if (ended.how == END_DONE && ended.status == COPSE_ERR_ARGUMENT && j.own_path) {
+            snprintf(r->own_text, sizeof r->own_text, "%s", ended.text);
+            return;
+        }
         const struct place p = r->now;
-        tell_loss(r, mode, ended.how == END_CRASHED     ? COPSE_VERDICT_CRASH
-                           : ended.how == END_TIMED_OUT ? COPSE_VERDICT_TIMEOUT
-                           : ended.status == COPSE_ERR_DEVICE_LOST ? COPSE_VERDICT_DEVICE_LOST
-                                                                   : COPSE_VERDICT_FAIL,
-                  ended.text);
+        tell_loss(r, mode, verdict_of(&ended), ended.text);
         snprintf(after, sizeof after, "%s/%s/%s/%s", p.mode, p.op, p.name, p.variant);
         if (ended.how == END_DONE || !p.op[0] || strcmp(after, last) == 0)
-            return false;
+            return; /* the rest is given up */
         if (p.variant[0])
             block(r, &p, ended.text);
         else if (!j.variant)
@@ -232,8 +242,16 @@ static copse_status run_device(struct run *r, const char *device)
 {
     const struct conform_settings *s = r->settings;
     const double start = clock_now();
+    struct conform_ended ended;
     r->device = device;
-    COPSE_TRY(make_plan(r));
+    make_plan(r, &ended);
+    if (ended.how == END_DONE && (ended.status == COPSE_ERR_ARGUMENT ||
+                                  ended.status == COPSE_ERR_FORMAT || ended.status == COPSE_ERR_IO))
+        return session_set_error(ended.status, "%s", ended.text);
+    if (ended.how != END_DONE || ended.status != COPSE_OK) {
+        tell_loss(r, "open", verdict_of(&ended), ended.text);
+        return COPSE_OK; /* there are other devices */
+    }
     r->progress.planned += cJSON_GetArraySize(r->plan) > 0 ? (size_t)cJSON_GetArraySize(r->plan) : 0;
     for (const struct conform_name *m = conform_modes; m->name; m++) {
         struct conform_job j = job_of(r, JOB_RUN);
@@ -245,7 +263,7 @@ static copse_status run_device(struct run *r, const char *device)
             const double left = s->seconds - (clock_now() - start);
             j.seconds = left > 0.001 ? left / count_modes(r, m) : 0.001;
         }
-        (void)run_cases(r, &j);
+        run_cases(r, &j);
         progress_clear(&r->progress);
         report_mode(s, &r->set, from);
     }
@@ -292,6 +310,8 @@ static copse_status run_modes(struct run *r, bool is_support)
     for (size_t i = 0; i < count; i++)
         COPSE_TRY(run_device(r, ids[i]));
     r->set.seconds = clock_now() - start;
+    if (s->own_path && !r->own_was_used && r->own_text[0])
+        return session_set_error(COPSE_ERR_ARGUMENT, "%s", r->own_text);
     /* Once more, for what has been blocked. A list that cannot be had now is no reason to fail. */
     (void)ask_devices(r, s->devices, s->is_json);
     if (r->set.has_no_memory)
@@ -305,6 +325,7 @@ static copse_status run_modes(struct run *r, bool is_support)
 static copse_status run_action(struct run *r, const char *action)
 {
     const struct conform_settings *s = r->settings;
+    struct conform_ended ended;
     tell_start(r);
     COPSE_TRY(ask_devices(r, s->devices, s->is_json));
     if (r->set.device_count == 0)
@@ -315,7 +336,8 @@ static copse_status run_action(struct run *r, const char *action)
     }
     if (strcmp(action, "list") == 0) {
         r->device = r->set.devices[0].id;
-        COPSE_TRY(make_plan(r));
+        make_plan(r, &ended);
+        COPSE_TRY(must_end(&ended, r->device));
         table_list(s, r->plan);
         return COPSE_OK;
     }

@@ -75,11 +75,9 @@ static int check(struct conform_settings *s, const char *tier, const char *devic
         fprintf(stderr, "copse conformance: --kernel FILE and --op NAME go together\n");
         return EXIT_BAD_INPUT;
     }
-    const struct { const char *option, *path; } files[] = {
-        { "junit", s->junit }, { "csv", s->csv }, { "card", s->card }, { "markdown", s->markdown },
-    };
+    const char *const files[] = { s->junit, s->csv, s->card, s->markdown };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const copse_status status = output_check(files[i].option, files[i].path);
+        const copse_status status = files[i] ? output_check(files[i]) : COPSE_OK;
         if (status != COPSE_OK)
             return session_fail(status);
     }

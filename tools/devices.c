@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/conform.h"
+#include "tools/json.h"
 
 static const char *kind_text(copse_device_kind kind)
 {
@@ -95,18 +96,18 @@ static void print_all(copse_context *ctx)
 static cJSON *limits_json(const struct copse_limits *l)
 {
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "max_buffer_bytes", (double)l->max_buffer_bytes);
-    cJSON_AddNumberToObject(o, "max_binding_bytes", (double)l->max_binding_bytes);
-    cJSON_AddNumberToObject(o, "offset_alignment", l->offset_alignment);
-    cJSON_AddNumberToObject(o, "max_group_size", l->max_group_size);
-    cJSON_AddNumberToObject(o, "max_group_count", l->max_group_count);
-    cJSON_AddNumberToObject(o, "group_memory_bytes", l->group_memory_bytes);
-    cJSON_AddNumberToObject(o, "max_bindings", l->max_bindings);
-    cJSON_AddNumberToObject(o, "max_param_bytes", l->max_param_bytes);
-    cJSON_AddNumberToObject(o, "subgroup_size", l->subgroup_size);
-    cJSON_AddNumberToObject(o, "compute_units", l->compute_units);
-    cJSON_AddNumberToObject(o, "host_import_alignment", l->host_import_alignment);
-    cJSON_AddNumberToObject(o, "max_texel_elements", (double)l->max_texel_elements);
+    json_add_count(o, "max_buffer_bytes", l->max_buffer_bytes);
+    json_add_count(o, "max_binding_bytes", l->max_binding_bytes);
+    json_add_count(o, "offset_alignment", l->offset_alignment);
+    json_add_count(o, "max_group_size", l->max_group_size);
+    json_add_count(o, "max_group_count", l->max_group_count);
+    json_add_count(o, "group_memory_bytes", l->group_memory_bytes);
+    json_add_count(o, "max_bindings", l->max_bindings);
+    json_add_count(o, "max_param_bytes", l->max_param_bytes);
+    json_add_count(o, "subgroup_size", l->subgroup_size);
+    json_add_count(o, "compute_units", l->compute_units);
+    json_add_count(o, "host_import_alignment", l->host_import_alignment);
+    json_add_count(o, "max_texel_elements", l->max_texel_elements);
     cJSON_AddBoolToObject(o, "unified_memory", l->has_unified_memory);
     cJSON_AddBoolToObject(o, "library_gemm", l->has_library_gemm);
     cJSON_AddBoolToObject(o, "f64", l->has_f64);
@@ -125,8 +126,8 @@ static cJSON *blocked_json(copse_context *ctx, const char *id)
         return array;
     for (size_t i = 0; i < count; i++) {
         cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "kernel", list[i].kernel);
-        cJSON_AddStringToObject(o, "reason", list[i].reason);
+        json_add_text(o, "kernel", list[i].kernel);
+        json_add_text(o, "reason", list[i].reason);
         cJSON_AddItemToArray(array, o);
     }
     return array;
@@ -155,19 +156,19 @@ cJSON *device_json(copse_context *ctx, const struct copse_device_info *list, siz
 {
     const struct copse_device_info *d = &list[index];
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "id", d->id);
-    cJSON_AddStringToObject(o, "backend", d->backend);
-    cJSON_AddStringToObject(o, "name", d->name);
-    cJSON_AddStringToObject(o, "driver", d->driver);
-    cJSON_AddStringToObject(o, "api_version", d->api_version);
-    cJSON_AddStringToObject(o, "kind", kind_text(d->kind));
+    json_add_text(o, "id", d->id);
+    json_add_text(o, "backend", d->backend);
+    json_add_text(o, "name", d->name);
+    json_add_text(o, "driver", d->driver);
+    json_add_text(o, "api_version", d->api_version);
+    json_add_text(o, "kind", kind_text(d->kind));
     add_hardware(o, d);
-    cJSON_AddNumberToObject(o, "memory_bytes", (double)d->memory_bytes);
+    json_add_count(o, "memory_bytes", d->memory_bytes);
     cJSON_AddBoolToObject(o, "usable", d->is_usable);
     if (!d->is_usable)
-        cJSON_AddStringToObject(o, "reason", d->reason);
+        json_add_text(o, "reason", d->reason);
     if (d->same_as >= 0)
-        cJSON_AddStringToObject(o, "same_as", list[d->same_as].id);
+        json_add_text(o, "same_as", list[d->same_as].id);
     if (d->is_usable) {
         cJSON_AddItemToObject(o, "limits", limits_json(&d->limits));
         cJSON_AddItemToObject(o, "blocked", blocked_json(ctx, d->id));
@@ -175,7 +176,7 @@ cJSON *device_json(copse_context *ctx, const struct copse_device_info *list, siz
     return o;
 }
 
-static void print_json(copse_context *ctx)
+static copse_status print_json(copse_context *ctx)
 {
     const struct copse_backend_info *backends;
     const struct copse_device_info *devices;
@@ -185,20 +186,16 @@ static void print_json(copse_context *ctx)
     cJSON *list = cJSON_AddArrayToObject(root, "backends");
     for (size_t i = 0; i < count; i++) {
         cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "name", backends[i].name);
+        json_add_text(o, "name", backends[i].name);
         cJSON_AddBoolToObject(o, "loaded", backends[i].is_loaded);
-        cJSON_AddStringToObject(o, "detail", backends[i].detail);
+        json_add_text(o, "detail", backends[i].detail);
         cJSON_AddItemToArray(list, o);
     }
     copse_context_devices(ctx, &devices, &count);
     list = cJSON_AddArrayToObject(root, "devices");
     for (size_t i = 0; i < count; i++)
         cJSON_AddItemToArray(list, device_json(ctx, devices, i));
-    char *text = cJSON_PrintUnformatted(root);
-    if (text)
-        puts(text);
-    cJSON_free(text);
-    cJSON_Delete(root);
+    return json_print(root);
 }
 
 int cmd_devices(int argc, char **argv)
@@ -211,20 +208,21 @@ int cmd_devices(int argc, char **argv)
         { "verbose", OPTION_FLAG, &is_verbose, NULL, "log what the library does" },
         { 0 },
     };
-    const int code = options_parse(argc, argv, rows,
+    int code = options_parse(argc, argv, rows,
                                    "Lists the devices found, their limits, kernels that "
                                    "`copse conformance` found wrong there\nand that are not used, "
                                    "and why any device was rejected.");
     if (code >= 0)
         return code;
-    copse_context *ctx;
+    copse_context *ctx = NULL;
     copse_status s = session_open(is_verbose, false, &ctx);
     if (s == COPSE_OK && unblock)
         s = copse_device_unblock(ctx, unblock, NULL);
     if (s == COPSE_OK && is_json)
-        print_json(ctx);
+        s = print_json(ctx);
     else if (s == COPSE_OK)
         print_all(ctx);
+    code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     copse_context_release(&ctx);
-    return s == COPSE_OK ? EXIT_DONE : session_fail(s);
+    return code;
 }

@@ -5,9 +5,10 @@
 
 #include "tools/train.h"
 
-void event_start(const struct train_settings *s, copse_strategy *st, size_t train, size_t test);
-void event_epoch(const struct progress *p, double test_loss, double test_accuracy);
-void event_done(const struct progress *p, double test_loss, double test_accuracy,
-                copse_strategy *st);
+copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
+                         size_t test);
+copse_status event_epoch(const struct progress *p, double test_loss, double test_accuracy);
+copse_status event_done(const struct progress *p, double test_loss, double test_accuracy,
+                        copse_strategy *st);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The `copse` command: a table of subcommands. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/tool.h"
 
@@ -26,7 +28,19 @@ static void usage(FILE *to)
     fprintf(to, "\n`copse COMMAND --help` lists the options of a command.\n");
 }
 
-int main(int argc, char **argv)
+/* A file opened while a standard stream is closed would take its number, and what is printed would
+   go into that file. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static int run(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         usage(stdout);
@@ -41,4 +55,14 @@ int main(int argc, char **argv)
             return commands[i].run(argc - 1, argv + 1);
     fprintf(stderr, "copse: there is no command '%s'; `copse --help` lists them\n", argv[1]);
     return EXIT_BAD_INPUT;
+}
+
+int main(int argc, char **argv)
+{
+    fill_standard_streams();
+    const int code = run(argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "copse: cannot write to standard output\n");
+    return code == EXIT_DONE ? EXIT_FAILED : code;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Long options from a table: --name value, --name=value, --flag, --help. */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,21 +40,40 @@ static int complain(const char *command, const char *name, const char *value, co
     return EXIT_BAD_INPUT;
 }
 
+static int choose(const char *command, const struct option_row *row, const char *value)
+{
+    struct option_choice *choice = row->to;
+    for (const struct option_name *n = choice->names; n->name; n++)
+        if (strcmp(n->name, value) == 0) {
+            choice->at = n;
+            return -1;
+        }
+    fprintf(stderr, "copse %s: --%s: '%s' is not one of", command, row->name, value);
+    for (const struct option_name *n = choice->names; n->name; n++)
+        fprintf(stderr, "%s %s", n == choice->names ? "" : ",", n->name);
+    fprintf(stderr, "\n");
+    return EXIT_BAD_INPUT;
+}
+
 static int store(const char *command, const struct option_row *row, const char *value)
 {
     char *end = NULL;
     errno = 0;
     if (row->kind == OPTION_TEXT) {
         *(const char **)row->to = value;
+    } else if (row->kind == OPTION_CHOICE) {
+        return choose(command, row, value);
     } else if (row->kind == OPTION_FLOAT) {
         const double x = strtod(value, &end);
         if (end == value || *end || errno || !isfinite(x))
             return complain(command, row->name, value, "a number");
+        if (!isfinite((float)x))
+            return complain(command, row->name, value, "a number that fits 32 bits (3.4e38)");
         *(float *)row->to = (float)x;
     } else {
         const unsigned long long x = strtoull(value, &end, 10);
         const bool is_count = row->kind == OPTION_COUNT;
-        if (end == value || *end || errno || value[0] == '-' || (is_count && x > UINT32_MAX))
+        if (!isdigit((unsigned char)value[0]) || *end || errno || (is_count && x > UINT32_MAX))
             return complain(command, row->name, value, "a whole number from 0");
         if (is_count)
             *(uint32_t *)row->to = (uint32_t)x;

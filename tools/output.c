@@ -1,59 +1,142 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that the command writes: under a temporary name until they are whole. */
+/* Files that a command writes: beside their place, then renamed, so that they are whole or not
+   there. */
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/tool.h"
 
-static copse_status fail(const char *path, int reason)
+static copse_status fail(struct output *o, const char *path, const char *reason)
 {
-    return session_set_error(COPSE_ERR_IO, "cannot write '%s': %s", path, strerror(reason));
+    const copse_status s = session_set_error(COPSE_ERR_IO, "cannot write '%s': %s", path, reason);
+    output_abort(o);
+    return s;
 }
 
-copse_status output_open(struct output *o, const char *option, const char *path)
+copse_status output_open(struct output *o, const char *path)
 {
-    o->stream = NULL;
-    if (snprintf(o->temp, sizeof o->temp, "%s.%ld.tmp", path, (long)getpid()) >=
-        (int)sizeof o->temp)
-        return session_set_error(COPSE_ERR_IO, "--%s: the path is too long", option);
-    const int fd = open(o->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    o->stream = fd < 0 ? NULL : fdopen(fd, "w");
+    struct stat info;
+    const char *target = path;
+    int fd = -1;
+    *o = (struct output){ 0 };
+    if (!*path)
+        return fail(o, path, "the path is empty");
+    if (lstat(path, &info) == 0) {
+        if (S_ISLNK(info.st_mode)) { /* the link stays */
+            target = o->path = realpath(path, NULL);
+            if (!o->path || stat(o->path, &info) != 0)
+                return fail(o, path, "it is a symbolic link that leads nowhere");
+        }
+        if (!S_ISREG(info.st_mode))
+            return fail(o, path, "it is not a regular file");
+    }
+    const size_t room = strlen(target) + 48;
+    if (!o->path)
+        o->path = strdup(target);
+    o->temp = malloc(room);
+    if (!o->path || !o->temp) {
+        output_abort(o);
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the name '%s'", path);
+    }
+    /* A killed process with our number may have left a file behind. */
+    for (int attempt = 0; attempt < 100 && fd < 0; attempt++) {
+        snprintf(o->temp, room, "%s.tmp%lx-%x", o->path, (long)getpid(), (unsigned)attempt);
+        fd = open(o->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    o->is_made = fd >= 0;
+    o->stream = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (o->stream)
         return COPSE_OK;
     const int reason = errno;
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-        unlink(o->temp);
-    }
-    return fail(path, reason);
+    return fail(o, path, strerror(reason));
 }
 
-copse_status output_end(struct output *o, const char *path, copse_status status)
+copse_status output_commit(struct output *o)
 {
-    if (status != COPSE_OK) {
-        fclose(o->stream);
-        unlink(o->temp);
-        return status;
-    }
-    bool is_good = fflush(o->stream) == 0 && !ferror(o->stream);
-    is_good = fclose(o->stream) == 0 && is_good;
+    FILE *stream = o->stream;
     o->stream = NULL;
-    if (is_good && rename(o->temp, path) == 0)
-        return COPSE_OK;
-    const int reason = errno;
-    unlink(o->temp);
-    return fail(path, reason);
+    bool is_good = fflush(stream) == 0 && !ferror(stream) && fsync(fileno(stream)) == 0;
+    int reason = errno;
+    if (fclose(stream) != 0 && is_good) {
+        is_good = false;
+        reason = errno;
+    }
+    if (is_good && rename(o->temp, o->path) != 0) {
+        is_good = false;
+        reason = errno;
+    }
+    if (!is_good)
+        return fail(o, o->path, strerror(reason));
+    o->is_made = false;
+    output_abort(o);
+    return COPSE_OK;
 }
 
-copse_status output_check(const char *option, const char *path)
+copse_status output_end(struct output *o, copse_status status)
+{
+    if (status == COPSE_OK)
+        return output_commit(o);
+    output_abort(o);
+    return status;
+}
+
+void output_abort(struct output *o)
+{
+    if (o->stream)
+        fclose(o->stream);
+    if (o->is_made)
+        unlink(o->temp);
+    free(o->path);
+    free(o->temp);
+    *o = (struct output){ 0 };
+}
+
+copse_status output_check(const char *path)
 {
     struct output o;
-    if (!path)
-        return COPSE_OK;
-    COPSE_TRY(output_open(&o, option, path));
-    fclose(o.stream);
-    unlink(o.temp);
+    COPSE_TRY(output_open(&o, path));
+    output_abort(&o);
     return COPSE_OK;
+}
+
+/* A file by its number or, before it is there, by its folder's number and its name. */
+struct place {
+    dev_t device;
+    ino_t number;
+    const char *name;
+};
+
+static bool find_place(const char *path, struct place *out)
+{
+    struct stat info;
+    const char *slash = strrchr(path, '/');
+    out->name = "";
+    bool is_found = stat(path, &info) == 0;
+    if (!is_found) {
+        char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+        out->name = slash ? slash + 1 : path;
+        is_found = folder && stat(folder, &info) == 0;
+        free(folder);
+    }
+    out->device = is_found ? info.st_dev : 0;
+    out->number = is_found ? info.st_ino : 0;
+    return is_found;
+}
+
+bool output_is_same(const char *path, const char *other)
+{
+    struct place a, b;
+    return strcmp(path, other) == 0 ||
+           (find_place(path, &a) && find_place(other, &b) && a.device == b.device &&
+            a.number == b.number && strcmp(a.name, b.name) == 0);
 }

@@ -114,7 +114,7 @@ static void draw(FILE *f, const struct history *h, const char *title)
 copse_status plot_write(const char *path, const struct history *h, const char *title)
 {
     struct output o;
-    COPSE_TRY(output_open(&o, "plot", path));
+    COPSE_TRY(output_open(&o, path));
     draw(o.stream, h, title);
-    return output_end(&o, path, COPSE_OK);
+    return output_commit(&o);
 }

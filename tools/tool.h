@@ -26,6 +26,7 @@ enum option_kind {
     OPTION_COUNT,
     OPTION_U64,
     OPTION_FLOAT,
+    OPTION_CHOICE,
     OPTION_WORDS, /* what stands without "--"; the row's name is "" */
 };
 
@@ -35,10 +36,20 @@ struct option_words {
     size_t count;
 };
 
+/* What an OPTION_CHOICE may be: the rows up to one whose name is NULL; `at` is the one chosen. */
+struct option_name {
+    const char *name;
+    int value;
+};
+struct option_choice {
+    const struct option_name *names, *at;
+};
+
 struct option_row {
     const char *name;      /* "epochs": stands for --epochs */
     enum option_kind kind;
-    void *to;              /* bool, const char *, uint32_t, uint64_t, float or struct option_words */
+    void *to;              /* bool, const char *, uint32_t, uint64_t, float, option_choice or
+                              option_words */
     const char *arg;       /* "N" */
     const char *help;
 };
@@ -63,19 +74,26 @@ int session_fail(copse_status status);
 /* Whether standard output is a terminal, and its width. */
 bool terminal_is(unsigned *columns);
 
-/* ---- files that are whole or not there (output.c) ---- */
+/* ---- files that are written (output.c) ---- */
 
+/* Written beside its place under a temporary name. Failure texts name the path. */
 struct output {
     FILE *stream;
-    char temp[4096];
+    char *path, *temp; /* owned; `path` is behind symbolic links */
+    bool is_made;      /* the temporary file is there */
 };
-/* Write beside `path`; nothing stands there until commit. `option` names the option in errors. */
-copse_status output_open(struct output *o, const char *option, const char *path);
-/* Close and put in its place, unless writing ended with a status other than COPSE_OK: then, and on
-   failure, only the temporary file is removed. */
-copse_status output_end(struct output *o, const char *path, copse_status status);
-/* Whether a file can be written there; leaves nothing behind. NULL is fine. */
-copse_status output_check(const char *option, const char *path);
+/* COPSE_ERR_IO when the place is not a regular file or none can be made there. */
+copse_status output_open(struct output *o, const char *path);
+/* Make it durable and rename it to its place. Closes and frees all, on failure too. */
+copse_status output_commit(struct output *o);
+/* Commit, or abort and hand on a status that is not COPSE_OK. */
+copse_status output_end(struct output *o, copse_status status);
+/* Remove the temporary file; fine on a zeroed struct and after commit. */
+void output_abort(struct output *o);
+/* Whether `output_open` would do, before long work; leaves nothing. */
+copse_status output_check(const char *path);
+/* Whether two paths, of files that need not be there, lead to the same place. */
+bool output_is_same(const char *path, const char *other);
 
 /* ---- kernel cache (cache.c) ---- */
 

@@ -21,6 +21,7 @@ struct run {
     struct history history;
     struct progress progress;
     double test_loss, test_accuracy;
+    uint32_t saved_epoch; /* counts from 1; 0: nothing was saved */
     float *x; /* room for one batch of the held-out part */
     int32_t *y;
 };
@@ -28,7 +29,7 @@ struct run {
 static double now(void)
 {
     struct timespec t;
-    timespec_get(&t, TIME_UTC);
+    clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -39,34 +40,17 @@ static bool is_talking(const struct run *r)
 
 /* ---- before the run ---- */
 
-/* The digits set: installed beside the tool, or in the source tree it was built from. */
-static const char *default_data(void)
-{
-    static const char *const places[] = { COPSE_DATA_FOLDERS };
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        FILE *f = fopen(places[i], "rb");
-        if (f) {
-            fclose(f);
-            return places[i];
-        }
-    }
-    return places[0];
-}
-
 static copse_status open_data(struct run *r)
 {
-    struct train_settings *s = &r->settings;
+    const struct train_settings *s = &r->settings;
     struct copse_dataset_info info, train, test;
-    const bool is_default = s->data == NULL;
-    if (is_default)
-        s->data = default_data();
-    COPSE_TRY(copse_dataset_open(r->ctx, s->data,
-                                 &(struct copse_dataset_params){ .classes = s->classes }, &r->all));
+    const struct copse_dataset_params params = { .labels = s->labels, .classes = s->classes };
+    COPSE_TRY(copse_dataset_open(r->ctx, s->data, &params, &r->all));
     copse_dataset_describe(r->all, &info);
     if (!info.has_labels)
         return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has no labels; a CSV with a label column or a folder with "
-                                 "an IDX pair has", s->data);
+                                 "'%s' has no labels: name their file with --labels, or give a CSV "
+                                 "with a label column or a folder with an IDX pair", s->data);
     COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
                                   &r->train, &r->test));
     copse_dataset_describe(r->train, &train);
@@ -74,28 +58,13 @@ static copse_status open_data(struct run *r)
     if (is_talking(r))
         printf("data     %s: %zu examples of %zu numbers, %u classes\n"
                "         %zu for training, %zu held out, shuffled with seed %llu\n",
-               is_default ? "hand-written digits" : s->data, info.rows, info.row_size,
+               s->is_default_data ? "hand-written digits" : s->data, info.rows, info.row_size,
                info.classes, train.rows, test.rows, (unsigned long long)s->seed);
     r->model.widths[0] = (uint32_t)info.row_size;
     return copse_batches_create(r->train,
                                 &(struct copse_batches_params){
                                     .batch = s->batch, .seed = s->seed, .prefetch = 2 },
                                 &r->batches);
-}
-
-static copse_reduce_algorithm reduction_of(const char *name)
-{
-    return strcmp(name, "sharded") == 0  ? COPSE_REDUCE_SHARDED
-           : strcmp(name, "tree") == 0   ? COPSE_REDUCE_TREE
-           : strcmp(name, "to_one") == 0 ? COPSE_REDUCE_TO_ONE
-                                         : COPSE_REDUCE_AUTO;
-}
-
-static copse_transfer transfer_of(const char *name)
-{
-    return strcmp(name, "shared") == 0   ? COPSE_TRANSFER_SHARED
-           : strcmp(name, "staged") == 0 ? COPSE_TRANSFER_STAGED
-                                         : COPSE_TRANSFER_AUTO;
 }
 
 static copse_status open_devices(struct run *r)
@@ -107,7 +76,7 @@ static copse_status open_devices(struct run *r)
     COPSE_TRY(copse_select_devices(r->ctx, s->devices, ids, COPSE_MAX_REPLICAS, &count));
     for (size_t i = 0; i < count; i++)
         names[i] = ids[i];
-    if (strcmp(s->strategy, "one_device") == 0 && count > 1) {
+    if (s->strategy.at->value == STRATEGY_ONE_DEVICE && count > 1) {
         if (strcmp(s->devices, "auto") != 0 && strcmp(s->devices, "all") != 0)
             return session_set_error(COPSE_ERR_ARGUMENT,
                                      "--strategy one_device takes one device, --devices %s names "
@@ -115,8 +84,8 @@ static copse_status open_devices(struct run *r)
         count = 1;
     }
     const struct copse_strategy_params params = {
-        .reduction = reduction_of(s->reduction),
-        .transfer = transfer_of(s->transfer),
+        .reduction = (copse_reduce_algorithm)s->reduction.at->value,
+        .transfer = (copse_transfer)s->transfer.at->value,
         .bucket_bytes = (size_t)s->bucket_bytes,
         .matmul = s->matmul,
     };
@@ -136,13 +105,12 @@ static float cosine(void *user, uint64_t step)
     return (float)(0.5 * r->settings.lr * (1.0 + cos(3.14159265358979323846 * at)));
 }
 
-static copse_optimizer_kind optimizer_of(const char *name)
+/* For the library a momentum of 0 means its default; without momentum both rules are SGD. */
+static copse_optimizer_kind optimizer_of(const struct train_settings *s)
 {
-    return strcmp(name, "adamw") == 0      ? COPSE_ADAMW
-           : strcmp(name, "sgd") == 0      ? COPSE_SGD
-           : strcmp(name, "momentum") == 0 ? COPSE_MOMENTUM
-           : strcmp(name, "nesterov") == 0 ? COPSE_NESTEROV
-                                           : COPSE_ADAM;
+    const copse_optimizer_kind kind = (copse_optimizer_kind)s->optimizer.at->value;
+    const bool has_momentum = kind == COPSE_MOMENTUM || kind == COPSE_NESTEROV;
+    return has_momentum && s->momentum == 0.0f ? COPSE_SGD : kind;
 }
 
 static copse_status make_trainer(struct run *r)
@@ -158,18 +126,17 @@ static copse_status make_trainer(struct run *r)
     r->progress.epochs = s->epochs;
     r->progress.steps = (uint64_t)copse_batches_count(r->batches) * s->epochs;
     COPSE_TRY(mlp_create(&r->model, r->strategy, s->seed));
-    const bool is_cosine = strcmp(s->schedule, "cosine") == 0;
     const struct copse_trainer_params params = {
         .loss = mlp_loss,
         .user = &r->model,
         .example = COPSE_SHAPE((uint32_t)info.row_size),
         .target_type = COPSE_I32,
         .optimizer = {
-            .kind = optimizer_of(s->optimizer),
+            .kind = optimizer_of(s),
             .learning_rate = s->lr,
             .momentum = s->momentum,
             .weight_decay = s->weight_decay,
-            .schedule = is_cosine ? cosine : NULL,
+            .schedule = s->schedule.at->value == SCHEDULE_COSINE ? cosine : NULL,
             .schedule_user = r,
         },
         .seed = s->seed,
@@ -183,7 +150,8 @@ static copse_status make_trainer(struct run *r)
             parameters += ((uint64_t)r->model.widths[i] + 1) * r->model.widths[i + 1];
         }
         printf(" perceptron, %llu parameters; %s, learning rate %g (%s), batch %u\n",
-               (unsigned long long)parameters, s->optimizer, (double)s->lr, s->schedule, s->batch);
+               (unsigned long long)parameters, s->optimizer.at->name,
+               (double)s->lr, s->schedule.at->name, s->batch);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas(r->strategy), copse_strategy_transfer(r->strategy));
@@ -274,12 +242,12 @@ static copse_status run_epoch(struct run *r, uint32_t epoch)
     return COPSE_OK;
 }
 
-static void show_epoch(const struct run *r)
+static copse_status show_epoch(const struct run *r)
 {
     const struct progress *p = &r->progress;
     unsigned columns;
     if (r->settings.is_json) {
-        event_epoch(p, r->test_loss, r->test_accuracy);
+        return event_epoch(p, r->test_loss, r->test_accuracy);
     } else if (is_talking(r)) {
         /* A terminal has the bar: every tenth of the run is enough. */
         const uint32_t every = terminal_is(&columns) ? (p->epochs + 9) / 10 : 1;
@@ -291,6 +259,7 @@ static void show_epoch(const struct run *r)
                    100.0 * r->test_accuracy);
         fflush(stdout);
     }
+    return COPSE_OK;
 }
 
 static copse_status run_epochs(struct run *r)
@@ -300,9 +269,15 @@ static copse_status run_epochs(struct run *r)
         COPSE_TRY(evaluate(r));
         if (!history_epoch(&r->history, r->progress.step, r->test_loss, r->test_accuracy))
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
-        show_epoch(r);
-        if (r->settings.save && isfinite(r->test_loss))
+        COPSE_TRY(show_epoch(r));
+        /* The last update of an epoch shows here first. */
+        if (!isfinite(r->test_loss))
+            return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
+                                     isnan(r->test_loss) ? "NaN" : "infinite");
+        if (r->settings.save) {
             COPSE_TRY(copse_trainer_save(r->trainer, r->settings.save));
+            r->saved_epoch = epoch + 1;
+        }
     }
     return COPSE_OK;
 }
@@ -320,10 +295,8 @@ static copse_status finish(struct run *r)
                  s->model, s->epochs, 100.0 * r->test_accuracy);
         COPSE_TRY(plot_write(s->plot, &r->history, title));
     }
-    if (s->is_json) {
-        event_done(p, r->test_loss, r->test_accuracy, r->strategy);
-        return COPSE_OK;
-    }
+    if (s->is_json)
+        return event_done(p, r->test_loss, r->test_accuracy, r->strategy);
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
     printf("%s%.2f %% of the %zu held-out examples are right (loss %.4f)\n"
@@ -350,7 +323,7 @@ static copse_status run(struct run *r)
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->test, &test);
     if (r->settings.is_json)
-        event_start(&r->settings, r->strategy, train.rows, test.rows);
+        COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_epochs(r));
     return finish(r);
 }
@@ -363,9 +336,11 @@ static int fail(const struct run *r, copse_status s)
         return session_fail(s);
     fprintf(stderr, "copse train: %s in epoch %u; training stopped: lower --lr (it is %g)",
             session_error(), r->progress.epoch, (double)r->settings.lr);
-    if (r->settings.save && r->history.epoch_count > 0)
-        fprintf(stderr, "; '%s' keeps the parameters of epoch %zu", r->settings.save,
-                r->history.epoch_count);
+    if (r->saved_epoch > 0)
+        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", r->settings.save,
+                r->saved_epoch);
+    else if (r->settings.save)
+        fprintf(stderr, "; '%s' was not written", r->settings.save);
     fprintf(stderr, "\n");
     return EXIT_BAD_INPUT;
 }

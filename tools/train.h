@@ -5,16 +5,22 @@
 
 #include "tools/tool.h"
 
+/* Values of `strategy` and `schedule`; those of the others are the library's enums. */
+enum { STRATEGY_MIRRORED, STRATEGY_ONE_DEVICE };
+enum { SCHEDULE_COSINE, SCHEDULE_CONSTANT };
+
 struct train_settings {
-    const char *data, *model, *devices, *strategy, *optimizer, *schedule, *reduction, *transfer;
-    const char *matmul, *save, *plot;
+    const char *data, *labels, *model, *devices, *matmul, *save, *plot;
+    struct option_choice strategy, optimizer, schedule, reduction, transfer;
     float lr, weight_decay, dropout, momentum;
     uint32_t batch, epochs, classes;
     uint64_t seed, bucket_bytes;
+    bool is_default_data; /* `data` is the digits set */
     bool is_json, is_quiet, is_verbose, no_cache;
 };
 
-/* Fill in the defaults and read the command line; -1 to go on, else the exit code. */
+/* Fill in the defaults, read the command line and check all that needs no data, the places of the
+   output files included; -1 to go on, else the exit code. */
 int train_settings_parse(int argc, char **argv, struct train_settings *out);
 
 /* ---- the model (model.c) ---- */

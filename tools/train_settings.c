@@ -3,48 +3,91 @@
 #include <float.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/train.h"
 
-static bool is_one_of(const char *value, const char *const *names)
+static const struct option_name strategies[] = {
+    { "auto", STRATEGY_MIRRORED },
+    { "one_device", STRATEGY_ONE_DEVICE },
+    { "mirrored", STRATEGY_MIRRORED },
+    { NULL, 0 },
+};
+static const struct option_name optimizers[] = {
+    { "adam", COPSE_ADAM },         { "adamw", COPSE_ADAMW },
+    { "sgd", COPSE_SGD },           { "momentum", COPSE_MOMENTUM },
+    { "nesterov", COPSE_NESTEROV }, { NULL, 0 },
+};
+static const struct option_name schedules[] = {
+    { "cosine", SCHEDULE_COSINE },
+    { "constant", SCHEDULE_CONSTANT },
+    { NULL, 0 },
+};
+static const struct option_name reductions[] = {
+    { "auto", COPSE_REDUCE_AUTO },
+    { "sharded", COPSE_REDUCE_SHARDED },
+    { "tree", COPSE_REDUCE_TREE },
+    { "to_one", COPSE_REDUCE_TO_ONE },
+    { NULL, 0 },
+};
+static const struct option_name transfers[] = {
+    { "auto", COPSE_TRANSFER_AUTO },
+    { "shared", COPSE_TRANSFER_SHARED },
+    { "staged", COPSE_TRANSFER_STAGED },
+    { NULL, 0 },
+};
+
+/* The first of a table is the default. */
+#define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
+
+/* The digits set: installed beside the tool, in the source tree it was built from, or where it was
+   to be installed. */
+static const char *default_data(void)
 {
-    for (; *names; names++)
-        if (strcmp(value, *names) == 0)
-            return true;
-    return false;
+    static char beside[4096 + sizeof COPSE_DIGITS_BESIDE];
+    const char *const places[] = { beside, COPSE_DIGITS_SOURCE, COPSE_DIGITS_INSTALLED };
+    const ssize_t n = readlink("/proc/self/exe", beside, 4096);
+    char *slash = NULL;
+    beside[n > 0 && n < 4096 ? n : 0] = '\0';
+    slash = strrchr(beside, '/');
+    strcpy(slash ? slash + 1 : beside, slash ? COPSE_DIGITS_BESIDE : "");
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (access(places[i], R_OK) == 0)
+            return places[i];
+    return COPSE_DIGITS_INSTALLED;
 }
 
-static int check_name(const char *option, const char *value, const char *const *names)
+/* Files that are written can be, and none is one that is read or another that is written. */
+static int check_files(const struct train_settings *s)
 {
-    if (is_one_of(value, names))
-        return -1;
-    fprintf(stderr, "copse train: --%s: '%s' is not one of", option, value);
-    for (size_t i = 0; names[i]; i++)
-        fprintf(stderr, "%s %s", i ? "," : "", names[i]);
-    fprintf(stderr, "\n");
-    return EXIT_BAD_INPUT;
+    const struct {
+        const char *option, *path;
+        bool is_written;
+    } files[] = {
+        { "data", s->data, false },
+        { "labels", s->labels, false },
+        { "save", s->save, true },
+        { "plot", s->plot, true },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (!files[i].path || !files[i].is_written)
+            continue;
+        if (output_check(files[i].path) != COPSE_OK) {
+            fprintf(stderr, "copse train: --%s: %s\n", files[i].option, session_error());
+            return EXIT_BAD_INPUT;
+        }
+        for (size_t k = 0; k < i; k++)
+            if (files[k].path && output_is_same(files[k].path, files[i].path)) {
+                fprintf(stderr, "copse train: --%s: '%s' is the file of --%s\n", files[i].option,
+                        files[i].path, files[k].option);
+                return EXIT_BAD_INPUT;
+            }
+    }
+    return -1;
 }
 
 static int check(const struct train_settings *s)
 {
-    static const char *const strategies[] = { "auto", "one_device", "mirrored", NULL };
-    static const char *const optimizers[] = { "adam", "adamw", "sgd", "momentum", "nesterov", NULL };
-    static const char *const schedules[] = { "cosine", "constant", NULL };
-    static const char *const reductions[] = { "auto", "sharded", "tree", "to_one", NULL };
-    static const char *const transfers[] = { "auto", "shared", "staged", NULL };
-    const struct {
-        const char *option, *value;
-        const char *const *names;
-    } checks[] = {
-        { "strategy", s->strategy, strategies },    { "optimizer", s->optimizer, optimizers },
-        { "schedule", s->schedule, schedules },     { "reduction", s->reduction, reductions },
-        { "transfer", s->transfer, transfers },
-    };
-    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
-        const int code = check_name(checks[i].option, checks[i].value, checks[i].names);
-        if (code >= 0)
-            return code;
-    }
     const char *wrong = NULL;
     struct mlp m = { 0 };
     if (!mlp_parse(s->model, &m))
@@ -65,30 +108,33 @@ static int check(const struct train_settings *s)
         wrong = "--bucket-bytes: too large";
     if (wrong)
         fprintf(stderr, "copse train: %s\n", wrong);
-    return wrong ? EXIT_BAD_INPUT : -1;
+    return wrong ? EXIT_BAD_INPUT : check_files(s);
 }
 
 int train_settings_parse(int argc, char **argv, struct train_settings *s)
 {
     *s = (struct train_settings){
-        .model = "mlp:128,64", .devices = "auto", .strategy = "auto", .optimizer = "adam",
-        .schedule = "cosine", .reduction = "auto", .transfer = "auto", .lr = 0.0f,
-        .momentum = 0.9f, .batch = 64, .epochs = 40, .seed = 1,
+        .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
+        .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
+        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
+        .batch = 64, .epochs = 40, .seed = 1,
     };
     const float unset = -FLT_MAX;
     float lr = unset;
     const struct option_row rows[] = {
         { "data", OPTION_TEXT, &s->data, "PATH",
-          "CSV, CSV.gz, IDX, or a folder with an IDX pair [the digits set]" },
+          "CSV, IDX or .npy file, or a folder with an IDX pair [the digits set]" },
+        { "labels", OPTION_TEXT, &s->labels, "FILE",
+          "IDX or .npy [CSV: last column; IDX: the file's name with labels for images]" },
         { "model", OPTION_TEXT, &s->model, "SPEC", "hidden layers of the network [mlp:128,64]" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
-        { "strategy", OPTION_TEXT, &s->strategy, "NAME",
+        { "strategy", OPTION_CHOICE, &s->strategy, "NAME",
           "one_device or mirrored [mirrored when there are several devices]" },
-        { "optimizer", OPTION_TEXT, &s->optimizer, "NAME",
+        { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov [adam]" },
         { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [0.002; sgd kinds 0.05]" },
-        { "schedule", OPTION_TEXT, &s->schedule, "NAME",
+        { "schedule", OPTION_CHOICE, &s->schedule, "NAME",
           "cosine (down to 0 over the run) or constant [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "[0]" },
@@ -100,10 +146,10 @@ int train_settings_parse(int argc, char **argv, struct train_settings *s)
         { "save", OPTION_TEXT, &s->save, "FILE", "write the parameters as safetensors" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object a line" },
-        { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the last line" },
-        { "reduction", OPTION_TEXT, &s->reduction, "NAME",
+        { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
+        { "reduction", OPTION_CHOICE, &s->reduction, "NAME",
           "how gradients are summed: sharded, tree, to_one; same bits [auto]" },
-        { "transfer", OPTION_TEXT, &s->transfer, "NAME",
+        { "transfer", OPTION_CHOICE, &s->transfer, "NAME",
           "how they travel: shared or staged; same bits [auto]" },
         { "bucket-bytes", OPTION_U64, &s->bucket_bytes, "N", "gradients summed together [4 MiB]" },
         { "matmul", OPTION_TEXT, &s->matmul, "NAME", "force a matrix-product variant" },
@@ -117,7 +163,13 @@ int train_settings_parse(int argc, char **argv, struct train_settings *s)
                                    "it never saw.");
     if (code >= 0)
         return code;
-    const bool is_adam = strncmp(s->optimizer, "adam", 4) == 0;
-    s->lr = lr == unset ? (is_adam ? 0.002f : 0.05f) : lr;
+    s->is_default_data = s->data == NULL;
+    if (s->is_default_data)
+        s->data = default_data();
+    const int kind = s->optimizer.at->value;
+    if (lr != unset)
+        s->lr = lr;
+    else
+        s->lr = kind == COPSE_ADAM || kind == COPSE_ADAMW ? 0.002f : 0.05f;
     return check(s);
 }

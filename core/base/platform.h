@@ -57,7 +57,8 @@ const char *copse__env(const char *name);
 /* Files. All paths are UTF-8. Failure text names the path and the system's reason. */
 copse_status copse__file_size(const char *path, uint64_t *size);
 bool copse__is_directory(const char *path);
-/* Write beside `path` under a temporary name; nothing stands under `path` until commit. */
+/* Write beside `path` under a temporary name; nothing stands under `path` until commit. Symbolic
+   links are followed and stay; COPSE_ERR_IO when something other than a regular file stands there. */
 struct copse_mem;
 struct copse_atomic_file {
     FILE *stream;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The operating system through POSIX. platform_windows.c has the same functions. */
-#define _POSIX_C_SOURCE   200809L
+#define _XOPEN_SOURCE     700 /* POSIX 2008 and realpath */
 #define _FILE_OFFSET_BITS 64
 
 #include "core/base/platform.h"
@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -191,15 +192,36 @@ bool copse__is_directory(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+/* Where a file is to be put: `*path` becomes what stands behind symbolic links, so that they stay.
+   Renaming over a pipe or a device would take it away: they are refused. */
+static copse_status find_target(const char **path, char real[PATH_MAX])
+{
+    struct stat info;
+    if (lstat(*path, &info))
+        return COPSE_OK; /* what is wrong besides a missing file, its creation will say */
+    if (S_ISLNK(info.st_mode)) {
+        if (!realpath(*path, real) || stat(real, &info))
+            return copse_fail(COPSE_ERR_IO, "file: cannot follow the symbolic link '%s': %s", *path,
+                              strerror(errno));
+        *path = real;
+    }
+    if (!S_ISREG(info.st_mode))
+        return copse_fail(COPSE_ERR_IO, "file: '%s' is not a regular file", *path);
+    return COPSE_OK;
+}
+
 copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *mem,
                                 const char *path)
 {
     static atomic_uint counter;
-    const size_t room = strlen(path) + 32;
+    char real[PATH_MAX];
     copse_status s;
     int fd = -1;
 
-    *f = (struct copse_atomic_file){ .mem = mem };
+    *f = (struct copse_atomic_file){ 0 };
+    COPSE_TRY(find_target(&path, real));
+    const size_t room = strlen(path) + 32;
+    f->mem = mem;
     f->path = copse__strdup(mem, path);
     f->temp = copse__alloc(mem, room, 1);
     if (!f->path || !f->temp) {

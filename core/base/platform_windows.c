@@ -204,14 +204,56 @@ static FILE *create_new(const char *path)
     return stream;
 }
 
+/* Where a file is to be put: `*path` becomes what stands behind symbolic links, so that they stay.
+   Folders, pipes and devices are refused. */
+static copse_status find_target(const char **path, char real[PATH_UNITS])
+{
+    wchar_t wide[PATH_UNITS];
+    BY_HANDLE_FILE_INFORMATION info;
+    if (!widen(*path, wide))
+        return copse_fail(COPSE_ERR_IO, "file: '%s': the path is too long or not UTF-8", *path);
+    const DWORD bits = GetFileAttributesW(wide);
+    const HANDLE handle = CreateFileW(wide, FILE_READ_ATTRIBUTES,
+                                      FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                                      OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    if (handle == INVALID_HANDLE_VALUE) {
+        if (bits == INVALID_FILE_ATTRIBUTES)
+            return COPSE_OK; /* what is wrong besides a missing file, its creation will say */
+        return copse_fail(COPSE_ERR_IO, "file: cannot open '%s': system error %lu", *path,
+                          GetLastError());
+    }
+    const bool is_file = GetFileType(handle) == FILE_TYPE_DISK &&
+                         GetFileInformationByHandle(handle, &info) &&
+                         !(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY);
+    const bool is_link =
+        bits != INVALID_FILE_ATTRIBUTES && (bits & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
+    bool is_followed = !is_link;
+    if (is_file && is_link) {
+        const DWORD n = GetFinalPathNameByHandleW(handle, wide, PATH_UNITS, FILE_NAME_NORMALIZED);
+        is_followed = n > 0 && n < PATH_UNITS &&
+                      WideCharToMultiByte(CP_UTF8, 0, wide, -1, real, PATH_UNITS, NULL, NULL) > 0;
+    }
+    CloseHandle(handle);
+    if (!is_file)
+        return copse_fail(COPSE_ERR_IO, "file: '%s' is not a regular file", *path);
+    if (!is_followed)
+        return copse_fail(COPSE_ERR_IO, "file: cannot follow the symbolic link '%s'", *path);
+    if (is_link)
+        *path = real;
+    return COPSE_OK;
+}
+
 copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *mem,
                                 const char *path)
 {
     static atomic_uint counter;
-    const size_t room = strlen(path) + 32;
+    char real[PATH_UNITS];
     copse_status s;
 
-    *f = (struct copse_atomic_file){ .mem = mem };
+    *f = (struct copse_atomic_file){ 0 };
+    COPSE_TRY(find_target(&path, real));
+    const size_t room = strlen(path) + 32;
+    f->mem = mem;
     f->path = copse__strdup(mem, path);
     f->temp = copse__alloc(mem, room, 1);
     if (!f->path || !f->temp) {

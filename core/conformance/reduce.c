@@ -210,7 +210,7 @@ static copse_status train(struct rig *g, bool is_whole)
             COPSE_TRY(backward(g, g->order == 2 ? ranks - 1 - i : (i + g->order) % ranks, step,
                                is_whole, ready));
         for (size_t b = 0; b < COPSE_COUNT(g->buckets); b++)
-            COPSE_TRY(copse__exchange_run(g->x, g->buckets[b], ready));
+            COPSE_TRY(copse__exchange_run(g->x, g->buckets[b], ready, NULL, NULL));
     }
     return COPSE_OK;
 }

@@ -10,13 +10,17 @@
 #define LINE_MAX_BYTES ((size_t)1 << 20)
 #define READ_BYTES     ((size_t)64 << 10)
 #define CELL_SHOWN     32 /* of a wrong cell, in an error text */
+#define NUMBERED_MIN   3  /* columns; fewer numbers in order are too likely to be data */
+
+static const char delimiters[] = ",;\t|"; /* in the order in which they are looked for */
 
 struct csv {
     struct copse_mem *mem;
     const char *path;
     struct copse_input in;
-    char delimiter;
-    size_t row; /* line number, from 1 */
+    char delimiter;         /* 0 until it is known */
+    size_t row;             /* line number, from 1 */
+    bool begins_as_comment; /* with a '#' */
 
     char *bytes; /* read, not yet split: at..have */
     size_t at, have;
@@ -28,6 +32,7 @@ struct csv {
 
     size_t columns; /* 0 until the first line */
     size_t label;   /* column from 0; == columns when there is none */
+    size_t rows;    /* of data, taken in whole */
     struct {
         float *at;
         size_t count, room;
@@ -117,6 +122,28 @@ static void trim(const struct csv *c, struct cell *t)
     }
 }
 
+/* The first of `delimiters` that stands outside quotes in the first line, else a comma. */
+static char find_delimiter(const struct cell *line)
+{
+    bool found[sizeof delimiters] = { false }, is_quoted = false, is_start = true;
+
+    for (size_t i = 0; i < line->size; i++) {
+        char b = line->text[i];
+        if (b == '"' && (is_quoted || is_start)) {
+            is_quoted = !is_quoted; /* a doubled quote closes and opens */
+        } else if (!is_quoted) {
+            const char *d = strchr(delimiters, b);
+            if (d != NULL)
+                found[d - delimiters] = true;
+            is_start = d != NULL || (is_start && b == ' ');
+        }
+    }
+    for (size_t i = 0; delimiters[i] != 0; i++)
+        if (found[i])
+            return delimiters[i];
+    return delimiters[0];
+}
+
 /* Take the next cell off `rest`; *more tells whether a delimiter followed. Quotes are removed in
    place. */
 static copse_status next_cell(const struct csv *c, size_t column, struct cell *rest,
@@ -168,6 +195,19 @@ static int shown(const struct cell *t)
     return (int)n;
 }
 
+/* Add to the text of an error that a wrong cell holds what may be the real delimiter. */
+static copse_status note_delimiter(const struct csv *c, const struct cell *cell, copse_status s)
+{
+    static const char *const names[] = { "','", "';'", "a tab", "'|'" };
+    const char *name = names[strchr(delimiters, c->delimiter) - delimiters];
+
+    for (size_t i = 0; i < COPSE_COUNT(names); i++)
+        if (delimiters[i] != c->delimiter && memchr(cell->text, delimiters[i], cell->size) != NULL)
+            return copse_note(s, "cells are split at %s; is %s the delimiter%s?", name, names[i],
+                              delimiters[i] == ',' ? ", or a decimal comma" : "");
+    return s;
+}
+
 static copse_status take_number(const struct csv *c, size_t column, const struct cell *cell,
                                 double *out)
 {
@@ -175,9 +215,10 @@ static copse_status take_number(const struct csv *c, size_t column, const struct
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: the cell is empty",
                           c->path, c->row, column + 1);
     if (!copse__number_parse(cell->text, cell->size, out))
-        return copse_fail(COPSE_ERR_FORMAT,
-                          "csv: %s, row %zu, column %zu: \"%.*s\" is not a number", c->path, c->row,
-                          column + 1, shown(cell), cell->text);
+        return note_delimiter(c, cell,
+                              copse_fail(COPSE_ERR_FORMAT,
+                                         "csv: %s, row %zu, column %zu: \"%.*s\" is not a number",
+                                         c->path, c->row, column + 1, shown(cell), cell->text));
     if (!isfinite((float)*out))
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: %.*s is too large",
                           c->path, c->row, column + 1, shown(cell), cell->text);
@@ -225,7 +266,17 @@ static copse_status take_row(struct csv *c, uint32_t classes)
         return copse_fail(COPSE_ERR_FORMAT,
                           "csv: %s, row %zu: %s than the %zu columns of the first row", c->path,
                           c->row, more ? "more cells" : "fewer cells", c->columns);
+    c->rows++;
     return COPSE_OK;
+}
+
+/* The cell holds the whole number `n` and nothing else. */
+static bool is_count(const struct cell *cell, size_t n)
+{
+    char digits[24];
+
+    int size = snprintf(digits, sizeof digits, "%zu", n);
+    return cell->size == (size_t)size && memcmp(cell->text, digits, cell->size) == 0;
 }
 
 /* Columns and label column from the first line; *is_header tells that it holds no data. */
@@ -234,7 +285,7 @@ static copse_status first_line(struct csv *c, const struct copse_csv_params *p, 
 {
     /* Cells lose their quotes in place, so the first look is at a copy of what lies there. */
     struct cell line = line_text(c), rest, cell;
-    size_t numbers = 0, named = SIZE_MAX;
+    size_t numbers = 0, counted[2] = { 0, 0 }, named = SIZE_MAX;
     bool more = true;
 
     char *copy = copse__alloc(c->mem, line.size + 1, 1);
@@ -249,6 +300,8 @@ static copse_status first_line(struct csv *c, const struct copse_csv_params *p, 
         if (s != COPSE_OK)
             break;
         numbers += copse__number_parse(cell.text, cell.size, &v);
+        counted[0] += is_count(&cell, c->columns);
+        counted[1] += is_count(&cell, c->columns + 1);
         if (p->label_name != NULL && strlen(p->label_name) == cell.size &&
             memcmp(p->label_name, cell.text, cell.size) == 0) {
             if (named != SIZE_MAX)
@@ -261,8 +314,10 @@ static copse_status first_line(struct csv *c, const struct copse_csv_params *p, 
     copse__free(c->mem, copy);
     COPSE_TRY(s);
 
-    *is_header =
-        p->header == COPSE_CSV_HEADER_YES || (p->header == COPSE_CSV_HEADER_AUTO && numbers == 0);
+    bool is_numbered = c->columns >= NUMBERED_MIN &&
+                       (counted[0] == c->columns || counted[1] == c->columns);
+    *is_header = p->header == COPSE_CSV_HEADER_YES ||
+                 (p->header == COPSE_CSV_HEADER_AUTO && (numbers == 0 || is_numbered));
     c->label = c->columns;
     if (!want_labels)
         return COPSE_OK;
@@ -284,7 +339,6 @@ static copse_status first_line(struct csv *c, const struct copse_csv_params *p, 
 static copse_status read_csv(copse_context *ctx, struct csv *c, const struct copse_csv_params *p,
                              copse_array **features, copse_array **labels)
 {
-    size_t rows = 0;
     bool has, is_header = false;
 
     c->bytes = copse__alloc(c->mem, READ_BYTES, 1);
@@ -299,16 +353,18 @@ static copse_status read_csv(copse_context *ctx, struct csv *c, const struct cop
         if (text.size == 0)
             continue;
         if (c->columns == 0) {
+            if (c->delimiter == 0)
+                c->delimiter = find_delimiter(&text);
+            c->begins_as_comment = text.text[0] == '#';
             COPSE_TRY(first_line(c, p, labels != NULL, &is_header));
             if (is_header)
                 continue;
         }
         COPSE_TRY(take_row(c, p->classes));
-        rows++;
     }
-    if (rows == 0)
+    if (c->rows == 0)
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s has no rows of data", c->path);
-    size_t shape[2] = { rows, c->columns - (c->label < c->columns) };
+    size_t shape[2] = { c->rows, c->columns - (c->label < c->columns) };
     if (shape[1] == 0)
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s has a label column only", c->path);
     float *fitted = copse__resize(c->mem, c->features.at, c->features.count, sizeof *fitted);
@@ -334,8 +390,8 @@ copse_status copse_read_csv(copse_context *ctx, const char *path,
     *features = NULL;
     if (labels != NULL)
         *labels = NULL;
-    c.delimiter = p->delimiter == 0 ? ',' : p->delimiter;
-    if (strchr(",;\t|", c.delimiter) == NULL)
+    c.delimiter = p->delimiter;
+    if (c.delimiter != 0 && strchr(delimiters, c.delimiter) == NULL)
         return copse_fail(COPSE_ERR_ARGUMENT, "csv: the delimiter must be one of , ; tab |");
     if (p->label_name != NULL && p->label_column != 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "csv: give label_name or label_column, not both");
@@ -344,6 +400,8 @@ copse_status copse_read_csv(copse_context *ctx, const char *path,
     copse_status s = copse__input_open(&c.in, c.mem, path, p->max_bytes);
     if (s == COPSE_OK)
         s = read_csv(ctx, &c, p, features, labels);
+    if ((s == COPSE_ERR_FORMAT || s == COPSE_ERR_ARGUMENT) && c.begins_as_comment && c.rows == 0)
+        s = copse_note(s, "the first line begins with '#', but comments are not skipped");
     copse__input_close(&c.in);
     copse__free(c.mem, c.bytes);
     copse__free(c.mem, c.line.at);

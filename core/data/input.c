@@ -94,6 +94,7 @@ static copse_status read_plain(struct copse_input *in, unsigned char *to, size_t
 static copse_status read_gzip(struct copse_input *in, unsigned char *to, size_t size, size_t *got)
 {
     z_stream *z = &in->inflate;
+    bool is_first = in->given == 0;
 
     while (*got < size && !in->is_done) {
         if (in->at == in->have) {
@@ -130,6 +131,9 @@ static copse_status read_gzip(struct copse_input *in, unsigned char *to, size_t 
                               (unsigned long long)in->given);
         }
     }
+    if (is_first && *got >= 2 && to[0] == 0x1f && to[1] == 0x8b)
+        return copse_fail(COPSE_ERR_FORMAT, "gzip: %s is compressed twice; unpack it once",
+                          in->path);
     return COPSE_OK;
 }
 

@@ -5,46 +5,22 @@
 #include "core/data/dataset.h"
 #include "core/data/input.h"
 
-#define NAME_ROOM 256
-
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Best file of images so far. */
-struct search {
-    char name[NAME_ROOM];
-};
-
-static int rank_of(const char *name)
+/* Where "images", followed by "idx3", stands in the last part of a path; NULL when it does not. */
+static const char *images_word(const char *path)
 {
-    return (strncmp(name, "train", 5) == 0 ? 2 : 0) + (ends_with(name, ".gz") ? 0 : 1);
-}
+    const char *name = path;
 
-static bool consider(void *user, const char *name)
-{
-    struct search *best = user;
-
-    if (strlen(name) >= NAME_ROOM - 8 || name[0] == '.')
-        return true;
-    const char *images = strstr(name, "images");
-    if (images == NULL || strstr(images, "idx3") == NULL)
-        return true;
-    int difference = rank_of(name) - rank_of(best->name);
-    if (best->name[0] == 0 || difference > 0 || (difference == 0 && strcmp(name, best->name) < 0))
-        strcpy(best->name, name);
-    return true;
-}
-
-/* "labels" for "images", "idx1" for "idx3" in place: the words have the same length. */
-static void to_label_name(char *name)
-{
-    char *images = strstr(name, "images");
-
-    memcpy(images, "labels", 6);
-    memcpy(strstr(images, "idx3") + 3, "1", 1);
+    for (const char *c = path; *c != 0; c++)
+        if (*c == '/' || *c == '\\')
+            name = c + 1;
+    const char *word = strstr(name, "images");
+    return word != NULL && strstr(word, "idx3") != NULL ? word : NULL;
 }
 
 static bool exists(const char *path)
@@ -58,15 +34,87 @@ static bool exists(const char *path)
     return true;
 }
 
-/* FOLDER/NAME with room for ".gz". */
+/* FOLDER/NAME. */
 static char *join(struct copse_mem *mem, const char *folder, const char *name)
 {
-    size_t room = strlen(folder) + strlen(name) + 5;
+    size_t room = strlen(folder) + strlen(name) + 2;
 
     char *path = copse__alloc(mem, room, 1);
     if (path != NULL)
         snprintf(path, room, "%s%s%s", folder, ends_with(folder, "/") ? "" : "/", name);
     return path;
+}
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
+}
+
+/* The label file beside `images`, a path with an images_word; *found tells whether it is there. */
+static copse_status find_labels(struct copse_mem *mem, const char *images, char **labels,
+                                bool *found)
+{
+    size_t size = strlen(images);
+
+    char *path = copse__alloc(mem, size + sizeof ".gz", 1);
+    if (path == NULL)
+        return no_memory();
+    strcpy(path, images);
+    /* in place: the words have the same length */
+    char *word = path + (images_word(images) - images);
+    memcpy(word, "labels", 6);
+    strstr(word, "idx3")[3] = '1';
+    *found = exists(path);
+    if (!*found) { /* one of the two may be unpacked */
+        if (ends_with(path, ".gz"))
+            path[size - 3] = 0;
+        else
+            strcpy(path + size, ".gz");
+        *found = exists(path);
+    }
+    *labels = path;
+    return COPSE_OK;
+}
+
+/* Best file of images so far in a folder. */
+struct search {
+    struct copse_mem *mem;
+    const char *folder;
+    bool want_labels;
+    char *images, *labels; /* paths; NULL when there is none */
+    int rank;
+    copse_status status;
+};
+
+static bool consider(void *user, const char *name)
+{
+    struct search *best = user;
+    char *images, *labels = NULL;
+    bool is_pair = false;
+
+    if (name[0] == '.' || images_word(name) == NULL)
+        return true;
+    images = join(best->mem, best->folder, name);
+    if (images == NULL)
+        best->status = no_memory();
+    else if (best->want_labels)
+        best->status = find_labels(best->mem, images, &labels, &is_pair);
+    if (best->status == COPSE_OK) {
+        int rank = (is_pair ? 4 : 0) + (strncmp(name, "train", 5) == 0 ? 2 : 0) +
+                   (ends_with(name, ".gz") ? 0 : 1);
+        if (best->images == NULL || rank > best->rank ||
+            (rank == best->rank && strcmp(images, best->images) < 0)) {
+            char *worse[] = { best->images, best->labels };
+            best->images = images;
+            best->labels = labels;
+            best->rank = rank;
+            images = worse[0];
+            labels = worse[1];
+        }
+    }
+    copse__free(best->mem, images);
+    copse__free(best->mem, labels);
+    return best->status == COPSE_OK;
 }
 
 static copse_status read_any(copse_context *ctx, const char *path, uint64_t max_bytes,
@@ -96,9 +144,12 @@ static copse_status read_labels(copse_context *ctx, const char *path, uint64_t m
 static copse_status read_file(copse_context *ctx, const char *path,
                               const struct copse_dataset_params *p, struct arrays *out)
 {
+    struct copse_mem *mem = &copse__base(ctx)->mem;
     enum copse_file_kind kind;
+    char *labels;
+    bool found;
 
-    COPSE_TRY(copse__file_kind(&copse__base(ctx)->mem, path, &kind));
+    COPSE_TRY(copse__file_kind(mem, path, &kind));
     if (kind == COPSE_FILE_CSV) {
         struct copse_csv_params csv = p->csv;
         csv.classes = p->classes;
@@ -108,42 +159,41 @@ static copse_status read_file(copse_context *ctx, const char *path,
     } else {
         COPSE_TRY(read_any(ctx, path, p->max_bytes, kind, &out->features));
     }
-    return p->labels != NULL ? read_labels(ctx, p->labels, p->max_bytes, &out->labels) : COPSE_OK;
+    if (p->labels != NULL)
+        return read_labels(ctx, p->labels, p->max_bytes, &out->labels);
+    if (kind != COPSE_FILE_IDX || p->no_labels || images_word(path) == NULL)
+        return COPSE_OK;
+    COPSE_TRY(find_labels(mem, path, &labels, &found));
+    copse_status s = COPSE_OK;
+    if (found)
+        s = read_any(ctx, labels, p->max_bytes, COPSE_FILE_IDX, &out->labels);
+    copse__free(mem, labels);
+    return s;
 }
 
 static copse_status read_folder(copse_context *ctx, const char *path,
                                 const struct copse_dataset_params *p, struct arrays *out)
 {
-    struct copse_mem *mem = &copse__base(ctx)->mem;
-    struct search best = { .name = "" };
-    char *images, *labels;
+    struct search best = { .mem = &copse__base(ctx)->mem,
+                           .folder = path,
+                           .want_labels = p->labels == NULL && !p->no_labels,
+                           .status = COPSE_OK };
 
-    COPSE_TRY(copse__folder_list(path, consider, &best));
-    if (best.name[0] == 0)
-        return copse_fail(COPSE_ERR_IO,
-                          "dataset: the folder %s has no IDX pair *images*idx3* and *labels*idx1*",
-                          path);
-    images = join(mem, path, best.name);
-    to_label_name(best.name);
-    labels = join(mem, path, best.name);
-    copse_status s = images != NULL && labels != NULL
-                         ? COPSE_OK
-                         : copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
+    copse_status s = copse__folder_list(path, consider, &best);
     if (s == COPSE_OK)
-        s = read_any(ctx, images, p->max_bytes, COPSE_FILE_IDX, &out->features);
-    if (s == COPSE_OK && p->labels != NULL) {
+        s = best.status;
+    if (s == COPSE_OK && best.images == NULL)
+        s = copse_fail(COPSE_ERR_IO,
+                       "dataset: the folder %s has no IDX pair *images*idx3* and *labels*idx1*",
+                       path);
+    if (s == COPSE_OK)
+        s = read_any(ctx, best.images, p->max_bytes, COPSE_FILE_IDX, &out->features);
+    if (s == COPSE_OK && p->labels != NULL)
         s = read_labels(ctx, p->labels, p->max_bytes, &out->labels);
-    } else if (s == COPSE_OK && !p->no_labels) {
-        if (!exists(labels)) { /* one of the two may be unpacked */
-            if (ends_with(labels, ".gz"))
-                labels[strlen(labels) - 3] = 0;
-            else
-                strcat(labels, ".gz");
-        }
-        s = read_any(ctx, labels, p->max_bytes, COPSE_FILE_IDX, &out->labels);
-    }
-    copse__free(mem, images);
-    copse__free(mem, labels);
+    else if (s == COPSE_OK && best.want_labels)
+        s = read_any(ctx, best.labels, p->max_bytes, COPSE_FILE_IDX, &out->labels);
+    copse__free(best.mem, best.images);
+    copse__free(best.mem, best.labels);
     return s;
 }
 

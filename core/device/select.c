@@ -82,6 +82,14 @@ static bool is_backend(const struct copse_context *ctx, const char *word)
     return false;
 }
 
+static bool has_usable(const struct copse_context *ctx, const char *backend)
+{
+    for (size_t i = 0; i < ctx->device_count; i++)
+        if (ctx->devices[i].is_usable && strcmp(ctx->devices[i].backend, backend) == 0)
+            return true;
+    return false;
+}
+
 /* A line on what there is, for the text of a failure. */
 static void describe(const struct copse_context *ctx, char *text, size_t room)
 {
@@ -93,7 +101,7 @@ static void describe(const struct copse_context *ctx, char *text, size_t room)
                                  d->is_usable ? "" : " not usable: ", d->reason);
     }
     for (size_t i = 0; i < ctx->backend_count && used < room; i++)
-        if (!ctx->backends[i].is_loaded)
+        if (!has_usable(ctx, ctx->backends[i].name))
             used += (size_t)snprintf(text + used, room - used, "; %s: %s", ctx->backends[i].name,
                                      ctx->backends[i].detail);
 }

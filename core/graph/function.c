@@ -101,8 +101,6 @@ copse_status copse_function_write(copse_function *f, const copse_tensor *input, 
     struct copse_binding to;
     if (!f || !input || !values)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to write");
-    if (input->op != &copse_op_input)
-        return copse_fail(COPSE_ERR_ARGUMENT, "function: only inputs can be written");
     if (!copse__program_input(f->program, input, &to))
         return COPSE_OK; /* no output depends on it */
     return copse_queue_write(f->queue, to.buffer, to.offset, values, to.size);

@@ -34,7 +34,7 @@ struct copse_program {
     uint32_t chunk_count;
     struct copse_segment **segments;
     uint32_t segment_count;
-    struct { uint32_t id; struct copse_binding at; } *inputs; /* by node id */
+    struct { const copse_tensor *tensor; struct copse_binding at; } *inputs; /* compared, not read */
     uint32_t input_count;
 };
 
@@ -373,7 +373,7 @@ static copse_status keep_inputs(struct recorder *r)
         const copse_tensor *t = r->graph->nodes.at[n];
         if (t->op == &copse_op_input && r->needed[n]) {
             const struct home *h = &r->homes[n];
-            p->inputs[i].id = n;
+            p->inputs[i].tensor = t;
             p->inputs[i++].at = h->kind == HOME_FIXED
                                     ? h->fixed
                                     : in_arena(r, h->span, 4 * copse__elements(t->shape));
@@ -459,7 +459,7 @@ bool copse__program_input(const copse_program *p, const copse_tensor *input,
                           struct copse_binding *out)
 {
     for (uint32_t i = 0; i < p->input_count; i++)
-        if (p->inputs[i].id == input->id) {
+        if (p->inputs[i].tensor == input) {
             *out = p->inputs[i].at;
             return true;
         }

@@ -15,6 +15,12 @@ static float word(const struct copse_host_arg *step, enum copse_step_word index)
     return value;
 }
 
+/* As SETTLED in kernels/stream.clh. */
+static float settled(float x, float below)
+{
+    return fabsf(x) < below ? 0.0f : x;
+}
+
 void copse_host_sgd(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_sgd *p = params;
@@ -39,7 +45,7 @@ void copse_host_momentum(const void *params, const int32_t *spec, const struct c
         float g = scale * grad[i];
         if (spec[2])
             g = g + p->decay * value[i];
-        float v = p->momentum * slot[i] + g;
+        float v = settled(p->momentum * slot[i] + g, 1e-30f);
         slot[i] = v;
         if (spec[3])
             v = g + p->momentum * v;
@@ -60,8 +66,8 @@ void copse_host_adam(const void *params, const int32_t *spec, const struct copse
         float g = scale * grad[i];
         if (spec[2] == 1)
             g = g + p->decay * value[i];
-        const float m = p->beta1 * mean[i] + p->rest1 * g;
-        const float v = p->beta2 * square[i] + p->rest2 * g * g;
+        const float m = settled(p->beta1 * mean[i] + p->rest1 * g, 1e-30f);
+        const float v = settled(p->beta2 * square[i] + p->rest2 * g * g, 1e-36f);
         float d = pace * m / (sqrtf(v) + epsilon);
         if (spec[2] == 2)
             d = d + decay * value[i];

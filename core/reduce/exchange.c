@@ -134,11 +134,14 @@ static copse_status take(copse_exchange *x, const struct copse_bucket *b,
     return copse_fail(COPSE_ERR_INTERNAL, "exchange: there is no step %d", (int)step->kind);
 }
 
-copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready)
+copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
+                                 copse_exchange_busy_fn *busy, void *user)
 {
     if (bucket >= x->buckets.count)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no bucket %u", bucket);
     const struct copse_bucket *b = &x->buckets.at[bucket];
+    x->busy = busy;
+    x->busy_user = user;
     for (size_t i = 0; i < b->steps.count; i++) {
         if (x->params.pause)
             x->params.pause(x->params.user, &b->steps.at[i].move);

@@ -52,11 +52,16 @@ struct copse_binding copse__exchange_gradients(const copse_exchange *x, uint32_t
 copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t first,
                                     uint64_t count, uint32_t *bucket);
 
+/* Called before the host waits for a rank: a chance to queue work that does not depend on the bucket,
+   so that the devices are not idle meanwhile. May be called many times. */
+typedef copse_status copse_exchange_busy_fn(void *user);
+
 /* Reduce, update and hand on. Rank r's gradients of the bucket are complete at ready[r] of its
-   queue; they are used up. On return all work is queued and submitted; later work of every queue
+   queue; they are used up. `busy` may be NULL. On return all work is queued and submitted; later work of every queue
    sees the new values, and may write new gradients. Waits on the host only where one device needs
    another's result, with a deadline. */
-copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready);
+copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
+                                 copse_exchange_busy_fn *busy, void *user);
 
 /* Whether all pieces stand in memory that every device imports (before the first: would stand). */
 bool copse__exchange_is_shared(const copse_exchange *x);

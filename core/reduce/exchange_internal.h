@@ -75,6 +75,8 @@ struct copse_exchange {
     copse_buffer *scratch[COPSE_MAX_REPLICAS]; /* inbox rows, then the row of the sum */
     size_t slot_bytes[COPSE_MAX_REPLICAS];
     unsigned char *staging[COPSE_MAX_REPLICAS]; /* two halves of message_bytes, where staged */
+    copse_exchange_busy_fn *busy; /* of the run that is under way */
+    void *busy_user;
     uint64_t last[COPSE_MAX_REPLICAS];          /* ticket of the rank's newest play */
     uint64_t read[COPSE_MAX_REPLICAS][2];       /* ticket of the read into a half of the staging */
 };

@@ -4,6 +4,8 @@
 
 copse_status copse__rank_wait(copse_exchange *x, uint32_t rank, uint64_t ticket, const char *what)
 {
+    if (x->busy)
+        COPSE_TRY(x->busy(x->busy_user));
     const copse_status s = copse_queue_wait(x->ranks[rank].queue, ticket, COPSE_WAIT_NS);
     const char *id = copse__rank_device(x, rank)->info.id;
     if (s == COPSE_ERR_TIMEOUT)

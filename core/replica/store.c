@@ -150,7 +150,8 @@ copse_status copse__store_unbuild(copse_strategy *st)
         const copse_status s = values ? copse_variable_read(v, 0, values)
                                       : copse_fail(COPSE_ERR_NO_MEMORY, "store: no memory");
         if (s != COPSE_OK) {
-            copse__free(&st->ctx->base.mem, values);
+            if (s != COPSE_ERR_TIMEOUT) /* a read may still land there */
+                copse__free(&st->ctx->base.mem, values);
             while (i-- > 0) {
                 copse__free(&st->ctx->base.mem, st->variables.at[i]->initial);
                 st->variables.at[i]->initial = NULL;

@@ -52,8 +52,6 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
     t->taken++;
     if (isfinite(out->loss))
         return COPSE_OK;
-    if (t->nonfinite_step == 0)
-        t->nonfinite_step = out->step;
     return copse_fail(COPSE_ERR_NONFINITE, "the loss of step %llu is %s",
                       (unsigned long long)out->step, isnan(out->loss) ? "NaN" : "infinite");
 }

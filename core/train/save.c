@@ -49,7 +49,8 @@ copse_status copse_trainer_save(copse_trainer *t, const char *path)
                                        .metadata = metadata,
                                        .metadata_count = COPSE_COUNT(metadata),
                                    });
-    copse__free(mem, values);
+    if (s != COPSE_ERR_TIMEOUT) /* a read may still land there */
+        copse__free(mem, values);
     copse__free(mem, arrays);
     return s;
 }

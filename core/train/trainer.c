@@ -26,9 +26,6 @@ static copse_status init(copse_trainer *t)
 {
     copse_strategy *st = t->strategy;
     COPSE_TRY(copse__rule_init(&t->params.optimizer, &t->rule));
-    t->ready = copse__alloc(&st->ctx->base.mem, st->replica_count, sizeof *t->ready);
-    if (!t->ready)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
     for (size_t i = 0; i < COPSE_COUNT(t->slots); i++)
         COPSE_TRY(make_slot(t, &t->slots[i]));
     COPSE_TRY(make_slot(t, &t->evaluation));
@@ -38,7 +35,11 @@ static copse_status init(copse_trainer *t)
         COPSE_TRY(copse_queue_fill(st->replicas[r].queue, t->reports[r], 0, COPSE_REPORT_BYTES, 0));
         COPSE_TRY(copse_queue_finish(st->replicas[r].queue));
     }
-    return copse__store_build(st, &(struct copse_store_rule){ t->rule.slots, update, &t->rule });
+    COPSE_TRY(copse__store_build(st,
+                                 &(struct copse_store_rule){ t->rule.slots, update, &t->rule }));
+    t->ready = copse__alloc(&st->ctx->base.mem, st->replica_count,
+                            st->store.bucket_count * sizeof *t->ready);
+    return t->ready ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
 }
 
 static copse_status check(const copse_strategy *st, const struct copse_trainer_params *p)
@@ -85,14 +86,19 @@ void copse_trainer_release(copse_trainer **trainer)
     copse_trainer *t = *trainer;
     copse_strategy *st = t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
-    for (uint32_t r = 0; r < st->replica_count; r++)
-        if (copse_queue_finish(st->replicas[r].queue) != COPSE_OK)
+    bool is_idle = true;
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        const copse_status s = copse_queue_finish(st->replicas[r].queue);
+        is_idle &= s != COPSE_ERR_TIMEOUT;
+        if (s != COPSE_OK)
             copse__log(&st->ctx->base.log, COPSE_LOG_WARN, "trainer: %s did not finish: %s",
                        st->replicas[r].dev->info.id, copse_last_error());
+    }
     copse__recordings_fini(t);
-    for (size_t i = 0; i < COPSE_COUNT(t->slots); i++)
+    for (size_t i = 0; is_idle && i < COPSE_COUNT(t->slots); i++) /* a read may still land there */
         free_slot(t, &t->slots[i]);
-    free_slot(t, &t->evaluation);
+    if (is_idle)
+        free_slot(t, &t->evaluation);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse_buffer_release(&t->reports[r]);
     for (uint32_t i = 0; i < t->report_count; i++)
@@ -160,29 +166,31 @@ static uint32_t float_bits(double value)
     return u;
 }
 
-static copse_status write_step(copse_trainer *t, uint32_t r, uint64_t step,
+/* `words` has what is the same for all replicas. */
+static copse_status write_step(copse_trainer *t, uint32_t r, uint32_t *words,
                                const struct copse_host_batch *batch, const struct shares *s)
 {
-    uint32_t words[COPSE_STEP_WORDS] = { 0 };
     const double share = (double)s->at[r].count / (double)batch->count;
+    words[COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(batch->first + s->at[r].first);
+    words[COPSE_STEP_SHARE] = float_bits(t->params.reduction == COPSE_LOSS_SUM ? 1.0 : share);
+    const struct copse_replica *rep = &t->strategy->replicas[r];
+    return copse_queue_write(rep->queue, rep->step, 0, words, 4 * COPSE_STEP_WORDS);
+}
+
+static copse_status begin(copse_trainer *t, uint64_t step, bool is_training,
+                          const struct copse_host_batch *batch, const struct shares *s)
+{
+    uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_NUMBER] = (uint32_t)step;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
     words[COPSE_STEP_SEED_HI] = (uint32_t)(t->params.seed >> 32);
-    words[COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(batch->first + s->at[r].first);
     words[COPSE_STEP_EPOCH] = batch->epoch;
-    words[COPSE_STEP_SHARE] = float_bits(t->params.reduction == COPSE_LOSS_SUM ? 1.0 : share);
     words[COPSE_STEP_SCALE] = float_bits(1.0);
-    copse__rule_step(&t->rule, step, words);
-    const struct copse_replica *rep = &t->strategy->replicas[r];
-    return copse_queue_write(rep->queue, rep->step, 0, words, sizeof words);
-}
-
-static copse_status begin(copse_trainer *t, uint64_t step, const struct copse_host_batch *batch,
-                          const struct shares *s)
-{
+    if (is_training) /* asks the schedule, once */
+        copse__rule_step(&t->rule, step, words);
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         COPSE_TRY(write_inputs(t, r, batch, s));
-        COPSE_TRY(write_step(t, r, step, batch, s));
+        COPSE_TRY(write_step(t, r, words, batch, s));
     }
     return COPSE_OK;
 }
@@ -212,25 +220,55 @@ static bool is_cancelled(copse_trainer *t)
     return atomic_exchange(&t->is_cancelled, false);
 }
 
-/* Segment b + 1 is queued before bucket b is exchanged, so the devices compute on while the
-   gradients travel. Up to the first exchange nothing has changed that counts. */
+/* A step under way: segments queued, buckets exchanged. */
+struct flight {
+    copse_trainer *t;
+    const struct shares *shares;
+    struct copse_step_slot *slot;
+    uint32_t queued, exchanged;
+};
+
+static uint64_t *ready_of(const copse_trainer *t, uint32_t bucket)
+{
+    return t->ready + (size_t)bucket * t->strategy->replica_count;
+}
+
+static copse_status queue_segment(struct flight *f)
+{
+    const uint32_t b = f->queued;
+    const bool is_last = b + 1 == f->t->strategy->store.bucket_count;
+    COPSE_TRY(replay(f->t, f->shares, b, is_last, f->slot, ready_of(f->t, b)));
+    f->queued++;
+    return COPSE_OK;
+}
+
+/* While the host waits for a bucket, the devices have up to two later segments to compute: what
+   reads a weight of the bucket stands in none of them. */
+static copse_status keep_busy(void *user)
+{
+    struct flight *f = user;
+    const uint32_t buckets = f->t->strategy->store.bucket_count;
+    return f->queued < buckets && f->queued < f->exchanged + 3 ? queue_segment(f) : COPSE_OK;
+}
+
+/* Up to the first exchange nothing has changed that counts. */
 static copse_status run(copse_trainer *t, const struct shares *s, struct copse_step_slot *slot)
 {
     const uint32_t buckets = t->strategy->store.bucket_count;
-    copse_exchange *x = t->strategy->store.exchange;
-    uint64_t next[COPSE_MAX_REPLICAS];
-    COPSE_TRY(replay(t, s, 0, buckets == 1, slot, next));
-    for (uint32_t b = 0; b < buckets; b++) {
-        memcpy(t->ready, next, t->strategy->replica_count * sizeof *next);
-        if (b + 1 < buckets)
-            COPSE_TRY(replay(t, s, b + 1, b + 2 == buckets, slot, next));
-        if (b == 0 && is_cancelled(t))
-            return copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled");
-        t->is_failed = true; /* until the whole update is queued */
-        COPSE_TRY(copse__exchange_run(x, b, t->ready));
+    struct flight f = { .t = t, .shares = s, .slot = slot };
+    COPSE_TRY(queue_segment(&f));
+    if (is_cancelled(t))
+        return copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled");
+    t->is_failed = true; /* until the whole update is queued */
+    for (; f.exchanged < buckets; f.exchanged++) {
+        if (f.queued == f.exchanged)
+            COPSE_TRY(queue_segment(&f));
+        COPSE_TRY(copse__exchange_run(t->strategy->store.exchange, f.exchanged,
+                                      ready_of(t, f.exchanged), keep_busy, &f));
     }
     t->is_failed = false;
-    memcpy(slot->tickets, next, t->strategy->replica_count * sizeof *next);
+    memcpy(slot->tickets, ready_of(t, buckets - 1),
+           t->strategy->replica_count * sizeof *slot->tickets);
     return COPSE_OK;
 }
 
@@ -261,15 +299,12 @@ copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch 
         struct copse_step_result oldest;
         COPSE_TRY(copse_trainer_result(t, true, &oldest));
     }
-    if (t->nonfinite_step)
-        return copse_fail(COPSE_ERR_NONFINITE, "the loss of step %llu was not finite",
-                          (unsigned long long)t->nonfinite_step);
     struct shares s;
     COPSE_TRY(split(t, batch, true, &s));
     struct copse_step_slot *slot = &t->slots[t->step % COPSE_STEPS_UNDER_WAY];
     slot->step = t->step + 1;
     weigh(t, batch, &s, slot);
-    copse_status status = begin(t, slot->step, batch, &s);
+    copse_status status = begin(t, slot->step, true, batch, &s);
     if (status == COPSE_OK)
         status = run(t, &s, slot);
     if (status != COPSE_OK)
@@ -288,7 +323,7 @@ copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_ba
     COPSE_TRY(split(t, batch, false, &s));
     t->evaluation.step = t->step;
     weigh(t, batch, &s, &t->evaluation);
-    COPSE_TRY(begin(t, t->step + 1, batch, &s));
+    COPSE_TRY(begin(t, t->step + 1, false, batch, &s));
     COPSE_TRY(replay(t, &s, 0, true, &t->evaluation, t->evaluation.tickets));
     COPSE_TRY(copse__slot_wait(t, &t->evaluation, COPSE_WAIT_NS));
     copse__slot_result(t, &t->evaluation, out);

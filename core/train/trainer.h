@@ -44,8 +44,7 @@ struct copse_trainer {
     uint64_t taken;  /* results taken */
     struct copse_step_slot slots[COPSE_STEPS_UNDER_WAY];
     struct copse_step_slot evaluation;
-    uint64_t *ready;   /* [replicas]: tickets of the bucket being exchanged */
-    uint64_t nonfinite_step; /* 0 = none yet */
+    uint64_t *ready; /* [buckets][replicas]: tickets of a step's segments */
     bool is_failed;          /* an update was cut short: the parameters are not to be used */
     atomic_bool is_cancelled;
 };

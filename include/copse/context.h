@@ -18,7 +18,7 @@ typedef struct copse_context copse_context;
 
 /** Level of a log line. */
 typedef enum copse_log_level {
-    COPSE_LOG_NONE,  /**< nothing is logged */
+    COPSE_LOG_NONE,  /**< no choice: COPSE_LOG_WARN; to log nothing, pass no log callback */
     COPSE_LOG_ERROR, /**< something failed that no call can return, such as a lost device */
     COPSE_LOG_WARN,  /**< it works, but not as it should: a rejected device, a damaged cache entry */
     COPSE_LOG_INFO,  /**< once per object: what was found and chosen */
@@ -55,7 +55,7 @@ struct copse_context_params {
     void *resize_user;        /**< passed to `resize` */
     copse_log_fn *log;        /**< log lines                         [silent] */
     void *log_user;           /**< passed to `log` */
-    copse_log_level log_level; /**< most detailed level to log       [COPSE_LOG_WARN if `log`] */
+    copse_log_level log_level; /**< most detailed level to log       [COPSE_LOG_WARN] */
     struct copse_cache_params cache; /**< compiled kernels           [kept in memory only] */
     const char *disable;      /**< backends not to load, "opencl,vulkan"  [none] */
     bool no_env;              /**< ignore the environment variable COPSE_DISABLE  [false] */

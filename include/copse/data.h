@@ -3,9 +3,11 @@
  * Data: readers for CSV, IDX, .npy and plain text, each also gzip-compressed; datasets of features
  * and labels in host memory; batches in a reproducible order.
  *
- * Compression is recognised by content, not by name. A reader takes a whole file or nothing: a
- * truncated or damaged file is COPSE_ERR_FORMAT and the text says where. Nothing in a file is ever
- * executed, and no memory is asked for that the length of the file does not justify.
+ * Compression is recognised by content, not by name: gzip, one member, once. More members behind
+ * the first are refused on purpose, as any bytes there are, and so is gzip inside gzip. A reader
+ * takes a whole file or nothing: a truncated or damaged file is COPSE_ERR_FORMAT and the text says
+ * where. Nothing in a file is ever executed, and no memory is asked for that the length of the file
+ * does not justify.
  */
 #ifndef COPSE_DATA_H
 #define COPSE_DATA_H
@@ -77,7 +79,10 @@ COPSE_API COPSE_CHECKED copse_status copse_read_text(copse_context *ctx, const c
 
 /** Whether the first line of a CSV file holds column names. */
 typedef enum copse_csv_header {
-    COPSE_CSV_HEADER_AUTO, /**< it does when none of its cells is a number */
+    COPSE_CSV_HEADER_AUTO, /**< it does when none of its cells is a number, or when there are three
+                                or more and they count the columns: 0,1,2,... or 1,2,3,... A
+                                leading column of row numbers is not guessed at: it is read as
+                                any other */
     COPSE_CSV_HEADER_YES,  /**< it does */
     COPSE_CSV_HEADER_NO,   /**< it holds data */
 } copse_csv_header;
@@ -87,16 +92,19 @@ struct copse_csv_params {
     const char *label_name;  /**< label column by its name in the header        [NULL] */
     uint32_t label_column;   /**< label column by position, from 1              [0 = the last] */
     copse_csv_header header; /**< column names in the first line                [detected] */
-    char delimiter;          /**< between cells: ',' ';' '|' or a tab           [0 = ','] */
+    char delimiter;          /**< between cells: ',' ';' '|' or a tab           [0 = detected] */
     uint32_t classes;        /**< labels are 0..classes-1                       [0 = not checked] */
     uint64_t max_bytes;      /**< most bytes taken in, after decompression      [0 = 8 GiB] */
 };
 
 /**
  * Read a CSV file of numbers. Numbers are decimal with '.', whatever the locale; a cell may be
- * quoted. Each line has the same number of cells and at most 1 MiB; empty lines are skipped.
- * Values are rounded to f32. Rows and columns in error texts count from 1, the header line
- * included, so that they are the line and column an editor or a spreadsheet shows.
+ * quoted. Each line has the same number of cells and at most 1 MiB; empty lines are skipped,
+ * comments are not. Values are rounded to f32. Rows and columns in error texts count from 1, the
+ * header line included, so that they are the line and column an editor or a spreadsheet shows.
+ *
+ * When `params->delimiter` is 0, it is detected from the first line: the first of ',' ';' tab '|',
+ * in this order, that stands there outside quotes; ',' when none does.
  *
  * @param path      File, UTF-8; gzip or not.
  * @param params    Settings; NULL for defaults.
@@ -141,9 +149,12 @@ struct copse_dataset_params {
  *
  * @param path    A CSV, .npy or IDX file, gzip or not, told apart by content; or a folder with an
  *                IDX pair `*images*idx3*` and `*labels*idx1*`. Of several pairs the one whose name
- *                begins with "train" is taken, then the first by name; unpacked before gzip. The
- *                label file is found by its name, "labels" for "images" and "idx1" for "idx3".
- *                .npy and single IDX files have labels only when `params->labels` names them.
+ *                begins with "train" is taken, then unpacked before gzip, then the first by name;
+ *                images without their label file count only where its labels are not needed. The
+ *                label file is found by its name, "labels" for "images" and "idx1" for "idx3",
+ *                gzip or not. So it is beside a single IDX file named `*images*idx3*`; without
+ *                it, and for other IDX and .npy files, there are labels only when
+ *                `params->labels` names them.
  * @param params  Settings; NULL for defaults.
  * @param out     Receives one reference; NULL on failure.
  *

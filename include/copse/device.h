@@ -181,7 +181,8 @@ COPSE_API void copse_queue_release(copse_queue **queue);
 COPSE_API COPSE_CHECKED copse_status copse_queue_write(copse_queue *queue, copse_buffer *dst,
                                                        size_t offset, const void *src, size_t size);
 
-/** Copy a buffer's bytes to host memory; `dst` is filled when the ticket of the next submit is reached. */
+/** Copy a buffer's bytes to host memory; `dst` is filled when the ticket of the next submit is reached
+    and must stay until then, after COPSE_ERR_TIMEOUT too. */
 COPSE_API COPSE_CHECKED copse_status copse_queue_read(copse_queue *queue, copse_buffer *src,
                                                       size_t offset, void *dst, size_t size);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Update rules. All of them run as one dispatch per range of the flat store.
+ * Update rules. All of them run as one dispatch per range of the flat store. Momenta below 1e-30 and
+ * mean squares below 1e-36 are set to zero, so that none becomes denormal.
  */
 #ifndef COPSE_OPTIMIZER_H
 #define COPSE_OPTIMIZER_H
@@ -26,7 +27,7 @@ typedef enum copse_optimizer_kind {
 struct copse_optimizer_params {
     copse_optimizer_kind kind;
     float learning_rate; /**< > 0                                       [0 = 1e-3; SGD kinds 1e-2] */
-    float momentum;      /**< of the momentum kinds, < 1                [0 = 0.9] */
+    float momentum;      /**< of the momentum kinds, < 1; for none use COPSE_SGD  [0 = 0.9] */
     float beta1;         /**< decay of the mean of gradients, < 1       [0 = 0.9] */
     float beta2;         /**< decay of the mean of squares, < 1         [0 = 0.999] */
     float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = 1e-8] */

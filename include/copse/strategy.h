@@ -112,7 +112,7 @@ COPSE_API void copse_strategy_variables(copse_strategy *st, copse_variable *cons
 
 /**
  * Copy a replica's values to host memory.
- * @param values  Room for every element.
+ * @param values  Room for every element; after COPSE_ERR_TIMEOUT still in use by the device.
  * Blocking: until queued work has run.
  */
 COPSE_API COPSE_CHECKED copse_status copse_variable_read(copse_variable *v, uint32_t replica,

@@ -72,9 +72,12 @@ struct copse_step_result {
  * Run one training step: queue forward, backward, reduction and update. `batch` holds at least
  * one example and is taken before the call returns; replicas without one are legal. The parameters after the
  * call are those of the step for every later call; the result comes through
- * `copse_trainer_result`. Up to 8 steps may be under way.
+ * `copse_trainer_result`. Up to 8 steps may be under way: when the results of 8 are waiting to be taken,
+ * the oldest is dropped. Each new size of batch is recorded once and kept.
  *
  * @retval COPSE_ERR_CANCELLED    `copse_trainer_cancel` was called; nothing was changed.
+ * @retval COPSE_ERR_NONFINITE    The result to be dropped has a loss that is NaN or infinite; nothing
+ *                                was changed.
  * @retval COPSE_ERR_DEVICE_LOST  A device failed.
  * Blocking: while 8 steps are under way, and where replicas must wait for each other.
  */
