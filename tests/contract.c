@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the tests of the backend contract share. */
+#include "copse/conformance.h"
 #include "tests/contract.h"
 
 #include <stdlib.h>
@@ -42,6 +43,8 @@ copse_context *rig_context(void)
 
 int contract_set_up(void **state)
 {
+    const struct copse_blocked_kernel *blocked;
+    size_t blocked_count;
     struct copse_memory_stats stats;
     struct rig *r = calloc(1, sizeof *r);
     *state = r;
@@ -50,6 +53,8 @@ int contract_set_up(void **state)
         copse_fake.devices[0].delay_polls = 2; /* nothing is ready when it is first asked for */
     }
     r->ctx = rig_context();
+    /* A context keeps the list of blocked kernels of a device once it was asked for. */
+    OK(copse_device_blocked(r->ctx, contract_device, &blocked, &blocked_count));
     copse_context_memory(r->ctx, &stats);
     r->blocks = stats.live_blocks;
     OK(copse_device_open(r->ctx, contract_device, NULL, &r->dev));

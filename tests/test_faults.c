@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "copse/conformance.h"
 #include "tests/fake_backend.h"
 
 #define N 256
@@ -106,6 +107,14 @@ static void expect_balance(void)
     assert_int_equal(copse_fake.early_fini, 0);
 }
 
+/* A context keeps the list of blocked kernels of a device once it was asked for. */
+static void know_verdicts(copse_context *ctx, const char *id)
+{
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    assert_int_equal(copse_device_blocked(ctx, id, &list, &count), COPSE_OK);
+}
+
 static size_t live(copse_context *ctx)
 {
     struct copse_memory_stats stats;
@@ -123,6 +132,7 @@ static void every_fault_comes_out_and_leaves_nothing(void **state)
             for (uint32_t n = 1; n <= 2; n++) {
                 fake_reset();
                 copse_context *ctx = context(NULL);
+                know_verdicts(ctx, "fake:0");
                 const size_t before = live(ctx);
                 struct life l = { 0 };
                 fake_fail(0, (enum fake_fn)fn, n, codes[code], true);

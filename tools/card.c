@@ -158,10 +158,14 @@ void card_free(struct card *c)
 char *card_sentence(char *out, size_t room, const struct card *c)
 {
     const size_t passed = (size_t)c->counts[COPSE_VERDICT_PASS];
+    const int blocked =
+        cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(c->device->json, "blocked"));
     if (c->bad)
-        snprintf(out, room, "%zu of %zu results cannot be trusted. Kernel variants that are to "
-                            "blame are blocked on this device: another variant is used.",
-                 c->bad, c->cases);
+        snprintf(out, room, "%zu of %zu results cannot be trusted.%s", c->bad, c->cases,
+                 blocked ? " The kernels to blame are blocked on this device: the library uses "
+                           "others in their place." : "");
+    else if (c->cases == 0)
+        snprintf(out, room, "No case was run on this device.");
     else if (passed == c->cases)
         snprintf(out, room, "Every one of %zu results is within its tolerance.", c->cases);
     else

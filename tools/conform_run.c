@@ -129,6 +129,19 @@ static size_t planned(const struct run *r, const char *mode)
 
 /* ---- a job that died ---- */
 
+/* Seed and type of the case that was begun, as far as the plan knows it. */
+static void add_planned(const struct run *r, cJSON *to)
+{
+    const cJSON *o;
+    cJSON_ArrayForEach(o, r->plan)
+        if (strcmp(json_text(o, "op"), r->now.op) == 0 &&
+            strcmp(json_text(o, "name"), r->now.name) == 0) {
+            cJSON_AddStringToObject(to, "type", json_text(o, "type"));
+            cJSON_AddStringToObject(to, "seed", json_text(o, "seed"));
+            return;
+        }
+}
+
 static void tell_loss(struct run *r, const char *mode, copse_verdict verdict, const char *text)
 {
     cJSON *o = cJSON_CreateObject();
@@ -140,6 +153,7 @@ static void tell_loss(struct run *r, const char *mode, copse_verdict verdict, co
     cJSON_AddStringToObject(o, "name", is_begun ? r->now.name : "between cases");
     cJSON_AddStringToObject(o, "variant", is_begun ? r->now.variant : "");
     cJSON_AddStringToObject(o, "verdict", copse_verdict_name(verdict));
+    add_planned(r, o);
     cJSON_AddStringToObject(o, "text", text);
     on_event(r, o);
 }

@@ -12,6 +12,8 @@ struct copse_function {
     copse_buffer *outputs[MAX_OUTPUTS];
     size_t bytes[MAX_OUTPUTS];
     size_t output_count;
+    const copse_tensor **inputs; /* of the graph, used or not; compared, not read */
+    size_t input_count;
     uint64_t ticket;
 };
 
@@ -40,11 +42,23 @@ static copse_status record(copse_function *f, const struct copse_function_params
     return copse__program_create(&params, &f->program);
 }
 
+static copse_status keep_inputs(copse_function *f, const copse_graph *g)
+{
+    f->inputs = copse__alloc(&g->ctx->base.mem, g->nodes.count, sizeof *f->inputs);
+    if (!f->inputs)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "function: no memory");
+    for (size_t i = 0; i < g->nodes.count; i++)
+        if (g->nodes.at[i]->op == &copse_op_input)
+            f->inputs[f->input_count++] = g->nodes.at[i];
+    return COPSE_OK;
+}
+
 static copse_status init(copse_function *f, copse_device *dev,
                          const struct copse_function_params *p)
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = 0x3f800000u; /* 1.0f */
+    COPSE_TRY(keep_inputs(f, p->graph));
     COPSE_TRY(copse_queue_create(dev, &f->queue));
     COPSE_TRY(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = sizeof words },
                                   &f->step));
@@ -73,6 +87,7 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
             copse_buffer_release(&f->outputs[i]);
         copse_buffer_release(&f->step);
         copse_queue_release(&f->queue);
+        copse__free(&dev->base->mem, f->inputs);
         copse__free(&dev->base->mem, f);
         return s;
     }
@@ -91,6 +106,7 @@ void copse_function_release(copse_function **function)
         copse_buffer_release(&f->outputs[i]);
     copse_buffer_release(&f->step);
     copse_queue_release(&f->queue);
+    copse__free(&dev->base->mem, f->inputs);
     copse__free(&dev->base->mem, f);
     copse_device_release(&dev);
     *function = NULL;
@@ -101,6 +117,11 @@ copse_status copse_function_write(copse_function *f, const copse_tensor *input, 
     struct copse_binding to;
     if (!f || !input || !values)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to write");
+    size_t i = 0;
+    while (i < f->input_count && f->inputs[i] != input)
+        i++;
+    if (i == f->input_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "function: only inputs of its graph can be written");
     if (!copse__program_input(f->program, input, &to))
         return COPSE_OK; /* no output depends on it */
     return copse_queue_write(f->queue, to.buffer, to.offset, values, to.size);
