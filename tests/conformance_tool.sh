@@ -183,6 +183,15 @@ lies() {
 product=$(first_case matmul)
 devices=$("$tool" devices)
 if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
+    kernels=$(dirname "$0")/../kernels
+    sed 's/m_exp(x)/m_exp(x) * 1.0001f/' "$kernels/softmax.cl" >"$work/wrong.cl"
+    sed 's/m_exp(x)/m_nothing(x)/' "$kernels/softmax.cl" >"$work/broken.cl"
+    cp "$kernels/softmax.cl" "$work/right.cl"
+    expect 0 'own kernel' "$tool" conformance --device opencl:0 --kernel "$work/right.cl" --op softmax
+    expect 1 'own kernel, wrong' "$tool" conformance --device opencl:0 --kernel "$work/wrong.cl" --op softmax
+    says '^FAIL +opencl:0 run softmax'
+    expect 1 'own kernel, broken' "$tool" conformance --device opencl:0 --kernel "$work/broken.cl" --op softmax
+    says 'm_nothing'
     lies corrupt matmul_wide opencl FAIL
     lies crash matmul_wide opencl CRASH
 else

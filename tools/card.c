@@ -169,7 +169,8 @@ char *card_sentence(char *out, size_t room, const struct card *c)
     else if (passed == c->cases)
         snprintf(out, room, "Every one of %zu results is within its tolerance.", c->cases);
     else
-        snprintf(out, room, "%zu results are within their tolerance, none is outside; %zu were not "
-                            "judged, see below.", passed, c->cases - passed);
+        snprintf(out, room, "%zu results are within their tolerance, none is outside; %zu cases do "
+                            "not apply to this device or were not run, see below.",
+                 passed, c->cases - passed);
     return out;
 }

@@ -213,7 +213,7 @@ static void reasons(FILE *f, const struct card *c)
 {
     if (c->reason_count == 0)
         return;
-    fprintf(f, "<h2>What was not judged, and why</h2><table><tr><th>Verdict</th>"
+    fprintf(f, "<h2>What does not apply or was not run, and why</h2><table><tr><th>Verdict</th>"
                "<th class='n'>Cases</th><th>Why</th><th>For example</th></tr>\n");
     for (size_t i = 0; i < c->reason_count; i++) {
         const struct card_reason *r = &c->reasons[i];

@@ -154,7 +154,7 @@ static void reasons(FILE *f, const struct card *c)
 {
     if (c->reason_count == 0)
         return;
-    fprintf(f, "### What was not judged, and why\n\n| verdict | cases | why | for example |\n"
+    fprintf(f, "### What does not apply or was not run, and why\n\n| verdict | cases | why | for example |\n"
                "|---|---:|---|---|\n");
     for (size_t i = 0; i < c->reason_count; i++) {
         const struct card_reason *r = &c->reasons[i];

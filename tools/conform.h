@@ -52,6 +52,10 @@ typedef void conform_event_fn(void *user, cJSON *event);
 /* Do the job here. The last event is "end", with the status. */
 void conform_job_do(const struct conform_job *j, conform_event_fn *emit, void *user);
 
+/* A kernel of the person's own (conform_own.c): what the device's API takes. The caller frees
+   `*bytes`, on failure too. */
+copse_status conform_own_read(const char *path, const char *device, char **bytes, size_t *size);
+
 /* ---- the child process (conform_child.c) ---- */
 
 enum conform_end { END_DONE, END_CRASHED, END_TIMED_OUT };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The jobs of `copse conformance`: the only part of it that opens devices. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,21 +107,6 @@ static void on_result(void *user, const struct copse_case_result *r)
     d->emit(d->user, o);
 }
 
-/* The whole file; the caller frees. */
-static copse_status read_own(const char *path, void **code, size_t *size)
-{
-    enum { MOST = 8 << 20 };
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return session_set_error(COPSE_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
-    *code = malloc(MOST);
-    *size = *code ? fread(*code, 1, MOST, f) : 0;
-    const bool is_good = *code && !ferror(f) && *size < MOST;
-    fclose(f);
-    return is_good ? COPSE_OK
-                   : session_set_error(COPSE_ERR_IO, "'%s' cannot be read, or is no kernel", path);
-}
-
 static copse_status do_cases(struct doer *d)
 {
     const struct conform_job *j = d->job;
@@ -133,10 +117,10 @@ static copse_status do_cases(struct doer *d)
     };
     struct copse_own_kernel own = { .kernel = j->kernel };
     struct copse_conformance_summary summary;
-    void *code = NULL;
+    char *code = NULL;
     copse_status s = COPSE_OK;
     if (j->own_path) {
-        COPSE_TRY_OR(done, s, read_own(j->own_path, &code, &own.size));
+        COPSE_TRY_OR(done, s, conform_own_read(j->own_path, j->device, &code, &own.size));
         own.code = code;
         p.own = &own;
     }

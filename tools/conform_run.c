@@ -18,6 +18,7 @@ struct run {
     struct conform_set set;
     struct conform_progress progress;
     const char *device; /* of the job */
+    const char *ops;    /* as asked for, or the op of the person's own kernel */
     cJSON *plan;        /* array of "plan" events of the device */
     struct place now;   /* begun and not ended, op "" = none */
     bool has_devices_to_tell;
@@ -77,7 +78,7 @@ static struct conform_job job_of(const struct run *r, enum conform_job_kind kind
         .device = r->device,
         .modes = s->modes,
         .tier = (copse_conformance_tier)s->tier->value,
-        .ops = s->ops,
+        .ops = r->ops,
         .case_name = s->case_name,
         .variant = s->variant,
         .own_path = s->own_path,
@@ -207,9 +208,9 @@ static void run_cases(struct run *r, const struct conform_job *first)
         snprintf(after, sizeof after, "%s/%s/%s/%s", p.mode, p.op, p.name, p.variant);
         if (ended.how == END_DONE || !p.op[0] || strcmp(after, last) == 0)
             return; /* the rest is given up */
-        if (p.variant[0])
+        if (p.variant[0] && !j.own_path)
             block(r, &p, ended.text);
-        else if (!j.variant)
+        else if (!p.variant[0] && !j.variant)
             find_culprit(r, j.modes, &p);
         memcpy(last, after, sizeof last);
         j.after = last;
@@ -266,6 +267,13 @@ static copse_status run_device(struct run *r, const char *device)
         tell_loss(r, "open", verdict_of(&ended), ended.text);
         return COPSE_OK; /* there are other devices */
     }
+    /* An own kernel is checked by the cases of its op, where there is an op of this name. */
+    const cJSON *o;
+    cJSON_ArrayForEach(o, r->plan)
+        if (s->own_path && !r->ops && strcmp(json_text(o, "op"), s->kernel) == 0)
+            r->ops = s->kernel;
+    if (r->ops && r->ops == s->kernel)
+        make_plan(r, &ended);
     r->progress.planned += cJSON_GetArraySize(r->plan) > 0 ? (size_t)cJSON_GetArraySize(r->plan) : 0;
     for (const struct conform_name *m = conform_modes; m->name; m++) {
         struct conform_job j = job_of(r, JOB_RUN);
@@ -312,6 +320,14 @@ static copse_status write_files(const struct run *r)
     return COPSE_OK;
 }
 
+static uint64_t count_bad(const struct conform_set *set)
+{
+    uint64_t count = 0;
+    for (int v = 0; v < COPSE_VERDICT_COUNT; v++)
+        count += conform_is_bad((copse_verdict)v) ? set->counts[v] : 0;
+    return count;
+}
+
 static copse_status run_modes(struct run *r, bool is_support)
 {
     const struct conform_settings *s = r->settings;
@@ -324,7 +340,8 @@ static copse_status run_modes(struct run *r, bool is_support)
     for (size_t i = 0; i < count; i++)
         COPSE_TRY(run_device(r, ids[i]));
     r->set.seconds = clock_now() - start;
-    if (s->own_path && !r->own_was_used && r->own_text[0])
+    /* One that does not compile was not used either, but its cases have failed. */
+    if (s->own_path && !r->own_was_used && r->own_text[0] && count_bad(&r->set) == 0)
         return session_set_error(COPSE_ERR_ARGUMENT, "%s", r->own_text);
     /* Once more, for what has been blocked. A list that cannot be had now is no reason to fail. */
     (void)ask_devices(r, s->devices, s->is_json);
@@ -384,7 +401,7 @@ int conform_run(const struct conform_settings *s, const char *action, int argc, 
     char modes[128], command[1024];
     const time_t now = time(NULL);
     struct tm utc;
-    struct run r = { .settings = s, .progress = { .settings = s } };
+    struct run r = { .settings = s, .ops = s->ops, .progress = { .settings = s } };
     modes_text(s->modes, modes, sizeof modes);
     command_text(argc, argv, command, sizeof command);
     snprintf(r.set.library, sizeof r.set.library, "%s", copse_version());
@@ -393,10 +410,7 @@ int conform_run(const struct conform_settings *s, const char *action, int argc, 
     r.set.modes = modes;
     r.set.command = command;
     const copse_status status = run_action(&r, action);
-    int code = EXIT_DONE;
-    for (int v = 0; v < COPSE_VERDICT_COUNT; v++)
-        if (conform_is_bad((copse_verdict)v) && r.set.counts[v] > 0)
-            code = EXIT_FAILED;
+    int code = count_bad(&r.set) > 0 ? EXIT_FAILED : EXIT_DONE;
     if (status != COPSE_OK)
         code = session_fail(status);
     cJSON_Delete(r.plan);

@@ -103,7 +103,7 @@ int cmd_conformance(int argc, char **argv)
         { "variant", OPTION_TEXT, &s.variant, "NAME",
           "only this kernel variant; '' is the library's choice [all]" },
         { "kernel", OPTION_TEXT, &s.own_path, "FILE",
-          "check a kernel of your own: OpenCL C, or SPIR-V" },
+          "check a kernel of your own: OpenCL C, GLSL (.comp) or SPIR-V" },
         { "op", OPTION_TEXT, &s.kernel, "NAME", "the kernel whose place it takes: softmax" },
         { "seconds", OPTION_FLOAT, &seconds, "N",
           "time for each device, 0 = no end; what is not reached is listed [quick: 60]" },

@@ -34,7 +34,7 @@ copse_status session_set_error(copse_status status, const char *fmt, ...)
     return status;
 }
 
-/* The place in the source is for the log; a person wants the sentence. */
+/* The place in the source is for the log; a person wants the sentence, on one line. */
 const char *session_plain(char *out, size_t room, const char *text)
 {
     size_t n = 0;
@@ -44,7 +44,7 @@ const char *session_plain(char *out, size_t room, const char *text)
         if (source && source < end)
             p = end + 1;
         else
-            out[n++] = *p++;
+            out[n++] = *p == '\n' ? ' ' : *p, p++;
     }
     out[n] = '\0';
     return out;
