@@ -18,13 +18,19 @@
     X(cl_int, GetDeviceInfo, (cl_device_id, cl_device_info, size_t, void *, size_t *))             \
     X(cl_int, CreateSubDevices,                                                                    \
       (cl_device_id, const cl_device_partition_property *, cl_uint, cl_device_id *, cl_uint *))    \
+    X(cl_int, RetainDevice, (cl_device_id))                                                        \
     X(cl_int, ReleaseDevice, (cl_device_id))                                                       \
     X(cl_context, CreateContext,                                                                   \
       (const cl_context_properties *, cl_uint, const cl_device_id *,                               \
        void(CL_CALLBACK *)(const char *, const void *, size_t, void *), void *, cl_int *))         \
+    X(cl_int, GetContextInfo, (cl_context, cl_context_info, size_t, void *, size_t *))             \
+    X(cl_int, RetainContext, (cl_context))                                                         \
     X(cl_int, ReleaseContext, (cl_context))                                                        \
     X(cl_command_queue, CreateCommandQueue,                                                        \
       (cl_context, cl_device_id, cl_command_queue_properties, cl_int *))                           \
+    X(cl_int, GetCommandQueueInfo,                                                                 \
+      (cl_command_queue, cl_command_queue_info, size_t, void *, size_t *))                         \
+    X(cl_int, RetainCommandQueue, (cl_command_queue))                                              \
     X(cl_int, ReleaseCommandQueue, (cl_command_queue))                                             \
     X(cl_mem, CreateBuffer, (cl_context, cl_mem_flags, size_t, void *, cl_int *))                  \
     X(cl_mem, CreateSubBuffer,                                                                     \
@@ -84,8 +90,11 @@ struct copse_cl_api {
 struct copse_cl_device {
     struct copse_cl_api cl;
     cl_device_id id;   /* the whole device or our sub-device */
-    bool is_sub_device;
+    bool is_part;      /* a sub-device, ours or the application's */
+    bool has_id;       /* with a reference of ours */
     cl_context context;
+    cl_command_queue lent; /* the application's, for all our queues; NULL = each has its own */
+    struct copse_queue_guard guard; /* around what goes into queues, when lock is not NULL */
     bool has_lock;
     copse_mutex lock;  /* sub-buffer caches, event rings, opening CLBlast */
     atomic_bool is_stuck; /* a queue did not drain: its objects are left alone from then on */
@@ -141,6 +150,35 @@ struct copse_cl_segment {
     cl_mem *mems;       /* what the kernels refer to, retained */
     size_t mem_count;
 };
+
+extern const struct copse_backend copse_backend_opencl;
+
+/* What goes into a queue that others use, too, goes between these. */
+static inline void copse_cl_lock(const struct copse_cl_device *d)
+{
+    if (d->guard.lock != NULL)
+        d->guard.lock(d->guard.user);
+}
+
+static inline void copse_cl_unlock(const struct copse_cl_device *d)
+{
+    if (d->guard.lock != NULL)
+        d->guard.unlock(d->guard.user);
+}
+
+/* device.c */
+typedef void (*copse_cl_function)(void);
+/* Look the entry points up, in the system's loader by a NULL `get_proc`. NULL or what is missing. */
+const char *copse_cl_load(struct copse_cl_api *cl,
+                          copse_cl_function (*get_proc)(void *user, const char *name), void *user);
+
+/* import.c */
+copse_status copse_cl_import(struct copse_base *base, const struct copse_foreign_device *foreign,
+                             struct copse_device_info *info);
+/* Make `d` the application's device. */
+copse_status copse_cl_attach(struct copse_cl_device *d, const struct copse_foreign_device *foreign);
+copse_status copse_cl_lend(copse_queue *q, const struct copse_queue_guard *guard,
+                           copse_device **out);
 
 /* error.c */
 const char *copse_cl_error_name(cl_int code);

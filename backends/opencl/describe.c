@@ -174,7 +174,9 @@ static void describe_limits(const struct query *q, const char *extensions, unsig
     if (out->kind == COPSE_DEVICE_CPU && l->has_unified_memory)
         l->host_import_alignment = COPSE_MAX(l->offset_alignment, 64);
     l->has_group_base = true;
-    l->has_wide_vectors = out->kind == COPSE_DEVICE_CPU;
+    /* 1: a driver that puts one invocation in each lane, and takes vectors apart. */
+    l->has_wide_vectors =
+        out->kind == COPSE_DEVICE_CPU && ask_uint(q, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) > 1;
     l->has_f64 = ask_ulong(q, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
     l->has_f16_storage = true; /* vload_half and vstore_half are in every OpenCL C */
     const cl_ulong single = ask_ulong(q, CL_DEVICE_SINGLE_FP_CONFIG);

@@ -15,7 +15,7 @@
     "pocl-opencl-icd"
 
 /* The library is never closed: drivers behind it keep threads that outlive our objects. */
-static bool load(struct copse_cl_api *cl, const char **found)
+static void *open_loader(const char **found)
 {
 #if defined(_WIN32)
     static const char *const names[] = { "OpenCL.dll" };
@@ -27,17 +27,36 @@ static bool load(struct copse_cl_api *cl, const char **found)
         *found = names[i];
         library = copse__library_open((const char *const[]){ names[i], NULL });
     }
-    if (library == NULL)
-        return false;
-    bool is_whole = true;
-    void *symbol;
+    return library;
+}
+
+static copse_cl_function in_library(void *library, const char *name)
+{
+    copse_cl_function function;
+    void *symbol = copse__library_symbol(library, name);
+    memcpy(&function, &symbol, sizeof function);
+    return function;
+}
+
+const char *copse_cl_load(struct copse_cl_api *cl,
+                          copse_cl_function (*get_proc)(void *user, const char *name), void *user)
+{
+    const char *found;
+    copse_cl_function function;
+    if (get_proc == NULL) {
+        get_proc = in_library;
+        user = open_loader(&found);
+        if (user == NULL)
+            return "a loader";
+    }
 #define LOOK_UP(result, name, params)                                                              \
-    symbol = copse__library_symbol(library, "cl" #name);                                           \
-    memcpy(&cl->name, &symbol, sizeof symbol);                                                     \
-    is_whole = is_whole && symbol != NULL;
+    function = get_proc(user, "cl" #name);                                                         \
+    memcpy(&cl->name, &function, sizeof function);                                                 \
+    if (function == NULL)                                                                          \
+        return "cl" #name;
     COPSE_CL_CALLS(LOOK_UP)
 #undef LOOK_UP
-    return is_whole;
+    return NULL;
 }
 
 /* Calls `visit` for every device of every platform until it returns false, always in the same
@@ -94,7 +113,7 @@ static copse_status cl_list(struct copse_device_sink *sink)
 {
     struct copse_cl_api cl;
     const char *found;
-    if (!load(&cl, &found)) {
+    if (open_loader(&found) == NULL || copse_cl_load(&cl, NULL, NULL) != NULL) {
         snprintf(sink->detail, sizeof sink->detail, "no OpenCL loader; %s", INSTALL_LOADER);
         return COPSE_OK;
     }
@@ -163,7 +182,7 @@ static void take_share(copse_device *dev)
         count = e == CL_SUCCESS ? count : 0;
     } else {
         d->id = parts[dev->share];
-        d->is_sub_device = true;
+        d->is_part = d->has_id = true;
         cl_uint own = 0;
         if (d->cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof own, &own, NULL) ==
             CL_SUCCESS)
@@ -174,16 +193,10 @@ static void take_share(copse_device *dev)
             d->cl.ReleaseDevice(parts[i]);
 }
 
-static copse_status cl_open(copse_device *dev)
+static copse_status open_own(copse_device *dev)
 {
     struct copse_cl_device *d = dev->priv;
-    const char *found;
-    if (dev->foreign != NULL)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "opencl: an application's own device cannot be used; open it by its id");
-    COPSE_TRY(copse__mutex_init(&d->lock));
-    d->has_lock = true;
-    if (!load(&d->cl, &found))
+    if (copse_cl_load(&d->cl, NULL, NULL) != NULL)
         return copse_fail(COPSE_ERR_NO_DEVICE, "opencl: the loader is gone; %s", INSTALL_LOADER);
     struct search s = { .left = dev->index };
     cl_uint platforms;
@@ -197,7 +210,15 @@ static copse_status cl_open(copse_device *dev)
                                                  (cl_context_properties)s.platform, 0 };
     cl_int e = CL_SUCCESS;
     d->context = d->cl.CreateContext(properties, 1, &d->id, NULL, NULL, &e);
-    COPSE_TRY(copse_cl_check(e, "clCreateContext"));
+    return copse_cl_check(e, "clCreateContext");
+}
+
+static copse_status cl_open(copse_device *dev)
+{
+    struct copse_cl_device *d = dev->priv;
+    COPSE_TRY(copse__mutex_init(&d->lock));
+    d->has_lock = true;
+    COPSE_TRY(dev->foreign != NULL ? copse_cl_attach(d, dev->foreign) : open_own(dev));
     struct copse_limits *limits = &dev->info.limits;
     if (limits->host_import_alignment != 0 &&
         !copse_cl_import_works(d, limits->host_import_alignment, &dev->base->mem))
@@ -210,9 +231,11 @@ static void cl_close(copse_device *dev)
     struct copse_cl_device *d = dev->priv;
     if (!atomic_load(&d->is_stuck)) {
         copse_cl_gemm_fini(d);
+        if (d->lent != NULL)
+            d->cl.ReleaseCommandQueue(d->lent);
         if (d->context != NULL)
             d->cl.ReleaseContext(d->context);
-        if (d->is_sub_device)
+        if (d->has_id)
             d->cl.ReleaseDevice(d->id);
     }
     if (d->has_lock)
@@ -229,11 +252,13 @@ static copse_status cl_memory(copse_device *dev, uint64_t *free_bytes, uint64_t 
 
 static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *row)
 {
-    (void)dev;
-    return row->cl_text != NULL;
+    /* The library's variants without a host function are those for wide vectors, which compilers
+       for other devices spend minutes on. */
+    const bool is_wide = !row->host && row >= copse_kernel_table &&
+                         row < copse_kernel_table + copse_kernel_count;
+    return row->cl_text && (!is_wide || dev->info.limits.has_wide_vectors);
 }
 
-extern const struct copse_backend copse_backend_opencl;
 const struct copse_backend copse_backend_opencl = {
     .name = "opencl",
     .device_priv = sizeof(struct copse_cl_device),
@@ -242,6 +267,8 @@ const struct copse_backend copse_backend_opencl = {
     .queue_priv = sizeof(struct copse_cl_queue),
     .segment_priv = sizeof(struct copse_cl_segment),
     .list = cl_list,
+    .import = copse_cl_import,
+    .lend = copse_cl_lend,
     .open = cl_open,
     .close = cl_close,
     .memory = cl_memory,

@@ -38,7 +38,8 @@ static copse_status dispatch_now(copse_queue *q, const struct copse_command *c)
     return s;
 }
 
-copse_status copse_cl_encode(copse_queue *q, const struct copse_command *c)
+/* The queue is locked. */
+static copse_status append(copse_queue *q, const struct copse_command *c)
 {
     const struct copse_cl_device *d = q->dev->priv;
     const struct copse_cl_queue *p = q->priv;
@@ -62,6 +63,14 @@ copse_status copse_cl_encode(copse_queue *q, const struct copse_command *c)
         return copse_cl_gemm(q, c);
     }
     return copse_fail(COPSE_ERR_INTERNAL, "opencl: command of kind %d", (int)c->kind);
+}
+
+copse_status copse_cl_encode(copse_queue *q, const struct copse_command *c)
+{
+    copse_cl_lock(q->dev->priv);
+    const copse_status s = append(q, c);
+    copse_cl_unlock(q->dev->priv);
+    return s;
 }
 
 copse_status copse_cl_segment_init(struct copse_segment *seg)
@@ -108,11 +117,15 @@ void copse_cl_segment_fini(struct copse_segment *seg)
 
 copse_status copse_cl_replay(struct copse_segment *seg)
 {
+    const struct copse_cl_device *d = seg->queue->dev->priv;
     const struct copse_cl_segment *cs = seg->priv;
-    for (size_t i = 0; i < seg->count; i++) {
+    copse_status s = COPSE_OK;
+    copse_cl_lock(d);
+    for (size_t i = 0; i < seg->count && s == COPSE_OK; i++) {
         const struct copse_command *c = &seg->commands[i];
-        COPSE_TRY(cs->kernels[i] != NULL ? enqueue_kernel(seg->queue, c, cs->kernels[i])
-                                         : copse_cl_encode(seg->queue, c));
+        s = cs->kernels[i] != NULL ? enqueue_kernel(seg->queue, c, cs->kernels[i])
+                                   : append(seg->queue, c);
     }
-    return COPSE_OK;
+    copse_cl_unlock(d);
+    return s;
 }

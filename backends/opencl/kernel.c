@@ -30,7 +30,7 @@ static void identify(const struct copse_kernel *k, const char *options, uint64_t
     copse_cl_device_text(&d->cl, d->id, CL_DEVICE_VERSION, device_version, sizeof device_version);
     const char *const texts[] = { "copse opencl binary 1", k->row->name,   options,
                                   info->name,              info->driver,   platform_version,
-                                  device_version,          d->is_sub_device ? "part" : "whole" };
+                                  device_version,          d->is_part ? "part" : "whole" };
     for (uint64_t h = 0; h < 2; h++) {
         id[h] = copse__hash(COPSE_HASH_START, &h, sizeof h);
         id[h] = copse__hash(id[h], &k->row->source_hash, sizeof k->row->source_hash);

@@ -52,6 +52,30 @@ static cl_event marker_of(copse_queue *q, uint64_t ticket)
     return event;
 }
 
+/* Put a marker behind all that is in the queue, and start it. */
+static copse_status mark(struct copse_cl_device *d, cl_command_queue queue, cl_event *out)
+{
+    cl_event marker = NULL;
+    copse_cl_lock(d);
+    copse_status s = copse_cl_check(d->cl.EnqueueMarkerWithWaitList(queue, 0, NULL, &marker),
+                                    "clEnqueueMarkerWithWaitList");
+    if (s == COPSE_OK)
+        s = copse_cl_check(d->cl.Flush(queue), "clFlush");
+    copse_cl_unlock(d);
+    if (s != COPSE_OK && marker != NULL)
+        d->cl.ReleaseEvent(marker);
+    *out = s == COPSE_OK ? marker : NULL;
+    return s;
+}
+
+static copse_status flush(struct copse_cl_device *d, cl_command_queue queue)
+{
+    copse_cl_lock(d);
+    const cl_int e = d->cl.Flush(queue);
+    copse_cl_unlock(d);
+    return copse_cl_check(e, "clFlush");
+}
+
 copse_status copse_cl_submit(copse_queue *q, uint64_t *ticket)
 {
     struct copse_cl_device *d = q->dev->priv;
@@ -59,13 +83,7 @@ copse_status copse_cl_submit(copse_queue *q, uint64_t *ticket)
     cl_event marker = NULL;
     if (p->failed != COPSE_OK)
         return copse_fail(p->failed, "opencl: earlier work of this queue failed");
-    COPSE_TRY(copse_cl_check(d->cl.EnqueueMarkerWithWaitList(p->queue, 0, NULL, &marker),
-                             "clEnqueueMarkerWithWaitList"));
-    const cl_int e = d->cl.Flush(p->queue);
-    if (e != CL_SUCCESS) {
-        d->cl.ReleaseEvent(marker);
-        return copse_cl_check(e, "clFlush");
-    }
+    COPSE_TRY(mark(d, p->queue, &marker));
     copse__mutex_lock(&d->lock);
     p->newest = q->submitted + 1;
     cl_event *slot = &p->events[p->newest % COPSE_CL_EVENTS];
@@ -103,7 +121,9 @@ copse_status copse_cl_wait_queue(copse_queue *q, copse_queue *other, uint64_t ti
     cl_event marker = marker_of(other, ticket);
     if (marker == NULL)
         return COPSE_OK;
+    copse_cl_lock(d);
     const cl_int e = d->cl.EnqueueBarrierWithWaitList(p->queue, 1, &marker, NULL);
+    copse_cl_unlock(d);
     d->cl.ReleaseEvent(marker);
     return copse_cl_check(e, "clEnqueueBarrierWithWaitList");
 }
@@ -117,16 +137,23 @@ copse_status copse_cl_queue_init(copse_queue *q)
     const size_t size = (size_t)COPSE_CL_BLOCKS * COPSE_CL_BLOCK_BYTES;
     cl_int e = CL_SUCCESS;
     cl_event mapped = NULL;
-    p->queue = d->cl.CreateCommandQueue(d->context, d->id, 0, &e);
-    COPSE_TRY(copse_cl_check(e, "clCreateCommandQueue"));
+    if (d->lent != NULL) {
+        COPSE_TRY(copse_cl_check(d->cl.RetainCommandQueue(d->lent), "clRetainCommandQueue"));
+        p->queue = d->lent;
+    } else {
+        p->queue = d->cl.CreateCommandQueue(d->context, d->id, 0, &e);
+        COPSE_TRY(copse_cl_check(e, "clCreateCommandQueue"));
+    }
     /* Memory of the driver's own making, as only that is sure to be copied without blocking. */
     p->staging = d->cl.CreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size,
                                     NULL, &e);
     COPSE_TRY(copse_cl_check(e, "clCreateBuffer of staging memory"));
+    copse_cl_lock(d);
     p->mapped = d->cl.EnqueueMapBuffer(p->queue, p->staging, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE,
                                        0, size, 0, NULL, &mapped, &e);
+    copse_cl_unlock(d);
     COPSE_TRY(copse_cl_check(e, "clEnqueueMapBuffer of staging memory"));
-    copse_status s = copse_cl_check(d->cl.Flush(p->queue), "clFlush");
+    copse_status s = flush(d, p->queue);
     if (s == COPSE_OK)
         s = copse_cl_wait_event(&d->cl, mapped, COPSE_CL_WAIT_NS);
     d->cl.ReleaseEvent(mapped);
@@ -138,14 +165,9 @@ copse_status copse_cl_queue_init(copse_queue *q)
 /* COPSE_ERR_TIMEOUT when the queue is stuck. */
 static copse_status drain(struct copse_cl_device *d, cl_command_queue queue)
 {
-    cl_event marker = NULL;
-    copse_status s = copse_cl_check(d->cl.EnqueueMarkerWithWaitList(queue, 0, NULL, &marker),
-                                    "clEnqueueMarkerWithWaitList");
-    if (s != COPSE_OK)
-        return s;
-    s = copse_cl_check(d->cl.Flush(queue), "clFlush");
-    if (s == COPSE_OK)
-        s = copse_cl_wait_event(&d->cl, marker, COPSE_CL_WAIT_NS);
+    cl_event marker;
+    COPSE_TRY(mark(d, queue, &marker));
+    const copse_status s = copse_cl_wait_event(&d->cl, marker, COPSE_CL_WAIT_NS);
     d->cl.ReleaseEvent(marker);
     return s;
 }
@@ -156,8 +178,11 @@ void copse_cl_queue_fini(copse_queue *q)
     struct copse_cl_queue *p = q->priv;
     if (p->queue == NULL)
         return;
-    if (p->mapped != NULL)
+    if (p->mapped != NULL) {
+        copse_cl_lock(d);
         d->cl.EnqueueUnmapMemObject(p->queue, p->staging, p->mapped, 0, NULL, NULL);
+        copse_cl_unlock(d);
+    }
     if (drain(d, p->queue) == COPSE_ERR_TIMEOUT) {
         /* Releasing objects of a stuck queue blocks for ever in some drivers. */
         atomic_store(&d->is_stuck, true);
@@ -201,7 +226,7 @@ static copse_status make_room(struct copse_cl_device *d, struct copse_cl_queue *
     if (s != COPSE_ERR_TIMEOUT)
         return s;
     const size_t next = (p->block + 1) % COPSE_CL_BLOCKS;
-    COPSE_TRY(copse_cl_check(d->cl.Flush(p->queue), "clFlush"));
+    COPSE_TRY(flush(d, p->queue));
     s = reclaim(d, p, next, COPSE_CL_WAIT_NS);
     if (s == COPSE_ERR_TIMEOUT)
         return copse_fail(s, "opencl: staging memory is full and the device does not proceed");
@@ -221,10 +246,12 @@ copse_status copse_cl_write(copse_queue *q, const struct copse_binding *dst, con
         char *staged = p->mapped + p->block * COPSE_CL_BLOCK_BYTES + used;
         cl_event written = NULL;
         memcpy(staged, (const char *)src + done, part);
-        COPSE_TRY(copse_cl_check(d->cl.EnqueueWriteBuffer(p->queue, b->mem, CL_FALSE,
-                                                          dst->offset + done, part, staged, 0,
-                                                          NULL, &written),
-                                 "clEnqueueWriteBuffer"));
+        copse_cl_lock(d);
+        const cl_int e =
+            d->cl.EnqueueWriteBuffer(p->queue, b->mem, CL_FALSE, dst->offset + done, part, staged,
+                                     0, NULL, &written);
+        copse_cl_unlock(d);
+        COPSE_TRY(copse_cl_check(e, "clEnqueueWriteBuffer"));
         if (p->blocks[p->block].last != NULL)
             d->cl.ReleaseEvent(p->blocks[p->block].last);
         p->blocks[p->block].last = written;
@@ -239,7 +266,9 @@ copse_status copse_cl_read(copse_queue *q, const struct copse_binding *src, void
     struct copse_cl_device *d = q->dev->priv;
     struct copse_cl_queue *p = q->priv;
     struct copse_cl_buffer *b = src->buffer->priv;
-    return copse_cl_check(d->cl.EnqueueReadBuffer(p->queue, b->mem, CL_FALSE, src->offset,
-                                                  src->size, dst, 0, NULL, NULL),
-                          "clEnqueueReadBuffer");
+    copse_cl_lock(d);
+    const cl_int e = d->cl.EnqueueReadBuffer(p->queue, b->mem, CL_FALSE, src->offset, src->size,
+                                             dst, 0, NULL, NULL);
+    copse_cl_unlock(d);
+    return copse_cl_check(e, "clEnqueueReadBuffer");
 }

@@ -179,9 +179,13 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     VkFormatProperties format = { 0 };
     vd->vk.GetPhysicalDeviceFormatProperties(physical, VK_FORMAT_R32G32B32A32_SFLOAT, &format);
 
+    /* What is known of a device holds for a version: SwiftShader says nothing in its text. */
+    char version[40];
+    snprintf(version, sizeof version, "%u.%u.%u", VK_API_VERSION_MAJOR(t->driver),
+             VK_API_VERSION_MINOR(t->driver), VK_API_VERSION_PATCH(t->driver));
     if (driver.driverName[0])
-        snprintf(info->driver, sizeof info->driver, "%.80s%s%.100s", driver.driverName,
-                 driver.driverInfo[0] ? " " : "", driver.driverInfo);
+        snprintf(info->driver, sizeof info->driver, "%.80s %.100s", driver.driverName,
+                 driver.driverInfo[0] ? driver.driverInfo : version);
     memcpy(info->uuid, id.deviceUUID, sizeof info->uuid);
     info->has_uuid = !is_zero(info->uuid, sizeof info->uuid);
     if (info->has_pci) {
@@ -234,7 +238,9 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     out->has_f64 = t->has_f64;
     out->has_f16_storage = t->has_f16_storage;
     out->rounds_to_nearest = floats.shaderRoundingModeRTEFloat32;
-    out->keeps_denormals = floats.shaderDenormPreserveFloat32;
+    /* Preserving them has to be asked for by each shader, which not every device allows; ours do
+       not ask, so that drivers flush as they please even where they could preserve. */
+    out->keeps_denormals = false;
 }
 
 copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
@@ -244,7 +250,7 @@ copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
     *t = (struct vk_traits){ 0 };
     VkPhysicalDeviceProperties p;
     vd->vk.GetPhysicalDeviceProperties(physical, &p);
-    t->version = COPSE_MIN(p.apiVersion, VK_API_VERSION_1_3);
+    t->version = min3(p.apiVersion, VK_API_VERSION_1_3, vd->api_version);
     t->vendor = p.vendorID;
     t->device = p.deviceID;
     t->driver = p.driverVersion;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Vulkan devices: list, open, close, and the backend table. Each open device has an instance of
-   its own, since drivers on a CPU share their threads among the devices of one instance. */
+   its own, since drivers on a CPU share their threads among the devices of one instance; but for
+   those that an application lends. */
 #include "vk_internal.h"
 
 #include <stdio.h>
@@ -111,13 +112,39 @@ static copse_status make_device(struct vk_device *vd)
     return COPSE_OK;
 }
 
+static void lock_queue(void *user)
+{
+    copse__mutex_lock(&((struct vk_device *)user)->queue_lock);
+}
+
+static void unlock_queue(void *user)
+{
+    copse__mutex_unlock(&((struct vk_device *)user)->queue_lock);
+}
+
+static copse_status open_own(copse_device *dev)
+{
+    struct vk_device *vd = dev->priv;
+    char why[192];
+    vd->guard = (struct copse_queue_guard){ lock_queue, unlock_queue, vd };
+    if (!copse_vk_instance_open(vd, why, sizeof why))
+        return copse_fail(COPSE_ERR_NO_DEVICE, "vulkan: %s", why);
+    COPSE_TRY(find_physical(dev, vd));
+    return make_device(vd);
+}
+
+static copse_status open_foreign(copse_device *dev)
+{
+    struct vk_device *vd = dev->priv;
+    struct copse_device_info info;
+    vd->guard = dev->foreign->guard;
+    return copse_vk_attach(vd, dev->foreign, &info);
+}
+
 static copse_status open_device(copse_device *dev)
 {
     struct vk_device *vd = dev->priv;
     vd->base = dev->base;
-    if (dev->foreign)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "vulkan: an application's own device cannot be used in this build");
     COPSE_TRY(copse__mutex_init(&vd->memory_lock));
     copse_status s = copse__mutex_init(&vd->queue_lock);
     if (s != COPSE_OK) {
@@ -125,16 +152,13 @@ static copse_status open_device(copse_device *dev)
         return s;
     }
     vd->has_locks = true;
-    char why[192];
-    if (!copse_vk_instance_open(vd, why, sizeof why))
-        return copse_fail(COPSE_ERR_NO_DEVICE, "vulkan: %s", why);
-    COPSE_TRY(find_physical(dev, vd));
+    COPSE_TRY(dev->foreign ? open_foreign(dev) : open_own(dev));
     VkPhysicalDeviceMemoryProperties2 memory = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
     };
     vd->vk.GetPhysicalDeviceMemoryProperties2(vd->physical, &memory);
     vd->memory = memory.memoryProperties;
-    return make_device(vd);
+    return COPSE_OK;
 }
 
 static void close_device(copse_device *dev)
@@ -159,7 +183,6 @@ static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *r
     return row->spirv != NULL;
 }
 
-extern const struct copse_backend copse_backend_vulkan;
 const struct copse_backend copse_backend_vulkan = {
     .name = "vulkan",
     .device_priv = sizeof(struct vk_device),
@@ -168,6 +191,8 @@ const struct copse_backend copse_backend_vulkan = {
     .queue_priv = sizeof(struct vk_queue),
     .segment_priv = sizeof(struct vk_segment),
     .list = list,
+    .import = copse_vk_import,
+    .lend = copse_vk_lend,
     .open = open_device,
     .close = close_device,
     .memory = copse_vk_memory,

@@ -99,7 +99,7 @@ static const char *global_entries(struct vk_api *vk)
     return NULL;
 }
 
-static const char *instance_entries(struct vk_device *vd)
+const char *copse_vk_instance_entries(struct vk_device *vd)
 {
     struct vk_api *vk = &vd->vk;
 #define LOAD(name)                                                              \
@@ -171,6 +171,7 @@ bool copse_vk_instance_open(struct vk_device *vd, char *why, size_t room)
         .pEngineName = "copse",
         .apiVersion = VK_API_VERSION_1_3,
     };
+    vd->api_version = app.apiVersion;
     const VkInstanceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
         .flags = portable ? VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR : 0,
@@ -188,7 +189,7 @@ bool copse_vk_instance_open(struct vk_device *vd, char *why, size_t room)
         return false;
     }
     vd->owns_instance = true;
-    missing = instance_entries(vd);
+    missing = copse_vk_instance_entries(vd);
     if (missing) {
         snprintf(why, room, "the Vulkan loader lacks %s", missing);
         return false;

@@ -198,9 +198,9 @@ copse_status copse_vk_flush(copse_queue *q)
         .commandBufferCount = (uint32_t)f->list.count,
         .pCommandBuffers = f->list.at,
     };
-    copse__mutex_lock(&vd->queue_lock);
+    vd->guard.lock(vd->guard.user);
     VkResult r = vd->vk.QueueSubmit(vd->queue, 1, &info, f->fence);
-    copse__mutex_unlock(&vd->queue_lock);
+    vd->guard.unlock(vd->guard.user);
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "submit work");
     f->staging_end = vq->ring.head;

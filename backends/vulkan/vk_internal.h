@@ -9,6 +9,8 @@
 
 #include "core/device/backend.h"
 
+extern const struct copse_backend copse_backend_vulkan;
+
 /* ---- entry points ---- */
 
 #define COPSE_VK_GLOBAL_MAP(X)  \
@@ -120,7 +122,8 @@ struct vk_device {
     struct copse_base *base;
     struct vk_api vk;
     void *library;
-    uint32_t version; /* of the instance */
+    uint32_t version;     /* of the loader */
+    uint32_t api_version; /* that the instance was made for */
     VkInstance instance;
     VkPhysicalDevice physical;
     VkDevice device;
@@ -130,6 +133,7 @@ struct vk_device {
     VkPhysicalDeviceMemoryProperties memory;
     copse_mutex memory_lock; /* guards blocks */
     copse_mutex queue_lock;  /* one submission at a time: all our queues share one VkQueue */
+    struct copse_queue_guard guard; /* locks it, or what an application locks */
     bool has_locks;
     struct vk_block *blocks;
     atomic_ullong allocated[VK_MAX_MEMORY_HEAPS]; /* by us, for buffers */
@@ -143,12 +147,22 @@ bool copse_vk_instance_open(struct vk_device *vd, char *why, size_t room);
 void copse_vk_instance_close(struct vk_device *vd);
 /* All physical devices in the driver's order; the caller frees the array. */
 VkResult copse_vk_physical_devices(struct vk_device *vd, VkPhysicalDevice **list, uint32_t *count);
+/* Fill the instance-level entry points; NULL or the name of the first one that is missing. */
+const char *copse_vk_instance_entries(struct vk_device *vd);
 /* Fill the device-level entry points; NULL or the name of the first one that is missing. */
 const char *copse_vk_device_entries(struct vk_device *vd);
 
 /* Fill *info and *traits, reason and all; only host memory can fail. */
 copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
                                struct copse_device_info *info, struct vk_traits *traits);
+
+/* import.c. An application's device, as far as vd's own members go; makes nothing. */
+copse_status copse_vk_attach(struct vk_device *vd, const struct copse_foreign_device *foreign,
+                             struct copse_device_info *info);
+copse_status copse_vk_import(struct copse_base *base, const struct copse_foreign_device *foreign,
+                             struct copse_device_info *info);
+copse_status copse_vk_lend(copse_queue *q, const struct copse_queue_guard *guard,
+                           copse_device **out);
 
 const char *copse_vk_result_name(VkResult r);
 copse_status copse_vk_status(VkResult r);

@@ -31,6 +31,10 @@ copse_status copse__fail(copse_status code, const char *file, int line, const ch
     COPSE_PRINTF(4, 5);
 /* Append "; while ..." context to the thread's text and return `code`; nothing when COPSE_OK. */
 copse_status copse__note(copse_status code, const char *fmt, ...) COPSE_PRINTF(2, 3);
+#define COPSE_ERROR_BYTES 1024 /* of the text, its end included */
+/* Put a text back that was copied from copse_last_error, of another thread, or before a clean-up that may
+   fail, too. */
+void copse__fail_again(const char *text);
 #define copse_fail(code, ...) copse__fail(code, __FILE__, __LINE__, __VA_ARGS__)
 #define copse_note(code, ...) copse__note(code, __VA_ARGS__)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening files for reading and listing folders. Paths are UTF-8. */
+/* Opening files for reading, removing them, listing and making folders. Paths are UTF-8. */
 #ifndef COPSE_FILES_H
 #define COPSE_FILES_H
 
@@ -16,5 +16,11 @@ copse_status copse__file_open(const char *path, FILE **out, uint64_t *size);
 /* Call `take` with the name of every entry, in the system's order, until it returns false. */
 copse_status copse__folder_list(const char *path, bool (*take)(void *user, const char *name),
                                 void *user);
+
+/* Make a folder; fine when it is there. Its parent must be. */
+copse_status copse__folder_make(const char *path);
+
+/* Remove a file; fine when there is none. */
+copse_status copse__file_remove(const char *path);
 
 #endif

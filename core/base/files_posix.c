@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening files for reading and listing folders, on POSIX systems. */
+/* Opening and removing files, listing and making folders, on POSIX systems. */
 #include "core/base/files.h"
 
 #include <dirent.h>
@@ -71,4 +71,18 @@ copse_status copse__folder_list(const char *path, bool (*take)(void *user, const
     }
     closedir(folder);
     return s;
+}
+
+copse_status copse__folder_make(const char *path)
+{
+    struct stat info;
+
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
+        return COPSE_OK;
+    return fail_errno("make the folder", path);
+}
+
+copse_status copse__file_remove(const char *path)
+{
+    return unlink(path) == 0 || errno == ENOENT ? COPSE_OK : fail_errno("remove", path);
 }

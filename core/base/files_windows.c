@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening files for reading and listing folders, on Windows. */
+/* Opening and removing files, listing and making folders, on Windows. */
 #include "core/base/files.h"
 
 #include <string.h>
@@ -73,4 +73,29 @@ copse_status copse__folder_list(const char *path, bool (*take)(void *user, const
     } while (FindNextFileW(find, &entry));
     FindClose(find);
     return COPSE_OK;
+}
+
+copse_status copse__folder_make(const char *path)
+{
+    wchar_t wide[PATH_ROOM];
+
+    COPSE_TRY(wide_path(path, wide));
+    if (CreateDirectoryW(wide, NULL))
+        return COPSE_OK;
+    const DWORD reason = GetLastError(), kind = GetFileAttributesW(wide);
+    if (kind != INVALID_FILE_ATTRIBUTES && (kind & FILE_ATTRIBUTE_DIRECTORY))
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_IO, "file: cannot make the folder %s: system error %lu", path,
+                      (unsigned long)reason);
+}
+
+copse_status copse__file_remove(const char *path)
+{
+    wchar_t wide[PATH_ROOM];
+
+    COPSE_TRY(wide_path(path, wide));
+    if (DeleteFileW(wide) || GetLastError() == ERROR_FILE_NOT_FOUND)
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_IO, "file: cannot remove %s: system error %lu", path,
+                      (unsigned long)GetLastError());
 }

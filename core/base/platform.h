@@ -50,6 +50,9 @@ uint32_t copse__process_id(void);
 void *copse__library_open(const char *const *names);
 void *copse__library_symbol(void *library, const char *name);
 void copse__library_close(void *library); /* NULL is fine */
+/* Folder of the library or program that this code is part of, without a slash at the end; false when
+   nobody knows. */
+bool copse__library_folder(char *path, size_t room);
 
 /* Value of an environment variable, NULL when unset, empty, or the process is privileged. */
 const char *copse__env(const char *name);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The operating system through POSIX. platform_windows.c has the same functions. */
 #define _XOPEN_SOURCE     700 /* POSIX 2008 and realpath */
+#define _DEFAULT_SOURCE       /* dladdr, as POSIX 2024 has it */
+#define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 
 #include "core/base/platform.h"
@@ -165,6 +167,21 @@ void copse__library_close(void *library)
 {
     if (library)
         dlclose(library);
+}
+
+bool copse__library_folder(char *path, size_t room)
+{
+    static const char here;
+    Dl_info info;
+    if (!dladdr(&here, &info) || !info.dli_fname)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    const size_t length = slash ? (size_t)(slash - info.dli_fname) : 1;
+    if (length >= room)
+        return false;
+    memcpy(path, slash ? info.dli_fname : ".", length);
+    path[length] = '\0';
+    return true;
 }
 
 const char *copse__env(const char *name)

@@ -149,6 +149,23 @@ void copse__library_close(void *library)
         FreeLibrary(library);
 }
 
+bool copse__library_folder(char *path, size_t room)
+{
+    static const char here;
+    HMODULE library;
+    if (!GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
+                                GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
+                            &here, &library))
+        return false;
+    const DWORD length = GetModuleFileNameA(library, path, (DWORD)room);
+    if (length == 0 || length >= room)
+        return false;
+    char *slash = strrchr(path, '\\');
+    if (slash)
+        *slash = '\0';
+    return slash != NULL;
+}
+
 const char *copse__env(const char *name)
 {
     const char *value = getenv(name);

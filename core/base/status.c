@@ -5,7 +5,7 @@
 #include "core/base/base.h"
 #include "core/base/platform.h"
 
-#define TEXT_BYTES 1024
+#define TEXT_BYTES COPSE_ERROR_BYTES
 
 static COPSE_THREAD_LOCAL char last_error[TEXT_BYTES];
 
@@ -34,6 +34,11 @@ const char *copse_status_text(copse_status status)
 const char *copse_last_error(void)
 {
     return last_error;
+}
+
+void copse__fail_again(const char *text)
+{
+    strncpy(last_error, text, sizeof last_error - 1);
 }
 
 static const char *base_name(const char *path)

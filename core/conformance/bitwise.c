@@ -69,7 +69,7 @@ static bool is_independent(const struct copse_rig *whole, const struct copse_rig
     return n <= words(whole, 0) && memcmp(part->expected[0], whole->expected[0], n * 8) == 0;
 }
 
-static copse_status compare_part(struct copse_conform_run *r, const struct copse_rig *whole,
+static copse_status compare_part(struct copse_conform_run *r, struct copse_rig *whole,
                                  const char *variant, const uint32_t *bits,
                                  struct copse_conform_outcome *out)
 {
@@ -79,6 +79,10 @@ static copse_status compare_part(struct copse_conform_run *r, const struct copse
     if (!split(whole, &half))
         return COPSE_OK;
     copse_status s = copse__rig_open(r->ctx, &half, out->result.seed, false, &part);
+    if (s == COPSE_OK)
+        s = copse__rig_expect(&part);
+    if (s == COPSE_OK)
+        s = copse__rig_expect(whole);
     if (s || !is_independent(whole, &part)) {
         s = COPSE_OK; /* nothing is promised */
         goto done;
@@ -90,6 +94,12 @@ done:
     copse__rig_program_close(&p);
     copse__rig_close(&part);
     return s;
+}
+
+/* A fault that shows now and then: from tier full on, one in fifty runs is met for certain. */
+static uint32_t runs_of(const struct copse_conform_run *r)
+{
+    return r->params->tier >= COPSE_CONFORM_FULL ? 51 : 2;
 }
 
 static copse_status bitwise(struct copse_conform_run *r, const struct copse_case *c,
@@ -107,8 +117,10 @@ static copse_status bitwise(struct copse_conform_run *r, const struct copse_case
     COPSE_TRY_OR(done, s, copse__rig_program_run(first, out));
     COPSE_TRY_OR(done, s, keep(&rig, first, &bits, &count));
     copse__conform_digest(out, bits, 4 * count);
-    COPSE_TRY_OR(done, s, copse__rig_program_run(first, out));
-    compare_all(&rig, first, bits, "in the second run", out);
+    for (uint32_t i = 1; i < runs_of(r) && out->result.verdict == COPSE_VERDICT_PASS; i++) {
+        COPSE_TRY_OR(done, s, copse__rig_program_run(first, out));
+        compare_all(&rig, first, bits, "in a later run", out);
+    }
     COPSE_TRY_OR(done, s, copse__rig_program_open(&rig, r->dev, variant, &second));
     COPSE_TRY_OR(done, s, copse__rig_program_run(second, out));
     compare_all(&rig, second, bits, "in a second program", out);

@@ -67,6 +67,7 @@ struct copse_conform_run {
     const struct copse_known *known;
     copse_device *dev; /* another one after a case that lost it */
     struct copse_own_row *own;
+    struct copse_lending *lending; /* during mode import */
     struct copse_conformance_summary *summary;
     uint64_t deadline_ns, began_ns;
     bool is_listing; /* report every case, run none */
@@ -117,5 +118,12 @@ copse_status copse__conform_args(struct copse_conform_run *r);
 copse_status copse__conform_perf(struct copse_conform_run *r);
 copse_status copse__conform_stress(struct copse_conform_run *r);
 copse_status copse__conform_limits(struct copse_conform_run *r);
+copse_status copse__conform_import(struct copse_conform_run *r);
+
+/* A short training of mode train's network (train.c): digest of the losses and all parameters.
+   COPSE_ERR_INTERNAL when the replicas do not hold the same bits. */
+copse_status copse__conform_train_hash(struct copse_conform_run *r, const char *const *ids,
+                                       uint32_t replicas, uint64_t *hash);
+copse_status copse__conform_tune(struct copse_conform_run *r);
 
 #endif

@@ -10,6 +10,7 @@ static copse_status pass(struct copse_conform_run *r, const struct copse_case *c
     copse_status s;
     COPSE_TRY_OR(done, s, copse__rig_open(r->ctx, c, seed, false, &rig));
     COPSE_TRY_OR(done, s, copse__rig_program_open(&rig, r->dev, variant, &p));
+    COPSE_TRY_OR(done, s, copse__rig_expect(&rig));
     COPSE_TRY_OR(done, s, copse__rig_program_run(p, out));
     s = copse__rig_judge(p, 0, out);
 done:
@@ -18,11 +19,12 @@ done:
     return s;
 }
 
-/* In the exhaustive tier, every bit pattern: as many passes as the stride has places to start. */
+/* In the exhaustive tier, every bit pattern of functions of one number: as many passes as the stride
+   has places to start. Of an op's rows of patterns the longest one does it, which is of tier full. */
 static uint64_t passes_of(const struct copse_conform_run *r, const struct copse_case *c)
 {
     return r->params->tier == COPSE_CONFORM_EXHAUSTIVE && c->in_count == 1 &&
-                   c->in[0].fill == COPSE_FILL_PATTERNS
+                   c->in[0].fill == COPSE_FILL_PATTERNS && c->tier >= COPSE_TIER_FULL
                ? copse__pattern_stride((size_t)copse__elements(c->in[0].shape))
                : 1;
 }

@@ -98,6 +98,7 @@ static copse_status grad(struct copse_conform_run *r, const struct copse_case *c
     copse_status s;
     COPSE_TRY_OR(done, s, copse__rig_open(r->ctx, c, out->result.seed, true, &rig));
     COPSE_TRY_OR(done, s, copse__rig_program_open(&rig, r->dev, variant, &p));
+    COPSE_TRY_OR(done, s, copse__rig_expect(&rig));
     COPSE_TRY_OR(done, s, copse__rig_program_run(p, out));
     COPSE_TRY_OR(done, s, copse__rig_judge(p, 1, out));
     if (!*variant && takes_differences(c)) /* has nothing to do with the variant */

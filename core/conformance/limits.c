@@ -94,6 +94,8 @@ static copse_status check(struct copse_conform_run *r, void *user,
     if (!s)
         s = copse__rig_program_open(&rig, p->dev, "", &program);
     if (!s)
+        s = copse__rig_expect(&rig);
+    if (!s)
         s = copse__rig_program_run(program, out);
     if (!s)
         s = copse__rig_judge(program, 0, out);

@@ -4,6 +4,7 @@
 #define COPSE_CORE_CONFORMANCE_MODE_H
 
 #include "core/conformance/conformance.h"
+#include "copse/function.h"
 #include "copse/optimizer.h"
 
 /* What a case came to, with room for its texts. Zeroed it means PASS without a number. */
@@ -38,6 +39,16 @@ copse_status copse__conform_memory(struct copse_conform_run *r, size_t count, si
 /* Measure a difference, keep the worst one of the case. False when it is out of the limit. */
 bool copse__conform_measure(struct copse_conform_outcome *out, double value, uint64_t index,
                             double got, double expected);
+
+/* What is timed: runs of a function, or a command on a queue. */
+struct copse_timed {
+    copse_function *f;
+    copse_queue *q;
+    struct copse_command c;
+};
+/* Seconds of one run: the best of at least three batches, each long enough for the clock, `enough`
+   seconds together (timed.c). */
+copse_status copse__conform_time(const struct copse_timed *t, double enough, double *best);
 
 /* The definition of every update rule (opt.c): what a parameter x with gradient g loses in step t
    (from 1), defaults filled in. *size is the same with the magnitudes of all terms added, the

@@ -13,6 +13,8 @@ const struct copse_conform_mode copse_conform_modes[] = {
     { "args", COPSE_CONFORM_ARGS, copse__conform_args },
     { "stress", COPSE_CONFORM_STRESS, copse__conform_stress },
     { "limits", COPSE_CONFORM_LIMITS, copse__conform_limits },
+    { "import", COPSE_CONFORM_IMPORT, copse__conform_import },
     { "perf", COPSE_CONFORM_PERF, copse__conform_perf },
+    { "tune", COPSE_CONFORM_TUNE, copse__conform_tune },
     { NULL, 0, NULL },
 };

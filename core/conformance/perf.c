@@ -13,43 +13,9 @@
 #define SIDE ((uint32_t)2048) /* of the matrix that streaming ops work on: 16 MiB */
 #define ALL  ((size_t)SIDE * SIDE)
 
-/* ---- time ---- */
-
-/* What is timed: runs of a function, or a command on a queue. */
-struct timed {
-    copse_function *f;
-    copse_queue *q;
-    struct copse_command c;
-};
-
-static copse_status run_batch(const struct timed *t, uint32_t turns, double *seconds)
+static double enough(const struct copse_conform_run *r)
 {
-    const uint64_t start = copse__now_ns();
-    for (uint32_t i = 0; i < turns; i++)
-        COPSE_TRY(t->f ? copse_function_run(t->f) : copse__queue_encode(t->q, &t->c));
-    COPSE_TRY(t->f ? copse_function_wait(t->f) : copse_queue_finish(t->q));
-    *seconds = (double)(copse__now_ns() - start) * 1e-9;
-    return COPSE_OK;
-}
-
-/* Seconds of one run: the best of at least three batches, each long enough for the clock. */
-static copse_status time_one(const struct copse_conform_run *r, const struct timed *t, double *best)
-{
-    const double enough = r->params->tier == COPSE_CONFORM_QUICK ? 0.05 : 0.4;
-    double seconds, sum = 0.0;
-    uint32_t turns = 1;
-    COPSE_TRY(run_batch(t, 1, &seconds)); /* compiled, paged in */
-    *best = seconds;
-    for (int batches = 0; batches < 3 || sum < enough;) {
-        COPSE_TRY(run_batch(t, turns, &seconds));
-        sum += seconds;
-        *best = COPSE_MIN(*best, seconds / turns);
-        if (seconds < enough / 16 && turns < 1024)
-            turns *= 2;
-        else
-            batches++;
-    }
-    return COPSE_OK;
+    return r->params->tier == COPSE_CONFORM_QUICK ? 0.05 : 0.4;
 }
 
 /* ---- graphs ---- */
@@ -165,31 +131,31 @@ struct work {
     double rule_bytes;
     const char *variant;
     double *copy; /* GB/s of a copy, 0 = not yet measured */
+    copse_device **library; /* beside a kernel of the person's own: with the library's; or NULL */
 };
 
-static copse_status make(struct copse_conform_run *r, copse_queue *q, size_t bytes,
-                         copse_buffer **out)
+static copse_status make(copse_queue *q, size_t bytes, copse_buffer **out)
 {
-    COPSE_TRY(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = bytes }, out));
+    COPSE_TRY(copse_buffer_create(q->dev, &(struct copse_buffer_params){ .size = bytes }, out));
     return copse_queue_fill(q, *out, 0, bytes, 0x3f000000u); /* 0.5 */
 }
 
 /* Reading and writing count once each. */
 static copse_status time_copy(struct copse_conform_run *r, double *rate)
 {
-    struct timed t = { .f = NULL };
+    struct copse_timed t = { .f = NULL };
     copse_buffer *a = NULL, *b = NULL;
     double seconds = 0.0;
     copse_status s;
     if (*rate > 0.0)
         return COPSE_OK;
     COPSE_TRY_OR(done, s, copse_queue_create(r->dev, &t.q));
-    COPSE_TRY_OR(done, s, make(r, t.q, 4 * ALL, &a));
-    COPSE_TRY_OR(done, s, make(r, t.q, 4 * ALL, &b));
+    COPSE_TRY_OR(done, s, make(t.q, 4 * ALL, &a));
+    COPSE_TRY_OR(done, s, make(t.q, 4 * ALL, &b));
     t.c = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
                                   .bindings = { { a, 0, 4 * ALL }, { b, 0, 4 * ALL } },
                                   .binding_count = 2 };
-    COPSE_TRY_OR(done, s, time_one(r, &t, &seconds));
+    COPSE_TRY_OR(done, s, copse__conform_time(&t, enough(r), &seconds));
     *rate = 8e-9 * (double)ALL / seconds;
 done:
     copse_buffer_release(&a);
@@ -214,6 +180,29 @@ static copse_status note(struct copse_conform_run *r, const struct work *w, doub
     return COPSE_OK;
 }
 
+/* Beside a kernel of the person's own, the same with the library's, a moment later. */
+typedef copse_status time_fn(struct copse_conform_run *r, copse_device *dev, const struct work *w,
+                             double *seconds);
+static copse_status time_both(struct copse_conform_run *r, const struct work *w, time_fn *time,
+                              double bytes, double flops, struct copse_conform_outcome *out)
+{
+    double seconds, library;
+    COPSE_TRY(time(r, r->dev, w, &seconds));
+    COPSE_TRY(note(r, w, seconds, bytes, flops, out));
+    if (!r->params->own)
+        return COPSE_OK;
+    if (!*w->library)
+        COPSE_TRY(copse_device_open(r->ctx, r->dev->info.id, NULL, w->library));
+    COPSE_TRY(time(r, *w->library, w, &library));
+    out->result.library_gflops = flops * 1e-9 / library;
+    out->result.library_gbytes = bytes * 1e-9 / library;
+    const size_t at = strlen(out->text);
+    snprintf(out->text + at, sizeof out->text - at, "; the library's kernel %.3g %s, yours %.2f of it",
+             (bytes == 0.0 ? flops : bytes) * 1e-9 / library, bytes == 0.0 ? "GFLOP/s" : "GB/s",
+             library / seconds);
+    return COPSE_OK;
+}
+
 static copse_status write_input(struct copse_conform_run *r, copse_function *f, copse_tensor *x,
                                 uint32_t index)
 {
@@ -234,29 +223,62 @@ static copse_status write_input(struct copse_conform_run *r, copse_function *f, 
     return s;
 }
 
-static copse_status time_graph(struct copse_conform_run *r, void *user,
-                               struct copse_conform_outcome *out)
+static copse_status time_graph_on(struct copse_conform_run *r, copse_device *dev,
+                                  const struct work *w, double *seconds)
 {
-    const struct work *w = user;
     const struct graph_case *c = w->graph;
-    struct timed t = { .f = NULL };
+    struct copse_timed t = { .f = NULL };
     copse_tensor *in[2] = { NULL }, *y;
     copse_graph *g = NULL;
-    double seconds = 0.0;
     copse_status s;
     COPSE_TRY_OR(done, s, copse_graph_create(r->ctx, &g));
     for (uint32_t i = 0; i < 2 && c->in[i].rank; i++)
         COPSE_TRY_OR(done, s, copse_input(g, "x", c->type[i], c->in[i], &in[i]));
     COPSE_TRY_OR(done, s, c->build(g, in, &y));
     const struct copse_function_params params = { g, &y, 1, w->variant };
-    COPSE_TRY_OR(done, s, copse_function_create(r->dev, &params, &t.f));
+    COPSE_TRY_OR(done, s, copse_function_create(dev, &params, &t.f));
     for (uint32_t i = 0; i < 2 && in[i]; i++)
         COPSE_TRY_OR(done, s, write_input(r, t.f, in[i], i));
-    COPSE_TRY_OR(done, s, time_one(r, &t, &seconds));
-    s = note(r, w, seconds, c->bytes, c->flops, out);
+    s = copse__conform_time(&t, enough(r), seconds);
 done:
     copse_function_release(&t.f);
     copse_graph_release(&g);
+    return s;
+}
+
+static copse_status time_graph(struct copse_conform_run *r, void *user,
+                               struct copse_conform_outcome *out)
+{
+    const struct work *w = user;
+    return time_both(r, w, time_graph_on, w->graph->bytes, w->graph->flops, out);
+}
+
+static copse_status time_rule_on(struct copse_conform_run *r, copse_device *dev,
+                                 const struct work *w, double *seconds)
+{
+    struct copse_timed t = { .f = NULL };
+    copse_buffer *buffers[4] = { NULL };
+    struct copse_binding at[4];
+    struct copse_rule rule;
+    uint32_t words[COPSE_STEP_WORDS] = { 0 };
+    const size_t sizes[4] = { 4 * ALL, 4 * ALL, 8 * ALL, sizeof words };
+    copse_status s;
+    COPSE_TRY_OR(done, s, copse__rule_init(w->rule, &rule));
+    copse__rule_step(&rule, 1, words);
+    COPSE_TRY_OR(done, s, copse_queue_create(dev, &t.q));
+    for (int i = 0; i < 4; i++) {
+        COPSE_TRY_OR(done, s, make(t.q, sizes[i], &buffers[i]));
+        at[i] = (struct copse_binding){ buffers[i], 0, sizes[i] };
+    }
+    at[2].size = 4 * ALL * rule.slots;
+    COPSE_TRY_OR(done, s, copse_queue_write(t.q, buffers[3], 0, words, sizeof words));
+    COPSE_TRY_OR(done, s, copse__rule_command(&rule, dev, &at[0], &at[1], &at[2], &at[3], ALL,
+                                              &t.c));
+    s = copse__conform_time(&t, enough(r), seconds);
+done:
+    for (int i = 0; i < 4; i++)
+        copse_buffer_release(&buffers[i]);
+    copse_queue_release(&t.q);
     return s;
 }
 
@@ -264,32 +286,7 @@ static copse_status time_rule(struct copse_conform_run *r, void *user,
                               struct copse_conform_outcome *out)
 {
     const struct work *w = user;
-    struct timed t = { .f = NULL };
-    copse_buffer *buffers[4] = { NULL };
-    struct copse_binding at[4];
-    struct copse_rule rule;
-    uint32_t words[COPSE_STEP_WORDS] = { 0 };
-    const size_t sizes[4] = { 4 * ALL, 4 * ALL, 8 * ALL, sizeof words };
-    double seconds = 0.0;
-    copse_status s;
-    COPSE_TRY_OR(done, s, copse__rule_init(w->rule, &rule));
-    copse__rule_step(&rule, 1, words);
-    COPSE_TRY_OR(done, s, copse_queue_create(r->dev, &t.q));
-    for (int i = 0; i < 4; i++) {
-        COPSE_TRY_OR(done, s, make(r, t.q, sizes[i], &buffers[i]));
-        at[i] = (struct copse_binding){ buffers[i], 0, sizes[i] };
-    }
-    at[2].size = 4 * ALL * rule.slots;
-    COPSE_TRY_OR(done, s, copse_queue_write(t.q, buffers[3], 0, words, sizeof words));
-    COPSE_TRY_OR(done, s, copse__rule_command(&rule, r->dev, &at[0], &at[1], &at[2], &at[3], ALL,
-                                              &t.c));
-    COPSE_TRY_OR(done, s, time_one(r, &t, &seconds));
-    s = note(r, w, seconds, w->rule_bytes * (double)ALL, 0.0, out);
-done:
-    for (int i = 0; i < 4; i++)
-        copse_buffer_release(&buffers[i]);
-    copse_queue_release(&t.q);
-    return s;
+    return time_both(r, w, time_rule_on, w->rule_bytes * (double)ALL, 0.0, out);
 }
 
 static copse_status only_copy(struct copse_conform_run *r, void *user,
@@ -312,7 +309,8 @@ copse_status copse__conform_perf(struct copse_conform_run *r)
                   { "momentum", { .kind = COPSE_MOMENTUM }, 20 },
                   { "sgd", { .kind = COPSE_SGD }, 12 } };
     double copy = 0.0;
-    struct work w = { .copy = &copy };
+    copse_device *library = NULL;
+    struct work w = { .copy = &copy, .library = &library };
     copse__conform_one(r, &(struct copse_conform_case){ "perf", "copy", "16 MiB", "" }, only_copy,
                        &w);
     for (size_t i = 0; i < COPSE_COUNT(graphs); i++) {
@@ -337,5 +335,6 @@ copse_status copse__conform_perf(struct copse_conform_run *r)
                            &(struct copse_conform_case){ "perf", rules[i].op, "4 Mi elements", "" },
                            time_rule, &w);
     }
+    copse_device_release(&library);
     return COPSE_OK;
 }

@@ -157,14 +157,14 @@ static copse_status make_exchange(struct copse_conform_run *r, struct rig *g)
         .reduction = g->reduction,
         .transfer = g->transfer,
         .message_bytes = MESSAGE,
-        .update = update,
         .pause = hold,
         .user = g,
     };
     COPSE_TRY(copse__exchange_create(&params, &g->x));
     COPSE_TRY(copse__exchange_piece(g->x, copse__round_up(ELEMENTS, COPSE_UNIT), &piece));
+    const struct copse_exchange_rule rule = { .update = update, .user = g };
     for (size_t b = 0; b < COPSE_COUNT(g->buckets); b++)
-        COPSE_TRY(copse__exchange_bucket(g->x, piece, cuts[b], cuts[b + 1] - cuts[b],
+        COPSE_TRY(copse__exchange_bucket(g->x, piece, cuts[b], cuts[b + 1] - cuts[b], &rule,
                                          &g->buckets[b]));
     return COPSE_OK;
 }

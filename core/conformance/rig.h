@@ -7,6 +7,7 @@
 #include "core/conformance/mode.h"
 
 #define COPSE_RIG_ROOM (COPSE_CASE_INPUTS + 1)
+#define COPSE_RIG_FLUSHES 6 /* ways in which two inputs are flushed: see rig.c */
 
 /* A case with its inputs and what is expected of it. Without a gradient the only result is y. */
 struct copse_rig {
@@ -20,14 +21,18 @@ struct copse_rig {
     copse_tensor *out[COPSE_RIG_ROOM]; /* y, then the gradients */
     size_t source[COPSE_RIG_ROOM];     /* of each gradient: which input */
     double *expected[COPSE_RIG_ROOM], *magnitude[COPSE_RIG_ROOM]; /* NULL where not needed */
-    double *flushed[COPSE_RIG_ROOM]; /* with subnormal inputs taken for zeros; NULL: none are */
+    /* With subnormal inputs taken for zeros; NULL from where there are no more ways. */
+    double *flushed[COPSE_RIG_FLUSHES][COPSE_RIG_ROOM];
     size_t out_count;
 };
 
 bool copse__case_has_gradient(const struct copse_case *c);
-/* Close it after a failure, too. */
+/* Graph and inputs. Close it after a failure, too. */
 copse_status copse__rig_open(copse_context *ctx, const struct copse_case *c, uint64_t seed,
                              bool has_gradient, struct copse_rig *rig);
+/* Evaluate the references, which takes far longer, so only once the case is known to run: before
+   copse__rig_judge. */
+copse_status copse__rig_expect(struct copse_rig *rig);
 void copse__rig_close(struct copse_rig *rig);
 /* Evaluate results in double for the rig's inputs or others. */
 copse_status copse__rig_evaluate(const struct copse_rig *rig, double *const *values, size_t count,

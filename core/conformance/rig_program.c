@@ -300,7 +300,19 @@ static void compare_whole(const double *expected, const double *got, size_t coun
     out->is_within = wrong == 0;
 }
 
-/* Where a device may flush, it may flush inputs too: the nearer of both results is expected. */
+static bool is_same(double a, double b)
+{
+    return (float)a == (float)b || (isnan(a) && isnan(b));
+}
+
+static bool is_nearer(double got, double other, double expected)
+{
+    if (is_same(got, expected) || is_same(got, other))
+        return !is_same(got, expected);
+    return !isnan(other) && !(fabs(got - other) >= fabs(got - expected));
+}
+
+/* Where a device may flush, it may flush inputs too: the nearest result is expected. */
 static void compare_real(const struct copse_rig_program *p, size_t i, const double *got,
                          size_t count, double *expected, struct copse_comparison *out)
 {
@@ -311,12 +323,9 @@ static void compare_real(const struct copse_rig_program *p, size_t i, const doub
         limit.ratio = fmax(limit.ratio, 2 * sqrt((double)rig->c->chain));
     for (size_t k = 0; k < count; k++) {
         expected[k] = rig->expected[i][k];
-        if (!flushes || !rig->flushed[i])
-            continue;
-        const double other = rig->flushed[i][k];
-        const double far = fabs(got[k] - expected[k]), near = fabs(got[k] - other);
-        if (near < far || (float)got[k] == (float)other || (isnan(got[k]) && isnan(other)))
-            expected[k] = other;
+        for (size_t w = 0; flushes && w < COPSE_RIG_FLUSHES && rig->flushed[w][i]; w++)
+            if (is_nearer(got[k], rig->flushed[w][i][k], expected[k]))
+                expected[k] = rig->flushed[w][i][k];
     }
     copse__compare(&limit, expected, rig->magnitude[i], got, count, flushes, out);
 }

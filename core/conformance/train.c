@@ -352,6 +352,27 @@ static copse_status check_replicas(struct copse_conform_run *r, void *user,
     return s;
 }
 
+copse_status copse__conform_train_hash(struct copse_conform_run *r, const char *const *ids,
+                                       uint32_t replicas, uint64_t *hash)
+{
+    struct job *j = NULL, how = { .replicas = replicas, .steps = SHORT_RUN };
+    for (uint32_t k = 0; k < replicas && k < MAX_REPLICAS; k++)
+        how.ids[k] = ids[k];
+    copse_status s = make_job(r, &how, &j);
+    if (!s)
+        s = train(r, j);
+    for (uint32_t k = 1; !s && k < replicas; k++)
+        if (memcmp(j->values, j->values + k * parameters(), parameters() * sizeof(float)) != 0)
+            s = copse_fail(COPSE_ERR_INTERNAL, "replica %u on %s does not hold the bits of replica 0",
+                           k, ids[k]);
+    if (!s) {
+        *hash = copse__hash(COPSE_HASH_START, j->losses, sizeof j->losses);
+        *hash = copse__hash(*hash, j->values, parameters() * sizeof(float));
+    }
+    free_job(r, j);
+    return s;
+}
+
 copse_status copse__conform_train(struct copse_conform_run *r)
 {
     char own[32], name[64]; /* r->dev may become another one */

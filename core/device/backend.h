@@ -21,16 +21,25 @@
 #define COPSE_BACKEND_H
 
 #include "copse/device.h"
+#include "copse/tuning.h"
 #include "core/base/base.h"
 #include "core/base/platform.h"
 #include "core/device/kernel.h"
 
-/* An application's own device (import): reserved here so that the seam need not change. A backend
-   that is given `foreign` in open must use these handles, and lock around its queue submissions. */
-struct copse_foreign_device {
-    const void *handles; /* backend-specific struct of copse/opencl.h or copse/vulkan.h */
-    void (*lock_queue)(void *user), (*unlock_queue)(void *user);
+/* What brackets every use of a driver's queue that others use as well. */
+struct copse_queue_guard {
+    void (*lock)(void *user), (*unlock)(void *user);
     void *user;
+};
+
+/* An application's own device, as the backend's public import function describes it to core. A backend
+   that is given `foreign` in open uses these handles, destroys none of them, and guards its
+   submissions. */
+struct copse_foreign_device {
+    const void *handles; /* a struct of the backend's, without pointers into the application's memory */
+    size_t handles_size;
+    struct copse_queue_guard guard; /* both functions or none; core puts a lock of its own for none */
+    uint64_t memory_limit;          /* bytes of buffers, 0 = none; core's affair */
 };
 
 /* Everything that a kernel binds starts at a multiple of this many bytes, whatever the device: Vulkan
@@ -48,12 +57,17 @@ struct copse_device {
     uint32_t index;         /* of the device within its backend, as in the id */
     uint32_t share, shares; /* which part of the device; shares >= 1 */
     const struct copse_foreign_device *foreign; /* NULL = the library's own */
+    struct copse_import *import; /* what `foreign` is part of; core's */
     atomic_bool is_lost;    /* sticky */
     copse_mutex lock;       /* guards the lists below */
     struct copse_kernel *kernels; /* compiled, by row and specialisation */
     const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
     struct copse_verdicts *verdicts; /* kernels that are not used here, of the context */
     bool tries_blocked;           /* under test: blocked kernels are used all the same */
+    struct copse_tuning {
+        struct copse_tuning_entry *at;
+        size_t count;
+    } tuning; /* what was known of its variants when it was opened */
     struct copse_buffer *garbage; /* released, waiting for tickets */
     struct copse_buffer *pool;    /* released and idle, for reuse */
     struct copse_queue *queues;   /* all queues of the device */
@@ -152,9 +166,19 @@ struct copse_backend {
        must not hide the others. */
     copse_status (*list)(struct copse_device_sink *sink);
 
-    /* Open dev->index (the n-th device that `list` reported); dev->info is filled in. dev->share
-       of dev->shares: OpenCL CPUs split their compute units, others may ignore it. Own driver
-       context per call (OpenCL: cl_context; Vulkan: VkInstance and VkDevice). */
+    /* Optional (NULL = no devices of applications): check the handles and describe the device, as
+       `list` would, within what the application enabled. */
+    copse_status (*import)(struct copse_base *base, const struct copse_foreign_device *foreign,
+                           struct copse_device_info *info);
+    /* Optional, for checks: import the driver's objects behind an open device and queue, as if an
+       application lent them; from now on that device guards its submissions by `guard`, too. Before
+       other threads know the queue; what is lent goes before it does. */
+    copse_status (*lend)(copse_queue *q, const struct copse_queue_guard *guard, copse_device **out);
+
+    /* Open dev->index (the n-th device that `list` reported), or dev->foreign; dev->info is filled in.
+       dev->share of dev->shares: OpenCL CPUs split their compute units, others may ignore it; so
+       may all with dev->foreign. Own driver context per call (OpenCL: cl_context; Vulkan:
+       VkInstance and VkDevice) but for dev->foreign. */
     copse_status (*open)(copse_device *dev);
     void (*close)(copse_device *dev);
 
@@ -187,7 +211,8 @@ struct copse_backend {
     copse_status (*segment_init)(struct copse_segment *seg);
     void (*segment_fini)(struct copse_segment *seg);
     /* Append the whole segment to its queue, ordered after all that was appended before. The same
-       segment may be replayed again before its earlier replay has finished. */
+       segment may be replayed again before its earlier replay has finished, or has been submitted:
+       one submission may hold hundreds of replays, with other commands between them. */
     copse_status (*replay)(struct copse_segment *seg);
 
     /* Start everything appended; *ticket = q->submitted + 1 (core stores it). */
@@ -202,5 +227,10 @@ struct copse_backend {
     /* Optional: device time of a reached ticket's work [ns]. */
     copse_status (*time)(copse_queue *q, uint64_t ticket, uint64_t *ns);
 };
+
+/* What a backend's public import function calls, when it has turned the application's handles into its
+   own struct: asks `import`, gives the device its id, opens it. `foreign` is copied. */
+copse_status copse__device_import(copse_context *ctx, const struct copse_backend *backend,
+                                  const struct copse_foreign_device *foreign, copse_device **out);
 
 #endif

@@ -18,6 +18,7 @@ static size_t size_class(size_t size)
 static void destroy(copse_device *dev, copse_buffer *buf)
 {
     dev->backend->buffer_fini(buf);
+    copse__import_give(dev->import, buf->host ? 0 : buf->size);
     copse__free(&dev->base->mem, buf);
 }
 
@@ -131,9 +132,12 @@ static copse_status init_once(copse_device *dev, size_t size, void *host, copse_
 {
     struct copse_mem *mem = &dev->base->mem;
     void *priv = NULL;
+    COPSE_TRY(copse__import_take(dev->import, host ? 0 : size));
     copse_buffer *buf = copse__handle_alloc(mem, sizeof *buf, dev->backend->buffer_priv, &priv);
-    if (!buf)
+    if (!buf) {
+        copse__import_give(dev->import, host ? 0 : size);
         return copse_fail(COPSE_ERR_NO_MEMORY, "buffer: no memory for the handle");
+    }
     atomic_init(&buf->refs, 1);
     buf->dev = dev;
     buf->size = size;

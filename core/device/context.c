@@ -198,6 +198,15 @@ static bool is_same_device(const struct copse_device_info *a, const struct copse
            memcmp(a->pci, b->pci, sizeof a->pci) == 0;
 }
 
+int copse__device_same(const struct copse_device_info *list, size_t count,
+                       const struct copse_device_info *dev)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_same_device(dev, &list[i]))
+            return list[i].same_as >= 0 ? list[i].same_as : (int)i;
+    return -1;
+}
+
 static copse_status collect(struct copse_device_sink *sink, const struct copse_device_info *info)
 {
     struct collector *c = (struct collector *)sink;
@@ -210,10 +219,7 @@ static copse_status collect(struct copse_device_sink *sink, const struct copse_d
     if (!d.is_usable)
         memset(&d.limits, 0, sizeof d.limits);
 
-    d.same_as = -1;
-    for (size_t i = 0; i < c->found.count && d.same_as < 0; i++)
-        if (is_same_device(&d, &c->found.at[i]))
-            d.same_as = c->found.at[i].same_as >= 0 ? c->found.at[i].same_as : (int)i;
+    d.same_as = copse__device_same(c->found.at, c->found.count, &d);
 
     if (!COPSE_PUSH(&sink->base->mem, &c->found, d))
         return copse_fail(COPSE_ERR_NO_MEMORY, "context: no memory for the list of devices");
@@ -330,6 +336,9 @@ copse_status copse__context_create_with(const struct copse_context_params *param
                    "context: COPSE_DISABLE names '%.*s', which is no backend that can be disabled",
                    (int)COPSE_MIN(length, 64), word);
 
+    atomic_init(&ctx->self_tests_off,
+                p->no_self_test || (!p->no_env && copse__env("COPSE_NO_SELF_TEST")));
+
     COPSE_TRY_OR(fail, s, list_all(ctx, p->disable, env));
     *out = ctx;
     return COPSE_OK;
@@ -367,6 +376,7 @@ void copse_context_release(copse_context **at)
         entry_release(ctx, e);
     }
     copse__verdicts_free(ctx);
+    copse__tunings_free(ctx);
     copse__free(mem, ctx->devices);
     copse__free(mem, ctx->backends);
     copse__mutex_fini(&ctx->verdict_lock);

@@ -18,31 +18,6 @@ copse_status copse__device_result(copse_device *dev, copse_status s)
     return s;
 }
 
-copse_status copse__device_find(const copse_context *ctx, const char *id,
-                                const struct copse_device_info **out)
-{
-    for (size_t i = 0; i < ctx->device_count; i++) {
-        const struct copse_device_info *d = &ctx->devices[i];
-        if (strcmp(d->id, id) != 0)
-            continue;
-        if (!d->is_usable)
-            return copse_fail(COPSE_ERR_NO_DEVICE, "device: %s, %s, is not used: %s", d->id,
-                              d->name, d->reason);
-        *out = d;
-        return COPSE_OK;
-    }
-    return copse_fail(COPSE_ERR_NO_DEVICE, "device: there is no device '%s'", id);
-}
-
-/* Number of the device within its backend. */
-static uint32_t index_of(const copse_context *ctx, const struct copse_device_info *info)
-{
-    uint32_t index = 0;
-    for (const struct copse_device_info *d = ctx->devices; d < info; d++)
-        index += strcmp(d->backend, info->backend) == 0;
-    return index;
-}
-
 static const struct copse_backend *backend_of(const copse_context *ctx,
                                               const struct copse_device_info *info)
 {
@@ -52,28 +27,57 @@ static const struct copse_backend *backend_of(const copse_context *ctx,
     return ctx->tables[i];
 }
 
-copse_status copse_device_open(copse_context *ctx, const char *id,
-                               const struct copse_device_params *params, copse_device **out)
+/* The place of a usable device; its import has a reference. */
+static copse_status find(copse_context *ctx, const char *id, struct copse_place *place)
 {
-    if (!ctx || !id || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "device: no context, id or place for the result");
-    *out = NULL;
+    *place = (struct copse_place){ .index = 0 };
+    for (size_t i = 0; i < ctx->device_count; i++) {
+        const struct copse_device_info *d = &ctx->devices[i];
+        if (strcmp(d->id, id) != 0)
+            continue;
+        if (!d->is_usable)
+            return copse_fail(COPSE_ERR_NO_DEVICE, "device: %s, %s, is not used: %s", d->id,
+                              d->name, d->reason);
+        place->info = *d;
+        place->backend = backend_of(ctx, d);
+        for (size_t k = 0; k < i; k++) /* its number within the backend */
+            place->index += strcmp(ctx->devices[k].backend, d->backend) == 0;
+        return COPSE_OK;
+    }
+    if (copse__import_find(ctx, id, place))
+        return COPSE_OK;
+    if (strncmp(id, "import:", 7) == 0)
+        return copse_fail(COPSE_ERR_NO_DEVICE,
+                          "device: there is no device '%s'; the id of a lent device ends when the "
+                          "last device opened by it is released", id);
+    return copse_fail(COPSE_ERR_NO_DEVICE, "device: there is no device '%s'", id);
+}
+
+copse_status copse__device_find(copse_context *ctx, const char *id, struct copse_device_info *out)
+{
+    struct copse_place place;
+    COPSE_TRY(find(ctx, id, &place));
+    *out = place.info;
+    copse__import_release(ctx, &place.import);
+    return COPSE_OK;
+}
+
+/* The handle, with all that opening needs. */
+static copse_status make(copse_context *ctx, struct copse_place *place,
+                         const struct copse_device_params *params, copse_device **out)
+{
     const uint32_t shares = params && params->shares ? params->shares : 1;
     const uint32_t share = params ? params->share : 0;
+    struct copse_verdicts *verdicts = NULL;
+    void *priv = NULL;
     if (share >= shares)
         return copse_fail(COPSE_ERR_ARGUMENT, "device: share %u of %u", share, shares);
+    COPSE_TRY(copse__verdicts_open(ctx, &place->info, &verdicts));
 
-    const struct copse_device_info *info = NULL;
-    struct copse_verdicts *verdicts = NULL;
-    COPSE_TRY(copse__device_find(ctx, id, &info));
-    COPSE_TRY(copse__verdicts_open(ctx, info, &verdicts));
-
-    const struct copse_backend *backend = backend_of(ctx, info);
-    void *priv = NULL;
     copse_device *dev =
-        copse__handle_alloc(&ctx->base.mem, sizeof *dev, backend->device_priv, &priv);
+        copse__handle_alloc(&ctx->base.mem, sizeof *dev, place->backend->device_priv, &priv);
     if (!dev)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "device: no memory for %s", id);
+        return copse_fail(COPSE_ERR_NO_MEMORY, "device: no memory for %s", place->info.id);
     copse_status s = copse__mutex_init(&dev->lock);
     if (s) {
         copse__free(&ctx->base.mem, dev);
@@ -83,27 +87,55 @@ copse_status copse_device_open(copse_context *ctx, const char *id,
     atomic_init(&dev->is_lost, false);
     dev->ctx = copse_context_retain(ctx);
     dev->base = &ctx->base;
-    dev->backend = backend;
-    dev->info = *info;
+    dev->backend = place->backend;
+    dev->info = place->info;
     dev->limits = &dev->info.limits;
-    dev->index = index_of(ctx, info);
+    dev->index = place->index;
+    dev->import = place->import;
+    dev->foreign = place->import ? copse__import_foreign(place->import) : NULL;
     dev->share = share;
     dev->shares = shares;
     dev->verdicts = verdicts;
     dev->priv = priv;
-
-    s = backend->open(dev);
-    /* A backend that learns more on opening may have set limits again. */
-    if (!s && !copse__limits_cap(&dev->info.limits, dev->info.reason, sizeof dev->info.reason))
-        s = copse_fail(COPSE_ERR_NO_DEVICE, "device: %s: %s", id, dev->info.reason);
-    if (s) {
-        copse_device_release(&dev);
-        return copse_note(s, "while opening %s", id);
-    }
-    copse__log(&dev->base->log, COPSE_LOG_INFO, "device: opened %s, part %u of %u", id, share,
-               shares);
+    place->import = NULL;
     *out = dev;
     return COPSE_OK;
+}
+
+copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place,
+                                   const struct copse_device_params *params, copse_device **out)
+{
+    copse_device *dev = NULL;
+    copse_status s = make(ctx, place, params, &dev);
+    if (s) {
+        copse__import_release(ctx, &place->import);
+        return s;
+    }
+    s = dev->backend->open(dev);
+    if (s == COPSE_OK)
+        s = copse__tuning_open(ctx, &place->info, &dev->tuning);
+    /* A backend that learns more on opening may have set limits again. */
+    if (!s && !copse__limits_cap(&dev->info.limits, dev->info.reason, sizeof dev->info.reason))
+        s = copse_fail(COPSE_ERR_NO_DEVICE, "device: %s: %s", dev->info.id, dev->info.reason);
+    if (s) {
+        copse_device_release(&dev);
+        return copse_note(s, "while opening %s", place->info.id);
+    }
+    copse__log(&dev->base->log, COPSE_LOG_INFO, "device: opened %s, part %u of %u", dev->info.id,
+               dev->share, dev->shares);
+    *out = dev;
+    return COPSE_OK;
+}
+
+copse_status copse_device_open(copse_context *ctx, const char *id,
+                               const struct copse_device_params *params, copse_device **out)
+{
+    struct copse_place place;
+    if (!ctx || !id || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "device: no context, id or place for the result");
+    *out = NULL;
+    COPSE_TRY(find(ctx, id, &place));
+    return copse__device_open_at(ctx, &place, params, out);
 }
 
 copse_device *copse_device_retain(copse_device *dev)
@@ -134,6 +166,8 @@ void copse_device_release(copse_device **at)
     copse__mutex_fini(&dev->lock);
     copse_context *ctx = dev->ctx;
     copse__free(&ctx->base.mem, dev->overrides);
+    copse__import_release(ctx, &dev->import);
+    copse__free(&ctx->base.mem, dev->tuning.at);
     copse__free(&ctx->base.mem, dev);
     copse_context_release(&ctx);
 }
@@ -186,5 +220,7 @@ copse_status copse_device_memory(copse_device *dev, uint64_t *free_bytes, uint64
         return copse_fail(COPSE_ERR_ARGUMENT, "device: no device or no place for the result");
     *free_bytes = *total_bytes = 0;
     COPSE_TRY(copse__device_check(dev));
-    return copse__device_result(dev, dev->backend->memory(dev, free_bytes, total_bytes));
+    COPSE_TRY(copse__device_result(dev, dev->backend->memory(dev, free_bytes, total_bytes)));
+    copse__import_memory(dev->import, free_bytes, total_bytes);
+    return COPSE_OK;
 }

@@ -15,10 +15,14 @@ struct copse_context {
     struct copse_backend_info *backends;
     size_t backend_count;
     const struct copse_backend *const *tables; /* as many as `backends` */
-    copse_mutex lock;                /* guards the cache */
+    copse_mutex lock;                /* guards the cache and the imports */
+    atomic_uint self_tests_off; /* > 0: kernels are used unchecked, or are being checked otherwise */
     struct copse_cache_entry *cache; /* in-memory kernel cache, when the application gives none */
+    struct copse_import *imports;    /* devices of applications that are open */
+    uint32_t import_count;           /* ever */
     copse_mutex verdict_lock;        /* guards the verdicts; taken before `lock` */
     struct copse_verdicts *verdicts; /* blocked kernels, by device and driver */
+    struct copse_tunings *tunings;   /* speeds of variants, likewise; the same lock */
 };
 
 /* registry.c: the only file that names backends. NULL-terminated. The names are those of every
@@ -55,6 +59,18 @@ bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row 
 copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, const char *reason);
 /* Whether it is blocked there; the reason, too. Never on a device that tries blocked kernels. */
 bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char *reason, size_t room);
+
+/* ---- how fast variants were measured to be (tuning.c) ---- */
+
+/* Million operations per second, as known when the device was opened; 0 = not measured. */
+uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const char *size_class,
+                            const char *variant);
+
+/* ---- what a kernel must get right before it is used (self_test.c) ---- */
+
+/* Run the kernel's self-test. Wrong results block it, and the status is COPSE_ERR_UNSUPPORTED. Nothing
+   is run on the reference device, on a device under test and in a context without self-tests. */
+copse_status copse__self_test(copse_device *dev, struct copse_kernel *k);
 
 /* Group size it is launched with: the row's, halved until within the limits. */
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
@@ -94,14 +110,40 @@ copse_status copse__device_check(copse_device *dev);
 
 /* ---- shared by the files of core/device only ---- */
 
-/* The usable device with this id, or COPSE_ERR_NO_DEVICE. */
-copse_status copse__device_find(const copse_context *ctx, const char *id,
-                                const struct copse_device_info **out);
+/* The usable device with this id, listed or imported, or COPSE_ERR_NO_DEVICE. */
+copse_status copse__device_find(copse_context *ctx, const char *id, struct copse_device_info *out);
+/* Same for the list: the index of the device met earlier, -1 = none. */
+int copse__device_same(const struct copse_device_info *list, size_t count,
+                       const struct copse_device_info *dev);
+/* A device found, to be opened; `import` with a reference, which the open device takes over. */
+struct copse_place {
+    struct copse_device_info info;
+    const struct copse_backend *backend;
+    uint32_t index;
+    struct copse_import *import; /* NULL: listed */
+};
+copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place,
+                                   const struct copse_device_params *params, copse_device **out);
+/* import.c. Whether there is such an import: fills *place. */
+bool copse__import_find(copse_context *ctx, const char *id, struct copse_place *place);
+void copse__import_release(copse_context *ctx, struct copse_import **import);
+const struct copse_foreign_device *copse__import_foreign(const struct copse_import *import);
+/* Count bytes of buffers against the application's limit: COPSE_ERR_NO_DEVICE_MEMORY above it. NULL is
+   fine. */
+copse_status copse__import_take(struct copse_import *import, size_t bytes);
+void copse__import_give(struct copse_import *import, size_t bytes);
+/* Lower free and total to what the limit leaves. */
+void copse__import_memory(const struct copse_import *import, uint64_t *free_bytes,
+                          uint64_t *total_bytes);
 /* The verdicts of a device as listed, read from the kernel cache when they are first asked for. They
    live as long as the context. */
 copse_status copse__verdicts_open(copse_context *ctx, const struct copse_device_info *info,
                                   struct copse_verdicts **out);
 void copse__verdicts_free(copse_context *ctx);
+/* What is known now, for a device to keep; freed with copse__free. */
+copse_status copse__tuning_open(copse_context *ctx, const struct copse_device_info *info,
+                                struct copse_tuning *out);
+void copse__tunings_free(copse_context *ctx);
 /* One zeroed block with the handle and the backend's private tail, at *priv. */
 void *copse__handle_alloc(struct copse_mem *m, size_t size, size_t tail, void **priv);
 /* Cap limits to what the library uses; false and a reason when too little is left. */

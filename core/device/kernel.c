@@ -141,6 +141,11 @@ copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const
     }
 
     COPSE_TRY(compile(dev, id, full, &mine));
+    const copse_status s = copse__self_test(dev, mine);
+    if (s) {
+        destroy(mine);
+        return s;
+    }
     copse__mutex_lock(&dev->lock);
     k = lookup(dev, row, full);
     if (!k) {

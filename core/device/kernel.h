@@ -37,6 +37,23 @@ struct copse_host_arg {
 typedef void copse_host_fn(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args);
 
+/* A launch that takes microseconds, of numbers with which every step of the kernel is exact: what a
+   kernel must get right on a device before it is used there (self_test.c). */
+#define COPSE_SELF_TEST_WORDS 2048
+struct copse_self_test {
+    uint32_t params[COPSE_MAX_PARAM_WORDS];
+    uint64_t groups; /* 0 = nothing to test */
+    /* Of each buffer. Read ones hold whole numbers from -4 to 4, or from 0 to 3 where they are integers;
+       written ones a number that no result is. */
+    uint32_t counts[COPSE_MAX_BINDINGS];
+    uint32_t words[COPSE_MAX_BINDINGS][COPSE_SELF_TEST_WORDS];
+    copse_host_fn *truth; /* for floats, not doubles                     [the row's host function] */
+    float slack; /* accepted error of floats, as a share of 1 + |x|; 0 = the same bits */
+};
+struct copse_kernel;
+/* Fill in what is zero for the kernel's specialisation and group size. */
+typedef void copse_self_test_fn(const struct copse_kernel *k, struct copse_self_test *t);
+
 struct copse_kernel_row {
     const char *name;         /* file name without ending: "softmax" */
     uint8_t arg_count, spec_count;
@@ -50,6 +67,7 @@ struct copse_kernel_row {
     const uint32_t *spirv;    /* NULL = no Vulkan */
     size_t spirv_bytes;
     copse_host_fn *host;      /* NULL for variants: they share the base kernel's */
+    copse_self_test_fn *self_test;
 };
 
 extern const struct copse_kernel_row copse_kernel_table[];

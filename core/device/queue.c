@@ -244,6 +244,11 @@ copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
     return COPSE_OK;
 }
 
+uint64_t copse_queue_submissions(const copse_queue *queue)
+{
+    return queue ? queue->submitted : 0; /* tickets are numbered without a gap */
+}
+
 copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket, uint64_t timeout_ns)
 {
     if (!queue)

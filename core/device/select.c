@@ -5,7 +5,7 @@
 #include "core/device/device.h"
 
 struct selection {
-    const struct copse_context *ctx;
+    struct copse_context *ctx;
     char (*ids)[32];
     size_t room, count;
 };
@@ -115,7 +115,8 @@ static copse_status none_found(const struct copse_context *ctx, const char *word
 
 static copse_status take_word(struct selection *sel, const char *word)
 {
-    const struct copse_context *ctx = sel->ctx;
+    struct copse_context *ctx = sel->ctx;
+    struct copse_device_info info;
     const size_t before = sel->count;
 
     if (strcmp(word, "auto") == 0) {
@@ -131,9 +132,8 @@ static copse_status take_word(struct selection *sel, const char *word)
                               "devices: '%s' is neither auto, all, a backend, nor an id such as "
                               "host:0",
                               word);
-        for (size_t i = 0; i < ctx->device_count; i++)
-            if (ctx->devices[i].is_usable && strcmp(ctx->devices[i].id, word) == 0)
-                take(sel, &ctx->devices[i]);
+        if (copse__device_find(ctx, word, &info) == COPSE_OK)
+            take(sel, &info);
     }
     return sel->count > before ? COPSE_OK : none_found(ctx, word);
 }

@@ -1,49 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels that are not used on a device because their results were wrong there: kept per device,
    driver and library version, in the context and, as a small text, in the kernel cache. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "copse/conformance.h"
-#include "copse/copse.h"
-#include "core/device/device.h"
-
-#define MAX_STORED 65536u /* bytes; a longer entry is not ours */
+#include "core/device/stored.h"
 
 struct copse_verdicts {
     struct copse_verdicts *next;
-    char identity[640]; /* lines that say whose verdicts these are; also the head of what is stored */
-    char key[32];
+    struct copse_stored_id id;
     struct {
         struct copse_blocked_kernel *at;
         size_t count, room;
     } blocked;
 };
-
-/* ---- names ---- */
-
-/* One line: what a driver calls itself must not look like a line of ours. */
-static void flatten(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 127)
-            *text = ' ';
-}
-
-static void identify(const struct copse_device_info *info, struct copse_verdicts *v)
-{
-    char name[sizeof info->name], driver[sizeof info->driver], api[sizeof info->api_version];
-    snprintf(name, sizeof name, "%s", info->name);
-    snprintf(driver, sizeof driver, "%s", info->driver);
-    snprintf(api, sizeof api, "%s", info->api_version);
-    flatten(name);
-    flatten(driver);
-    flatten(api);
-    snprintf(v->identity, sizeof v->identity, "device %s %s\ndriver %s\napi %s\nlibrary %s\n",
-             info->backend, name, driver, api, copse_version());
-    snprintf(v->key, sizeof v->key, "verdict-%016" PRIx64,
-             copse__hash(COPSE_HASH_START, v->identity, strlen(v->identity)));
-}
 
 static bool is_kernel(const char *name, size_t length)
 {
@@ -71,7 +41,7 @@ static copse_status add(struct copse_context *ctx, struct copse_verdicts *v, con
     struct copse_blocked_kernel b;
     snprintf(b.kernel, sizeof b.kernel, "%s", kernel);
     snprintf(b.reason, sizeof b.reason, "%s", reason);
-    flatten(b.reason);
+    copse__stored_flatten(b.reason);
     struct copse_blocked_kernel *old = find(v, b.kernel);
     if (old)
         *old = b;
@@ -89,20 +59,12 @@ static void take_out(struct copse_verdicts *v, const char *kernel)
     v->blocked.count = kept;
 }
 
-/* ---- the stored form: a line with size and digest of what follows, the identity, one line per
-        kernel ---- */
-
-static int write_head(char *out, size_t room, const char *body, size_t size)
-{
-    return snprintf(out, room, "copse-verdict 1 %zu %016" PRIx64 "\n", size,
-                    copse__hash(COPSE_HASH_START, body, size));
-}
+/* ---- the stored form: one line per kernel ---- */
 
 struct taken {
     struct copse_context *ctx;
     struct copse_verdicts *to;
     copse_status status;
-    bool is_damaged;
 };
 
 /* "block KERNEL REASON" up to the end of the line; NULL when it is not one. */
@@ -122,71 +84,35 @@ static const char *read_line(struct taken *t, const char *line, bool is_dry)
     return end + 1;
 }
 
-static bool read_body(struct taken *t, const char *body, bool is_dry)
+static bool read_lines(void *user, const char *lines, bool is_dry)
 {
-    const size_t length = strlen(t->to->identity);
-    if (strncmp(body, t->to->identity, length) != 0)
-        return false;
-    for (body += length; body && *body && t->status == COPSE_OK;)
-        body = read_line(t, body, is_dry);
-    return body != NULL;
-}
-
-static void take(void *to, const void *bytes, size_t size)
-{
-    struct taken *t = to;
-    char head[64];
-    t->is_damaged = true;
-    if (size == 0 || size > MAX_STORED)
-        return;
-    char *text = copse__alloc(&t->ctx->base.mem, size + 1, 1);
-    if (!text) {
-        t->is_damaged = false;
-        t->status = copse_fail(COPSE_ERR_NO_MEMORY, "verdict: no memory to read what is stored");
-        return;
-    }
-    memcpy(text, bytes, size);
-    const char *newline = strchr(text, '\n');
-    if (newline && strlen(text) == size) {
-        const char *body = newline + 1;
-        const int n = write_head(head, sizeof head, body, strlen(body));
-        /* All of it is looked at before any of it counts. */
-        if (n == (int)(body - text) && memcmp(head, text, (size_t)n) == 0 &&
-            read_body(t, body, true))
-            t->is_damaged = !read_body(t, body, false);
-    }
-    copse__free(&t->ctx->base.mem, text);
+    struct taken *t = user;
+    while (lines && *lines && t->status == COPSE_OK)
+        lines = read_line(t, lines, is_dry);
+    return lines != NULL;
 }
 
 /* Add what is stored, by another process perhaps, to what is known. */
 static copse_status load(struct copse_context *ctx, struct copse_verdicts *v)
 {
     struct taken t = { .ctx = ctx, .to = v };
-    ctx->base.cache.get(ctx->base.cache.user, v->key, take, &t);
-    if (t.is_damaged)
-        copse__log(&ctx->base.log, COPSE_LOG_WARN,
-                   "verdict: the stored list of blocked kernels (%s) is damaged and is ignored",
-                   v->key);
+    COPSE_TRY(copse__stored_get(ctx, &v->id, read_lines, &t));
     return t.status;
 }
 
 static copse_status store(struct copse_context *ctx, const struct copse_verdicts *v)
 {
-    const size_t line = sizeof(struct copse_blocked_kernel) + 8;
-    const size_t room = sizeof v->identity + v->blocked.count * line, head_room = 64;
-    char *text = copse__alloc(&ctx->base.mem, head_room + room, 1);
-    if (!text)
+    const size_t room = v->blocked.count * (sizeof(struct copse_blocked_kernel) + 8) + 1;
+    char *lines = copse__alloc(&ctx->base.mem, room, 1);
+    if (!lines)
         return copse_fail(COPSE_ERR_NO_MEMORY, "verdict: no memory to store the list");
-    char *body = text + head_room;
-    size_t size = (size_t)snprintf(body, room, "%s", v->identity);
+    size_t size = 0;
     for (size_t i = 0; i < v->blocked.count; i++)
-        size += (size_t)snprintf(body + size, room - size, "block %s %s\n",
+        size += (size_t)snprintf(lines + size, room - size, "block %s %s\n",
                                  v->blocked.at[i].kernel, v->blocked.at[i].reason);
-    const size_t head = (size_t)write_head(text, head_room, body, size);
-    memmove(text + head, body, size);
-    ctx->base.cache.put(ctx->base.cache.user, v->key, text, head + size);
-    copse__free(&ctx->base.mem, text);
-    return COPSE_OK;
+    const copse_status s = copse__stored_put(ctx, &v->id, lines);
+    copse__free(&ctx->base.mem, lines);
+    return s;
 }
 
 /* ---- of a context and of a device ---- */
@@ -198,8 +124,8 @@ static copse_status open_locked(struct copse_context *ctx, const struct copse_de
     *out = NULL;
     if (!v)
         return copse_fail(COPSE_ERR_NO_MEMORY, "verdict: no memory for the list of a device");
-    identify(info, v);
-    while (old && strcmp(old->identity, v->identity) != 0)
+    copse__stored_id("verdict", info, NULL, &v->id);
+    while (old && strcmp(old->id.lines, v->id.lines) != 0)
         old = old->next;
     copse_status s = COPSE_OK;
     if (!old)
@@ -284,11 +210,11 @@ copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, c
 
 static copse_status open_by_id(copse_context *ctx, const char *device, struct copse_verdicts **out)
 {
-    const struct copse_device_info *info;
+    struct copse_device_info info;
     if (!ctx || !device)
         return copse_fail(COPSE_ERR_ARGUMENT, "verdict: no context or no device");
     COPSE_TRY(copse__device_find(ctx, device, &info));
-    return copse__verdicts_open(ctx, info, out);
+    return copse__verdicts_open(ctx, &info, out);
 }
 
 copse_status copse_device_blocked(copse_context *ctx, const char *device,

@@ -63,8 +63,8 @@ static copse_status walk(copse_graph *g, copse_tensor *y, copse_tensor *dy, cons
     return COPSE_OK;
 }
 
-copse_status copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
-                             copse_tensor *const *x, size_t count, copse_tensor **dx)
+copse_status copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                              copse_tensor *const *x, size_t count, copse_tensor **dx)
 {
     if (!g || !y || y->graph != g || (count && (!x || !dx)))
         return copse_fail(COPSE_ERR_ARGUMENT, "gradient: y must belong to the graph; x and dx must "
@@ -99,13 +99,20 @@ copse_status copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
     }
     mark(g, before, y, own, count, from_x, from_x + before);
     COPSE_TRY_OR(done, s, walk(g, y, dy, from_x, from_x + before, sums, sums + before));
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         dx[i] = sums[own[i]->id];
-        if (!dx[i])
-            COPSE_TRY_OR(done, s, copse_fill(g, COPSE_F32, own[i]->shape, 0.0, &dx[i]));
-    }
 done:
     copse__free(mem, from_x);
     copse__free(mem, sums);
     return s;
+}
+
+copse_status copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                             copse_tensor *const *x, size_t count, copse_tensor **dx)
+{
+    COPSE_TRY(copse__gradients(g, y, dy, x, count, dx));
+    for (size_t i = 0; i < count; i++)
+        if (!dx[i])
+            COPSE_TRY(copse_fill(g, COPSE_F32, x[i]->shape, 0.0, &dx[i]));
+    return COPSE_OK;
 }

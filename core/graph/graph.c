@@ -159,6 +159,7 @@ copse_status copse_report(copse_graph *g, const char *name, copse_tensor *t)
     copse_tensor *own;
     COPSE_TRY(copse__own(g, t, &own));
     g->reports[g->report_count].name = copy;
+    g->reports[g->report_count].is_loss = false;
     g->reports[g->report_count++].tensor = own;
     return COPSE_OK;
 }

@@ -11,14 +11,27 @@ struct copse_graph {
     copse_context *ctx;
     struct copse_arena arena;
     struct { copse_tensor **at; size_t count, room; } nodes; /* in order of creation */
-    struct { const char *name; copse_tensor *tensor; } reports[COPSE_MAX_REPORTS];
+    struct {
+        const char *name;
+        copse_tensor *tensor;
+        bool is_loss; /* reduced over replicas as the loss is, not as a mean */
+    } reports[COPSE_MAX_REPORTS];
     size_t report_count;
+    uint32_t replicas; /* that compute this graph together; 0 and 1: nothing crosses replicas */
 };
 
 extern const struct copse_op copse_op_input, copse_op_variable;
 
 /* The graph's own node for `t` (a variable's tensor gets a leaf node on first use). */
 copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out);
+
+/* As copse_gradients, but dx[i] stays NULL where y does not depend on x[i]. */
+copse_status copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                              copse_tensor *const *x, size_t count, copse_tensor **dx);
+
+/* Move the nodes from number `first` on to where they can first be computed: behind their last operand
+   among the earlier ones, or to the front. Programs compute nodes in their order. (hoist.c) */
+copse_status copse__graph_hoist(copse_graph *g, size_t first);
 
 /* ---- programs (program.c) ---- */
 
@@ -42,12 +55,16 @@ struct copse_program_params {
     const struct copse_placement *inputs; /* inputs whose values stand in a given place, not in the
                                              program's memory */
     size_t input_count;
-    uint32_t bucket_count;        /* segments to cut; 0 = 1 */
+    uint32_t bucket_count;        /* segments that end with a bucket; 0 = 1 */
+    /* Where the operand of the index-th node that crosses replicas is put (its segment ends behind it)
+       and where its result stands for later segments. NULL: no such node is allowed. */
+    copse_status (*cross)(void *user, const copse_tensor *y, uint32_t index,
+                          struct copse_binding *operand, struct copse_binding *result);
     struct copse_binding step;    /* the step buffer */
     /* Where a variable's values stand on this replica. */
     copse_status (*locate)(void *user, struct copse_variable *v, struct copse_binding *out);
     /* The bucket in whose exchange a variable is updated: its segment must not end before the
-       variable's last reader. NULL = variables do not change between segments. */
+       variable's last reader. UINT32_MAX: never updated. NULL: none is between segments. */
     uint32_t (*bucket_of)(void *user, const struct copse_variable *v);
     void *user;
     const struct copse_choice *choices;
@@ -63,7 +80,11 @@ void copse__program_release(copse_program **p);
 /* Where the host writes an input's values before a replay; false when the program does not use it. */
 bool copse__program_input(const copse_program *p, const copse_tensor *input,
                           struct copse_binding *out);
-uint32_t copse__program_segments(const copse_program *p); /* = bucket_count, >= 1 */
+uint32_t copse__program_segments(const copse_program *p); /* buckets and crossings, >= 1 */
+/* What must happen between segment `i` and the next: the exchange of a crossing, by number from 0, or
+   COPSE_NO_CROSSING where the segment ends with a bucket. The last one always does. */
+#define COPSE_NO_CROSSING UINT32_MAX
+uint32_t copse__program_crossing(const copse_program *p, uint32_t i);
 /* Append segment `i` to the queue (no submit). */
 copse_status copse__program_replay(copse_program *p, uint32_t i);
 size_t copse__program_arena_bytes(const copse_program *p);

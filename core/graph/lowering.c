@@ -66,3 +66,9 @@ const char *copse__choice(const struct copse_lowering *l, const char *family)
             return l->choices[i].variant;
     return NULL;
 }
+
+uint64_t copse__rate(const struct copse_lowering *l, const char *family, const char *size_class,
+                     const char *variant)
+{
+    return l->dev ? copse__tuning_rate(l->dev, family, size_class, variant) : 0;
+}

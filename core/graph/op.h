@@ -27,6 +27,10 @@ struct copse_op {
 
     /* Append the launches that compute y. NULL = a view of in[0] with another shape, or a leaf. */
     copse_status (*lower)(struct copse_lowering *l, const copse_tensor *y);
+
+    /* y is the sum of in[0] over the replicas, made by the exchange between them: a program ends a
+       segment there instead of lowering the node. */
+    bool crosses;
 };
 
 struct copse_tensor {
@@ -87,11 +91,13 @@ enum copse_step_word {
     COPSE_STEP_SEED_HI,      /* uint */
     COPSE_STEP_FIRST_EXAMPLE, /* uint: global index of the replica's first example in the epoch */
     COPSE_STEP_EPOCH,        /* uint */
-    COPSE_STEP_SHARE,        /* float bits: replica's examples / global examples */
+    COPSE_STEP_SHARE,        /* float bits: what the replica's derivative starts from: its examples /
+                                global examples, or 1 when losses add up */
     COPSE_STEP_RATE,         /* float bits: learning rate of this step */
     COPSE_STEP_BIAS1,        /* float bits: 1 - beta1^step, from doubles on the host */
     COPSE_STEP_BIAS2,        /* float bits: 1 - beta2^step */
     COPSE_STEP_SCALE,        /* float bits: factor on gradients before the update (1 = none) */
+    COPSE_STEP_PART,         /* float bits: replica's examples / examples of this (micro-)batch */
     COPSE_STEP_WORDS = 64,   /* size of the buffer: 256 bytes */
 };
 
@@ -123,6 +129,10 @@ bool copse__can_launch(const struct copse_lowering *l, enum copse_kernel_id id);
 uint32_t copse__group_size(const struct copse_lowering *l, enum copse_kernel_id id);
 /* A forced or frozen variant name for this family ("matmul" -> "matmul_wide"), NULL = choose. */
 const char *copse__choice(const struct copse_lowering *l, const char *family);
+
+/* Million operations per second that a variant was measured to do; 0 = not measured there. */
+uint64_t copse__rate(const struct copse_lowering *l, const char *family, const char *size_class,
+                     const char *variant);
 
 /* Groups for `n` invocations of kernel `id`, one invocation each. */
 static inline uint64_t copse__groups_for(const struct copse_lowering *l, enum copse_kernel_id id,

@@ -28,7 +28,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     COPSE_TRY(COPSE_LAUNCH(l, cross_entropy, NULL, p,
                            copse__groups_for(l, COPSE_KERNEL_cross_entropy, p.rows),
                            copse__of(y->in[0]), copse__of(y->in[1]), copse__of(y->in[2]), rows));
-    return copse__lower_reduce(l, a->is_mean ? COPSE_REDUCE_MEAN : COPSE_REDUCE_SUM, 1, p.rows, 1,
+    return copse__lower_reduce(l, a->is_mean ? COPSE_AXIS_MEAN : COPSE_AXIS_SUM, 1, p.rows, 1,
                                rows, copse__of(y));
 }
 

@@ -91,7 +91,7 @@ static copse_status bias_grad_lower(struct copse_lowering *l, const copse_tensor
     uint32_t rows = y->in[0]->shape.dims[0];
     if (rows == 0 || cols == 0 || !copse__limits(l)->has_wide_vectors ||
         !copse__can_launch(l, COPSE_KERNEL_column_sum_wide))
-        return copse__lower_reduce(l, COPSE_REDUCE_SUM, 1, rows, cols, copse__of(y->in[0]),
+        return copse__lower_reduce(l, COPSE_AXIS_SUM, 1, rows, cols, copse__of(y->in[0]),
                                    copse__of(y));
     struct copse_operand from = copse__of(y->in[0]), to;
     for (;;) {

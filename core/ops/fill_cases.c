@@ -71,6 +71,7 @@ static const struct copse_case cases[] = {
     CAST("i32 to f32: halves and ends", TO_F32, I32_VALUES(integers, DIMS(13)), QUICK)
     CAST("f32 to i32: special values", TO_I32, FILL(SPECIAL, DIMS(128)), STANDARD)
     CAST("f32 to i32: 2^16 bit patterns", TO_I32, FILL(PATTERNS, DIMS(65536)), STANDARD)
+    CAST("f32 to i32: 2^20 bit patterns", TO_I32, FILL(PATTERNS, DIMS(1048576)), FULL)
     CAST("f32 to i32: magnitudes to 2^33", TO_I32, SPREAD(-2, 33, DIMS(5, 1001)), STANDARD)
     CAST("i32 to f32: special values", TO_F32, I32_FILL(SPECIAL, DIMS(32)), STANDARD)
     CAST("i32 to f32: all magnitudes", TO_F32,

@@ -86,7 +86,7 @@ copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool
 
 /* ---- references ---- */
 
-static double activate(int32_t activation, double x)
+double copse__activate(int32_t activation, double x)
 {
     switch (activation) {
     case COPSE_RELU:
@@ -154,7 +154,7 @@ void copse_host_matmul(const void *params, const int32_t *spec, const struct cop
                         if (p->k_begin > 0)
                             v += copse__load(&args[3], at);
                         if (p->k_end == p->k)
-                            v = activate(spec[1], spec[0] ? v + copse__load(&args[2], j0 + j) : v);
+                            v = copse__activate(spec[1], spec[0] ? v + copse__load(&args[2], j0 + j) : v);
                         copse__store(&args[3], at, v);
                     }
             }
@@ -181,6 +181,6 @@ void copse_host_bias_activation(const void *params, const int32_t *spec,
     for (size_t i = 0; i < p->count; i++) {
         const double x = copse__load(&args[0], i);
         copse__store(&args[2], i,
-                     activate(spec[1], spec[0] ? x + copse__load(&args[1], i % p->n) : x));
+                     copse__activate(spec[1], spec[0] ? x + copse__load(&args[1], i % p->n) : x));
     }
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Which kernels compute a matrix product, and their launches. Chosen by limits and sizes; a forced
    variant is used wherever it can do the product at all, the shared body does the rest. */
+#include <stdio.h>
+
 #include "core/ops/product.h"
 
 /* Longer sums take several launches, each adding to what the one before left: loops must stay below
    the 65535 rounds after which some drivers leave them, and chains of additions short. */
-#define SHARED_MAX_K 16384u
+#define SHARED_MAX_K 8192u /* 5.6 rounds for each, where inner loops stay loops and count */
 #define TEXEL_MAX_K  65536u
 
 enum variant { SHARED, WIDE, TEXEL, CLBLAST };
@@ -218,29 +220,78 @@ static copse_status lower_clblast(struct copse_lowering *l, const struct copse_p
 
 /* ---- the choice ---- */
 
-static copse_status choose(const struct copse_lowering *l, enum variant *out)
+static const char *const names[] = { "matmul", "matmul_wide", "matmul_texel", "matmul_clblast" };
+
+/* Up to twice a size counts as that size. */
+static uint32_t size_of(uint32_t n)
+{
+    static const uint32_t sizes[] = COPSE_PRODUCT_SIZES;
+    size_t i = 0;
+    while (i + 1 < COPSE_COUNT(sizes) && n > 2 * sizes[i])
+        i++;
+    return sizes[i];
+}
+
+void copse__product_class(uint32_t m, uint32_t n, uint32_t k, bool a_transposed, bool b_transposed,
+                          char name[COPSE_PRODUCT_CLASS])
+{
+    snprintf(name, COPSE_PRODUCT_CLASS, "%c%c-%u-%u-%u", a_transposed ? 't' : 'n',
+             b_transposed ? 't' : 'n', (unsigned)size_of(m), (unsigned)size_of(n),
+             (unsigned)size_of(k));
+}
+
+/* The fastest by measurement, when it was measured beside the one that limits speak for. What hardly
+   differs stays as it is. */
+static enum variant fastest(const struct copse_lowering *l, const struct copse_product *p,
+                            const bool *can, enum variant by_limits)
+{
+    char size_class[COPSE_PRODUCT_CLASS];
+    enum variant best = by_limits;
+    copse__product_class(p->m, p->n, p->k, p->a_transposed, p->b_transposed, size_class);
+    uint64_t most = copse__rate(l, "matmul", size_class, names[by_limits]);
+    if (most == 0)
+        return by_limits;
+    most += most / 32;
+    for (uint32_t i = 0; i < COPSE_COUNT(names); i++) {
+        const uint64_t rate = can[i] ? copse__rate(l, "matmul", size_class, names[i]) : 0;
+        if (rate > most) {
+            most = rate;
+            best = (enum variant)i;
+        }
+    }
+    return best;
+}
+
+static copse_status choose(const struct copse_lowering *l, const struct copse_product *p,
+                           enum variant *out)
 {
     const struct copse_limits *limits = copse__limits(l);
-    const bool has_wide =
-        limits->has_wide_vectors && copse__can_launch(l, COPSE_KERNEL_matmul_wide);
-    const bool has_texel = copse__can_launch(l, COPSE_KERNEL_matmul_texel);
+    const bool can[] = { copse__can_launch(l, COPSE_KERNEL_matmul),
+                         copse__can_launch(l, COPSE_KERNEL_matmul_wide),
+                         copse__can_launch(l, COPSE_KERNEL_matmul_texel),
+                         limits->has_library_gemm };
     *out = SHARED;
     const char *name = copse__choice(l, "matmul");
     if (!name) {
-        *out = has_wide ? WIDE : has_texel && limits->has_fast_texels ? TEXEL : SHARED;
+        const bool has_texel = can[TEXEL] && fits_texels(l, p);
+        const enum variant by_limits = limits->has_wide_vectors && can[WIDE]   ? WIDE
+                                       : limits->has_fast_texels && has_texel ? TEXEL
+                                       : can[SHARED]                          ? SHARED
+                                       : can[WIDE]                            ? WIDE
+                                       : has_texel                            ? TEXEL
+                                                                              : SHARED;
+        const bool fits[] = { can[SHARED], can[WIDE], has_texel, can[CLBLAST] };
+        *out = p->batch == 1 && p->k > 0 ? fastest(l, p, fits, by_limits) : by_limits;
         return COPSE_OK;
     }
-    static const char *const names[] = { "matmul", "matmul_wide", "matmul_texel",
-                                         "matmul_clblast" };
-    const bool can[] = { true, copse__can_launch(l, COPSE_KERNEL_matmul_wide), has_texel,
-                         limits->has_library_gemm };
     for (uint32_t i = 0; i < COPSE_COUNT(names); i++) {
         if (strcmp(name, names[i]) != 0)
             continue;
         *out = (enum variant)i;
-        return can[i] ? COPSE_OK
-                      : copse_fail(COPSE_ERR_UNSUPPORTED,
-                                   "matmul: this device cannot run the variant %s", name);
+        return i == SHARED || can[i] ? COPSE_OK
+                                     : copse_fail(COPSE_ERR_UNSUPPORTED,
+                                                  "matmul: this device cannot run the variant %s",
+                                                  name);
     }
     return copse_fail(COPSE_ERR_ARGUMENT, "matmul: there is no variant '%s'", name);
 }
@@ -248,7 +299,7 @@ static copse_status choose(const struct copse_lowering *l, enum variant *out)
 copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *p)
 {
     enum variant v;
-    COPSE_TRY(choose(l, &v));
+    COPSE_TRY(choose(l, p, &v));
     if (p->m == 0 || p->n == 0 || p->batch == 0)
         return COPSE_OK;
     if (p->k == 0 || (v == TEXEL && !fits_texels(l, p)) || (v == CLBLAST && p->batch != 1))

@@ -40,7 +40,7 @@ copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to,
 
 /* ---- reductions (reduce.c) ---- */
 
-enum copse_reduce_kind { COPSE_REDUCE_SUM, COPSE_REDUCE_MEAN, COPSE_REDUCE_MAX };
+enum copse_reduce_kind { COPSE_AXIS_SUM, COPSE_AXIS_MEAN, COPSE_AXIS_MAX };
 
 /* Reduce the middle of [outer, count, inner], in as many passes as it takes. */
 copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kind kind,
@@ -56,6 +56,10 @@ copse_status copse__repeat(copse_graph *g, copse_tensor *x, uint32_t outer, uint
 copse_status copse__reduce_middle(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
                                   uint32_t outer, uint32_t count, uint32_t inner,
                                   copse_shape shape, copse_tensor **out);
+
+/* x is added to what stands in the place where the result is placed: only for programs that place it
+   (add_in_place.c). */
+copse_status copse__add_in_place(copse_graph *g, copse_tensor *x, copse_tensor **out);
 
 /* A scalar tensor read from the step buffer at each step (fill.c). */
 copse_status copse__step_scalar(copse_graph *g, enum copse_step_word word, copse_tensor **out);

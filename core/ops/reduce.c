@@ -17,9 +17,9 @@ copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kin
                                  struct copse_operand from, struct copse_operand to)
 {
     if (count == 0) {
-        const struct copse_params_fill p = { outer * inner, kind == COPSE_REDUCE_SUM   ? 0.0f
-                                                            : kind == COPSE_REDUCE_MAX ? -INFINITY
-                                                                                       : NAN };
+        const struct copse_params_fill p = { outer * inner, kind == COPSE_AXIS_SUM   ? 0.0f
+                                                            : kind == COPSE_AXIS_MAX ? -INFINITY
+                                                                                     : NAN };
         return COPSE_LAUNCH(l, fill, NULL, p, copse__groups_for(l, COPSE_KERNEL_fill, p.n), to);
     }
     struct copse_params_reduce p = { .inner = inner, .divisor = (float)count };
@@ -29,7 +29,7 @@ copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kin
         p.n = outer * p.chunks * inner;
         const bool is_last = p.chunks == 1;
         const int32_t spec[COPSE_MAX_SPECS] = {
-            kind == COPSE_REDUCE_MEAN && !is_last ? COPSE_REDUCE_SUM : (int32_t)kind
+            kind == COPSE_AXIS_MEAN && !is_last ? COPSE_AXIS_SUM : (int32_t)kind
         };
         struct copse_operand part = to;
         if (!is_last && p.n > 0)
@@ -85,7 +85,7 @@ static copse_status max_gradient(copse_graph *g, const copse_tensor *y, copse_te
     copse_tensor *largest, *is_largest, *ties, *share;
     COPSE_TRY(repeat_back(g, y, (copse_tensor *)y, &largest));
     COPSE_TRY(copse_equal(g, y->in[0], largest, &is_largest));
-    COPSE_TRY(copse__reduce_middle(g, COPSE_REDUCE_SUM, is_largest, a->outer, a->count, a->inner,
+    COPSE_TRY(copse__reduce_middle(g, COPSE_AXIS_SUM, is_largest, a->outer, a->count, a->inner,
                                    y->shape, &ties));
     COPSE_TRY(copse_div(g, dy, ties, &share));
     COPSE_TRY(repeat_back(g, y, share, &share));
@@ -93,9 +93,12 @@ static copse_status max_gradient(copse_graph *g, const copse_tensor *y, copse_te
 }
 
 static const struct copse_op ops[] = {
-    [COPSE_REDUCE_SUM] = { "sum", sizeof(struct reduce_attr), infer, sum_gradient, lower },
-    [COPSE_REDUCE_MEAN] = { "mean", sizeof(struct reduce_attr), infer, mean_gradient, lower },
-    [COPSE_REDUCE_MAX] = { "max", sizeof(struct reduce_attr), infer, max_gradient, lower },
+    [COPSE_AXIS_SUM] = { .name = "sum", .attr_size = sizeof(struct reduce_attr), .infer = infer,
+                         .gradient = sum_gradient, .lower = lower },
+    [COPSE_AXIS_MEAN] = { .name = "mean", .attr_size = sizeof(struct reduce_attr), .infer = infer,
+                         .gradient = mean_gradient, .lower = lower },
+    [COPSE_AXIS_MAX] = { .name = "max", .attr_size = sizeof(struct reduce_attr), .infer = infer,
+                         .gradient = max_gradient, .lower = lower },
 };
 
 copse_status copse__reduce_middle(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
@@ -172,19 +175,19 @@ static copse_status reduce(copse_graph *g, enum copse_reduce_kind kind, copse_te
 copse_status copse_sum(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
                        bool keep_dims, copse_tensor **out)
 {
-    return reduce(g, COPSE_REDUCE_SUM, x, axes, axis_count, keep_dims, out);
+    return reduce(g, COPSE_AXIS_SUM, x, axes, axis_count, keep_dims, out);
 }
 
 copse_status copse_mean(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
                         bool keep_dims, copse_tensor **out)
 {
-    return reduce(g, COPSE_REDUCE_MEAN, x, axes, axis_count, keep_dims, out);
+    return reduce(g, COPSE_AXIS_MEAN, x, axes, axis_count, keep_dims, out);
 }
 
 copse_status copse_max(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
                        bool keep_dims, copse_tensor **out)
 {
-    return reduce(g, COPSE_REDUCE_MAX, x, axes, axis_count, keep_dims, out);
+    return reduce(g, COPSE_AXIS_MAX, x, axes, axis_count, keep_dims, out);
 }
 
 copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out)
@@ -193,7 +196,7 @@ copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, c
     const uint32_t missing = x->shape.rank - shape.rank;
     for (uint32_t i = 0; i < x->shape.rank; i++)
         is_reduced[i] = i < missing || shape.dims[i - missing] != x->shape.dims[i];
-    COPSE_TRY(reduce_flagged(g, COPSE_REDUCE_SUM, x, is_reduced, &x));
+    COPSE_TRY(reduce_flagged(g, COPSE_AXIS_SUM, x, is_reduced, &x));
     return copse_reshape(g, x, shape, out);
 }
 
@@ -216,14 +219,14 @@ void copse_host_reduce(const void *params, const int32_t *spec, const struct cop
     for (size_t i = 0; i < p->n; i++) {
         const size_t lane = i % p->inner, line = i / p->inner;
         const size_t chunk = line % p->chunks, outer = line / p->chunks;
-        double y = spec[0] == COPSE_REDUCE_MAX ? -INFINITY : 0;
+        double y = spec[0] == COPSE_AXIS_MAX ? -INFINITY : 0;
         for (size_t k = chunk; k < p->count; k += p->chunks) {
             const double x = copse__load(&args[0], (outer * p->count + k) * p->inner + lane);
-            if (spec[0] != COPSE_REDUCE_MAX)
+            if (spec[0] != COPSE_AXIS_MAX)
                 y += x;
             else if (x > y || isnan(x))
                 y = isnan(y) ? y : x;
         }
-        copse__store(&args[1], i, spec[0] == COPSE_REDUCE_MEAN ? y / p->divisor : y);
+        copse__store(&args[1], i, spec[0] == COPSE_AXIS_MEAN ? y / p->divisor : y);
     }
 }

@@ -65,7 +65,7 @@ static copse_status repeat_gradient(copse_graph *g, const copse_tensor *y, copse
                                     copse_tensor **dx)
 {
     const struct gather_attr *a = y->attr;
-    return copse__reduce_middle(g, COPSE_REDUCE_SUM, dy, a->walk.dims[0], a->walk.dims[1],
+    return copse__reduce_middle(g, COPSE_AXIS_SUM, dy, a->walk.dims[0], a->walk.dims[1],
                                 a->walk.dims[2], y->in[0]->shape, &dx[0]);
 }
 

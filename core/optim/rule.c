@@ -45,10 +45,13 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     case COPSE_ADAM:
     case COPSE_ADAMW:
         out->slots = 2;
+        out->slot_names[0] = "m";
+        out->slot_names[1] = "v";
         break;
     case COPSE_MOMENTUM:
     case COPSE_NESTEROV:
         out->slots = 1;
+        out->slot_names[0] = "v";
         break;
     case COPSE_SGD:
         break;
@@ -63,6 +66,15 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     if (!(p->weight_decay >= 0.0f) || !isfinite(p->weight_decay))
         return bad("weight decay", p->weight_decay, "a finite number >= 0 is needed");
     return COPSE_OK;
+}
+
+const char *copse__rule_name(const struct copse_rule *rule)
+{
+    static const char *const names[] = {
+        [COPSE_ADAM] = "adam",         [COPSE_ADAMW] = "adamw",       [COPSE_SGD] = "sgd",
+        [COPSE_MOMENTUM] = "momentum", [COPSE_NESTEROV] = "nesterov",
+    };
+    return names[rule->params.kind];
 }
 
 /* ---- commands ---- */

@@ -9,10 +9,14 @@
 struct copse_rule {
     struct copse_optimizer_params params; /* defaults filled in */
     uint32_t slots;                       /* words per element */
+    const char *slot_names[2];            /* in a checkpoint: "<variable>/<name>" */
 };
 
 /* Check the settings and fill in the defaults. COPSE_ERR_ARGUMENT names the setting. */
 copse_status copse__rule_init(const struct copse_optimizer_params *params, struct copse_rule *out);
+
+/* "adam", ... Static. */
+const char *copse__rule_name(const struct copse_rule *rule);
 
 /* The dispatch that updates `count` elements. `slots` may be empty when rule->slots is 0. */
 copse_status copse__rule_command(const struct copse_rule *rule, copse_device *dev,

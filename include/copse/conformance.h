@@ -50,6 +50,9 @@ typedef enum copse_conformance_mode {
     COPSE_CONFORM_PERF = 1 << 7,    /**< speed, no verdict of its own */
     COPSE_CONFORM_STRESS = 1 << 8,  /**< odd sizes, many groups, large offsets, memory exhausted */
     COPSE_CONFORM_LIMITS = 1 << 9,  /**< the same as other, smaller devices */
+    COPSE_CONFORM_IMPORT = 1 << 10, /**< the same on a device that an application lends and uses */
+    COPSE_CONFORM_TUNE = 1 << 11,   /**< how fast every variant is, for the library to choose by:
+                                         see copse/tuning.h */
 } copse_conformance_mode;
 
 /** How much is checked. */
@@ -76,7 +79,9 @@ struct copse_case_result {
     uint64_t index;      /**< worst element */
     double got, expected; /**< its values */
     double seconds;      /**< spent on the case */
-    double gflops, gbytes; /**< per second, mode perf; 0 = not measured */
+    double gflops, gbytes; /**< per second, modes perf and tune; 0 = not measured */
+    double library_gflops, library_gbytes; /**< the same with the library's kernel, a moment later;
+                                                only beside `own` */
     const char *hash;    /**< hex digest of the result's bits, for comparing devices; "" = none */
     const char *text;    /**< reason or details in one line; "" = none */
 };

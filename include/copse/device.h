@@ -48,7 +48,7 @@ struct copse_limits {
     bool has_f64;               /**< double precision in kernels */
     bool has_f16_storage;       /**< 16-bit floats in buffers */
     bool rounds_to_nearest;     /**< + - * round to nearest even, as far as the driver reports */
-    bool keeps_denormals;       /**< single denormals are kept, as far as the driver reports */
+    bool keeps_denormals;       /**< the driver promises to keep single denormals */
 };
 
 /** One device as found. */
@@ -114,7 +114,9 @@ struct copse_device_params {
 
 /**
  * Open a device for work. Each call makes a device of its own with its own driver context, so
- * that several replicas on one physical device run side by side.
+ * that several replicas on one physical device run side by side. The ids of devices that an
+ * application lends (copse/vulkan.h, copse/opencl.h) are taken as well; all that is opened by one uses
+ * the application's device.
  *
  * @retval COPSE_ERR_NO_DEVICE    No device has this id, or it was rejected.
  * @retval COPSE_ERR_NO_MEMORY, COPSE_ERR_NO_DEVICE_MEMORY, COPSE_ERR_DEVICE_LOST
@@ -197,6 +199,12 @@ COPSE_API COPSE_CHECKED copse_status copse_queue_fill(copse_queue *queue, copse_
 
 /** Start everything queued. `ticket` receives a number that grows with each submit. */
 COPSE_API COPSE_CHECKED copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket);
+
+/**
+ * Submissions so far: how often the host started work. Transfers for which a backend's staging memory is
+ * too small (16 MiB on Vulkan, 8 MiB on OpenCL) start piece by piece, which is not counted.
+ */
+COPSE_API uint64_t copse_queue_submissions(const copse_queue *queue);
 
 /**
  * Wait until a ticket is reached.

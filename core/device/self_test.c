@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* The first thing that a compiled kernel does on a device: a launch of a few groups on numbers with
+   which it must give exactly what its host function gives, and touch nothing else. A kernel that does
+   not is blocked there, and the next variant is used. It catches compilers that get a kernel wrong
+   altogether; conformance is for the rest. */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/device/device.h"
+
+#define BAND      COPSE_ALIGNMENT /* bytes behind each buffer that must stay as they are */
+#define UNTOUCHED -12345.0f       /* in what is written, and around it */
+
+/* All buffers one behind the other, as words of one block. */
+struct layout {
+    size_t at[COPSE_MAX_BINDINGS]; /* bytes */
+    size_t bytes;
+};
+
+static uint32_t bits_of(float f)
+{
+    uint32_t word;
+    memcpy(&word, &f, sizeof word);
+    return word;
+}
+
+static float float_of(uint32_t word)
+{
+    float f;
+    memcpy(&f, &word, sizeof f);
+    return f;
+}
+
+static void preset(const struct copse_kernel_row *row, struct copse_self_test *t)
+{
+    for (uint32_t a = 0; a < row->arg_count; a++)
+        for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++)
+            t->words[a][i] = row->args[a].is_written            ? bits_of(UNTOUCHED)
+                             : row->args[a].kind == COPSE_ARG_I32 ? (5 * i + a) % 4
+                             : bits_of((float)((7 * i + 3 * a + i / 9) % 9) - 4.0f);
+}
+
+static void lay_out(const struct copse_kernel_row *row, const struct copse_self_test *t,
+                    struct layout *out)
+{
+    out->bytes = 0;
+    for (uint32_t a = 0; a < row->arg_count; a++) {
+        out->at[a] = out->bytes;
+        out->bytes += copse__round_up(4 * (size_t)t->counts[a] + BAND, COPSE_ALIGNMENT);
+    }
+}
+
+static void fill_image(const struct copse_kernel_row *row, const struct copse_self_test *t,
+                       const struct layout *l, uint32_t *image)
+{
+    for (size_t i = 0; i < l->bytes / 4; i++)
+        image[i] = bits_of(UNTOUCHED);
+    for (uint32_t a = 0; a < row->arg_count; a++)
+        memcpy((char *)image + l->at[a], t->words[a], 4 * (size_t)t->counts[a]);
+}
+
+static void run_truth(const struct copse_kernel *k, const struct copse_self_test *t,
+                      const struct layout *l, uint32_t *image)
+{
+    struct copse_host_arg args[COPSE_MAX_BINDINGS];
+    for (uint32_t a = 0; a < k->row->arg_count; a++)
+        args[a] = (struct copse_host_arg){ (char *)image + l->at[a], t->counts[a], false };
+    (t->truth ? t->truth : k->row->host)(t->params, k->spec, args);
+}
+
+static copse_status run_on(copse_queue *q, copse_buffer *buf, struct copse_kernel *k,
+                           const struct copse_self_test *t, const struct layout *l,
+                           const uint32_t *image, uint32_t *got)
+{
+    struct copse_binding bindings[COPSE_MAX_BINDINGS];
+    struct copse_command c;
+    for (uint32_t a = 0; a < k->row->arg_count; a++)
+        bindings[a] = (struct copse_binding){
+            buf, l->at[a], copse__round_up(4 * (size_t)COPSE_MAX(t->counts[a], 1), 16)
+        };
+    COPSE_TRY(copse__dispatch_init(&c, k, bindings, k->row->arg_count, t->params, t->groups, 0));
+    COPSE_TRY(copse_queue_write(q, buf, 0, image, l->bytes));
+    COPSE_TRY(copse__queue_encode(q, &c));
+    COPSE_TRY(copse_queue_read(q, buf, 0, got, l->bytes));
+    return copse_queue_finish(q);
+}
+
+/* *was_run is false when all queues that a device can have are taken: its user knows it for long. */
+static copse_status run_on_device(copse_device *dev, struct copse_kernel *k,
+                                  const struct copse_self_test *t, const struct layout *l,
+                                  const uint32_t *image, uint32_t *got, bool *was_run)
+{
+    copse_queue *q;
+    copse_buffer *buf;
+    copse_status s = copse_queue_create(dev, &q);
+    *was_run = s != COPSE_ERR_UNSUPPORTED;
+    if (s != COPSE_OK)
+        return *was_run ? s : COPSE_OK;
+    s = copse__buffer_acquire(dev, l->bytes, &buf);
+    if (s == COPSE_OK) {
+        s = run_on(q, buf, k, t, l, image, got);
+        copse_buffer_release(&buf);
+    }
+    copse_queue_release(&q);
+    return s;
+}
+
+/* Which buffer a byte belongs to, or stands behind. */
+static uint32_t buffer_of(const struct copse_kernel_row *row, const struct layout *l, size_t byte)
+{
+    uint32_t a = row->arg_count - 1u;
+    while (a > 0 && l->at[a] > byte)
+        a--;
+    return a;
+}
+
+static bool is_right(float got, float expected, float slack)
+{
+    if (isnan(expected) || isinf(expected) || slack == 0.0f)
+        return got == expected || (isnan(got) && isnan(expected));
+    return fabsf(got - expected) <= slack * (1.0f + fabsf(expected));
+}
+
+/* Say in `reason` what is wrong, if anything is. */
+static void compare(const struct copse_kernel_row *row, const struct copse_self_test *t,
+                    const struct layout *l, const uint32_t *expected, const uint32_t *got,
+                    char *reason, size_t room)
+{
+    for (size_t i = 0; i < l->bytes / 4 && !*reason; i++) {
+        const uint32_t a = buffer_of(row, l, 4 * i);
+        const size_t element = i - l->at[a] / 4;
+        const bool is_float = row->args[a].kind != COPSE_ARG_I32;
+        if (got[i] == expected[i] ||
+            (is_float && is_right(float_of(got[i]), float_of(expected[i]), t->slack)))
+            continue;
+        if (element >= t->counts[a])
+            snprintf(reason, room, "self-test: wrote behind the end of buffer %u", a);
+        else if (is_float)
+            snprintf(reason, room, "self-test: element %zu of buffer %u is %.9g, not %.9g", element, a,
+                     (double)float_of(got[i]), (double)float_of(expected[i]));
+        else
+            snprintf(reason, room, "self-test: element %zu of buffer %u is %d, not %d", element, a,
+                     (int)got[i], (int)expected[i]);
+    }
+}
+
+static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse_self_test *t)
+{
+    struct layout l;
+    char reason[128] = "";
+    lay_out(k->row, t, &l);
+    uint32_t *images = copse__alloc(&dev->base->mem, 3, l.bytes);
+    if (!images)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "self-test: no memory");
+    uint32_t *const expected = images + l.bytes / 4, *const got = expected + l.bytes / 4;
+    fill_image(k->row, t, &l, images);
+    memcpy(expected, images, l.bytes);
+    run_truth(k, t, &l, expected);
+    bool was_run;
+    copse_status s = run_on_device(dev, k, t, &l, images, got, &was_run);
+    if (s == COPSE_OK && was_run)
+        compare(k->row, t, &l, expected, got, reason, sizeof reason);
+    copse__free(&dev->base->mem, images);
+    if (s != COPSE_OK || !*reason)
+        return copse_note(s, "in the self-test of %s", k->row->name);
+    COPSE_TRY(copse__device_block_kernel(dev, k->row->name, reason));
+    return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s is blocked on %s: %s", k->row->name,
+                      dev->info.id, reason);
+}
+
+copse_status copse__self_test(copse_device *dev, struct copse_kernel *k)
+{
+    const uint64_t start = copse__now_ns();
+    if (dev->info.kind == COPSE_DEVICE_REFERENCE || dev->tries_blocked || !k->row->self_test ||
+        atomic_load_explicit(&dev->ctx->self_tests_off, memory_order_relaxed) > 0)
+        return COPSE_OK;
+    struct copse_self_test *t = copse__alloc(&dev->base->mem, 1, sizeof *t);
+    if (!t)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "self-test: no memory");
+    preset(k->row, t);
+    k->row->self_test(k, t);
+    const copse_status s = t->groups > 0 ? test(dev, k, t) : COPSE_OK;
+    copse__free(&dev->base->mem, t);
+    copse__log(&dev->base->log, COPSE_LOG_DEBUG, "self-test: %s on %s, %.0f us", k->row->name,
+               dev->info.id, (double)(copse__now_ns() - start) * 1e-3);
+    return s;
+}

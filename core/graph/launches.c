@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* Second pass of a program: nodes become launches, and values get a place to stand. */
+#include "core/graph/recorder.h"
+
+static copse_status push_span(struct copse_recorder *r, uint64_t bytes, uint32_t first,
+                              uint32_t last, uint32_t *index)
+{
+    const size_t size = copse__round_up((size_t)COPSE_MAX(bytes, 1), COPSE_ALIGNMENT);
+    *index = (uint32_t)r->spans.count;
+    if (!COPSE_PUSH(r->mem, &r->spans,
+                    ((struct copse_span){ .size = size, .first = first, .last = last })))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+    return COPSE_OK;
+}
+
+static copse_status scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out)
+{
+    struct copse_recorder *r = (struct copse_recorder *)l;
+    uint32_t span;
+    COPSE_TRY(push_span(r, 4 * words, r->now, r->now, &span));
+    *out = (struct copse_operand){ COPSE_OPERAND_SCRATCH, NULL, (uint32_t)r->scratch.count, 0, 0 };
+    if (!COPSE_PUSH(r->mem, &r->scratch, span))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+    return COPSE_OK;
+}
+
+static copse_status push_launch(struct copse_recorder *r, struct copse_launch *x,
+                                const struct copse_operand *args, uint32_t arg_count)
+{
+    x->node += r->now;
+    x->arg_count = arg_count;
+    memcpy(x->args, args, arg_count * sizeof *args);
+    if (!COPSE_PUSH(r->mem, &r->launches, *x))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+    return COPSE_OK;
+}
+
+static copse_status launch(struct copse_lowering *l, enum copse_kernel_id id, const int32_t *spec,
+                           const void *params, uint64_t groups, const struct copse_operand *args,
+                           uint32_t arg_count)
+{
+    const struct copse_kernel_row *row = &copse_kernel_table[id];
+    struct copse_launch x = { .kind = COPSE_LAUNCH_KERNEL, .id = id, .groups = groups };
+    if (spec)
+        memcpy(x.spec, spec, row->spec_count * sizeof *spec);
+    memcpy(x.params, params, 4u * row->param_words);
+    return push_launch((struct copse_recorder *)l, &x, args, arg_count);
+}
+
+static copse_status copy(struct copse_lowering *l, struct copse_operand from,
+                         struct copse_operand to, uint64_t count)
+{
+    struct copse_launch x = { .kind = COPSE_LAUNCH_COPY, .count = count };
+    return push_launch((struct copse_recorder *)l, &x, (const struct copse_operand[]){ from, to },
+                       2);
+}
+
+static copse_status gemm(struct copse_lowering *l, const struct copse_command *shape,
+                         const struct copse_operand *abc)
+{
+    struct copse_launch x = { .kind = COPSE_LAUNCH_GEMM, .gemm = *shape };
+    return push_launch((struct copse_recorder *)l, &x, abc, 3);
+}
+
+static copse_status settle(struct copse_recorder *r, const copse_tensor *t)
+{
+    struct copse_home *h = &r->homes[t->id];
+    const uint64_t bytes = 4 * copse__elements(t->shape);
+    if (bytes > r->lowering.limits->max_binding_bytes)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "%s '%s': %llu bytes, but %s binds at most %llu",
+                          t->op->name, t->name ? t->name : "", (unsigned long long)bytes,
+                          r->lowering.dev->info.id,
+                          (unsigned long long)r->lowering.limits->max_binding_bytes);
+    const struct copse_placement *at =
+        copse__is_leaf(t) ? copse__placement_find(r->params->inputs, r->params->input_count, t)
+                          : copse__placement_of(r, t);
+    if (t->op->crosses)
+        at = NULL;
+    if (t->variable || at) {
+        h->kind = COPSE_HOME_FIXED;
+        if (!t->variable) {
+            h->fixed = at->at;
+            return COPSE_OK;
+        }
+        if (!r->params->locate)
+            return copse_fail(COPSE_ERR_ARGUMENT, "program: variable '%s' has no place", t->name);
+        return r->params->locate(r->params->user, t->variable, &h->fixed);
+    }
+    for (size_t i = 0; i < r->crossings.count; i++) {
+        const struct copse_crossing *c = &r->crossings.at[i];
+        if (c->node == t || (c->is_direct && c->node->in[0] == t)) {
+            h->kind = COPSE_HOME_FIXED;
+            h->fixed = c->node == t ? c->result : c->operand;
+            return COPSE_OK;
+        }
+    }
+    h->kind = COPSE_HOME_ARENA;
+    const bool is_input = copse__is_leaf(t);
+    return push_span(r, bytes, is_input ? 0 : t->id,
+                     is_input ? (uint32_t)r->graph->nodes.count : r->last_use[t->id], &h->span);
+}
+
+/* What cannot be computed in its place is copied there. `place` numbers placements, then crossings.
+ */
+static copse_status push_copy(struct copse_recorder *r, const copse_tensor *t, size_t place,
+                              uint32_t later)
+{
+    struct copse_launch x = { .kind = COPSE_LAUNCH_COPY,
+                              .count = copse__elements(t->shape),
+                              .node = later };
+    const struct copse_operand args[2] = {
+        copse__of(t),
+        { .kind = COPSE_OPERAND_TENSOR, .tensor = NULL, .scratch = (uint32_t)place },
+    };
+    return x.count > 0 ? push_launch(r, &x, args, 2) : COPSE_OK;
+}
+
+/* Placements that the node's own result cannot be: leaves, views, a tensor placed twice, and what
+   crosses replicas, which is there in the next segment. */
+static copse_status place_copies(struct copse_recorder *r, const copse_tensor *t)
+{
+    for (size_t i = 0; i < r->params->placement_count; i++) {
+        const struct copse_placement *p = &r->params->placements[i];
+        if (p->tensor == t && (copse__root(t) != t || copse__is_leaf(t) || t->op->crosses ||
+                               copse__placement_of(r, t) != p))
+            COPSE_TRY(push_copy(r, t, i, t->op->crosses));
+    }
+    return COPSE_OK;
+}
+
+static copse_status lower_node(struct copse_recorder *r, const copse_tensor *t)
+{
+    if (!t->op->crosses)
+        return t->op->lower ? t->op->lower(&r->lowering, t) : COPSE_OK;
+    size_t i = 0;
+    while (r->crossings.at[i].node != t)
+        i++;
+    return r->crossings.at[i].is_direct ? COPSE_OK
+                                        : push_copy(r, t->in[0], r->params->placement_count + i, 0);
+}
+
+copse_status copse__lower(struct copse_recorder *r)
+{
+    for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
+        const copse_tensor *t = r->graph->nodes.at[n];
+        if (!r->needed[n])
+            continue;
+        r->now = n;
+        if (copse__root(t) == t)
+            COPSE_TRY(settle(r, t));
+        COPSE_TRY(copse_note(lower_node(r, t), "while lowering %s", t->op->name));
+        COPSE_TRY(place_copies(r, t));
+    }
+    return COPSE_OK;
+}
+
+void copse__lower_init(struct copse_recorder *r)
+{
+    r->lowering.scratch = scratch;
+    r->lowering.launch = launch;
+    r->lowering.copy = copy;
+    r->lowering.gemm = gemm;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* First pass of a program: which nodes are needed, how long values live, where the segments end. */
+#include "core/graph/recorder.h"
+
+const struct copse_placement *copse__placement_find(const struct copse_placement *list,
+                                                    size_t count, const copse_tensor *t)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].tensor == t)
+            return &list[i];
+    return NULL;
+}
+
+const struct copse_placement *copse__placement_of(const struct copse_recorder *r,
+                                                  const copse_tensor *t)
+{
+    return copse__placement_find(r->params->placements, r->params->placement_count, t);
+}
+
+void copse__lifetimes(struct copse_recorder *r)
+{
+    const struct copse_program_params *p = r->params;
+    copse_graph *g = r->graph;
+    for (size_t i = 0; i < p->placement_count; i++)
+        r->needed[p->placements[i].tensor->id] = true;
+    for (size_t n = g->nodes.count; n-- > 0;)
+        for (uint32_t i = 0; r->needed[n] && i < g->nodes.at[n]->in_count; i++)
+            r->needed[g->nodes.at[n]->in[i]->id] = true;
+    for (size_t n = 0; n < g->nodes.count; n++) {
+        if (!r->needed[n])
+            continue;
+        const copse_tensor *t = g->nodes.at[n];
+        r->last_use[copse__root(t)->id] = (uint32_t)n;
+        for (uint32_t i = 0; i < t->in_count; i++)
+            r->last_use[copse__root(t->in[i])->id] = (uint32_t)n;
+    }
+    for (size_t i = 0; i < p->placement_count; i++) { /* a copied placement reads its root */
+        uint32_t *last = &r->last_use[copse__root(p->placements[i].tensor)->id];
+        *last = COPSE_MAX(*last, p->placements[i].tensor->id);
+    }
+}
+
+/* The places of the nodes that cross replicas. An operand that nobody reads later is computed in
+   its place: the exchange uses it up. */
+copse_status copse__crossings_find(struct copse_recorder *r)
+{
+    for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
+        const copse_tensor *t = r->graph->nodes.at[n];
+        if (!r->needed[n] || !t->op->crosses)
+            continue;
+        const copse_tensor *x = t->in[0];
+        struct copse_crossing c = { .node = t };
+        if (!r->params->cross)
+            return copse_fail(
+                COPSE_ERR_UNSUPPORTED,
+                "program: %s needs the other replicas, which only a step of a trainer "
+                "has",
+                t->op->name);
+        COPSE_TRY(r->params->cross(r->params->user, t, (uint32_t)r->crossings.count, &c.operand,
+                                   &c.result));
+        c.is_direct = copse__root(x) == x && !copse__is_leaf(x) && !x->op->crosses &&
+                      !copse__placement_of(r, x) && r->last_use[x->id] == n;
+        if (!COPSE_PUSH(r->mem, &r->crossings, c))
+            return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+    }
+    return COPSE_OK;
+}
+
+/* A bucket ends behind its placements and behind the last reader of every variable that is updated
+   when it has run; the last one, behind everything. */
+static void end_buckets(struct copse_recorder *r, uint32_t buckets)
+{
+    const struct copse_program_params *p = r->params;
+    for (size_t i = 0; i < p->placement_count; i++) {
+        const copse_tensor *t = p->placements[i].tensor;
+        uint32_t *end = &r->ends[p->placements[i].bucket];
+        *end = COPSE_MAX(*end, t->id + t->op->crosses);
+    }
+    for (uint32_t n = 0; p->bucket_of && n < r->graph->nodes.count; n++) {
+        const copse_tensor *leaf = r->graph->nodes.at[n];
+        if (!r->needed[n] || !leaf->variable)
+            continue;
+        const uint32_t bucket = p->bucket_of(p->user, leaf->variable);
+        if (bucket < buckets)
+            r->ends[bucket] = COPSE_MAX(r->ends[bucket], r->last_use[n]);
+    }
+    for (uint32_t b = 1; b < buckets; b++)
+        r->ends[b] = COPSE_MAX(r->ends[b], r->ends[b - 1]);
+    r->ends[buckets - 1] = UINT32_MAX;
+}
+
+/* Segments end with buckets and at crossings, in the order of the nodes. */
+copse_status copse__segments_cut(struct copse_recorder *r)
+{
+    copse_program *p = r->program;
+    const uint32_t buckets = COPSE_MAX(r->params->bucket_count, 1);
+    p->segment_count = buckets + (uint32_t)r->crossings.count;
+    p->segments = copse__alloc(r->mem, p->segment_count, sizeof(struct copse_segment *));
+    p->crossings = copse__alloc(r->mem, p->segment_count, sizeof *p->crossings);
+    r->ends = copse__alloc(r->mem, buckets, sizeof *r->ends);
+    r->cuts = copse__alloc(r->mem, p->segment_count, sizeof *r->cuts);
+    if (!p->segments || !p->crossings || !r->ends || !r->cuts)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory for %u segments",
+                          p->segment_count);
+    end_buckets(r, buckets);
+    for (uint32_t i = 0, b = 0, c = 0; i < p->segment_count; i++) {
+        const bool is_crossing =
+            c < r->crossings.count && r->crossings.at[c].node->id <= r->ends[b];
+        r->cuts[i] = is_crossing ? r->crossings.at[c].node->id : r->ends[b];
+        p->crossings[i] = is_crossing ? c : COPSE_NO_CROSSING;
+        c += is_crossing;
+        b += !is_crossing;
+    }
+    return COPSE_OK;
+}

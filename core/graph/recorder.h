@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* A program while it is made: what its three passes know. lifetime.c says which nodes are needed,
+   how long values live and where the segments end; launches.c lowers nodes; program.c gives them
+   memory and records them. */
+#ifndef COPSE_RECORDER_H
+#define COPSE_RECORDER_H
+
+#include "core/graph/lowering.h"
+#include "core/graph/plan.h"
+
+#define COPSE_MAX_CHUNKS 64
+
+/* Where the values of a tensor stand. */
+struct copse_home {
+    enum { COPSE_HOME_NONE, COPSE_HOME_ARENA, COPSE_HOME_FIXED } kind;
+    uint32_t span;              /* COPSE_HOME_ARENA */
+    struct copse_binding fixed; /* COPSE_HOME_FIXED: placements and variables */
+};
+
+/* A launch before it has memory. */
+struct copse_launch {
+    enum { COPSE_LAUNCH_KERNEL, COPSE_LAUNCH_COPY, COPSE_LAUNCH_GEMM } kind;
+    uint32_t node; /* time; while it is pushed: how long after the node that is lowered */
+    enum copse_kernel_id id;
+    int32_t spec[COPSE_MAX_SPECS];
+    uint32_t params[COPSE_MAX_PARAM_WORDS];
+    uint64_t groups, count; /* kernel: groups; copy: elements */
+    struct copse_operand args[COPSE_MAX_BINDINGS];
+    uint32_t arg_count;
+    struct copse_command gemm;
+};
+
+struct copse_program {
+    struct copse_mem *mem;
+    copse_queue *queue;
+    copse_buffer *chunks[COPSE_MAX_CHUNKS];
+    size_t chunk_bytes[COPSE_MAX_CHUNKS];
+    uint32_t chunk_count;
+    struct copse_segment **segments;
+    uint32_t *crossings; /* by segment */
+    uint32_t segment_count;
+    struct {
+        const copse_tensor *tensor;
+        struct copse_binding at;
+    } * inputs; /* compared, not read */
+    uint32_t input_count;
+};
+
+/* A node whose result comes from the other replicas. */
+struct copse_crossing {
+    const copse_tensor *node;
+    struct copse_binding operand, result;
+    bool is_direct; /* the operand's own result stands in its place */
+};
+
+struct copse_recorder {
+    struct copse_lowering lowering; /* first */
+    struct copse_mem *mem;
+    const struct copse_program_params *params;
+    copse_program *program;
+    copse_graph *graph;
+    uint32_t now;             /* node being lowered */
+    bool *needed;             /* by node id */
+    struct copse_home *homes; /* by node id, roots only */
+    uint32_t *last_use;       /* by node id, roots only */
+    struct {
+        struct copse_span *at;
+        size_t count, room;
+    } spans;
+    struct {
+        uint32_t *at;
+        size_t count, room;
+    } scratch; /* scratch number -> span */
+    struct {
+        struct copse_launch *at;
+        size_t count, room;
+    } launches;
+    struct {
+        struct copse_command *at;
+        size_t count, room;
+    } commands;
+    struct {
+        struct copse_crossing *at;
+        size_t count, room;
+    } crossings;
+    uint32_t *ends; /* by bucket: node behind which it is complete */
+    uint32_t *cuts; /* by segment: node after which it ends */
+};
+
+/* The node whose memory a tensor is: itself, or what it is a view of. */
+static inline const copse_tensor *copse__root(const copse_tensor *t)
+{
+    while (!t->op->lower && t->in_count == 1)
+        t = t->in[0];
+    return t;
+}
+
+/* Inputs and variables: nothing computes them. */
+static inline bool copse__is_leaf(const copse_tensor *t)
+{
+    return !t->op->lower && t->in_count == 0;
+}
+
+/* The first placement of a tensor in a list, or of the program's; NULL: there is none. */
+const struct copse_placement *copse__placement_find(const struct copse_placement *list,
+                                                    size_t count, const copse_tensor *t);
+const struct copse_placement *copse__placement_of(const struct copse_recorder *r,
+                                                  const copse_tensor *t);
+
+/* Pass 1 (lifetime.c), in this order. */
+void copse__lifetimes(struct copse_recorder *r);
+copse_status copse__crossings_find(struct copse_recorder *r);
+copse_status copse__segments_cut(struct copse_recorder *r);
+
+/* Pass 2 (launches.c): what ops call to lower themselves; and all needed nodes. */
+void copse__lower_init(struct copse_recorder *r);
+copse_status copse__lower(struct copse_recorder *r);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums over replicas inside a graph, and what is made of them: statistics of the global batch. */
+#include <math.h>
+
+#include "copse/sync.h"
+#include "core/ops/ops.h"
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    if (y->in[0]->type != COPSE_F32)
+        return copse__shape_error(y, "expected f32");
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
+{
+    return COPSE_NODE(g, y->op, NULL, &dx[0], dy);
+}
+
+/* Programs do not come here, and the evaluator in double precision has no other replicas. */
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    (void)l;
+    return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: there are no other replicas here", y->op->name);
+}
+
+static const struct copse_op op_all_reduce = {
+    .name = "all_reduce",
+    .infer = infer,
+    .gradient = gradient,
+    .lower = lower,
+    .crosses = true,
+};
+
+copse_status copse_all_reduce(copse_graph *g, copse_tensor *x, copse_averaging op,
+                              copse_tensor **out)
+{
+    COPSE_TRY(COPSE_CHECK_OPERANDS("all_reduce", g, out, x));
+    if (op != COPSE_SUM && op != COPSE_MEAN)
+        return copse_fail(COPSE_ERR_ARGUMENT, "all_reduce: there is no reduction %d", (int)op);
+    if (x->type != COPSE_F32)
+        return copse_fail(COPSE_ERR_SHAPE, "all_reduce: the operand must be f32");
+    if (g->replicas < 2 || copse__elements(x->shape) == 0)
+        return copse__own(g, x, out);
+    copse_tensor *sum;
+    COPSE_TRY(COPSE_NODE(g, &op_all_reduce, NULL, &sum, x));
+    if (op == COPSE_MEAN)
+        return copse_multiply_by(g, sum, 1.0f / (float)g->replicas, out);
+    *out = sum;
+    return COPSE_OK;
+}
+
+/* The mean over all replicas of what is a mean over the examples of each. */
+static copse_status weighted_mean(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    copse_tensor *part;
+    if (g->replicas < 2)
+        return copse__own(g, x, out);
+    COPSE_TRY(copse__step_scalar(g, COPSE_STEP_PART, &part));
+    COPSE_TRY(copse_mul(g, x, part, &x));
+    return copse_all_reduce(g, x, COPSE_SUM, out);
+}
+
+static copse_status moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                            size_t axis_count, copse_tensor **mean, copse_tensor **centred,
+                            copse_tensor **variance)
+{
+    bool has_examples = axis_count == 0;
+    for (size_t i = 0; axes && i < axis_count; i++)
+        has_examples |= axes[i] == 0;
+    if (!has_examples)
+        return copse_fail(COPSE_ERR_ARGUMENT, "sync_moments: axis 0, the examples, must be among "
+                                              "the axes");
+    COPSE_TRY(copse_mean(g, x, axes, axis_count, true, mean));
+    COPSE_TRY(weighted_mean(g, *mean, mean));
+    COPSE_TRY(copse_sub(g, x, *mean, centred));
+    COPSE_TRY(copse_square(g, *centred, variance));
+    COPSE_TRY(copse_mean(g, *variance, axes, axis_count, true, variance));
+    return weighted_mean(g, *variance, variance);
+}
+
+copse_status copse_sync_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                size_t axis_count, copse_tensor **mean, copse_tensor **variance)
+{
+    copse_tensor *centred;
+    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, mean, x));
+    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_moments", g, variance, x));
+    return moments(g, x, axes, axis_count, mean, &centred, variance);
+}
+
+copse_status copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                   size_t axis_count, const struct copse_batch_norm *settings,
+                                   copse_tensor **y)
+{
+    static const struct copse_batch_norm defaults = { 0 };
+    const struct copse_batch_norm *s = settings ? settings : &defaults;
+    const float epsilon = s->epsilon == 0.0f ? 1e-3f : s->epsilon;
+    copse_tensor *mean, *variance, *centred, *inside, *small;
+    COPSE_TRY(COPSE_CHECK_OPERANDS("sync_batch_norm", g, y, x));
+    if (!(epsilon > 0.0f) || !isfinite(epsilon))
+        return copse_fail(COPSE_ERR_ARGUMENT, "sync_batch_norm: epsilon is %g: a finite number > 0 "
+                                              "is needed", (double)epsilon);
+    COPSE_TRY(moments(g, x, axes, axis_count, &mean, &centred, &variance));
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon, &small));
+    COPSE_TRY(copse_add(g, variance, small, &inside));
+    COPSE_TRY(copse_rsqrt(g, inside, &inside));
+    COPSE_TRY(copse_mul(g, centred, inside, &inside));
+    if (s->gamma)
+        COPSE_TRY(copse_mul(g, inside, s->gamma, &inside));
+    if (s->beta)
+        COPSE_TRY(copse_add(g, inside, s->beta, &inside));
+    if (s->mean)
+        *s->mean = mean;
+    if (s->variance)
+        *s->variance = variance;
+    *y = inside;
+    return COPSE_OK;
+}

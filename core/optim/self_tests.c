@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Self-tests of the update kernels: see struct copse_self_test. Settings are powers of two. */
+#include "core/graph/op.h"
+
+#define N 100u
+
+copse_self_test_fn copse_self_test_sgd, copse_self_test_momentum, copse_self_test_adam;
+
+static void set(struct copse_self_test *t, uint32_t buffer, uint32_t word, float value)
+{
+    memcpy(&t->words[buffer][word], &value, sizeof value);
+}
+
+/* The step buffer is the last one; parameters and slots are small numbers above 0. */
+static void prepare(const struct copse_kernel *k, struct copse_self_test *t, const void *params,
+                    uint32_t slots)
+{
+    const uint64_t each = (uint64_t)k->group_x * k->group_y * (uint32_t)COPSE_MAX(k->spec[0], 1);
+    const uint32_t step = k->row->arg_count - 1u;
+    memcpy(t->params, params, 4u * k->row->param_words);
+    t->groups = (N + each - 1) / each;
+    t->counts[0] = t->counts[1] = N;
+    if (slots > 0)
+        t->counts[2] = slots * N;
+    t->counts[step] = COPSE_STEP_WORDS;
+    for (uint32_t a = 1; a < step; a++)
+        for (uint32_t i = 0; i < t->counts[a]; i++)
+            set(t, a, i, (float)(1 + (i + i / 8) % 8));
+    set(t, step, COPSE_STEP_RATE, 0.5f);
+    set(t, step, COPSE_STEP_SCALE, 2.0f);
+    set(t, step, COPSE_STEP_BIAS1, 0.5f);
+    set(t, step, COPSE_STEP_BIAS2, 0.25f);
+}
+
+void copse_self_test_sgd(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_sgd p = { .n = N, .decay = 0.25f };
+    prepare(k, t, &p, 0);
+}
+
+void copse_self_test_momentum(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_momentum p = { .n = N, .decay = 0.25f, .momentum = 0.5f };
+    prepare(k, t, &p, 1);
+}
+
+/* Its roots and quotients are the device's. */
+void copse_self_test_adam(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_adam p = { .n = N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
+                                         .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
+    prepare(k, t, &p, 2);
+    t->slack = 1e-3f;
+}
