@@ -13,6 +13,8 @@
  *  - Write after read, values. Shared: an owner writes new values in the next run of the bucket. It
  *    first waits for ready[r] of all others, which their queues reach behind this run's copies out
  *    of the owner's row. The other rows are written by their own rank's queue only.
+ *  - Ranks on one queue: none of the above. What one rank reads of another, in place or by a copy into its
+ * inbox, stands in the queue behind the work that made it and ahead of what overwrites it.
  *  - Staged, inbox and scratch memory belong to one queue; staging memory is written by a read only
  *    after the message before the last has been taken.
  */
@@ -33,9 +35,10 @@ static copse_status check(const struct copse_exchange_params *p)
     if (p->transfer > COPSE_TRANSFER_STAGED)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no transfer %d",
                           (int)p->transfer);
-    if (p->slots > 2 || !p->update)
-        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u slots: 0 to 2 and an update are needed",
-                          p->slots);
+    if (p->remote && (p->remote->workers.count == 0 || p->remote->workers.count > COPSE_MAX_REPLICAS ||
+                      p->remote->workers.rank_counts[p->remote->workers.worker] != p->rank_count))
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: the other workers expect another number "
+                                              "of ranks here than %u", p->rank_count);
     return COPSE_OK;
 }
 
@@ -51,6 +54,9 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
     x->params = *params;
     x->params.ctx = copse_context_retain(params->ctx);
     x->params.ranks = x->ranks;
+    if (params->remote)
+        x->remote = *params->remote;
+    x->params.remote = NULL;
     x->mem = mem;
     x->rank_count = params->rank_count;
     for (uint32_t r = 0; r < x->rank_count; r++) {
@@ -58,8 +64,12 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
         copse_queue_retain(x->ranks[r].queue);
         copse_buffer_retain(x->ranks[r].step.buffer);
     }
+    x->is_one_queue = !copse__is_across(x);
+    for (uint32_t r = 1; r < x->rank_count; r++)
+        x->is_one_queue &= copse__is_same_queue(x, 0, r);
+    /* On one queue nothing runs side by side: fewest launches. */
     if (x->params.reduction == COPSE_REDUCE_AUTO)
-        x->params.reduction = COPSE_REDUCE_SHARDED;
+        x->params.reduction = x->is_one_queue ? COPSE_REDUCE_TO_ONE : COPSE_REDUCE_SHARDED;
     if (x->params.message_bytes == 0)
         x->params.message_bytes = MESSAGE_BYTES;
     x->params.message_bytes = copse__round_up(x->params.message_bytes, 4 * COPSE_UNIT);
@@ -101,6 +111,13 @@ void copse__exchange_release(copse_exchange **at)
         if (is_idle)
             copse__free_aligned(x->mem, x->staging[r]);
     }
+    if (copse__is_across(x))
+        x->remote.give_up(x->remote.user);
+    if (is_idle) {
+        copse__free_aligned(x->mem, x->sums_out);
+        copse__free_aligned(x->mem, x->values);
+        copse__free_aligned(x->mem, x->sums_in);
+    }
     copse__free(x->mem, x->buckets.at);
     copse__free(x->mem, x->pieces.at);
     copse_context *ctx = x->params.ctx;
@@ -118,9 +135,10 @@ static copse_status play(copse_exchange *x, const struct copse_exchange_step *st
                       "while starting work of rank %u", step->rank);
 }
 
-static copse_status take(copse_exchange *x, const struct copse_bucket *b,
-                         const struct copse_exchange_step *step, const uint64_t *ready)
+static copse_status take(copse_exchange *x, uint32_t bucket, const struct copse_exchange_step *step,
+                         const uint64_t *ready)
 {
+    const struct copse_bucket *b = &x->buckets.at[bucket];
     switch (step->kind) {
     case COPSE_STEP_AWAIT_READY:
         return copse__rank_wait(x, step->rank, ready[step->rank], "computing its gradients");
@@ -130,6 +148,11 @@ static copse_status take(copse_exchange *x, const struct copse_bucket *b,
         return play(x, step);
     case COPSE_STEP_SEND:
         return copse__messages_send(x, b, step->first, step->count);
+    case COPSE_STEP_BEGIN:
+    case COPSE_STEP_READ:
+    case COPSE_STEP_SHIP:
+    case COPSE_STEP_TAKE:
+        return copse__across_take(x, b, bucket, step);
     }
     return copse_fail(COPSE_ERR_INTERNAL, "exchange: there is no step %d", (int)step->kind);
 }
@@ -137,7 +160,7 @@ static copse_status take(copse_exchange *x, const struct copse_bucket *b,
 copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
                                  copse_exchange_busy_fn *busy, void *user)
 {
-    if (bucket >= x->buckets.count)
+    if (bucket >= x->buckets.count || !x->buckets.at[bucket].is_used)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no bucket %u", bucket);
     const struct copse_bucket *b = &x->buckets.at[bucket];
     x->busy = busy;
@@ -145,9 +168,53 @@ copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint6
     for (size_t i = 0; i < b->steps.count; i++) {
         if (x->params.pause)
             x->params.pause(x->params.user, &b->steps.at[i].move);
-        COPSE_TRY(copse_note(take(x, b, &b->steps.at[i], ready), "in bucket %u", bucket));
+        const copse_status s = take(x, bucket, &b->steps.at[i], ready);
+        const bool has_begun = b->steps.at[i].kind != COPSE_STEP_BEGIN || i > 0;
+        if (s && copse__is_across(x) && has_begun)
+            x->remote.cut_short(x->remote.user);
+        COPSE_TRY(copse_note(s, "in bucket %u", bucket));
     }
     return COPSE_OK;
+}
+
+bool copse__exchange_is_one_queue(const copse_exchange *x)
+{
+    return x->is_one_queue;
+}
+
+copse_status copse__exchange_queue(copse_exchange *x, uint32_t bucket)
+{
+    if (bucket >= x->buckets.count || !x->buckets.at[bucket].is_used || !x->is_one_queue)
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no bucket %u on one queue", bucket);
+    const struct copse_bucket *b = &x->buckets.at[bucket];
+    for (size_t i = 0; i < b->steps.count; i++) {
+        const struct copse_exchange_step *step = &b->steps.at[i];
+        if (x->params.pause)
+            x->params.pause(x->params.user, &step->move);
+        if (step->kind != COPSE_STEP_PLAY)
+            return copse_fail(COPSE_ERR_INTERNAL, "exchange: step %d needs the host", (int)step->kind);
+        COPSE_TRY(copse_note(copse__segment_replay(step->segment),
+                             "while queueing work of rank %u, in bucket %u", step->rank, bucket));
+    }
+    return COPSE_OK;
+}
+
+void copse__exchange_drop(copse_exchange *x, uint32_t bucket)
+{
+    if (bucket >= x->buckets.count || !x->buckets.at[bucket].is_used)
+        return;
+    struct copse_bucket *b = &x->buckets.at[bucket];
+    for (size_t i = 0; i < b->slots.count; i++)
+        x->slot_bytes[b->slots.at[i].rank] -= copse_buffer_size(b->slots.at[i].buffer);
+    copse__bucket_fini(x, b);
+    *b = (struct copse_bucket){ .is_used = false };
+}
+
+void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
+                           const struct copse_slot_range **list, size_t *count)
+{
+    *list = x->buckets.at[bucket].slots.at;
+    *count = x->buckets.at[bucket].slots.count;
 }
 
 bool copse__exchange_is_shared(const copse_exchange *x)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The exchange: memory of the flat store on every rank, and the reduction, update and handing on of
-   its buckets, between any mixture of devices. Evaluates schedules; knows no optimizer by name. */
+   its buckets, between any mixture of devices. Evaluates schedules; knows no optimizer by name.
+   Several sets of buckets, each with a rule and slots of its own, may lie over the same pieces. */
 #ifndef COPSE_EXCHANGE_H
 #define COPSE_EXCHANGE_H
 
@@ -20,6 +21,40 @@ struct copse_update {
     uint64_t count;
 };
 
+/* What becomes of the sums of a bucket. */
+struct copse_exchange_rule {
+    uint32_t slots; /* optimizer words per element, 0..2; they start at zero */
+    copse_status (*update)(void *user, copse_device *dev, const struct copse_update *u,
+                           struct copse_command *out);
+    void *user; /* used while the bucket is recorded only */
+    bool stays; /* values do not change, and nothing is handed on: the caller waits for all ranks before it
+                   writes gradients again. Within one process. */
+};
+
+/* Called before the host waits for a rank: a chance to queue work that does not depend on the bucket,
+   so that the devices are not idle meanwhile. May be called many times. */
+typedef copse_status copse_exchange_busy_fn(void *user);
+
+/* What moves bytes to and from the other workers, all of which run the same buckets in the same order.
+   Kinds: 0 = sums of gradients, 1 = values. The memory of a message is in use until it has been waited
+   for, or all are given up. */
+struct copse_exchange_remote {
+    struct copse_workers workers; /* rank_counts lives as long as the exchange */
+    uint64_t binding_bytes;       /* the smallest limit of all workers' devices */
+    /* A bucket begins: receiving may be asked for; and before anything is sent, all have met. */
+    copse_status (*begin)(void *user, uint32_t bucket, uint64_t bytes);
+    copse_status (*meet)(void *user, copse_exchange_busy_fn *busy, void *busy_user);
+    copse_status (*recv)(void *user, uint32_t worker, uint32_t kind, void *bytes, size_t size);
+    copse_status (*send)(void *user, uint32_t worker, uint32_t kind, const void *bytes,
+                         size_t size);
+    copse_status (*wait_recv)(void *user, uint32_t worker, uint32_t kind,
+                              copse_exchange_busy_fn *busy, void *busy_user);
+    copse_status (*wait_sends)(void *user, copse_exchange_busy_fn *busy, void *busy_user);
+    void (*cut_short)(void *user); /* a run failed: the others are not to wait for this worker */
+    void (*give_up)(void *user);   /* nothing is on its way afterwards */
+    void *user;
+};
+
 struct copse_exchange_params {
     copse_context *ctx;
     const struct copse_exchange_rank *ranks;
@@ -27,9 +62,7 @@ struct copse_exchange_params {
     copse_reduce_algorithm reduction;
     copse_transfer transfer;
     size_t message_bytes;
-    uint32_t slots; /* optimizer words per element, 0..2; they start at zero */
-    copse_status (*update)(void *user, copse_device *dev, const struct copse_update *u,
-                           struct copse_command *out);
+    const struct copse_exchange_remote *remote; /* NULL: there are no other workers; copied */
     /* For tests, else NULL: called before each step of a run, with a move that it is part of. */
     void (*pause)(void *user, const struct copse_move *move);
     void *user;
@@ -40,21 +73,36 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
 /* Waits for queued work. Release first what else uses the pieces' memory, such as programs. */
 void copse__exchange_release(copse_exchange **x);
 
+/* Several ranks may have one queue. What goes between those is ordered by the queue, without the host: it
+   is read in place or copied on the device. */
+
 /* Add a piece of the store: values and gradients of `elements` (a multiple of COPSE_UNIT) on every rank,
-   zeroed. Shared transfer: one host block [rank][elements] that every device imports; staged:
-   device memory and an inbox. */
+   zeroed. Shared transfer: one host block [rank][elements] that every device imports, or where all ranks
+   have one queue a block of device memory; staged: device memory and an inbox. */
 copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_t *piece);
+/* Free a piece, when its buckets are dropped and nothing else uses its memory; waits for queued work.
+   Its number may be given out again. */
+void copse__exchange_piece_drop(copse_exchange *x, uint32_t piece);
 struct copse_binding copse__exchange_values(const copse_exchange *x, uint32_t piece, uint32_t rank);
 struct copse_binding copse__exchange_gradients(const copse_exchange *x, uint32_t piece,
                                                uint32_t rank);
 
 /* Add a bucket of a piece: plans and records everything, so that a run allocates nothing. */
 copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t first,
-                                    uint64_t count, uint32_t *bucket);
+                                    uint64_t count, const struct copse_exchange_rule *rule,
+                                    uint32_t *bucket);
+/* Free what a bucket holds, its slots too; waits for queued work. Its number may be given out again. */
+void copse__exchange_drop(copse_exchange *x, uint32_t bucket);
 
-/* Called before the host waits for a rank: a chance to queue work that does not depend on the bucket,
-   so that the devices are not idle meanwhile. May be called many times. */
-typedef copse_status copse_exchange_busy_fn(void *user);
+/* Where optimizer slots stand: elements [first, first + count) of the bucket's piece, all words of an
+   element side by side or one array behind another as the rule's kernel has it. */
+struct copse_slot_range {
+    uint32_t rank;
+    copse_buffer *buffer; /* 4 * slots * count bytes */
+    uint64_t first, count;
+};
+void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
+                           const struct copse_slot_range **list, size_t *count);
 
 /* Reduce, update and hand on. Rank r's gradients of the bucket are complete at ready[r] of its
    queue; they are used up. `busy` may be NULL. On return all work is queued and submitted; later work of every queue
@@ -62,6 +110,12 @@ typedef copse_status copse_exchange_busy_fn(void *user);
    another's result, with a deadline. */
 copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
                                  copse_exchange_busy_fn *busy, void *user);
+
+/* Whether all ranks have the same queue. */
+bool copse__exchange_is_one_queue(const copse_exchange *x);
+/* For those only: the same as a run, queued behind all that was queued before and not submitted. Nothing
+   is waited for. */
+copse_status copse__exchange_queue(copse_exchange *x, uint32_t bucket);
 
 /* Whether all pieces stand in memory that every device imports (before the first: would stand). */
 bool copse__exchange_is_shared(const copse_exchange *x);

@@ -32,14 +32,40 @@ struct copse_exchange_step {
         COPSE_STEP_AWAIT_LAST,  /* ... until the rank's newest play is done */
         COPSE_STEP_PLAY,        /* replay a segment and submit */
         COPSE_STEP_SEND,        /* staged messages */
+        /* across workers, see across.c */
+        COPSE_STEP_BEGIN, /* all workers begin the same round */
+        COPSE_STEP_READ,  /* crossings are read into a block of host memory */
+        COPSE_STEP_SHIP,  /* a share of a block goes to a worker, once it has been read */
+        COPSE_STEP_TAKE,  /* a worker's share has come and is written to crossings */
     } kind;
     uint32_t rank;
     struct copse_segment *segment;
-    size_t first, count;    /* messages, those of a source one after the other */
+    size_t first, count;    /* messages, those of a source one after the other; or crossings */
+    uint32_t worker, way;   /* across workers: the other side; 0 = sums, 1 = values */
     struct copse_move move; /* one that it is part of, for messages to people */
 };
 
+/* A range of a rank's memory, and where it stands in a block of host memory. */
+struct copse_crossing {
+    uint32_t rank;
+    struct copse_binding at;
+    size_t offset;
+};
+
+/* What a worker owns of a round: bytes, from the round's begin. */
+struct copse_share {
+    size_t offset, size;
+};
+
 struct copse_bucket {
+    struct {
+        struct copse_crossing *at;
+        size_t count, room;
+    } crossings;
+    struct {
+        struct copse_share *at; /* [rounds][workers] */
+        size_t count, room;
+    } shares;
     struct {
         struct copse_exchange_step *at;
         size_t count, room;
@@ -53,9 +79,10 @@ struct copse_bucket {
         size_t count, room;
     } targets;
     struct {
-        copse_buffer **at;
+        struct copse_slot_range *at;
         size_t count, room;
     } slots;
+    bool is_used;
 };
 
 struct copse_exchange {
@@ -64,6 +91,7 @@ struct copse_exchange {
     struct copse_exchange_rank ranks[COPSE_MAX_REPLICAS]; /* references to queue and step buffer */
     uint32_t rank_count;
     bool can_share, is_shared;
+    bool is_one_queue; /* all ranks have the same */
     struct {
         struct copse_piece *at;
         size_t count, room;
@@ -79,11 +107,29 @@ struct copse_exchange {
     void *busy_user;
     uint64_t last[COPSE_MAX_REPLICAS];          /* ticket of the rank's newest play */
     uint64_t read[COPSE_MAX_REPLICAS][2];       /* ticket of the read into a half of the staging */
+    struct copse_exchange_remote remote;        /* workers.count 0: there are none */
+    /* Host memory across workers: sums to send and values, by place in the round; sums that came,
+       [worker][own share]. */
+    unsigned char *sums_out, *values, *sums_in;
+    size_t sums_out_room, values_room, sums_in_room;
+    uint64_t crossed[COPSE_MAX_REPLICAS];       /* ticket of the rank's newest read */
+    const struct copse_share *round;            /* of the run that is under way */
 };
+
+static inline bool copse__is_across(const copse_exchange *x)
+{
+    return x->remote.workers.count > 1;
+}
 
 static inline copse_device *copse__rank_device(const copse_exchange *x, uint32_t rank)
 {
     return x->ranks[rank].queue->dev;
+}
+
+/* What goes between these ranks needs no host. */
+static inline bool copse__is_same_queue(const copse_exchange *x, uint32_t a, uint32_t b)
+{
+    return x->ranks[a].queue == x->ranks[b].queue;
 }
 
 /* pieces.c */
@@ -95,6 +141,11 @@ struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffe
 /* Scratch memory of at least `bytes`. Earlier recordings keep what they were made with. */
 copse_status copse__scratch_grow(copse_exchange *x, uint32_t rank, size_t bytes);
 copse_status copse__staging_make(copse_exchange *x);
+
+/* across.c: steps between workers */
+copse_status copse__across_take(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
+                                const struct copse_exchange_step *step);
+copse_status copse__across_room(copse_exchange *x, size_t round, size_t own);
 
 /* record.c */
 void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b);

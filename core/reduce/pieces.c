@@ -14,13 +14,14 @@ static copse_status cannot(const copse_exchange *x, const char *id, const char *
                : COPSE_OK;
 }
 
-/* Whether gradients and values can stand in host memory. One rank shares with nobody. */
+/* Whether gradients and values can stand in memory that all ranks see: of the host, or of the device when
+   they have one queue. One rank shares with nobody. */
 copse_status copse__exchange_check_sharing(copse_exchange *x)
 {
     x->can_share = false;
     if (x->rank_count == 1 || x->params.transfer == COPSE_TRANSFER_STAGED)
         return COPSE_OK;
-    for (uint32_t r = 0; r < x->rank_count; r++)
+    for (uint32_t r = 0; r < x->rank_count && !x->is_one_queue; r++)
         if (copse__rank_device(x, r)->limits->host_import_alignment == 0)
             return cannot(x, copse__rank_device(x, r)->info.id, "cannot use host memory itself");
     x->can_share = true;
@@ -53,7 +54,7 @@ static uint32_t too_large_for(const copse_exchange *x, size_t bytes)
 
 /* ---- pieces ---- */
 
-/* One import per opened device: ranks with the same device share it. */
+/* One import per opened device: ranks with the same device share it. `host` NULL: memory of the device. */
 static copse_status import(copse_exchange *x, void *host, size_t bytes, copse_buffer **buffers)
 {
     for (uint32_t r = 0; r < x->rank_count; r++) {
@@ -73,11 +74,17 @@ static copse_status make_shared(copse_exchange *x, struct copse_piece *p, size_t
                                 size_t alignment)
 {
     for (int i = 0; i < 2; i++) {
+        copse_buffer **buffers = i == 0 ? p->values : p->gradients;
+        if (x->is_one_queue) {
+            COPSE_TRY(import(x, NULL, bytes, buffers));
+            COPSE_TRY(copse_queue_fill(x->ranks[0].queue, buffers[0], 0, bytes, 0));
+            continue;
+        }
         p->host[i] = copse__alloc_aligned(x->mem, bytes, alignment);
         if (!p->host[i])
             return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for %zu shared bytes",
                               bytes);
-        COPSE_TRY(import(x, p->host[i], bytes, i == 0 ? p->values : p->gradients));
+        COPSE_TRY(import(x, p->host[i], bytes, buffers));
     }
     return COPSE_OK;
 }
@@ -126,20 +133,36 @@ copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_
         COPSE_TRY_OR(fail, s, make_shared(x, &p, bytes, alignment));
     } else {
         COPSE_TRY_OR(fail, s, make_private(x, &p));
-        if (x->rank_count > 1)
+        if (x->rank_count > 1 && !x->is_one_queue)
             COPSE_TRY_OR(fail, s, copse__staging_make(x));
     }
-    if (!COPSE_PUSH(x->mem, &x->pieces, p)) {
+    *piece = 0;
+    while (*piece < x->pieces.count && x->pieces.at[*piece].elements > 0)
+        ++*piece;
+    if (*piece < x->pieces.count) {
+        x->pieces.at[*piece] = p;
+    } else if (!COPSE_PUSH(x->mem, &x->pieces, p)) {
         s = copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for a piece");
         goto fail;
     }
     x->is_shared = x->is_shared && p.is_shared;
-    *piece = (uint32_t)x->pieces.count - 1;
     return COPSE_OK;
 
 fail:
     copse__piece_fini(x, &p);
     return s;
+}
+
+void copse__exchange_piece_drop(copse_exchange *x, uint32_t piece)
+{
+    struct copse_piece *p = &x->pieces.at[piece];
+    bool is_idle = true;
+    for (uint32_t r = 0; r < x->rank_count; r++)
+        is_idle = copse_queue_finish(x->ranks[r].queue) != COPSE_ERR_TIMEOUT && is_idle;
+    if (!is_idle) /* a device that does not answer may still write there */
+        p->host[0] = p->host[1] = NULL;
+    copse__piece_fini(x, p);
+    *p = (struct copse_piece){ .elements = 0 };
 }
 
 struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffer *const *buffers,

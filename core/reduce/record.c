@@ -1,36 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* From schedules to recordings: a bucket becomes a list of steps, so that a run decides nothing.
    See exchange.c for why the waits that stand in it are enough. */
-#include "core/reduce/exchange_internal.h"
+#include "core/reduce/record.h"
 
 #define PER         32         /* elements of an invocation of the reduction kernels */
 #define MAX_SCRATCH (1u << 28) /* bytes: longer ranges are done in rounds */
-
-struct recorder {
-    copse_exchange *x;
-    const struct copse_piece *piece;
-    struct copse_bucket *bucket;
-    const struct copse_schedule *schedule;
-    struct copse_binding *total; /* by slice: where its owner finds the sum */
-    struct {
-        struct copse_command *at;
-        size_t count, room;
-        struct copse_move move;    /* the first of them */
-    } pending[COPSE_MAX_REPLICAS]; /* commands that a rank has not played yet */
-    bool has_played[COPSE_MAX_REPLICAS];
-};
 
 static copse_status no_memory(void)
 {
     return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for a bucket");
 }
 
-static copse_status push_step(struct recorder *r, const struct copse_exchange_step *step)
+copse_status copse__record_step(struct copse_recorder *r, const struct copse_exchange_step *step)
 {
     return COPSE_PUSH(r->x->mem, &r->bucket->steps, *step) ? COPSE_OK : no_memory();
 }
 
-static copse_status push_command(struct recorder *r, const struct copse_move *m,
+static copse_status push_command(struct copse_recorder *r, const struct copse_move *m,
                                  const struct copse_command *c)
 {
     if (r->pending[m->dst].count == 0)
@@ -39,7 +25,7 @@ static copse_status push_command(struct recorder *r, const struct copse_move *m,
 }
 
 /* What the ranks have pending becomes one segment each. */
-static copse_status play_pending(struct recorder *r)
+static copse_status play_pending(struct copse_recorder *r)
 {
     for (uint32_t rank = 0; rank < r->x->rank_count; rank++) {
         if (r->pending[rank].count == 0)
@@ -49,7 +35,7 @@ static copse_status play_pending(struct recorder *r)
                                             .move = r->pending[rank].move };
         COPSE_TRY(copse__segment_create(r->x->ranks[rank].queue, r->pending[rank].at,
                                         r->pending[rank].count, &step.segment));
-        const copse_status s = push_step(r, &step);
+        const copse_status s = copse__record_step(r, &step);
         if (s) {
             copse__segment_release(&step.segment);
             return s;
@@ -62,39 +48,41 @@ static copse_status play_pending(struct recorder *r)
 
 /* ---- ranges ---- */
 
-static uint64_t row_elements(const struct copse_move *m)
+uint64_t copse__record_row(const struct copse_move *m)
 {
     return (m->count + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT;
 }
 
-static uint32_t inbox_rows(const struct recorder *r)
+static uint32_t inbox_rows(const struct copse_recorder *r)
 {
     return r->piece->is_shared ? 0 : r->x->rank_count;
 }
 
-static struct copse_binding values_of(const struct recorder *r, uint32_t rank,
+struct copse_binding copse__record_values(const struct copse_recorder *r, uint32_t rank,
                                       const struct copse_move *m)
 {
     return copse__piece_range(r->piece, r->piece->values, rank, m->first, m->count);
 }
 
-static struct copse_binding gradients_of(const struct recorder *r, uint32_t rank,
+struct copse_binding copse__record_gradients(const struct copse_recorder *r, uint32_t rank,
                                          const struct copse_move *m)
 {
     return copse__piece_range(r->piece, r->piece->gradients, rank, m->first, m->count);
 }
 
 /* Staged: where what src sends to dst arrives. Pairs are added one by one and need one row only. */
-static struct copse_binding inbox(const struct recorder *r, const struct copse_move *m)
+static struct copse_binding inbox(const struct copse_recorder *r, const struct copse_move *m)
 {
-    const uint64_t row = r->x->params.reduction == COPSE_REDUCE_TREE ? 0 : m->src;
-    return (struct copse_binding){ r->x->scratch[m->dst], (size_t)(4 * row * row_elements(m)),
+    const bool is_by_pairs = r->x->params.reduction == COPSE_REDUCE_TREE && !copse__is_across(r->x);
+    const uint64_t row = is_by_pairs ? 0 : m->src;
+    return (struct copse_binding){ r->x->scratch[m->dst], (size_t)(4 * row * copse__record_row(m)),
                                    (size_t)(4 * m->count) };
 }
 
 /* All scratch memory of a round is there before anything that uses it is recorded. */
-static copse_status make_room(struct recorder *r)
+static copse_status make_room(struct copse_recorder *r)
 {
+    size_t most[COPSE_MAX_REPLICAS] = { 0 };
     for (size_t i = 0; i < r->schedule->moves.count; i++) {
         const struct copse_move *m = &r->schedule->moves.at[i];
         uint64_t rows = 0;
@@ -102,15 +90,19 @@ static copse_status make_room(struct recorder *r)
             rows = inbox_rows(r) + 1;
         else if (m->kind == COPSE_MOVE_ACCUMULATE && !r->piece->is_shared)
             rows = 1;
-        if (rows > 0)
-            COPSE_TRY(copse__scratch_grow(r->x, m->dst, (size_t)(4 * rows * row_elements(m))));
+        most[m->dst] = COPSE_MAX(most[m->dst], (size_t)(4 * rows * copse__record_row(m)));
     }
+    if (copse__is_across(r->x))
+        return copse__across_scratch(r, most);
+    for (uint32_t rank = 0; rank < r->x->rank_count; rank++)
+        if (most[rank] > 0)
+            COPSE_TRY(copse__scratch_grow(r->x, rank, most[rank]));
     return COPSE_OK;
 }
 
 /* ---- commands ---- */
 
-static copse_status copy(struct recorder *r, const struct copse_move *m, struct copse_binding from,
+copse_status copse__record_copy(struct copse_recorder *r, const struct copse_move *m, struct copse_binding from,
                          struct copse_binding to)
 {
     return push_command(r, m,
@@ -119,11 +111,12 @@ static copse_status copy(struct recorder *r, const struct copse_move *m, struct 
                                                  .binding_count = 2 });
 }
 
-static copse_status launch(struct recorder *r, const struct copse_move *m, enum copse_kernel_id id,
-                           const void *params, const struct copse_binding *bindings)
+copse_status copse__record_launch(struct copse_recorder *r, const struct copse_move *m,
+                                  enum copse_kernel_id id, uint32_t rows, const void *params,
+                                  const struct copse_binding *bindings)
 {
     copse_device *dev = copse__rank_device(r->x, m->dst);
-    const int32_t spec[] = { PER, dev->limits->has_wide_vectors, (int32_t)r->x->rank_count };
+    const int32_t spec[] = { PER, dev->limits->has_wide_vectors, (int32_t)rows };
     struct copse_kernel *k;
     struct copse_command c;
     COPSE_TRY(copse__kernel_get(dev, id, spec, &k));
@@ -134,10 +127,10 @@ static copse_status launch(struct recorder *r, const struct copse_move *m, enum 
 
 /* Shared: the contributions are read where they stand. Staged: from the inbox, own part included.
  */
-static copse_status sum(struct recorder *r, const struct copse_move *m)
+static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
 {
     const struct copse_exchange *x = r->x;
-    const uint64_t row = row_elements(m);
+    const uint64_t row = copse__record_row(m);
     struct copse_params_tree_sum p = { .n = (uint32_t)m->count, .stride = (uint32_t)row };
     struct copse_binding parts = { x->scratch[m->dst], 0, (size_t)(4 * row * x->rank_count) };
     if (r->piece->is_shared) {
@@ -146,71 +139,80 @@ static copse_status sum(struct recorder *r, const struct copse_move *m)
         parts = (struct copse_binding){ r->piece->gradients[m->dst], 0,
                                         (size_t)(4 * r->piece->elements * x->rank_count) };
     } else {
-        COPSE_TRY(copy(r, m, gradients_of(r, m->dst, m), inbox(r, m)));
+        COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m), inbox(r, m)));
     }
     struct copse_binding *total = &r->total[m->slice];
     *total = (struct copse_binding){ x->scratch[m->dst], (size_t)(4 * row * inbox_rows(r)),
                                      (size_t)(4 * m->count) };
-    return launch(r, m, COPSE_KERNEL_tree_sum, &p, (struct copse_binding[]){ parts, *total });
+    if (copse__is_across(x) && m->worker == x->remote.workers.worker)
+        *total = copse__across_row(r, m, m->worker);
+    return copse__record_launch(r, m, COPSE_KERNEL_tree_sum, x->rank_count, &p, (struct copse_binding[]){ parts, *total });
 }
 
-static copse_status accumulate(struct recorder *r, const struct copse_move *m)
+static copse_status accumulate(struct copse_recorder *r, const struct copse_move *m)
 {
     const struct copse_params_accumulate p = { .n = (uint32_t)m->count };
     struct copse_binding from = inbox(r, m);
     if (r->piece->is_shared) {
-        from = gradients_of(r, m->src, m);
+        from = copse__record_gradients(r, m->src, m);
         from.buffer = r->piece->gradients[m->dst]; /* as the destination's device sees it */
     }
-    const struct copse_binding both[] = { from, gradients_of(r, m->dst, m) };
-    return launch(r, m, COPSE_KERNEL_accumulate, &p, both);
+    const struct copse_binding both[] = { from, copse__record_gradients(r, m->dst, m) };
+    return copse__record_launch(r, m, COPSE_KERNEL_accumulate, r->x->rank_count, &p, both);
 }
 
-static copse_status make_slots(struct recorder *r, const struct copse_move *m,
+static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m,
                                struct copse_binding *out)
 {
     copse_exchange *x = r->x;
-    const struct copse_buffer_params params = { .size = (size_t)(4 * x->params.slots * m->count) };
+    const struct copse_buffer_params params = { .size = (size_t)(4 * r->rule->slots * m->count) };
     copse_buffer *buf;
     COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(x, m->dst), &params, &buf),
                          "while making the optimizer slots of rank %u", m->dst));
-    if (!COPSE_PUSH(x->mem, &r->bucket->slots, buf)) {
+    const struct copse_slot_range range = { m->dst, buf, m->first, m->count };
+    if (!COPSE_PUSH(x->mem, &r->bucket->slots, range)) {
         copse_buffer_release(&buf);
         return no_memory();
     }
-    x->slot_bytes[m->dst] += params.size;
+    x->slot_bytes[m->dst] += copse_buffer_size(buf);
     *out = (struct copse_binding){ buf, 0, params.size };
     return copse_queue_fill(x->ranks[m->dst].queue, buf, 0, params.size, 0);
 }
 
-static copse_status update(struct recorder *r, const struct copse_move *m)
+static copse_status update(struct copse_recorder *r, const struct copse_move *m)
 {
     copse_exchange *x = r->x;
     struct copse_command c;
     struct copse_update u = {
-        .values = values_of(r, m->dst, m),
-        .gradients = r->total[m->slice].buffer ? r->total[m->slice] : gradients_of(r, m->dst, m),
+        .values = copse__record_values(r, m->dst, m),
+        .gradients = r->total[m->slice].buffer ? r->total[m->slice] : copse__record_gradients(r, m->dst, m),
         .step = x->ranks[m->dst].step,
         .count = m->count,
     };
-    if (x->params.slots > 0)
+    if (r->rule->slots > 0)
         COPSE_TRY(make_slots(r, m, &u.slots));
-    COPSE_TRY(x->params.update(x->params.user, copse__rank_device(x, m->dst), &u, &c));
+    COPSE_TRY(r->rule->update(r->rule->user, copse__rank_device(x, m->dst), &u, &c));
     return push_command(r, m, &c);
 }
 
-static copse_status hand(struct recorder *r, const struct copse_move *m)
+static copse_status hand(struct copse_recorder *r, const struct copse_move *m)
 {
-    struct copse_binding from = values_of(r, m->src, m);
+    struct copse_binding from = copse__record_values(r, m->src, m);
     from.buffer = r->piece->values[m->dst]; /* as the destination's device sees it */
-    return copy(r, m, from, values_of(r, m->dst, m));
+    return copse__record_copy(r, m, from, copse__record_values(r, m->dst, m));
 }
 
-static copse_status emit(struct recorder *r, const struct copse_move *m)
+static copse_status emit(struct copse_recorder *r, const struct copse_move *m)
 {
     switch (m->kind) {
     case COPSE_MOVE_GATHER:
+    case COPSE_MOVE_PUSH:
+    case COPSE_MOVE_PULL:
+    case COPSE_MOVE_PUBLISH:
+    case COPSE_MOVE_ADOPT:
         return COPSE_OK;
+    case COPSE_MOVE_JOIN:
+        return copse__across_join(r, m);
     case COPSE_MOVE_SUM:
         return sum(r, m);
     case COPSE_MOVE_ACCUMULATE:
@@ -225,18 +227,22 @@ static copse_status emit(struct recorder *r, const struct copse_move *m)
 
 /* ---- crossing from rank to rank ---- */
 
-/* Shared: the host waits for every source of the phase, once. */
-static copse_status await_sources(struct recorder *r, const struct copse_move *moves, size_t count)
+/* Shared: the host waits for every source of the phase that has another queue, once. */
+static copse_status await_sources(struct copse_recorder *r, const struct copse_move *moves, size_t count)
 {
     bool is_seen[COPSE_MAX_REPLICAS] = { false };
     for (size_t i = 0; i < count; i++) {
         const uint32_t src = moves[i].src;
-        if (is_seen[src])
+        const bool is_gradient = copse__is_across(r->x) && moves[i].kind == COPSE_MOVE_GATHER;
+        if (copse__is_same_queue(r->x, src, moves[i].dst) || is_seen[src] ||
+            (is_gradient && r->is_ready[src]))
             continue;
         is_seen[src] = true;
-        COPSE_TRY(push_step(
+        r->is_ready[src] = true;
+        COPSE_TRY(copse__record_step(
             r, &(struct copse_exchange_step){
-                   .kind = r->has_played[src] ? COPSE_STEP_AWAIT_LAST : COPSE_STEP_AWAIT_READY,
+                   .kind = r->has_played[src] && !is_gradient ? COPSE_STEP_AWAIT_LAST
+                                                              : COPSE_STEP_AWAIT_READY,
                    .rank = src,
                    .move = moves[i],
                }));
@@ -244,35 +250,55 @@ static copse_status await_sources(struct recorder *r, const struct copse_move *m
     return COPSE_OK;
 }
 
-/* One range to one or more ranks, in messages. The moves differ in their destination only. */
-static copse_status push_messages(struct recorder *r, const struct copse_move *moves, size_t count)
+static bool is_local(const struct copse_recorder *r, const struct copse_move *m)
 {
-    const bool is_hand = moves->kind == COPSE_MOVE_HAND;
-    const struct copse_binding from =
-        is_hand ? values_of(r, moves->src, moves) : gradients_of(r, moves->src, moves);
-    for (size_t at = 0; at < from.size; at += r->x->params.message_bytes) {
+    return copse__is_same_queue(r->x, m->src, m->dst);
+}
+
+static struct copse_binding range_from(const struct copse_recorder *r, const struct copse_move *m)
+{
+    return m->kind == COPSE_MOVE_HAND ? copse__record_values(r, m->src, m)
+                                      : copse__record_gradients(r, m->src, m);
+}
+
+static struct copse_binding range_to(const struct copse_recorder *r, const struct copse_move *m)
+{
+    return m->kind == COPSE_MOVE_HAND ? copse__record_values(r, m->dst, m) : inbox(r, m);
+}
+
+/* One range to those ranks that have another queue, in messages. The moves differ in their destination
+   only. */
+static copse_status push_messages(struct copse_recorder *r, const struct copse_move *moves, size_t count)
+{
+    const struct copse_binding from = range_from(r, moves);
+    bool is_any = false;
+    for (size_t i = 0; i < count; i++)
+        is_any |= !is_local(r, &moves[i]);
+    for (size_t at = 0; is_any && at < from.size; at += r->x->params.message_bytes) {
         const size_t size = COPSE_MIN(from.size - at, r->x->params.message_bytes);
-        const struct copse_message message = {
+        struct copse_message message = {
             .from = { from.buffer, from.offset + at, size },
             .src = moves->src,
             .first = r->bucket->targets.count,
-            .count = count,
         };
-        if (!COPSE_PUSH(r->x->mem, &r->bucket->messages, message))
-            return no_memory();
         for (size_t i = 0; i < count; i++) {
-            const struct copse_binding to =
-                is_hand ? values_of(r, moves[i].dst, moves) : inbox(r, &moves[i]);
+            if (is_local(r, &moves[i]))
+                continue;
+            const struct copse_binding to = range_to(r, &moves[i]);
             const struct copse_target target = { moves[i].dst,
                                                  { to.buffer, to.offset + at, size } };
             if (!COPSE_PUSH(r->x->mem, &r->bucket->targets, target))
                 return no_memory();
+            message.count++;
         }
+        if (!COPSE_PUSH(r->x->mem, &r->bucket->messages, message))
+            return no_memory();
     }
     return COPSE_OK;
 }
 
-static copse_status send(struct recorder *r, const struct copse_move *moves, size_t count)
+/* Staged: messages first; ranks with the source's queue copy when they play. */
+static copse_status send(struct copse_recorder *r, const struct copse_move *moves, size_t count)
 {
     struct copse_exchange_step step = { .kind = COPSE_STEP_SEND,
                                         .rank = moves->src,
@@ -287,22 +313,33 @@ static copse_status send(struct recorder *r, const struct copse_move *moves, siz
                 COPSE_TRY(push_messages(r, &moves[i], end - i));
         }
     step.count = r->bucket->messages.count - step.first;
-    return push_step(r, &step);
+    if (step.count > 0)
+        COPSE_TRY(copse__record_step(r, &step));
+    for (size_t i = 0; i < count; i++)
+        if (is_local(r, &moves[i]))
+            COPSE_TRY(copse__record_copy(r, &moves[i], range_from(r, &moves[i]),
+                                         range_to(r, &moves[i])));
+    return COPSE_OK;
 }
 
 /* ---- rounds ---- */
 
-static copse_status record_phases(struct recorder *r)
+static copse_status record_phases(struct copse_recorder *r)
 {
     const struct copse_move *moves = r->schedule->moves.at;
     const size_t count = r->schedule->moves.count;
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i + 1; end < count && moves[end].phase == moves[i].phase;)
             end++;
+        if (moves[i].kind == COPSE_MOVE_HAND && r->rule->stays)
+            continue;
         if (moves[i].kind == COPSE_MOVE_GATHER || moves[i].kind == COPSE_MOVE_HAND) {
             COPSE_TRY(play_pending(r));
             COPSE_TRY(r->piece->is_shared ? await_sources(r, &moves[i], end - i)
                                           : send(r, &moves[i], end - i));
+        } else if (moves[i].kind >= COPSE_MOVE_PUSH && moves[i].kind != COPSE_MOVE_JOIN) {
+            COPSE_TRY(play_pending(r));
+            COPSE_TRY(copse__across_phase(r, &moves[i], end - i));
         }
         for (size_t m = i; m < end; m++)
             COPSE_TRY(emit(r, &moves[m]));
@@ -310,16 +347,23 @@ static copse_status record_phases(struct recorder *r)
     return play_pending(r);
 }
 
-static copse_status record_round(struct recorder *r, uint64_t first, uint64_t count)
+static copse_status record_round(struct copse_recorder *r, uint64_t first, uint64_t count)
 {
     struct copse_mem *mem = r->x->mem;
     struct copse_schedule schedule;
-    COPSE_TRY(copse__schedule_make(mem, r->x->params.reduction, r->x->rank_count, first, count,
-                                   &schedule));
+    const copse_reduce_algorithm how = r->x->params.reduction;
+    COPSE_TRY(copse__is_across(r->x)
+                  ? copse__schedule_make_across(mem, how, &r->x->remote.workers, first, count,
+                                                &schedule)
+                  : copse__schedule_make(mem, how, r->x->rank_count, first, count, &schedule));
     r->schedule = &schedule;
+    r->round = first;
     r->total = copse__alloc(mem, schedule.slices.count, sizeof *r->total);
     memset(r->has_played, 0, sizeof r->has_played);
+    memset(r->is_ready, 0, sizeof r->is_ready);
     copse_status s = r->total ? make_room(r) : no_memory();
+    if (!s && copse__is_across(r->x))
+        s = copse__across_begin(r, count);
     if (!s)
         s = record_phases(r);
     copse__free(mem, r->total);
@@ -327,51 +371,76 @@ static copse_status record_round(struct recorder *r, uint64_t first, uint64_t co
     return s;
 }
 
+static bool is_one_slice(const copse_exchange *x)
+{
+    return x->params.reduction == COPSE_REDUCE_TREE || x->params.reduction == COPSE_REDUCE_TO_ONE;
+}
+
 /* Longest range whose rows fit every device's bindings. */
-static uint64_t round_elements(const copse_exchange *x, const struct copse_piece *p)
+static uint64_t round_elements(const copse_exchange *x, const struct copse_piece *p, uint32_t slots)
 {
     uint64_t bytes = MAX_SCRATCH;
+    uint32_t ranks = x->rank_count;
+    if (copse__is_across(x)) { /* all workers come to the same */
+        const struct copse_workers *w = &x->remote.workers;
+        uint32_t most = 0;
+        ranks = 0;
+        for (uint32_t v = 0; v < w->count; v++) {
+            most = COPSE_MAX(most, w->rank_counts[v]);
+            ranks += w->rank_counts[v];
+        }
+        return COPSE_MIN(bytes, x->remote.binding_bytes) / 4 / (most + w->count + 3) / COPSE_UNIT *
+               COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
+    }
     for (uint32_t r = 0; r < x->rank_count; r++) {
         const struct copse_limits *l = copse__rank_device(x, r)->limits;
         bytes = COPSE_MIN(bytes, COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes));
     }
     const uint64_t rows = p->is_shared || x->rank_count == 1 ? 1 : x->rank_count + 1;
-    const uint64_t row = bytes / 4 / COPSE_MAX(rows, x->params.slots);
-    const bool is_one_slice =
-        x->params.reduction == COPSE_REDUCE_TREE || x->params.reduction == COPSE_REDUCE_TO_ONE;
-    return row / COPSE_UNIT * COPSE_UNIT * (is_one_slice ? 1 : x->rank_count);
+    const uint64_t row = bytes / 4 / COPSE_MAX(rows, slots);
+    return row / COPSE_UNIT * COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
 }
 
 copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t first,
-                                    uint64_t count, uint32_t *bucket)
+                                    uint64_t count, const struct copse_exchange_rule *rule,
+                                    uint32_t *bucket)
 {
     if (piece >= x->pieces.count || first > x->pieces.at[piece].elements ||
         count > x->pieces.at[piece].elements - first)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: elements %llu to %llu are not in piece %u",
                           (unsigned long long)first, (unsigned long long)(first + count), piece);
 
+    if (rule->slots > 2 || !rule->update)
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u slots: 0 to 2 and an update are needed",
+                          rule->slots);
+
     copse_status s = COPSE_OK;
-    struct copse_bucket b = { .steps = { NULL, 0, 0 } };
-    struct recorder *r = copse__alloc(x->mem, 1, sizeof *r);
+    struct copse_bucket b = { .is_used = true };
+    struct copse_recorder *r = copse__alloc(x->mem, 1, sizeof *r);
     if (!r)
         return no_memory();
     r->x = x;
     r->piece = &x->pieces.at[piece];
     r->bucket = &b;
-    const uint64_t most = round_elements(x, r->piece);
+    r->rule = rule;
+    const uint64_t most = round_elements(x, r->piece, rule->slots);
     for (uint64_t at = 0; at < count && !s; at += most)
         s = record_round(r, first + at, COPSE_MIN(count - at, most));
     for (uint32_t rank = 0; rank < x->rank_count; rank++)
         copse__free(x->mem, r->pending[rank].at);
     copse__free(x->mem, r);
-    if (!s && !COPSE_PUSH(x->mem, &x->buckets, b))
+    size_t at = 0;
+    while (at < x->buckets.count && x->buckets.at[at].is_used)
+        at++;
+    if (!s && at == x->buckets.count && !COPSE_PUSH(x->mem, &x->buckets, b))
         s = no_memory();
     if (s) {
         copse__bucket_fini(x, &b);
         return copse_note(s, "while recording the exchange of %llu elements",
                           (unsigned long long)count);
     }
-    *bucket = (uint32_t)x->buckets.count - 1;
+    x->buckets.at[at] = b;
+    *bucket = (uint32_t)at;
     return COPSE_OK;
 }
 
@@ -380,7 +449,9 @@ void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b)
     for (size_t i = 0; i < b->steps.count; i++)
         copse__segment_release(&b->steps.at[i].segment);
     for (size_t i = 0; i < b->slots.count; i++)
-        copse_buffer_release(&b->slots.at[i]);
+        copse_buffer_release(&b->slots.at[i].buffer);
+    copse__free(x->mem, b->crossings.at);
+    copse__free(x->mem, b->shares.at);
     copse__free(x->mem, b->steps.at);
     copse__free(x->mem, b->messages.at);
     copse__free(x->mem, b->targets.at);

@@ -16,7 +16,8 @@ static bool move(struct maker *m, enum copse_move_kind kind, uint32_t src, uint3
     const struct copse_slice *range = &m->s->slices.at[slice];
     return COPSE_PUSH(
         m->mem, &m->s->moves,
-        ((struct copse_move){ kind, m->s->phases, src, dst, range->first, range->count, slice }));
+        ((struct copse_move){ kind, m->s->phases, src, dst, range->first, range->count, slice,
+                              range->worker }));
 }
 
 /* Even shares in units of COPSE_UNIT elements. The first owners have the larger ones, and owners without a
@@ -28,7 +29,7 @@ static bool cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count
     for (uint32_t o = 0; o < owners; o++) {
         const uint64_t end = COPSE_MIN(count, at + COPSE_UNIT * (units / owners + (o < units % owners)));
         if (end > at &&
-            !COPSE_PUSH(m->mem, &m->s->slices, ((struct copse_slice){ first + at, end - at, o })))
+            !COPSE_PUSH(m->mem, &m->s->slices, ((struct copse_slice){ first + at, end - at, o, 0 })))
             return false;
         at = end;
     }
@@ -82,30 +83,152 @@ static bool update_and_hand(struct maker *m)
     return true;
 }
 
-copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction,
-                                  uint32_t ranks, uint64_t first, uint64_t count,
-                                  struct copse_schedule *out)
+static copse_status check(copse_reduce_algorithm reduction, uint32_t ranks, uint64_t first)
 {
-    *out = (struct copse_schedule){ .phases = 0 };
     if (ranks == 0 || ranks > COPSE_MAX_REPLICAS || first % COPSE_UNIT)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "schedule: %u ranks from element %llu: 1 to %d ranks, multiples of %d",
                           ranks, (unsigned long long)first, COPSE_MAX_REPLICAS, COPSE_UNIT);
     if (reduction > COPSE_REDUCE_TO_ONE)
         return copse_fail(COPSE_ERR_ARGUMENT, "schedule: unknown reduction %d", (int)reduction);
+    return COPSE_OK;
+}
+
+static uint32_t owners_of(copse_reduce_algorithm reduction, uint32_t ranks, uint64_t count)
+{
+    const bool is_sharded = reduction == COPSE_REDUCE_AUTO || reduction == COPSE_REDUCE_SHARDED;
+    const uint64_t shares = is_sharded ? (count + MIN_SLICE - 1) / MIN_SLICE : 1;
+    return (uint32_t)COPSE_MIN(shares, ranks);
+}
+
+copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction,
+                                  uint32_t ranks, uint64_t first, uint64_t count,
+                                  struct copse_schedule *out)
+{
+    *out = (struct copse_schedule){ .phases = 0 };
+    COPSE_TRY(check(reduction, ranks, first));
     if (count == 0)
         return COPSE_OK;
 
     struct maker m = { mem, out, ranks };
-    const bool is_sharded = reduction == COPSE_REDUCE_AUTO || reduction == COPSE_REDUCE_SHARDED;
-    const uint64_t shares = is_sharded ? (count + MIN_SLICE - 1) / MIN_SLICE : 1;
-    bool ok = cut(&m, (uint32_t)COPSE_MIN(shares, ranks), first, count);
+    bool ok = cut(&m, owners_of(reduction, ranks, count), first, count);
     if (ok && ranks > 1)
         ok = reduction == COPSE_REDUCE_TREE ? sum_by_pairs(&m) : sum_at_owners(&m);
     if (ok && update_and_hand(&m))
         return COPSE_OK;
     copse__schedule_fini(mem, out);
     return copse_fail(COPSE_ERR_NO_MEMORY, "schedule: no memory for %u ranks", ranks);
+}
+
+/* ---- across workers ---- */
+
+/* Owners become ranks within their workers. */
+static void assign_workers(struct maker *m, const struct copse_workers *w)
+{
+    for (size_t i = 0; i < m->s->slices.count; i++) {
+        struct copse_slice *slice = &m->s->slices.at[i];
+        while (slice->owner >= w->rank_counts[slice->worker])
+            slice->owner -= w->rank_counts[slice->worker++];
+    }
+}
+
+/* One local rank sums over this worker what a rank of `worker` owns: the one with the same number,
+   going round. `turn` counts the rounds, so that no rank sums two slices at once. */
+static bool sum_here(struct maker *m, const struct copse_workers *w, uint32_t worker, uint32_t turn,
+                     bool *is_over)
+{
+    const struct copse_schedule *s = m->s;
+    bool has_any = false;
+    *is_over = true;
+    for (int step = 0; step < 3; step++) {
+        for (uint32_t i = 0; i < s->slices.count; i++) {
+            const struct copse_slice *slice = &s->slices.at[i];
+            const uint32_t summer = slice->owner % m->ranks;
+            if (slice->worker != worker || slice->owner / m->ranks != turn)
+                continue;
+            has_any = true;
+            if (step == 0)
+                for (uint32_t r = 0; r < m->ranks; r++)
+                    if (r != summer && !move(m, COPSE_MOVE_GATHER, r, summer, i))
+                        return false;
+            if (step == 1 && m->ranks > 1 && !move(m, COPSE_MOVE_SUM, summer, summer, i))
+                return false;
+            if (step == 2 && worker != w->worker && !move(m, COPSE_MOVE_PUSH, summer, summer, i))
+                return false;
+        }
+        m->s->phases++;
+    }
+    *is_over = !has_any;
+    return true;
+}
+
+/* What is this worker's: the other sums come in, and new values go out. */
+static bool finish_own(struct maker *m, const struct copse_workers *w)
+{
+    static const enum copse_move_kind kinds[] = { COPSE_MOVE_PULL, COPSE_MOVE_JOIN,
+                                                  COPSE_MOVE_UPDATE, COPSE_MOVE_PUBLISH,
+                                                  COPSE_MOVE_HAND };
+    const struct copse_schedule *s = m->s;
+    for (size_t k = 0; k < COPSE_COUNT(kinds); k++) {
+        const bool is_pull = kinds[k] == COPSE_MOVE_PULL, is_hand = kinds[k] == COPSE_MOVE_HAND;
+        for (uint32_t i = 0; i < s->slices.count; i++) {
+            const uint32_t owner = s->slices.at[i].owner;
+            if (s->slices.at[i].worker != w->worker)
+                continue;
+            for (uint32_t v = 0; is_pull && v < w->count; v++) {
+                if (v == w->worker)
+                    continue;
+                if (!move(m, COPSE_MOVE_PULL, owner, owner, i))
+                    return false;
+                m->s->moves.at[m->s->moves.count - 1].worker = v;
+            }
+            for (uint32_t r = 0; is_hand && r < m->ranks; r++)
+                if (r != owner && !move(m, COPSE_MOVE_HAND, owner, r, i))
+                    return false;
+            if (!is_pull && !is_hand && !move(m, kinds[k], owner, owner, i))
+                return false;
+        }
+        m->s->phases++;
+    }
+    return true;
+}
+
+static bool adopt_others(struct maker *m, const struct copse_workers *w)
+{
+    const struct copse_schedule *s = m->s;
+    for (uint32_t i = 0; i < s->slices.count; i++)
+        for (uint32_t r = 0; s->slices.at[i].worker != w->worker && r < m->ranks; r++)
+            if (!move(m, COPSE_MOVE_ADOPT, r, r, i))
+                return false;
+    m->s->phases++;
+    return true;
+}
+
+copse_status copse__schedule_make_across(struct copse_mem *mem, copse_reduce_algorithm reduction,
+                                         const struct copse_workers *w, uint64_t first,
+                                         uint64_t count, struct copse_schedule *out)
+{
+    uint32_t all = 0;
+    *out = (struct copse_schedule){ .phases = 0 };
+    for (uint32_t v = 0; v < w->count; v++)
+        all += COPSE_MIN(w->rank_counts[v], COPSE_MAX_REPLICAS + 1u);
+    COPSE_TRY(check(reduction, all, first));
+    if (count == 0)
+        return COPSE_OK;
+
+    struct maker m = { mem, out, w->rank_counts[w->worker] };
+    bool ok = cut(&m, owners_of(reduction, all, count), first, count);
+    if (ok)
+        assign_workers(&m, w);
+    for (uint32_t i = 1; ok && i <= w->count; i++) { /* this worker's own come last */
+        bool is_over = false;
+        for (uint32_t turn = 0; ok && !is_over; turn++)
+            ok = sum_here(&m, w, (w->worker + i) % w->count, turn, &is_over);
+    }
+    if (ok && finish_own(&m, w) && adopt_others(&m, w))
+        return COPSE_OK;
+    copse__schedule_fini(mem, out);
+    return copse_fail(COPSE_ERR_NO_MEMORY, "schedule: no memory for %u ranks", all);
 }
 
 void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s)

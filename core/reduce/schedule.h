@@ -18,6 +18,12 @@ enum copse_move_kind {
     COPSE_MOVE_ACCUMULATE, /* dst's partial sum += src's */
     COPSE_MOVE_UPDATE,     /* dst applies the update rule to its range */
     COPSE_MOVE_HAND,       /* src's new values go to dst */
+    /* across workers: ranks are local, `worker` is the other side */
+    COPSE_MOVE_PUSH,    /* src's sum over this worker goes to `worker` */
+    COPSE_MOVE_PULL,    /* the sum over `worker` becomes readable by dst */
+    COPSE_MOVE_JOIN,    /* dst sums the sums of all workers by the tree */
+    COPSE_MOVE_PUBLISH, /* src's new values go to all other workers */
+    COPSE_MOVE_ADOPT,   /* the new values from `worker` go to dst */
 };
 
 struct copse_move {
@@ -26,12 +32,14 @@ struct copse_move {
     uint32_t src, dst;     /* ranks; equal where only one is concerned */
     uint64_t first, count; /* elements; first is a multiple of COPSE_UNIT */
     uint32_t slice;        /* which slice of the bucket */
+    uint32_t worker;
 };
 
 /* A range and the rank that reduces and updates it. */
 struct copse_slice {
     uint64_t first, count;
-    uint32_t owner;
+    uint32_t owner;  /* rank within its worker */
+    uint32_t worker; /* 0 where there is one worker only */
 };
 
 struct copse_schedule {
@@ -50,6 +58,16 @@ struct copse_schedule {
 copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction,
                                   uint32_t ranks, uint64_t first, uint64_t count,
                                   struct copse_schedule *out);
+/* The same for one of several workers, with rank_counts[v] ranks each. The sum over all is the tree over
+   the workers' sums; where every worker has the same power of two of ranks, that is the tree over all
+   ranks in the order of the workers, and slices and owners are those of one worker with all ranks. */
+struct copse_workers {
+    uint32_t worker, count;      /* this one, and how many */
+    const uint32_t *rank_counts; /* of each, >= 1; together at most COPSE_MAX_REPLICAS */
+};
+copse_status copse__schedule_make_across(struct copse_mem *mem, copse_reduce_algorithm reduction,
+                                         const struct copse_workers *workers, uint64_t first,
+                                         uint64_t count, struct copse_schedule *out);
 void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s);
 
 /* A bucket of gradients: a run of whole variables. `sizes` are padded element counts in store

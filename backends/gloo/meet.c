@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+/* The meeting: rank 0 listens at its address from the description, takes one message of known size from
+ * every other rank, and answers each. Nothing else is ever read from the socket, nothing is allocated or
+ * indexed from what comes, and the socket is closed once all are there. Strangers are sent away.
+ */
+#include "meet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAGIC      0x636f7073656d6531ull
+#define GUESTS_MAX 128 /* connections at a time, strangers included */
+#define RETRY_NS   50000000ull
+#define ANSWER_NS  2000000000ull /* the host's deadline may be later than a guest's */
+
+struct hello {
+    uint64_t magic, job;
+    uint32_t rank, size;
+}; /* followed by [size][MEET_BYTES] */
+
+struct answer {
+    uint64_t magic, missing;
+    enum { WELCOME, INCOMPLETE, STRANGER } verdict;
+    uint32_t pad;
+}; /* followed by [size][MEET_BYTES] */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+static void pause_ns(uint64_t ns)
+{
+    const struct timespec t = { 0, (long)ns };
+    nanosleep(&t, NULL);
+}
+
+/* Milliseconds until `at`, for poll: at least 1, at most 100. */
+static int ms_until(uint64_t at)
+{
+    const uint64_t now = now_ns();
+    const uint64_t ms = at > now ? (at - now) / 1000000 + 1 : 1;
+    return ms < 100 ? (int)ms : 100;
+}
+
+static void *alloc(struct copse_transport *t, size_t size)
+{
+    void *p = t->resize(t->resize_user, NULL, size);
+    if (p)
+        memset(p, 0, size);
+    return p;
+}
+
+void meet_split(const char *address, char *host, const char **port)
+{
+    const char *colon = strrchr(address, ':');
+    size_t length = (size_t)(colon - address);
+    const bool is_bracketed = address[0] == '[';
+    length = length - (is_bracketed ? 2 : 0);
+    length = length < 127 ? length : 127;
+    memcpy(host, address + is_bracketed, length);
+    host[length] = '\0';
+    *port = colon + 1;
+}
+
+static copse_status resolve(struct copse_transport *t, bool is_passive, struct addrinfo **out)
+{
+    char host[128];
+    const char *port;
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+                                    .ai_flags = is_passive ? AI_PASSIVE : 0 };
+    meet_split(t->addresses[0], host, &port);
+    const int e = getaddrinfo(host, port, &hints, out);
+    return e ? copse_transport_fail(t, COPSE_ERR_COMM, "cannot find host '%s': %s", host,
+                                    gai_strerror(e))
+             : COPSE_OK;
+}
+
+static bool set_nonblocking(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
+           fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+/* All of `bytes`, or false when the connection broke or the time was up. */
+static bool send_all(int fd, const void *bytes, size_t size, uint64_t deadline)
+{
+    for (size_t done = 0; done < size;) {
+        const ssize_t n = send(fd, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
+        if (n > 0) {
+            done += (size_t)n;
+            continue;
+        }
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+            return false;
+        if (now_ns() >= deadline)
+            return false;
+        poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, ms_until(deadline));
+    }
+    return true;
+}
+
+/* ---- the host ---- */
+
+struct guest {
+    int fd;
+    bool has_joined;
+    uint32_t rank;
+    size_t got;           /* bytes of its message */
+    unsigned char *bytes; /* NULL: no such guest */
+};
+
+struct party {
+    struct copse_transport *t;
+    int listener;
+    size_t size; /* bytes of a guest's message */
+    struct guest guests[GUESTS_MAX];
+    uint64_t missing;
+};
+
+static void dismiss(struct party *p, struct guest *g)
+{
+    if (!g->bytes)
+        return;
+    close(g->fd);
+    if (g->has_joined)
+        p->missing |= 1ull << g->rank;
+    p->t->resize(p->t->resize_user, g->bytes, 0);
+    *g = (struct guest){ .fd = -1 };
+}
+
+static copse_status listen_at(struct copse_transport *t, int *out)
+{
+    struct addrinfo *list;
+    const int on = 1;
+    int e = 0;
+    COPSE_TRY(resolve(t, true, &list));
+    *out = -1;
+    for (struct addrinfo *a = list; a && *out < 0; a = a->ai_next) {
+        const int fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
+        if (fd < 0 || !set_nonblocking(fd) ||
+            setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
+            bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, GUESTS_MAX)) {
+            e = errno;
+            if (fd >= 0)
+                close(fd);
+        } else {
+            *out = fd;
+        }
+    }
+    freeaddrinfo(list);
+    return *out >= 0 ? COPSE_OK
+                     : copse_transport_fail(t, COPSE_ERR_COMM, "cannot listen at %s: %s",
+                                            t->addresses[0], strerror(e));
+}
+
+static void let_in(struct party *p)
+{
+    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++) {
+        if (g->bytes)
+            continue;
+        const int fd = accept(p->listener, NULL, NULL);
+        if (fd < 0)
+            return;
+        unsigned char *bytes = set_nonblocking(fd) ? alloc(p->t, p->size) : NULL;
+        if (bytes)
+            *g = (struct guest){ .fd = fd, .bytes = bytes };
+        else
+            close(fd);
+    }
+}
+
+/* Its message is complete: it joins, or is told why not. */
+static copse_status greet(struct party *p, struct guest *g)
+{
+    struct hello h;
+    memcpy(&h, g->bytes, sizeof h);
+    if (h.magic != MAGIC || h.rank == 0 || h.rank >= p->t->size) {
+        dismiss(p, g);
+        return COPSE_OK;
+    }
+    if (h.job != p->t->job || h.size != p->t->size) {
+        const struct answer no = { .magic = MAGIC, .verdict = STRANGER };
+        (void)send_all(g->fd, &no, sizeof no, now_ns() + RETRY_NS);
+        dismiss(p, g);
+        return copse_transport_fail(p->t, COPSE_ERR_COMM,
+                                    "the process that is rank %u has another description of the "
+                                    "cluster",
+                                    h.rank);
+    }
+    for (struct guest *other = p->guests; other < p->guests + GUESTS_MAX; other++)
+        if (other != g && other->has_joined && other->rank == h.rank)
+            dismiss(p, other); /* it came back */
+    g->has_joined = true;
+    g->rank = h.rank;
+    p->missing &= ~(1ull << h.rank);
+    return COPSE_OK;
+}
+
+static copse_status hear(struct party *p, struct guest *g)
+{
+    unsigned char beyond;
+    const bool is_full = g->got == p->size;
+    const ssize_t n = is_full ? recv(g->fd, &beyond, 1, 0)
+                              : recv(g->fd, g->bytes + g->got, p->size - g->got, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return COPSE_OK;
+    if (n <= 0 || is_full) { /* it left, or says more than there is to say */
+        dismiss(p, g);
+        return COPSE_OK;
+    }
+    g->got += (size_t)n;
+    return g->got == p->size ? greet(p, g) : COPSE_OK;
+}
+
+static copse_status gather(struct party *p)
+{
+    struct copse_transport *t = p->t;
+    bool has_warned = false;
+    while (p->missing) {
+        struct pollfd fds[1 + GUESTS_MAX] = { { .fd = p->listener, .events = POLLIN } };
+        for (size_t i = 0; i < GUESTS_MAX; i++)
+            fds[1 + i] = (struct pollfd){ .fd = p->guests[i].bytes ? p->guests[i].fd : -1,
+                                          .events = POLLIN };
+        const uint64_t now = now_ns();
+        if (now >= t->deadline_ns) {
+            t->missing = p->missing;
+            return copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not everybody came");
+        }
+        if (!has_warned && now >= t->warn_ns) {
+            has_warned = true;
+            t->warn(t, p->missing);
+        }
+        if (poll(fds, 1 + GUESTS_MAX, ms_until(t->deadline_ns)) <= 0)
+            continue;
+        for (size_t i = 0; i < GUESTS_MAX; i++)
+            if (fds[1 + i].revents)
+                COPSE_TRY(hear(p, &p->guests[i]));
+        if (fds[0].revents)
+            let_in(p);
+    }
+    return COPSE_OK;
+}
+
+/* Everybody hears what the meeting came to. */
+static copse_status conclude(struct party *p, copse_status s, const unsigned char *mine,
+                             unsigned char *theirs)
+{
+    const uint32_t size = p->t->size;
+    const uint64_t deadline = now_ns() + 5000000000ull;
+    unsigned char *out = alloc(p->t, sizeof(struct answer) + size * MEET_BYTES);
+    const struct answer a = { .magic = MAGIC,
+                              .missing = p->missing,
+                              .verdict = s ? INCOMPLETE : WELCOME };
+    if (!out)
+        return s ? s : copse_transport_fail(p->t, COPSE_ERR_NO_MEMORY, "no memory");
+    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++) {
+        if (!g->has_joined)
+            continue;
+        memcpy(out, &a, sizeof a);
+        memcpy(out + sizeof a, mine + g->rank * MEET_BYTES, MEET_BYTES);
+        memcpy(theirs + g->rank * MEET_BYTES, g->bytes + sizeof(struct hello), MEET_BYTES);
+        for (struct guest *o = p->guests; o < p->guests + GUESTS_MAX; o++)
+            if (o->has_joined)
+                memcpy(out + sizeof a + o->rank * MEET_BYTES,
+                       o->bytes + sizeof(struct hello) + g->rank * MEET_BYTES, MEET_BYTES);
+        if (!send_all(g->fd, out, sizeof a + size * MEET_BYTES, deadline))
+            p->t->lost |= 1ull << g->rank; /* the others are welcome */
+    }
+    p->t->resize(p->t->resize_user, out, 0);
+    return s;
+}
+
+static copse_status be_host(struct copse_transport *t, const unsigned char *mine,
+                            unsigned char *theirs)
+{
+    struct party *p = alloc(t, sizeof *p);
+    if (!p)
+        return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "no memory");
+    p->t = t;
+    p->size = sizeof(struct hello) + t->size * MEET_BYTES;
+    p->missing = (t->size == 64 ? 0 : 1ull << t->size) - 2;
+    copse_status s = listen_at(t, &p->listener);
+    if (!s) {
+        s = gather(p);
+        s = conclude(p, s, mine, theirs);
+        close(p->listener);
+    }
+    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
+        dismiss(p, g);
+    t->resize(t->resize_user, p, 0);
+    return s;
+}
+
+/* ---- a guest ---- */
+
+static int call(const struct addrinfo *list, uint64_t deadline)
+{
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        const int fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
+        if (fd < 0)
+            continue;
+        int e = set_nonblocking(fd) ? 0 : EIO;
+        if (!e && connect(fd, a->ai_addr, a->ai_addrlen))
+            e = errno;
+        if (e == EINPROGRESS) {
+            struct pollfd at = { .fd = fd, .events = POLLOUT };
+            socklen_t room = sizeof e;
+            while (poll(&at, 1, ms_until(deadline)) <= 0 && now_ns() < deadline)
+                ;
+            e = ETIMEDOUT;
+            if (at.revents)
+                getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &room);
+        }
+        if (!e)
+            return fd;
+        close(fd);
+    }
+    return -1;
+}
+
+struct visit {
+    struct copse_transport *t;
+    bool has_warned;
+};
+
+static bool is_late(struct visit *v, uint64_t grace)
+{
+    const uint64_t now = now_ns();
+    if (!v->has_warned && now >= v->t->warn_ns) {
+        v->has_warned = true;
+        v->t->warn(v->t, 1);
+    }
+    return now >= v->t->deadline_ns + grace;
+}
+
+/* Bytes that came before the connection ended or the time was up. A guest that gave up first would take the host
+   for lost, who names those that are. */
+static size_t listen_to(struct visit *v, int fd, unsigned char *bytes, size_t size)
+{
+    size_t got = 0;
+    while (got < size && !is_late(v, ANSWER_NS)) {
+        const ssize_t n = recv(fd, bytes + got, size - got, 0);
+        if (n > 0)
+            got += (size_t)n;
+        else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+            poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, ms_until(v->t->deadline_ns));
+        else
+            break;
+    }
+    return got;
+}
+
+static copse_status be_guest(struct copse_transport *t, const unsigned char *mine,
+                             unsigned char *theirs, unsigned char *in)
+{
+    struct visit v = { .t = t };
+    const size_t bytes = t->size * MEET_BYTES;
+    const struct hello h = { MAGIC, t->job, t->rank, t->size };
+    struct addrinfo *list;
+    COPSE_TRY(resolve(t, false, &list));
+    copse_status s = COPSE_ERR_TIMEOUT;
+    while (s == COPSE_ERR_TIMEOUT && !is_late(&v, 0)) {
+        struct answer a = { .magic = 0 };
+        size_t got = 0;
+        const int fd = call(list, now_ns() + 1000000000ull);
+        if (fd >= 0 && send_all(fd, &h, sizeof h, t->deadline_ns) &&
+            send_all(fd, mine, bytes, t->deadline_ns))
+            got = listen_to(&v, fd, in, sizeof a + bytes);
+        if (fd >= 0)
+            close(fd);
+        if (got >= sizeof a)
+            memcpy(&a, in, sizeof a);
+        if (a.magic != MAGIC) {
+            pause_ns(RETRY_NS);
+            continue;
+        }
+        if (a.verdict == STRANGER)
+            s = copse_transport_fail(t, COPSE_ERR_COMM, "%s belongs to another job, or has another "
+                                     "description of the cluster", t->addresses[0]);
+        else if (a.verdict == INCOMPLETE) {
+            t->missing = a.missing;
+            s = copse_transport_fail(t, COPSE_ERR_COMM, "not everybody came");
+        } else if (got == sizeof a + bytes) {
+            memcpy(theirs, in + sizeof a, bytes);
+            s = COPSE_OK;
+        }
+    }
+    freeaddrinfo(list);
+    if (s == COPSE_ERR_TIMEOUT) {
+        t->missing = 1;
+        copse_transport_fail(t, s, "nobody answers at %s", t->addresses[0]);
+    }
+    return s;
+}
+
+copse_status meet(struct copse_transport *t, const unsigned char *mine, unsigned char *theirs)
+{
+    if (t->rank == 0)
+        return be_host(t, mine, theirs);
+    unsigned char *in = alloc(t, sizeof(struct answer) + t->size * MEET_BYTES);
+    if (!in)
+        return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "no memory");
+    const copse_status s = be_guest(t, mine, theirs, in);
+    t->resize(t->resize_user, in, 0);
+    return s;
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+// Gloo as C. A wait of Gloo's whose time is up closes every connection; so ours never are: a watchdog
+// calls them off when they have taken long enough, and nothing is lost by that.
+#include "shim.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <gloo/context.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/pair.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+namespace tcp = gloo::transport::tcp;
+
+namespace {
+
+// While it lives, writing to a closed connection raises no signal in this thread; threads that start
+// meanwhile have SIGPIPE blocked for good.
+class NoSigpipe {
+ public:
+    NoSigpipe() {
+        sigset_t pending;
+        sigpending(&pending);
+        was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+        sigemptyset(&pipe_);
+        sigaddset(&pipe_, SIGPIPE);
+        pthread_sigmask(SIG_BLOCK, &pipe_, &old_);
+    }
+    ~NoSigpipe() {
+        const struct timespec none = {0, 0};
+        if (!was_pending_)
+            while (sigtimedwait(&pipe_, nullptr, &none) == SIGPIPE) {
+            }
+        pthread_sigmask(SIG_SETMASK, &old_, nullptr);
+    }
+    NoSigpipe(const NoSigpipe &) = delete;
+    NoSigpipe &operator=(const NoSigpipe &) = delete;
+
+ private:
+    sigset_t pipe_, old_;
+    bool was_pending_;
+};
+
+using Clock = std::chrono::steady_clock;
+using Buffer = gloo::transport::UnboundBuffer;
+
+// Calls a wait off at its time. One wait at a time.
+class Watchdog {
+ public:
+    Watchdog() : thread_([this] { run(); }) {}
+    ~Watchdog() {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            is_over_ = true;
+        }
+        changed_.notify_one();
+        thread_.join();
+    }
+    void watch(Buffer *buffer, bool is_send, Clock::time_point due) {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            buffer_ = buffer;
+            is_send_ = is_send;
+            due_ = due;
+        }
+        changed_.notify_one();
+    }
+    void forget() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        buffer_ = nullptr;
+    }
+
+ private:
+    void run() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        while (!is_over_) {
+            if (!buffer_) {
+                changed_.wait(lock);
+            } else if (Clock::now() < due_) {
+                changed_.wait_until(lock, due_);
+            } else {
+                if (is_send_)
+                    buffer_->abortWaitSend();
+                else
+                    buffer_->abortWaitRecv();
+                buffer_ = nullptr;
+            }
+        }
+    }
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    Buffer *buffer_ = nullptr;
+    bool is_send_ = false, is_over_ = false;
+    Clock::time_point due_;
+    std::thread thread_; // the last member: it starts when the others are there
+};
+
+class Mesh : public gloo::Context {
+ public:
+    Mesh(std::shared_ptr<gloo::transport::Device> device, int rank_in, int size_in,
+         std::chrono::milliseconds timeout)
+        : gloo::Context(rank_in, size_in) {
+        device_ = device;
+        transportContext_ = device->createContext(rank_in, size_in);
+        transportContext_->setTimeout(timeout / 5); // Gloo waits for 5 of these
+        for (int i = 0; i < size_in; i++)
+            if (i != rank_in)
+                transportContext_->createPair(i);
+    }
+    // Gloo's thread may still hold a buffer for an instant after it is done, and whoever frees it
+    // meanwhile sleeps for milliseconds. So the newest ones that are done live on for a while.
+    void bury(std::unique_ptr<Buffer> buffer) {
+        buried_.push_back(std::move(buffer));
+        if (buried_.size() > 64)
+            buried_.pop_front();
+    }
+    std::deque<std::unique_ptr<Buffer>> buried_;
+    Watchdog watchdog_;
+};
+
+void say(char *text, size_t room, const char *what) {
+    std::snprintf(text, room, "%s", what);
+}
+
+// Runs `body`, with what it throws in `text`.
+template <typename Body, typename Result>
+Result guarded(Result failed, char *text, size_t room, Body body) {
+    NoSigpipe quiet;
+    try {
+        return body();
+    } catch (const std::exception &e) {
+        say(text, room, e.what());
+    } catch (...) {
+        say(text, room, "unknown exception");
+    }
+    return failed;
+}
+
+}  // namespace
+
+struct shim_mesh {
+    std::shared_ptr<Mesh> mesh;
+};
+
+struct shim_message {
+    std::unique_ptr<Buffer> buffer;
+    std::shared_ptr<Mesh> mesh;
+    int peer;
+    bool is_send, is_done;
+};
+
+shim_mesh *shim_mesh_open(const char *host, int rank, int size, int64_t timeout_ms, char *text,
+                          size_t room) {
+    return guarded(static_cast<shim_mesh *>(nullptr), text, room, [&] {
+        const tcp::attr attr(host);
+        auto device = tcp::CreateDevice(attr);
+        auto mesh = std::make_shared<Mesh>(device, rank, size,
+                                           std::chrono::milliseconds(timeout_ms));
+        return new shim_mesh{mesh};
+    });
+}
+
+int shim_mesh_address(shim_mesh *mesh, int peer, void *bytes, char *text, size_t room) {
+    return guarded(0, text, room, [&] {
+        const std::vector<char> at = mesh->mesh->getPair(peer)->address().bytes();
+        if (at.size() > SHIM_ADDRESS_BYTES) {
+            say(text, room, "an address that is too long");
+            return 0;
+        }
+        std::memset(bytes, 0, SHIM_ADDRESS_BYTES);
+        std::memcpy(bytes, at.data(), at.size());
+        return 1;
+    });
+}
+
+int shim_mesh_connect(shim_mesh *mesh, int peer, const void *bytes, char *text, size_t room) {
+    return guarded(0, text, room, [&] {
+        auto &pair = mesh->mesh->getPair(peer);
+        std::vector<char> at = pair->address().bytes(); // for its size
+        std::memcpy(at.data(), bytes, at.size());
+        pair->connect(at);
+        return 1;
+    });
+}
+
+void shim_mesh_close(shim_mesh *mesh) {
+    char text[64];
+    guarded(0, text, sizeof text, [&] {
+        delete mesh;
+        return 0;
+    });
+}
+
+static shim_message *start(shim_mesh *mesh, int peer, bool is_send, uint64_t tag, void *bytes,
+                           size_t size, char *text, size_t room) {
+    return guarded(static_cast<shim_message *>(nullptr), text, room, [&] {
+        auto buffer = mesh->mesh->createUnboundBuffer(bytes, size);
+        if (is_send)
+            buffer->send(peer, tag, 0, size);
+        else
+            buffer->recv(peer, tag, 0, size);
+        return new shim_message{std::move(buffer), mesh->mesh, peer, is_send, false};
+    });
+}
+
+shim_message *shim_send(shim_mesh *mesh, int peer, uint64_t tag, const void *bytes, size_t size,
+                        char *text, size_t room) {
+    return start(mesh, peer, true, tag, const_cast<void *>(bytes), size, text, room);
+}
+
+shim_message *shim_recv(shim_mesh *mesh, int peer, uint64_t tag, void *bytes, size_t size,
+                        char *text, size_t room) {
+    return start(mesh, peer, false, tag, bytes, size, text, room);
+}
+
+int shim_wait(shim_message *m, int64_t timeout_ns, char *text, size_t room) {
+    const std::chrono::milliseconds never = std::chrono::hours(24);
+    Watchdog &dog = m->mesh->watchdog_;
+    dog.watch(m->buffer.get(), m->is_send, Clock::now() + std::chrono::nanoseconds(timeout_ns));
+    const int state = guarded(-1, text, room, [&] {
+        return (m->is_send ? m->buffer->waitSend(nullptr, never)
+                           : m->buffer->waitRecv(nullptr, never))
+                   ? 1
+                   : 0;
+    });
+    dog.forget();
+    m->is_done = state > 0;
+    return state;
+}
+
+int shim_peer(const shim_message *m) {
+    return m->peer;
+}
+
+void shim_free(shim_message *m) {
+    char text[64];
+    guarded(0, text, sizeof text, [&] {
+        if (m->is_done)
+            m->mesh->bury(std::move(m->buffer));
+        delete m;
+        return 0;
+    });
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* What links between the host and devices cost, and which way of reducing they make cheapest. */
+#ifndef COPSE_LINK_H
+#define COPSE_LINK_H
+
+#include "core/reduce/collective.h"
+
+/* Of a queue's device; NULL = of the host itself. Waits for the queue. */
+copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, struct copse_link *out);
+
+/* Estimated seconds to reduce `bytes` of each of `ranks` contributors to `to` (ranks or COPSE_HOST). Pure
+   arithmetic; the steps are those of collective.c. */
+double copse__link_cost(const struct copse_link *links, uint32_t ranks, enum copse_collective algorithm,
+                        uint32_t root, double bytes, const uint32_t *to, uint32_t to_count);
+
+/* The cheapest algorithm and root; the first of those that cost the same. */
+struct copse_way {
+    enum copse_collective algorithm;
+    uint32_t root;
+};
+struct copse_way copse__link_choose(const struct copse_link *links, uint32_t ranks, double bytes,
+                                    const uint32_t *to, uint32_t to_count);
+
+#endif

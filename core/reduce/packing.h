@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* How a batch of arrays is packed, so that many small ones travel together and a large one in even parts;
+   and sums and quotients of numbers in host memory. No device. */
+#ifndef COPSE_PACKING_H
+#define COPSE_PACKING_H
+
+#include "core/base/base.h"
+
+/* The first rule that applies. */
+struct copse_packing {
+    bool is_each;         /* every array alone */
+    uint32_t packs;       /* one behind another, cut into so many packs of floor(total / packs) elements; the
+                             last takes the rest                                                  [0 = no] */
+    size_t small_bytes;   /* runs of neighbours of at most so many bytes each are joined, and go first; a
+                             lone one is not                                                      [0 = no] */
+    uint32_t small_group; /* at most so many in a run, > 0 */
+    size_t pack_bytes;    /* from the last array to the first; a new pack begins when one holds more than so
+                             many bytes                                                  [0 = one pack] */
+};
+
+/* A part of an array; the parts of a pack stand one behind another in it. */
+struct copse_part {
+    size_t array;
+    uint64_t first, count; /* elements of the array, > 0 */
+    uint64_t at;           /* of the pack */
+};
+struct copse_pack {
+    size_t first_part, part_count;
+    uint64_t count; /* elements, may be 0 */
+};
+struct copse_packs {
+    struct {
+        struct copse_part *at;
+        size_t count, room;
+    } parts;
+    struct {
+        struct copse_pack *at;
+        size_t count, room;
+    } packs;
+};
+
+copse_status copse__packs_make(struct copse_mem *mem, const struct copse_packing *rule,
+                               const uint64_t *elements, size_t count, struct copse_packs *out);
+void copse__packs_fini(struct copse_mem *mem, struct copse_packs *packs);
+
+/* `count` elements in `chunks` equal chunks: elements of each, and how many of the last are padding (more
+   than one chunk may be padding alone). */
+struct copse_chunks {
+    uint64_t each, padding;
+};
+struct copse_chunks copse__chunks_even(uint64_t count, uint64_t chunks);
+
+/* Words of 4 bytes, f32 or (is_whole) i32. */
+/* rows[0] = the canonical tree over the rows (schedule.h); the other rows are used up. */
+void copse__tree_rows(void *const *rows, uint32_t row_count, size_t count, bool is_whole);
+/* f32 quotients, correctly rounded; divisor below 2^16. `means` may be `sums`. */
+void copse__mean_values(const void *sums, void *means, size_t count, uint32_t divisor, bool is_whole);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* What records a bucket: record.c for the moves between ranks of this worker, record_across.c for those
+   between workers. */
+#ifndef COPSE_RECORD_H
+#define COPSE_RECORD_H
+
+#include "core/reduce/exchange_internal.h"
+
+struct copse_recorder {
+    copse_exchange *x;
+    const struct copse_piece *piece;
+    struct copse_bucket *bucket;
+    const struct copse_schedule *schedule;
+    const struct copse_exchange_rule *rule;
+    uint64_t round;              /* first element of the round */
+    struct copse_binding *total; /* by slice: where its owner finds the sum */
+    struct {
+        struct copse_command *at;
+        size_t count, room;
+        struct copse_move move;    /* the first of them */
+    } pending[COPSE_MAX_REPLICAS]; /* commands that a rank has not played yet */
+    bool has_played[COPSE_MAX_REPLICAS];
+    bool is_ready[COPSE_MAX_REPLICAS];   /* across: its gradients have been waited for */
+    size_t join_at[COPSE_MAX_REPLICAS];  /* across: where in the scratch workers' sums stand */
+};
+
+copse_status copse__record_step(struct copse_recorder *r, const struct copse_exchange_step *step);
+copse_status copse__record_copy(struct copse_recorder *r, const struct copse_move *m,
+                                struct copse_binding from, struct copse_binding to);
+/* A reduction kernel with two bindings on the move's destination; `rows` are added. */
+copse_status copse__record_launch(struct copse_recorder *r, const struct copse_move *m,
+                                  enum copse_kernel_id id, uint32_t rows, const void *params,
+                                  const struct copse_binding *bindings);
+struct copse_binding copse__record_values(const struct copse_recorder *r, uint32_t rank,
+                                          const struct copse_move *m);
+struct copse_binding copse__record_gradients(const struct copse_recorder *r, uint32_t rank,
+                                             const struct copse_move *m);
+uint64_t copse__record_row(const struct copse_move *m); /* its elements, padded */
+
+/* record_across.c */
+copse_status copse__across_begin(struct copse_recorder *r, uint64_t count);
+/* Scratch bytes of a rank beyond `bytes`, which are used otherwise. */
+copse_status copse__across_scratch(struct copse_recorder *r, const size_t *bytes);
+/* Row of the join where a worker's sum stands. */
+struct copse_binding copse__across_row(const struct copse_recorder *r, const struct copse_move *m,
+                                       uint32_t worker);
+copse_status copse__across_join(struct copse_recorder *r, const struct copse_move *m);
+/* The moves of one phase that cross between workers. */
+copse_status copse__across_phase(struct copse_recorder *r, const struct copse_move *moves,
+                                 size_t count);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* A server's window. Values are read from the shelf's device before the sequence becomes odd, so that it is odd for no
+   longer than the copying takes. */
+#include "core/server/window.h"
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for its window");
+}
+
+void copse__keeper_init(struct copse_window_keeper *k, copse_cluster *c, struct copse_shelf *s)
+{
+    const uint64_t zero = 0;
+    *k = (struct copse_window_keeper){ .cluster = c, .shelf = s, .low = c->window.bytes };
+    if (c->window.is_open)
+        copse__window_put(c, 0, &zero, sizeof zero);
+}
+
+void copse__keeper_fini(struct copse_window_keeper *k)
+{
+    struct copse_mem *mem = &k->shelf->ctx->base.mem;
+    copse__free(mem, k->places.at);
+    copse__free(mem, k->changed.at);
+    if (!k->cluster->window.is_stuck)
+        copse__free(mem, k->gradients);
+}
+
+uint64_t copse__keeper_place(const struct copse_window_keeper *k, uint32_t id)
+{
+    return id < k->places.count ? k->places.at[id].offset : COPSE_NO_PLACE;
+}
+
+static void put_word(struct copse_window_keeper *k, uint64_t index, uint64_t word)
+{
+    copse__window_put(k->cluster, index * sizeof word, &word, sizeof word);
+}
+
+/* Variables that have come; words from below and values from above must not meet. */
+static copse_status place_new(struct copse_window_keeper *k)
+{
+    for (size_t i = k->places.count; i < k->shelf->variables.count; i++) {
+        const struct copse_shelf_variable *v = &k->shelf->variables.at[i];
+        const uint64_t words = (i + 2) * sizeof(uint64_t);
+        const uint64_t bytes = copse__round_up((size_t)v->count * 4, COPSE_WINDOW_LINE);
+        struct copse_window_place place = { COPSE_NO_PLACE, 0 };
+        if (words <= k->low && bytes <= k->low - words)
+            place.offset = k->low -= bytes;
+        else
+            copse__log(&k->shelf->ctx->base.log, COPSE_LOG_INFO,
+                       "parameter server: '%s' has no room in the window of %llu bytes and goes by messages",
+                       v->name, (unsigned long long)k->cluster->window.bytes);
+        if (!COPSE_PUSH(&k->shelf->ctx->base.mem, &k->places, place))
+            return no_memory();
+    }
+    return COPSE_OK;
+}
+
+static void lay_out(struct copse_window_keeper *k, const unsigned char *values)
+{
+    put_word(k, 0, ++k->sequence);
+    for (size_t i = 0; i < k->changed.count; i++) {
+        const uint32_t id = k->changed.at[i];
+        const struct copse_shelf_variable *v = &k->shelf->variables.at[id];
+        struct copse_window_place *place = &k->places.at[id];
+        copse__window_put(k->cluster, place->offset, values, (size_t)v->count * 4);
+        put_word(k, 1 + id, v->version);
+        place->version = v->version;
+        values += v->count * 4;
+    }
+    put_word(k, 0, ++k->sequence);
+}
+
+copse_status copse__keeper_publish(struct copse_window_keeper *k)
+{
+    const struct copse_shelf *s = k->shelf;
+    const void *values;
+    if (!k->cluster->window.is_open)
+        return COPSE_OK;
+    COPSE_TRY(place_new(k));
+    if (!COPSE_RESERVE(&s->ctx->base.mem, &k->changed, s->variables.count))
+        return no_memory();
+    k->changed.count = 0;
+    for (uint32_t i = 0; i < s->variables.count; i++)
+        if (k->places.at[i].offset != COPSE_NO_PLACE && k->places.at[i].version != s->variables.at[i].version)
+            k->changed.at[k->changed.count++] = i;
+    if (k->changed.count == 0)
+        return COPSE_OK;
+    const copse_status status = copse__shelf_look(k->shelf, k->changed.at, (uint32_t)k->changed.count,
+                                                  &values);
+    if (status) { /* what lies there is not what the shelf has: nobody takes it any more */
+        k->sequence += k->sequence % 2 == 0;
+        put_word(k, 0, k->sequence);
+        return status;
+    }
+    k->sequence += k->sequence % 2;
+    lay_out(k, values);
+    return COPSE_OK;
+}
+
+static copse_status make_room(struct copse_window_keeper *k, size_t bytes)
+{
+    struct copse_mem *mem = &k->shelf->ctx->base.mem;
+    if (bytes <= k->room)
+        return COPSE_OK;
+    copse__free(mem, k->gradients);
+    k->room = 0;
+    k->gradients = copse__alloc(mem, bytes, 1);
+    if (!k->gradients)
+        return no_memory();
+    k->room = bytes;
+    return COPSE_OK;
+}
+
+copse_status copse__keeper_take(struct copse_window_keeper *k, uint32_t worker, uint64_t number, size_t size,
+                                uint64_t timeout_ns, const void **gradients)
+{
+    struct copse_cluster_window *w = &k->cluster->window;
+    if (!w->is_open || w->is_stuck || number == 0 ||
+        size > copse__window_size(k->cluster, worker) - COPSE_WINDOW_LINE)
+        return copse_fail(COPSE_ERR_COMM, "parameter server: there is no gradient in a window");
+    COPSE_TRY(make_room(k, COPSE_WINDOW_LINE + size));
+    uint64_t *found = k->gradients;
+    unsigned char *values = (unsigned char *)k->gradients + COPSE_WINDOW_LINE;
+    const struct copse_window_part first = { COPSE_WINDOW_LINE, values, size };
+    const struct copse_window_part then = { 0, found, sizeof *found };
+    COPSE_TRY(copse__window_get(k->cluster, worker, &first, 1, timeout_ns, "gradients"));
+    COPSE_TRY(copse__window_get(k->cluster, worker, &then, 1, timeout_ns, "gradients"));
+    if (*found != number)
+        return copse_fail(COPSE_ERR_COMM, "parameter server: the worker has given its gradients up");
+    w->info.pushes++;
+    *gradients = values;
+    return COPSE_OK;
+}
