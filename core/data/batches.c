@@ -191,6 +191,12 @@ size_t copse_batches_count(const copse_batches *batches)
     return batches->count;
 }
 
+void copse_batches_position(const copse_batches *batches, uint32_t *epoch, size_t *index)
+{
+    *epoch = batches->epoch;
+    *index = batches->next;
+}
+
 copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
 {
     uint64_t deadline = copse__now_ns() + DEADLINE_NS;

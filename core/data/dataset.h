@@ -21,6 +21,10 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
                                  const struct copse_dataset_params *params, const char *name,
                                  copse_dataset **out);
 
+/* The rows of several files, one behind another: each is read as copse_dataset_open does. `count` >= 1. */
+copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, size_t count,
+                                 const struct copse_dataset_params *params, copse_dataset **out);
+
 /* copse_dataset_gather without its checks. */
 void copse__dataset_gather(const copse_dataset *ds, const uint32_t *rows, size_t count,
                            float *features, int32_t *labels);

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Strategies, replicas and variables from the inside, and the flat store that holds the variables. */
-#ifndef COPSE_REPLICA_H
-#define COPSE_REPLICA_H
+#ifndef COPSE_CORE_REPLICA_H
+#define COPSE_CORE_REPLICA_H
 
 #include "core/graph/graph.h"
+#include "core/cluster/remote.h"
 #include "core/reduce/exchange.h"
 
 struct copse_replica {
     copse_device *dev;
     copse_queue *queue;
+    copse_queue *transfer; /* another of the device, for uploads ahead of steps; NULL until one is wanted */
     copse_buffer *step; /* COPSE_STEP_WORDS words: what changes from step to step */
+};
+
+/* A partitioned variable, as its parts know it. Its memory is that of part 0. */
+struct copse_whole {
+    copse_shape shape;
+    uint32_t parts;
+    char name[];
 };
 
 struct copse_variable {
@@ -17,22 +26,38 @@ struct copse_variable {
     copse_strategy *strategy;   /* not a reference: variables die with it */
     char *name;
     uint64_t count;  /* elements */
-    float *initial;  /* until the store is built */
-    uint32_t piece;  /* place in the store: elements [first, first + count) of the piece */
+    copse_synchronization synchronization; /* ON_WRITE or ON_READ; NONE on one device */
+    copse_aggregation aggregation;
+    copse_buffer **components; /* one on each replica, when it is not trained */
+    bool is_trained; /* has a place in the store, or will have */
+    float *initial;  /* trained: until it is placed */
+    uint32_t index;  /* in order of creation */
+    bool is_placed;  /* in the store: elements [first, first + count) of the piece */
+    uint32_t piece;
     uint64_t first;
-    uint32_t bucket; /* of the store, in the order in which gradients become ready */
+    uint32_t server, shelf_place; /* parameter servers: which one keeps it, and its place in our list */
+    const struct copse_whole *whole; /* what it is a part of, or NULL */
+    uint32_t part;   /* its number there; parts stand one behind another in order of creation */
+    uint64_t part_first; /* its first element there */
+    const void *holder; /* the trainer that gathers gradients of several micro-batches in it, or NULL */
 };
 
-/* All variables one behind another, in reverse order of creation, so that the gradients that are
-   ready first come first. Pieces are no larger than any replica can bind. */
+/* Trained variables one behind another, in reverse order of creation, so that the gradients that are ready
+   first come first. Pieces are no larger than any replica can bind. Variables that are made after
+   the first trainer stand in further pieces. */
 struct copse_store {
     copse_exchange *exchange; /* NULL until built */
-    uint32_t piece_count, bucket_count;
+    struct { copse_variable **at; size_t count, room; } order; /* as they stand, piece by piece */
+    uint32_t piece_count;
+    uint32_t holders; /* trainers that gather gradients */
 };
 
 struct copse_strategy {
     copse_refs refs;
     copse_context *ctx;
+    copse_strategy_kind kind;
+    uint32_t serial; /* 0 = the default strategy */
+    struct copse_cross_device *cross; /* the application's operations; NULL = the library's choice */
     struct copse_strategy_params params;
     char matmul[32];
     struct copse_choice choice; /* of the matrix product, when forced */
@@ -40,24 +65,90 @@ struct copse_strategy {
     struct copse_replica replicas[COPSE_MAX_REPLICAS];
     struct { copse_variable **at; size_t count, room; } variables; /* in order of creation */
     struct copse_store store;
-    bool has_trainer;
+    uint64_t global_step; /* see train_step.h */
+    copse_cluster *cluster;      /* retained; NULL where there are no other workers */
+    struct copse_remote *remote; /* the same */
+    struct copse_servers *servers; /* of the variables; NULL where replicas have them (servers.h) */
+    uint32_t rank_first, rank_total; /* of the replicas among those of all workers */
+    struct copse_reducer *reducer; /* NULL until values are reduced */
+    struct copse_tower_optimizer *towers; /* the strategy's, a list; they retain it */
+    uint32_t steps_per_run; /* >= 1: batches that a trainer takes ahead, see accelerator.h */
+    uint32_t cores[COPSE_MAX_REPLICAS]; /* of an accelerator: each replica's */
 };
 
-/* What updates the store's ranges; core/optim fills it in. */
-struct copse_store_rule {
-    uint32_t slots;
-    copse_status (*update)(void *user, copse_device *dev, const struct copse_update *u,
-                           struct copse_command *out);
-    void *user; /* lives as long as the store */
-};
+/* Replicas on these devices, in this order. Those of an accelerator that name the same device share it and
+   its queue; else each has a part of the device and a queue of its own. */
+copse_status copse__strategy_create(copse_context *ctx, copse_strategy_kind kind,
+                                    const char *const *devices, size_t count,
+                                    const struct copse_strategy_params *params,
+                                    copse_strategy **out);
 
-/* Lay the variables out, give them memory on every replica and write their values there; a store
-   built earlier is taken apart first. */
-copse_status copse__store_build(copse_strategy *st, const struct copse_store_rule *rule);
-/* Values back to host memory, then the exchange and its memory are released. */
-copse_status copse__store_unbuild(copse_strategy *st);
+/* Make the replica's transfer queue, if it has none. */
+copse_status copse__replica_transfer(struct copse_replica *r);
+
+/* accelerator.c. Order of device ids: by name, then by number, so that opencl:2 comes before opencl:10. */
+int copse__id_compare(const char *a, const char *b);
+
+/* Lay out the trained variables that have no place yet, give them memory on every replica and write their
+   values there. */
+copse_status copse__store_build(copse_strategy *st);
 /* Release the exchange and its memory. */
 void copse__store_fini(copse_strategy *st);
+
+/* ---- buckets (buckets.c): the parts of the store that one optimizer reduces and updates ---- */
+
+#define COPSE_NO_BUCKET UINT32_MAX
+
+struct copse_buckets {
+    uint32_t count;
+    uint32_t *ids;         /* of the exchange, in the order in which gradients become ready */
+    uint32_t *of_variable; /* by index of the variable: its bucket, or COPSE_NO_BUCKET */
+    size_t variable_count;
+};
+
+/* Cut the trained variables, all placed, into buckets with their own slots. `is_trained` by index
+   of the variable, NULL = all. */
+copse_status copse__buckets_make(copse_strategy *st, const bool *is_trained,
+                                 const struct copse_exchange_rule *rule,
+                                 struct copse_buckets *out);
+void copse__buckets_fini(copse_strategy *st, struct copse_buckets *b);
+static inline uint32_t copse__bucket_of(const struct copse_buckets *b, const copse_variable *v)
+{
+    return v->index < b->variable_count ? b->of_variable[v->index] : COPSE_NO_BUCKET;
+}
+
+/* ---- across workers (collective.c) ---- */
+
+/* All workers have these variables, and start with the first one's values. */
+copse_status copse__collective_share(copse_strategy *st, copse_variable *const *list, size_t count);
+/* The same for one that is made, and not trained: its values become the first worker's. `mine`: why this worker
+   cannot make it, or COPSE_OK; the others are told. */
+copse_status copse__collective_start(copse_strategy *st, const struct copse_variable_params *p,
+                                     void *values, copse_status mine);
+
+/* ---- variables ---- */
+
+/* Release a variable and its components; not part of its strategy any more. */
+void copse__variable_free(copse_variable *v);
+/* Whether replicas keep it for themselves: ON_READ, and there is somebody to keep it from. */
+static inline bool copse__variable_is_local(const copse_variable *v)
+{
+    return v->synchronization == COPSE_SYNC_ON_READ &&
+           v->strategy->kind != COPSE_STRATEGY_ONE_DEVICE && !v->strategy->servers;
+}
+/* Check the params of a variable, and make the values that it would start with; freed with copse__free. */
+copse_status copse__variable_first_values(const copse_strategy *st,
+                                          const struct copse_variable_params *p, void **values);
+/* Memory for the components (component.c); their values are `initial`. */
+copse_status copse__components_make(copse_variable *v, const void *initial);
+/* Set one component from host memory, 4 bytes each; a trained variable gets its place in the store. */
+copse_status copse__component_write(copse_variable *v, uint32_t replica, const void *values);
+
+/* The one entry that a variable has in a checkpoint, 4 bytes an element: a replica-local one's aggregate,
+   replica 0's component where there is no aggregation. */
+copse_status copse__variable_checkpoint(copse_variable *v, void *values);
+/* Back from such an entry; a replica-local sum is divided among the replicas, integers exactly. */
+copse_status copse__variable_restore(copse_variable *v, const void *values);
 
 /* Where a variable stands on a replica. */
 struct copse_binding copse__variable_values(const copse_variable *v, uint32_t replica);

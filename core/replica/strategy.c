@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* Strategies: one replica, or one on each of several devices, each with its queue and step buffer. */
-#include "core/replica/replica.h"
+#include "core/reduce/collective.h"
+#include "core/replica/context.h"
+#include "core/replica/servers.h"
 
 static void release_all(copse_strategy *st)
 {
     copse_context *ctx = st->ctx;
     struct copse_mem *mem = &ctx->base.mem;
+    copse_cross_device_release(&st->cross);
     copse__store_fini(st);
-    for (size_t i = 0; i < st->variables.count; i++) {
-        copse__free(mem, st->variables.at[i]->initial);
-        copse__free(mem, st->variables.at[i]->name);
-        copse__free(mem, st->variables.at[i]);
-    }
+    copse__reducer_release(&st->reducer);
+    copse__servers_free(st);
+    copse__free(mem, st->remote);
+    copse_cluster_release(&st->cluster);
+    for (size_t i = 0; i < st->variables.count; i++)
+        copse__variable_free(st->variables.at[i]);
     copse__free(mem, st->variables.at);
     for (uint32_t r = 0; r < st->replica_count; r++) {
         copse_buffer_release(&st->replicas[r].step);
+        copse_queue_release(&st->replicas[r].transfer);
         copse_queue_release(&st->replicas[r].queue);
         copse_device_release(&st->replicas[r].dev);
     }
@@ -24,7 +29,8 @@ static void release_all(copse_strategy *st)
 
 copse_strategy *copse_strategy_retain(copse_strategy *st)
 {
-    copse__ref(&st->refs);
+    if (st != &copse__default_strategy)
+        copse__ref(&st->refs);
     return st;
 }
 
@@ -32,7 +38,7 @@ void copse_strategy_release(copse_strategy **st)
 {
     if (!st || !*st)
         return;
-    if (copse__unref(&(*st)->refs))
+    if (*st != &copse__default_strategy && copse__unref(&(*st)->refs))
         release_all(*st);
     *st = NULL;
 }
@@ -49,19 +55,50 @@ static struct copse_device_params share_of(const char *const *devices, size_t co
     return p;
 }
 
-static copse_status open_replica(copse_strategy *st, const char *id,
-                                 const struct copse_device_params *share)
+/* The first of the list that names the same device as replica r. */
+static size_t twin_of(const char *const *devices, size_t r)
 {
-    struct copse_replica *r = &st->replicas[st->replica_count++];
-    COPSE_TRY(copse_device_open(st->ctx, id, share, &r->dev));
-    COPSE_TRY(copse_queue_create(r->dev, &r->queue));
+    size_t i = 0;
+    while (strcmp(devices[i], devices[r]) != 0)
+        i++;
+    return i;
+}
+
+static copse_status open_replica(copse_strategy *st, const char *const *devices, size_t count)
+{
+    const uint32_t index = st->replica_count++;
+    const size_t twin = twin_of(devices, index);
+    struct copse_replica *r = &st->replicas[index];
+    if (st->kind == COPSE_STRATEGY_ACCELERATOR && twin < index) { /* a logical core */
+        r->dev = copse_device_retain(st->replicas[twin].dev);
+        r->queue = copse_queue_retain(st->replicas[twin].queue);
+    } else {
+        const bool is_whole = st->kind == COPSE_STRATEGY_ACCELERATOR;
+        const struct copse_device_params share = share_of(devices, count, index);
+        COPSE_TRY(copse_device_open(st->ctx, devices[index], is_whole ? NULL : &share, &r->dev));
+        COPSE_TRY(copse_queue_create(r->dev, &r->queue));
+    }
     COPSE_TRY(copse_buffer_create(
         r->dev, &(struct copse_buffer_params){ .size = 4 * COPSE_STEP_WORDS }, &r->step));
     return COPSE_OK;
 }
 
-copse_status copse_mirrored_create(copse_context *ctx, const char *const *devices, size_t count,
-                                   const struct copse_strategy_params *params, copse_strategy **out)
+copse_status copse__replica_transfer(struct copse_replica *r)
+{
+    return r->transfer ? COPSE_OK : copse_queue_create(r->dev, &r->transfer);
+}
+
+/* Contexts of replicas carry it, so that those of different strategies can be told apart. */
+static uint32_t next_serial(void)
+{
+    static atomic_uint last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+copse_status copse__strategy_create(copse_context *ctx, copse_strategy_kind kind,
+                                    const char *const *devices, size_t count,
+                                    const struct copse_strategy_params *params,
+                                    copse_strategy **out)
 {
     if (!ctx || !out || !devices)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: context, devices or result is NULL");
@@ -77,8 +114,12 @@ copse_status copse_mirrored_create(copse_context *ctx, const char *const *device
         return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
     atomic_init(&st->refs, 1);
     st->ctx = copse_context_retain(ctx);
+    st->kind = kind;
+    st->steps_per_run = 1;
+    st->serial = next_serial();
     if (params)
         st->params = *params;
+    st->params.parameter_device = NULL; /* the caller's */
     if (st->params.matmul) {
         if (strlen(st->params.matmul) >= sizeof st->matmul) {
             copse_strategy_release(&st);
@@ -89,22 +130,40 @@ copse_status copse_mirrored_create(copse_context *ctx, const char *const *device
         st->choice = (struct copse_choice){ "matmul", st->matmul };
     }
     for (size_t i = 0; i < count; i++) {
-        const struct copse_device_params share = share_of(devices, count, i);
-        const copse_status s = open_replica(st, devices[i], &share);
+        const copse_status s = open_replica(st, devices, count);
         if (s != COPSE_OK) {
             copse_strategy_release(&st);
             return copse_note(s, "while opening replica %zu on %s", i, devices[i]);
         }
     }
+    st->rank_total = st->replica_count;
     *out = st;
     return COPSE_OK;
+}
+
+copse_status copse_mirrored_create(copse_context *ctx, const char *const *devices, size_t count,
+                                   const struct copse_strategy_params *params, copse_strategy **out)
+{
+    return copse__strategy_create(ctx, COPSE_STRATEGY_MIRRORED, devices, count, params, out);
 }
 
 copse_status copse_one_device_create(copse_context *ctx, const char *device,
                                      const struct copse_strategy_params *params,
                                      copse_strategy **out)
 {
-    return copse_mirrored_create(ctx, &device, 1, params, out);
+    return copse__strategy_create(ctx, COPSE_STRATEGY_ONE_DEVICE, &device, 1, params, out);
+}
+
+copse_strategy_kind copse_strategy_kind_of(const copse_strategy *st)
+{
+    return st->kind;
+}
+
+const char *copse_strategy_name(const copse_strategy *st)
+{
+    static const char *const names[] = { "default", "one device", "mirrored", "collective",
+                                         "parameter server", "accelerator" };
+    return names[st->kind];
 }
 
 uint32_t copse_strategy_replicas(const copse_strategy *st)
@@ -112,9 +171,43 @@ uint32_t copse_strategy_replicas(const copse_strategy *st)
     return st->replica_count;
 }
 
+uint32_t copse_strategy_replicas_in_sync(const copse_strategy *st)
+{
+    return st->rank_total;
+}
+
+uint32_t copse_strategy_first_rank(const copse_strategy *st)
+{
+    return st->rank_first;
+}
+
 const struct copse_device_info *copse_strategy_device(const copse_strategy *st, uint32_t replica)
 {
-    return replica < st->replica_count ? &st->replicas[replica].dev->info : NULL;
+    return replica < st->replica_count && st->replicas[replica].dev
+               ? &st->replicas[replica].dev->info
+               : NULL;
+}
+
+copse_status copse_strategy_update_config(const copse_strategy *st,
+                                          const struct copse_context_params *config,
+                                          struct copse_context_params *out)
+{
+    if (!st || !config || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: it, the settings or the result is NULL");
+    *out = *config;
+    return COPSE_OK;
+}
+
+uint64_t copse_strategy_submissions(const copse_strategy *st)
+{
+    uint64_t sum = 0;
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        bool is_first = true;
+        for (uint32_t i = 0; i < r; i++)
+            is_first &= st->replicas[i].queue != st->replicas[r].queue;
+        sum += is_first ? copse_queue_submissions(st->replicas[r].queue) : 0;
+    }
+    return sum;
 }
 
 const char *copse_strategy_transfer(const copse_strategy *st)
@@ -123,6 +216,9 @@ const char *copse_strategy_transfer(const copse_strategy *st)
         return "one replica, nothing to exchange";
     if (!st->store.exchange)
         return "chosen when training starts";
+    if (copse__exchange_is_one_queue(st->store.exchange))
+        return copse__exchange_is_shared(st->store.exchange) ? "memory of the device, in place"
+                                                             : "copies on the device";
     return copse__exchange_is_shared(st->store.exchange)
                ? "shared host memory, no copies between replicas"
                : "staged through host memory";

@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* Mirrored variables: making them, their initial values, reading and assigning. */
+/* Variables: making them, their initial values, what they tell. */
 #include <math.h>
+#include <stdio.h>
 
 #include "core/base/random.h"
-#include "core/replica/replica.h"
+#include "core/replica/run.h"
+#include "core/replica/servers.h"
 
-static void initialize(copse_variable *v, const struct copse_variable_params *p)
+static void initialize_ints(int32_t *to, uint64_t count, copse_initializer initializer)
 {
-    const copse_shape s = v->tensor.shape;
+    for (uint64_t i = 0; i < count; i++)
+        to[i] = initializer == COPSE_INIT_ONES;
+}
+
+static void initialize_floats(float *to, uint64_t count, const struct copse_variable_params *p)
+{
+    const copse_shape s = p->shape;
     const double fan_in = s.rank ? s.dims[0] : 1, fan_out = s.rank ? s.dims[s.rank - 1] : 1;
     const float scale = p->scale == 0.0f ? 1.0f : p->scale;
-    const uint64_t name = copse__hash(COPSE_HASH_START, v->name, strlen(v->name));
+    const uint64_t name = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
     struct copse_stream stream;
     copse__stream_init(&stream, p->seed ^ name, 0);
     const float glorot = (float)sqrt(6.0 / (fan_in + fan_out)), he = (float)sqrt(2.0 / fan_in);
-    for (uint64_t i = 0; i < v->count; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         float x = 0.0f;
-        if (p->values)
-            x = p->values[i];
-        else if (p->initializer == COPSE_INIT_ONES)
+        if (p->initializer == COPSE_INIT_ONES)
             x = scale;
         else if (p->initializer == COPSE_INIT_GLOROT_UNIFORM)
             x = scale * glorot * (2.0f * copse__stream_unit(&stream) - 1.0f);
@@ -26,62 +32,201 @@ static void initialize(copse_variable *v, const struct copse_variable_params *p)
             x = scale * he * copse__stream_normal(&stream);
         else if (p->initializer == COPSE_INIT_NORMAL)
             x = scale * copse__stream_normal(&stream);
-        v->initial[i] = x;
+        to[i] = x;
     }
+}
+
+static copse_status check_type(const struct copse_variable_params *p)
+{
+    if (p->type != COPSE_F32 && p->type != COPSE_I32)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown type %d", p->name, (int)p->type);
+    if ((int)p->initializer < 0 || p->initializer > COPSE_INIT_NORMAL)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown initializer %d", p->name,
+                          (int)p->initializer);
+    if (p->type == COPSE_I32 && (p->initializer > COPSE_INIT_ONES || p->scale != 0.0f))
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': an i32 variable starts from zeros, ones or "
+                                              "given values, without a scale", p->name);
+    return COPSE_OK;
+}
+
+static copse_status check_rules(const copse_strategy *st, const struct copse_variable_params *p)
+{
+    if ((int)p->synchronization < 0 || p->synchronization > COPSE_SYNC_ON_READ)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown synchronization %d", p->name,
+                          (int)p->synchronization);
+    if ((int)p->aggregation < 0 || p->aggregation > COPSE_AGGREGATION_ONLY_FIRST_REPLICA)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown aggregation %d", p->name,
+                          (int)p->aggregation);
+    if (p->synchronization == COPSE_SYNC_NONE && st->kind != COPSE_STRATEGY_ONE_DEVICE && !st->servers)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the %s strategy has no variables without "
+                                              "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
+                                              "to each replica", p->name, copse_strategy_name(st));
+    return COPSE_OK;
 }
 
 static copse_status check(const copse_strategy *st, const struct copse_variable_params *p)
 {
-    if (!p->name || !*p->name)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: needs a name");
     if (p->shape.rank > COPSE_MAX_RANK || copse__elements(p->shape) == 0 ||
         copse__elements(p->shape) >= (uint64_t)1 << 31)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': needs 1 to 2^31-1 elements", p->name);
-    if ((int)p->initializer < 0 || p->initializer > COPSE_INIT_NORMAL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown initializer %d", p->name,
-                          (int)p->initializer);
-    if (st->store.exchange)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "variable '%s': make all variables before the first trainer", p->name);
+    COPSE_TRY(check_type(p));
+    COPSE_TRY(check_rules(st, p));
+    if (p->colocate_with && p->colocate_with->strategy != st)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': variable '%s', to be colocated with, "
+                                              "belongs to another strategy", p->name,
+                          p->colocate_with->name);
     for (size_t i = 0; i < st->variables.count; i++)
         if (strcmp(st->variables.at[i]->name, p->name) == 0)
             return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the name is taken", p->name);
     return COPSE_OK;
 }
 
-copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p,
-                                   copse_variable **out)
+static copse_status first_values(struct copse_mem *mem, const struct copse_variable_params *p, void **out)
 {
-    if (!st || !p || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: strategy, params or result is NULL");
-    *out = NULL;
+    const uint64_t count = copse__elements(p->shape);
+    void *values = copse__alloc(mem, (size_t)count, 4);
+    if (!values)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", p->name);
+    if (p->values)
+        memcpy(values, p->values, (size_t)count * 4);
+    else if (p->type == COPSE_I32)
+        initialize_ints(values, count, p->initializer);
+    else
+        initialize_floats(values, count, p);
+    *out = values;
+    return COPSE_OK;
+}
+
+copse_status copse__variable_first_values(const copse_strategy *st,
+                                          const struct copse_variable_params *p, void **values)
+{
+    *values = NULL;
     COPSE_TRY(check(st, p));
+    return first_values(&st->ctx->base.mem, p, values);
+}
+
+static bool will_be_trained(const struct copse_variable_params *p)
+{
+    return p->type == COPSE_F32 && !p->is_frozen && p->synchronization != COPSE_SYNC_ON_READ;
+}
+
+/* Those that are not trained meet the other workers at once; `s`: why this one cannot. */
+static copse_status start_together(copse_strategy *st, const struct copse_variable_params *p,
+                                   void *values, copse_status s)
+{
+    return st->remote && !will_be_trained(p) ? copse__collective_start(st, p, values, s) : s;
+}
+
+/* A trained variable keeps its values until it has a place; the others have theirs at once, and a server
+   takes a copy of either. */
+static copse_status place(copse_variable *v, const struct copse_variable_params *p, void **values)
+{
+    if (!v->is_trained)
+        COPSE_TRY(copse__components_make(v, *values));
+    if (v->strategy->servers)
+        COPSE_TRY(copse__servers_make(v, p->colocate_with, *values));
+    if (v->is_trained) {
+        v->initial = *values;
+        *values = NULL;
+    }
+    return COPSE_OK;
+}
+
+static copse_variable *new_variable(copse_strategy *st, const struct copse_variable_params *p)
+{
     struct copse_mem *mem = &st->ctx->base.mem;
     copse_variable *v = copse__alloc(mem, 1, sizeof *v);
-    if (v) {
-        v->count = copse__elements(p->shape);
-        v->name = copse__strdup(mem, p->name);
-        v->initial = copse__alloc(mem, (size_t)v->count, sizeof *v->initial);
-    }
-    if (!v || !v->name || !v->initial || !COPSE_PUSH(mem, &st->variables, v)) {
-        if (v) {
-            copse__free(mem, v->name);
-            copse__free(mem, v->initial);
-        }
-        copse__free(mem, v);
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", p->name);
-    }
+    if (!v)
+        return NULL;
     v->strategy = st;
+    v->count = copse__elements(p->shape);
+    v->synchronization = p->synchronization == COPSE_SYNC_AUTO ? COPSE_SYNC_ON_WRITE
+                                                               : p->synchronization;
+    v->aggregation = p->aggregation;
+    v->is_trained = will_be_trained(p);
     v->tensor.op = &copse_op_variable;
-    v->tensor.type = COPSE_F32;
+    v->tensor.type = p->type;
     v->tensor.shape = p->shape;
-    v->tensor.name = v->name;
-    v->tensor.needs_gradient = true;
+    v->tensor.needs_gradient = v->is_trained;
     v->tensor.variable = v;
-    initialize(v, p);
+    v->tensor.name = v->name = copse__strdup(mem, p->name);
+    return v;
+}
+
+static copse_status make(copse_strategy *st, const struct copse_variable_params *p,
+                         copse_variable **out)
+{
+    struct copse_mem *mem = &st->ctx->base.mem;
+    void *values = NULL;
+    copse_variable *v = NULL;
+    copse_status s = check(st, p);
+    if (s == COPSE_OK) {
+        v = new_variable(st, p);
+        s = v && v->name && COPSE_RESERVE(mem, &st->variables, st->variables.count + 1)
+                ? first_values(mem, p, &values)
+                : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", p->name);
+    }
+    s = start_together(st, p, values, s);
+    if (s == COPSE_OK)
+        s = place(v, p, &values);
+    copse__free(mem, values);
+    if (s != COPSE_OK) {
+        if (v)
+            copse__variable_free(v);
+        return s;
+    }
+    st->variables.at[st->variables.count++] = v;
+    v->index = (uint32_t)st->variables.count - 1;
     *out = v;
     return COPSE_OK;
 }
+
+/* The variable that replica 0 made, for the others. */
+static copse_status check_same(const copse_variable *v, const struct copse_variable_params *p,
+                               uint32_t rank)
+{
+    char mine[96], theirs[96];
+    if (v->tensor.type == p->type && copse__shape_equal(v->tensor.shape, p->shape))
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_SHAPE, "variable '%s': replica %u asks for %s %s, replica 0 made %s %s",
+                      v->name, rank, p->type == COPSE_I32 ? "i32" : "f32",
+                      copse__shape_text(p->shape, mine),
+                      v->tensor.type == COPSE_I32 ? "i32" : "f32",
+                      copse__shape_text(v->tensor.shape, theirs));
+}
+
+copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p,
+                                   copse_variable **out)
+{
+    char place[COPSE_PLACE_BYTES];
+    if (!st || !p || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: strategy, params or result is NULL");
+    *out = NULL;
+    if (!p->name || !*p->name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: needs a name");
+    if (st == &copse__default_strategy)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "variable '%s': the default strategy has no device to "
+                                                 "hold it; make it with another strategy", p->name);
+    struct copse_frame *f = copse__context_top();
+    if (f && f->strategy != st)
+        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': made for another strategy; the thread is %s",
+                          p->name, copse__context_place(place));
+    if (f && f->handle)
+        COPSE_TRY(copse__run_variable(f, p->name, out));
+    if (*out) {
+        const copse_status s = check_same(*out, p, f->rank);
+        *out = s == COPSE_OK ? *out : NULL;
+        return s;
+    }
+    copse_variable *v = NULL;
+    COPSE_TRY(make(st, p, &v));
+    if (f && f->handle)
+        COPSE_TRY(copse__run_created(f, v));
+    *out = v;
+    return COPSE_OK;
+}
+
+/* ---- what they tell ---- */
 
 copse_tensor *copse_variable_tensor(copse_variable *v)
 {
@@ -98,35 +243,30 @@ copse_shape copse_variable_shape(const copse_variable *v)
     return v->tensor.shape;
 }
 
-copse_status copse_variable_read(copse_variable *v, uint32_t replica, float *values)
+copse_type copse_variable_type(const copse_variable *v)
 {
-    if (!v || !values || replica >= v->strategy->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: no such replica, or nowhere to read to");
-    const size_t bytes = (size_t)v->count * sizeof(float);
-    if (v->initial) {
-        memcpy(values, v->initial, bytes);
-        return COPSE_OK;
-    }
-    const struct copse_binding at = copse__variable_values(v, replica);
-    copse_queue *q = v->strategy->replicas[replica].queue;
-    COPSE_TRY(copse_queue_read(q, at.buffer, at.offset, values, bytes));
-    return copse_note(copse_queue_finish(q), "while reading variable '%s'", v->name);
+    return v->tensor.type;
 }
 
-copse_status copse_variable_assign(copse_variable *v, const float *values)
+copse_synchronization copse_variable_synchronization(const copse_variable *v)
 {
-    if (!v || !values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: nothing to assign");
-    const size_t bytes = (size_t)v->count * sizeof(float);
-    if (v->initial) {
-        memcpy(v->initial, values, bytes);
-        return COPSE_OK;
-    }
-    for (uint32_t r = 0; r < v->strategy->replica_count; r++) {
-        const struct copse_binding at = copse__variable_values(v, r);
-        copse_queue *q = v->strategy->replicas[r].queue;
-        COPSE_TRY(copse_queue_write(q, at.buffer, at.offset, values, bytes));
-        COPSE_TRY(copse_queue_finish(q));
-    }
-    return COPSE_OK;
+    return v->synchronization;
+}
+
+copse_aggregation copse_variable_aggregation(const copse_variable *v)
+{
+    return v->aggregation;
+}
+
+bool copse_variable_is_trained(const copse_variable *v)
+{
+    return v->is_trained;
+}
+
+void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text, size_t room)
+{
+    if (replica == 0)
+        snprintf(text, room, "%s", v->name);
+    else
+        snprintf(text, room, "%s/replica_%u", v->name, replica);
 }

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* Walks over the part of one pipeline: what `copse_batches` gives, cut into a minibatch per replica
+   as the schedule says. The thread of `copse_batches` prepares host memory ahead; device memory is
+   the business of who uploads. */
+#include "core/data/dataset.h"
+#include "core/data/input_plan.h"
+
+struct copse_distributed {
+    copse_context *ctx;
+    uint32_t replicas; /* shares of a step */
+    uint32_t epoch;
+    uint64_t next; /* step */
+
+    /* of a dataset */
+    copse_input_plan *plan; /* NULL for batches of one replica */
+    copse_dataset *data;
+    struct copse_schedule schedule;
+    uint64_t own, steps;          /* that the rows make; with those padded */
+    copse_batches *batches;       /* NULL when own is 0 */
+    struct copse_host_batch held; /* its current one */
+    bool is_held;
+
+    /* of a function */
+    struct copse_pipeline_source source;
+    copse_last_step last;
+    struct copse_host_batch *taken; /* for the next step */
+    uint32_t taken_count;
+    bool is_over;
+};
+
+static copse_status make(copse_context *ctx, uint32_t replicas, copse_distributed **out)
+{
+    copse_distributed *d = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *d);
+
+    *out = d;
+    if (d == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "input: no memory for a walk");
+    d->ctx = copse_context_retain(ctx);
+    d->replicas = replicas;
+    return COPSE_OK;
+}
+
+/* Begin with d->data and d->schedule set. */
+static copse_status make_batches(copse_distributed *d, const struct copse_batches_params *params)
+{
+    struct copse_batches_params p = *params;
+
+    d->own = d->steps = copse__schedule_steps(&d->schedule);
+    if (d->own == 0)
+        return COPSE_OK;
+    /* A batch may be larger than the data here. */
+    p.batch = COPSE_MIN(d->schedule.batch, d->data->info.rows);
+    p.drop_last = d->schedule.drop_last;
+    return copse_batches_create(d->data, &p, &d->batches);
+}
+
+/* ---- global batches ---- */
+
+static copse_status read_files(copse_distributed *d, const struct copse_distributed_params *p)
+{
+    struct copse_mem *mem = &copse__base(d->ctx)->mem;
+    struct copse_input_reading reading;
+    uint32_t w = p->input.pipeline;
+
+    COPSE_TRY(copse_input_plan_describe(d->plan, w, &reading));
+    bool is_part = reading.files < p->file_count;
+    if (is_part && p->read.scale != COPSE_SCALE_NONE)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "input: pipelines that read different files do not know the largest value "
+                          "of all; take COPSE_SCALE_NONE");
+    const char **paths = copse__alloc(mem, reading.files, sizeof *paths);
+    if (paths == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "input: no memory for %zu files", reading.files);
+    for (size_t i = 0; i < reading.files; i++)
+        paths[i] = copse_input_plan_file(d->plan, w, i, NULL);
+    copse_status s = copse__dataset_join(d->ctx, paths, reading.files, &p->read, &d->data);
+    copse__free(mem, (void *)paths);
+    if (s == COPSE_OK && is_part && d->data->info.has_labels && p->read.classes == 0)
+        s = copse_fail(COPSE_ERR_ARGUMENT,
+                       "input: pipelines that read different files do not know the number of classes; "
+                       "say it");
+    return s;
+}
+
+static copse_status set_up(copse_distributed *d, const struct copse_distributed_params *p,
+                           const struct copse_input_plan_params *plan)
+{
+    uint32_t w = p->input.pipeline;
+
+    COPSE_TRY(copse_input_plan_create(d->ctx, plan, &d->plan));
+    if (p->data != NULL)
+        d->data = copse_dataset_retain(p->data);
+    else
+        COPSE_TRY(read_files(d, p));
+    copse__input_plan_set_rows(d->plan, w, d->data->info.rows);
+    d->schedule = copse__input_plan_schedule(d->plan, w);
+    return make_batches(d, &p->batches);
+}
+
+copse_status copse_distributed_create(copse_context *ctx,
+                                      const struct copse_distributed_params *params,
+                                      copse_distributed **out)
+{
+    struct copse_input_context in;
+
+    *out = NULL;
+    if (params == NULL || (params->data == NULL) == (params->files == NULL))
+        return copse_fail(COPSE_ERR_ARGUMENT, "input: give a dataset or files, one of them");
+    COPSE_TRY(copse__input_context(&params->input, &in));
+    const struct copse_input_plan_params plan = { .pipelines = in.pipelines,
+                                                  .replicas = in.replicas,
+                                                  .batch = params->batches.batch,
+                                                  .drop_last = params->batches.drop_last,
+                                                  .rule = params->rule,
+                                                  .policy = params->policy,
+                                                  .files = params->files,
+                                                  .file_count = params->file_count };
+    copse_status s = make(ctx, in.replicas / in.pipelines, out);
+    if (s == COPSE_OK)
+        s = set_up(*out, params, &plan);
+    if (s != COPSE_OK)
+        copse_distributed_release(out);
+    return s;
+}
+
+/* ---- batches of one replica ---- */
+
+static copse_status set_up_replica_batches(copse_distributed *d)
+{
+    const struct copse_batches_params *p = &d->source.batches;
+    size_t rows = d->data->info.rows, batch;
+
+    if (p->batch == 0 || !copse__mul(p->batch, d->replicas, &batch))
+        return copse_fail(COPSE_ERR_ARGUMENT, "input: %zu examples are no batch of one replica",
+                          p->batch);
+    /* Those of a step stand one behind another: it is one batch, cut at fixed places. */
+    d->schedule =
+        (struct copse_schedule){ .rows = p->drop_last ? rows - rows % p->batch : rows,
+                                 .batch = batch,
+                                 .split = d->replicas,
+                                 .rule = COPSE_SHARD_FIXED,
+                                 .every = 1,
+                                 .replicas = d->replicas,
+                                 .drop_step = d->last == COPSE_LAST_STEP_DROP };
+    return make_batches(d, p);
+}
+
+static copse_status ask(copse_distributed *d, const struct copse_distributed_fn_params *p,
+                        const struct copse_input_context *in)
+{
+    struct copse_pipeline_source source = { 0 };
+
+    COPSE_TRY(p->pipeline(p->user, in, &source));
+    d->source = source; /* from here on it is released */
+    d->data = source.data;
+    if ((source.data == NULL) == (source.next == NULL))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "input: the pipeline function must give a dataset or a function, one of "
+                          "them");
+    if (source.data != NULL)
+        return set_up_replica_batches(d);
+    d->steps = UINT64_MAX;
+    d->taken = copse__alloc(&copse__base(d->ctx)->mem, d->replicas, sizeof *d->taken);
+    return d->taken != NULL ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "input: no memory");
+}
+
+copse_status copse_distributed_from_function(copse_context *ctx,
+                                             const struct copse_distributed_fn_params *params,
+                                             copse_distributed **out)
+{
+    struct copse_input_context in;
+
+    *out = NULL;
+    if (params == NULL || params->pipeline == NULL ||
+        (size_t)params->last > COPSE_LAST_STEP_EMPTY)
+        return copse_fail(COPSE_ERR_ARGUMENT, "input: no pipeline function, or `last` out of range");
+    COPSE_TRY(copse__input_context(&params->input, &in));
+    copse_status s = make(ctx, in.replicas / in.pipelines, out);
+    if (s == COPSE_OK) {
+        (*out)->last = params->last;
+        s = ask(*out, params, &in);
+    }
+    if (s != COPSE_OK)
+        copse_distributed_release(out);
+    return s;
+}
+
+/* ---- walking ---- */
+
+void copse_distributed_release(copse_distributed **walk)
+{
+    copse_distributed *d = *walk;
+
+    *walk = NULL;
+    if (d == NULL)
+        return;
+    copse_context *ctx = d->ctx;
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    copse_batches_release(&d->batches);
+    copse_dataset_release(&d->data);
+    copse_input_plan_release(&d->plan);
+    if (d->source.release != NULL)
+        d->source.release(d->source.user);
+    copse__free(mem, d->taken);
+    copse__free(mem, d);
+    copse_context_release(&ctx);
+}
+
+static copse_status next_of_function(copse_distributed *d, struct copse_host_batch *shares)
+{
+    while (d->taken_count < d->replicas && !d->is_over) {
+        struct copse_host_batch *b = &d->taken[d->taken_count];
+        memset(b, 0, sizeof *b);
+        copse_status s = d->source.next(d->source.user, b);
+        if (s != COPSE_OK && s != COPSE_ERR_END)
+            return s;
+        if (s == COPSE_OK && b->count > 0 && b->x == NULL)
+            return copse_fail(COPSE_ERR_ARGUMENT, "input: the function gave %zu rows without data",
+                              b->count);
+        d->is_over = s == COPSE_ERR_END;
+        d->taken_count += !d->is_over;
+    }
+    if (d->taken_count == 0 || (d->taken_count < d->replicas && d->last == COPSE_LAST_STEP_DROP))
+        return COPSE_ERR_END;
+    memcpy(shares, d->taken, d->taken_count * sizeof *shares);
+    d->taken_count = 0;
+    return COPSE_OK;
+}
+
+static copse_status next_of_data(copse_distributed *d, struct copse_host_batch *shares)
+{
+    size_t width = d->data->info.row_size;
+
+    if (d->next >= d->own) /* padded */
+        return COPSE_OK;
+    uint64_t batch = copse__schedule_batch(&d->schedule, d->next);
+    if (!d->is_held || d->held.index != batch) {
+        d->is_held = false;
+        COPSE_TRY(copse_batches_next(d->batches, &d->held));
+        d->is_held = true;
+    }
+    for (uint32_t r = 0; r < d->replicas; r++) {
+        struct copse_shard at = copse__schedule_at(&d->schedule, d->next, r).rows;
+        struct copse_host_batch *share = &shares[r];
+        if (at.count == 0)
+            continue;
+        share->x = d->held.x + at.first * width;
+        share->y = d->held.y != NULL ? (const int32_t *)d->held.y + at.first : NULL;
+        share->rows = d->held.rows + at.first;
+        share->count = at.count;
+        share->first = d->schedule.batch * batch + at.first;
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_distributed_next(copse_distributed *d, struct copse_host_batch *shares)
+{
+    memset(shares, 0, d->replicas * sizeof *shares);
+    if (d->next == d->steps)
+        return COPSE_ERR_END;
+    COPSE_TRY(d->data != NULL ? next_of_data(d, shares) : next_of_function(d, shares));
+    for (uint32_t r = 0; r < d->replicas; r++) {
+        if (d->data != NULL)
+            shares[r].epoch = d->epoch;
+        shares[r].index = (size_t)d->next;
+    }
+    d->next++;
+    return COPSE_OK;
+}
+
+uint32_t copse_distributed_replicas(const copse_distributed *walk)
+{
+    return walk->replicas;
+}
+
+uint64_t copse_distributed_steps(const copse_distributed *walk)
+{
+    return walk->steps;
+}
+
+const copse_dataset *copse_distributed_data(const copse_distributed *walk)
+{
+    return walk->data;
+}
+
+copse_input_plan *copse_distributed_plan(const copse_distributed *walk)
+{
+    return walk->plan;
+}
+
+void copse_distributed_position(const copse_distributed *walk, uint32_t *epoch, uint64_t *step)
+{
+    *epoch = walk->epoch;
+    *step = walk->next;
+}
+
+copse_status copse_distributed_start(copse_distributed *d, uint32_t epoch, uint64_t step)
+{
+    if (d->data == NULL)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "input: a function gives the batches, which does not go back");
+    if (step > d->steps || epoch == COPSE_STREAM_SPLIT)
+        return copse_fail(COPSE_ERR_ARGUMENT, "input: no step %llu in epoch %u, there are %llu",
+                          (unsigned long long)step, epoch, (unsigned long long)d->steps);
+    if (d->batches != NULL) {
+        uint64_t batch = copse__schedule_batch(&d->schedule, COPSE_MIN(step, d->own));
+        COPSE_TRY(copse_batches_start(d->batches, epoch, (size_t)batch));
+    }
+    d->is_held = false;
+    d->epoch = epoch;
+    d->next = step;
+    return COPSE_OK;
+}
+
+copse_status copse_distributed_pad(copse_distributed *d, uint64_t steps)
+{
+    if (d->data == NULL)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "input: a function gives the batches, it can give empty ones");
+    if (steps < d->own || steps == UINT64_MAX)
+        return copse_fail(COPSE_ERR_ARGUMENT, "input: %llu steps, the data makes %llu",
+                          (unsigned long long)steps, (unsigned long long)d->own);
+    d->steps = steps;
+    if (d->next > steps)
+        d->next = steps;
+    return COPSE_OK;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading and changing variables outside graphs, by the rules of the context that the thread is in. */
+#include <stdio.h>
+
+#include "core/replica/run.h"
+#include "core/replica/servers.h"
+
+static bool is_scatter(enum copse_change change)
+{
+    return change >= COPSE_SCATTER_ADD;
+}
+
+/* ---- one component ---- */
+
+/* `by` is on the host, of the variable's type and size. */
+static copse_status change_with(copse_variable *v, uint32_t rank, enum copse_change change, const void *by)
+{
+    if (v->strategy->servers)
+        return copse__servers_change(v, change, by);
+    if (change == COPSE_CHANGE_SET)
+        return copse__component_write(v, rank, by);
+    if (v->initial && v->strategy->remote) /* until they meet, workers may start from different values */
+        COPSE_TRY(copse__store_build(v->strategy));
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *now = copse__alloc(mem, (size_t)v->count, 4);
+    if (!now)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    copse_status s = copse_variable_read(v, rank, now);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* the device may still write there */
+    if (s == COPSE_OK) {
+        copse__change_apply(change, v->tensor.type, v->count, now, by);
+        s = copse__component_write(v, rank, now);
+    }
+    copse__free(mem, now);
+    return s;
+}
+
+/* A value that stands on the component's own device does not come to the host. */
+static copse_status copy_on_device(copse_variable *v, uint32_t rank, const struct copse_block *from)
+{
+    const struct copse_binding to = copse__variable_values(v, rank);
+    return copse_queue_copy(from->queue, from->buffer, 0, to.buffer, to.offset, (size_t)v->count * 4);
+}
+
+static copse_status change_component(copse_variable *v, uint32_t rank, enum copse_change change,
+                                     const copse_value *value)
+{
+    if (is_scatter(change))
+        return copse__component_scatter(v, rank, value, change);
+    if (change == COPSE_CHANGE_SET && !v->initial && !v->strategy->servers && value->kind == COPSE_VALUE_ARRAY &&
+        value->block->queue == v->strategy->replicas[rank].queue)
+        return copy_on_device(v, rank, value->block);
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *by = copse__alloc(mem, (size_t)v->count, 4);
+    if (!by)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    copse_status s = copse_value_read(value, by);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* the device may still write there */
+    if (s == COPSE_OK)
+        s = change_with(v, rank, change, by);
+    copse__free(mem, by);
+    return s;
+}
+
+/* The component of a mirrored value, or the plain value, into one component of the variable. */
+static copse_status change_at(copse_variable *v, uint32_t rank, enum copse_change change,
+                              copse_value *value)
+{
+    copse_value *mine;
+    COPSE_TRY(copse__select_update(value, rank, &mine));
+    const copse_status s = change_component(v, rank, change, mine);
+    copse_value_release(&mine);
+    return copse_note(s, "while changing variable '%s' on replica %u", v->name, rank);
+}
+
+static copse_status change_all(copse_variable *v, enum copse_change change, copse_value *value)
+{
+    const uint32_t count = v->strategy->servers ? 1 : v->strategy->replica_count;
+    for (uint32_t r = 0; r < count; r++)
+        COPSE_TRY(change_at(v, r, change, value));
+    return COPSE_OK;
+}
+
+/* ---- replica-local sums, seen from outside ---- */
+
+/* Component `rank` of `total`: those of all workers add up to it, integers exactly: the first ones take the
+   remainder. */
+static void take_part(const copse_variable *v, uint32_t rank, const void *total, void *part)
+{
+    const int32_t count = (int32_t)v->strategy->rank_total;
+    for (uint64_t i = 0; i < v->count; i++)
+        if (v->tensor.type == COPSE_I32) {
+            const int32_t x = ((const int32_t *)total)[i];
+            const int32_t left = x % count, extra = left < 0 ? -left : left;
+            ((int32_t *)part)[i] = x / count + ((int32_t)rank < extra ? (left < 0 ? -1 : 1) : 0);
+        } else {
+            ((float *)part)[i] = ((const float *)total)[i] / (float)count;
+        }
+}
+
+static copse_status set_parts(copse_variable *v, const void *total)
+{
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *part = copse__alloc(mem, (size_t)v->count, 4);
+    copse_status s = part ? COPSE_OK
+                          : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    for (uint32_t r = 0; r < v->strategy->replica_count && s == COPSE_OK; r++) {
+        take_part(v, v->strategy->rank_first + r, total, part);
+        s = copse__component_write(v, r, part);
+    }
+    copse__free(mem, part);
+    return s;
+}
+
+static copse_status split_sum(copse_variable *v, const copse_value *value)
+{
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *total = copse__alloc(mem, (size_t)v->count, 4);
+    if (!total)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    copse_status s = copse_value_read(value, total);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* the device may still write there */
+    if (s == COPSE_OK)
+        s = set_parts(v, total);
+    copse__free(mem, total);
+    return s;
+}
+
+/* ---- changing ---- */
+
+static bool is_sparse(const copse_value *value)
+{
+    return value->kind == COPSE_VALUE_SPARSE ||
+           (value->kind == COPSE_VALUE_MIRRORED && value->items[0]->kind == COPSE_VALUE_SPARSE);
+}
+
+static copse_status check_value(const copse_variable *v, enum copse_change change, const copse_value *value)
+{
+    char mine[96], theirs[96];
+    const bool is_right = is_scatter(change)
+                              ? is_sparse(value)
+                              : value->kind == COPSE_VALUE_ARRAY ||
+                                    value->kind == COPSE_VALUE_VARIABLE ||
+                                    (value->kind == COPSE_VALUE_MIRRORED && !is_sparse(value));
+    if (!is_right)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': takes a plain or mirrored %s%s", v->name,
+                          is_scatter(change) ? "sparse value" : "array",
+                          value->kind == COPSE_VALUE_PER_REPLICA
+                              ? "; replicas may differ in this value, reduce it first"
+                              : "");
+    const copse_type type = copse_value_type(value);
+    const copse_shape shape = copse_value_shape(value);
+    if (type == v->tensor.type && copse__shape_equal(shape, v->tensor.shape))
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_SHAPE, "variable '%s': is %s %s, the value is %s %s", v->name,
+                      v->tensor.type == COPSE_I32 ? "i32" : "f32",
+                      copse__shape_text(v->tensor.shape, mine), type == COPSE_I32 ? "i32" : "f32",
+                      copse__shape_text(shape, theirs));
+}
+
+static copse_status change_cross(copse_variable *v, enum copse_change change, copse_value *value)
+{
+    COPSE_TRY(check_value(v, change, value));
+    if (!copse__variable_is_local(v) || v->aggregation != COPSE_AGGREGATION_SUM)
+        return change_all(v, change, value);
+    if (change == COPSE_CHANGE_SET)
+        return split_sum(v, value);
+    return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': a sum over replicas is not added to from "
+                                          "outside of them; assign it, or add in one replica", v->name);
+}
+
+struct request {
+    copse_variable *v;
+    enum copse_change change;
+};
+
+/* What the replicas give as a per-replica value; NULL where it is the same on all of them, those of other
+   workers too. */
+static copse_status find_given(copse_strategy *st, copse_value *given, copse_value **out)
+{
+    copse_value *same[COPSE_MAX_REPLICAS];
+    *out = NULL;
+    if (given->kind == COPSE_VALUE_PER_REPLICA) {
+        *out = copse_value_retain(given);
+        return COPSE_OK;
+    }
+    if (!st->remote || (given->kind != COPSE_VALUE_ARRAY && given->kind != COPSE_VALUE_SPARSE))
+        return COPSE_OK;
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        same[r] = given;
+    return copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, same, NULL, st->replica_count, out);
+}
+
+static copse_status check_given(const copse_strategy *st, const struct request *r,
+                                const copse_value *given, const copse_value *all)
+{
+    const bool is_same = given->kind != COPSE_VALUE_PER_REPLICA;
+    for (size_t i = 0; all && i < all->count; i++)
+        COPSE_TRY(copse_note(check_value(r->v, r->change, all->items[i]), "given by replica %zu", i));
+    if (!is_same || r->v->aggregation != COPSE_AGGREGATION_SUM || st->rank_total == 1 ||
+        (all && st->replica_count == 1))
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': all %u replicas give the same value, which is "
+                                          "not %u values to add up; use MEAN, or a value of each "
+                                          "replica's own",
+                      r->v->name, st->rank_total, st->rank_total);
+}
+
+/* Replica 0's request: all have the same. */
+static copse_status change_merge(copse_strategy *st, copse_value *const *args, size_t count,
+                                 void *user, copse_value **result)
+{
+    const struct request *r = user;
+    copse_value *one = NULL, *all = NULL;
+    (void)result;
+    (void)count;
+    copse_status s = find_given(st, args[0], &all);
+    if (!s)
+        s = check_given(st, r, args[0], all);
+    if (!s && !all)
+        return change_cross(r->v, r->change, args[0]);
+    s = copse__variable_aggregate(r->v, all, s, &one);
+    if (!s)
+        s = change_cross(r->v, r->change, one);
+    copse_value_release(&one);
+    copse_value_release(&all);
+    return s;
+}
+
+static copse_status change_together(const struct copse_frame *f, copse_variable *v,
+                                    enum copse_change change, copse_value *value)
+{
+    static const char *const names[] = { "an assignment to", "an addition to", "a subtraction from",
+                                         "a scattered addition to", "a scattered subtraction from",
+                                         "a scattered update of", "a scattered multiplication of",
+                                         "a scattered division of", "a scattered minimum of",
+                                         "a scattered maximum of" };
+    char what[160];
+    if (v->aggregation == COPSE_AGGREGATION_NONE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': mirrored, and without an aggregation; "
+                                              "replicas cannot write it", v->name);
+    if (change >= COPSE_SCATTER_UPDATE && v->aggregation != COPSE_AGGREGATION_ONLY_FIRST_REPLICA)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "variable '%s': slices that rows are set to, multiplied or "
+                                                 "compared with are not added up or averaged over replicas; "
+                                                 "make it with COPSE_AGGREGATION_ONLY_FIRST_REPLICA", v->name);
+    snprintf(what, sizeof what, "%s variable '%s'", names[change], v->name);
+    struct request request = { v, change };
+    struct copse_meeting m = { .what = what, .subject = v, .fn = change_merge, .user = &request,
+                               .args = &value, .count = 1 };
+    const copse_status s = copse__meet((copse_replica_context *)f->handle, &m);
+    copse_value_release(&m.result);
+    return s;
+}
+
+static copse_status change_in_replica(const struct copse_frame *f, copse_variable *v,
+                                      enum copse_change change, copse_value *value)
+{
+    if (f->is_graph)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "variable '%s': changed in the loss function of replica %u, which builds a graph "
+                          "and runs once for all steps", v->name, f->rank);
+    const bool is_alone = v->strategy->servers && v->strategy->replica_count == 1;
+    if (!copse__variable_is_local(v) && v->strategy->kind != COPSE_STRATEGY_ONE_DEVICE && !is_alone)
+        return change_together(f, v, change, value);
+    COPSE_TRY(check_value(v, change, value));
+    return change_at(v, f->rank, change, value);
+}
+
+static copse_status refuse_place(const copse_variable *v)
+{
+    char place[COPSE_PLACE_BYTES];
+    return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': belongs to another strategy; the thread is %s",
+                      v->name, copse__context_place(place));
+}
+
+static copse_status change(copse_variable *v, enum copse_change change, copse_value *value)
+{
+    if (!v || !value)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: it, or what to assign, is NULL");
+    const struct copse_frame *f = copse__context_top();
+    if (f && f->strategy != v->strategy)
+        return refuse_place(v);
+    copse_value *mine;
+    if (!f || (!f->handle && f->update_rank == COPSE_HOST))
+        return change_cross(v, change, value);
+    if (!f->handle) {
+        COPSE_TRY(check_value(v, change, value));
+        return change_at(v, f->update_rank, change, value);
+    }
+    COPSE_TRY(copse__select_replica(value, f->rank, &mine));
+    const copse_status s = change_in_replica(f, v, change, mine);
+    copse_value_release(&mine);
+    return s;
+}
+
+copse_status copse_assign(copse_variable *v, copse_value *value)
+{
+    return change(v, COPSE_CHANGE_SET, value);
+}
+
+copse_status copse_assign_add(copse_variable *v, copse_value *value)
+{
+    return change(v, COPSE_CHANGE_ADD, value);
+}
+
+copse_status copse_assign_sub(copse_variable *v, copse_value *value)
+{
+    return change(v, COPSE_CHANGE_SUB, value);
+}
+
+copse_status copse_scatter_add(copse_variable *v, copse_value *slices)
+{
+    return change(v, COPSE_SCATTER_ADD, slices);
+}
+
+copse_status copse_scatter_sub(copse_variable *v, copse_value *slices)
+{
+    return change(v, COPSE_SCATTER_SUB, slices);
+}
+
+copse_status copse_scatter_update(copse_variable *v, copse_value *slices)
+{
+    return change(v, COPSE_SCATTER_UPDATE, slices);
+}
+
+copse_status copse_scatter_mul(copse_variable *v, copse_value *slices)
+{
+    return change(v, COPSE_SCATTER_MUL, slices);
+}
+
+copse_status copse_scatter_div(copse_variable *v, copse_value *slices)
+{
+    return change(v, COPSE_SCATTER_DIV, slices);
+}
+
+copse_status copse_scatter_min(copse_variable *v, copse_value *slices)
+{
+    return change(v, COPSE_SCATTER_MIN, slices);
+}
+
+copse_status copse_scatter_max(copse_variable *v, copse_value *slices)
+{
+    return change(v, COPSE_SCATTER_MAX, slices);
+}
+
+/* ---- reading ---- */
+
+/* All components as a per-replica value, aggregated. */
+static copse_status read_local(copse_variable *v, copse_value **out)
+{
+    copse_strategy *st = v->strategy;
+    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all = NULL;
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
+        s = copse__component_read(v, r, &parts[r]);
+    if (s == COPSE_OK)
+        s = copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
+    s = copse__variable_aggregate(v, all, s, out);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        copse_value_release(&parts[r]);
+    copse_value_release(&all);
+    return s;
+}
+
+copse_status copse_read(copse_variable *v, copse_value **out)
+{
+    if (!v || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: it, or the result, is NULL");
+    *out = NULL;
+    const struct copse_frame *f = copse__context_top();
+    if (f && f->strategy != v->strategy)
+        return refuse_place(v);
+    if (f && f->handle)
+        return copse__component_read(v, f->rank, out);
+    if (f && f->update_rank != COPSE_HOST)
+        return copse__component_read(v, f->update_rank, out);
+    if (copse__variable_is_local(v))
+        return read_local(v, out);
+    return copse__component_read(v, 0, out);
+}
+
+copse_status copse__variable_see(copse_variable *v, copse_value **out)
+{
+    return copse_read(v, out);
+}
+
+bool copse__variable_is_mirrored(const copse_variable *v)
+{
+    return !copse__variable_is_local(v);
+}
+
+copse_status copse_variable_value(copse_variable *v, copse_value **out)
+{
+    if (!v || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: it, or the result, is NULL");
+    return copse__value_of_variable(v, COPSE_ALL_RANKS, out);
+}
+
+/* ---- one entry for all replicas ---- */
+
+copse_status copse__variable_checkpoint(copse_variable *v, void *values)
+{
+    copse_value *all;
+    if (!copse__variable_is_local(v) || v->aggregation == COPSE_AGGREGATION_NONE)
+        return copse_variable_read(v, 0, values);
+    COPSE_TRY(read_local(v, &all));
+    const copse_status s = copse_value_read(all, values);
+    if (s != COPSE_ERR_TIMEOUT)
+        copse_value_release(&all);
+    return s;
+}
+
+copse_status copse__variable_restore(copse_variable *v, const void *values)
+{
+    if (copse__variable_is_local(v) && v->aggregation == COPSE_AGGREGATION_SUM)
+        return set_parts(v, values);
+    return copse_variable_assign(v, values);
+}

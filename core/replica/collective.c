@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* The strategy across workers: mirrored on this worker's devices, in step with the others. */
+#include <stdio.h>
+
+#include "core/replica/replica.h"
+
+/* The smallest range that all replicas of this worker can bind. */
+static uint64_t binding_bytes(const copse_strategy *st)
+{
+    uint64_t bytes = UINT64_MAX;
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        const struct copse_limits *l = st->replicas[r].dev->limits;
+        bytes = COPSE_MIN(bytes, COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes));
+    }
+    return bytes;
+}
+
+/* What must be the same for the same bits, and for anything to fit. */
+static copse_status agree(copse_strategy *st)
+{
+    char text[256];
+    snprintf(text, sizeof text, "reduction %d\nbucket bytes %zu\n", (int)st->params.reduction,
+             st->params.bucket_bytes);
+    return copse__cluster_agree(st->cluster, "the settings of the strategy", text);
+}
+
+static const char *failed_device(const void *user)
+{
+    const copse_strategy *st = user;
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        if (atomic_load(&st->replicas[r].dev->is_lost))
+            return st->replicas[r].dev->info.id;
+    return NULL;
+}
+
+static copse_status join(copse_strategy *st, copse_cluster *cluster)
+{
+    st->kind = COPSE_STRATEGY_COLLECTIVE;
+    st->cluster = copse_cluster_retain(cluster);
+    if (copse_cluster_size(cluster) == 1)
+        return COPSE_OK;
+    st->remote = copse__alloc(&st->ctx->base.mem, 1, sizeof *st->remote);
+    if (!st->remote)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
+    COPSE_TRY(copse__remote_init(st->remote, cluster, st->replica_count, binding_bytes(st)));
+    st->remote->failed_device = failed_device;
+    st->remote->user = st;
+    st->rank_first = copse__remote_first(st->remote);
+    st->rank_total = copse__remote_total(st->remote);
+    return agree(st);
+}
+
+copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
+                                     const char *const *devices, size_t count,
+                                     const struct copse_strategy_params *params,
+                                     copse_strategy **out)
+{
+    if (!cluster || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the cluster or the result is NULL");
+    *out = NULL;
+    COPSE_TRY(copse__cluster_check(cluster));
+    if (copse_cluster_servers(cluster) > 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the job has parameter servers, which take no "
+                                              "part in collectives: use the parameter server strategy, or "
+                                              "describe the job without them");
+    copse_strategy *st;
+    COPSE_TRY(copse_mirrored_create(ctx, devices, count, params, &st));
+    const copse_status s = join(st, cluster);
+    if (s) {
+        copse_strategy_release(&st);
+        return copse_note(s, "while joining the other workers");
+    }
+    *out = st;
+    return COPSE_OK;
+}
+
+/* ---- variables ---- */
+
+static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count,
+                             char **out)
+{
+    size_t room = 64, used = 0;
+    for (size_t i = 0; i < count; i++)
+        room += strlen(list[i]->name) + 16 + 12 * COPSE_MAX_RANK;
+    char *text = copse__alloc(&st->ctx->base.mem, room, 1);
+    if (!text)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
+    for (size_t i = count; i-- > 0;) { /* in order of creation */
+        const copse_shape shape = list[i]->tensor.shape;
+        used += (size_t)snprintf(text + used, room - used, "%s f32 [", list[i]->name);
+        for (uint32_t d = 0; d < shape.rank; d++)
+            used += (size_t)snprintf(text + used, room - used, "%s%u", d ? "," : "", shape.dims[d]);
+        used += (size_t)snprintf(text + used, room - used, "]\n");
+    }
+    snprintf(text + used, room - used, "%zu variables\n", count);
+    *out = text;
+    return COPSE_OK;
+}
+
+copse_status copse__collective_share(copse_strategy *st, copse_variable *const *list, size_t count)
+{
+    char *text = NULL;
+    COPSE_TRY(describe(st, list, count, &text));
+    copse_status s = copse__cluster_agree(st->cluster, "the variables", text);
+    copse__free(&st->ctx->base.mem, text);
+    for (size_t i = count; i-- > 0 && !s;)
+        s = copse__cluster_broadcast(st->cluster, list[i]->initial,
+                                     (size_t)list[i]->count * sizeof(float), list[i]->name);
+    return s;
+}
+
+copse_status copse__collective_start(copse_strategy *st, const struct copse_variable_params *p,
+                                     void *values, copse_status mine)
+{
+    char what[sizeof ((struct copse_header *)0)->what], shape[96] = "";
+    uint64_t hash = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
+    const uint32_t kind[] = { (uint32_t)p->synchronization, (uint32_t)p->aggregation };
+    hash = copse__hash(hash, kind, sizeof kind);
+    if (!mine)
+        copse__shape_text(p->shape, shape);
+    snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name,
+             p->type == COPSE_I32 ? "i32" : "f32", shape, (unsigned)hash);
+    const size_t bytes = mine ? 0 : (size_t)copse__elements(p->shape) * 4;
+    COPSE_TRY(copse__cluster_meet(st->cluster, what, bytes, mine));
+    return copse__cluster_hand(st->cluster, values, bytes);
+}

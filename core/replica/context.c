@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* The stack of contexts of a thread, scopes, and what a replica context tells. */
+#include <stdio.h>
+
+#include "core/base/platform.h"
+#include "core/replica/context.h"
+#include "core/replica/run.h"
+
+copse_strategy copse__default_strategy = { .refs = 1, .kind = COPSE_STRATEGY_DEFAULT,
+                                           .replica_count = 1, .rank_total = 1 };
+
+/* A handle is no address: one that is kept too long matches nothing, and is never followed. Its upper
+   bits tell strategies apart, so that a wrong one can be described. */
+#define NUMBER_BITS    (sizeof(uintptr_t) * 5) /* of 8 */
+#define DEFAULT_HANDLE ((uintptr_t)1)
+
+static atomic_ullong next_number = 2;
+
+static COPSE_THREAD_LOCAL struct copse_frame *top;
+static COPSE_THREAD_LOCAL struct copse_frame scope; /* scopes only open where nothing is */
+static COPSE_THREAD_LOCAL bool in_default_scope;
+
+static uintptr_t make_handle(const copse_strategy *st)
+{
+    const unsigned long long mask = ((unsigned long long)1 << NUMBER_BITS) - 1;
+    const unsigned long long number =
+        atomic_fetch_add_explicit(&next_number, 1, memory_order_relaxed) & mask;
+    return (uintptr_t)st->serial << NUMBER_BITS | (uintptr_t)COPSE_MAX(number, 2);
+}
+
+static uintptr_t handle_of(const copse_replica_context *rc)
+{
+    return (uintptr_t)rc;
+}
+
+/* ---- the stack ---- */
+
+struct copse_frame *copse__context_top(void)
+{
+    return top;
+}
+
+void copse__context_push_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank)
+{
+    copse__context_start_replica(f, st, rank, top);
+}
+
+void copse__context_start_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank,
+                                  struct copse_frame *caller)
+{
+    *f = (struct copse_frame){ .outer = caller, .strategy = st, .rank = rank,
+                               .update_rank = COPSE_HOST, .handle = make_handle(st) };
+    top = f;
+}
+
+void copse__context_push_cross(struct copse_frame *f, copse_strategy *st, uint32_t update_rank)
+{
+    *f = (struct copse_frame){ .outer = top, .strategy = st, .update_rank = update_rank };
+    top = f;
+}
+
+copse_status copse__context_pop(struct copse_frame *f, copse_status s)
+{
+    top = f->outer;
+    if (s == COPSE_OK && f->scopes > 0)
+        return copse_fail(COPSE_ERR_CONTEXT, "context: the function returned without leaving %u "
+                                             "scopes that it entered", f->scopes);
+    return s;
+}
+
+const char *copse__context_place(char text[COPSE_PLACE_BYTES])
+{
+    if (!top)
+        return "outside of every strategy";
+    const char *name = copse_strategy_name(top->strategy);
+    if (top->handle)
+        snprintf(text, COPSE_PLACE_BYTES, "in replica %u of the %s strategy", top->rank, name);
+    else if (top->update_rank != COPSE_HOST)
+        snprintf(text, COPSE_PLACE_BYTES, "in an update function of the %s strategy", name);
+    else
+        snprintf(text, COPSE_PLACE_BYTES, "in the cross-replica context of the %s strategy", name);
+    return text;
+}
+
+copse_status copse__require_cross(copse_strategy *st, const char *what)
+{
+    char place[COPSE_PLACE_BYTES];
+    if (!st)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy is NULL", what);
+    if (!top || (!top->handle && top->strategy == st))
+        return COPSE_OK;
+    if (top->handle)
+        return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s; it sees all replicas, and belongs into a "
+                                             "merge function (copse_merge_call)",
+                          what, copse__context_place(place));
+    return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s for another strategy; leave that scope first",
+                      what, copse__context_place(place));
+}
+
+/* ---- where am I? ---- */
+
+copse_strategy *copse_current_strategy(void)
+{
+    return top ? top->strategy : &copse__default_strategy;
+}
+
+bool copse_has_strategy(void)
+{
+    return copse_current_strategy() != &copse__default_strategy;
+}
+
+copse_replica_context *copse_current_replica(void)
+{
+    return (copse_replica_context *)(top ? top->handle : DEFAULT_HANDLE);
+}
+
+copse_strategy *copse_current_cross_replica(void)
+{
+    return top && !top->handle ? top->strategy : NULL;
+}
+
+uint32_t copse_current_update_rank(void)
+{
+    return top ? top->update_rank : COPSE_HOST;
+}
+
+void copse__current_place(copse_strategy **st, uint32_t *rank)
+{
+    const bool has_device = top && top->handle && top->strategy != &copse__default_strategy;
+    *st = has_device ? top->strategy : NULL;
+    *rank = has_device ? top->rank : COPSE_HOST;
+}
+
+copse_status copse_require_replica(const copse_replica_context *rc)
+{
+    char place[COPSE_PLACE_BYTES];
+    const copse_replica_context *now = copse_current_replica();
+    if (rc == now && rc)
+        return COPSE_OK;
+    if (!now)
+        return copse_fail(COPSE_ERR_CONTEXT, "context: the thread is in no replica context, but %s",
+                          copse__context_place(place));
+    if (handle_of(rc) >> NUMBER_BITS == handle_of(now) >> NUMBER_BITS)
+        return copse_fail(COPSE_ERR_CONTEXT, "context: this is another replica context of the same "
+                                             "strategy, or one whose call has ended; the thread is %s",
+                          copse__context_place(place));
+    return copse_fail(COPSE_ERR_CONTEXT, "context: this is a replica context of another strategy; the "
+                                         "thread is %s", copse__context_place(place));
+}
+
+/* ---- scope ---- */
+
+copse_status copse_scope_enter(copse_strategy *st)
+{
+    char place[COPSE_PLACE_BYTES];
+    if (!st)
+        return copse_fail(COPSE_ERR_ARGUMENT, "scope: the strategy is NULL");
+    if (top && top->handle)
+        return copse_fail(COPSE_ERR_CONTEXT, "scope: a scope is not entered in a replica; the thread "
+                                             "is %s", copse__context_place(place));
+    if (in_default_scope || (st == &copse__default_strategy && top))
+        return copse_fail(COPSE_ERR_CONTEXT, "scope: the default strategy's scope does not nest");
+    if (st == &copse__default_strategy) {
+        in_default_scope = true;
+        return COPSE_OK;
+    }
+    if (top && top->strategy != st)
+        return copse_fail(COPSE_ERR_CONTEXT, "scope: strategies do not mix; the thread is %s, which is "
+                                             "another one", copse__context_place(place));
+    if (!top) {
+        copse__context_push_cross(&scope, st, COPSE_HOST);
+        copse_strategy_retain(st);
+    }
+    top->scopes++;
+    return COPSE_OK;
+}
+
+copse_status copse_scope_leave(copse_strategy *st)
+{
+    char place[COPSE_PLACE_BYTES];
+    if (!st)
+        return copse_fail(COPSE_ERR_ARGUMENT, "scope: the strategy is NULL");
+    if (st == &copse__default_strategy && in_default_scope && !top) {
+        in_default_scope = false;
+        return COPSE_OK;
+    }
+    if (!top || top->handle || top->strategy != st || top->scopes == 0)
+        return copse_fail(COPSE_ERR_CONTEXT, "scope: this is not the innermost scope; the thread is %s",
+                          copse__context_place(place));
+    if (--top->scopes == 0 && top == &scope) {
+        copse_strategy *held = scope.strategy;
+        top = NULL;
+        copse_strategy_release(&held);
+    }
+    return COPSE_OK;
+}
+
+/* ---- a replica ---- */
+
+/* The frame of a context that this thread is in or, through merge functions and the threads that wait
+   for it, was called from; NULL when its call has ended. */
+static const struct copse_frame *find(const copse_replica_context *rc)
+{
+    const uintptr_t handle = handle_of(rc);
+    for (const struct copse_frame *f = top; f && handle; f = f->outer) {
+        if (f->handle == handle)
+            return f;
+        const struct copse_frame *parked = f->run ? copse__run_frame(f->run, handle) : NULL;
+        if (parked)
+            return parked;
+    }
+    return NULL;
+}
+
+uint32_t copse_replica_id(const copse_replica_context *rc)
+{
+    const struct copse_frame *f = find(rc);
+    return f ? f->strategy->rank_first + f->rank : handle_of(rc) == DEFAULT_HANDLE ? 0 : UINT32_MAX;
+}
+
+uint32_t copse_replica_count(const copse_replica_context *rc)
+{
+    const struct copse_frame *f = find(rc);
+    return f ? f->strategy->rank_total : handle_of(rc) == DEFAULT_HANDLE;
+}
+
+copse_strategy *copse_replica_strategy(const copse_replica_context *rc)
+{
+    const struct copse_frame *f = find(rc);
+    if (f)
+        return f->strategy;
+    return handle_of(rc) == DEFAULT_HANDLE ? &copse__default_strategy : NULL;
+}
+
+const char *copse_replica_device(const copse_replica_context *rc)
+{
+    const struct copse_frame *f = find(rc);
+    if (f && f->strategy != &copse__default_strategy)
+        return f->strategy->replicas[f->rank].dev->info.id;
+    return f || handle_of(rc) == DEFAULT_HANDLE ? "host" : "";
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the calling thread is: a stack of frames per thread, each in the block of the call that pushed
+   it. See include/copse/replica.h for what each place means. */
+#ifndef COPSE_CORE_CONTEXT_H
+#define COPSE_CORE_CONTEXT_H
+
+#include "copse/replica.h"
+#include "core/replica/replica.h"
+
+struct copse_run;
+
+struct copse_frame {
+    struct copse_frame *outer; /* of a replica's own thread: where the call of the run stands */
+    copse_strategy *strategy;  /* alive as long as the frame stands */
+    struct copse_run *run;     /* the run that a replica or merge function belongs to, or NULL */
+    uintptr_t handle;          /* of a replica context; 0 = cross-replica context */
+    uint32_t rank;             /* of a replica */
+    uint32_t update_rank;      /* of an update function, else COPSE_HOST */
+    uint32_t created;          /* variables that the replica asked for */
+    uint32_t scopes;           /* entered and not left while this is the innermost frame */
+    bool is_graph;             /* a loss function builds the replica's graph */
+};
+
+/* One replica, number 0 of 1, without a device; static, and never released. Its context is NULL. */
+extern copse_strategy copse__default_strategy;
+
+/* The innermost frame, NULL outside of everything. */
+struct copse_frame *copse__context_top(void);
+/* Enter a replica context; handles are never given twice. */
+void copse__context_push_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank);
+/* The same on the replica's own thread: `caller` is the innermost frame of the thread that waits. */
+void copse__context_start_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank,
+                                  struct copse_frame *caller);
+/* Enter a cross-replica context, for an update function with its rank. */
+void copse__context_push_cross(struct copse_frame *f, copse_strategy *st, uint32_t update_rank);
+/* Leave; whatever a function pushed and left there goes with it. COPSE_ERR_CONTEXT when the function
+   that returned `s` left scopes open; else `s`. */
+copse_status copse__context_pop(struct copse_frame *f, copse_status s);
+
+/* COPSE_ERR_CONTEXT unless the thread is in the cross-replica context of `st` or outside of everything;
+   `what` begins the text. */
+copse_status copse__require_cross(copse_strategy *st, const char *what);
+/* Where the thread is, in words, such as "in replica 1 of the mirrored strategy". */
+#define COPSE_PLACE_BYTES 128
+const char *copse__context_place(char text[COPSE_PLACE_BYTES]);
+
+#endif

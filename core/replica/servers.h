@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* The servers of a parameter server strategy, and which of them keeps which variable. Replicas have working
+   copies of the values, for graphs; everything else reads and changes the server's. */
+#ifndef COPSE_SERVERS_H
+#define COPSE_SERVERS_H
+
+#include "core/replica/replica.h"
+#include "core/server/server.h"
+
+/* What one server keeps, in order of creation. */
+struct copse_server_shelf {
+    struct copse_server *server;
+    struct { copse_variable **at; size_t count, room; } variables;
+    struct { uint32_t *at; size_t count, room; } ids;     /* the server's */
+    struct { uint64_t *at; size_t count, room; } seen;    /* versions that were pulled */
+    struct { uint64_t *at; size_t count, room; } written; /* versions that stand in the working copies */
+    struct { void **at; size_t count, room; } pulled;     /* values, in host memory */
+};
+
+struct copse_servers {
+    uint32_t count;
+    struct copse_server_shelf at[COPSE_MAX_WORKERS];
+    char device[32];  /* where this process keeps them, else "" */
+    uint32_t placed;  /* variables that went round robin */
+    bool may_begin;   /* gives variables their first values: the chief does */
+};
+
+/* Takes what there is apart; fine on NULL. */
+void copse__servers_free(copse_strategy *st);
+
+/* Give a new variable its server, beside another variable's where `beside` is not NULL. */
+copse_status copse__servers_make(copse_variable *v, const copse_variable *beside, const void *values);
+/* Bring the working copies to what the servers have; nothing where they have that, and of variables that
+   a trainer gathers gradients of: its step keeps the values that it began with. Queued. */
+copse_status copse__servers_pull(copse_strategy *st);
+/* The working copy of a variable is new memory. */
+void copse__servers_forget(copse_variable *v);
+copse_status copse__servers_read(copse_variable *v, void *values);
+copse_status copse__servers_change(copse_variable *v, enum copse_change how, const void *values);
+copse_status copse__servers_scatter(copse_variable *v, enum copse_change how,
+                                    const struct copse_server_rows *rows);
+
+#endif
