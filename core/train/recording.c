@@ -2,6 +2,7 @@
 /* Recordings: the user's loss function is called once per replica and share size, differentiated,
    and recorded with its gradients placed in the flat store. Never in a step after warm-up. */
 #include "core/ops/ops.h"
+#include "core/replica/context.h"
 #include "core/train/trainer.h"
 
 static copse_shape with_examples(size_t examples, copse_shape example)
@@ -20,6 +21,7 @@ static copse_status keep_names(copse_trainer *t, const copse_graph *g)
             t->report_names[i] = copse__strdup(&t->strategy->ctx->base.mem, g->reports[i].name);
             if (!t->report_names[i])
                 return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+            t->report_is_loss[i] = g->reports[i].is_loss;
             t->report_count++;
         }
         t->has_names = true;
@@ -35,109 +37,111 @@ static copse_status keep_names(copse_trainer *t, const copse_graph *g)
 
 struct built {
     copse_tensor *x, *y, *loss;
-    struct copse_placement *placements;
-    size_t placement_count;
+    struct copse_placements places;
 };
 
-static void place(struct built *b, copse_tensor *t, struct copse_binding at, uint32_t bucket)
+static copse_status place_report(const struct copse_recording *r, struct built *b, size_t index,
+                                 copse_tensor *t)
 {
-    b->placements[b->placement_count++] = (struct copse_placement){ t, at, bucket };
+    const struct copse_binding at = { r->trainer->reports[r->replica], index * COPSE_REPORT_STRIDE,
+                                      4 };
+    const struct copse_placement p = { t, at, 0 };
+    return COPSE_PUSH(&t->graph->ctx->base.mem, &b->places, p)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
 }
 
-static struct copse_binding report_at(const copse_trainer *t, uint32_t replica, size_t index)
+/* The loss function runs in its replica's context, where merge calls and assignments are refused. */
+static copse_status call_user(const struct copse_recording *r, const copse_batch *in,
+                              copse_tensor **loss)
 {
-    return (struct copse_binding){ t->reports[replica], index * COPSE_REPORT_STRIDE, 4 };
+    const struct copse_trainer_params *p = &r->trainer->params;
+    struct copse_frame frame;
+    copse__context_push_replica(&frame, r->trainer->strategy, r->replica);
+    frame.is_graph = true;
+    return copse__context_pop(&frame, p->loss(r->graph, in, p->user, loss));
 }
 
-static copse_status place_gradients(copse_trainer *t, struct copse_recording *r, struct built *b)
+static copse_status call_loss(struct copse_recording *r, struct built *b)
 {
-    copse_strategy *st = t->strategy;
-    const size_t count = st->variables.count;
-    copse_tensor *seed;
-    COPSE_TRY(copse__step_scalar(r->graph, COPSE_STEP_SHARE, &seed));
-    if (b->loss->shape.rank > 0)
-        COPSE_TRY(copse_reshape(r->graph, seed, b->loss->shape, &seed));
-    copse_tensor **x = copse__arena_alloc(&r->graph->arena, count, 2 * sizeof *x);
-    if (!x)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-    for (size_t i = 0; i < count; i++)
-        x[i] = &st->variables.at[i]->tensor;
-    COPSE_TRY(copse_gradients(r->graph, b->loss, seed, x, count, x + count));
-    for (size_t i = 0; i < count; i++) {
-        const copse_variable *v = st->variables.at[i];
-        place(b, x[count + i], copse__variable_gradient(v, r->replica), v->bucket);
-    }
-    return COPSE_OK;
-}
-
-static copse_status build(copse_trainer *t, struct copse_recording *r, struct built *b)
-{
+    copse_trainer *t = r->trainer;
     copse_graph *g = r->graph;
     const struct copse_trainer_params *p = &t->params;
+    g->replicas = t->strategy->rank_total;
     COPSE_TRY(copse_input(g, "x", COPSE_F32, with_examples(r->examples, p->example), &b->x));
     COPSE_TRY(copse_input(g, "y", p->target_type, with_examples(r->examples, p->target), &b->y));
     const copse_batch in = {
-        .x = b->x, .y = b->y, .is_training = r->is_training,
-        .replica = r->replica, .replicas = t->strategy->replica_count,
+        .x = b->x, .y = b->y, .is_training = r->pass != COPSE_PASS_EVALUATE,
+        .replica = t->strategy->rank_first + r->replica, .replicas = t->strategy->rank_total,
     };
-    COPSE_TRY(p->loss(g, &in, p->user, &b->loss));
+    COPSE_TRY(call_user(r, &in, &b->loss));
     if (!b->loss)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss function set no loss");
-    COPSE_TRY(copse__own(g, b->loss, &b->loss));
+    return copse__own(g, b->loss, &b->loss);
+}
+
+static copse_status build(struct copse_recording *r, struct built *b)
+{
+    copse_graph *g = r->graph;
+    COPSE_TRY(call_loss(r, b));
     if (b->loss->type != COPSE_F32 || copse__elements(b->loss->shape) != 1) {
         char text[96];
         return copse_fail(COPSE_ERR_SHAPE, "trainer: the loss must be an f32 scalar, it is %s",
                           copse__shape_text(b->loss->shape, text));
     }
-    COPSE_TRY(keep_names(t, g));
-    place(b, b->loss, report_at(t, r->replica, 0), 0);
+    COPSE_TRY(keep_names(r->trainer, g));
+    COPSE_TRY(place_report(r, b, 0, b->loss));
     for (size_t i = 0; i < g->report_count; i++)
-        place(b, g->reports[i].tensor, report_at(t, r->replica, 1 + i), 0);
-    return r->is_training ? place_gradients(t, r, b) : COPSE_OK;
+        COPSE_TRY(place_report(r, b, 1 + i, g->reports[i].tensor));
+    return r->pass == COPSE_PASS_EVALUATE ? COPSE_OK
+                                          : copse__gradients_build(r, b->loss, &b->places);
 }
 
 static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
 {
     const struct copse_recording *r = user;
+    if (v->strategy != r->trainer->strategy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' belongs to another strategy",
+                          v->name);
+    COPSE_TRY(copse__store_build(v->strategy)); /* it may be younger than the trainer */
     *out = copse__variable_values(v, r->replica);
     return COPSE_OK;
 }
 
 static uint32_t bucket_of(void *user, const struct copse_variable *v)
 {
-    (void)user;
-    return v->bucket;
+    const struct copse_recording *r = user;
+    return copse__bucket_of(&r->trainer->buckets, v);
 }
 
 static copse_status record(copse_trainer *t, struct copse_recording *r)
 {
     copse_strategy *st = t->strategy;
-    struct copse_mem *mem = &st->ctx->base.mem;
     struct built b = { 0 };
-    b.placements = copse__alloc(mem, st->variables.count + 1 + COPSE_MAX_REPORTS,
-                                sizeof *b.placements);
-    if (!b.placements)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    const bool is_training = r->pass != COPSE_PASS_EVALUATE;
     copse_status s = copse_graph_create(st->ctx, &r->graph);
     if (s == COPSE_OK)
-        s = build(t, r, &b);
+        s = build(r, &b);
     if (s == COPSE_OK) {
         const struct copse_program_params params = {
             .graph = r->graph,
             .queue = st->replicas[r->replica].queue,
-            .placements = b.placements,
-            .placement_count = b.placement_count,
-            .bucket_count = r->is_training ? st->store.bucket_count : 1,
+            .placements = b.places.at,
+            .placement_count = b.places.count,
+            .bucket_count = is_training ? t->buckets.count : 1,
+            .cross = copse__layout_cross,
             .step = { st->replicas[r->replica].step, 0, 4 * COPSE_STEP_WORDS },
             .locate = locate,
-            .bucket_of = r->is_training ? bucket_of : NULL,
+            .bucket_of = is_training ? bucket_of : NULL,
             .user = r,
             .choices = &st->choice,
             .choice_count = st->choice.family ? 1 : 0,
         };
         s = copse__program_create(&params, &r->program);
     }
-    copse__free(mem, b.placements);
+    copse__free(&st->ctx->base.mem, b.places.at);
+    if (s == COPSE_OK)
+        s = copse__layout_settle(r);
     if (s == COPSE_OK) { /* an input that the loss does not use has no place and needs none */
         (void)copse__program_input(r->program, b.x, &r->x);
         (void)copse__program_input(r->program, b.y, &r->y);
@@ -145,62 +149,87 @@ static copse_status record(copse_trainer *t, struct copse_recording *r)
     return s;
 }
 
-/* A replica without examples adds nothing: zeros in its gradients. */
+/* ---- empty shares ---- */
+
+static struct copse_command zero(struct copse_binding at)
+{
+    return (struct copse_command){ .kind = COPSE_COMMAND_FILL, .bindings = { at },
+                                   .binding_count = 1 };
+}
+
+/* What a replica without examples does in segment `i`: zeros in the operand of a crossing, or in the
+   gradients of bucket `b` unless they are only to be added to. */
+static size_t zeros_of(const struct copse_recording *r, uint32_t i, uint32_t b,
+                       struct copse_command *out)
+{
+    copse_trainer *t = r->trainer;
+    const copse_exchange *x = t->strategy->store.exchange;
+    const struct copse_layout *l = copse__layout_of(t, r->pass);
+    size_t n = 0;
+    if (l->events.at[i] != COPSE_NO_CROSSING) {
+        const struct copse_crossing *c = &l->crossings.at[l->events.at[i]];
+        out[n] = zero(copse__exchange_gradients(x, c->piece, r->replica));
+        out[n++].bindings[0].size = (size_t)copse__elements(c->shape) * sizeof(float);
+        return n;
+    }
+    for (size_t v = 0; r->pass == COPSE_PASS_TRAIN && v < t->trained_count; v++)
+        if (copse__bucket_of(&t->buckets, t->trained[v]) == b)
+            out[n++] = zero(copse__variable_gradient(t->trained[v], r->replica));
+    return n;
+}
+
+/* A replica without examples adds nothing, but takes part in every exchange. */
 static copse_status record_zeros(copse_trainer *t, struct copse_recording *r)
 {
     copse_strategy *st = t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
-    const size_t count = st->variables.count;
-    r->zeros = copse__alloc(mem, st->store.bucket_count, sizeof(struct copse_segment *));
-    struct copse_command *commands = copse__alloc(mem, count, sizeof *commands);
+    const struct copse_layout *l = copse__layout_of(t, r->pass);
+    r->zeros = copse__alloc(mem, l->events.count, sizeof(struct copse_segment *));
+    struct copse_command *commands = copse__alloc(mem, t->trained_count, sizeof *commands);
     copse_status s = COPSE_OK;
     if (!r->zeros || !commands)
         s = copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-    for (uint32_t b = 0; s == COPSE_OK && b < st->store.bucket_count; b++) {
-        size_t n = 0;
-        for (size_t i = 0; i < count; i++)
-            if (st->variables.at[i]->bucket == b)
-                commands[n++] = (struct copse_command){
-                    .kind = COPSE_COMMAND_FILL,
-                    .bindings = { copse__variable_gradient(st->variables.at[i], r->replica) },
-                    .binding_count = 1,
-                };
-        s = copse__segment_create(st->replicas[r->replica].queue, commands, n, &r->zeros[b]);
+    for (uint32_t i = 0, b = 0; s == COPSE_OK && i < l->events.count; i++) {
+        const size_t n = zeros_of(r, i, b, commands);
+        b += l->events.at[i] == COPSE_NO_CROSSING;
+        if (n > 0)
+            s = copse__segment_create(st->replicas[r->replica].queue, commands, n, &r->zeros[i]);
     }
     copse__free(mem, commands);
     return s;
 }
 
+/* ---- all recordings ---- */
+
 static void release(copse_trainer *t, struct copse_recording *r)
 {
     copse__program_release(&r->program);
-    for (uint32_t b = 0; r->zeros && b < t->strategy->store.bucket_count; b++)
-        copse__segment_release(&r->zeros[b]);
+    for (uint32_t i = 0; r->zeros && i < copse__layout_of(t, r->pass)->events.count; i++)
+        copse__segment_release(&r->zeros[i]);
     copse__free(&t->strategy->ctx->base.mem, r->zeros);
     copse_graph_release(&r->graph);
 }
 
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, size_t examples,
-                                  bool is_training, struct copse_recording **out)
+                                  enum copse_pass pass, struct copse_recording **out)
 {
     for (size_t i = 0; i < t->recordings.count; i++) {
         struct copse_recording *r = &t->recordings.at[i];
-        if (r->replica == replica && r->examples == examples && r->is_training == is_training) {
+        if (r->replica == replica && r->examples == examples && r->pass == pass) {
             *out = r;
             return COPSE_OK;
         }
     }
-    struct copse_recording r = { .replica = replica, .examples = examples,
-                                 .is_training = is_training };
-    copse_status s = COPSE_OK;
-    if (examples > 0)
-        s = record(t, &r);
-    else if (is_training)
-        s = record_zeros(t, &r);
+    struct copse_recording r = { .trainer = t, .replica = replica, .examples = examples,
+                                 .pass = pass };
+    struct copse_layout *l = copse__layout_of(t, pass);
+    copse_status s = examples > 0 ? record(t, &r) : record_zeros(t, &r);
     if (s == COPSE_OK && !COPSE_PUSH(&t->strategy->ctx->base.mem, &t->recordings, r))
         s = copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
     if (s != COPSE_OK) {
         release(t, &r);
+        if (!l->is_known) /* what the failed recording began */
+            copse__layout_fini(t, l);
         return copse_note(s, "while recording %zu examples for replica %u", examples, replica);
     }
     *out = &t->recordings.at[t->recordings.count - 1];

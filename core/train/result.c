@@ -12,21 +12,32 @@ copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *sl
     return COPSE_OK;
 }
 
+float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t i)
+{
+    float value;
+    memcpy(&value, copse__slot_row(slot, row) + i * COPSE_REPORT_STRIDE, sizeof value);
+    return value;
+}
+
+/* Of value `i` of some examples, of `all`: losses that are sums add up, means are weighted. */
+static double weight_of(const copse_trainer *t, uint32_t i, size_t examples, size_t all)
+{
+    const bool is_loss = i == 0 || t->report_is_loss[i - 1];
+    return is_loss && t->params.reduction == COPSE_LOSS_SUM ? 1.0 : (double)examples / (double)all;
+}
+
 void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
                         struct copse_step_result *out)
 {
     double sums[1 + COPSE_MAX_REPORTS] = { 0 };
-    const bool is_sum = t->params.reduction == COPSE_LOSS_SUM;
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        if (slot->weight[r] == 0.0)
-            continue;
-        for (uint32_t i = 0; i < 1 + t->report_count; i++) {
-            float value;
-            memcpy(&value, slot->bytes + (size_t)r * COPSE_REPORT_BYTES + i * COPSE_REPORT_STRIDE,
-                   sizeof value);
-            sums[i] += (i == 0 && is_sum ? 1.0 : slot->weight[r]) * (double)value;
-        }
-    }
+    const size_t rows = (size_t)slot->parts * t->strategy->rank_total;
+    size_t total = 0;
+    for (size_t row = 0; row < rows; row++)
+        total += slot->examples[row];
+    for (size_t row = 0; row < rows; row++)
+        for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->report_count; i++)
+            sums[i] += weight_of(t, i, slot->examples[row], total) *
+                       (double)copse__across_value(t, slot, row, i);
     memset(out, 0, sizeof *out);
     out->step = slot->step;
     out->loss = sums[0];
@@ -43,8 +54,12 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or the place for the result, is NULL");
     if (t->taken == t->step)
         return copse_fail(COPSE_ERR_END, "trainer: no step is under way");
-    const struct copse_step_slot *slot = &t->slots[t->taken % COPSE_STEPS_UNDER_WAY];
-    const copse_status s = copse__slot_wait(t, slot, wait ? COPSE_WAIT_NS : 0);
+    struct copse_step_slot *slot = copse__slot_of(t, t->taken);
+    copse_status s = copse__slot_wait(t, slot, wait ? COPSE_WAIT_NS : 0);
+    if (s == COPSE_OK)
+        s = copse__across_collect(t, slot, wait);
+    if (s != COPSE_OK && s != COPSE_ERR_TIMEOUT)
+        s = copse__across_give_up(t, s);
     if (s != COPSE_OK)
         return wait ? copse_note(s, "while waiting for step %llu", (unsigned long long)slot->step)
                     : s;
@@ -54,4 +69,40 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
         return COPSE_OK;
     return copse_fail(COPSE_ERR_NONFINITE, "the loss of step %llu is %s",
                       (unsigned long long)out->step, isnan(out->loss) ? "NaN" : "infinite");
+}
+
+copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
+                                          struct copse_replica_result *out)
+{
+    if (!t || !out || replica >= t->strategy->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: no such replica, or no place for its result");
+    *out = (struct copse_replica_result){ 0 };
+    const struct copse_step_slot *slot = copse__slot_of(t, t->taken + t->ring - 1);
+    if (t->taken == 0 || slot->step != t->taken)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no result, or its memory is in use "
+                                              "again");
+    const uint32_t total_ranks = t->strategy->rank_total;
+    const uint32_t rank = t->strategy->rank_first + replica;
+    size_t own = 0, total = 0;
+    for (size_t row = 0; row < (size_t)slot->parts * total_ranks; row++) {
+        total += slot->examples[row];
+        own += row % total_ranks == rank ? slot->examples[row] : 0;
+    }
+    out->share = (double)own / (double)total;
+    for (size_t row = rank; row < (size_t)slot->parts * total_ranks; row += total_ranks)
+        for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->report_count; i++)
+            *(i == 0 ? &out->loss : &out->reports[i - 1]) +=
+                weight_of(t, i, slot->examples[row], own) *
+                (double)copse__across_value(t, slot, row, i);
+    return COPSE_OK;
+}
+
+uint64_t copse_trainer_steps(const copse_trainer *t)
+{
+    return t->step;
+}
+
+copse_strategy *copse_trainer_strategy(const copse_trainer *t)
+{
+    return t->strategy;
 }

@@ -198,41 +198,31 @@ static copse_status read_bytes(FILE *stream, const char *path, void *to, size_t 
                       ferror(stream) ? "the system reports an error" : "it changed meanwhile");
 }
 
-static copse_status read_header(copse_checkpoint *c, FILE *stream, const char *path, uint64_t size)
+/* The header's text, freed by the caller. */
+static copse_status read_header(struct copse_mem *mem, FILE *stream, const char *path, uint64_t size,
+                                char **text, size_t *length)
 {
-    unsigned char length[8];
+    unsigned char digits[8];
     uint64_t n = 0;
 
     if (size < 8)
         return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s has only %llu bytes", path,
                           (unsigned long long)size);
-    COPSE_TRY(read_bytes(stream, path, length, 8));
+    COPSE_TRY(read_bytes(stream, path, digits, 8));
     for (int i = 8; i-- > 0;)
-        n = n << 8 | length[i];
+        n = n << 8 | digits[i];
     if (n > COPSE_ST_HEADER_MAX || n > size - 8)
         return copse_fail(COPSE_ERR_FORMAT,
                           "safetensors: %s: a header of %llu bytes in a file of %llu bytes", path,
                           (unsigned long long)n, (unsigned long long)size);
-    struct copse_mem *mem = c->arena.mem;
-    char *text = copse__alloc(mem, (size_t)n, 1);
-    if (text == NULL)
-        return no_memory(path);
-    copse_status s = read_bytes(stream, path, text, (size_t)n);
-    if (s == COPSE_OK)
-        s = copse__st_parse(&c->arena, path, text, (size_t)n, &c->header);
-    copse__free(mem, text);
-    if (s == COPSE_OK && c->header.data_bytes != size - 8 - n)
-        s = copse_fail(COPSE_ERR_FORMAT,
-                       "safetensors: %s: the header promises %llu bytes of data, there are %llu",
-                       path, (unsigned long long)c->header.data_bytes,
-                       (unsigned long long)(size - 8 - n));
-    return s;
+    *length = (size_t)n;
+    *text = copse__alloc(mem, (size_t)n, 1);
+    return *text ? read_bytes(stream, path, *text, (size_t)n) : no_memory(path);
 }
 
-static copse_status read_arrays(copse_checkpoint *c, FILE *stream, const char *path)
+static copse_status make_arrays(copse_checkpoint *c, const char *path)
 {
-    size_t count = c->header.entry_count;
-
+    const size_t count = c->header.entry_count;
     c->named = copse__arena_alloc(&c->arena, count, sizeof *c->named);
     c->arrays = copse__arena_alloc(&c->arena, count, sizeof *c->arrays);
     if (c->named == NULL || c->arrays == NULL)
@@ -240,11 +230,61 @@ static copse_status read_arrays(copse_checkpoint *c, FILE *stream, const char *p
     for (size_t i = 0; i < count; i++) {
         const struct copse_st_entry *e = &c->header.entries[i];
         COPSE_TRY(copse__array_create(c->ctx, e->type, e->rank, e->shape, NULL, &c->arrays[i]));
+        c->named[i].name = e->name;
+        c->named[i].array = c->arrays[i]->view;
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__checkpoint_parse(copse_context *ctx, const char *path, const char *text,
+                                     size_t size, const uint64_t *data_bytes,
+                                     copse_checkpoint **out)
+{
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    *out = NULL;
+    copse_checkpoint *c = copse__alloc(mem, 1, sizeof *c);
+    if (c == NULL)
+        return no_memory(path);
+    atomic_init(&c->refs, 1);
+    c->ctx = copse_context_retain(ctx);
+    c->arena.mem = mem;
+    copse_status s = copse__st_parse(&c->arena, path, text, size, &c->header);
+    if (s == COPSE_OK && data_bytes && c->header.data_bytes != *data_bytes)
+        s = copse_fail(COPSE_ERR_FORMAT,
+                       "safetensors: %s: the header promises %llu bytes of data, there are %llu",
+                       path, (unsigned long long)c->header.data_bytes,
+                       (unsigned long long)*data_bytes);
+    if (s == COPSE_OK)
+        s = make_arrays(c, path);
+    if (s != COPSE_OK)
+        copse_checkpoint_release(&c);
+    *out = c;
+    return s;
+}
+
+copse_array *const *copse__checkpoint_storage(const copse_checkpoint *c)
+{
+    return c->arrays;
+}
+
+copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out)
+{
+    const struct copse_checkpoint_params p = {
+        .arrays = c->named, .array_count = c->header.entry_count,
+        .metadata = c->header.metadata, .metadata_count = c->header.metadata_count,
+    };
+    char *text = print_header(&p);
+    *out = text ? copse__strdup(c->arena.mem, text) : NULL;
+    cJSON_free(text);
+    return *out ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: no memory for a header");
+}
+
+static copse_status read_arrays(const copse_checkpoint *c, FILE *stream, const char *path)
+{
+    for (size_t i = 0; i < c->header.entry_count; i++) {
         copse_array *a = c->arrays[i];
         COPSE_TRY(read_bytes(stream, path, a->data, a->bytes));
-        copse__swap_from_little(a->data, a->count, copse_element_size(e->type));
-        c->named[i].name = e->name;
-        c->named[i].array = a->view;
+        copse__swap_from_little(a->data, a->count, copse_element_size(a->view.type));
     }
     return COPSE_OK;
 }
@@ -253,26 +293,25 @@ copse_status copse_checkpoint_read(copse_context *ctx, const char *path, copse_c
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
     FILE *stream = NULL;
+    char *text = NULL;
+    size_t length = 0;
     uint64_t size = 0;
-    copse_status s;
 
     *out = NULL;
-    copse_checkpoint *c = copse__alloc(mem, 1, sizeof *c);
-    if (c == NULL)
-        return no_memory(path);
-    atomic_init(&c->refs, 1);
-    c->ctx = copse_context_retain(ctx);
-    c->arena.mem = mem;
-    s = copse__file_open(path, &stream, &size);
+    copse_status s = copse__file_open(path, &stream, &size);
     if (s == COPSE_OK)
-        s = read_header(c, stream, path, size);
+        s = read_header(mem, stream, path, size, &text, &length);
+    if (s == COPSE_OK) {
+        const uint64_t data_bytes = size - 8 - length;
+        s = copse__checkpoint_parse(ctx, path, text, length, &data_bytes, out);
+    }
     if (s == COPSE_OK)
-        s = read_arrays(c, stream, path);
+        s = read_arrays(*out, stream, path);
     if (stream != NULL)
         fclose(stream);
+    copse__free(mem, text);
     if (s != COPSE_OK)
-        copse_checkpoint_release(&c);
-    *out = c;
+        copse_checkpoint_release(out);
     return s;
 }
 

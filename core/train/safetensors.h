@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The header of a safetensors file: JSON text to checked entries. Touches no file. */
+/* The header of a safetensors file: JSON text to checked entries. Touches no file.
+   And checkpoints in memory. */
 #ifndef COPSE_SAFETENSORS_H
 #define COPSE_SAFETENSORS_H
 
@@ -31,6 +32,16 @@ struct copse_st_header {
 /* Results live in the arena. `path` stands in error texts. */
 copse_status copse__st_parse(struct copse_arena *arena, const char *path, const char *text,
                              size_t size, struct copse_st_header *out);
+
+/* A checkpoint of a header's text, with all elements zero. `data_bytes`: how many bytes there are of
+   them, to compare; or NULL. */
+copse_status copse__checkpoint_parse(copse_context *ctx, const char *path, const char *text,
+                                     size_t size, const uint64_t *data_bytes,
+                                     copse_checkpoint **out);
+/* The text of its header, for the above; freed by the caller. */
+copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out);
+/* Its arrays in the order of the header, to be filled in. */
+copse_array *const *copse__checkpoint_storage(const copse_checkpoint *c);
 
 /* The first of `count` strings that is there twice, or NULL; sorts `names`. */
 const char *copse__st_twice(const char **names, size_t count);

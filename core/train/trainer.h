@@ -8,56 +8,221 @@
 #include "core/optim/rule.h"
 #include "core/replica/replica.h"
 
-#define COPSE_STEPS_UNDER_WAY 8
+#define COPSE_STEPS_UNDER_WAY 8 /* at least: see `ring` */
 #define COPSE_REPORT_STRIDE COPSE_ALIGNMENT /* bytes between the values that a replica reports */
 #define COPSE_REPORT_BYTES ((1 + COPSE_MAX_REPORTS) * COPSE_REPORT_STRIDE)
 
+/* What a recording computes. */
+enum copse_pass {
+    COPSE_PASS_EVALUATE,
+    COPSE_PASS_TRAIN, /* the gradients take their place */
+    COPSE_PASS_ADD,   /* the gradients are added to those of earlier micro-batches */
+};
+
+/* A sum over replicas inside the loss: operands stand in the piece's gradients, results in its values. */
+struct copse_crossing {
+    copse_shape shape;
+    uint32_t piece, bucket; /* of the exchange */
+};
+
+/* What happens between the segments of a pass, the same on every replica and for every share: number of a
+   crossing, or COPSE_NO_CROSSING for the next bucket. Made by the first recording. */
+struct copse_layout {
+    bool is_known;
+    struct { struct copse_crossing *at; size_t count, room; } crossings;
+    struct { uint32_t *at; size_t count, room; } events; /* one per segment */
+};
+
 /* The recording of one replica for one size of its share. */
 struct copse_recording {
+    struct copse_trainer *trainer;
     uint32_t replica;
     size_t examples;
-    bool is_training;
+    enum copse_pass pass;
     copse_graph *graph;
     copse_program *program;       /* NULL for an empty share */
-    struct copse_segment **zeros; /* empty share while training: one fill per bucket */
+    struct copse_segment **zeros; /* empty share: by segment, the fill that stands for it; or NULL */
     struct copse_binding x, y;    /* size 0: the loss does not use it */
 };
 
-/* One step under way, or finished and not yet taken. */
+/* One step under way, or finished and not yet taken: what the replicas reported for each of its
+   micro-batches. */
 struct copse_step_slot {
     uint64_t step;
     uint64_t tickets[COPSE_MAX_REPLICAS];
-    double weight[COPSE_MAX_REPLICAS]; /* of the replica's values; 0 = it had no example */
-    unsigned char *bytes;              /* [replicas][COPSE_REPORT_BYTES], as read back */
+    uint32_t parts, room; /* micro-batches, and for how many there is room */
+    size_t *examples;     /* [parts][replicas of all workers]; 0 = it had none and reported nothing */
+    uint32_t replicas;    /* of this worker */
+    unsigned char *bytes; /* as read back; see copse__slot_row */
+    size_t stride;        /* from replica to replica */
+    /* across workers, else NULL: everybody's, worker by worker, and their messages */
+    unsigned char *all;
+    struct copse_parcel sends[COPSE_MAX_WORKERS], recvs[COPSE_MAX_WORKERS];
+};
+
+/* Where a row stands, [part][replica] of this worker: COPSE_REPORT_BYTES. */
+static inline unsigned char *copse__slot_row(const struct copse_step_slot *slot, size_t row)
+{
+    return slot->bytes + row % slot->replicas * slot->stride +
+           row / slot->replicas * COPSE_REPORT_BYTES;
+}
+
+/* Batches on the devices ahead of their steps. An accelerator's run has them in one buffer for each replica:
+   the step words of all, then the features of all, then the targets. Elsewhere each has a place in a ring
+   (ahead.c). */
+struct copse_infeed {
+    uint32_t count, room;  /* batches; 0 = nothing can be fed */
+    struct copse_ahead *ring; /* [room]; NULL with an accelerator, and without prefetch. Of flight.h */
+    uint32_t first;           /* in the ring: the oldest that is fed, or the next place */
+    /* of an accelerator */
+    struct copse_shares *shares; /* all batches have the same, of `examples`; flight.h */
+    size_t examples;
+    struct copse_batch_place *places; /* [room] */
+    uint32_t *words;       /* [replicas][room][COPSE_STEP_WORDS] */
+    copse_buffer *buffers[COPSE_MAX_REPLICAS];
+};
+
+/* Scalars that a replica tells about its gradient of one variable, one COPSE_REPORT_STRIDE each. */
+enum copse_watch {
+    COPSE_WATCH_FINITE, /* 0, or NaN when an element is not finite */
+    COPSE_WATCH_NORM,
+    COPSE_WATCH_BINS,   /* elements of a magnitude of at least 10^(COPSE_GRADIENT_LOW + i) */
+    COPSE_WATCHES = COPSE_WATCH_BINS + COPSE_GRADIENT_BINS,
 };
 
 struct copse_trainer {
     copse_strategy *strategy;
-    struct copse_trainer_params params;
+    struct copse_trainer_params params; /* without what the caller may free: variables, shares */
     struct copse_rule rule;
+    struct copse_buckets buckets; /* what it trains, with its optimizer's slots */
+    struct copse_pushes *pushes;  /* variables with servers, see pushes.h; else NULL */
+    copse_variable **trained;     /* in order of creation */
+    size_t trained_count;
+    bool is_listed; /* the application named them: the loss must depend on one */
+    struct copse_layout layouts[2]; /* evaluation, training */
     struct { struct copse_recording *at; size_t count, room; } recordings;
     copse_buffer *reports[COPSE_MAX_REPLICAS]; /* loss and reports of the newest step */
     char *report_names[COPSE_MAX_REPORTS];
+    bool report_is_loss[COPSE_MAX_REPORTS];
     uint32_t report_count;
     bool has_names;
-    uint64_t step;   /* steps begun */
+    copse_buffer *watches[COPSE_MAX_REPLICAS]; /* [trained_count][COPSE_WATCHES]; or NULL */
+    unsigned char *watched;                    /* [replicas] of the same, as read back */
+    bool has_watched[COPSE_MAX_REPLICAS];      /* its share was not empty */
+    double weights[COPSE_MAX_REPLICAS]; /* of the replicas' shares, where they are weighted */
+    bool has_weights;
+    uint64_t step;   /* updates begun */
+    struct copse_position next; /* in the data, behind the newest batch */
     uint64_t taken;  /* results taken */
-    struct copse_step_slot slots[COPSE_STEPS_UNDER_WAY];
+    uint32_t gathered;        /* micro-batches since the last update */
+    size_t gathered_examples; /* theirs */
+    size_t first_examples;    /* of the first of them */
+    uint32_t words[COPSE_STEP_WORDS]; /* of the newest micro-batch */
+    struct copse_step_slot *slots; /* a ring */
+    uint32_t ring;
+    unsigned char *landing; /* [replicas][ring][accumulate]: what the slots point to */
+    copse_buffer *outfeed[COPSE_MAX_REPLICAS]; /* [ring][accumulate]: reports of a run; or NULL */
+    struct copse_infeed infeed;
     struct copse_step_slot evaluation;
-    uint64_t *ready; /* [buckets][replicas]: tickets of a step's segments */
+    struct { uint64_t *at; size_t count, room; } ready; /* [segments][replicas]: tickets of a step */
     bool is_failed;          /* an update was cut short: the parameters are not to be used */
     atomic_bool is_cancelled;
 };
 
+static inline bool copse__trainer_watches(const copse_trainer *t)
+{
+    return t->params.check_gradients || t->params.summarize_gradients;
+}
+
+static inline struct copse_layout *copse__layout_of(copse_trainer *t, enum copse_pass pass)
+{
+    return &t->layouts[pass != COPSE_PASS_EVALUATE];
+}
+
 /* recording.c */
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, size_t examples,
-                                  bool is_training, struct copse_recording **out);
+                                  enum copse_pass pass, struct copse_recording **out);
 void copse__recordings_fini(copse_trainer *t);
+
+/* gradients.c: the nodes behind a recording's loss */
+struct copse_placements {
+    struct copse_placement *at;
+    size_t count, room;
+};
+copse_status copse__gradients_build(struct copse_recording *r, copse_tensor *loss,
+                                    struct copse_placements *out);
+
+/* layout.c */
+copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_t index,
+                                 struct copse_binding *operand, struct copse_binding *result);
+/* Compare a new program with the layout, or take the layout from it. */
+copse_status copse__layout_settle(struct copse_recording *r);
+void copse__layout_fini(copse_trainer *t, struct copse_layout *l);
+
+/* split.c */
+copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_params *params);
+/* Who gets what of a batch; `may_measure`: measure first where that is asked for, else even shares. */
+copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch,
+                          bool may_measure, struct copse_shard *out);
+
+/* run.c */
+copse_status copse__inputs_write(copse_trainer *t, const struct copse_recording *rec,
+                                 const struct copse_host_batch *batch, const struct copse_shard *share);
+
+/* loop.c: nothing to make where the strategy is no accelerator */
+copse_status copse__infeed_init(copse_trainer *t);
+/* copse_trainer_run that says how many batches it has done. */
+copse_status copse__trainer_run(copse_trainer *t, uint32_t *done);
+void copse__infeed_fini(copse_trainer *t);
+
+/* ahead.c: the same for strategies that train step by step; nothing to make without prefetch */
+copse_status copse__ahead_init(copse_trainer *t);
+void copse__ahead_fini(copse_trainer *t);
+copse_status copse__ahead_feed(copse_trainer *t, const struct copse_host_batch *batch);
+copse_status copse__ahead_run(copse_trainer *t, uint32_t *done);
+
+/* Forget gradients that are gathered for an update. */
+void copse__gathered_drop(copse_trainer *t);
 
 /* result.c: combine what the replicas reported. */
 copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot,
                               uint64_t timeout_ns);
 void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
                         struct copse_step_result *out);
+static inline struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t step)
+{
+    return &t->slots[step % t->ring];
+}
+/* Value `i` of a row of a slot, [part][replica] of this worker; 0 is the loss. */
+float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t i);
+
+/* across.c; nothing to do where there are no other workers */
+copse_status copse__across_init(copse_trainer *t); /* all have the same settings */
+copse_status copse__across_make_slot(copse_trainer *t, struct copse_step_slot *slot);
+void copse__across_free_slot(copse_trainer *t, struct copse_step_slot *slot);
+/* This worker cannot take part in the step: the others fail with it, and nothing is changed. */
+copse_status copse__across_refuse(copse_trainer *t, copse_status why);
+/* Returns `why`. Where it comes of a device of this worker, or an update was cut short, this worker cannot go on: the
+   others are told, and do not wait for it. */
+copse_status copse__across_give_up(copse_trainer *t, copse_status why);
+/* The step's collectives say which step and batch they belong to. */
+void copse__across_note(copse_trainer *t, uint64_t step, const struct copse_host_batch *batch);
+/* This worker's results to the others, once they are there; and theirs. COPSE_ERR_TIMEOUT when not
+   all have come and nobody is to wait. */
+copse_status copse__across_share(copse_trainer *t, struct copse_step_slot *slot);
+copse_status copse__across_collect(copse_trainer *t, struct copse_step_slot *slot, bool wait);
+/* Value of a row of a slot, [part][replica of any worker]; 0 is the loss. */
+float copse__across_value(const copse_trainer *t, const struct copse_step_slot *slot, size_t row,
+                          uint32_t index);
+/* The first worker gets the slots that stand with the others; the rest of a state is everywhere. */
+struct copse_state;
+copse_status copse__across_merge(struct copse_state *s);
+/* All have come here; fails where one has. */
+copse_status copse__across_finish(copse_trainer *t, copse_status mine, const char *what);
+copse_status copse__across_settle(copse_cluster *c, copse_status mine, const char *what);
+/* The first worker has read `*file`, or failed with `mine` and its text: all get the same, `*file` too,
+   to be released by everybody. */
+copse_status copse__across_checkpoint(copse_trainer *t, copse_status mine, const char *path,
+                                      copse_checkpoint **file);
 
 #endif

@@ -57,8 +57,13 @@ struct copse_context_params {
     void *log_user;           /**< passed to `log` */
     copse_log_level log_level; /**< most detailed level to log       [COPSE_LOG_WARN] */
     struct copse_cache_params cache; /**< compiled kernels           [kept in memory only] */
-    const char *disable;      /**< backends not to load, "opencl,vulkan"  [none] */
-    bool no_env;              /**< ignore the environment variable COPSE_DISABLE  [false] */
+    const char *disable;      /**< backends not to load, "opencl,vulkan"; their devices can be lent all
+                                   the same                          [none] */
+    bool no_env;              /**< ignore the environment variables COPSE_DISABLE and
+                                   COPSE_NO_SELF_TEST               [false] */
+    bool no_self_test;        /**< use kernels without the check of a few numbers that each of them
+                                   must pass on a device first; also when the environment variable
+                                   COPSE_NO_SELF_TEST is set        [false] */
 };
 
 /**

@@ -300,6 +300,9 @@ COPSE_API size_t copse_batches_count(const copse_batches *batches);
 COPSE_API COPSE_CHECKED copse_status copse_batches_start(copse_batches *batches, uint32_t epoch,
                                                          size_t index);
 
+/** Which batch comes next: what `copse_batches_start` takes to come back here. */
+COPSE_API void copse_batches_position(const copse_batches *batches, uint32_t *epoch, size_t *index);
+
 /**
  * Take the next batch.
  *

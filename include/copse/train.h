@@ -7,6 +7,7 @@
 #define COPSE_TRAIN_H
 
 #include "copse/batch.h"
+#include "copse/checkpoint.h"
 #include "copse/optimizer.h"
 #include "copse/strategy.h"
 
@@ -38,20 +39,76 @@ typedef enum copse_loss_reduction {
     COPSE_LOSS_SUM,  /**< the loss function gives a sum over its examples; added up */
 } copse_loss_reduction;
 
+/** What must be done before a gradient is used. */
+typedef enum copse_gating {
+    COPSE_GATE_OP,    /**< the variables of a bucket are updated when all of the bucket's gradients are
+                           there, while those of other buckets are still computed */
+    COPSE_GATE_NONE,  /**< the same: nothing is used earlier, since buckets are reduced as a whole */
+    COPSE_GATE_GRAPH, /**< all gradients are there before the first is reduced; computing and exchange do
+                           not overlap */
+} copse_gating;
+
+/** A gradient and the variable that it is of. */
+struct copse_gradient {
+    copse_tensor *gradient;   /**< of the variable's shape; NULL = the loss does not depend on it */
+    copse_variable *variable;
+};
+/**
+ * Changes gradients: replaces pairs[i].gradient with other tensors of the graph and leaves the variables
+ * as they are. Called when a step is recorded, as the loss function is. It sees the *replica's* gradients,
+ * before they are added up over the replicas: with COPSE_LOSS_MEAN they are weighted by the replica's
+ * share, so that the sum of all is the gradient of the global batch. What is linear (factors) therefore
+ * acts on that gradient, what is not (clipping) acts on each replica's part of it.
+ */
+typedef copse_status copse_transform_fn(copse_graph *g, struct copse_gradient *pairs, size_t count,
+                                        void *user);
+
 /** How to make a trainer. */
 struct copse_trainer_params {
     copse_loss_fn *loss;
     void *user;                  /**< passed to `loss` */
-    copse_loss_reduction reduction;
+    copse_loss_reduction reduction; /**< never inferred from the loss function */
     copse_shape example;         /**< shape of one example of x */
     copse_shape target;          /**< shape of one example of y; rank 0: one value */
     copse_type target_type;      /**< COPSE_I32 for labels */
     struct copse_optimizer_params optimizer;
     uint64_t seed;               /**< of dropout */
+    copse_variable *const *variables; /**< what is trained, not empty           [NULL = all] */
+    size_t variable_count;       /**< of `variables` */
+    uint32_t accumulate;         /**< micro-batches to an update: each call of copse_trainer_step takes
+                                      one, every accumulate-th reduces and updates     [0 = 1] */
+    copse_shard_rule sharing;    /**< how a global batch is split (batch.h); the result of a step is that of
+                                      the whole batch whatever the split, up to rounding: shares count
+                                      by their examples              [COPSE_SHARD_BALANCED] */
+    size_t batch_size;           /**< COPSE_SHARD_FIXED: examples of a full batch, a multiple of the
+                                      replicas */
+    const float *shares;         /**< COPSE_SHARD_WEIGHTED: one weight >= 0 per replica, those of all
+                                      workers; copied */
+    copse_gating gating;
+    bool check_numerics;         /**< a loss that is NaN or infinite ends the step with
+                                      COPSE_ERR_NONFINITE before anything is changed. The host waits for
+                                      the losses before the first update of every step */
+    bool check_gradients;        /**< the same for gradients, each replica's own; implies
+                                      COPSE_GATE_GRAPH and a host wait */
+    bool summarize_gradients;    /**< for copse_trainer_gradient; implies COPSE_GATE_GRAPH and a host
+                                      wait */
+    copse_transform_fn *transform; /**< of gradients                            [NULL] */
+    void *transform_user;
+    uint32_t prefetch;           /**< batches that are uploaded ahead of their steps, at most
+                                      COPSE_PREFETCH_MAX; each needs as much memory on the devices as a
+                                      batch, and its step one copy there. The upload runs on a queue of its
+                                      own, beside the steps under way. 2 is enough; not with an accelerator,
+                                      whose runs take their batches ahead in any case. See
+                                      copse_trainer_feed (accelerator.h)             [0 = none] */
 };
+#define COPSE_PREFETCH_MAX 64
 
 /**
- * Make a trainer. Builds the flat store of the strategy's variables.
+ * Make a trainer. A strategy may have several: they share its variables, and each has optimizer slots
+ * of its own.
+ * @retval COPSE_ERR_ARGUMENT  A setting breaks its rule: an empty list of variables, a variable that is
+ *                             another strategy's or not trainable, shares without a weighted split.
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or shares to be measured on a collective one.
  * Lifetime: retains the strategy. Thread-safety: one thread at a time, except
  * `copse_trainer_cancel`. Blocking: while memory is allocated.
  */
@@ -70,16 +127,29 @@ struct copse_step_result {
 
 /**
  * Run one training step: queue forward, backward, reduction and update. `batch` holds at least
- * one example and is taken before the call returns; replicas without one are legal. The parameters after the
+ * one example and is taken before the call returns; replicas without one are legal. With `prefetch` NULL stands
+ * for the oldest batch that was fed (copse_trainer_feed), which stays fed when the step fails before it has
+ * begun, as a cancelled one does; and a batch that is given while none is fed is uploaded on the queue for
+ * uploads, too, beside earlier steps that are still computed. The parameters after the
  * call are those of the step for every later call; the result comes through
  * `copse_trainer_result`. Up to 8 steps may be under way: when the results of 8 are waiting to be taken,
  * the oldest is dropped. Each new size of batch is recorded once and kept.
  *
+ * With `accumulate` = k the call takes a micro-batch: gradients are gathered on the devices, and the k-th
+ * call reduces and updates. The update, and the result, are those of the k batches as one; unequal ones
+ * weigh by their examples. Steps are counted in updates. When a call fails, what was gathered is dropped.
+ *
+ * @retval COPSE_ERR_ARGUMENT     The batch is empty, or NULL and none is fed; the loss depends on none of the
+ *                                variables that were listed;
+ *                                another trainer of the strategy gathers gradients of one of them.
+ * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see sync.h.
  * @retval COPSE_ERR_CANCELLED    `copse_trainer_cancel` was called; nothing was changed.
- * @retval COPSE_ERR_NONFINITE    The result to be dropped has a loss that is NaN or infinite; nothing
- *                                was changed.
+ * @retval COPSE_ERR_NONFINITE    `check_numerics` or `check_gradients` found something; or the result to
+ *                                be dropped has a loss that is NaN or infinite. Nothing was changed: no
+ *                                variable, no slot, no step counter. The trainer can be used on.
  * @retval COPSE_ERR_DEVICE_LOST  A device failed.
- * Blocking: while 8 steps are under way, and where replicas must wait for each other.
+ * Blocking: while 8 steps are under way, and where replicas must wait for each other; with parameter servers
+ * until the gradients are computed and the servers have answered.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
                                                         const struct copse_host_batch *batch);
@@ -94,6 +164,85 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
 COPSE_API COPSE_CHECKED copse_status copse_trainer_result(copse_trainer *t, bool wait,
                                                           struct copse_step_result *out);
 
+/** Update with the micro-batches that were gathered since the last update, fewer than `accumulate`; nothing
+    happens when there are none. Blocking: as copse_trainer_step. */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
+/** Micro-batches gathered since the last update. */
+COPSE_API uint32_t copse_trainer_gathered(const copse_trainer *t);
+
+/**
+ * The weights of the replicas' shares.
+ * @param shares    One for each replica; all 1 where the split is not weighted.
+ * @param is_known  Receives false while they are still to be measured.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_shares(const copse_trainer *t, float *shares,
+                                                          bool *is_known);
+/** Set the weights of a weighted or measured split, such as those of a checkpoint; nothing is measured
+    then. @retval COPSE_ERR_ARGUMENT The split is not weighted, or a weight is none. */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_set_shares(copse_trainer *t,
+                                                              const float *shares);
+
+/* ---- gradients ---- */
+
+/** sqrt(sum of squares) of a tensor, for transforms. */
+COPSE_API COPSE_CHECKED copse_status copse_gradient_norm(copse_graph *g, copse_tensor *gradient,
+                                                         copse_tensor **norm);
+/** Scale each gradient with a larger norm down to the norm `largest` > 0; others keep their bits, one
+    with a norm of NaN becomes NaN. */
+COPSE_API COPSE_CHECKED copse_status copse_gradients_clip_norms(copse_graph *g,
+                                                                struct copse_gradient *pairs,
+                                                                size_t count, float largest);
+/** Scale all gradients by one factor so that the norm of all together is at most `largest` > 0.
+    @param norm  Receives their norm before; NULL = not wanted. */
+COPSE_API COPSE_CHECKED copse_status copse_gradients_clip_global_norm(copse_graph *g,
+                                                                      struct copse_gradient *pairs,
+                                                                      size_t count, float largest,
+                                                                      copse_tensor **norm);
+/** A factor on the gradient of one variable. */
+struct copse_multiplier {
+    copse_variable *variable;
+    float factor;
+};
+/** @retval COPSE_ERR_ARGUMENT  A variable is not trained here. */
+COPSE_API COPSE_CHECKED copse_status copse_gradients_multiply(copse_graph *g,
+                                                              struct copse_gradient *pairs,
+                                                              size_t count,
+                                                              const struct copse_multiplier *factors,
+                                                              size_t factor_count);
+
+/** Magnitudes from 10^-8 on, a factor of 10 to a bin. */
+#define COPSE_GRADIENT_LOW  (-8)
+#define COPSE_GRADIENT_BINS 12
+/** What a replica's gradient of a variable was like in the newest (micro-)batch, after the transform and
+    before it was added up over the replicas. */
+struct copse_gradient_summary {
+    bool is_known; /**< false: the replica had no example */
+    double norm;
+    /** bins[0]: elements of a magnitude below 10^-8, and NaN; bins[i]: from 10^(i-9) to below 10^(i-8); the
+        last: from 10^3 on. Exact up to 2^24 elements. */
+    uint64_t bins[COPSE_GRADIENT_BINS + 1];
+};
+/** @retval COPSE_ERR_ARGUMENT  Gradients of the variable are not summarized by this trainer. */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_gradient(const copse_trainer *t,
+                                                            const copse_variable *v,
+                                                            uint32_t replica,
+                                                            struct copse_gradient_summary *out);
+
+/** What one replica contributed to a result. */
+struct copse_replica_result {
+    double share;      /**< its part of the examples, 0..1; 0: it had none, and the values are 0 */
+    double loss;       /**< its share's, as its loss function gave it */
+    double reports[7]; /**< in the order of `copse_step_result.report_names` */
+};
+
+/**
+ * A replica's part of the result that `copse_trainer_result` gave last.
+ * @retval COPSE_ERR_ARGUMENT  There is no such replica, or no result was taken yet, or so many steps
+ *                             were begun since that its memory is in use again: take it before.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
+                                                                  struct copse_replica_result *out);
+
 /** Loss and reports of one global batch without training. Blocking: until it is computed. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
@@ -102,8 +251,88 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
 /** Let the running or next step return COPSE_ERR_CANCELLED. Thread-safety: any. Never blocks. */
 COPSE_API void copse_trainer_cancel(copse_trainer *t);
 
-/** Write every variable as safetensors, atomically: see checkpoint.h. */
+/** Number of the last step begun; a restored trainer goes on counting. */
+COPSE_API uint64_t copse_trainer_steps(const copse_trainer *t);
+/** The strategy it trains with. Lifetime: that of the trainer. */
+COPSE_API copse_strategy *copse_trainer_strategy(const copse_trainer *t);
+
+/** Write every variable, and nothing else, as safetensors, atomically: see checkpoint.h. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_save(copse_trainer *t, const char *path);
+
+/* ---- the whole state: docs/checkpoints.md describes the file ---- */
+
+/** Where a run stands in its data: the batch that comes next, as `copse_batches_start` takes it. */
+struct copse_position {
+    uint32_t epoch; /**< from 0 */
+    uint64_t batch; /**< in the epoch, from 0 */
+};
+
+/** What goes into a checkpoint beside the trainer's own state. Zeroed: the start of the data. */
+struct copse_state_params {
+    struct copse_position position;
+    const struct copse_named_array *arrays; /**< names begin with "application/"   [NULL] */
+    size_t array_count;                     /**<                                   [0] */
+    const struct copse_metadata *metadata;  /**< keys begin with "application."    [NULL] */
+    size_t metadata_count;                  /**<                                   [0] */
+};
+
+/**
+ * Write all that a run needs to go on: variables, optimizer slots, step counter, seed, position in the data; of
+ * the strategy's tower optimizers (replicated.h) the slots and counts. One entry per variable and slot,
+ * whatever the number of replicas. Atomic: under `path` stands the old file or the new one, also after a power
+ * cut; the same state gives the same bytes. Shares that were measured are in it, too. With several workers in
+ * step all call this; the first writes, when all can take part, and the others' `params` and `path` are for
+ * their texts alone. With parameter servers the chief alone writes, whoever calls: for each server the values,
+ * slots, count of updates and every worker's place in its data as they were at one moment, the servers one
+ * after the other, while other workers train on. A step of which one server was looked at before and another
+ * one after it comes again.
+ *
+ * @param params  NULL: position 0, nothing beside.
+ *
+ * @retval COPSE_ERR_NONFINITE    A trained variable is NaN or infinite; nothing was written.
+ * @retval COPSE_ERR_DEVICE_LOST  A device failed, now or in the last update; nothing was written.
+ * @retval COPSE_ERR_ARGUMENT     A name that is not allowed, or two entries of one name: a variable
+ *                                "w/m" beside a slot "m" of a variable "w". Or micro-batches are
+ *                                gathered since the last update.
+ * @retval COPSE_ERR_IO           The file cannot be written; what stood there is untouched.
+ * @retval COPSE_ERR_COMM         Another worker could not take part, or is lost; the text names it.
+ * Blocking: until queued steps have run and the bytes are on the disk.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_checkpoint(
+    copse_trainer *t, const char *path, const struct copse_state_params *params);
+
+/**
+ * Take over the state of a checkpoint: all of it, or nothing. With the same replicas, devices and
+ * settings the run goes on with the same bits as if it had not been interrupted. The number of
+ * replicas and the devices may be others; then the sums round differently. Results not yet taken,
+ * micro-batches gathered since the last update and batches fed for a run are dropped. A trainer whose last
+ * update was cut short is whole again, if its devices still work.
+ *
+ * With several workers in step all call this. The first reads the file and sends it to the others, who get
+ * the same `position` and `file`; nobody is changed unless all can be.
+ *
+ * With the parameter servers of a job all workers call it, too, before they train. The chief reads the file and
+ * sets what the servers keep. Others do not look at `path`: they wait until the chief has done so, or has
+ * written a checkpoint since its trainer was made, and get this worker's own steps and `position` (what
+ * `copse_host_batch` said in its last step, and one batch more) and no `file`. With more or fewer workers than
+ * then, all go on where the slowest was.
+ *
+ * @param position  Receives where to go on in the data; NULL to skip.
+ * @param file      Receives the file, with the application's arrays and metadata; NULL to skip.
+ *
+ * @retval COPSE_ERR_IO        The file cannot be read.
+ * @retval COPSE_ERR_FORMAT    It is damaged (format, checksum), or is no checkpoint of a trainer.
+ * @retval COPSE_ERR_ARGUMENT  It is of another model or optimizer: the text names the entry that is
+ *                             missing or too much.
+ * @retval COPSE_ERR_SHAPE     An entry has another type or shape than its variable; the text names it.
+ * @retval COPSE_ERR_COMM      Another worker could not take part, or is lost; the text names it.
+ * @retval COPSE_ERR_TIMEOUT   The chief has not done it within the cluster's deadline.
+ * Other settings than the checkpoint's (learning rate, seed of the variables, ...) are kept, and
+ * logged as a warning where they change the run; the seed of dropout is the checkpoint's.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_restore(copse_trainer *t, const char *path,
+                                                           struct copse_position *position,
+                                                           copse_checkpoint **file);
 
 #if defined(__cplusplus)
 }

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* The nodes behind a loss: derivatives, what the application makes of them, what is told about them,
+   and their places in the flat store. */
+#include <math.h>
+
+#include "core/ops/ops.h"
+#include "core/replica/context.h"
+#include "core/train/trainer.h"
+
+struct builder {
+    struct copse_recording *r;
+    copse_trainer *t;
+    copse_graph *g;
+    struct copse_gradient *pairs; /* of the trained variables */
+    struct copse_placements *out;
+};
+
+static copse_status place(struct builder *b, copse_tensor *t, struct copse_binding at,
+                          uint32_t bucket)
+{
+    const struct copse_placement p = { t, at, bucket };
+    return COPSE_PUSH(&b->g->ctx->base.mem, b->out, p)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+}
+
+static copse_status differentiate(struct builder *b, copse_tensor *loss)
+{
+    copse_trainer *t = b->t;
+    const size_t count = t->trained_count;
+    bool is_any = false;
+    copse_tensor *seed;
+    COPSE_TRY(copse__step_scalar(b->g, COPSE_STEP_SHARE, &seed));
+    if (loss->shape.rank > 0)
+        COPSE_TRY(copse_reshape(b->g, seed, loss->shape, &seed));
+    copse_tensor **x = copse__arena_alloc(&b->g->arena, count, 2 * sizeof *x);
+    b->pairs = copse__arena_alloc(&b->g->arena, count, sizeof *b->pairs);
+    if (!x || !b->pairs)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    for (size_t i = 0; i < count; i++)
+        x[i] = &t->trained[i]->tensor;
+    copse_tensor **dx = x + count;
+    COPSE_TRY(copse__gradients(b->g, loss, seed, x, count, dx));
+    for (size_t i = 0; i < count; i++) {
+        b->pairs[i] = (struct copse_gradient){ dx[i], t->trained[i] };
+        is_any |= dx[i] != NULL;
+    }
+    return is_any || !t->is_listed
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT,
+                               "trainer: the loss depends on none of the %zu variables to train "
+                               "('%s'%s)", count, t->trained[0]->name, count > 1 ? ", ..." : "");
+}
+
+static copse_status transform(struct builder *b)
+{
+    const struct copse_trainer_params *p = &b->t->params;
+    if (!p->transform)
+        return COPSE_OK;
+    struct copse_frame frame; /* as the loss function's */
+    copse__context_push_replica(&frame, b->t->strategy, b->r->replica);
+    frame.is_graph = true;
+    COPSE_TRY(copse_note(copse__context_pop(&frame, p->transform(b->g, b->pairs,
+                                                                 b->t->trained_count,
+                                                                 p->transform_user)),
+                         "while transforming gradients"));
+    for (size_t i = 0; i < b->t->trained_count; i++) {
+        const copse_variable *v = b->t->trained[i];
+        copse_tensor **dx = &b->pairs[i].gradient;
+        if (b->pairs[i].variable != v)
+            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the transform of gradients must leave "
+                                                  "'%s' at its place in the list", v->name);
+        if (*dx)
+            COPSE_TRY(copse__own(b->g, *dx, dx));
+        if (*dx && ((*dx)->type != COPSE_F32 || !copse__shape_equal((*dx)->shape, v->tensor.shape))) {
+            char text[96];
+            return copse_fail(COPSE_ERR_SHAPE, "trainer: the transformed gradient of '%s' must be "
+                                               "f32 and have its shape, it has %s", v->name,
+                              copse__shape_text((*dx)->shape, text));
+        }
+    }
+    return COPSE_OK;
+}
+
+/* ---- what is told about them ---- */
+
+static copse_status watch(struct builder *b, size_t i, uint32_t which, copse_tensor *scalar)
+{
+    const size_t at = (i * COPSE_WATCHES + which) * COPSE_REPORT_STRIDE;
+    return place(b, scalar, (struct copse_binding){ b->t->watches[b->r->replica], at, 4 }, 0);
+}
+
+/* The sum of x - x: 0, or NaN. */
+static copse_status watch_finite(struct builder *b, size_t i)
+{
+    copse_tensor *x = b->pairs[i].gradient;
+    COPSE_TRY(copse_sub(b->g, x, x, &x));
+    COPSE_TRY(copse_sum(b->g, x, NULL, 0, false, &x));
+    return watch(b, i, COPSE_WATCH_FINITE, x);
+}
+
+static copse_status watch_size(struct builder *b, size_t i)
+{
+    copse_tensor *x = b->pairs[i].gradient, *y, *size;
+    COPSE_TRY(copse_gradient_norm(b->g, x, &y));
+    COPSE_TRY(watch(b, i, COPSE_WATCH_NORM, y));
+    COPSE_TRY(copse_abs(b->g, x, &size));
+    for (int k = 0; k < COPSE_GRADIENT_BINS; k++) {
+        copse_tensor *edge;
+        COPSE_TRY(copse_fill(b->g, COPSE_F32, COPSE_SCALAR, pow(10.0, COPSE_GRADIENT_LOW + k), &edge));
+        COPSE_TRY(copse_greater_equal(b->g, size, edge, &y));
+        COPSE_TRY(copse_sum(b->g, y, NULL, 0, false, &y));
+        COPSE_TRY(watch(b, i, COPSE_WATCH_BINS + (uint32_t)k, y));
+    }
+    return COPSE_OK;
+}
+
+static copse_status watch_all(struct builder *b)
+{
+    for (size_t i = 0; i < b->t->trained_count; i++) {
+        if (!b->pairs[i].gradient)
+            continue;
+        if (b->t->params.check_gradients)
+            COPSE_TRY(watch_finite(b, i));
+        if (b->t->params.summarize_gradients)
+            COPSE_TRY(watch_size(b, i));
+    }
+    return COPSE_OK;
+}
+
+/* ---- their places ---- */
+
+static copse_status place_all(struct builder *b)
+{
+    for (size_t i = 0; i < b->t->trained_count; i++) {
+        const copse_variable *v = b->t->trained[i];
+        copse_tensor *dx = b->pairs[i].gradient;
+        if (b->r->pass == COPSE_PASS_ADD) {
+            if (!dx)
+                continue;
+            COPSE_TRY(copse__add_in_place(b->g, dx, &dx));
+        } else if (!dx) {
+            COPSE_TRY(copse_fill(b->g, COPSE_F32, v->tensor.shape, 0.0, &dx));
+        }
+        COPSE_TRY(place(b, dx, copse__variable_gradient(v, b->r->replica),
+                        copse__bucket_of(&b->t->buckets, v)));
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__gradients_build(struct copse_recording *r, copse_tensor *loss,
+                                    struct copse_placements *out)
+{
+    struct builder b = { .r = r, .t = r->trainer, .g = r->graph, .out = out };
+    COPSE_TRY(differentiate(&b, loss));
+    const size_t first = r->graph->nodes.count;
+    COPSE_TRY(transform(&b));
+    COPSE_TRY(watch_all(&b));
+    COPSE_TRY(place_all(&b));
+    return copse__graph_hoist(r->graph, first);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* The sums over replicas inside a loss function: memory and exchange of each, and the check that all
+   recordings have the same of them. A crossing is a bucket of the exchange in a piece of its own whose
+   update is an assignment. */
+#include "core/train/trainer.h"
+
+static copse_status assign(void *user, copse_device *dev, const struct copse_update *u,
+                           struct copse_command *out)
+{
+    (void)user;
+    (void)dev;
+    *out = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
+                                   .bindings = { u->gradients, u->values },
+                                   .binding_count = 2 };
+    out->bindings[0].size = out->bindings[1].size = (size_t)(4 * u->count);
+    return COPSE_OK;
+}
+
+static copse_status add_crossing(copse_trainer *t, struct copse_layout *l, copse_shape shape)
+{
+    copse_exchange *x = t->strategy->store.exchange;
+    const struct copse_exchange_rule rule = { 0, assign, NULL, false };
+    const uint64_t count = copse__elements(shape);
+    struct copse_crossing c = { .shape = shape };
+    COPSE_TRY(copse__exchange_piece(x, copse__round_up((size_t)count, COPSE_UNIT), &c.piece));
+    copse_status s = copse__exchange_bucket(x, c.piece, 0, count, &rule, &c.bucket);
+    if (s != COPSE_OK) {
+        copse__exchange_piece_drop(x, c.piece);
+        return s;
+    }
+    if (COPSE_PUSH(&t->strategy->ctx->base.mem, &l->crossings, c))
+        return COPSE_OK;
+    copse__exchange_drop(x, c.bucket);
+    copse__exchange_piece_drop(x, c.piece);
+    return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+}
+
+copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_t index,
+                                 struct copse_binding *operand, struct copse_binding *result)
+{
+    const struct copse_recording *r = recording;
+    copse_trainer *t = r->trainer;
+    struct copse_layout *l = copse__layout_of(t, r->pass);
+    if (l->is_known && index >= l->crossings.count)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: replica %u's loss on %zu examples has more sums over replicas "
+                          "(all_reduce) than the %zu of the first one; all must have the same",
+                          r->replica, r->examples, l->crossings.count);
+    if (index >= l->crossings.count)
+        COPSE_TRY(copse_note(add_crossing(t, l, y->shape), "while making all_reduce %u", index));
+    const struct copse_crossing *c = &l->crossings.at[index];
+    if (!copse__shape_equal(c->shape, y->shape)) {
+        char here[96], there[96];
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "all_reduce %u: %s in replica %u's loss on %zu examples, %s elsewhere; the "
+                          "shape must be the same on all replicas, whatever their shares", index,
+                          copse__shape_text(y->shape, here), r->replica, r->examples,
+                          copse__shape_text(c->shape, there));
+    }
+    const size_t bytes = (size_t)copse__elements(c->shape) * sizeof(float);
+    *operand = copse__exchange_gradients(t->strategy->store.exchange, c->piece, r->replica);
+    *result = copse__exchange_values(t->strategy->store.exchange, c->piece, r->replica);
+    operand->size = result->size = bytes;
+    return COPSE_OK;
+}
+
+static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const copse_program *p)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    const uint32_t segments = copse__program_segments(p);
+    for (uint32_t i = 0; i < segments; i++)
+        if (!COPSE_PUSH(mem, &l->events, copse__program_crossing(p, i)))
+            return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    if (!COPSE_RESERVE(mem, &t->ready, (size_t)segments * t->strategy->replica_count))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    l->is_known = true;
+    return COPSE_OK;
+}
+
+copse_status copse__layout_settle(struct copse_recording *r)
+{
+    struct copse_layout *l = copse__layout_of(r->trainer, r->pass);
+    if (!l->is_known)
+        return take_layout(r->trainer, l, r->program);
+    bool is_same = copse__program_segments(r->program) == l->events.count;
+    for (uint32_t i = 0; is_same && i < l->events.count; i++)
+        is_same = copse__program_crossing(r->program, i) == l->events.at[i];
+    return is_same ? COPSE_OK
+                   : copse_fail(COPSE_ERR_ARGUMENT,
+                                "trainer: replica %u's loss on %zu examples has other sums over "
+                                "replicas (all_reduce) than the first one, or has them in another "
+                                "order", r->replica, r->examples);
+}
+
+void copse__layout_fini(copse_trainer *t, struct copse_layout *l)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    for (size_t i = 0; i < l->crossings.count; i++) {
+        copse__exchange_drop(t->strategy->store.exchange, l->crossings.at[i].bucket);
+        copse__exchange_piece_drop(t->strategy->store.exchange, l->crossings.at[i].piece);
+    }
+    copse__free(mem, l->crossings.at);
+    copse__free(mem, l->events.at);
+    *l = (struct copse_layout){ .is_known = false };
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a monitor's checkpoints stand: one file, or numbered files in a folder. */
+#ifndef COPSE_MONITOR_FILES_H
+#define COPSE_MONITOR_FILES_H
+
+#include "core/base/base.h"
+
+struct copse_monitor_files {
+    struct copse_mem *mem;
+    char *folder, *file; /* one of them, or neither */
+    uint32_t keep;
+    struct { uint64_t *at; size_t count, room; } found; /* progress of the files in the folder, ascending */
+};
+
+copse_status copse__monitor_files_init(struct copse_monitor_files *f, struct copse_mem *mem,
+                                       const char *folder, const char *file, uint32_t keep);
+void copse__monitor_files_fini(struct copse_monitor_files *f);
+
+/* Make the folder if need be, remove what killed processes left, and see which checkpoints are there. */
+copse_status copse__monitor_files_scan(struct copse_monitor_files *f);
+/* Path of the i-th newest that was found, NULL behind the last; freed by the caller.
+   COPSE_ERR_NO_MEMORY. */
+copse_status copse__monitor_files_path(const struct copse_monitor_files *f, size_t i, char **out);
+/* Path for a checkpoint of that progress; freed by the caller. */
+copse_status copse__monitor_files_new(const struct copse_monitor_files *f, uint64_t progress,
+                                      char **out);
+/* It was written: remove the oldest beyond `keep`. */
+copse_status copse__monitor_files_written(struct copse_monitor_files *f, uint64_t progress);
+
+#endif

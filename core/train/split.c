@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* Who gets which examples: the rules of core/data/shard.c, with weights that are given or measured. */
+#include <math.h>
+
+#include "core/base/platform.h"
+#include "core/train/trainer.h"
+
+#define RUNS 3 /* timed runs of each replica, behind one that is not */
+
+static bool is_weighted(const copse_trainer *t)
+{
+    return t->params.sharing == COPSE_SHARD_WEIGHTED || t->params.sharing == COPSE_SHARD_MEASURED;
+}
+
+copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_params *p)
+{
+    const uint32_t replicas = t->strategy->rank_total;
+    struct copse_shard unused[COPSE_MAX_REPLICAS];
+    if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->remote)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: shares are measured within one process; give "
+                                                 "those of all workers' replicas instead");
+    if ((int)p->sharing < 0 || p->sharing > COPSE_SHARD_MEASURED)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no split %d", (int)p->sharing);
+    if (p->sharing == COPSE_SHARD_FIXED && (p->batch_size == 0 || p->batch_size % replicas))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: a fixed split needs batch_size, a multiple of the %u replicas; it "
+                          "is %zu", replicas, p->batch_size);
+    if ((p->sharing == COPSE_SHARD_WEIGHTED) != (p->shares != NULL))
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: shares belong to a weighted split, and a "
+                                              "weighted split needs them");
+    t->params.shares = NULL;
+    if (p->sharing != COPSE_SHARD_WEIGHTED)
+        return COPSE_OK;
+    for (uint32_t r = 0; r < replicas; r++)
+        t->weights[r] = p->shares[r];
+    t->has_weights = true;
+    return copse__shard_weighted(1, t->weights, replicas, unused);
+}
+
+/* Forward and backward of one replica alone. Crossings are not exchanged and nothing is updated: only
+   gradients are written, and no step has read any yet. */
+static copse_status run_alone(copse_trainer *t, const struct copse_recording *rec,
+                              const struct copse_host_batch *batch, uint64_t *ns)
+{
+    copse_queue *q = t->strategy->replicas[rec->replica].queue;
+    const uint64_t begin = copse__now_ns();
+    COPSE_TRY(copse__inputs_write(t, rec, batch, &(struct copse_shard){ 0, rec->examples }));
+    for (uint32_t i = 0; i < copse__program_segments(rec->program); i++)
+        COPSE_TRY(copse__program_replay(rec->program, i));
+    COPSE_TRY(copse_queue_finish(q));
+    *ns = COPSE_MAX(copse__now_ns() - begin, 1);
+    return COPSE_OK;
+}
+
+static copse_status measure_replica(copse_trainer *t, uint32_t r, size_t examples,
+                                    const struct copse_host_batch *batch)
+{
+    struct copse_recording *rec;
+    uint64_t best = UINT64_MAX;
+    COPSE_TRY(copse__recording_get(t, r, examples, COPSE_PASS_TRAIN, &rec));
+    for (int i = 0; i < 1 + RUNS; i++) {
+        uint64_t ns;
+        COPSE_TRY(run_alone(t, rec, batch, &ns));
+        if (i > 0)
+            best = COPSE_MIN(best, ns);
+    }
+    t->weights[r] = 1.0 / (double)best;
+    copse__log(&t->strategy->ctx->base.log, COPSE_LOG_INFO, "trainer: replica %u (%s) takes %.3f ms "
+               "for %zu examples", r, t->strategy->replicas[r].dev->info.id, (double)best * 1e-6,
+               examples);
+    return COPSE_OK;
+}
+
+/* Every replica alone with an even share. The weights are those of f32, so that they can be given back. */
+static copse_status measure(copse_trainer *t, const struct copse_host_batch *batch)
+{
+    const uint32_t replicas = t->strategy->replica_count;
+    const size_t examples = COPSE_MAX(batch->count / replicas, 1);
+    double largest = 0.0;
+    for (uint32_t r = 0; r < replicas; r++)
+        COPSE_TRY(copse_note(measure_replica(t, r, examples, batch), "while measuring replica %u",
+                             r));
+    for (uint32_t r = 0; r < replicas; r++)
+        largest = COPSE_MAX(largest, t->weights[r]);
+    for (uint32_t r = 0; r < replicas; r++)
+        t->weights[r] = (double)(float)(t->weights[r] / largest);
+    t->has_weights = true;
+    return COPSE_OK;
+}
+
+copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch,
+                          bool may_measure, struct copse_shard *out)
+{
+    const uint32_t replicas = t->strategy->rank_total;
+    if (is_weighted(t) && !t->has_weights && may_measure)
+        COPSE_TRY(measure(t, batch));
+    if (is_weighted(t) && !t->has_weights)
+        return copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, replicas, out);
+    if (!is_weighted(t))
+        return copse__shard(t->params.sharing, batch->count,
+                            t->params.sharing == COPSE_SHARD_FIXED ? t->params.batch_size : batch->count,
+                            replicas, out);
+    return copse__shard_weighted(batch->count, t->weights, replicas, out);
+}
+
+copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *is_known)
+{
+    if (!t || !shares || !is_known)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or the place for shares, is NULL");
+    *is_known = !is_weighted(t) || t->has_weights;
+    for (uint32_t r = 0; r < t->strategy->rank_total; r++)
+        shares[r] = t->has_weights ? (float)t->weights[r] : 1.0f;
+    return COPSE_OK;
+}
+
+copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
+{
+    double weights[COPSE_MAX_REPLICAS] = { 0 };
+    struct copse_shard unused[COPSE_MAX_REPLICAS];
+    if (!t || !shares)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or its shares, are NULL");
+    if (!is_weighted(t))
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its split is not weighted");
+    for (uint32_t r = 0; r < t->strategy->rank_total; r++)
+        weights[r] = shares[r];
+    COPSE_TRY(copse__shard_weighted(1, weights, t->strategy->rank_total, unused));
+    memcpy(t->weights, weights, sizeof weights);
+    t->has_weights = true;
+    return COPSE_OK;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* Tower optimizers: made, given gradients, asked for slots. What an update does stands in tower_update.c. */
+#include <stdio.h>
+
+#include "core/train/tower.h"
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
+}
+
+/* ---- making ---- */
+
+static bool is_taken(const copse_strategy *st, const char *name)
+{
+    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
+        if (strcmp(t->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The one that is wanted, or the first of "tower", "tower_1", ... that no other has. */
+static copse_status choose_name(const copse_strategy *st, const char *wanted, char name[COPSE_TOWER_NAME])
+{
+    if (wanted && (!*wanted || strlen(wanted) >= COPSE_TOWER_NAME))
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a name has 1 to %d bytes, this one %zu",
+                          COPSE_TOWER_NAME - 1, strlen(wanted));
+    if (wanted && is_taken(st, wanted))
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name "
+                                              "'%s'", wanted);
+    snprintf(name, COPSE_TOWER_NAME, "%s", wanted ? wanted : "tower");
+    for (uint32_t i = 1; is_taken(st, name); i++)
+        snprintf(name, COPSE_TOWER_NAME, "tower_%u", i);
+    return COPSE_OK;
+}
+
+/* The same in every process, and free. */
+static copse_status agree(copse_tower_optimizer *t)
+{
+    const struct copse_optimizer_params *o = &t->params.optimizer;
+    char text[512];
+    if (!t->strategy->remote)
+        return COPSE_OK;
+    snprintf(text, sizeof text,
+             "name %s\nreduction %d\nfactory %d\noptimizer %d\nlearning rate %a\nmomentum %a\nbetas %a %a\n"
+             "epsilon %a\nweight decay %a\nschedule %d\nseed %llu\n",
+             t->name, (int)t->params.reduction, t->params.factory != NULL, (int)o->kind,
+             (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
+             (double)o->epsilon, (double)o->weight_decay, o->schedule != NULL,
+             (unsigned long long)t->params.seed);
+    return copse__cluster_agree(t->strategy->cluster, "the settings of the tower optimizer", text);
+}
+
+copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_params *params,
+                                copse_tower_optimizer **out)
+{
+    if (!st || !params || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: strategy, params or result is NULL");
+    *out = NULL;
+    if (!st->ctx)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "tower optimizer: the default strategy has no device");
+    if (params->reduction != COPSE_LOSS_MEAN && params->reduction != COPSE_LOSS_SUM)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: there is no reduction of losses %d",
+                          (int)params->reduction);
+    struct copse_rule rule = { .slots = 0 };
+    char name[COPSE_TOWER_NAME];
+    COPSE_TRY(choose_name(st, params->name, name));
+    if (!params->factory)
+        COPSE_TRY(copse__rule_init(&params->optimizer, &rule));
+    copse_tower_optimizer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
+    if (!t)
+        return no_memory();
+    t->params = *params;
+    t->params.name = NULL;
+    memcpy(t->name, name, sizeof name);
+    t->reduction = params->reduction;
+    t->rule = rule;
+    t->has_rule = !params->factory;
+    t->strategy = copse_strategy_retain(st);
+    t->next = st->towers;
+    st->towers = t;
+    const copse_status s = agree(t);
+    if (s)
+        copse_tower_release(&t);
+    *out = t;
+    return s;
+}
+
+void copse__tower_drop_all(copse_tower_optimizer *t)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
+        while (t->kept[r].count > 0)
+            copse__tower_drop_first(t, r);
+        t->calls[r] = 0;
+    }
+}
+
+void copse_tower_release(copse_tower_optimizer **at)
+{
+    if (!at || !*at)
+        return;
+    copse_tower_optimizer *t = *at;
+    copse_strategy *st = t->strategy;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    copse_tower_optimizer **link = &st->towers;
+    while (*link != t)
+        link = &(*link)->next;
+    *link = t->next;
+    copse__tower_drop_all(t);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        copse__free(mem, t->kept[r].at);
+    copse__tapes_fini(t);
+    for (size_t i = 0; i < t->buckets.count; i++)
+        copse__tower_drop_bucket(t, &t->buckets.at[i]);
+    copse__free(mem, t->buckets.at);
+    copse__free(mem, t);
+    copse_strategy_release(&st);
+    *at = NULL;
+}
+
+/* ---- rules of use ---- */
+
+copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank)
+{
+    char place[COPSE_PLACE_BYTES];
+    const struct copse_frame *f = copse__context_top();
+    if (!f || !f->handle || f->is_graph || f->strategy != t->strategy)
+        return copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: gradients are given by replicas of its "
+                                             "strategy; the thread is %s%s", copse__context_place(place),
+                          f && f->is_graph ? ", where a graph is built" : "");
+    *rank = f->rank;
+    return COPSE_OK;
+}
+
+copse_status copse__tower_rule(copse_tower_optimizer *t)
+{
+    struct copse_optimizer_params params = { .learning_rate = 0 };
+    if (t->has_rule)
+        return COPSE_OK;
+    COPSE_TRY(copse_note(t->params.factory(t->params.factory_user, &params),
+                         "in the factory of a tower optimizer"));
+    COPSE_TRY(copse__rule_init(&params, &t->rule));
+    t->has_rule = true;
+    return COPSE_OK;
+}
+
+copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_variable *v)
+{
+    if (!v)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a variable is NULL");
+    if (v->strategy != t->strategy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' belongs to another strategy",
+                          v->name);
+    return v->is_trained
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is not trainable: it is "
+                                                "frozen, replica-local or of whole numbers", v->name);
+}
+
+/* ---- gradients ---- */
+
+static copse_status check_pair(const copse_tower_optimizer *t,
+                               const struct copse_tower_gradient *pairs, size_t i)
+{
+    const copse_value *g = pairs[i].gradient;
+    const copse_variable *v = pairs[i].variable;
+    char mine[96], theirs[96];
+    COPSE_TRY(copse__tower_trained(t, v));
+    for (size_t k = 0; k < i; k++)
+        if (pairs[k].variable == v)
+            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: '%s' stands in the list twice",
+                              v->name);
+    if (!g)
+        return COPSE_OK;
+    if ((g->kind != COPSE_VALUE_ARRAY && g->kind != COPSE_VALUE_SPARSE) || g->type != COPSE_F32)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the gradient of '%s' must be an f32 array "
+                                              "or a sparse value", v->name);
+    return copse__shape_equal(g->shape, v->tensor.shape)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_SHAPE, "tower optimizer: '%s' is %s, its gradient %s", v->name,
+                            copse__shape_text(v->tensor.shape, mine),
+                            copse__shape_text(g->shape, theirs));
+}
+
+static void free_call(copse_tower_optimizer *t, struct copse_tower_call *call)
+{
+    for (size_t i = 0; i < call->count; i++)
+        copse_value_release(&call->pairs[i].gradient);
+    copse__free(&t->strategy->ctx->base.mem, call->pairs);
+}
+
+void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t r)
+{
+    free_call(t, &t->kept[r].at[0]);
+    t->kept[r].count--;
+    memmove(t->kept[r].at, t->kept[r].at + 1, t->kept[r].count * sizeof *t->kept[r].at);
+}
+
+static copse_status fill_call(const copse_tower_optimizer *t, uint32_t rank,
+                              const struct copse_tower_gradient *pairs, size_t count,
+                              struct copse_tower_call *call)
+{
+    for (size_t i = 0; i < count; i++) {
+        call->count = i + 1;
+        call->pairs[i].variable = pairs[i].variable;
+        if (pairs[i].gradient)
+            COPSE_TRY(copse__select_replica(pairs[i].gradient, rank, &call->pairs[i].gradient));
+        COPSE_TRY(check_pair(t, call->pairs, i));
+    }
+    return COPSE_OK;
+}
+
+static copse_status keep(copse_tower_optimizer *t, uint32_t rank,
+                         const struct copse_tower_gradient *pairs, size_t count)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    struct copse_tower_call call = { copse__alloc(mem, count, sizeof *call.pairs), 0 };
+    copse_status s = call.pairs ? fill_call(t, rank, pairs, count, &call) : no_memory();
+    if (s == COPSE_OK && !COPSE_PUSH(mem, &t->kept[rank], call))
+        s = no_memory();
+    if (s == COPSE_OK)
+        t->calls[rank]++;
+    else if (call.pairs)
+        free_call(t, &call);
+    return s;
+}
+
+copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_tower_gradient *pairs,
+                               size_t count, bool moves_step)
+{
+    uint32_t rank;
+    if (!t || (!pairs && count > 0))
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or the list of gradients, is NULL");
+    COPSE_TRY(copse__tower_replica(t, &rank));
+    if (t->is_failed)
+        return copse_fail(COPSE_ERR_DEVICE_LOST, "tower optimizer: an update was cut short by a failed "
+                                                 "device; make new variables from the last checkpoint");
+    COPSE_TRY(copse__tower_rule(t));
+    t->is_used = true;
+    t->is_told = false;
+    COPSE_TRY(copse_note(keep(t, rank, pairs, count), "in the gradients of replica %u", rank));
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        if (t->kept[r].count == 0)
+            return COPSE_OK;
+    return copse_note(copse__tower_update(t, moves_step), "in update %llu of a tower optimizer",
+                      (unsigned long long)t->step + 1);
+}
+
+static size_t list_pairs(const copse_tower_optimizer *t, copse_variable *const *variables,
+                         size_t count, struct copse_tower_gradient *pairs)
+{
+    const copse_strategy *st = t->strategy;
+    size_t n = 0;
+    for (size_t i = 0; variables && i < count; i++)
+        pairs[n++].variable = variables[i];
+    for (size_t i = 0; !variables && i < st->variables.count; i++)
+        if (st->variables.at[i]->is_trained)
+            pairs[n++].variable = st->variables.at[i];
+    return n;
+}
+
+copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_tower_loss *of,
+                                  copse_variable *const *variables, size_t count, bool moves_step,
+                                  copse_value **loss)
+{
+    if (loss)
+        *loss = NULL;
+    if (!t)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it is NULL");
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    const size_t most = variables ? count : t->strategy->variables.count;
+    struct copse_tower_call call = { copse__alloc(mem, most, sizeof *call.pairs), 0 };
+    if (!call.pairs)
+        return no_memory();
+    call.count = list_pairs(t, variables, count, call.pairs);
+    copse_status s = copse_tower_compute(t, of, call.pairs, call.count, loss);
+    if (s == COPSE_OK)
+        s = copse_tower_apply(t, call.pairs, call.count, moves_step);
+    if (s != COPSE_OK && loss)
+        copse_value_release(loss);
+    free_call(t, &call);
+    return s;
+}
+
+copse_status copse_tower_finish(copse_tower_optimizer *t)
+{
+    if (!t)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it is NULL");
+    COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: the end of a step"));
+    uint32_t odd = 0;
+    for (uint32_t r = 1; r < t->strategy->replica_count && odd == 0; r++)
+        if (t->calls[r] != t->calls[0])
+            odd = r;
+    const uint64_t first = t->calls[0], other = t->calls[odd];
+    copse__tower_drop_all(t);
+    const copse_status s = odd == 0 ? COPSE_OK
+                    : copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu "
+                                                    "times, replica 0 %llu times; all must do it equally "
+                                                    "often", t->strategy->rank_first + odd,
+                                 (unsigned long long)other, (unsigned long long)first);
+    return copse__tower_meet(t, "the end of a step", 0, s);
+}
+
+/* ---- what it is asked for ---- */
+
+bool copse_tower_is_used(const copse_tower_optimizer *t)
+{
+    return t && t->is_used;
+}
+
+uint64_t copse_tower_steps(const copse_tower_optimizer *t)
+{
+    return t ? t->step : 0;
+}
+
+copse_status copse_tower_name(copse_tower_optimizer *t, const char **name)
+{
+    if (!t || !name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or the result, is NULL");
+    COPSE_TRY(copse__tower_rule(t));
+    *name = copse__rule_name(&t->rule);
+    return COPSE_OK;
+}
+
+copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const **names,
+                                    size_t *count)
+{
+    if (!t || !names || !count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or a result, is NULL");
+    COPSE_TRY(copse__tower_rule(t));
+    *names = t->rule.slot_names;
+    *count = t->rule.slots;
+    return COPSE_OK;
+}
+
+size_t copse_tower_slot_count(const copse_tower_optimizer *t)
+{
+    return t ? t->buckets.count * t->rule.slots : 0;
+}
+
+static copse_status make_slot(copse_tower_optimizer *t, const struct copse_tower_bucket *b,
+                              uint32_t slot, copse_value **out)
+{
+    copse_strategy *st = t->strategy;
+    struct copse_block *block;
+    COPSE_TRY(copse__block_create(st->ctx, NULL, COPSE_F32, b->variable->count, &block));
+    const copse_status s = copse__tower_read_slot(t, b, slot, block->host);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* the device may still write there */
+    if (s == COPSE_OK)
+        return copse__value_from_block(st->ctx, NULL, COPSE_HOST, b->variable->tensor.shape, block,
+                                       out);
+    copse__block_release(&block);
+    return s;
+}
+
+copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v, const char *name,
+                              copse_value **out)
+{
+    if (!t || !v || !name || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
+    *out = NULL;
+    if (t->strategy->remote)
+        COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: a slot that all workers have parts of"));
+    COPSE_TRY(copse__tower_rule(t));
+    for (uint32_t k = 0; k < t->rule.slots; k++)
+        for (size_t i = 0; strcmp(t->rule.slot_names[k], name) == 0 && i < t->buckets.count; i++)
+            if (t->buckets.at[i].variable == v)
+                return copse_note(make_slot(t, &t->buckets.at[i], k, out),
+                                  "while reading slot '%s' of '%s'", name, v->name);
+    return COPSE_OK;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Tower optimizers of several workers in step: what they tell each other besides what the exchange of gradients
+   does. An update begins where all meet, and is begun when all have what they need, or by nobody. */
+#include <stdio.h>
+
+#include "core/replica/cross_device.h"
+#include "core/train/tower.h"
+
+copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
+{
+    const uint64_t hash = copse__hash(copse__hash(COPSE_HASH_START, t->name, strlen(t->name)), &t->step,
+                                      sizeof t->step);
+    char line[sizeof ((struct copse_header *)0)->what];
+    if (!t->strategy->remote)
+        return mine;
+    snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, t->name, (unsigned)hash);
+    const copse_status s = copse__cluster_meet(t->strategy->cluster, line, size, mine);
+    t->is_told |= s != COPSE_OK;
+    return s;
+}
+
+copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, size_t count,
+                                copse_status mine)
+{
+    copse_strategy *st = t->strategy;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    size_t sizes[COPSE_MAX_WORKERS];
+    if (!st->remote)
+        return mine;
+    copse_cluster *c = st->cluster;
+    unsigned char *all = copse__alloc(mem, c->t.size, COPSE_MAX(count, 1));
+    if (!mine && !all)
+        mine = copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
+    copse_status s = copse__tower_meet(t, "an update", count, mine);
+    for (uint32_t w = 0; w < c->t.size; w++)
+        sizes[w] = count;
+    if (!s) {
+        memcpy(all + c->t.rank * count, has, count);
+        s = copse__cluster_swap(c, all, sizes);
+    }
+    for (size_t i = 0; i < c->t.size * count && !s; i++)
+        has[i % count] |= all[i];
+    copse__free(mem, all);
+    return s;
+}
+
+/* Every replica of all workers has slices; those without a gradient have none. */
+static copse_status sum_across(copse_tower_optimizer *t, const copse_variable *v,
+                               copse_value *const *gradients, copse_value **out)
+{
+    copse_strategy *st = t->strategy;
+    const struct copse_sparse_params none = { .dense_shape = v->tensor.shape };
+    const uint32_t host = COPSE_HOST;
+    const struct copse_destinations to = { .ranks = &host, .count = 1 };
+    copse_value *parts[COPSE_MAX_REPLICAS] = { NULL }, *all = NULL, *sum = NULL;
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < st->replica_count && !s; r++)
+        if (gradients[r])
+            parts[r] = copse_value_retain(gradients[r]);
+        else
+            s = copse__value_sparse(st->ctx, st, r, &none, &parts[r]);
+    if (!s)
+        s = copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
+    s = s ? copse__cluster_meet(st->cluster, v->name, 0, s)
+          : copse__cross_reduce_for(v->name, NULL, st, COPSE_REDUCE_SUM, &all, &to, 1, &sum);
+    if (!s)
+        *out = copse_value_retain(sum->kind == COPSE_VALUE_MIRRORED ? sum->items[0] : sum);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        copse_value_release(&parts[r]);
+    copse_value_release(&all);
+    copse_value_release(&sum);
+    return s;
+}
+
+copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_variable *v,
+                                     copse_value *const *gradients, copse_value **out)
+{
+    const struct copse_places host = { .at = { COPSE_HOST }, .count = 1 };
+    copse_value *there[COPSE_MAX_REPLICAS], *sum;
+    size_t count = 0;
+    *out = NULL;
+    if (t->strategy->remote)
+        return sum_across(t, v, gradients, out);
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        if (gradients[r])
+            there[count++] = gradients[r];
+    COPSE_TRY(copse__sparse_reduce(t->strategy, there, count, 0, &host, &sum));
+    *out = copse_value_retain(sum->items[0]);
+    copse_value_release(&sum);
+    return COPSE_OK;
+}
+
+copse_status copse__tower_join(copse_tower_optimizer *t, const char *what, uint32_t *words, size_t count,
+                               copse_status mine)
+{
+    copse_strategy *st = t->strategy;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    if (!st->remote)
+        return mine;
+    uint32_t *room = copse__alloc(mem, copse__cluster_sum_room(st->cluster, count), sizeof *room);
+    if (!mine && !room)
+        mine = copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
+    copse_status s = copse__tower_meet(t, what, count, mine);
+    if (!s)
+        s = copse__cluster_sum(st->cluster, words, 0, count, room); /* of integers: a number and zeros */
+    copse__free(mem, room);
+    return s;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Steps: what a training loop repeats, as an object that a monitor (monitor.h) can run, save and
+ * bring back. The standard single-loss step runs several iterations of a trainer over a dataset and
+ * keeps the outputs of the last one.
+ *
+ * Objects of this header: one thread at a time.
+ */
+#ifndef COPSE_STEP_H
+#define COPSE_STEP_H
+
+#include "copse/data.h"
+#include "copse/train.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** Means: until the data ends, or for ever. */
+#define COPSE_ALL UINT64_MAX
+
+/* ---- outputs of the last iteration ---- */
+
+/** How the values of the replicas become one. */
+typedef enum copse_output_reduction {
+    COPSE_OUTPUT_NONE, /**< they do not: one value per replica */
+    COPSE_OUTPUT_SUM,
+    COPSE_OUTPUT_MEAN,
+} copse_output_reduction;
+
+/** A table of named values that iterations set; it holds those of the last one that set them. */
+typedef struct copse_outputs copse_outputs;
+
+/** An empty table. Lifetime: retains the context. @param replicas  1 to COPSE_MAX_REPLICAS. */
+COPSE_API COPSE_CHECKED copse_status copse_outputs_create(copse_context *ctx, uint32_t replicas,
+                                                          copse_outputs **out);
+/** Free it and set `*outputs` to NULL; NULL is fine. */
+COPSE_API void copse_outputs_release(copse_outputs **outputs);
+
+/**
+ * Set an output from outside of the replicas; a name that is there is overwritten.
+ * @param values     One per replica.
+ * @param reduction  NONE keeps them apart; SUM and MEAN (arithmetic) keep one value.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_outputs_set(copse_outputs *o, const char *name,
+                                                       const double *values,
+                                                       copse_output_reduction reduction);
+/**
+ * Set an output as a replica does. The values are reduced when every replica has set its own; until
+ * then the output is what it was.
+ * @retval COPSE_ERR_ARGUMENT  Without a reduction, or with another one than the first replica of
+ *                             this round, or for a second time in a round; then the round is dropped.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica,
+                                                               const char *name, double value,
+                                                               copse_output_reduction reduction);
+/** Keep a pointer of the application under a name, from outside of the replicas. */
+COPSE_API COPSE_CHECKED copse_status copse_outputs_set_object(copse_outputs *o, const char *name,
+                                                              void *object);
+/** The same as a replica: when all have, the list of their pointers, or a list of one when all are the
+    same pointer. */
+COPSE_API COPSE_CHECKED copse_status copse_outputs_set_replica_object(copse_outputs *o,
+                                                                      uint32_t replica,
+                                                                      const char *name,
+                                                                      void *object);
+
+/** An output. Lifetime of what it points to: until the table changes. */
+struct copse_output {
+    const double *values;
+    size_t count;      /**< 1 when reduced or with one replica, else one per replica */
+    bool is_reduced;
+};
+/** @retval COPSE_ERR_ARGUMENT  No output of that name was set. */
+COPSE_API COPSE_CHECKED copse_status copse_outputs_get(const copse_outputs *o, const char *name,
+                                                       struct copse_output *out);
+/** Pointers kept under a name. @retval COPSE_ERR_ARGUMENT  None were. */
+COPSE_API COPSE_CHECKED copse_status copse_outputs_objects(const copse_outputs *o, const char *name,
+                                                           void *const **list, size_t *count);
+
+/* ---- a step ---- */
+
+typedef struct copse_step copse_step;
+
+/** What a step can do. All may be NULL; `save`, `restore` and `progress` come together. */
+struct copse_step_functions {
+    /** One step. COPSE_ERR_END: the data has ended; what was done before stays. */
+    copse_status (*run)(void *user);
+    /** Write all state to a file, atomically; bring it back, all or nothing. With parameter servers the path
+        is "" for workers beside the chief, who take over what it has restored: see copse_trainer_restore. */
+    copse_status (*save)(void *user, const char *path);
+    copse_status (*restore)(void *user, const char *path);
+    /** A number that grows with every change of the state and is part of it: such as updates done. */
+    uint64_t (*progress)(void *user);
+    /** Make anew what a failed device or a lost worker took along: release it; where workers are lost
+        (copse_cluster_lost), call copse_cluster_regroup; make it. `restore` follows. */
+    copse_status (*recover)(void *user);
+    /** The step is released. */
+    void (*release)(void *user);
+};
+
+/**
+ * A step of the application's own functions.
+ * @param strategy  What it runs on, retained; NULL for none.
+ * @param user      Passed to the functions. When this call fails, `release` is not called.
+ * @retval COPSE_ERR_ARGUMENT  `save`, `restore` and `progress` are not all there or all NULL.
+ * Lifetime: retains the context.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_step_create(copse_context *ctx, copse_strategy *strategy,
+                                                       const struct copse_step_functions *functions,
+                                                       void *user, copse_step **out);
+COPSE_API copse_step *copse_step_retain(copse_step *step);
+COPSE_API void copse_step_release(copse_step **step);
+
+/** Its strategy or NULL. Lifetime: that of the step, or until it recovers from a failed device. */
+COPSE_API copse_strategy *copse_step_strategy(const copse_step *step);
+
+/**
+ * Run it once.
+ * @retval COPSE_ERR_UNSUPPORTED  It is abstract: it has no `run`.
+ * @retval COPSE_ERR_END          The data has ended.
+ * Other errors are those of `run`.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_step_run(copse_step *step);
+
+/* ---- a step with input ---- */
+
+/** Gives the dataset, with a reference for the caller. Called once, when the step is made. */
+typedef copse_status copse_dataset_fn(void *user, copse_strategy *st, copse_dataset **out);
+
+/** Where the batches of a step come from. */
+struct copse_input_params {
+    copse_dataset_fn *dataset;
+    void *user;
+    struct copse_batches_params batches; /**< `batch`: examples of all replicas together */
+    uint32_t epochs;                     /**< passes over the data              [0 = 1] */
+};
+
+/**
+ * A step that owns a walk over a dataset. Without functions it is abstract: it makes the input and
+ * nothing else.
+ * @param functions  As for `copse_step_create`; NULL for none.
+ * @retval COPSE_ERR_ARGUMENT  No dataset function, or it gave no dataset.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_input_step_create(
+    copse_context *ctx, copse_strategy *strategy, const struct copse_input_params *params,
+    const struct copse_step_functions *functions, void *user, copse_step **out);
+
+/**
+ * The next batch of a step with input; the epochs follow one another.
+ * @retval COPSE_ERR_END          All epochs are over. Leaves the text of the last error as it was.
+ * @retval COPSE_ERR_UNSUPPORTED  The step has no input.
+ * Lifetime: what `out` points to is valid until the next call on `step`.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_step_next(copse_step *step, struct copse_host_batch *out);
+/** Where the input stands: at the batch that no iteration has had, whatever was uploaded ahead.
+    @retval COPSE_ERR_UNSUPPORTED  The step has no input. */
+COPSE_API COPSE_CHECKED copse_status copse_step_position(const copse_step *step,
+                                                         struct copse_position *out);
+/** Go there. @retval COPSE_ERR_ARGUMENT  There is no such batch. */
+COPSE_API COPSE_CHECKED copse_status copse_step_seek(copse_step *step,
+                                                     const struct copse_position *position);
+
+/** One iteration: what is to be done with a batch. */
+typedef copse_status copse_iteration_fn(void *user, const struct copse_host_batch *in);
+
+/**
+ * Run iterations one after the other, each on a batch of its own.
+ * @retval COPSE_ERR_END  The data ended inside; earlier iterations stay done.
+ * The first error of `fn` ends the loop and is returned.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_step_iterate(copse_step *step, uint32_t iterations,
+                                                        copse_iteration_fn *fn, void *user);
+
+/* ---- the standard step: one loss, several iterations ---- */
+
+/**
+ * Makes the trainer, with its strategy and variables. Called when the step is made, and again after a
+ * device failed: then with the devices opened anew, or without the failed one; and after workers were
+ * lost, when the others have regrouped. The trainer becomes
+ * the step's, which releases it; it retains its strategy, so the caller's references may be dropped.
+ */
+typedef copse_status copse_make_trainer_fn(void *user, copse_trainer **out);
+
+/** An output that is wanted: "loss", or a name that the loss function reports. */
+struct copse_output_params {
+    const char *name;
+    copse_output_reduction reduction; /**< MEAN weights replicas by their examples */
+    double initial;                   /**< before the first iteration; without reduction for each replica */
+};
+
+#define COPSE_NO_ITERATIONS UINT32_MAX
+
+struct copse_single_loss_params {
+    struct copse_input_params input;
+    copse_make_trainer_fn *make;
+    void *make_user;
+    uint32_t iterations_per_step; /**< COPSE_NO_ITERATIONS: a step does nothing
+                                       [0 = 1; accelerator: its steps_per_run] */
+    const struct copse_output_params *outputs; /**< [NULL] */
+    size_t output_count;                       /**< at most 8 */
+};
+
+/**
+ * The standard single-loss step. A run is `iterations_per_step` training steps; their number does not
+ * scale anything. Whether the gradients of replicas are averaged or added is the trainer's
+ * `reduction`. Runs only queue work: an error of a device or a loss that is not finite may come from
+ * a later run, from copse_step_outputs, or when the step is saved.
+ * When the data ends inside a run, the iterations before stay applied.
+ * It can be saved, restored and recovered.
+ *
+ * With `prefetch` in the trainer's params a run feeds the trainer that many batches ahead of its iterations, those of
+ * later runs too (copse_trainer_feed); the input's position, and so a checkpoint's, is before those that were not
+ * trained, and seeking, restoring or a failure has them read again.
+ *
+ * With an accelerator strategy iterations are runs of up to `steps_per_run` training steps each
+ * (accelerator.h).
+ * @retval COPSE_ERR_ARGUMENT  There, a last batch that would be smaller than the others: set drop_last.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_single_loss_step_create(
+    copse_context *ctx, const struct copse_single_loss_params *params, copse_step **out);
+
+/** Its trainer, NULL for other steps and after a failed recovery. Lifetime: as the strategy's. */
+COPSE_API copse_trainer *copse_step_trainer(const copse_step *step);
+
+/**
+ * Outputs of its last iteration; at first, and after a restore, the initial ones.
+ * @retval COPSE_ERR_ARGUMENT   An output that the loss function does not report.
+ * @retval COPSE_ERR_NONFINITE  A loss was NaN or infinite.
+ * @retval COPSE_ERR_UNSUPPORTED  The step is of another kind.
+ * Lifetime: that of the step. Blocking: until the last iteration has run.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_step_outputs(copse_step *step, copse_outputs **out);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif
