@@ -68,7 +68,7 @@ double peer_matmul(uint32_t size, double seconds);
 /* One row. Rates are per second in base units; times in seconds. */
 struct figure {
     const char *device; /* ids, with commas between them */
-    const char *what;   /* "matmul", "copy", "update", "step" */
+    const char *what;   /* "matmul", "copy", "update", "step", "run", "ahead" */
     char size[64];      /* "1024", "16 MiB", "64-128-64-10, batch 64" */
     bool is_time;       /* best and median are times, not rates */
     double best, median;
@@ -104,7 +104,7 @@ copse_status bench_device(struct bench *b, const struct copse_device_info *info,
 /* The update of a large variable; off the processor its limit is `copy_rate`. */
 copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
                           double copy_rate);
-/* Training steps of two perceptrons, one replica on each device. */
+/* Training steps of two perceptrons, one replica on each device; on a single one runs of 16 steps, too. */
 copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
                          size_t count);
 

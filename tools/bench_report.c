@@ -16,6 +16,8 @@ static const struct row {
     { "copy", "copy", "GB/s", 1e-9 },
     { "update", "Adam update", "GB/s", 1e-9 },
     { "step", "step", "ms", 1e3 },
+    { "run", "step", "ms", 1e3 },
+    { "ahead", "step", "ms", 1e3 },
 };
 
 static const struct row *row_of(const struct figure *f)

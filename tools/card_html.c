@@ -198,7 +198,8 @@ static void plots(FILE *f, const struct card *c)
     for (size_t i = 0; i < c->row_count; i++)
         has_speed |= c->rows[i].speed != NULL;
     fprintf(f, "<h2>How much of the allowed error is used</h2><p class='soft'>Shorter is better; the "
-               "dashed line is what is allowed. Ops that are exact are left out.</p>"
+               "dashed line is what is allowed. Ops that are exact are left out. <i>By</i> names a kernel that "
+               "was forced; what ulp, R and norm count stands at the end.</p>"
                "<p class='soft'><span class='key fwd'></span>result<span class='key grd'></span>gradient"
                "<span class='key bad'></span>too large</p>\n");
     card_plot_errors(f, c);

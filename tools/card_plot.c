@@ -22,11 +22,13 @@ void card_escape(FILE *f, const char *text)
     }
 }
 
-static void begin(FILE *f, size_t rows, const char *title)
+/* `values`: the heading of the column of numbers. */
+static void begin(FILE *f, size_t rows, const char *title, const char *values)
 {
     const int height = TOP + ROW * (int)rows + BOTTOM;
     fprintf(f, "<svg viewBox='0 0 %d %d' width='%d' height='%d' role='img' aria-label='%s'>\n",
             LABEL + PLOT + VALUE, height, LABEL + PLOT + VALUE, height, title);
+    fprintf(f, "<text class='cap' x='%d' y='%d'>%s</text>\n", LABEL + PLOT + 6, TOP - 9, values);
 }
 
 /* A vertical line through all rows with a caption above. */
@@ -44,7 +46,7 @@ static void label(FILE *f, size_t row, const char *op, const char *variant)
     fprintf(f, "<text x='%d' y='%d' text-anchor='end'>", LABEL - 8, y);
     card_escape(f, op);
     if (*variant) {
-        fprintf(f, " <tspan class='cap'>");
+        fprintf(f, " <tspan class='cap'>by ");
         card_escape(f, variant);
         fprintf(f, "</tspan>");
     }
@@ -98,9 +100,10 @@ void card_plot_errors(FILE *f, const struct card *c)
         fprintf(f, "<p>No result is off by anything that could be drawn.</p>\n");
         return;
     }
-    begin(f, rows, "Largest error of each op as a share of what is allowed");
-    for (int i = 0; i <= 2; i++)
-        mark(f, LABEL + PLOT * 0.25 * i / FULL, rows, "grid", i == 0 ? "0" : i == 1 ? "25 %" : "50 %");
+    static const char *const marks[] = { "0", "25 %", "50 %", "75 %" };
+    begin(f, rows, "Largest error of each op as a share of what is allowed", "the larger of both");
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        mark(f, LABEL + PLOT * 0.25 * (double)i / FULL, rows, "grid", marks[i]);
     mark(f, LABEL + PLOT / FULL, rows, "limit", "allowed");
     for (size_t i = 0; i < c->row_count; i++)
         if (is_plotted(&c->rows[i]))
@@ -138,7 +141,8 @@ static void speeds(FILE *f, const struct card *c, bool is_flops)
     }
     if (rows == 0)
         return;
-    begin(f, rows, is_flops ? "Speed of products" : "Speed of ops that move data");
+    begin(f, rows, is_flops ? "Speed of products" : "Speed of ops that move data",
+          is_flops ? "arithmetic" : "memory moved");
     mark(f, LABEL, rows, "grid", "0");
     if (!is_flops)
         mark_copy(f, c, rows, best);
@@ -147,7 +151,7 @@ static void speeds(FILE *f, const struct card *c, bool is_flops)
         if (value <= 0.0)
             continue;
         label(f, at, c->rows[i].op, c->rows[i].variant);
-        bar(f, at, 0, 1, FULL * value / best, is_flops ? "grd" : "fwd");
+        bar(f, at, 0, 1, FULL * value / best, "fwd");
         fprintf(f, "<text class='cap' x='%d' y='%d'>%.3g %s</text>\n", LABEL + PLOT + 6,
                 TOP + ROW * (int)at + 12, value, is_flops ? "GFLOP/s" : "GB/s");
         at++;

@@ -159,6 +159,9 @@ void table_list(const struct conform_settings *s, const cJSON *plan);
 void table_info(const struct conform_settings *s, const struct conform_set *set);
 void table_support(const struct conform_settings *s, const struct conform_set *set);
 
+/* conform_tune.c: what mode tune measured on a device, if anything */
+void table_tune(const struct conform_set *set, const char *device);
+
 /* conform_compare.c */
 int conform_compare(const struct conform_settings *s, const char *old_path, const char *new_path);
 

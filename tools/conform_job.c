@@ -100,6 +100,10 @@ static void on_result(void *user, const struct copse_case_result *r)
         json_add(o, "gflops", r->gflops);
     if (r->gbytes > 0)
         json_add(o, "gbytes", r->gbytes);
+    if (r->library_gflops > 0)
+        json_add(o, "library_gflops", r->library_gflops);
+    if (r->library_gbytes > 0)
+        json_add(o, "library_gbytes", r->library_gbytes);
     if (r->hash[0])
         cJSON_AddStringToObject(o, "hash", r->hash);
     if (r->text[0])

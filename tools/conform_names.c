@@ -14,7 +14,9 @@ const struct conform_name conform_modes[] = {
     { "args", COPSE_CONFORM_ARGS, "invalid arguments get the right error" },
     { "stress", COPSE_CONFORM_STRESS, "odd sizes, many groups, far offsets, exhausted memory" },
     { "limits", COPSE_CONFORM_LIMITS, "the same as other, smaller devices" },
+    { "import", COPSE_CONFORM_IMPORT, "the same on a device that an application lends and uses" },
     { "perf", COPSE_CONFORM_PERF, "speed beside what was measured as possible" },
+    { "tune", COPSE_CONFORM_TUNE, "speed of every kernel variant, for the library to choose by" },
     { NULL, 0, NULL },
 };
 

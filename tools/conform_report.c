@@ -157,7 +157,8 @@ void report_case(const struct conform_settings *s, const struct conform_case *c)
         report_event(c->json);
         return;
     }
-    if (!is_told && !s->is_verbose)
+    const bool is_race = s->own_path && strcmp(c->mode, "perf") == 0;
+    if (!is_told && !is_race && !s->is_verbose)
         return;
     printf("%-11s %s %s %s: %s%s%s%s\n", copse_verdict_name(c->verdict), c->device, c->mode, c->op,
            c->name, *c->variant ? " (" : "", c->variant, *c->variant ? ")" : "");

@@ -349,6 +349,8 @@ static copse_status run_modes(struct run *r, bool is_support)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for all results");
     if (is_support)
         table_support(s, &r->set);
+    for (size_t i = 0; i < count && !s->is_json; i++)
+        table_tune(&r->set, ids[i]);
     report_summary(s, &r->set);
     return write_files(r);
 }

@@ -12,7 +12,8 @@ static const char summary[] =
     "kernel variant that fails is blocked on that device and driver, and another one is used.\n"
     "Each device and mode runs in a process of its own, so that a driver that crashes or hangs\n"
     "ends one case and not the run.\n\n"
-    "Modes: run grad bitwise opt reduce train args stress limits perf [run grad]; and by themselves:\n"
+    "Modes: run grad bitwise opt reduce train args stress limits import perf tune [run grad]; and by\n"
+    "themselves:\n"
     "  list         the cases that the options select\n"
     "  info         what is known about the devices\n"
     "  support      which op works on which device, by running the quick cases of each\n"
@@ -106,7 +107,7 @@ int cmd_conformance(int argc, char **argv)
           "check a kernel of your own: OpenCL C, GLSL (.comp) or SPIR-V" },
         { "op", OPTION_TEXT, &s.kernel, "NAME", "the kernel whose place it takes: softmax" },
         { "seconds", OPTION_FLOAT, &seconds, "N",
-          "time for each device, 0 = no end; what is not reached is listed [quick: 60]" },
+          "time for each device, 0 = no end; the rest is listed [quick: 60]" },
         { "deadline", OPTION_FLOAT, &deadline, "N",
           "time for each case before it counts as hung [60; from tier full on 600]" },
         { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object a line" },

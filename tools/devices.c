@@ -42,6 +42,23 @@ static void print_blocked(copse_context *ctx, const char *id)
         printf("           blocked: %s (%s)\n", list[i].kernel, list[i].reason);
 }
 
+/* Size classes for which something was measured. */
+static size_t count_tuned(copse_context *ctx, const char *id)
+{
+    const struct copse_tuning_entry *list;
+    size_t count, classes = 0;
+    if (copse_device_tuning(ctx, id, &list, &count) != COPSE_OK)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (strcmp(list[k].size_class, list[i].size_class) != 0 ||
+               strcmp(list[k].family, list[i].family) != 0)
+            k++;
+        classes += k == i;
+    }
+    return classes;
+}
+
 static void print_device(copse_context *ctx, const struct copse_device_info *list,
                          const struct copse_device_info *d)
 {
@@ -65,6 +82,10 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
     if (d->same_as >= 0)
         printf("           the same device as %s, through another API\n", list[d->same_as].id);
     print_blocked(ctx, d->id);
+    const size_t tuned = count_tuned(ctx, d->id);
+    if (tuned)
+        printf("           tuned: kernels chosen by `copse tune` for %zu size%s\n", tuned,
+               tuned == 1 ? "" : "s");
 }
 
 static void print_all(copse_context *ctx)
@@ -172,6 +193,7 @@ cJSON *device_json(copse_context *ctx, const struct copse_device_info *list, siz
     if (d->is_usable) {
         cJSON_AddItemToObject(o, "limits", limits_json(&d->limits));
         cJSON_AddItemToObject(o, "blocked", blocked_json(ctx, d->id));
+        json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id));
     }
     return o;
 }

@@ -254,6 +254,8 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
             string(APPEND hosts "extern copse_host_fn ${host};\n")
         endif()
 
+        string(APPEND hosts "extern copse_self_test_fn copse_self_test_${K_NAME};\n")
+
         string(SHA256 hash "${cl_prelude}${glsl_prelude}${body}")
         string(SUBSTRING "${hash}" 0 16 hash)
         string(APPEND ids "    COPSE_KERNEL_${K_NAME},\n")
@@ -324,7 +326,7 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
         string(APPEND rows
                "    { \"${K_NAME}\", ${K_ARG_COUNT}, ${K_SPEC_COUNT}, { ${K_ARGS}}, ${K_PARAM_COUNT},\n"
                "      ${K_GROUP_X}, ${K_GROUP_Y}, ${K_GROUP_BYTES}, 0x${hash}ull,\n"
-               "      ${cl}, ${spirv}, ${host} },\n")
+               "      ${cl}, ${spirv}, ${host},\n      copse_self_test_${K_NAME} },\n")
     endforeach()
 
     list(LENGTH names count)

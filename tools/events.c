@@ -61,3 +61,40 @@ copse_status event_done(const struct progress *p, double test_loss, double test_
     add_devices(o, st);
     return json_print(o);
 }
+
+copse_status event_checkpoint(const char *name, const char *path, uint64_t step,
+                              const struct copse_position *position)
+{
+    cJSON *o = event(name);
+    json_add_text(o, "path", path);
+    json_add_count(o, "steps", step);
+    json_add_count(o, "epoch", position->epoch); /* from 0: passes that are over */
+    json_add_count(o, "batch", position->batch); /* the one that comes next, from 0 */
+    return json_print(o);
+}
+
+copse_status event_served(uint32_t index, const char *device, const struct copse_parameter_server_summary *did,
+                          uint64_t pushes)
+{
+    cJSON *o = event("served");
+    json_add_count(o, "server", index);
+    json_add_text(o, "device", device);
+    json_add_count(o, "variables", did->variables);
+    json_add_count(o, "updates", did->updates);
+    json_add_count(o, "by_windows", pushes);
+    json_add_count(o, "lost", did->lost);
+    return json_print(o);
+}
+
+copse_status event_evaluated(const char *name, const char *path, uint64_t step,
+                             const struct copse_position *position, double loss, double accuracy)
+{
+    cJSON *o = event(name);
+    json_add_text(o, "path", path);
+    json_add_count(o, "steps", step);
+    json_add_count(o, "epoch", position->epoch);
+    json_add_count(o, "batch", position->batch);
+    json_add_number(o, "loss", loss);
+    json_add_number(o, "accuracy", accuracy);
+    return json_print(o);
+}

@@ -14,7 +14,10 @@ static const struct command {
 } commands[] = {
     { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
     { "train", cmd_train, "train a network on every device found" },
+    { "worker", cmd_worker, "take part in the training of several workers" },
+    { "evaluate", cmd_evaluate, "measure a checkpoint of `copse train`, or each that a job writes" },
     { "conformance", cmd_conformance, "check every kernel of every device, and block what is wrong" },
+    { "tune", cmd_tune, "measure which kernels are fastest on each device, for `copse train`" },
     { "bench", cmd_bench, "measure the devices beside what the machine can do at most" },
 };
 

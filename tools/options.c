@@ -18,11 +18,13 @@ static const struct option_row *words_row(const struct option_row *rows)
 
 static void help(const char *command, const struct option_row *rows, const char *summary)
 {
-    const struct option_row *words = words_row(rows);
+    const struct option_row *words = words_row(rows), *notes = rows;
     printf("usage: copse %s%s%s [OPTION...]\n\n%s\n\n", command, words ? " " : "",
            words ? words->arg : "", summary);
     for (; rows->name; rows++) {
         char left[48];
+        if (rows->kind == OPTION_NOTE)
+            continue;
         if (rows == words) {
             printf("  %-26s %s\n", rows->arg, rows->help);
             continue;
@@ -32,6 +34,9 @@ static void help(const char *command, const struct option_row *rows, const char 
         printf("  %-26s %s\n", left, rows->help);
     }
     printf("  %-26s %s\n", "--help", "this text");
+    for (; notes->name; notes++)
+        if (notes->kind == OPTION_NOTE)
+            printf("\n%s\n", notes->help);
 }
 
 static int complain(const char *command, const char *name, const char *value, const char *wanted)

@@ -62,10 +62,11 @@ bool terminal_is(unsigned *columns)
 void bar_draw(const struct progress *p)
 {
     unsigned columns;
-    if (!terminal_is(&columns) || p->step == 0)
+    if (!terminal_is(&columns) || p->step <= p->resumed_step)
         return;
     const double rate = p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0;
-    const double left = p->seconds / (double)p->step * (double)(p->steps - p->step);
+    const double left = p->seconds / (double)(p->step - p->resumed_step) *
+                        (double)(p->steps - p->step);
     char text[160];
     const int length = snprintf(text, sizeof text,
                                 " epoch %u/%u  loss %.4f  accuracy %.1f %%  %.0f samples/s  %.0f s left",

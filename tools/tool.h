@@ -15,8 +15,11 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2 };
 
 int cmd_devices(int argc, char **argv);
 int cmd_train(int argc, char **argv);
+int cmd_worker(int argc, char **argv);
+int cmd_evaluate(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_conformance(int argc, char **argv);
+int cmd_tune(int argc, char **argv);
 
 /* ---- options (options.c) ---- */
 
@@ -28,6 +31,7 @@ enum option_kind {
     OPTION_FLOAT,
     OPTION_CHOICE,
     OPTION_WORDS, /* what stands without "--"; the row's name is "" */
+    OPTION_NOTE,  /* no option: `help` is a text for the end of the list; the row's name is "" */
 };
 
 #define OPTION_MAX_WORDS 16
@@ -73,6 +77,13 @@ int session_fail(copse_status status);
 
 /* Whether standard output is a terminal, and its width. */
 bool terminal_is(unsigned *columns);
+
+/* ---- signals (signals.c) ---- */
+
+/* From now on SIGINT and SIGTERM are noted; the next one of the kind ends the process at once. */
+void signals_catch(void);
+/* The one that came, 0: none. */
+int signals_caught(void);
 
 /* ---- files that are written (output.c) ---- */
 

@@ -1,41 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* copse train: data, devices, model and optimizer make a run; shows how it goes and what came out. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "tools/events.h"
-#include "tools/train.h"
-
-/* Everything a run owns. */
-struct run {
-    struct train_settings settings;
-    copse_context *ctx;
-    copse_dataset *all, *train, *test;
-    copse_batches *batches;
-    copse_strategy *strategy;
-    copse_trainer *trainer;
-    struct mlp model;
-    struct history history;
-    struct progress progress;
-    double test_loss, test_accuracy;
-    uint32_t saved_epoch; /* counts from 1; 0: nothing was saved */
-    float *x; /* room for one batch of the held-out part */
-    int32_t *y;
-};
+#include "tools/train_run.h"
 
 static double now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static bool is_talking(const struct run *r)
-{
-    return !r->settings.is_json && !r->settings.is_quiet;
 }
 
 /* ---- before the run ---- */
@@ -55,6 +34,10 @@ static copse_status open_data(struct run *r)
                                   &r->train, &r->test));
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->test, &test);
+    if (r->is_evaluator && s->batch > train.rows)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' has %zu examples for training, and the run has batches of %u: give the "
+                                 "--data of the run", s->data, train.rows, s->batch);
     if (is_talking(r))
         printf("data     %s: %zu examples of %zu numbers, %u classes\n"
                "         %zu for training, %zu held out, shuffled with seed %llu\n",
@@ -67,6 +50,74 @@ static copse_status open_data(struct run *r)
                                 &r->batches);
 }
 
+/* Finds out whether there are other workers, and connects. The chief alone shows and writes. */
+static copse_status open_cluster(struct run *r)
+{
+    const struct train_settings *s = &r->settings;
+    const int strategy = s->strategy.at->value;
+    const bool is_alone = strategy != STRATEGY_AUTO && strategy != STRATEGY_COLLECTIVE &&
+                          strategy != STRATEGY_PARAMETER_SERVER && !s->is_worker;
+    COPSE_TRY(s->cluster ? copse_cluster_spec_parse(r->ctx, s->cluster, &r->job)
+                         : copse_cluster_spec_find(r->ctx, &r->job));
+    r->is_evaluator = r->job && copse_cluster_spec_role(r->job) == COPSE_ROLE_EVALUATOR;
+    if (is_alone || r->is_evaluator) { /* an evaluator is alone whatever the others are */
+        copse_cluster_spec_release(&r->job);
+        return COPSE_OK;
+    }
+    if (!r->job && (strategy == STRATEGY_COLLECTIVE || s->is_worker))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "no job is described: set COPSE_CONFIG, give --cluster, or start "
+                                 "this under mpirun");
+    if (!r->job && s->servers > 0)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--servers: there are no ranks to be parameter servers: start this under "
+                                 "mpirun, or leave it out");
+    if (s->patience > 0 && (!r->job || copse_cluster_spec_is_launched(r->job)))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--patience: belongs to a job with an evaluator, which COPSE_CONFIG or --cluster "
+                                 "describes; here it is an option of `copse evaluate --watch`");
+    COPSE_TRY(run_set_servers(r));
+    if (!run_has_servers(r) && (s->one_sided.at->value == COPSE_ONE_SIDED_ON || s->window_bytes > 0))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--one-sided on and --window-bytes: there is no job with parameter servers, "
+                                 "which alone have windows: name some with --servers under mpirun, or leave it out");
+    if (!r->job)
+        return COPSE_OK;
+    if (strategy == STRATEGY_PARAMETER_SERVER && !run_has_servers(r))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--strategy parameter_server: the job has no parameter server: name tasks of the "
+                                 "role ps, or give --servers N under mpirun");
+    const struct copse_cluster_params params = {
+        .engine = (copse_engine)s->engine.at->value,
+        .deadline_ms = 1000 * s->worker_deadline,
+        .one_sided = (copse_one_sided)s->one_sided.at->value,
+        .window_bytes = s->window_bytes,
+    };
+    COPSE_TRY(copse_cluster_open(r->ctx, r->job, &params, &r->cluster));
+    if (s->on_loss.at->value == COPSE_LOSS_CONTINUES && !copse_cluster_can_regroup(r->cluster))
+        return session_set_error(COPSE_ERR_UNSUPPORTED,
+                                 "--on-loss continue: over %s the whole job ends with a worker that is "
+                                 "lost; use --engine gloo, or start it again with --resume",
+                                 copse_cluster_engine(r->cluster));
+    if (is_talking(r))
+        printf("workers  %u over %s, this is the chief\n", copse_cluster_size(r->cluster),
+               copse_cluster_engine(r->cluster));
+    if (is_talking(r) && run_is_served(r))
+        run_show_access(r);
+    return COPSE_OK;
+}
+
+static bool is_accelerator(const struct train_settings *s)
+{
+    return s->strategy.at->value == STRATEGY_ACCELERATOR;
+}
+
+/* Training steps to a step of the monitor. */
+static uint32_t steps_per_run(const struct train_settings *s)
+{
+    return !is_accelerator(s) ? 1 : s->steps_per_run ? s->steps_per_run : 16;
+}
+
 static copse_status open_devices(struct run *r)
 {
     const struct train_settings *s = &r->settings;
@@ -76,8 +127,9 @@ static copse_status open_devices(struct run *r)
     COPSE_TRY(copse_select_devices(r->ctx, s->devices, ids, COPSE_MAX_REPLICAS, &count));
     for (size_t i = 0; i < count; i++)
         names[i] = ids[i];
-    if (s->strategy.at->value == STRATEGY_ONE_DEVICE && count > 1) {
-        if (strcmp(s->devices, "auto") != 0 && strcmp(s->devices, "all") != 0)
+    const bool is_one = s->strategy.at->value == STRATEGY_ONE_DEVICE || r->is_evaluator;
+    if (is_one && count > 1) {
+        if (!r->is_evaluator && strcmp(s->devices, "auto") != 0 && strcmp(s->devices, "all") != 0)
             return session_set_error(COPSE_ERR_ARGUMENT,
                                      "--strategy one_device takes one device, --devices %s names "
                                      "%zu", s->devices, count);
@@ -89,8 +141,19 @@ static copse_status open_devices(struct run *r)
         .bucket_bytes = (size_t)s->bucket_bytes,
         .matmul = s->matmul,
     };
-    COPSE_TRY(copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
-    for (uint32_t i = 0; is_talking(r) && i < copse_strategy_replicas(r->strategy); i++) {
+    const struct copse_accelerator_params accelerator = {
+        .strategy = params, .steps_per_run = steps_per_run(s), .cores = s->cores,
+    };
+    COPSE_TRY(is_one ? copse_one_device_create(r->ctx, names[0], &params, &r->strategy)
+              : run_is_served(r)
+                  ? copse_parameter_server_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
+              : r->cluster
+                  ? copse_collective_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
+              : is_accelerator(s)
+                  ? copse_accelerator_create(r->ctx, names, count, &accelerator, &r->strategy)
+                  : copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
+    for (uint32_t i = 0; is_talking(r) && !r->is_recovering && i < copse_strategy_replicas(r->strategy);
+         i++) {
         const struct copse_device_info *d = copse_strategy_device(r->strategy, i);
         printf("%s %-10s %s%s%s%s\n", i == 0 ? "devices " : "        ", d->id, d->name,
                d->driver[0] ? " (" : "", d->driver, d->driver[0] ? ")" : "");
@@ -101,7 +164,7 @@ static copse_status open_devices(struct run *r)
 static float cosine(void *user, uint64_t step)
 {
     const struct run *r = user;
-    const double at = (double)(step - 1) / (double)r->progress.steps;
+    const double all = (double)run_updates(r), at = (double)(step - 1) < all ? (double)(step - 1) / all : 1.0;
     return (float)(0.5 * r->settings.lr * (1.0 + cos(3.14159265358979323846 * at)));
 }
 
@@ -124,7 +187,7 @@ static copse_status make_trainer(struct run *r)
     r->model.widths[r->model.layers] = info.classes;
     r->model.dropout = s->dropout;
     r->progress.epochs = s->epochs;
-    r->progress.steps = (uint64_t)copse_batches_count(r->batches) * s->epochs;
+    r->progress.steps = run_steps(r);
     COPSE_TRY(mlp_create(&r->model, r->strategy, s->seed));
     const struct copse_trainer_params params = {
         .loss = mlp_loss,
@@ -140,9 +203,10 @@ static copse_status make_trainer(struct run *r)
             .schedule_user = r,
         },
         .seed = s->seed,
+        .prefetch = s->prefetch,
     };
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
-    if (is_talking(r)) {
+    if (is_talking(r) && !r->is_recovering) {
         uint64_t parameters = 0;
         printf("model    %u", r->model.widths[0]);
         for (uint32_t i = 0; i < r->model.layers; i++) {
@@ -154,99 +218,59 @@ static copse_status make_trainer(struct run *r)
                (double)s->lr, s->schedule.at->name, s->batch);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
-                   copse_strategy_replicas(r->strategy), copse_strategy_transfer(r->strategy));
+                   copse_strategy_replicas_in_sync(r->strategy),
+                   copse_strategy_transfer(r->strategy));
         printf("\n");
     }
     return COPSE_OK;
 }
 
-/* ---- the run ---- */
-
-/* Mean loss and accuracy on the held-out part. */
-static copse_status evaluate(struct run *r)
+copse_status run_open(struct run *r)
 {
-    struct copse_dataset_info info;
-    copse_dataset_describe(r->test, &info);
-    const size_t most = 1000 < info.rows ? 1000 : info.rows;
-    if (!r->x) {
-        r->x = malloc(most * info.row_size * sizeof *r->x);
-        r->y = malloc(most * sizeof *r->y);
-    }
-    uint32_t *rows = malloc(most * sizeof *rows);
-    copse_status s = COPSE_OK;
-    double loss = 0.0, right = 0.0;
-    if (!r->x || !r->y || !rows)
-        s = session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the held-out part");
-    for (size_t first = 0; s == COPSE_OK && first < info.rows; first += most) {
-        const size_t n = info.rows - first < most ? info.rows - first : most;
-        struct copse_step_result result;
-        for (size_t i = 0; i < n; i++)
-            rows[i] = (uint32_t)(first + i);
-        s = copse_dataset_gather(r->test, rows, n, r->x, r->y);
-        if (s == COPSE_OK)
-            s = copse_trainer_evaluate(
-                r->trainer, &(struct copse_host_batch){ .x = r->x, .y = r->y, .count = n }, &result);
-        if (s == COPSE_OK) {
-            loss += result.loss * (double)n;
-            right += round(result.reports[0] * (double)n); /* a count, whatever the rounding */
-        }
-    }
-    free(rows);
-    r->test_loss = loss / (double)info.rows;
-    r->test_accuracy = right / (double)info.rows;
-    return s;
+    COPSE_TRY(open_data(r));
+    COPSE_TRY(open_devices(r));
+    return make_trainer(r);
 }
 
-/* Take finished steps; all of them when `wait`. */
-static copse_status take_results(struct run *r, bool wait)
+void run_close(struct run *r)
+{
+    copse_monitor_release(&r->monitor);
+    copse_trainer_release(&r->trainer);
+    copse_strategy_release(&r->strategy);
+    copse_cluster_release(&r->cluster);
+    copse_cluster_spec_release(&r->job);
+    copse_batches_release(&r->batches);
+    copse_dataset_release(&r->test);
+    copse_dataset_release(&r->train);
+    copse_dataset_release(&r->all);
+    copse_context_release(&r->ctx);
+    history_free(&r->history);
+    free(r->x);
+    free(r->y);
+}
+
+/* ---- the run ---- */
+
+copse_status run_results(struct run *r, uint64_t most)
 {
     struct copse_step_result result;
     for (;;) {
+        const bool wait = copse_trainer_steps(r->trainer) - r->progress.step > most;
         const copse_status s = copse_trainer_result(r->trainer, wait, &result);
         if (s == COPSE_ERR_END || (!wait && s == COPSE_ERR_TIMEOUT))
             return COPSE_OK;
         COPSE_TRY(s);
-        struct progress *p = &r->progress;
-        const double keep = p->step < 20 ? (double)p->step / (double)(p->step + 1) : 0.95;
-        p->loss = keep * p->loss + (1.0 - keep) * result.loss;
-        p->accuracy = keep * p->accuracy + (1.0 - keep) * result.reports[0];
-        p->step = result.step;
+        run_smooth(&r->progress, result.step, result.loss, result.reports[0]);
         if (!history_step(&r->history, result.loss, result.reports[0]))
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     }
-}
-
-static copse_status run_epoch(struct run *r, uint32_t epoch)
-{
-    struct progress *p = &r->progress;
-    struct copse_host_batch batch;
-    copse_status s;
-    const double before = p->seconds, start = now();
-    double drawn = start;
-    p->epoch = epoch + 1;
-    COPSE_TRY(copse_batches_start(r->batches, epoch, 0));
-    while ((s = copse_batches_next(r->batches, &batch)) == COPSE_OK) {
-        COPSE_TRY(copse_trainer_step(r->trainer, &batch));
-        p->samples += batch.count;
-        COPSE_TRY(take_results(r, false));
-        p->seconds = before + now() - start;
-        if (is_talking(r) && now() - drawn > 0.1) {
-            bar_draw(p);
-            drawn = now();
-        }
-    }
-    if (s != COPSE_ERR_END)
-        return s;
-    COPSE_TRY(take_results(r, true));
-    p->seconds = before + now() - start;
-    return COPSE_OK;
 }
 
 static copse_status show_epoch(const struct run *r)
 {
     const struct progress *p = &r->progress;
     unsigned columns;
-    if (r->settings.is_json) {
+    if (is_json(r)) {
         return event_epoch(p, r->test_loss, r->test_accuracy);
     } else if (is_talking(r)) {
         /* A terminal has the bar: every tenth of the run is enough. */
@@ -262,24 +286,140 @@ static copse_status show_epoch(const struct run *r)
     return COPSE_OK;
 }
 
-static copse_status run_epochs(struct run *r)
+/* A pass over the data is over. */
+static copse_status end_epoch(struct run *r)
 {
-    for (uint32_t epoch = 0; epoch < r->settings.epochs; epoch++) {
-        COPSE_TRY(run_epoch(r, epoch));
-        COPSE_TRY(evaluate(r));
-        if (!history_epoch(&r->history, r->progress.step, r->test_loss, r->test_accuracy))
-            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
-        COPSE_TRY(show_epoch(r));
-        /* The last update of an epoch shows here first. */
-        if (!isfinite(r->test_loss))
-            return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
-                                     isnan(r->test_loss) ? "NaN" : "infinite");
-        if (r->settings.save) {
-            COPSE_TRY(copse_trainer_save(r->trainer, r->settings.save));
-            r->saved_epoch = epoch + 1;
-        }
+    COPSE_TRY(run_results(r, 0));
+    r->progress.seconds += now() - r->clock;
+    if (!run_is_apart(r))
+        COPSE_TRY(run_evaluate(r));
+    if (!history_epoch(&r->history, r->progress.step, r->test_loss, r->test_accuracy))
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+    COPSE_TRY(show_epoch(r));
+    /* The last update of an epoch shows here first. */
+    if (!isfinite(r->test_loss))
+        return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
+                                 isnan(r->test_loss) ? "NaN" : "infinite");
+    if (r->settings.save && !run_is_apart(r)) {
+        COPSE_TRY(copse_trainer_save(r->trainer, r->settings.save));
+        r->saved_epoch = r->epoch + 1;
+    }
+    r->epoch++;
+    r->clock = now();
+    return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
+}
+
+/* A step on the batch; on an accelerator a run of that and as many more full ones as it takes and the epoch
+   has. What is left of an epoch is a smaller batch: a step of its own. */
+static copse_status train_on(struct run *r, const struct copse_host_batch *first)
+{
+    const uint32_t most = steps_per_run(&r->settings), full = r->settings.batch;
+    struct copse_host_batch batch = *first;
+    struct copse_dataset_info info;
+    size_t left;
+    if (!is_accelerator(&r->settings) || batch.count < full) {
+        if (signals_caught()) /* all workers leave out the same step */
+            copse_trainer_cancel(r->trainer);
+        COPSE_TRY(copse_trainer_step(r->trainer, &batch));
+        r->progress.samples += batch.count;
+        return COPSE_OK;
+    }
+    r->progress.samples += batch.count;
+    copse_dataset_describe(r->train, &info);
+    left = info.rows / full - batch.index - 1;
+    COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
+    for (; left > 0 && copse_trainer_fed(r->trainer) < most; left--) {
+        COPSE_TRY(copse_batches_next(r->batches, &batch));
+        COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
+        r->progress.samples += batch.count;
+    }
+    return copse_trainer_run(r->trainer);
+}
+
+/* One batch, or run; with what stands between two passes. */
+static copse_status run_step(void *user)
+{
+    struct run *r = user;
+    struct progress *p = &r->progress;
+    struct copse_host_batch batch;
+    copse_status s = COPSE_ERR_END;
+    if (signals_caught() && (!r->cluster || run_is_served(r)))
+        return COPSE_ERR_CANCELLED;
+    if (!r->trainer)
+        return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
+    while (r->epoch < r->settings.epochs &&
+           (s = run_next(r, &batch)) == COPSE_ERR_END)
+        COPSE_TRY(end_epoch(r));
+    if (r->epoch == r->settings.epochs)
+        return COPSE_ERR_END;
+    COPSE_TRY(s);
+    p->epoch = r->epoch + 1;
+    s = train_on(r, &batch);
+    if (s == COPSE_ERR_CANCELLED)
+        COPSE_TRY(copse_batches_start(r->batches, batch.epoch, batch.index));
+    COPSE_TRY(s);
+    const uint32_t each = steps_per_run(&r->settings);
+    COPSE_TRY(run_results(r, each > 7 ? each : 7));
+    if (is_talking(r) && now() - r->drawn > 0.1) {
+        p->seconds += now() - r->clock;
+        r->clock = r->drawn = now();
+        bar_draw(p);
     }
     return COPSE_OK;
+}
+
+/* A device failed or workers are lost: everything on devices is made anew; the values come from the
+   checkpoint. */
+static copse_status recover(void *user)
+{
+    struct run *r = user;
+    r->is_recovering = true;
+    copse_trainer_release(&r->trainer);
+    copse_strategy_release(&r->strategy);
+    if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
+        const bool was_first = copse_cluster_rank(r->cluster) == 0;
+        COPSE_TRY(copse_cluster_regroup(r->cluster));
+        r->is_successor |= !was_first && copse_cluster_rank(r->cluster) == 0;
+    }
+    COPSE_TRY(open_devices(r));
+    return make_trainer(r);
+}
+
+static uint64_t count_steps(void *user)
+{
+    const struct run *r = user;
+    return r->trainer ? copse_trainer_steps(r->trainer) : 0;
+}
+
+static copse_status make_monitor(struct run *r)
+{
+    static const struct copse_step_functions functions = {
+        .run = run_step, .save = run_save, .restore = run_restore, .progress = count_steps,
+        .recover = recover,
+    };
+    const struct train_settings *s = &r->settings;
+    copse_step *step;
+    COPSE_TRY(copse_step_create(r->ctx, NULL, &functions, r, &step));
+    const copse_status status = copse_monitor_create(
+        step,
+        &(struct copse_monitor_params){ .folder = s->is_one_file ? NULL : s->checkpoint,
+                                        .file = s->is_one_file ? s->checkpoint : NULL,
+                                        .every_progress = s->every_steps,
+                                        .every_seconds = s->every_seconds,
+                                        .keep = s->keep,
+                                        .on_loss = run_is_served(r) /* who goes on anyway */
+                                                       ? COPSE_LOSS_STOPS
+                                                       : (copse_on_loss)s->on_loss.at->value,
+                                        .cluster = r->cluster,
+                                        .is_new = s->checkpoint && !s->is_resume },
+        &r->monitor);
+    copse_step_release(&step);
+    if (status == COPSE_ERR_ARGUMENT && !s->is_resume) {
+        char text[600];
+        return session_set_error(status, "%s; add --resume to go on from it, or name another place",
+                                 session_plain(text, sizeof text, copse_last_error()));
+    }
+    return status;
 }
 
 static copse_status finish(struct run *r)
@@ -289,27 +429,37 @@ static copse_status finish(struct run *r)
     struct copse_dataset_info test;
     unsigned columns;
     copse_dataset_describe(r->test, &test);
+    if (is_silent(r))
+        return COPSE_OK;
     if (s->plot) {
         char title[256];
         snprintf(title, sizeof title, "copse train %s, %u epochs: %.2f %% held-out accuracy",
                  s->model, s->epochs, 100.0 * r->test_accuracy);
         COPSE_TRY(plot_write(s->plot, &r->history, title));
     }
-    if (s->is_json)
+    if (is_json(r))
         return event_done(p, r->test_loss, r->test_accuracy, r->strategy);
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
-    printf("%s%.2f %% of the %zu held-out examples are right (loss %.4f)\n"
-           "%llu steps in %.1f s, %.0f samples/s on %u device%s\n",
-           s->is_quiet ? "" : "\n", 100.0 * r->test_accuracy, test.rows, r->test_loss,
+    printf("%s%.2f %% of the %zu held-out examples are right (loss %.4f)\n",
+           s->is_quiet ? "" : "\n", 100.0 * r->test_accuracy, test.rows, r->test_loss);
+    if (p->resumed_step > 0)
+        printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
+    printf("%llu steps in %.1f s, %.0f samples/s on %u device%s\n",
            (unsigned long long)p->step, p->seconds,
            p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
-           copse_strategy_replicas(r->strategy),
-           copse_strategy_replicas(r->strategy) == 1 ? "" : "s");
+           copse_strategy_replicas_in_sync(r->strategy),
+           copse_strategy_replicas_in_sync(r->strategy) == 1 ? "" : "s");
     if (s->save && !s->is_quiet)
         printf("parameters: %s (safetensors)\n", s->save);
+    if (s->checkpoint && !s->is_quiet) {
+        struct copse_monitor_info info;
+        copse_monitor_describe(r->monitor, &info);
+        printf("checkpoint: %s\n", info.newest);
+    }
     if (s->plot && !s->is_quiet)
         printf("plot:       %s\n", s->plot);
+    fflush(stdout); /* a launcher may end this process with the others, while they part */
     return COPSE_OK;
 }
 
@@ -317,21 +467,65 @@ static copse_status run(struct run *r)
 {
     struct copse_dataset_info train, test;
     COPSE_TRY(session_open(r->settings.is_verbose, r->settings.no_cache, &r->ctx));
-    COPSE_TRY(open_data(r));
-    COPSE_TRY(open_devices(r));
-    COPSE_TRY(make_trainer(r));
+    COPSE_TRY(open_cluster(r));
+    if (r->settings.checkpoint) /* a server that is asked to end lets its workers end first */
+        signals_catch();
+    if (run_is_server(r))
+        return run_serve(r);
+    if (r->is_evaluator)
+        return run_evaluator(r);
+    COPSE_TRY(run_open(r));
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->test, &test);
-    if (r->settings.is_json)
+    if (is_json(r))
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
-    COPSE_TRY(run_epochs(r));
+    COPSE_TRY(make_monitor(r));
+    r->clock = r->drawn = now();
+    const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
+    r->progress.seconds += now() - r->clock;
+    COPSE_TRY(s);
     return finish(r);
+}
+
+/* A signal: keep what was trained and say how to go on. The exit code is the shell's for the signal. */
+static int stop(struct run *r)
+{
+    struct copse_monitor_info info = { 0 };
+    copse_status s = r->monitor ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
+    bar_clear();
+    if (s != COPSE_OK)
+        return session_fail(s);
+    if (r->monitor)
+        copse_monitor_describe(r->monitor, &info);
+    if (is_json(r) && info.newest)
+        s = event_checkpoint("stopped", info.newest, copse_trainer_steps(r->trainer),
+                             &r->saved_position);
+    else if (info.newest && !is_silent(r))
+        fprintf(stderr, "copse train: stopped after step %llu; all of it is in '%s': go on with the same "
+                        "command and --resume\n",
+                (unsigned long long)copse_trainer_steps(r->trainer), info.newest);
+    /* a worker that stops because another was told to is as if it had been told itself */
+    return s == COPSE_OK ? 128 + (signals_caught() ? signals_caught() : SIGTERM) : session_fail(s);
+}
+
+/* Other workers are gone: who, and how to go on. */
+static int end_without_others(const struct run *r)
+{
+    struct copse_monitor_info info = { 0 };
+    if (r->monitor)
+        copse_monitor_describe(r->monitor, &info);
+    fprintf(stderr, "copse: %s%s\n", session_error(),
+            info.newest ? "; start all workers again with --resume" : "");
+    return EXIT_LOST;
 }
 
 /* One line that says what went wrong and, after a loss that is not finite, what is left. */
 static int fail(const struct run *r, copse_status s)
 {
+    const bool is_between_workers = s == COPSE_ERR_COMM || s == COPSE_ERR_TIMEOUT;
     bar_clear();
+    if (is_between_workers && r->cluster && copse_cluster_lost(r->cluster) > 0)
+        return end_without_others(r);
     if (s != COPSE_ERR_NONFINITE)
         return session_fail(s);
     fprintf(stderr, "copse train: %s in epoch %u; training stopped: lower --lr (it is %g)",
@@ -345,25 +539,32 @@ static int fail(const struct run *r, copse_status s)
     return EXIT_BAD_INPUT;
 }
 
-int cmd_train(int argc, char **argv)
+static int train(int argc, char **argv, bool is_worker)
 {
     struct run r = { 0 };
-    int code = train_settings_parse(argc, argv, &r.settings);
+    int code = train_settings_parse(argc, argv, is_worker, &r.settings);
     if (code >= 0)
         return code;
     const copse_status s = run(&r);
     code = EXIT_DONE;
-    if (s != COPSE_OK)
+    if (r.is_evaluator && s != COPSE_OK)
+        code = evaluation_fail(&r, s);
+    else if (s == COPSE_ERR_CANCELLED && (signals_caught() || r.cluster))
+        code = stop(&r);
+    else if (s != COPSE_OK)
         code = fail(&r, s);
-    copse_trainer_release(&r.trainer);
-    copse_strategy_release(&r.strategy);
-    copse_batches_release(&r.batches);
-    copse_dataset_release(&r.test);
-    copse_dataset_release(&r.train);
-    copse_dataset_release(&r.all);
-    copse_context_release(&r.ctx);
-    history_free(&r.history);
-    free(r.x);
-    free(r.y);
+    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* over MPI nobody else would notice */
+        copse_cluster_end_job(r.cluster);
+    run_close(&r);
     return code;
+}
+
+int cmd_train(int argc, char **argv)
+{
+    return train(argc, argv, false);
+}
+
+int cmd_worker(int argc, char **argv)
+{
+    return train(argc, argv, true);
 }

@@ -6,22 +6,43 @@
 #include "tools/tool.h"
 
 /* Values of `strategy` and `schedule`; those of the others are the library's enums. */
-enum { STRATEGY_MIRRORED, STRATEGY_ONE_DEVICE };
+enum { STRATEGY_AUTO, STRATEGY_MIRRORED, STRATEGY_ONE_DEVICE, STRATEGY_COLLECTIVE,
+       STRATEGY_PARAMETER_SERVER, STRATEGY_ACCELERATOR };
 enum { SCHEDULE_COSINE, SCHEDULE_CONSTANT };
 
+/* Exit code where other workers are gone; the others stand in tool.h. */
+enum { EXIT_LOST = 3 };
+
 struct train_settings {
-    const char *data, *labels, *model, *devices, *matmul, *save, *plot;
-    struct option_choice strategy, optimizer, schedule, reduction, transfer;
+    const char *data, *labels, *model, *devices, *matmul, *save, *plot, *cluster;
+    const char *checkpoint; /* folder, or file when is_one_file */
+    uint64_t every_steps;
+    double every_seconds;
+    uint32_t keep;
+    uint32_t patience; /* of an evaluator, in seconds; 0 = default */
+    struct option_choice strategy, optimizer, schedule, reduction, transfer, engine, on_loss, one_sided;
     float lr, weight_decay, dropout, momentum;
-    uint32_t batch, epochs, classes;
-    uint64_t seed, bucket_bytes;
+    uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */
+    uint32_t prefetch;             /* batches uploaded ahead, of the others */
+    uint32_t batch, epochs, classes, worker_deadline; /* the last in seconds, 0 = default */
+    uint64_t seed, bucket_bytes, window_bytes;
     bool is_default_data; /* `data` is the digits set */
+    bool is_one_file, is_resume;
     bool is_json, is_quiet, is_verbose, no_cache;
+    uint32_t servers; /* under mpirun: the last ranks are parameter servers */
+    bool is_watching; /* `copse evaluate --watch` */
+    bool is_worker; /* `copse worker`: part of a job, and nothing without one */
 };
 
 /* Fill in the defaults, read the command line and check all that needs no data, the places of the
    output files included; -1 to go on, else the exit code. */
-int train_settings_parse(int argc, char **argv, struct train_settings *out);
+int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *out);
+
+/* The same for `copse evaluate`; what makes up the run is in the checkpoint. */
+int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);
+/* Take over settings that a checkpoint keeps, "--name=value" lines, which are cut up and must stay. False when one
+   is no setting of this version. */
+bool train_settings_take(struct train_settings *s, char *text);
 
 /* ---- the model (model.c) ---- */
 
@@ -58,6 +79,7 @@ void history_free(struct history *h);
 /* A run as far as it has come. */
 struct progress {
     uint64_t step, steps;
+    uint64_t resumed_step; /* done by earlier processes */
     uint32_t epoch, epochs;
     uint64_t samples;
     double seconds;
