@@ -164,7 +164,8 @@ unset COPSE_LIE
 lies() {
     how=$1 variant=$2 over=$3 verdict=$4
     export COPSE_LIE_OVER=$over COPSE_LIE=$how:$variant
-    expect 1 "$how $variant" "$liar" conformance run --device lying:0 --ops matmul --case "$product" --json
+    expect 1 "$how $variant" "$liar" conformance run --device lying:0 --ops matmul --case "$product" \
+        --seconds 0 --deadline 200 --json
     [ "$(grep '"event":"case"' "$work/stdout" | grep "\"variant\":\"$variant\"" | grep -c "\"verdict\":\"$verdict\"")" -eq 1 ] ||
         no "$how $variant: not $verdict"
     expect 0 "$how: devices" "$liar" devices
@@ -197,6 +198,71 @@ if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
 else
     printf 'skipped: no OpenCL device on a CPU, so no variant matmul_wide\n'
 fi
+
+# ---- the example of the manual is the one that is compiled ----
+sources=$(dirname "$0")/..
+sed -n '/^```c$/,/^```$/{/^```/d;p}' "$sources/docs/conformance.md" >"$work/manual.c"
+sed 1,2d "$sources/examples/trust.c" | cmp -s - "$work/manual.c" || no 'docs/conformance.md shows another examples/trust.c'
+
+# ---- tuning: measured, shown, used, forgotten; a crash blocks the variant and keeps the rest ----
+export XDG_CACHE_HOME="$work/tune"
+mkdir "$XDG_CACHE_HOME"
+expect 0 'tune' "$tool" tune --device host:0 --seconds 4
+says '^host:0 +matmul 32 x 32 x 32 .* matmul$'
+says '^[1-9][0-9]* sizes measured on host:0'
+expect 0 'tune: devices' "$tool" devices
+says 'tuned: kernels chosen by .copse tune. for [1-9][0-9]* sizes'
+expect 0 'tune: json' "$tool" tune --device host:0 --seconds 1 --json
+grep -q '"mode":"tune".*"gflops":' "$work/stdout" || no 'tune: no speed in JSON'
+[ "$(ls "$XDG_CACHE_HOME/copse" | grep -c '^tuning-[0-9a-f]*$')" -eq 1 ] || no 'tune: no file'
+[ "$(ls "$XDG_CACHE_HOME/copse" | wc -l)" -eq 1 ] || no 'tune: a partial file'
+expect 0 'tune: training' "$tool" train --devices host:0 --epochs 1
+[ -s "$work/stderr" ] && no "tune: $(cat "$work/stderr")"
+printf 'x' >>"$XDG_CACHE_HOME/copse/$(ls "$XDG_CACHE_HOME/copse")"
+expect 0 'tune: damaged' "$tool" train --devices host:0 --epochs 1
+[ "$(grep -c 'tuning.*is ignored' "$work/stderr")" -eq 1 ] || no "tune: damaged: $(cat "$work/stderr")"
+expect 0 'tune: forget' "$tool" tune --forget host:0
+expect 0 'tune: forgotten' "$tool" devices
+grep -q tuned "$work/stdout" && no 'tune: not forgotten'
+expect 2 'tune: bad' "$tool" tune --seconds=-1
+expect 2 'tune: no device' "$tool" tune --forget host:7
+export COPSE_LIE_OVER=host COPSE_LIE=crash:matmul
+expect 1 'tune: crash' "$liar" tune --device lying:0 --seconds 3
+says '^CRASH +lying:0 tune matmul: 32 x 32 x 32'
+says 'blocked on lying:0: matmul '
+unset COPSE_LIE
+expect 0 'tune: unblock' "$liar" devices --unblock lying:0
+expect 0 'tune: honest' "$liar" tune --device lying:0 --seconds 2
+kept=$(ls "$XDG_CACHE_HOME/copse" | grep -c '^tuning-')
+sum=$(cat "$XDG_CACHE_HOME"/copse/tuning-* | cksum)
+export COPSE_LIE=hang:matmul
+expect 1 'tune: hang' "$liar" tune --device lying:0 --seconds 3 --deadline 2
+says '^TIMEOUT +lying:0 tune matmul'
+[ "$kept $sum" = "$(ls "$XDG_CACHE_HOME/copse" | grep -c '^tuning-') $(cat "$XDG_CACHE_HOME"/copse/tuning-* | cksum)" ] ||
+    no 'tune: a hang changed what was kept'
+unset COPSE_LIE COPSE_LIE_OVER
+
+# ---- a kernel that is wrong is found before it is used, without any conformance run ----
+case $devices in
+*opencl:0*)
+    export XDG_CACHE_HOME="$work/self" COPSE_LIE_OVER=opencl COPSE_LIE=corrupt:matmul_wide
+    mkdir "$XDG_CACHE_HOME"
+    expect 0 'self-test' "$liar" train --devices lying:0 --epochs 3 --json
+    with=$(tail -n 1 "$work/stdout" | sed 's/.*"accuracy":\([0-9.]*\).*/\1/')
+    if grep -q 'matmul_wide is not used on lying:0' "$work/stderr"; then
+        [ "$(grep -c 'self-test: element' "$work/stderr")" -eq 1 ] || no "self-test: $(cat "$work/stderr")"
+        awk "BEGIN { exit !($with > 0.7) }" || no "self-test: accuracy $with"
+    else
+        "$liar" devices | grep -q 'self-test' && no 'self-test: blocked and not said'
+        printf 'skipped: lying:0 over opencl has no matmul_wide\n'
+    fi
+    unset COPSE_LIE COPSE_LIE_OVER
+    cp "$sources/kernels/softmax.cl" "$work/right.cl"
+    expect 0 'own kernel, speed' "$tool" conformance perf --device opencl:0 --kernel "$work/right.cl" --op softmax
+    says "GB/s, .*the library's kernel [0-9.e+]+ GB/s, yours [0-9.]+ of it"
+    ;;
+*) printf 'skipped: no OpenCL device, so no self-test of matmul_wide\n' ;;
+esac
 
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]

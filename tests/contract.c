@@ -5,9 +5,11 @@
 
 #include <stdlib.h>
 
+#include "copse/conformance.h"
 #include "core/base/random.h"
 
 const char *contract_device;
+copse_status (*contract_lend)(copse_context *ctx, copse_device **out);
 
 static bool is_fake(void)
 {
@@ -41,10 +43,17 @@ copse_context *rig_context(void)
     return ctx;
 }
 
+copse_status rig_open(copse_context *ctx, copse_device **out)
+{
+    return contract_lend ? contract_lend(ctx, out)
+                         : copse_device_open(ctx, contract_device, NULL, out);
+}
+
 int contract_set_up(void **state)
 {
     const struct copse_blocked_kernel *blocked;
-    size_t blocked_count;
+    const struct copse_tuning_entry *tuned;
+    size_t blocked_count, tuned_count;
     struct copse_memory_stats stats;
     struct rig *r = calloc(1, sizeof *r);
     *state = r;
@@ -53,11 +62,14 @@ int contract_set_up(void **state)
         copse_fake.devices[0].delay_polls = 2; /* nothing is ready when it is first asked for */
     }
     r->ctx = rig_context();
-    /* A context keeps the list of blocked kernels of a device once it was asked for. */
-    OK(copse_device_blocked(r->ctx, contract_device, &blocked, &blocked_count));
+    /* A context keeps what is known of a device's kernels once it was open. */
+    OK(rig_open(r->ctx, &r->dev));
+    OK(copse_device_blocked(r->ctx, r->dev->info.id, &blocked, &blocked_count));
+    OK(copse_device_tuning(r->ctx, r->dev->info.id, &tuned, &tuned_count));
+    copse_device_release(&r->dev);
     copse_context_memory(r->ctx, &stats);
     r->blocks = stats.live_blocks;
-    OK(copse_device_open(r->ctx, contract_device, NULL, &r->dev));
+    OK(rig_open(r->ctx, &r->dev));
     OK(copse_queue_create(r->dev, &r->queue));
     return 0;
 }

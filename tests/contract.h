@@ -4,13 +4,8 @@
 #ifndef COPSE_CONTRACT_H
 #define COPSE_CONTRACT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/rig.h"
+/* checks of statuses, and then the backend that fails on demand */
 #include "tests/fake_backend.h"
 
 /* In the order in which they run: contract_memory.c, contract_order.c, contract_segment.c,
@@ -29,6 +24,7 @@
     X(tickets_grow_and_are_reached_in_order)                                                       \
     X(asking_becomes_true_without_waiting)                                                         \
     X(two_queues_work_and_wait_for_each_other)                                                     \
+    X(one_queue_uploads_ahead_of_another)                                                          \
     X(two_threads_have_a_queue_each)                                                               \
     X(kernels_are_compiled_once_per_specialisation)                                                \
     X(a_dispatch_keeps_to_its_binding)                                                             \
@@ -60,23 +56,13 @@ struct rig {
 };
 
 extern const char *contract_device;
+/* Where an application lends the device: imports it into a context. The id is "import:1" in the
+   context of a test. NULL: contract_device is one that is found. */
+extern copse_status (*contract_lend)(copse_context *ctx, copse_device **out);
 int contract_set_up(void **state);
 /* Whatever a test made and released is gone; nothing was freed under queued work. */
 int contract_tear_down(void **state);
 
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_)                                                                                   \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
-    } while (0)
-#define FAILS(code, expr, word)                                                                    \
-    do {                                                                                           \
-        const copse_status fails_ = (expr);                                                        \
-        if (fails_ != (code) || !strstr(copse_last_error(), word))                                 \
-            fail_msg("%s: %s, not %s about '%s': %s", #expr, copse_status_name(fails_), #code,     \
-                     word, copse_last_error());                                                    \
-    } while (0)
 #define SKIP(why)                                                                                  \
     do {                                                                                           \
         print_message("skipped on %s: %s\n", contract_device, why);                                \
@@ -85,6 +71,7 @@ int contract_tear_down(void **state);
 
 /* A context that has the device. */
 copse_context *rig_context(void);
+copse_status rig_open(copse_context *ctx, copse_device **out);
 copse_buffer *rig_buffer(struct rig *r, size_t size);
 void read_now(copse_queue *q, copse_buffer *src, size_t offset, void *dst, size_t size);
 

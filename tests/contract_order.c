@@ -82,6 +82,48 @@ void two_queues_work_and_wait_for_each_other(void **state)
     copse_queue_release(&second);
 }
 
+/* Two places that one queue writes in turn and the other reads, with nothing but waits between queues: no
+   place is read before it is written, or written before it was read. */
+void one_queue_uploads_ahead_of_another(void **state)
+{
+    struct rig *r = *state;
+    enum { N = 20000, ROUNDS = 24 };
+    copse_queue *uploads = NULL;
+    copse_buffer *places[2] = { rig_buffer(r, N * 4), rig_buffer(r, N * 4) };
+    copse_buffer *in = rig_buffer(r, N * 4), *out = rig_buffer(r, N * 4);
+    copse_buffer *all = rig_buffer(r, (size_t)ROUNDS * N * 4);
+    float *x = floats(N), *got = floats((size_t)ROUNDS * N);
+    uint64_t written, read[2] = { 0, 0 };
+    const struct copse_command c = negate_all(r, in, out, N);
+
+    OK(copse_queue_create(r->dev, &uploads));
+    FAILS(COPSE_ERR_ARGUMENT, copse__queue_wait_for(r->queue, uploads, 1), "not given out");
+    for (int k = 0; k < ROUNDS; k++) {
+        for (size_t i = 0; i < N; i++)
+            x[i] = (float)(k * 10 + (int)(i % 7));
+        OK(copse__queue_wait_for(uploads, r->queue, read[k % 2]));
+        OK(copse_queue_write(uploads, places[k % 2], 0, x, N * 4));
+        OK(copse_queue_submit(uploads, &written));
+        OK(copse__queue_wait_for(r->queue, uploads, written));
+        OK(copse_queue_copy(r->queue, places[k % 2], 0, in, 0, N * 4));
+        OK(copse_queue_submit(r->queue, &read[k % 2]));
+        OK(copse__queue_encode(r->queue, &c));
+        OK(copse_queue_copy(r->queue, out, 0, all, (size_t)k * N * 4, N * 4));
+    }
+    read_now(r->queue, all, 0, got, (size_t)ROUNDS * N * 4);
+    for (size_t i = 0; i < (size_t)ROUNDS * N; i++)
+        if (got[i] != -(float)(i / N * 10 + i % N % 7))
+            fail_msg("round %zu: element %zu is %g", i / N, i % N, got[i]);
+    free(x);
+    free(got);
+    for (int i = 0; i < 2; i++)
+        copse_buffer_release(&places[i]);
+    copse_buffer_release(&in);
+    copse_buffer_release(&out);
+    copse_buffer_release(&all);
+    copse_queue_release(&uploads);
+}
+
 struct worker {
     struct rig *r;
     copse_queue *queue;

@@ -5,12 +5,11 @@
 #define COPSE_EXCHANGE_RIG_H
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "core/base/random.h"
 #include "core/optim/rule.h"
 #include "core/reduce/exchange.h"
+#include "tests/rig.h"
 
 #define MAX_RANKS 8
 #define ELEMENTS  10000u /* not a multiple of COPSE_UNIT */
@@ -19,20 +18,6 @@
 #define STEPS     3
 #define RATE      0.125f
 #define BUSY      ((size_t)4 << 20)
-
-#define OK(expr)                                                                       \
-    do {                                                                               \
-        const copse_status ok_ = (expr);                                               \
-        if (ok_)                                                                       \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
-    } while (0)
-#define FAILS(code, expr, word)                                                                \
-    do {                                                                                       \
-        const copse_status fails_ = (expr);                                                    \
-        if (fails_ != (code) || !strstr(copse_last_error(), word))                             \
-            fail_msg("%s: %s, not %s about '%s': %s", #expr, copse_status_name(fails_), #code, \
-                     word, copse_last_error());                                                \
-    } while (0)
 
 /* ---- what every test has ---- */
 
@@ -61,6 +46,30 @@ static inline void open_rig(struct rig *g, copse_context *ctx, const char *const
             }
         OK(copse_device_open(ctx, ids[r], &how, &g->dev[r]));
         OK(copse_queue_create(g->dev[r], &g->queue[r]));
+        const struct copse_buffer_params words = { .size = 4 * COPSE_STEP_WORDS };
+        OK(copse_buffer_create(g->dev[r], &words, &g->step[r]));
+        OK(copse_buffer_create(g->dev[r], &(struct copse_buffer_params){ .size = BUSY },
+                               &g->busy[r]));
+    }
+}
+
+/* Ranks that name the same device share it and its queue. */
+static inline void open_logical_rig(struct rig *g, copse_context *ctx, const char *const *ids,
+                                    uint32_t ranks, const struct copse_optimizer_params *params)
+{
+    *g = (struct rig){ .ctx = ctx, .ranks = ranks };
+    OK(copse__rule_init(params, &g->rule));
+    for (uint32_t r = 0; r < ranks; r++) {
+        uint32_t twin = 0;
+        while (strcmp(ids[twin], ids[r]) != 0)
+            twin++;
+        if (twin < r) {
+            g->dev[r] = copse_device_retain(g->dev[twin]);
+            g->queue[r] = copse_queue_retain(g->queue[twin]);
+        } else {
+            OK(copse_device_open(ctx, ids[r], NULL, &g->dev[r]));
+            OK(copse_queue_create(g->dev[r], &g->queue[r]));
+        }
         const struct copse_buffer_params words = { .size = 4 * COPSE_STEP_WORDS };
         OK(copse_buffer_create(g->dev[r], &words, &g->step[r]));
         OK(copse_buffer_create(g->dev[r], &(struct copse_buffer_params){ .size = BUSY },
@@ -132,12 +141,17 @@ static inline copse_status make_exchange(struct rig *g, const struct setup *s, c
         .reduction = s->reduction,
         .transfer = s->transfer,
         .message_bytes = s->message_bytes,
-        .slots = g->rule.slots,
-        .update = update,
         .pause = hold,
         .user = g,
     };
     return copse__exchange_create(&params, x);
+}
+
+static inline copse_status add_bucket(struct rig *g, copse_exchange *x, uint32_t piece,
+                                      uint64_t first, uint64_t count, uint32_t *bucket)
+{
+    const struct copse_exchange_rule rule = { g->rule.slots, update, g, false };
+    return copse__exchange_bucket(x, piece, first, count, &rule, bucket);
 }
 
 static inline void open_store(struct rig *g, const struct setup *s, uint64_t elements,
@@ -149,7 +163,7 @@ static inline void open_store(struct rig *g, const struct setup *s, uint64_t ele
     OK(make_exchange(g, s, &st->x));
     OK(copse__exchange_piece(st->x, copse__round_up(elements, COPSE_UNIT), &piece));
     for (uint32_t b = 0; b < st->bucket_count; b++) /* the third one is empty */
-        OK(copse__exchange_bucket(st->x, 0, cuts[b], cuts[b + 1] - cuts[b], &st->buckets[b]));
+        OK(add_bucket(g, st->x, 0, cuts[b], cuts[b + 1] - cuts[b], &st->buckets[b]));
 }
 
 /* ---- numbers ---- */

@@ -46,7 +46,7 @@ static atomic_ullong serials;
 
 static struct fake_device *fake(const copse_device *dev)
 {
-    return &copse_fake.devices[dev->index];
+    return &copse_fake.devices[dev->foreign ? FAKE_LENT : dev->index];
 }
 
 static struct fake_buffer *fake_buffer(const copse_buffer *buf)
@@ -119,6 +119,36 @@ static copse_status fake_list(struct copse_device_sink *sink)
     sink->is_loaded = true;
     snprintf(sink->detail, sizeof sink->detail, "part of the tests");
     return host->list(&r.sink);
+}
+
+struct capture {
+    struct copse_device_sink sink; /* first */
+    struct copse_device_info *to;
+};
+
+static copse_status capture_add(struct copse_device_sink *sink, const struct copse_device_info *info)
+{
+    *((struct capture *)sink)->to = *info;
+    return COPSE_OK;
+}
+
+static copse_status fake_import(struct copse_base *base, const struct copse_foreign_device *foreign,
+                                struct copse_device_info *info)
+{
+    struct capture c = { .sink = { .base = base, .add = capture_add }, .to = info };
+    (void)foreign;
+    COPSE_TRY(host->list(&c.sink));
+    if (copse_fake.devices[FAKE_LENT].describe)
+        copse_fake.devices[FAKE_LENT].describe(info);
+    return COPSE_OK;
+}
+
+static copse_status fake_lend(copse_queue *q, const struct copse_queue_guard *guard,
+                              copse_device **out)
+{
+    const struct copse_foreign_device foreign = { .handles = "", .handles_size = 1,
+                                                  .guard = *guard };
+    return copse__device_import(q->dev->ctx, &copse_backend_fake, &foreign, out);
 }
 
 static copse_status fake_open(copse_device *dev)
@@ -319,12 +349,27 @@ static copse_status fake_replay(struct copse_segment *seg)
     return COPSE_OK;
 }
 
+static void use_lock(const copse_device *dev)
+{
+    const struct fake_device *d = fake(dev);
+    if (!dev->foreign || d->forgets_lock)
+        return;
+    const struct copse_queue_guard *g = &dev->foreign->guard;
+    g->lock(g->user);
+    if (d->takes_lock_twice)
+        g->lock(g->user);
+    g->unlock(g->user);
+    if (d->gives_lock_twice)
+        g->unlock(g->user);
+}
+
 static copse_status fake_submit(copse_queue *q, uint64_t *ticket)
 {
     struct fake_device *d = fake(q->dev);
     struct fake_ticket **at = &fake_queue(q)->tickets;
 
     COPSE_TRY(enter(d, FAKE_SUBMIT));
+    use_lock(q->dev);
     struct fake_ticket *t = malloc(sizeof *t);
     if (!t)
         return copse_fail(COPSE_ERR_NO_MEMORY, "fake: submit");
@@ -388,6 +433,8 @@ const struct copse_backend copse_backend_fake = {
     .buffer_priv = HOST_ROOM + sizeof(struct fake_buffer),
     .queue_priv = HOST_ROOM + sizeof(struct fake_queue),
     .list = fake_list,
+    .import = fake_import,
+    .lend = fake_lend,
     .open = fake_open,
     .close = fake_close,
     .memory = fake_memory,

@@ -8,6 +8,7 @@
 #include "core/device/device.h"
 
 #define FAKE_DEVICES 8
+#define FAKE_LENT    (FAKE_DEVICES - 1) /* what a lent device does, whichever lends it */
 #define FAKE_NEVER   UINT32_MAX /* delay_polls: the ticket is never reached */
 
 enum fake_fn {
@@ -55,6 +56,9 @@ struct fake_device {
     bool drops_folded;   /* a dispatch that core folded into several rows is not run */
     size_t late_bytes;   /* reads of up to so many bytes land one ticket late: their own is said to be
                             reached before */
+
+    /* With the lock of the application, at each submit of a lent device. */
+    bool forgets_lock, takes_lock_twice, gives_lock_twice;
 
     void (*describe)(struct copse_device_info *info); /* other limits, kind, uuid; may be NULL */
 };

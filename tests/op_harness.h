@@ -4,16 +4,9 @@
 #ifndef COPSE_OP_HARNESS_H
 #define COPSE_OP_HARNESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "core/graph/case.h"
 #include "core/ops/cases.h"
-#include "copse/ops.h"
+#include "tests/rig.h"
 
 /* Group set-up and tear-down of cmocka: context and devices. The environment variable
    COPSE_TEST_DEVICES ("opencl:0,host:0") picks some of them. */
@@ -39,12 +32,5 @@ void harness_in_double(copse_graph *g, copse_tensor *const *in, double *const *v
 
 /* A build that must fail: code, and a word of its text. */
 void harness_fails(copse_status got, copse_status code, const char *word);
-
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_)                                                                                   \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
-    } while (0)
 
 #endif

@@ -1,25 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The modes of conformance that are not tables of graphs: they pass on every device found, and each
    of them fails on a device that does what the mode is there to find. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* after the above */
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/rig.h"
 
 #include "core/conformance/args.h"
 #include "tests/fake_backend.h"
-
-#define OK(expr)                                                                       \
-    do {                                                                               \
-        const copse_status ok_ = (expr);                                               \
-        if (ok_)                                                                       \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
-    } while (0)
 
 /* ---- what a run came to ---- */
 
@@ -83,6 +68,7 @@ static void devices_found_pass(void **unused)
             continue;
         run(ctx, list[i].id, EVERY, NULL, &s);
         run(ctx, list[i].id, COPSE_CONFORM_LIMITS, "neg,softmax,sum", &s);
+        run(ctx, list[i].id, COPSE_CONFORM_IMPORT, "neg,softmax,matmul,mlp", &s);
         print_message("%s: %u pass, %u skipped, %u unsupported\n", list[i].id,
                       s.counts[COPSE_VERDICT_PASS], s.counts[COPSE_VERDICT_SKIP],
                       s.counts[COPSE_VERDICT_UNSUPPORTED]);
@@ -209,6 +195,41 @@ static void drop_folded(struct fake_device *d)
     d->drops_folded = true;
 }
 
+static void perturb_lent(struct fake_device *d)
+{
+    d[FAKE_LENT].perturb = "matmul";
+}
+
+static void perturb_lent_adam(struct fake_device *d)
+{
+    d[FAKE_LENT].perturb = "adam";
+}
+
+static void forget_lock(struct fake_device *d)
+{
+    d[FAKE_LENT].forgets_lock = true;
+}
+
+static void take_lock_twice(struct fake_device *d)
+{
+    d[FAKE_LENT].takes_lock_twice = true;
+}
+
+static void give_lock_twice(struct fake_device *d)
+{
+    d[FAKE_LENT].gives_lock_twice = true;
+}
+
+static void lose_words(struct fake_device *d)
+{
+    d->late_bytes = 4096; /* of the application's own device, and of the library's */
+}
+
+static void change_nothing(struct fake_device *d)
+{
+    (void)d;
+}
+
 static const struct {
     unsigned mode;
     const char *ops;
@@ -238,6 +259,13 @@ static const struct {
     { COPSE_CONFORM_LIMITS, "neg", drop_folded, "as few groups: usual", "" },
     { COPSE_CONFORM_LIMITS, "neg", drop_folded, "as NVIDIA", NULL },
     { COPSE_CONFORM_RUN, "neg", drop_folded, NULL, NULL },
+    { COPSE_CONFORM_IMPORT, "neg,mlp", change_nothing, NULL, NULL },
+    { COPSE_CONFORM_IMPORT, "matmul", perturb_lent, NULL, "on the lent device" },
+    { COPSE_CONFORM_IMPORT, "mlp", perturb_lent_adam, "1 replica", "other bits" },
+    { COPSE_CONFORM_IMPORT, "neg,mlp", forget_lock, NULL, "without the application's lock" },
+    { COPSE_CONFORM_IMPORT, "neg,mlp", take_lock_twice, NULL, "by a thread that had it" },
+    { COPSE_CONFORM_IMPORT, "neg,mlp", give_lock_twice, NULL, "by one that had it not" },
+    { COPSE_CONFORM_IMPORT, "mlp", lose_words, "lent", "own work fails" },
 };
 
 /* No text: all of them pass. */
@@ -310,7 +338,7 @@ static void names_are_unique(void **unused)
     assert_non_null(n.at);
     OK(copse_context_create(NULL, &ctx));
     const struct copse_conformance_params params = {
-        .modes = EVERY | COPSE_CONFORM_LIMITS | COPSE_CONFORM_PERF, .tier = COPSE_CONFORM_STANDARD,
+        .modes = EVERY | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF, .tier = COPSE_CONFORM_STANDARD,
         .result = take_name, .user = &n,
     };
     OK(copse_conformance_list(ctx, &params));

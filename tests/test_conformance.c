@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine of the conformance room over small tables of its own: on a fake device that lies, on
    host:0 and on the devices found. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/rig.h"
 
 #include "core/conformance/conformance.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
 #include "tests/fake_backend.h"
-
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_)                                                                                   \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error());             \
-    } while (0)
 
 /* ---- cases ---- */
 
@@ -80,9 +65,17 @@ static copse_status bent_lower(struct copse_lowering *l, const copse_tensor *y)
 static copse_status bent(copse_graph *g, copse_tensor *const *in, const void *user,
                          copse_tensor **y)
 {
-    static const struct copse_op op = { "bent", 0, bent_infer, bent_gradient, bent_lower };
+    static const struct copse_op op = { .name = "bent", .infer = bent_infer,
+                                        .gradient = bent_gradient, .lower = bent_lower };
     (void)user;
     return COPSE_NODE(g, &op, NULL, y, in[0]);
+}
+
+static copse_status quotient(copse_graph *g, copse_tensor *const *in, const void *user,
+                             copse_tensor **y)
+{
+    (void)user;
+    return copse_div(g, in[0], in[1], y);
 }
 
 #define SHAPE(...) { sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } }
@@ -292,6 +285,60 @@ static void writes_out_of_range_and_missing_ones_fail(void **state)
     expect("grad/square/numbers/", COPSE_VERDICT_FAIL, "past the end of the gradient of input 0");
 }
 
+/* ---- devices that flush ---- */
+
+static const double subnormals[] = { 0x1p-148, 0x1p-149 };
+#define TINY(k) { .type = COPSE_F32, .shape = SHAPE(4), .fill = COPSE_FILL_VALUES,                 \
+                  .values = &subnormals[k], .value_count = 1 }
+static const struct copse_case tiny_cases[] = {
+    { .op = "neg", .name = "tiny", .build = negative, .in = { TINY(1) }, .in_count = 1 },
+    { .op = "div", .name = "tiny", .build = quotient, .in = { TINY(0), TINY(1) }, .in_count = 2,
+      .forward = { .ulp = 3 } },
+};
+static const struct copse_case_table tiny = { "tiny", tiny_cases, COPSE_COUNT(tiny_cases) };
+static const struct copse_case_table *const tiny_tables[] = { &tiny, NULL };
+
+static void describe_flushing(struct copse_device_info *info)
+{
+    info->limits.keeps_denormals = false;
+}
+
+/* What a result may be where the device flushes: it of any of the operands, of either sign. */
+static void subnormals_may_be_flushed_where_they_are(void **state)
+{
+    static const struct {
+        const char *op, *kernel;
+        uint32_t bits; /* of the honest result that are changed: -2^-149, and 2 */
+        bool flushes, is_right;
+    } table[] = {
+        { "neg", "unary", 0x00000000, true, true },  /* as it is */
+        { "neg", "unary", 0x00000001, true, true },  /* -0 */
+        { "neg", "unary", 0x00000001, false, false },
+        { "neg", "unary", 0x00000100, true, false }, /* a wrong one */
+        { "div", "binary", 0x3f800000, true, true }, /* divisor flushed: infinity */
+        { "div", "binary", 0x3f800000, false, false },
+        { "div", "binary", 0xbf800000, true, true }, /* and of the other sign */
+        { "div", "binary", 0x40000000, true, true }, /* dividend flushed: 0 */
+        { "div", "binary", 0x40000000, false, false },
+        { "div", "binary", 0x3fc00000, true, true }, /* both flushed: NaN */
+        { "div", "binary", 0x3fc00000, false, false },
+        { "div", "binary", 0x00400000, true, false }, /* 3 */
+    };
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(table); i++) {
+        close_context(NULL);
+        copse_fake.devices[0].describe = table[i].flushes ? describe_flushing : NULL;
+        OK(copse__context_create_with(NULL, fake_backends, &ctx));
+        copse_fake.devices[0].perturb = table[i].bits ? table[i].kernel : NULL;
+        copse_fake.devices[0].perturb_bits = table[i].bits;
+        OK(run((struct copse_conformance_params){ .ops = table[i].op, .modes = COPSE_CONFORM_RUN },
+               tiny_tables, no_known));
+        if ((lines.at[0].verdict == COPSE_VERDICT_PASS) != table[i].is_right)
+            fail_msg("%s, bits %08x, %s: %s", table[i].op, (unsigned)table[i].bits,
+                     table[i].flushes ? "flushes" : "keeps", lines.at[0].text);
+    }
+}
+
 static void results_that_change_are_found(void **state)
 {
     (void)state;
@@ -299,6 +346,25 @@ static void results_that_change_are_found(void **state)
     copse_fake.devices[0].perturb_period = 3;
     OK(run((struct copse_conformance_params){ .ops = "neg", .modes = COPSE_CONFORM_BITWISE,
                                               .case_name = "numbers" }, good_tables, no_known));
+    expect("bitwise/neg/numbers/", COPSE_VERDICT_FAIL, "");
+    assert_true(find("bitwise/neg/numbers/")->worst > 0);
+}
+
+/* One run in fifty: tier full finds it, and says nothing of a device without it. */
+static void a_rare_fault_is_found(void **state)
+{
+    (void)state;
+    struct copse_conformance_params p = { .ops = "neg", .modes = COPSE_CONFORM_BITWISE,
+                                          .tier = COPSE_CONFORM_FULL, .case_name = "numbers" };
+    OK(run(p, good_tables, no_known));
+    expect("bitwise/neg/numbers/", COPSE_VERDICT_PASS, "");
+    copse_fake.devices[0].perturb = "unary";
+    copse_fake.devices[0].perturb_period = 50;
+    p.tier = STANDARD; /* a few runs do not meet it */
+    OK(run(p, good_tables, no_known));
+    expect("bitwise/neg/numbers/", COPSE_VERDICT_PASS, "");
+    p.tier = COPSE_CONFORM_FULL;
+    OK(run(p, good_tables, no_known));
     expect("bitwise/neg/numbers/", COPSE_VERDICT_FAIL, "");
     assert_true(find("bitwise/neg/numbers/")->worst > 0);
 }
@@ -317,6 +383,7 @@ static void exhaustive_passes_walk_on(void **state)
     (void)state;
     static const struct copse_case patterns = {
         .op = "neg", .name = "patterns", .build = negative, .in_count = 1, .has_no_gradient = true,
+        .tier = COPSE_TIER_FULL,
         .in = { { .type = COPSE_F32, .shape = SHAPE(4096), .fill = COPSE_FILL_PATTERNS } },
     };
     static const struct copse_case_table table = { "patterns", &patterns, 1 };
@@ -324,8 +391,17 @@ static void exhaustive_passes_walk_on(void **state)
     OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_EXHAUSTIVE, .seconds = 0.2,
                                               .modes = COPSE_CONFORM_RUN }, tables, no_known));
     expect("run/neg/patterns/", COPSE_VERDICT_SKIP, "of 1048583 passes in the time given");
-    OK(run((struct copse_conformance_params){ .tier = STANDARD, .modes = COPSE_CONFORM_RUN },
-           tables, no_known));
+    OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_FULL,
+                                              .modes = COPSE_CONFORM_RUN }, tables, no_known));
+    expect("run/neg/patterns/", COPSE_VERDICT_PASS, "");
+
+    /* Fewer patterns of the same function are met once. */
+    struct copse_case few = patterns;
+    few.tier = COPSE_TIER_STANDARD;
+    const struct copse_case_table small = { "patterns", &few, 1 };
+    const struct copse_case_table *const once[] = { &small, NULL };
+    OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_EXHAUSTIVE,
+                                              .modes = COPSE_CONFORM_RUN }, once, no_known));
     expect("run/neg/patterns/", COPSE_VERDICT_PASS, "");
 }
 
@@ -577,7 +653,9 @@ int main(void)
         TEST(right_results_pass),
         TEST(a_wrong_result_fails_with_its_place_and_the_kernel_is_blocked),
         TEST(writes_out_of_range_and_missing_ones_fail),
+        TEST(subnormals_may_be_flushed_where_they_are),
         TEST(results_that_change_are_found),
+        TEST(a_rare_fault_is_found),
         TEST(a_wrong_derivative_in_the_reference_is_found),
         TEST(exhaustive_passes_walk_on),
         TEST(host_memory_may_end_anywhere),

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The exchange on every mixture of devices found: all ranks hold the bits that a scalar evaluation
    of the canonical tree gives, whatever the algorithm, the way of the bytes and the sizes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* after the above */
-#include <cmocka.h>
-
 #include "tests/exchange_rig.h"
+#include "tests/found.h"
 
-static void check_setups(copse_context *ctx, const char *const *ids, uint32_t ranks,
+static void check_setups(copse_context *ctx, const char *const *ids, uint32_t ranks, bool is_logical,
                          const float *want)
 {
     struct rig g;
-    open_rig(&g, ctx, ids, ranks, &plain);
+    (is_logical ? open_logical_rig : open_rig)(&g, ctx, ids, ranks, &plain);
     for (size_t s = 0; s < COPSE_COUNT(setups); s++) {
         struct store st;
         open_store(&g, &setups[s], ELEMENTS, &st);
@@ -26,28 +20,6 @@ static void check_setups(copse_context *ctx, const char *const *ids, uint32_t ra
 }
 
 /* ---- devices ---- */
-
-static const char *found[3]; /* the first usable device of each backend */
-static uint32_t found_count;
-
-static void find_devices(copse_context *ctx)
-{
-    static char ids[3][32];
-    const struct copse_device_info *list;
-    size_t count;
-    copse_context_devices(ctx, &list, &count);
-    found_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        bool is_new = list[i].is_usable && found_count < 3;
-        for (uint32_t f = 0; f < found_count; f++)
-            is_new = is_new && strncmp(found[f], list[i].backend, strlen(list[i].backend)) != 0;
-        if (is_new) {
-            memcpy(ids[found_count], list[i].id, sizeof ids[0]);
-            found[found_count] = ids[found_count];
-            found_count++;
-        }
-    }
-}
 
 static void all_ranks_hold_the_bits_of_the_tree(void **unused)
 {
@@ -61,7 +33,7 @@ static void all_ranks_hold_the_bits_of_the_tree(void **unused)
     for (size_t c = 0; c < COPSE_COUNT(counts); c++) {
         expect_sgd(want, ELEMENTS, counts[c]);
         for (uint32_t mix = 1; mix < 1u << found_count; mix++) {
-            const char *chosen[3], *ids[MAX_RANKS];
+            const char *chosen[3] = { 0 }, *ids[MAX_RANKS];
             uint32_t n = 0;
             for (uint32_t f = 0; f < found_count; f++)
                 if (mix >> f & 1u)
@@ -72,7 +44,9 @@ static void all_ranks_hold_the_bits_of_the_tree(void **unused)
                 ids[r] = chosen[r % n];
             print_message("%u ranks on %s%s%s%s%s\n", counts[c], chosen[0], n > 1 ? ", " : "",
                           n > 1 ? chosen[1] : "", n > 2 ? ", " : "", n > 2 ? chosen[2] : "");
-            check_setups(ctx, ids, counts[c], want);
+            check_setups(ctx, ids, counts[c], false, want);
+            if (n < counts[c] && counts[c] <= 5) /* and with one queue to a device */
+                check_setups(ctx, ids, counts[c], true, want);
         }
     }
     free(want);

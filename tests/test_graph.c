@@ -2,42 +2,12 @@
 /* The graph without devices: building, shape errors, differentiation, the memory plan, the double
    evaluation; and programs on host:0: segments, dead nodes, placements, cut dispatches. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/one_context.h"
 
-#include "copse/copse.h"
 #include "core/base/random.h"
 #include "core/graph/graph.h"
 #include "core/graph/plan.h"
-
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_ != COPSE_OK)                                                                       \
-            fail_msg("%s: %s", #expr, copse_last_error());                                         \
-    } while (0)
-
-static copse_context *ctx;
-
-static int open_context(void **state)
-{
-    (void)state;
-    return copse_context_create(NULL, &ctx) == COPSE_OK ? 0 : -1;
-}
-
-static int close_context(void **state)
-{
-    (void)state;
-    copse_context_release(&ctx);
-    return 0;
-}
 
 /* ---- building ---- */
 

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Update rules on every device found, against the definitions in double precision: one step within
    8 units of the change and half a unit of the parameter, a thousand steps within 1e-5. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* after the above */
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+
+#include "tests/rig.h"
 
 #include "core/base/random.h"
 #include "core/optim/rule.h"
@@ -18,13 +11,6 @@
 #define COUNT 1237u /* more than a group's share, and no multiple of anything */
 #define SETS  8u    /* different gradients, used in turn */
 #define UNIT  0x1p-24
-
-#define OK(expr)                                                                       \
-    do {                                                                               \
-        const copse_status ok_ = (expr);                                               \
-        if (ok_)                                                                       \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
-    } while (0)
 
 /* ---- the definitions ---- */
 

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The reduction kernels on every device found: the bits of the canonical tree, for any number of
    ranks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* after the above */
-#include <cmocka.h>
-
 #include <math.h>
+
+#include "tests/rig.h"
 
 #include "core/base/random.h"
 #include "core/device/device.h"
@@ -17,13 +12,6 @@
 #define COUNT  301u /* elements of a sum */
 #define BASE   5u   /* before them */
 #define STRIDE 320u
-
-#define OK(expr)                                                                       \
-    do {                                                                               \
-        const copse_status ok_ = (expr);                                               \
-        if (ok_)                                                                       \
-            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
-    } while (0)
 
 static float parts[COPSE_MAX_REPLICAS][STRIDE], got[STRIDE];
 
@@ -102,6 +90,91 @@ static void check_pair(struct rig *g, bool has_runs)
     }
 }
 
+/* ---- integers, and quotients ---- */
+
+static uint32_t words[STRIDE];
+
+/* Ends of the range, middles between floats, denormals, infinities, NaN; then anything. */
+static void make_words(struct copse_stream *s)
+{
+    static const uint32_t special[] = {
+        0,          0x80000000, 1,          0x80000001, 0x7fffff,   0x800000,   0x800001,
+        0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 0x7fffffff,
+        0xffffffff, 0x3f800000, 0x4b800000, 0x1000001,  0x1000003,  0x40000041, 0x80000041,
+    };
+    for (uint32_t i = 0; i < STRIDE; i++)
+        words[i] = i < COPSE_COUNT(special) ? special[i]
+                   : i < 2 * COPSE_COUNT(special)
+                       ? special[i - COPSE_COUNT(special)] + copse__stream_below(s, 64)
+                       : copse__stream_below(s, UINT32_MAX) >> copse__stream_below(s, 25);
+}
+
+static uint32_t quotient(uint32_t bits, uint32_t count, bool is_whole)
+{
+    int32_t whole;
+    float sum, mean;
+    memcpy(&whole, &bits, sizeof whole);
+    memcpy(&sum, &bits, sizeof sum);
+    mean = is_whole ? (float)((double)whole / count) : sum / (float)count;
+    memcpy(&bits, &mean, sizeof bits);
+    return bits;
+}
+
+static void check_mean(struct rig *g, uint32_t count, bool is_whole, bool has_runs)
+{
+    struct copse_params_mean p = { .n = COUNT, .divisor = count };
+    const int32_t spec[] = { has_runs ? 16 : 3, has_runs, is_whole };
+    for (; p.divisor < 1u << 15; p.shift++)
+        p.divisor <<= 1;
+    OK(copse_queue_write(g->queue, g->parts, 0, words, sizeof words));
+    launch(g, COPSE_KERNEL_mean, spec, &p,
+           (struct copse_binding[]){ { g->parts, 0, sizeof words }, { g->sums, 0, sizeof got } });
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const uint32_t want = quotient(words[i], count, is_whole);
+        uint32_t bits;
+        memcpy(&bits, &got[i], sizeof bits);
+        if (bits != want)
+            fail_msg("%s: %s %08x / %u: %08x, not %08x", copse_device_describe(g->dev)->id,
+                     is_whole ? "i32" : "f32", words[i], count, bits, want);
+    }
+}
+
+static void check_sum_i32(struct rig *g, uint32_t ranks, bool has_runs)
+{
+    const struct copse_params_sum_i32 p = { .n = COUNT, .stride = STRIDE };
+    const int32_t spec[] = { has_runs ? 16 : 3, has_runs, (int32_t)ranks };
+    OK(copse_queue_write(g->queue, g->parts, 0, parts, sizeof parts));
+    launch(g, COPSE_KERNEL_sum_i32, spec, &p,
+           (struct copse_binding[]){ { g->parts, 0, 4 * STRIDE * ranks },
+                                     { g->sums, 0, sizeof got } });
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t want = 0, word;
+        for (uint32_t r = 0; r < ranks; r++) {
+            memcpy(&word, &parts[r][i], sizeof word);
+            want += word;
+        }
+        memcpy(&word, &got[i], sizeof word);
+        if (word != want)
+            fail_msg("%u ranks on %s, element %u: %u, not %u", ranks,
+                     copse_device_describe(g->dev)->id, i, word, want);
+    }
+}
+
+static void check_numbers(struct rig *g)
+{
+    static const uint32_t counts[] = { 1, 2, 3, 4, 5, 7, 10, 49, 64, 1000, 32767, 32769, 65535 };
+    struct copse_stream s;
+    copse__stream_init(&s, 5, 2);
+    for (size_t c = 0; c < COPSE_COUNT(counts); c++)
+        for (int round = 0; round < 4; round++) {
+            make_words(&s);
+            check_mean(g, counts[c], round & 1, round & 2);
+        }
+    check_sum_i32(g, 1, false);
+    check_sum_i32(g, 5, true);
+    check_sum_i32(g, 64, false);
+}
+
 static void kernels_evaluate_the_canonical_tree(void **unused)
 {
     static const uint32_t counts[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 17, 25, 33, 46, 57, 64 };
@@ -129,6 +202,7 @@ static void kernels_evaluate_the_canonical_tree(void **unused)
         check_sum(&g, 9, false);
         check_pair(&g, false);
         check_pair(&g, true);
+        check_numbers(&g);
         copse_buffer_release(&g.parts);
         copse_buffer_release(&g.sums);
         copse_queue_release(&g.queue);

@@ -94,6 +94,8 @@ static void apply(struct state *s, const struct copse_move *m, uint32_t ranks)
         assert_int_equal(s->value[m->dst], 0);
         s->value[m->dst] = s->value[m->src];
         break;
+    default:
+        fail_msg("move %d between workers where there is one", (int)m->kind);
     }
 }
 

@@ -431,22 +431,47 @@ static void second_trainer_goes_on_with_the_values(void **state)
     fixture_close(f);
 }
 
+/* Trainers share values, not slots; variables may be made at any time. */
+static void a_strategy_has_several_trainers(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_open(ctx, &first, 1, 0.1f);
+    const struct copse_host_batch batch = { .x = f->x, .y = f->y, .count = MODEL_ROWS };
+    const struct copse_trainer_params params = { .loss = model_loss, .user = &f->m,
+                                                 .example = COPSE_SHAPE(MODEL_IN),
+                                                 .target_type = COPSE_I32 };
+    struct copse_step_result before, after, other;
+    copse_variable *v;
+    copse_trainer *t;
+    float late[3] = { 0 };
+    OK(copse_trainer_step(f->t, &batch));
+    OK(copse_variable_create(f->st,
+                             &(struct copse_variable_params){ .name = "late",
+                                                              .shape = COPSE_SHAPE(3),
+                                                              .initializer = COPSE_INIT_ONES },
+                             &v));
+    OK(copse_trainer_create(f->st, &params, &t));
+    OK(copse_trainer_evaluate(f->t, &batch, &before));
+    OK(copse_trainer_step(t, &batch));
+    OK(copse_trainer_evaluate(f->t, &batch, &after));
+    OK(copse_trainer_evaluate(t, &batch, &other));
+    assert_true(after.loss < before.loss);
+    assert_true(after.loss == other.loss);
+    OK(copse_variable_read(v, 0, late)); /* no gradient reaches it */
+    assert_true(late[0] == 1.0f && late[2] == 1.0f);
+    copse_trainer_release(&t);
+    OK(copse_trainer_step(f->t, &batch));
+    OK(copse_trainer_evaluate(f->t, &batch, &other));
+    assert_true(other.loss < after.loss);
+    fixture_close(f);
+}
+
 static void wrong_use_is_refused(void **state)
 {
     (void)state;
     struct fixture *f = fixture_open(ctx, &first, 1, 0.1f);
     const struct copse_host_batch empty = { .x = f->x, .y = f->y };
-    copse_variable *v;
-    copse_trainer *t;
     assert_int_equal(copse_trainer_step(f->t, &empty), COPSE_ERR_ARGUMENT);
-    assert_int_equal(copse_variable_create(f->st,
-                                           &(struct copse_variable_params){
-                                               .name = "late", .shape = COPSE_SHAPE(3) },
-                                           &v),
-                     COPSE_ERR_ARGUMENT);
-    assert_int_equal(copse_trainer_create(f->st,
-                                          &(struct copse_trainer_params){ .loss = model_loss }, &t),
-                     COPSE_ERR_ARGUMENT);
     fixture_close(f);
     copse_strategy *st;
     assert_int_equal(copse_one_device_create(ctx, "opencl:99", NULL, &st), COPSE_ERR_NO_DEVICE);
@@ -462,7 +487,8 @@ static void replicas_stay_equal_when_a_device_rounds_otherwise(void **state)
     copse_context *faked;
     fake_reset();
     copse_fake.device_count = 2;
-    OK(copse__context_create_with(NULL, fake_backends, &faked));
+    OK(copse__context_create_with(&(struct copse_context_params){ .no_self_test = true },
+                                  fake_backends, &faked));
     for (size_t k = 0; k < 3; k++) {
         copse_fake.devices[0].perturb = kernels[k];
         struct run r = { .after_step = check_replicas,
@@ -630,6 +656,7 @@ int main(void)
         cmocka_unit_test(nonfinite_loss_names_its_step),
         cmocka_unit_test(cancelled_step_changes_nothing),
         cmocka_unit_test(second_trainer_goes_on_with_the_values),
+        cmocka_unit_test(a_strategy_has_several_trainers),
         cmocka_unit_test(wrong_use_is_refused),
         cmocka_unit_test(replicas_stay_equal_when_a_device_rounds_otherwise),
         cmocka_unit_test(backward_goes_on_while_gradients_travel),

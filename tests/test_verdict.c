@@ -1,70 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocked kernels: kept per device and driver, shared through the kernel cache, never believed when
    damaged, and avoided: a driver that lies about one variant does not spoil training. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/kept.h"
 
-#include <cmocka.h>
-
-#include "copse/copse.h"
 #include "tests/fake_backend.h"
 #include "tests/lying_backend.h"
 #include "tests/train_model.h"
 
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_ != COPSE_OK)                                                                       \
-            fail_msg("%s: %s", #expr, copse_last_error());                                         \
-    } while (0)
-
 /* ---- a kernel cache that outlives contexts ---- */
 
-static struct entry {
-    char key[64];
-    unsigned char bytes[4096];
-    size_t size;
-} store[16];
-static size_t entries;
 static unsigned warnings;
-
-static struct entry *find(const char *key)
-{
-    for (size_t i = 0; i < entries; i++)
-        if (strcmp(store[i].key, key) == 0)
-            return &store[i];
-    return NULL;
-}
-
-static void get(void *user, const char *key, void (*take)(void *to, const void *bytes, size_t size),
-                void *to)
-{
-    (void)user;
-    const struct entry *e = find(key);
-    if (e)
-        take(to, e->bytes, e->size);
-}
-
-/* Only verdicts: compiled kernels are not what is tested. */
-static void put(void *user, const char *key, const void *bytes, size_t size)
-{
-    (void)user;
-    struct entry *e = find(key);
-    if (strncmp(key, "verdict-", 8) != 0 || size > sizeof e->bytes)
-        return;
-    if (!e) {
-        assert_true(entries < COPSE_COUNT(store));
-        e = &store[entries++];
-        snprintf(e->key, sizeof e->key, "%s", key);
-    }
-    memcpy(e->bytes, bytes, size);
-    e->size = size;
-}
 
 static void count_warnings(void *user, copse_log_level level, const char *line)
 {
@@ -72,11 +17,14 @@ static void count_warnings(void *user, copse_log_level level, const char *line)
     warnings += level <= COPSE_LOG_WARN && strstr(line, "damaged") != NULL;
 }
 
+static bool has_self_tests;
+
 static copse_context *open_over(const struct copse_backend *const *backends)
 {
     copse_context *ctx;
-    OK(copse__context_create_with(&(struct copse_context_params){ .cache = { get, put, NULL },
-                                                                  .log = count_warnings },
+    OK(copse__context_create_with(&(struct copse_context_params){ .cache = { get_kept, keep, NULL },
+                                                                  .log = count_warnings,
+                                                                  .no_self_test = !has_self_tests },
                                   backends, &ctx));
     return ctx;
 }
@@ -91,8 +39,10 @@ static int reset(void **state)
     (void)state;
     fake_reset();
     copse_fake.device_count = 2;
-    memset(store, 0, sizeof store);
-    entries = warnings = 0;
+    drop_kept();
+    kept_prefix = "verdict-"; /* compiled kernels are not what is tested */
+    warnings = 0;
+    has_self_tests = false;
     copse_lie.how = LIE_NONE;
     copse_lie.kernel = "";
     return 0;
@@ -180,7 +130,7 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(copse_device_blocked(ctx, "fake:0", NULL, &count), COPSE_ERR_ARGUMENT);
     assert_int_equal(copse_device_blocked(ctx, "fake:7", &list, &count), COPSE_ERR_NO_DEVICE);
     assert_int_equal(blocked_count(ctx, "fake:0"), 0);
-    assert_int_equal(entries, 0);
+    assert_int_equal(kept_count, 0);
     copse_context_release(&ctx);
 }
 
@@ -237,20 +187,21 @@ static void damaged_store_is_ignored(void **state)
     OK(copse_device_block(ctx, "fake:0", "softmax", "x"));
     OK(copse_device_block(ctx, "fake:0", "unary", "y"));
     copse_context_release(&ctx);
-    assert_int_equal(entries, 1);
-    const struct entry whole = store[0];
+    assert_int_equal(kept_count, 1);
+    const struct kept whole = copy_of_kept(0);
     assert_int_equal(count_in_new_context("fake:0"), 2);
 
     for (size_t i = 0; i < whole.size; i++) {
-        store[0].bytes[i] ^= (unsigned char)(1u << i % 8);
+        kept[0].bytes[i] ^= (unsigned char)(1u << i % 8);
         assert_int_equal(count_in_new_context("fake:0"), 0);
-        store[0] = whole;
-        store[0].size = i;
+        restore_kept(0, &whole);
+        kept[0].size = i;
         assert_int_equal(count_in_new_context("fake:0"), 0);
-        store[0] = whole;
+        restore_kept(0, &whole);
     }
     assert_int_equal(warnings, 2 * whole.size);
-    store[0].bytes[store[0].size++] = '\n';
+    free(whole.bytes);
+    kept[0].bytes[kept[0].size++] = '\n';
     assert_int_equal(count_in_new_context("fake:0"), 0);
 }
 
@@ -262,28 +213,28 @@ static void store_of_another_is_ignored(void **state)
     OK(copse_device_block(ctx, "fake:0", "softmax", "x"));
     OK(copse_device_unblock(ctx, "fake:1", NULL));
     copse_context_release(&ctx);
-    assert_int_equal(entries, 2);
-    memcpy(store[1].bytes, store[0].bytes, store[0].size);
-    store[1].size = store[0].size;
+    assert_int_equal(kept_count, 2);
+    restore_kept(1, &kept[0]);
     assert_int_equal(count_in_new_context("fake:1"), 0);
 
     static const char *const lines[] = { "block softmin x\n", "block softmax\n", "block \n", "block",
                                          "clock softmax x\n", "block softmax x", "\n" };
     for (size_t i = 0; i < COPSE_COUNT(lines); i++) {
         char body[1024];
-        const char *old = memchr(store[0].bytes, '\n', store[0].size);
-        const size_t size = store[0].size - (size_t)(old + 1 - (const char *)store[0].bytes);
-        const struct entry whole = store[0];
+        const char *old = memchr(kept[0].bytes, '\n', kept[0].size);
+        const size_t size = kept[0].size - (size_t)(old + 1 - (const char *)kept[0].bytes);
+        const struct kept whole = copy_of_kept(0);
         memcpy(body, old + 1, size);
         const size_t length = size + (size_t)snprintf(body + size, sizeof body - size, "%s", lines[i]);
-        store[0].size =
-            (size_t)snprintf((char *)store[0].bytes, sizeof store[0].bytes,
+        kept[0].size =
+            (size_t)snprintf((char *)kept[0].bytes, whole.size + 256,
                              "copse-verdict 1 %zu %016llx\n", length,
                              (unsigned long long)copse__hash(COPSE_HASH_START, body, length));
-        memcpy(store[0].bytes + store[0].size, body, length);
-        store[0].size += length;
+        memcpy(kept[0].bytes + kept[0].size, body, length);
+        kept[0].size += length;
         assert_int_equal(count_in_new_context("fake:0"), 0);
-        store[0] = whole;
+        restore_kept(0, &whole);
+        free(whole.bytes);
     }
     assert_int_equal(count_in_new_context("fake:0"), 1);
 }
@@ -334,6 +285,22 @@ static void check_training(const char *backend)
     printf("%s: %s spoils parameters by %.2g, blocked by %.2g\n", backend, variant,
            model_distance(honest, spoiled), model_distance(honest, avoided));
     assert_true(model_distance(honest, avoided) < 1e-5);
+
+    /* Nobody blocked it: the self-test does, once, and the next process does not even try. */
+    has_self_tests = true;
+    drop_kept();
+    atomic_store(&copse_lie.met, 0u);
+    float *checked = train(backends, NULL, &variant);
+    assert_int_equal(atomic_load(&copse_lie.met), 1);
+    assert_true(model_distance(honest, checked) < 1e-5);
+    assert_non_null(strstr((const char *)kept[0].bytes, variant));
+    assert_non_null(strstr((const char *)kept[0].bytes, "self-test: element"));
+    free(checked);
+    atomic_store(&copse_lie.met, 0u);
+    checked = train(backends, NULL, &variant);
+    assert_int_equal(atomic_load(&copse_lie.met), 0);
+    assert_true(model_distance(honest, checked) < 1e-5);
+    free(checked);
     free(honest);
     free(spoiled);
     free(avoided);

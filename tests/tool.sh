@@ -53,6 +53,13 @@ host="--devices host --epochs 2"
 good version '^copse [0-9]+\.[0-9]+\.[0-9]+$' --version
 good help 'devices .*list' --help
 good 'train help' '--devices WHICH' train --help
+for strategy in one_device mirrored collective parameter_server accelerator; do
+    good "help on $strategy" "^  $strategy  +[A-Z]" train --help
+done
+for command in '' devices train worker evaluate conformance tune bench; do
+    wide=$("$copse" $command --help | awk 'length($0) > 100')
+    [ -z "$wide" ] || no "help of more than 100 columns: $wide"
+done
 good devices '^host:0' devices
 good 'devices json' '"id":"host:0"' devices --json
 good train 'held-out examples are right' train $host
@@ -76,6 +83,23 @@ good dropout 'right' train $host --dropout 0.2 --weight-decay 0.01 --schedule co
 "$copse" train $host --quiet --seed 6 | head -1 >"$work/c"
 cmp -s "$work/a" "$work/b" || no 'the same seed gave other figures'
 cmp -s "$work/a" "$work/c" && no 'another seed gave the same figures'
+
+# Runs of several steps on logical cores; the last batch of an epoch is a run of its own.
+for strategy in one_device 'accelerator --steps-per-run 7' 'accelerator --cores 1 --steps-per-run 1' \
+    'one_device --prefetch 2'; do
+    "$copse" train $host --quiet --dropout 0.2 --strategy $strategy --save "$work/$(echo $strategy | tr -d ' ')" \
+        >"$work/stdout" || no "strategy $strategy"
+done
+cmp -s "$work/one_device" "$work/accelerator--steps-per-run7" || no 'a run has other bits than its steps'
+cmp -s "$work/one_device" "$work/accelerator--cores1--steps-per-run1" || no 'runs of 1 have other bits'
+cmp -s "$work/one_device" "$work/one_device--prefetch2" || no 'batches ahead give other bits'
+good 'logical cores' 'on 3 devices' train --epochs 2 --strategy accelerator --cores 3 \
+    --devices host:0,host:0,host:0,host:0
+good 'a checkpoint between runs' 'checkpoint: ' train $host --strategy accelerator --steps-per-run 5 \
+    --checkpoint "$work/points-runs" --checkpoint-every 10 --keep 100
+# Runs end after 5 10 15 20 22 23 | 28 33 38 43 45 46 steps: one that has come to the tenth since the last checkpoint.
+[ "$(echo $(ls "$work/points-runs" | tr -dc '0-9\n' | sed 's/^0*\(.\)/\1/'))" = '0 10 20 33 43 46' ] ||
+    no "checkpoints between runs: $(ls "$work/points-runs")"
 
 # ---- bad input ----
 bad 'no command' 'no command' fly
@@ -105,6 +129,26 @@ bad 'unknown device' 'cuda' train $save --devices cuda:0
 bad 'no such device' 'host:7' train $save --devices host:7
 bad 'batch larger than the data' 'batch' train $host $save --batch 100000
 bad 'one device, two named' 'one_device' train $host $save --strategy one_device --devices host:0,host:0
+bad 'more cores than there are' '2 cores' train $host $save --strategy accelerator --cores 2
+bad 'cores of a mirrored strategy' 'accelerator' train $host $save --strategy mirrored --cores 1
+bad 'accelerator of a worker' 'one process' worker $host --strategy accelerator
+bad 'mirrored strategy of a worker' 'one process' worker $host --strategy mirrored
+bad 'a job for one process' '^copse train: --cluster.*one process' train $host $save --strategy accelerator \
+    --cluster '{"cluster":{"worker":["127.0.0.1:9"]},"task":{"type":"worker","index":0}}'
+bad 'no cores' '--cores.*at least 1' train $host $save --strategy accelerator --cores 0
+bad 'no steps to a run' '--steps-per-run.*at least 1' train $host $save --strategy accelerator --steps-per-run 0
+bad 'runs and batches ahead' '--prefetch.*accelerator' train $host $save --strategy accelerator --prefetch 2
+bad 'too many batches ahead' '--prefetch.*at most 64' train $host $save --prefetch 65
+bad 'servers of one process' '--servers.*mpirun' train $host $save --servers 5
+bad 'windows without servers' 'one-sided on.*no job with parameter servers' train $host $save --one-sided on
+bad 'windows of one process' 'window-bytes.*no job' \
+    train $host $save --window-bytes 8192 --strategy parameter_server
+bad 'a window of a byte' '--window-bytes: 4096 to' train $host $save --window-bytes 1
+bad 'patience with nothing' '--patience.*--checkpoint PATH' train $host $save --patience 3
+bad 'patience of nobody' '--patience.*job with an evaluator' train $host --checkpoint point --patience 3
+bad 'servers of one process, by name' '--servers.*mpirun' train $host $save --servers 1 --strategy parameter_server
+bad 'servers of a mirrored strategy' '--servers.*parameter_server' train $host $save --servers 2 --strategy mirrored
+bad 'too many steps to a run' '1024' train $host $save --strategy accelerator --steps-per-run 1025
 bad 'unknown matmul' 'matmul' train $host --matmul fastest
 COPSE_DISABLE=opencl,vulkan
 export COPSE_DISABLE
@@ -157,6 +201,88 @@ for kind in st svg; do
     [ -L "$work/link.$kind" ] || no "the link to kept.$kind was replaced by a file"
     [ -s "$work/kept.$kind" ] || no "kept.$kind was not written"
 done
+
+# ---- checkpoints ----
+bad 'resume from nowhere' '--resume.*--checkpoint' train $host --resume
+bad 'empty checkpoint' '--checkpoint.*empty' train $host --checkpoint ''
+bad 'wrong interval' '--checkpoint-every.*30s' train $host --checkpoint c --checkpoint-every 5m
+bad 'interval of 0' '--checkpoint-every' train $host --checkpoint c --checkpoint-every 0
+bad 'going on from nothing' '--on-loss continue.*--checkpoint' train $host --on-loss continue
+bad 'keep in one file' '--keep.*folder' train $host --checkpoint c.safetensors --keep 2
+untrained 'checkpoint and save in one' 'file of --save' train $host --save c.safetensors \
+    --checkpoint "$work/out/c.safetensors"
+good 'checkpoints' 'checkpoint: .*step-000000000046' train $host --checkpoint "$work/points-c" --checkpoint-every 20
+[ "$(ls "$work/points-c" | wc -l)" -eq 3 ] || no "not three checkpoints: $(ls "$work/points-c")"
+untrained_state() {
+    cp -r "$work/points-c" "$work/points-c.before"
+    bad "$@"
+    diff -r "$work/points-c" "$work/points-c.before" || no "$1: the checkpoints changed"
+    rm -rf "$work/points-c.before"
+}
+untrained_state 'old checkpoints' 'add --resume' train $host --checkpoint "$work/points-c"
+untrained_state 'another batch' '--batch=64, now it is --batch=32' \
+    train $host --checkpoint "$work/points-c" --resume --batch 32
+untrained_state 'another model' '--model=mlp:128,64, now it is --model=mlp:9' \
+    train $host --checkpoint "$work/points-c" --resume --model mlp:9
+untrained_state 'another optimizer' '--optimizer=adam, now' \
+    train $host --checkpoint "$work/points-c" --resume --optimizer sgd
+good 'nothing left' '0 of 46 steps' train $host --checkpoint "$work/points-c" --resume
+good 'resume where nothing is' '^46 steps' train $host --checkpoint "$work/points-d" --resume --quiet
+good 'one file' 'checkpoint: one.safetensors' train $host --checkpoint one.safetensors
+rm -rf "$work/out"; mkdir "$work/out"
+good 'evaluating it' '^[0-9.]+ % of the 359 held-out examples are right' evaluate --devices host \
+    --checkpoint "$work/points-c"
+good 'evaluating a file' '^[0-9.]+ % of the 359 held-out' evaluate --devices host \
+    --checkpoint "$work/points-d/step-000000000046.safetensors"
+sed 's/,[^,]*$/,1/' "$work/digits.csv" >"$work/ones.csv"
+bad 'evaluating what' '--checkpoint PATH' evaluate
+bad 'evaluating nothing' "no checkpoint in '.*nowhere'" evaluate --checkpoint "$work/nowhere"
+bad 'evaluating no file' "no checkpoint file 'no.safetensors'" evaluate --checkpoint no.safetensors
+bad 'evaluating something else' 'neither a folder of checkpoints nor FILE.safetensors' \
+    evaluate --checkpoint "$work/ones.csv"
+bad 'patience once' '--watch' evaluate --checkpoint "$work/points-c" --patience 3
+"$copse" train $host --quiet --save "$work/plain.safetensors" >/dev/null || no 'saving to evaluate'
+bad 'evaluating parameters alone' "plain.safetensors' was not made by copse train --checkpoint" \
+    evaluate --checkpoint "$work/plain.safetensors"
+bad 'evaluating on other data' 'was made with --data=1797 .*, now it is' \
+    evaluate --devices host --checkpoint "$work/points-c" --data "$work/ones.csv" --classes 10
+head -n 20 "$work/digits.csv" >"$work/few.csv"
+bad 'evaluating on fewer data' 'few.csv.*batches of 64.*--data of the run' \
+    evaluate --devices host --checkpoint "$work/points-c" --data "$work/few.csv" --classes 10 --quiet
+good 'checkpoint events' '"event":"checkpoint".*"steps":40,"epoch":1,"batch":17' \
+    train $host --json --checkpoint "$work/points-e" --checkpoint-every 20
+good 'resume event' '"event":"resume".*"steps":46,"epoch":2,"batch":0' \
+    train $host --json --checkpoint "$work/points-e" --resume
+# With a constant rate a run may be made longer, and is then what it would have been at once.
+constant='--devices host --schedule constant --quiet'
+"$copse" train $constant --epochs 2 --checkpoint "$work/points-f" >/dev/null || no 'longer: first part'
+good longer 'right' train $constant --epochs 3 --checkpoint "$work/points-f" --resume
+"$copse" train $constant --epochs 3 --checkpoint "$work/points-g" >/dev/null || no 'longer: at once'
+cmp "$work/points-f/step-000000000069.safetensors" "$work/points-g/step-000000000069.safetensors" ||
+    no 'longer: another checkpoint'
+unchanged=$(cksum "$work"/points-f/*)
+bad 'epochs that are over' 'of epoch 3 already, --epochs is 1' \
+    train $constant --epochs 1 --checkpoint "$work/points-f" --resume
+[ "$(cksum "$work"/points-f/*)" = "$unchanged" ] || no 'epochs that are over: the checkpoints changed'
+
+# A signal: the step is finished, a checkpoint written, and the run can go on.
+long='--devices host --model mlp:8 --epochs 20 --batch 256'
+for signal in INT TERM; do
+    rm -rf "$work/points-s"
+    : >"$work/stdout" # not what the one before said
+    "$copse" train $long --json --checkpoint "$work/points-s" --checkpoint-every 1 >"$work/stdout" \
+        2>"$work/stderr" &
+    child=$!
+    while kill -0 $child 2>/dev/null && ! grep -q '"steps":3,' "$work/stdout"; do
+        sleep 0.05
+    done
+    kill -$signal $child
+    wait $child
+    code=$?
+    [ $code -eq 130 ] || [ $code -eq 143 ] || no "SIG$signal: exit code $code: $(cat "$work/stderr")"
+    tail -1 "$work/stdout" | grep -q '"event":"stopped"' || no "SIG$signal: $(tail -1 "$work/stdout")"
+done
+good 'after a signal' '"event":"resume"' train $long --json --checkpoint "$work/points-s" --resume
 
 # ---- JSON lines ----
 good 'large seed' '"seed":18446744073709551615,' train $host --json --seed 18446744073709551615

@@ -118,8 +118,13 @@ float *run_model(copse_context *ctx, const struct run *r, size_t *count)
     float *values = malloc(model_parameters() * sizeof *values);
     copse_status s;
     COPSE_TRY_OR(done, s,
-                 copse_mirrored_create(ctx, r->device_count ? r->devices : host,
-                                       r->device_count ? r->device_count : 1, &r->strategy, &st));
+                 r->is_served
+                     ? copse_parameter_server_create(ctx, NULL, r->device_count ? r->devices : host,
+                                                     r->device_count ? r->device_count : 1,
+                                                     &r->strategy, &st)
+                     : copse_mirrored_create(ctx, r->device_count ? r->devices : host,
+                                             r->device_count ? r->device_count : 1, &r->strategy,
+                                             &st));
     COPSE_TRY_OR(done, s, model_create(&m, st));
     COPSE_TRY_OR(done, s,
                  copse_trainer_create(

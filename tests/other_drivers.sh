@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Conformance, tier standard, on drivers that are not installed: SwiftShader (Vulkan, from Debian's
+# chromium-common), rusticl (OpenCL, from mesa-opencl-icd) and Intel's CPU runtime (OpenCL, from the
+# Python package intel-opencl-rt, under Intel's licence). They are unpacked into FOLDER, not installed,
+# so that nothing else meets them. What cannot be had is skipped with the reason. A driver passes when
+# the run does, and no case is worse than in FOLDER/<driver>.json of the last run.
+# usage: other_drivers.sh COPSE [FOLDER [DRIVER...]]
+set -u
+copse=$1
+folder=${2-${XDG_CACHE_HOME:-$HOME/.cache}/copse-drivers}
+[ $# -ge 2 ] && shift 2 || shift
+[ $# -gt 0 ] || set -- swiftshader rusticl intel-cpu
+mkdir -p "$folder" && folder=$(cd "$folder" && pwd) || exit 1
+libraries=usr/lib/$(uname -m)-linux-gnu
+failed=0
+ran=0
+
+say() { printf '== %s\n' "$*"; }
+
+# unpack PACKAGE...: Debian packages into the current folder; `missing` says what is not to be had
+unpack() {
+    for package in "$@"; do
+        [ -e "$package.done" ] && continue
+        command -v apt-get >/dev/null || { missing='no apt-get here'; return 1; }
+        { apt-get -qq download "$package" >log 2>&1 && dpkg-deb -x "$package"_*.deb . >>log 2>&1; } ||
+            { missing="cannot download $package: $(tail -n 1 log)"; return 1; }
+        rm -f "$package"_*.deb
+        : >"$package.done"
+    done
+}
+
+# Each sets up its environment in the subshell that it is called in, and prints nothing.
+
+swiftshader() {
+    device=vulkan:0
+    unpack chromium-common || return 1
+    library=$PWD/usr/lib/chromium/libvk_swiftshader.so
+    sed "s|\"library_path\": *\"[^\"]*\"|\"library_path\": \"$library\"|" \
+        usr/lib/chromium/vk_swiftshader_icd.json >icd.json
+    export VK_ICD_FILENAMES="$PWD/icd.json" VK_DRIVER_FILES="$PWD/icd.json" COPSE_DISABLE=opencl
+}
+
+rusticl() {
+    device=opencl:0
+    unpack mesa-opencl-icd || return 1
+    # The library of OpenCL's functions is looked for in this place only.
+    [ -e /usr/lib/clc/spirv64-mesa3d-.spv ] ||
+        { missing='no /usr/lib/clc: install the Debian package libclc-15'; return 1; }
+    unpack libllvmspirvlib15 || return 1
+    mkdir -p vendors
+    printf '%s\n' "$PWD/$libraries/libRusticlOpenCL.so.1" >vendors/rusticl.icd
+    export OCL_ICD_VENDORS="$PWD/vendors/" RUSTICL_ENABLE=llvmpipe COPSE_DISABLE=vulkan
+    export LD_LIBRARY_PATH="$PWD/$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
+
+intel_cpu() {
+    device=opencl:0
+    if [ ! -e wheels.done ]; then
+        pip=$(command -v pip || command -v pip3) || { missing='no pip here'; return 1; }
+        # Each wheel holds its libraries below <name>.data/data/lib.
+        { "$pip" -q download -d wheels intel-opencl-rt intel-cmplr-lib-rt >log 2>&1 &&
+            for wheel in wheels/*.whl; do python3 -m zipfile -e "$wheel" all || exit 1; done \
+                >>log 2>&1 && mkdir -p lib && cp -R all/*.data/data/lib/. lib/; } ||
+            { missing="cannot unpack intel-opencl-rt: $(tail -n 1 log)"; return 1; }
+        rm -rf wheels all lib/libOpenCL.so*
+        : >wheels.done
+    fi
+    mkdir -p vendors
+    printf '%s\n' "$PWD/lib/libintelocl.so" >vendors/intel-cpu.icd
+    export OCL_ICD_VENDORS="$PWD/vendors/" COPSE_DISABLE=vulkan
+    export LD_LIBRARY_PATH="$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
+
+# check DRIVER, in a subshell: 0 = passed, 1 = failed, 77 = skipped
+check() {
+    missing=
+    mkdir -p "$folder/$1" && cd "$folder/$1" || return 1
+    case $1 in
+    swiftshader | rusticl) "$1" ;;
+    intel-cpu) intel_cpu ;;
+    *) missing='there is no such driver here'; false ;;
+    esac || { say "$1 skipped: $missing"; return 77; }
+    export XDG_CACHE_HOME="$PWD/cache"
+    mkdir -p cache
+    timeout 60 "$copse" devices >devices 2>&1
+    name=$(sed -n "s/^$device  *//p" devices)
+    [ -n "$name" ] || { say "$1 skipped: it has no device here: $(tail -n 1 devices)"; return 77; }
+
+    say "$1: $name"
+    timeout 3000 "$copse" conformance run grad opt reduce --tier standard --device $device \
+        --deadline 600 --json >new.json 2>err
+    code=$?
+    tail -n 1 new.json
+    [ $code -eq 0 ] || {
+        grep '"event":"case"' new.json | grep -E '"verdict":"(FAIL|MISTRUSTED|XPASS|TIMEOUT|CRASH|DEVICE_LOST)"'
+        tail -n 3 err
+        say "$1 failed: exit code $code; in $PWD"
+        return 1
+    }
+    if [ -e last.json ] && ! "$copse" conformance compare last.json new.json; then
+        say "$1 failed: worse than the last run, $PWD/last.json"
+        return 1
+    fi
+    mv new.json last.json
+}
+
+case $copse in */*) copse=$(cd "$(dirname "$copse")" && pwd)/${copse##*/} ;; esac
+for driver; do
+    (check "$driver")
+    case $? in
+    0) ran=$((ran + 1)) ;;
+    77) ;;
+    *) ran=$((ran + 1)) failed=$((failed + 1)) ;;
+    esac
+done
+say "$ran of $# drivers were there, $failed failed"
+[ $failed -eq 0 ] || exit 1
+[ $ran -gt 0 ] || exit 77

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums over replicas inside a loss function, over the replicas of several workers: values, derivatives and batch
+   normalisation with the bits of one process, and workers whose functions differ. */
+#include "tests/norm_model.h"
+#include "tests/worker_rig.h"
+
+static const uint32_t layouts[][2] = { { 2, 1 }, { 2, 2 }, { 4, 1 } };
+
+/* All words of `values` are those of one process. */
+static void compare_with_one(const void *job, copse_status (*run)(struct worker *, copse_strategy *))
+{
+    for (size_t l = 0; l < COPSE_COUNT(layouts); l++) {
+        const uint32_t size = layouts[l][0], replicas = layouts[l][1];
+        struct worker one[1], w[4];
+        run_workers_over(&copse__transport_local, one, 1, size * replicas, job, run);
+        assert_all_ok(one, 1);
+        run_workers_over(&copse__transport_local, w, size, replicas, job, run);
+        assert_all_ok(w, size);
+        for (uint32_t v = 0; v < size; v++)
+            assert_memory_equal(w[v].values, one[0].values, sizeof one[0].values);
+    }
+}
+
+/* ---- values and derivatives ---- */
+
+struct shared {
+    copse_averaging op;
+    bool is_inside; /* w stands in the operand */
+    uint32_t rows;
+    copse_variable *w;
+    uint32_t odd; /* crossings more on the worker that differs */
+};
+
+/* s = sum of x over the share; loss = w all_reduce(s), or all_reduce(w s). */
+static copse_status shared_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    const struct shared *m = user;
+    copse_tensor *s, *w = copse_variable_tensor(m->w);
+    COPSE_TRY(copse_sum(g, in->x, NULL, 0, false, &s));
+    COPSE_TRY(copse_reshape(g, s, COPSE_SHAPE(1), &s));
+    if (m->is_inside)
+        COPSE_TRY(copse_mul(g, s, w, &s));
+    for (uint32_t i = 0; i < 1 + m->odd; i++)
+        COPSE_TRY(copse_all_reduce(g, s, m->op, &s));
+    COPSE_TRY(copse_report(g, "sum", s));
+    if (!m->is_inside)
+        COPSE_TRY(copse_mul(g, s, w, &s));
+    *loss = s;
+    return COPSE_OK;
+}
+
+static copse_status make_shared(copse_strategy *st, struct shared *m, copse_trainer **t)
+{
+    static const float two = 2;
+    const struct copse_trainer_params params = {
+        .loss = shared_loss, .user = m, .example = COPSE_SHAPE(1),
+        .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-2f },
+    };
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "w", .shape = COPSE_SHAPE(1), .values = &two }, &m->w));
+    return copse_trainer_create(st, &params, t);
+}
+
+/* One step, of whole numbers. values: the report, the loss, the weight afterwards, the number of replicas. */
+static copse_status shared_step(struct worker *w, copse_strategy *st)
+{
+    static const float x[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
+    struct shared m = *(const struct shared *)w->job;
+    const struct copse_host_batch batch = { .x = x, .count = m.rows };
+    struct copse_step_result r;
+    copse_trainer *t;
+    COPSE_TRY(make_shared(st, &m, &t));
+    copse_status s = copse_trainer_step(t, &batch);
+    if (!s)
+        s = copse_trainer_result(t, true, &r);
+    for (uint32_t k = 0; k < copse_strategy_replicas(st) && !s; k++) {
+        float other;
+        s = copse_variable_read(m.w, k, &other);
+        if (k > 0 && other != w->values[2])
+            s = copse_fail(COPSE_ERR_INTERNAL, "replica %u has %g", k, (double)other);
+        w->values[2] = other;
+    }
+    w->values[0] = (float)r.reports[0];
+    w->values[1] = (float)r.loss;
+    w->values[3] = (float)copse_strategy_replicas_in_sync(st);
+    copse_trainer_release(&t);
+    return s;
+}
+
+static void sums_and_derivatives_are_those_of_all_workers(void **state)
+{
+    static const uint32_t rows[] = { 10, 7, 3 }; /* even, uneven, and empty shares */
+    struct worker w[4];
+    (void)state;
+    host_alone();
+    for (size_t i = 0; i < 3; i++)
+        for (int k = 0; k < 4; k++) {
+            const struct shared m = { k % 2 ? COPSE_MEAN : COPSE_SUM, k / 2, rows[i], NULL, 0 };
+            const float all = (float)(rows[i] * (rows[i] + 1) / 2);
+            run_workers_over(&copse__transport_local, w, 4, 1, &m, shared_step);
+            assert_all_ok(w, 4);
+            const float value = k % 2 ? all / 4 : all;
+            for (uint32_t v = 0; v < 4; v++) {
+                assert_true(w[v].values[0] == (m.is_inside ? 2 * value : value));
+                assert_true(w[v].values[1] == 2 * value);
+                assert_true(w[v].values[2] > 2 - 1.00001e-2f * value &&
+                            w[v].values[2] < 2 - 0.99999e-2f * value);
+            }
+            compare_with_one(&m, shared_step);
+        }
+    devices_back();
+    const struct shared mean = { COPSE_MEAN, true, 7, NULL, 0 };
+    compare_with_one(&mean, shared_step);
+}
+
+/* ---- batch normalisation ---- */
+
+/* Parameters after six steps, and the sum of the losses. */
+static copse_status norm_train(struct worker *w, copse_strategy *st)
+{
+    const size_t batch = *(const uint32_t *)w->job;
+    float x[ROWS * IN], other[VALUES];
+    int32_t y[ROWS];
+    struct norm m;
+    copse_trainer *t;
+    double losses = 0;
+    norm_data(x, y);
+    COPSE_TRY(norm_create(&m, st, &t));
+    copse_status s = COPSE_OK;
+    for (size_t i = 0; i < 6 && !s; i++) {
+        struct copse_step_result r;
+        const size_t first = i * batch % (ROWS - batch + 1);
+        s = copse_trainer_step(t, &(struct copse_host_batch){ .x = x + first * IN, .y = y + first,
+                                                              .count = batch });
+        if (!s)
+            s = copse_trainer_result(t, true, &r);
+        if (!s)
+            losses += r.loss;
+    }
+    if (!s)
+        s = norm_values(&m, 0, w->values);
+    for (uint32_t k = 1; k < copse_strategy_replicas(st) && !s; k++) {
+        s = norm_values(&m, k, other);
+        if (!s && memcmp(other, w->values, sizeof other) != 0)
+            s = copse_fail(COPSE_ERR_INTERNAL, "replica %u differs", k);
+    }
+    w->values[VALUES] = (float)losses;
+    copse_trainer_release(&t);
+    return s;
+}
+
+static void normalised_batches_have_the_bits_of_one_process(void **state)
+{
+    static const uint32_t batches[] = { 24, 23, 3 }; /* even, uneven, and empty shares */
+    (void)state;
+    host_alone();
+    for (size_t i = 0; i < COPSE_COUNT(batches); i++)
+        compare_with_one(&batches[i], norm_train);
+    devices_back();
+    compare_with_one(&batches[1], norm_train);
+}
+
+/* ---- workers that differ ---- */
+
+static copse_status one_more(struct worker *w, copse_strategy *st)
+{
+    static const float x[] = { 1, 2, 3, 4 };
+    struct shared m = { .op = COPSE_SUM, .odd = w->rank };
+    copse_trainer *t;
+    COPSE_TRY(make_shared(st, &m, &t));
+    const copse_status s = copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 4 });
+    copse_trainer_release(&t);
+    return s;
+}
+
+static void workers_with_other_crossings_are_named(void **state)
+{
+    struct worker w[2];
+    (void)state;
+    run_workers(w, 2, 1, one_more);
+    for (uint32_t v = 0; v < 2; v++) {
+        const char *name = v ? "worker 0 (h0:1)" : "worker 1 (h1:1)";
+        if (w[v].status != COPSE_ERR_COMM || !strstr(w[v].text, name))
+            fail_msg("worker %u: %s: %s", v, copse_status_name(w[v].status), w[v].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_and_derivatives_are_those_of_all_workers),
+        cmocka_unit_test(normalised_batches_have_the_bits_of_one_process),
+        cmocka_unit_test(workers_with_other_crossings_are_named),
+    };
+    return cmocka_run_group_tests_name("all_reduce_across", tests, open_workers, close_workers);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* A device that fails in one of several workers, at each of its calls: its worker says so and stops, the others name
+   both at once, and go on without it. */
+#include "core/replica/replica.h"
+#include "tests/fake_backend.h"
+#include "tests/hub_rig.h"
+
+#define SIZE  3
+#define STEPS 12
+#define VICTIM 1
+
+static copse_context *ctx;
+
+struct worker {
+    copse_thread thread;
+    struct copse_local_hub *hub;
+    copse_cluster *cluster;
+    uint32_t rank;
+    copse_status status; /* of the training with all */
+    char text[600];
+    uint32_t left; /* workers that trained on, 0: this one did not */
+    char after[600];
+};
+
+/* Calls of the victim's device that have been made when training begins. */
+static atomic_uint calls_before[FAKE_FN_COUNT];
+
+/* loss = w * mean of x */
+static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    copse_variable *const *w = user;
+    copse_tensor *x;
+    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, &x));
+    return copse_mul(g, x, copse_variable_tensor(*w), loss);
+}
+
+static copse_status make(struct worker *w, copse_variable **v, copse_strategy **st, copse_trainer **t)
+{
+    static const float one = 1;
+    char id[16];
+    const char *ids[] = { id };
+    snprintf(id, sizeof id, "fake:%u", w->rank);
+    COPSE_TRY(copse_collective_create(ctx, w->cluster, ids, 1, NULL, st));
+    COPSE_TRY(copse_variable_create(*st, &(struct copse_variable_params){ .name = "w", .values = &one }, v));
+    return copse_trainer_create(*st,
+                                &(struct copse_trainer_params){
+                                    .loss = scaled_loss, .user = v, .example = COPSE_SHAPE(1),
+                                    .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
+                                t);
+}
+
+/* Steps, results now and then, and evaluations. */
+static copse_status train(copse_trainer *t)
+{
+    static const float x[] = { 1, 2, 3, 4, 5, 6 };
+    const struct copse_host_batch batch = { .x = x, .count = 6 };
+    struct copse_step_result r;
+    copse_status s = COPSE_OK;
+    for (uint32_t i = 0; s == COPSE_OK && i < STEPS; i++) {
+        s = copse_trainer_step(t, &batch);
+        if (s == COPSE_OK && i % 4 == 2)
+            s = copse_trainer_result(t, true, &r);
+        if (s == COPSE_OK && i % 5 == 4)
+            s = copse_trainer_evaluate(t, &batch, &r);
+    }
+    return s;
+}
+
+static copse_status train_once(struct worker *w, bool is_first)
+{
+    copse_variable *v;
+    copse_strategy *st = NULL;
+    copse_trainer *t = NULL;
+    copse_status s = make(w, &v, &st, &t);
+    for (int f = 0; is_first && w->rank == VICTIM && f < FAKE_FN_COUNT; f++)
+        atomic_store(&calls_before[f], fake_calls(VICTIM, (enum fake_fn)f));
+    if (s == COPSE_OK)
+        s = train(t);
+    char *text = is_first ? w->text : w->after;
+    snprintf(text, sizeof w->text, "%s", s ? copse_last_error() : "");
+    copse_trainer_release(&t);
+    copse_strategy_release(&st);
+    return s;
+}
+
+static void worker_main(void *p)
+{
+    struct worker *w = p;
+    copse_cluster_spec *spec;
+    if (worker_spec(ctx, w->rank, SIZE, &spec))
+        return;
+    const struct copse_cluster_params params = { .deadline_ms = 60000 };
+    w->status = copse__cluster_open_with(ctx, spec, &params, &copse__transport_local, w->hub, &w->cluster);
+    if (w->status == COPSE_OK)
+        w->status = train_once(w, true);
+    if (w->status == COPSE_ERR_COMM && copse_cluster_regroup(w->cluster) == COPSE_OK &&
+        train_once(w, false) == COPSE_OK)
+        w->left = copse_cluster_size(w->cluster);
+    copse_cluster_release(&w->cluster);
+    copse_cluster_spec_release(&spec);
+}
+
+static void run(struct worker *w)
+{
+    struct copse_local_hub *hub;
+    OK(copse__local_hub_create(ctx, &hub));
+    memset(w, 0, SIZE * sizeof *w);
+    for (uint32_t r = 0; r < SIZE; r++) {
+        w[r].hub = hub;
+        w[r].rank = r;
+        OK(copse__thread_start(&w[r].thread, worker_main, &w[r]));
+    }
+    for (uint32_t r = 0; r < SIZE; r++)
+        copse__thread_join(&w[r].thread);
+    copse__local_hub_free(&hub);
+}
+
+static void open_fakes(void)
+{
+    fake_reset();
+    copse_fake.device_count = SIZE;
+    OK(copse__context_create_with(NULL, fake_backends, &ctx));
+}
+
+static void the_others_name_worker_and_device(void **state)
+{
+    static const enum fake_fn calls[] = { FAKE_SUBMIT, FAKE_WAIT, FAKE_WRITE, FAKE_READ };
+    struct worker w[SIZE];
+    (void)state;
+    for (size_t k = 0; k < COPSE_COUNT(calls); k++) {
+        open_fakes();
+        run(w); /* how many there are */
+        const uint32_t first = atomic_load(&calls_before[calls[k]]) + 1, last = fake_calls(VICTIM, calls[k]);
+        copse_context_release(&ctx);
+        for (uint32_t r = 0; r < SIZE; r++)
+            if (w[r].status)
+                fail_msg("worker %u: %s", r, w[r].text);
+        const uint32_t stride = 1 + (last - first) / 40;
+        uint32_t hits = 0;
+        for (uint32_t n = first; n <= last; n += stride) {
+            open_fakes();
+            fake_fail(VICTIM, calls[k], n, COPSE_ERR_DEVICE_LOST, true);
+            run(w);
+            copse_context_release(&ctx);
+            if (w[VICTIM].status == COPSE_OK) /* it would have been a call of the end; or there were fewer */
+                continue;
+            hits++;
+            if (w[VICTIM].status != COPSE_ERR_DEVICE_LOST)
+                fail_msg("call %u of %u: the victim: %s", n, last, w[VICTIM].text);
+            for (uint32_t r = 0; r < SIZE; r++) {
+                if (r == VICTIM)
+                    continue;
+                if (w[r].status != COPSE_ERR_COMM || !strstr(w[r].text, "lost worker 1 (h1:1) (") ||
+                    !strstr(w[r].text, "): its device fake:1 failed"))
+                    fail_msg("call %u of %u: worker %u: %s: %s", n, last, r, copse_status_name(w[r].status),
+                             w[r].text);
+                if (w[r].left != SIZE - 1)
+                    fail_msg("call %u of %u: worker %u did not go on: %s", n, last, r, w[r].after);
+            }
+        }
+        printf("  kind %d: %u failures in calls %u to %u\n", (int)calls[k], hits, first, last);
+        assert_true(hits > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_others_name_worker_and_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Workers of which a parameter server hears nothing: a long step is no silence, a process that is stopped for good
+   is given up by name, and the others go on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after the above */
+#include <cmocka.h>
+
+#include "core/cluster/beat.h"
+#include "tests/server_rig.h"
+
+#define DEADLINE_MS 2000
+#define MS          1000000ull
+
+static copse_status two_reads(copse_strategy *st, copse_variable **v)
+{
+    float value[3];
+    if (!*v)
+        COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "v",
+                                                                             .shape = COPSE_SHAPE(3) },
+                                        v));
+    for (int i = 0; i < 2; i++)
+        COPSE_TRY(copse_variable_read(*v, 0, value));
+    return COPSE_OK;
+}
+
+/* ---- a long step ---- */
+
+static copse_status think(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    copse_variable *v = NULL;
+    (void)job;
+    COPSE_TRY(two_reads(st, &v));
+    if (worker == 1)
+        copse__sleep_ns(DEADLINE_MS * MS * 3 / 2);
+    return two_reads(st, &v);
+}
+
+static void test_a_long_step_is_no_silence(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 2, .servers = 2, .replicas = 1, .work = think, .deadline_ms = DEADLINE_MS };
+    run_job(&job);
+    assert_all_done(&job);
+    for (uint32_t k = 2; k < 4; k++)
+        assert_int_equal(job.tasks[k].summary.lost, 0);
+}
+
+/* ---- stopped for good ---- */
+
+static copse_status stand_still(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    copse_cluster *c = job->tasks[worker].cluster;
+    copse_variable *v = NULL;
+    COPSE_TRY(two_reads(st, &v));
+    if (worker == 0) {
+        COPSE_TRY(await(job, 1));
+        return two_reads(st, &v);
+    }
+    copse__beats_end(c); /* as if the whole process stood still */
+    const uint64_t end = copse__now_ns() + 20000 * MS;
+    while (!copse__peer_is_gone(c, 2) && copse__now_ns() < end)
+        copse__sleep_ns(20 * MS);
+    reach(job, 1);
+    if (two_reads(st, &v) != COPSE_ERR_COMM ||
+        !strstr(copse_last_error(), "ps 0 (s0:1) has given this worker up"))
+        return copse_fail(COPSE_ERR_INTERNAL, "a worker that was given up: %s", copse_last_error());
+    return COPSE_OK;
+}
+
+static void test_a_worker_that_stands_still_is_given_up(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = stand_still,
+                       .deadline_ms = DEADLINE_MS };
+    run_job(&job);
+    assert_all_done(&job);
+    assert_int_equal(job.tasks[2].summary.lost, 1);
+}
+
+/* ---- requests are signs of life, too ---- */
+
+static copse_status ask_on(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    copse_variable *v = NULL;
+    COPSE_TRY(two_reads(st, &v));
+    if (worker == 1)
+        copse__beats_end(job->tasks[worker].cluster);
+    for (int i = 0; i < 12; i++) {
+        copse__sleep_ns(DEADLINE_MS * MS / 8);
+        COPSE_TRY(two_reads(st, &v));
+    }
+    return COPSE_OK;
+}
+
+static void test_who_asks_is_there(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = ask_on,
+                       .deadline_ms = DEADLINE_MS };
+    run_job(&job);
+    assert_all_done(&job);
+    assert_int_equal(job.tasks[2].summary.lost, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_long_step_is_no_silence),
+        cmocka_unit_test(test_a_worker_that_stands_still_is_given_up),
+        cmocka_unit_test(test_who_asks_is_there),
+    };
+    return cmocka_run_group_tests(tests, open_rig, close_rig);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* Batches ahead on devices that are slow, full or fail: nothing waits in the step that need not, every failure
+   comes out and names itself, nothing is left half done in silence, no bit changes. */
+#include "tests/rig.h"
+
+#include "copse/accelerator.h"
+#include "copse/step.h"
+#include "tests/fake_backend.h"
+#include "tests/train_model.h"
+
+enum { STEPS = 6, BATCH = 24, AHEAD = 2, VALUES = 2048 };
+
+struct job {
+    copse_context *ctx;
+    copse_strategy *st;
+    copse_trainer *t;
+    struct model m;
+    float x[MODEL_ROWS * MODEL_IN];
+    int32_t y[MODEL_ROWS];
+};
+
+static struct job job;
+static const char *const ids[2] = { "fake:0", "fake:1" };
+static uint32_t ahead = AHEAD;
+
+static copse_status make_trainer(void *user, copse_trainer **out)
+{
+    (void)user;
+    return copse_trainer_create(job.st,
+                                &(struct copse_trainer_params){ .loss = model_loss,
+                                                                .user = &job.m,
+                                                                .example = COPSE_SHAPE(MODEL_IN),
+                                                                .target_type = COPSE_I32,
+                                                                .prefetch = ahead },
+                                out);
+}
+
+static void open_job(uint32_t devices)
+{
+    memset(&job, 0, sizeof job);
+    fake_reset();
+    copse_fake.device_count = devices;
+    model_data(job.x, job.y);
+    OK(copse__context_create_with(NULL, fake_backends, &job.ctx));
+    OK(copse_mirrored_create(job.ctx, ids, devices, &(struct copse_strategy_params){ .bucket_bytes = 1024 },
+                             &job.st));
+    OK(model_create(&job.m, job.st));
+    OK(make_trainer(NULL, &job.t));
+}
+
+static void close_job(void)
+{
+    for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
+        copse_fake.devices[i].delay_polls = 0;
+        copse_fake.devices[i].delay_ns = 0;
+        memset(copse_fake.devices[i].faults, 0, sizeof copse_fake.devices[i].faults);
+    }
+    copse_trainer_release(&job.t);
+    copse_strategy_release(&job.st);
+    copse_context_release(&job.ctx);
+    assert_int_equal(atomic_load(&copse_fake.early_fini), 0);
+}
+
+static struct copse_host_batch batch_at(uint64_t i)
+{
+    const size_t first = (size_t)i * 13 % (MODEL_ROWS - BATCH);
+    return (struct copse_host_batch){ .x = job.x + first * MODEL_IN, .y = job.y + first, .count = BATCH };
+}
+
+/* Batches are told by the steps that are done, so that what failed is fed again. */
+static copse_status train(uint64_t until)
+{
+    struct copse_step_result r;
+    copse_trainer_unfeed(job.t); /* a step that failed has taken its own */
+    while (copse_trainer_steps(job.t) < until) {
+        for (uint64_t next; (next = copse_trainer_steps(job.t) + copse_trainer_fed(job.t)) < until &&
+                            copse_trainer_fed(job.t) < AHEAD;) {
+            const struct copse_host_batch b = batch_at(next);
+            COPSE_TRY(copse_trainer_feed(job.t, &b));
+        }
+        COPSE_TRY(copse_trainer_step(job.t, NULL));
+        if (copse_trainer_steps(job.t) % 3 == 0)
+            COPSE_TRY(copse_trainer_result(job.t, true, &r));
+    }
+    for (uint32_t r2 = 0; r2 < copse_strategy_replicas(job.st); r2++) {
+        float unused[VALUES];
+        COPSE_TRY(copse_variable_read(job.m.variables[0], r2, unused));
+    }
+    return COPSE_OK;
+}
+
+static size_t read_all(uint32_t replica, float *out)
+{
+    size_t at = 0;
+    for (int v = 0; v < MODEL_VARIABLES; v++) {
+        OK(copse_variable_read(job.m.variables[v], replica, out + at));
+        const copse_shape s = copse_variable_shape(job.m.variables[v]);
+        at += s.rank == 2 ? s.dims[0] * s.dims[1] : s.dims[0];
+    }
+    return at;
+}
+
+static float want[VALUES];
+static size_t want_count;
+
+static void without_faults(uint32_t devices)
+{
+    open_job(devices);
+    OK(train(STEPS));
+    want_count = read_all(0, want);
+    close_job();
+}
+
+static void check_values(void)
+{
+    float got[VALUES];
+    for (uint32_t r = 0; r < copse_strategy_replicas(job.st); r++) {
+        assert_int_equal(read_all(r, got), want_count);
+        assert_memory_equal(got, want, want_count * sizeof *got);
+    }
+}
+
+static const enum fake_fn functions[] = { FAKE_BUFFER_INIT, FAKE_WRITE, FAKE_ENCODE, FAKE_REPLAY,
+                                          FAKE_READ, FAKE_SUBMIT, FAKE_WAIT };
+
+/* One call fails, and memory is there again afterwards: the trainer goes on with the bits of a run without
+   faults, or says that an update was cut short. */
+static void shortage_changes_no_bit(void **state)
+{
+    uint32_t went_on = 0, cut = 0, named = 0;
+    (void)state;
+    for (uint32_t devices = 1; devices <= 2; devices++) {
+        without_faults(devices);
+        for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+            for (uint32_t n = 1; n <= 61; n += n < 12 ? 1 : 7) {
+                open_job(devices);
+                OK(copse_trainer_feed(job.t, &(struct copse_host_batch){
+                                                 .x = job.x, .y = job.y, .count = BATCH }));
+                copse_trainer_unfeed(job.t); /* recordings are there, and one place */
+                fake_fail(devices - 1, functions[i], n, COPSE_ERR_NO_MEMORY, false);
+                const copse_status s = train(STEPS);
+                memset(copse_fake.devices[devices - 1].faults, 0, sizeof copse_fake.devices[0].faults);
+                if (s == COPSE_OK) { /* fewer such calls, or one that may fail */
+                    check_values();
+                    close_job();
+                    continue;
+                }
+                assert_int_equal(s, COPSE_ERR_NO_MEMORY);
+                named += strstr(copse_last_error(), "while uploading replica") != NULL;
+                const copse_status again = train(STEPS);
+                if (again == COPSE_ERR_DEVICE_LOST) {
+                    assert_non_null(strstr(copse_last_error(), "cut short"));
+                    cut++;
+                } else {
+                    OK(again);
+                    check_values();
+                    went_on++;
+                }
+                close_job();
+            }
+    }
+    printf("%u went on, %u were cut short, %u uploads named themselves\n", went_on, cut, named);
+    assert_true(went_on > 20 && cut > 0 && named > 5);
+}
+
+/* A device that is gone stays gone, whoever asks. */
+static void lost_device_is_reported(void **state)
+{
+    (void)state;
+    for (uint32_t devices = 1; devices <= 2; devices++)
+        for (size_t i = 1; i < sizeof functions / sizeof *functions; i++) {
+            open_job(devices);
+            OK(train(2));
+            fake_fail(devices - 1, functions[i], 3, COPSE_ERR_DEVICE_LOST, true);
+            assert_int_equal(train(20), COPSE_ERR_DEVICE_LOST);
+            const struct copse_host_batch b = batch_at(0);
+            copse_trainer_unfeed(job.t);
+            assert_int_equal(copse_trainer_feed(job.t, &b) == COPSE_OK ? copse_trainer_step(job.t, NULL)
+                                                                       : COPSE_ERR_DEVICE_LOST,
+                             COPSE_ERR_DEVICE_LOST);
+            close_job();
+        }
+}
+
+/* The queue for uploads cannot be had: the trainer is not made. */
+static void queue_that_cannot_be_made_is_named(void **state)
+{
+    copse_trainer *t = NULL;
+    (void)state;
+    open_job(2);
+    copse_trainer_release(&job.t);
+    copse_strategy_release(&job.st);
+    OK(copse_mirrored_create(job.ctx, ids, 2, NULL, &job.st));
+    OK(model_create(&job.m, job.st));
+    ahead = 0;
+    OK(make_trainer(NULL, &job.t)); /* self-tests have queues, too */
+    copse_trainer_release(&job.t);
+    ahead = AHEAD;
+    fake_fail(1, FAKE_QUEUE_INIT, 1, COPSE_ERR_NO_MEMORY, false);
+    FAILS(COPSE_ERR_NO_MEMORY, make_trainer(NULL, &t), "to upload batches ahead");
+    assert_null(t);
+    OK(make_trainer(NULL, &job.t));
+    OK(train(1));
+    close_job();
+}
+
+/* Queues are fewer than trainers may be: they share the replica's. */
+static void trainers_share_the_queue(void **state)
+{
+    copse_trainer *more[12];
+    (void)state;
+    open_job(1);
+    const uint32_t queues = fake_calls(0, FAKE_QUEUE_INIT);
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        OK(make_trainer(NULL, &more[i]));
+    assert_int_equal(fake_calls(0, FAKE_QUEUE_INIT), queues);
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        const struct copse_host_batch b = batch_at(i);
+        OK(copse_trainer_feed(more[i], &b));
+        OK(copse_trainer_step(more[i], NULL));
+        copse_trainer_release(&more[i]);
+    }
+    close_job();
+}
+
+/* A slow device: batches are fed and steps begun while no earlier one is done, as long as there are places; a
+   place is written again when its reader is done, and not before. */
+static void feeding_waits_for_places_only(void **state)
+{
+    (void)state;
+    open_job(1);
+    OK(train(3));
+    copse_fake.devices[0].delay_ns = 20000000;
+    const struct copse_host_batch b = batch_at(0);
+    OK(copse_trainer_feed(job.t, &b));
+    OK(copse_trainer_feed(job.t, &b));
+    const uint32_t waits = fake_calls(0, FAKE_WAIT);
+    copse_trainer_unfeed(job.t); /* nobody has read them: they may be written again at once */
+    OK(copse_trainer_feed(job.t, &b));
+    OK(copse_trainer_feed(job.t, &b));
+    assert_int_equal(fake_calls(0, FAKE_WAIT), waits);
+    OK(copse_trainer_step(job.t, NULL)); /* this backend's queues meet on the host: for the upload ... */
+    const uint32_t after = fake_calls(0, FAKE_WAIT);
+    assert_true(after > waits);
+    OK(copse_trainer_feed(job.t, &b)); /* ... and for the step that reads the place */
+    assert_true(fake_calls(0, FAKE_WAIT) > after);
+    close_job();
+}
+
+/* ---- as a step ---- */
+
+static copse_status rows(void *user, copse_strategy *st, copse_dataset **out)
+{
+    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { STEPS * BATCH, MODEL_IN }, job.x };
+    const struct copse_array_view y = { COPSE_ELEMENT_I32, 1, { STEPS * BATCH }, job.y };
+    (void)user, (void)st;
+    return copse_dataset_create(job.ctx, &x, &y,
+                                &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);
+}
+
+/* An upload that fails once is made by its step; one that fails for good is named there, at its own batch, when
+   the steps before are done. */
+static void step_names_the_batch_that_fails(void **state)
+{
+    (void)state;
+    for (int is_for_good = 0; is_for_good < 2; is_for_good++) {
+        copse_step *step;
+        copse_status s = COPSE_OK;
+        open_job(1);
+        OK(copse_single_loss_step_create(
+            job.ctx,
+            &(struct copse_single_loss_params){
+                .input = { .dataset = rows, .batches = { .batch = BATCH, .no_shuffle = true }, .epochs = 2 },
+                .make = make_trainer, .iterations_per_step = 1 },
+            &step));
+        OK(copse_step_run(step)); /* batch 1 is fed, 2 is next */
+        fake_fail(0, FAKE_WRITE, 1, COPSE_ERR_NO_MEMORY, false);
+        OK(copse_step_run(step)); /* batch 1; the fault is used up */
+        OK(copse_step_run(step));
+        if (is_for_good) {
+            fake_fail(0, FAKE_WRITE, 1, COPSE_ERR_NO_MEMORY, true);
+            while (s == COPSE_OK)
+                s = copse_step_run(step);
+            assert_int_equal(s, COPSE_ERR_NO_MEMORY);
+            if (!strstr(copse_last_error(), "at batch 3 of epoch 0"))
+                fail_msg("%s", copse_last_error());
+            memset(copse_fake.devices[0].faults, 0, sizeof copse_fake.devices[0].faults);
+        }
+        for (s = COPSE_OK; s == COPSE_OK;)
+            s = copse_step_run(step);
+        assert_int_equal(s, COPSE_ERR_END);
+        assert_int_equal(copse_trainer_steps(copse_step_trainer(step)), 2 * STEPS);
+        copse_step_release(&step);
+        close_job();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shortage_changes_no_bit),
+        cmocka_unit_test(lost_device_is_reported),
+        cmocka_unit_test(queue_that_cannot_be_made_is_named),
+        cmocka_unit_test(trainers_share_the_queue),
+        cmocka_unit_test(feeding_waits_for_places_only),
+        cmocka_unit_test(step_names_the_batch_that_fails),
+    };
+    return cmocka_run_group_tests_name("prefetch_faults", tests, NULL, NULL);
+}

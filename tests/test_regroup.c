@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Survivors agree on who they are: several workers lost at once, one lost before every message of the regrouping, one
+   that is held up in between. Workers are threads of this process; cluster_kills_many.sh does it to processes. */
+#include "core/base/platform.h"
+#include "tests/hub_rig.h"
+
+#define MOST   8
+#define NOBODY MOST
+
+static copse_context *ctx;
+
+/* What happens to the workers of a test. */
+static struct plan {
+    uint32_t size;
+    uint64_t first;     /* lost at once, before a collective */
+    uint32_t victim;    /* lost, or held up, before it sends its message `at` of the regrouping */
+    uint64_t at;
+    bool is_held_up;
+    uint32_t deadline_ms;
+} plan;
+
+struct worker {
+    copse_thread thread;
+    struct copse_local_hub *hub;
+    copse_cluster *c;
+    uint32_t rank;
+    uint32_t size;    /* of its group in the end, 0: it has none */
+    uint32_t sum;     /* over the group */
+    char text[1024];  /* why it stopped */
+    uint64_t messages; /* while it regrouped */
+};
+static _Thread_local struct worker *self; /* the worker of this thread, while it regroups */
+static _Thread_local bool is_gone;        /* it was lost on the way: nothing comes or goes any more */
+
+static copse_status send_or_die(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
+                                size_t size, copse_transport_op **op)
+{
+    if (self && self->messages++ == plan.at && self->rank == plan.victim) {
+        if (plan.is_held_up)
+            copse__sleep_ns(300000000);
+        is_gone = !plan.is_held_up;
+        if (is_gone)
+            copse__transport_local.close(t, false);
+    }
+    return is_gone ? copse_transport_fail(t, COPSE_ERR_COMM, "lost")
+                   : copse__transport_local.send(t, peer, tag, bytes, size, op);
+}
+
+static copse_status recv_or_die(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes, size_t size,
+                                copse_transport_op **op)
+{
+    return is_gone ? copse_transport_fail(t, COPSE_ERR_COMM, "lost")
+                   : copse__transport_local.recv(t, peer, tag, bytes, size, op);
+}
+
+static copse_status open_or_die(struct copse_transport *t)
+{
+    return is_gone ? copse_transport_fail(t, COPSE_ERR_COMM, "lost") : copse__transport_local.open(t);
+}
+
+static bool is_dead(const struct worker *w)
+{
+    return (plan.first >> w->rank & 1) || (w->rank == plan.victim && w->messages > plan.at && !plan.is_held_up);
+}
+
+static void live(struct worker *w)
+{
+    uint32_t mine = 1u << w->rank, all[MOST];
+    copse_status s = copse__cluster_gather(w->c, &mine, all, sizeof mine, "before");
+    if (plan.first >> w->rank & 1) {
+        copse__local_hub_kill(w->hub, w->rank);
+        return;
+    }
+    if (s == COPSE_OK)
+        s = copse__cluster_gather(w->c, &mine, all, sizeof mine, "after");
+    for (uint32_t size = MOST + 1; s && !is_dead(w) && copse_cluster_size(w->c) < size;) { /* as a monitor does */
+        size = copse_cluster_size(w->c);
+        self = w;
+        s = copse_cluster_regroup(w->c);
+        self = NULL;
+        if (s == COPSE_OK)
+            s = copse__cluster_gather(w->c, &mine, all, sizeof mine, "again");
+    }
+    snprintf(w->text, sizeof w->text, "%s", s ? copse_last_error() : "");
+    for (uint32_t r = 0; s == COPSE_OK && r < copse_cluster_size(w->c); r++)
+        w->sum += all[r];
+    w->size = s == COPSE_OK ? copse_cluster_size(w->c) : 0;
+}
+
+static void worker_main(void *p)
+{
+    struct worker *w = p;
+    struct copse_transport_table table = copse__transport_local;
+    copse_cluster_spec *spec;
+    table.open = open_or_die;
+    table.send = send_or_die;
+    table.recv = recv_or_die;
+    if (worker_spec(ctx, w->rank, plan.size, &spec))
+        return;
+    const struct copse_cluster_params params = { .deadline_ms = plan.deadline_ms, .warn_ms = plan.deadline_ms / 2 };
+    if (copse__cluster_open_with(ctx, spec, &params, &table, w->hub, &w->c) == COPSE_OK)
+        live(w);
+    copse_cluster_release(&w->c);
+    copse_cluster_spec_release(&spec);
+}
+
+/* All that live end in one group of all that live. Returns the most messages that one of them sent. */
+static uint64_t expect_one_group(void)
+{
+    struct copse_local_hub *hub;
+    struct worker w[MOST] = { 0 };
+    uint32_t alive = 0, sum = 0;
+    uint64_t most = 0;
+    OK(copse__local_hub_create(ctx, &hub));
+    for (uint32_t r = 0; r < plan.size; r++) {
+        w[r].hub = hub;
+        w[r].rank = r;
+        OK(copse__thread_start(&w[r].thread, worker_main, &w[r]));
+    }
+    for (uint32_t r = 0; r < plan.size; r++)
+        copse__thread_join(&w[r].thread);
+    copse__local_hub_free(&hub);
+    for (uint32_t r = 0; r < plan.size; r++) {
+        alive += !is_dead(&w[r]);
+        sum |= is_dead(&w[r]) ? 0 : 1u << r;
+        most = COPSE_MAX(most, w[r].messages);
+    }
+    for (uint32_t r = 0; r < plan.size; r++)
+        if (!is_dead(&w[r]) && (w[r].size != alive || w[r].sum != sum))
+            fail_msg("victim %u at message %llu: worker %u is in a group of %u with %x, not of %u with %x: %s",
+                     plan.victim, (unsigned long long)plan.at, r, w[r].size, w[r].sum, alive, sum, w[r].text);
+    return most;
+}
+
+static void several_at_once(void **state)
+{
+    (void)state;
+    static const struct { uint32_t size; uint64_t lost; } cases[] = {
+        { 5, 0x18 }, { 5, 0x03 }, { 5, 0x11 }, { 7, 0x70 }, { 7, 0x07 }, { 7, 0x2a }, { 8, 0x70 }, { 3, 0x01 },
+        { 4, 0x0c },
+    };
+    for (size_t i = 0; i < COPSE_COUNT(cases); i++)
+        for (int trial = 0; trial < 5; trial++) {
+            plan = (struct plan){ .size = cases[i].size, .first = cases[i].lost, .victim = NOBODY,
+                                  .deadline_ms = 20000 };
+            expect_one_group();
+        }
+}
+
+/* One more is lost while the others regroup. Where it had its say before, the next group is formed with it, and fails
+   by its deadline; then everybody knows. */
+static void another_before_every_message(void **state)
+{
+    (void)state;
+    plan = (struct plan){ .size = 5, .first = 0x02, .victim = NOBODY, .deadline_ms = 20000 };
+    const uint64_t messages = expect_one_group();
+    for (uint32_t victim = 0; victim < 5; victim += 3) /* the one that the others meet at, and another */
+        for (uint64_t at = 0; at < messages; at++) {
+            plan = (struct plan){ .size = 5, .first = 0x02, .victim = victim, .at = at, .deadline_ms = 1500 };
+            expect_one_group();
+        }
+}
+
+/* One that stands still in between, longer than the last notices are waited for. */
+static void one_that_is_held_up(void **state)
+{
+    (void)state;
+    for (uint64_t at = 0; at < 8; at++) {
+        plan = (struct plan){ .size = 5, .first = 0x12, .victim = 3, .at = at, .is_held_up = true,
+                              .deadline_ms = 20000 };
+        expect_one_group();
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    copse_context_release(&ctx);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_at_once),
+        cmocka_unit_test(another_before_every_message),
+        cmocka_unit_test(one_that_is_held_up),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: MIT */
+/* Checkpoints of a trainer: everything is in them, they do not depend on replicas and devices, a damaged
+   or foreign one changes nothing. */
+#include <locale.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/data/array.h"
+#include "core/train/state.h"
+#include "tests/job.h"
+#include "tests/temp_files.h"
+
+#define OK(expr)                                                                                   \
+    do {                                                                                           \
+        const copse_status ok_ = (expr);                                                           \
+        if (ok_ != COPSE_OK)                                                                       \
+            fail_msg("%s: %s", #expr, copse_last_error());                                         \
+    } while (0)
+
+static copse_context *ctx;
+static unsigned warnings;
+
+static void take_log(void *user, copse_log_level level, const char *line)
+{
+    (void)user;
+    if (level == COPSE_LOG_WARN && strstr(line, "checkpoint:"))
+        warnings++;
+}
+
+static int open_context(void **state)
+{
+    (void)state;
+    temp_begin();
+    return copse_context_create(&(struct copse_context_params){ .log = take_log }, &ctx) == COPSE_OK
+               ? 0
+               : -1;
+}
+
+static int close_context(void **state)
+{
+    (void)state;
+    copse_context_release(&ctx);
+    temp_end();
+    return 0;
+}
+
+/* ---- a trainer and its data, taken by hand ---- */
+
+struct life {
+    struct job j;
+    copse_trainer *t;
+    copse_batches *batches;
+};
+
+static void begin(struct life *l, const struct job *like)
+{
+    copse_dataset *data;
+    *l = (struct life){ .j = *like };
+    l->j.ctx = ctx;
+    OK(job_make(&l->j, &l->t));
+    OK(job_dataset(&l->j, copse_trainer_strategy(l->t), &data));
+    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 32, .seed = 5 },
+                            &l->batches));
+    copse_dataset_release(&data);
+}
+
+static void end(struct life *l)
+{
+    copse_batches_release(&l->batches);
+    copse_trainer_release(&l->t);
+}
+
+static void steps(struct life *l, int count)
+{
+    struct copse_host_batch batch;
+    copse_status s;
+    uint32_t epoch;
+    size_t index;
+    while (count > 0) {
+        s = copse_batches_next(l->batches, &batch);
+        if (s == COPSE_ERR_END) {
+            copse_batches_position(l->batches, &epoch, &index);
+            OK(copse_batches_start(l->batches, epoch + 1, 0));
+            continue;
+        }
+        OK(s);
+        OK(copse_trainer_step(l->t, &batch));
+        count--;
+    }
+}
+
+static void save(struct life *l, const char *path)
+{
+    struct copse_state_params p = { 0 };
+    size_t index;
+    copse_batches_position(l->batches, &p.position.epoch, &index);
+    p.position.batch = index;
+    OK(copse_trainer_checkpoint(l->t, path, &p));
+}
+
+static void load(struct life *l, const char *path)
+{
+    struct copse_position at;
+    OK(copse_trainer_restore(l->t, path, &at, NULL));
+    OK(copse_batches_start(l->batches, at.epoch, (size_t)at.batch));
+}
+
+/* Everything that a run has come to: all replicas' values, and a checkpoint's bytes. */
+static void check_same_state(struct life *a, struct life *b)
+{
+    const size_t bytes = model_parameters() * sizeof(float);
+    float *first = job_values(&a->j, 0);
+    assert_non_null(first);
+    for (uint32_t r = 0; r < copse_strategy_replicas(copse_trainer_strategy(b->t)); r++) {
+        float *values = job_values(&b->j, r);
+        assert_non_null(values);
+        assert_memory_equal(first, values, bytes);
+        free(values);
+    }
+    free(first);
+    assert_int_equal(copse_trainer_steps(a->t), copse_trainer_steps(b->t));
+}
+
+static unsigned char *file_bytes(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    unsigned char *bytes = malloc(*size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
+}
+
+static void check_same_files(const char *a, const char *b)
+{
+    size_t size_a, size_b;
+    unsigned char *x = file_bytes(a, &size_a), *y = file_bytes(b, &size_b);
+    assert_int_equal(size_a, size_b);
+    assert_memory_equal(x, y, size_a);
+    free(x);
+    free(y);
+}
+
+/* Arrays of two checkpoints, whatever their metadata. */
+static void check_same_arrays(const char *a, const char *b)
+{
+    copse_checkpoint *x, *y;
+    size_t count, count_y;
+    OK(copse_checkpoint_read(ctx, a, &x));
+    OK(copse_checkpoint_read(ctx, b, &y));
+    const struct copse_named_array *list = copse_checkpoint_arrays(x, &count);
+    copse_checkpoint_arrays(y, &count_y);
+    assert_int_equal(count, count_y);
+    for (size_t i = 0; i < count; i++) {
+        const struct copse_array_view *other = copse_checkpoint_find(y, list[i].name);
+        size_t n = 1;
+        assert_non_null(other);
+        for (uint32_t d = 0; d < list[i].array.rank; d++)
+            n *= list[i].array.shape[d];
+        assert_memory_equal(list[i].array.data, other->data, 4 * n);
+    }
+    copse_checkpoint_release(&x);
+    copse_checkpoint_release(&y);
+}
+
+/* ---- going on ---- */
+
+static const struct copse_optimizer_params optimizers[] = {
+    { .kind = COPSE_ADAM },
+    { .kind = COPSE_SGD, .learning_rate = 0.05f },
+    { .kind = COPSE_MOMENTUM, .learning_rate = 0.02f, .weight_decay = 0.01f },
+    { .kind = COPSE_ADAMW, .weight_decay = 0.01f },
+};
+
+static void a_restored_run_goes_on_bit_for_bit(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < job_mixtures(ctx); i++)
+        for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++) {
+            struct job j = { .optimizer = optimizers[k], .seed = 11,
+                             .strategy = { .bucket_bytes = i % 2 ? 512 : 0 } };
+            struct life whole, cut, other;
+            job_devices(ctx, &j, i);
+            begin(&whole, &j);
+            steps(&whole, 12); /* with a last, partial batch, and into the second epoch */
+
+            begin(&cut, &j);
+            steps(&cut, 5);
+            save(&cut, temp_path("a"));
+            steps(&cut, 2); /* lost */
+            end(&cut);
+
+            j.seed = 99; /* the checkpoint's counts */
+            begin(&other, &j);
+            steps(&other, 1);
+            load(&other, temp_path("a"));
+            save(&other, temp_path("b"));
+            check_same_files(temp_path("a"), temp_path("b"));
+            steps(&other, 7);
+            check_same_state(&whole, &other);
+            save(&whole, temp_path("a"));
+            save(&other, temp_path("b"));
+            check_same_files(temp_path("a"), temp_path("b"));
+            end(&other);
+            end(&whole);
+        }
+}
+
+/* One entry per variable: neither the number of replicas nor the devices show in the file. */
+static void replicas_and_devices_may_change(void **state)
+{
+    (void)state;
+    const size_t all = job_mixtures(ctx);
+    struct life l;
+    struct job j = { .strategy = { .bucket_bytes = 1024 } };
+    job_devices(ctx, &j, 1); /* two replicas */
+    begin(&l, &j);
+    steps(&l, 6);
+    save(&l, temp_path("a"));
+    for (size_t i = 0; i < all; i++)
+        for (int algorithm = COPSE_REDUCE_SHARDED; algorithm <= COPSE_REDUCE_TO_ONE; algorithm++) {
+            struct job other = { .strategy = { .reduction = (copse_reduce_algorithm)algorithm,
+                                               .bucket_bytes = 256 << (i % 4) } };
+            struct life o;
+            job_devices(ctx, &other, i);
+            begin(&o, &other);
+            load(&o, temp_path("a"));
+            check_same_state(&l, &o);
+            save(&o, temp_path("b"));
+            check_same_arrays(temp_path("a"), temp_path("b"));
+            steps(&o, 1); /* and it trains */
+            end(&o);
+        }
+    end(&l);
+}
+
+/* The number of replicas does not change what is learned, only how sums round. */
+static void another_number_of_replicas_trains_alike(void **state)
+{
+    (void)state;
+    struct job j = { .optimizer = optimizers[0] };
+    struct life whole;
+    job_devices(ctx, &j, 1);
+    begin(&whole, &j);
+    steps(&whole, 4);
+    save(&whole, temp_path("a"));
+    steps(&whole, 6);
+    float *wanted = job_values(&whole.j, 0);
+    assert_non_null(wanted);
+    for (size_t i = 0; i < job_mixtures(ctx); i++) {
+        struct life o;
+        job_devices(ctx, &j, i);
+        begin(&o, &j);
+        load(&o, temp_path("a"));
+        steps(&o, 6);
+        float *values = job_values(&o.j, 0);
+        assert_non_null(values);
+        assert_true(model_distance(wanted, values) <= 1e-5);
+        free(values);
+        end(&o);
+    }
+    free(wanted);
+    end(&whole);
+}
+
+/* ---- what is refused ---- */
+
+/* The trainer, compared by its checkpoint, is as it was. */
+static void expect_refused(struct life *l, const char *path, copse_status wanted, const char *text)
+{
+    struct copse_position at = { 77, 77 };
+    copse_checkpoint *file = NULL;
+    save(l, temp_path("before"));
+    const copse_status s = copse_trainer_restore(l->t, path, &at, &file);
+    if (s != wanted)
+        fail_msg("%s instead of %s: %s", copse_status_name(s), copse_status_name(wanted),
+                 s ? copse_last_error() : "");
+    if (!strstr(copse_last_error(), text))
+        fail_msg("'%s' is not in: %s", text, copse_last_error());
+    assert_null(file);
+    assert_true(at.epoch == 77 && at.batch == 77);
+    save(l, temp_path("after"));
+    check_same_files(temp_path("before"), temp_path("after"));
+}
+
+/* Write the checkpoint `from` again without the array `drop`, or with it called `rename`, or with
+   another shape. */
+static void rewrite(const char *from, const char *to, const char *drop, const char *rename,
+                    bool is_flat)
+{
+    copse_checkpoint *c;
+    struct copse_named_array list[64];
+    size_t count, metadata_count, n = 0;
+    OK(copse_checkpoint_read(ctx, from, &c));
+    const struct copse_named_array *all = copse_checkpoint_arrays(c, &count);
+    const struct copse_metadata *metadata = copse_checkpoint_metadata(c, &metadata_count);
+    struct copse_metadata copy[64];
+    for (size_t i = 0; i < count; i++) {
+        const bool is_it = drop && strcmp(all[i].name, drop) == 0;
+        if (is_it && !rename && !is_flat)
+            continue;
+        list[n] = all[i];
+        if (is_it && rename)
+            list[n].name = rename;
+        if (is_it && is_flat) {
+            list[n].array.rank = 1;
+            list[n].array.shape[0] = all[i].array.shape[0] * all[i].array.shape[1];
+        }
+        n++;
+    }
+    memcpy(copy, metadata, metadata_count * sizeof *copy);
+    /* The checksum over what is written now, so that the rule behind it is met. */
+    char sum[16];
+    struct copse_checkpoint_params p = { list, n, copy, metadata_count };
+    OK(copse__checksum(&copse__base(ctx)->mem, &p, sum));
+    for (size_t i = 0; i < metadata_count; i++)
+        if (strcmp(copy[i].key, "checksum") == 0)
+            copy[i].value = sum;
+    OK(copse_checkpoint_write(ctx, to, &p));
+    copse_checkpoint_release(&c);
+}
+
+static void foreign_checkpoints_change_nothing(void **state)
+{
+    (void)state;
+    struct life l, other;
+    struct job j = { 0 };
+    job_devices(ctx, &j, 2);
+    begin(&l, &j);
+    steps(&l, 2);
+    save(&l, temp_path("good"));
+    steps(&l, 1);
+
+    rewrite(temp_path("good"), temp_path("same"), NULL, NULL, false);
+    OK(copse_trainer_restore(l.t, temp_path("same"), NULL, NULL));
+    rewrite(temp_path("good"), temp_path("bad"), "w1", NULL, false);
+    expect_refused(&l, temp_path("bad"), COPSE_ERR_ARGUMENT, "has no 'w1'");
+    rewrite(temp_path("good"), temp_path("bad"), "w1/v", NULL, false);
+    expect_refused(&l, temp_path("bad"), COPSE_ERR_ARGUMENT, "has no 'w1/v'");
+    rewrite(temp_path("good"), temp_path("bad"), "b2/m", "b2/x", false);
+    expect_refused(&l, temp_path("bad"), COPSE_ERR_ARGUMENT, "'b2/m'");
+    rewrite(temp_path("good"), temp_path("bad"), "w0", NULL, true);
+    expect_refused(&l, temp_path("bad"), COPSE_ERR_SHAPE, "'w0' is F32 [640]");
+
+    OK(copse_trainer_save(l.t, temp_path("bad")));
+    expect_refused(&l, temp_path("bad"), COPSE_ERR_FORMAT, "no training state");
+    expect_refused(&l, temp_path("absent"), COPSE_ERR_IO, "absent");
+    expect_refused(&l, temp_folder, COPSE_ERR_IO, "not a regular file");
+
+    j.optimizer = optimizers[2];
+    begin(&other, &j);
+    steps(&other, 1);
+    save(&other, temp_path("bad"));
+    expect_refused(&l, temp_path("bad"), COPSE_ERR_ARGUMENT, "optimizer momentum");
+    end(&other);
+
+    /* One variable more. */
+    j.optimizer = optimizers[0];
+    begin(&other, &j);
+    copse_variable *v;
+    copse_trainer *more;
+    OK(copse_variable_create(copse_trainer_strategy(other.t),
+                             &(struct copse_variable_params){ .name = "extra",
+                                                              .shape = COPSE_SHAPE(3) }, &v));
+    OK(copse_trainer_create(copse_trainer_strategy(other.t),
+                            &(struct copse_trainer_params){ .loss = model_loss,
+                                                            .user = &other.j.m,
+                                                            .example = COPSE_SHAPE(MODEL_IN) },
+                            &more));
+    OK(copse_trainer_checkpoint(more, temp_path("bad"), NULL));
+    expect_refused(&l, temp_path("bad"), COPSE_ERR_ARGUMENT, "has 'extra', which the trainer has not");
+    copse_trainer_release(&more);
+    end(&other);
+    end(&l);
+}
+
+/* Every byte of the header, and many of the elements; every tenth of the lengths. */
+static void damaged_checkpoints_change_nothing(void **state)
+{
+    (void)state;
+    struct life l;
+    struct job j = { .optimizer = { .kind = COPSE_SGD } };
+    size_t size, header = 0;
+    struct copse_position at;
+    begin(&l, &j);
+    steps(&l, 2);
+    save(&l, temp_path("good"));
+    unsigned char *bytes = file_bytes(temp_path("good"), &size);
+    for (int i = 8; i-- > 0;)
+        header = header << 8 | bytes[i];
+    float *before = job_values(&l.j, 0);
+    assert_non_null(before);
+    unsigned refused = 0;
+    for (size_t i = 0; i < size; i += i < header + 8 ? 1 : 61) {
+        bytes[i] ^= 1;
+        temp_write("bad", bytes, size);
+        if (copse_trainer_restore(l.t, temp_path("bad"), &at, NULL) != COPSE_ERR_FORMAT)
+            fail_msg("a changed byte at %zu of %zu was not seen", i, size);
+        bytes[i] ^= 1;
+        refused++;
+    }
+    for (size_t n = 0; n < size; n += n < 64 ? 1 : 97) {
+        temp_write("bad", bytes, n);
+        if (copse_trainer_restore(l.t, temp_path("bad"), &at, NULL) != COPSE_ERR_FORMAT)
+            fail_msg("a file cut to %zu of %zu bytes was not seen", n, size);
+        refused++;
+    }
+    printf("  %u damaged files of %zu bytes refused\n", refused, size);
+    float *after = job_values(&l.j, 0);
+    assert_non_null(after);
+    assert_memory_equal(before, after, model_parameters() * sizeof *before);
+    OK(copse_trainer_restore(l.t, temp_path("good"), &at, NULL));
+    free(before);
+    free(after);
+    free(bytes);
+    end(&l);
+}
+
+/* ---- what else is in the file ---- */
+
+static void settings_that_differ_are_named(void **state)
+{
+    (void)state;
+    struct life l;
+    struct job j = { 0 };
+    begin(&l, &j);
+    save(&l, temp_path("a"));
+    end(&l);
+    warnings = 0;
+    begin(&l, &j);
+    load(&l, temp_path("a"));
+    assert_int_equal(warnings, 0);
+    end(&l);
+    j.optimizer.learning_rate = 0.5f;
+    begin(&l, &j);
+    load(&l, temp_path("a"));
+    assert_int_equal(warnings, 1);
+    end(&l);
+}
+
+/* An application may have set a locale whose numbers have a comma. */
+static void locales_change_no_byte(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "nl_NL.UTF-8" };
+    struct life l;
+    struct job j = { .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.0125f } };
+    const char *set = NULL;
+    begin(&l, &j);
+    save(&l, temp_path("a"));
+    for (size_t i = 0; i < sizeof names / sizeof *names && !set; i++)
+        set = setlocale(LC_NUMERIC, names[i]);
+    if (set) {
+        save(&l, temp_path("b"));
+        warnings = 0;
+        load(&l, temp_path("a"));
+        assert_int_equal(warnings, 0);
+        setlocale(LC_NUMERIC, "C");
+        check_same_files(temp_path("a"), temp_path("b"));
+    }
+    end(&l);
+    if (!set) {
+        print_message("skipped: no locale with a decimal comma is installed here\n");
+        skip();
+    }
+}
+
+static void applications_keep_their_own(void **state)
+{
+    (void)state;
+    static const double history[3] = { 1.5, NAN, -0.0 };
+    const struct copse_named_array arrays[2] = {
+        { "application/history",
+          { .type = COPSE_ELEMENT_F64, .rank = 1, .shape = { 3 }, .data = history } },
+        { "application/empty", { .type = COPSE_ELEMENT_U8, .rank = 1 } },
+    };
+    const struct copse_metadata note = { "application.note", "caf\303\251 \"1\"\n" };
+    struct copse_state_params p = { .position = { 3, 4 }, .arrays = arrays, .array_count = 2,
+                                    .metadata = &note, .metadata_count = 1 };
+    struct copse_position at;
+    copse_checkpoint *file;
+    struct life l;
+    struct job j = { 0 };
+    size_t count;
+    begin(&l, &j);
+    steps(&l, 1);
+    OK(copse_trainer_checkpoint(l.t, temp_path("a"), &p));
+    OK(copse_trainer_restore(l.t, temp_path("a"), &at, &file));
+    assert_true(at.epoch == 3 && at.batch == 4);
+    const struct copse_array_view *a = copse_checkpoint_find(file, "application/history");
+    assert_non_null(a);
+    assert_memory_equal(a->data, history, sizeof history);
+    const struct copse_metadata *metadata = copse_checkpoint_metadata(file, &count);
+    bool is_there = false;
+    for (size_t i = 0; i < count; i++)
+        is_there |= strcmp(metadata[i].key, note.key) == 0 &&
+                    strcmp(metadata[i].value, note.value) == 0;
+    assert_true(is_there);
+    copse_checkpoint_release(&file);
+
+    struct copse_named_array wrong = arrays[0];
+    wrong.name = "history";
+    p.arrays = &wrong;
+    p.array_count = 1;
+    assert_int_equal(copse_trainer_checkpoint(l.t, temp_path("c"), &p), COPSE_ERR_ARGUMENT);
+    p.array_count = 0;
+    p.metadata = &(struct copse_metadata){ "step", "7" };
+    assert_int_equal(copse_trainer_checkpoint(l.t, temp_path("c"), &p), COPSE_ERR_ARGUMENT);
+    FILE *none = fopen(temp_path("c"), "rb");
+    assert_null(none);
+    end(&l);
+}
+
+static void nan_does_not_replace_a_good_checkpoint(void **state)
+{
+    (void)state;
+    struct life l;
+    struct job j = { 0 };
+    float values[32] = { 0 };
+    begin(&l, &j);
+    steps(&l, 1);
+    save(&l, temp_path("a"));
+    save(&l, temp_path("b"));
+    values[3] = NAN;
+    OK(copse_variable_assign(l.j.m.variables[1], values));
+    assert_int_equal(copse_trainer_checkpoint(l.t, temp_path("a"), NULL), COPSE_ERR_NONFINITE);
+    assert_non_null(strstr(copse_last_error(), "'b0' is NaN at element 3"));
+    check_same_files(temp_path("a"), temp_path("b"));
+    load(&l, temp_path("a"));
+    OK(copse_trainer_checkpoint(l.t, temp_path("a"), NULL));
+    end(&l);
+}
+
+/* Variables that replicas keep for themselves, beside the trained ones. */
+static void add_local(struct life *l, copse_variable *v[2])
+{
+    copse_strategy *st = copse_trainer_strategy(l->t);
+    OK(copse_variable_create(st,
+                             &(struct copse_variable_params){
+                                 .name = "sum", .shape = COPSE_SHAPE(2),
+                                 .synchronization = COPSE_SYNC_ON_READ,
+                                 .aggregation = COPSE_AGGREGATION_SUM },
+                             &v[0]));
+    OK(copse_variable_create(st,
+                             &(struct copse_variable_params){
+                                 .name = "count", .shape = COPSE_SHAPE(1), .type = COPSE_I32,
+                                 .synchronization = COPSE_SYNC_ON_READ,
+                                 .aggregation = COPSE_AGGREGATION_SUM },
+                             &v[1]));
+}
+
+/* VAR-7 in a file: one entry per variable, the sum of the replicas' components; restored on any number
+   of replicas, each has its part. */
+static void var_7(void **state)
+{
+    (void)state;
+    const size_t all = job_mixtures(ctx);
+    for (size_t i = 0; i < all; i += 3) {
+        struct life l;
+        struct job j = { 0 };
+        copse_variable *v[2];
+        copse_checkpoint *file;
+        float sums[2] = { 0, 0 };
+        job_devices(ctx, &j, i);
+        begin(&l, &j);
+        add_local(&l, v);
+        for (uint32_t r = 0; r < j.device_count; r++) {
+            const float parts[2] = { 4.0f + 2.0f * (float)r, 1.0f - 2.0f * (float)r };
+            const int32_t count = 7 * (int32_t)r + 3;
+            OK(copse__component_write(v[0], r, parts));
+            OK(copse__component_write(v[1], r, &count));
+            sums[0] += parts[0];
+            sums[1] += parts[1];
+        }
+        steps(&l, 1);
+        save(&l, temp_path("a"));
+        OK(copse_checkpoint_read(ctx, temp_path("a"), &file));
+        const struct copse_array_view *sum = copse_checkpoint_find(file, "sum");
+        assert_non_null(sum);
+        assert_null(copse_checkpoint_find(file, "sum/m")); /* not trained: no slots */
+        assert_memory_equal(sum->data, sums, sizeof sums);
+        assert_int_equal(copse_checkpoint_find(file, "count")->type, COPSE_ELEMENT_I32);
+        copse_checkpoint_release(&file);
+        for (size_t k = 0; k < 4; k++) {
+            struct life o;
+            float part[2];
+            job_devices(ctx, &j, k);
+            begin(&o, &j);
+            add_local(&o, v);
+            load(&o, temp_path("a"));
+            for (uint32_t r = 0; r < j.device_count; r++) {
+                OK(copse_variable_read(v[0], r, part));
+                assert_true(part[0] == sums[0] / (float)j.device_count);
+            }
+            OK(copse_trainer_checkpoint(o.t, temp_path("b"), NULL));
+            OK(copse_checkpoint_read(ctx, temp_path("b"), &file));
+            int32_t count = 0, wanted = 0;
+            memcpy(&count, copse_checkpoint_find(file, "count")->data, sizeof count);
+            job_devices(ctx, &j, i);
+            for (uint32_t r = 0; r < j.device_count; r++)
+                wanted += 7 * (int32_t)r + 3;
+            assert_int_equal(count, wanted); /* integers exactly */
+            copse_checkpoint_release(&file);
+            end(&o);
+        }
+        end(&l);
+    }
+}
+
+/* A variable "w0/m" would take the place of a slot. */
+static void names_that_clash_are_refused(void **state)
+{
+    (void)state;
+    struct life l;
+    struct job j = { 0 };
+    copse_variable *v;
+    begin(&l, &j);
+    OK(copse_variable_create(copse_trainer_strategy(l.t),
+                             &(struct copse_variable_params){ .name = "w0/m",
+                                                              .shape = COPSE_SHAPE(3) }, &v));
+    assert_int_equal(copse_trainer_checkpoint(l.t, temp_path("d"), NULL), COPSE_ERR_ARGUMENT);
+    assert_non_null(strstr(copse_last_error(), "w0/m"));
+    end(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_restored_run_goes_on_bit_for_bit),
+        cmocka_unit_test(replicas_and_devices_may_change),
+        cmocka_unit_test(another_number_of_replicas_trains_alike),
+        cmocka_unit_test(var_7),
+        cmocka_unit_test(foreign_checkpoints_change_nothing),
+        cmocka_unit_test(damaged_checkpoints_change_nothing),
+        cmocka_unit_test(settings_that_differ_are_named),
+        cmocka_unit_test(locales_change_no_byte),
+        cmocka_unit_test(applications_keep_their_own),
+        cmocka_unit_test(nan_does_not_replace_a_good_checkpoint),
+        cmocka_unit_test(names_that_clash_are_refused),
+    };
+    return cmocka_run_group_tests(tests, open_context, close_context);
+}
