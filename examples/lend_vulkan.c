@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* A program with a Vulkan device of its own lends it and trains a perceptron on the hand-written digits
+   with it. See docs/embedding.md. */
+#include <stdio.h>
+
+#include "copse/copse.h"
+#include "copse/vulkan.h"
+
+/* ---- the program's own device ---- */
+
+struct program {
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkQueue queue;
+    uint32_t family;
+    unsigned submissions; /* by the library */
+};
+
+/* A program that uses the queue from other threads locks a mutex of its own in these two. */
+static void lock_queue(void *user)
+{
+    ((struct program *)user)->submissions++;
+}
+
+static void unlock_queue(void *user)
+{
+    (void)user;
+}
+
+static bool make_device(struct program *p)
+{
+    VkQueueFamilyProperties families[16];
+    uint32_t count = 1;
+    const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                    .apiVersion = VK_API_VERSION_1_1 };
+    const VkInstanceCreateInfo instance = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                            .pApplicationInfo = &app };
+    if (vkCreateInstance(&instance, NULL, &p->instance) != VK_SUCCESS ||
+        vkEnumeratePhysicalDevices(p->instance, &count, &p->physical) < 0 || count == 0)
+        return false;
+    count = 16;
+    vkGetPhysicalDeviceQueueFamilyProperties(p->physical, &count, families);
+    while (p->family < count && !(families[p->family].queueFlags & VK_QUEUE_COMPUTE_BIT))
+        p->family++;
+    const float priority = 1.0f;
+    const VkDeviceQueueCreateInfo queue = { .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                            .queueFamilyIndex = p->family,
+                                            .queueCount = 1,
+                                            .pQueuePriorities = &priority };
+    const VkDeviceCreateInfo device = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                        .queueCreateInfoCount = 1,
+                                        .pQueueCreateInfos = &queue };
+    if (p->family == count || vkCreateDevice(p->physical, &device, NULL, &p->device) != VK_SUCCESS)
+        return false;
+    vkGetDeviceQueue(p->device, p->family, 0, &p->queue);
+    return true;
+}
+
+/* ---- what it trains with it ---- */
+
+struct model {
+    copse_tensor *w1, *b1, *w2, *b2;
+};
+
+static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+{
+    const struct model *m = user;
+    copse_tensor *h, *logits;
+    COPSE_TRY(copse_dense(g, in->x, m->w1, m->b1, COPSE_RELU, &h));
+    COPSE_TRY(copse_dense(g, h, m->w2, m->b2, COPSE_LINEAR, &logits));
+    return copse_sparse_cross_entropy(g, logits, in->y, COPSE_MEAN, out);
+}
+
+static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,
+                                  copse_tensor **out)
+{
+    copse_variable *v;
+    COPSE_TRY(copse_variable_create(
+        st,
+        &(struct copse_variable_params){
+            .name = name,
+            .shape = shape,
+            .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL : COPSE_INIT_ZEROS },
+        &v));
+    *out = copse_variable_tensor(v);
+    return COPSE_OK;
+}
+
+static copse_status train(copse_trainer *trainer, copse_batches *batches)
+{
+    for (uint32_t epoch = 0; epoch < 5; epoch++) {
+        struct copse_host_batch batch;
+        struct copse_step_result result = { 0 };
+        COPSE_TRY(copse_batches_start(batches, epoch, 0));
+        while (copse_batches_next(batches, &batch) == COPSE_OK)
+            COPSE_TRY(copse_trainer_step(trainer, &batch));
+        while (copse_trainer_result(trainer, true, &result) == COPSE_OK)
+            continue;
+        printf("epoch %2u  loss %.4f\n", epoch + 1, result.loss);
+    }
+    return COPSE_OK;
+}
+
+static copse_status run(struct program *p, const char *path)
+{
+    copse_context *ctx;
+    copse_device *dev;
+    copse_dataset *data;
+    copse_batches *batches;
+    copse_strategy *st;
+    copse_trainer *trainer;
+    struct model m;
+
+    /* Nothing but what is lent: no driver is looked for. */
+    COPSE_TRY(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" },
+                                   &ctx));
+    COPSE_TRY(copse_vulkan_import(ctx,
+                                  &(struct copse_vulkan_handles){
+                                      .get_proc_addr = vkGetInstanceProcAddr,
+                                      .instance = p->instance,
+                                      .api_version = VK_API_VERSION_1_1,
+                                      .physical_device = p->physical,
+                                      .device = p->device,
+                                      .queue_family = p->family,
+                                      .queue = p->queue,
+                                      .lock_queue = lock_queue,
+                                      .unlock_queue = unlock_queue,
+                                      .user = p,
+                                      .memory_limit = 256u << 20,
+                                  },
+                                  &dev));
+    const struct copse_device_info *info = copse_device_describe(dev);
+    printf("%s is %s\n", info->id, info->name);
+    COPSE_TRY(copse_one_device_create(ctx, info->id, NULL, &st));
+    copse_device_release(&dev); /* the strategy has opened the id */
+
+    COPSE_TRY(copse_dataset_open(ctx, path, NULL, &data));
+    COPSE_TRY(copse_batches_create(data, &(struct copse_batches_params){ .batch = 64 }, &batches));
+    COPSE_TRY(make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
+    COPSE_TRY(make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
+    COPSE_TRY(make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
+    COPSE_TRY(make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
+    COPSE_TRY(copse_trainer_create(st,
+                                   &(struct copse_trainer_params){ .loss = loss,
+                                                                   .user = &m,
+                                                                   .example = COPSE_SHAPE(64),
+                                                                   .target_type = COPSE_I32 },
+                                   &trainer));
+    COPSE_TRY(train(trainer, batches));
+
+    copse_trainer_release(&trainer);
+    copse_strategy_release(&st);
+    copse_batches_release(&batches);
+    copse_dataset_release(&data);
+    copse_context_release(&ctx);
+    return COPSE_OK;
+}
+
+int main(int argc, char **argv)
+{
+    struct program p = { 0 };
+    if (!make_device(&p)) {
+        fprintf(stderr, "lend_vulkan: no Vulkan device\n");
+        return 77;
+    }
+    if (run(&p, argc > 1 ? argv[1] : "examples/data/digits/digits.csv.gz") != COPSE_OK) {
+        fprintf(stderr, "lend_vulkan: %s\n", copse_last_error()); /* the process ends */
+        return 1;
+    }
+    printf("%u submissions on a device of mine\n", p.submissions);
+    vkDestroyDevice(p.device, NULL);
+    vkDestroyInstance(p.instance, NULL);
+    return 0;
+}
