@@ -347,6 +347,40 @@ static void test_gradients_of_another_push_are_refused(void **state)
     assert_int_equal(job.tasks[1].summary.updates, 0);
 }
 
+/* A read of worker 0's gradients does not end; its bytes come when they are not waited for any more. */
+static void *late;
+static size_t late_size;
+
+static copse_status get_much_later(struct copse_transport *t, uint32_t peer, size_t offset, void *bytes,
+                                   size_t size, copse_transport_op **op)
+{
+    if (late && t->rank == 2)
+        memset(late, 0x55, late_size);
+    if (t->rank != 2 || peer != 0 || size != ELEMENTS * sizeof(float))
+        return copse__transport_local.window_get(t, peer, offset, bytes, size, op);
+    late = bytes;
+    late_size = size;
+    return t->table->recv(t, peer, 77, bytes, size, op); /* nobody sends it */
+}
+
+static void test_a_stuck_read_concerns_one_worker(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = write_and_read, .engine = &faulty,
+                       .deadline_ms = 2000 };
+    faulty = copse__transport_local;
+    faulty.window_get = get_much_later;
+    late = NULL;
+    run_job(&job);
+    assert_all_done(&job);
+    assert_non_null(late);
+    assert_int_equal(job.tasks[2].summary.updates, 2 * PUSHES); /* each once */
+    assert_int_equal(job.tasks[2].summary.lost, 0);
+    assert_int_equal(job.tasks[2].access.pushes, PUSHES);
+    assert_int_equal(job.tasks[0].access.pushes, 1); /* the others were sent */
+    assert_int_equal(job.tasks[1].access.pushes, PUSHES);
+}
+
 /* ---- settings ---- */
 
 static copse_status nothing(struct job *job, uint32_t worker, copse_strategy *st)
@@ -412,6 +446,7 @@ int main(void)
         TEST(test_what_does_not_work_is_not_used),
         TEST(test_a_read_that_fails_is_asked_for),
         TEST(test_gradients_of_another_push_are_refused),
+        TEST(test_a_stuck_read_concerns_one_worker),
         TEST(test_settings),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

@@ -104,6 +104,7 @@ void copse__cluster_fall_apart(copse_cluster *c, bool is_orderly)
     copse__cluster_drop(c, c->header_out, c->t.size);
     copse__cluster_drop(c, c->notice_in, c->t.size);
     c->table->close(&c->t, is_orderly);
+    copse__window_end(c, is_orderly);
 }
 
 /* ---- public ---- */

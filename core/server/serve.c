@@ -233,6 +233,21 @@ static copse_status do_drop(struct hall *h, uint32_t worker, const struct copse_
     return COPSE_OK;
 }
 
+static copse_status take_gradients(struct hall *h, uint32_t worker, uint64_t number, size_t size,
+                                   const void **gradients)
+{
+    char name[COPSE_WORKERS_TEXT];
+    bool is_unread;
+    const copse_status s = copse__keeper_take(&h->window, worker, number, size, patience(h), gradients,
+                                              &is_unread);
+    if (is_unread) {
+        h->reply.id = COPSE_SERVER_UNREAD;
+        copse__log(&h->shelf->ctx->base.log, COPSE_LOG_INFO, "parameter server: gradients of %s go by messages: %s",
+                   copse__cluster_names(h->cluster, 1ull << worker, name), copse_last_error());
+    }
+    return s;
+}
+
 static copse_status do_push(struct hall *h, uint32_t worker, const struct copse_server_request *r)
 {
     struct copse_shelf_group *g;
@@ -241,8 +256,7 @@ static copse_status do_push(struct hall *h, uint32_t worker, const struct copse_
     if (r->size != (r->value ? 0 : g->elements * 4))
         return bad("a gradient");
     if (r->value)
-        COPSE_TRY(copse__keeper_take(&h->window, worker, r->value, (size_t)g->elements * 4, patience(h),
-                                     &gradients));
+        COPSE_TRY(take_gradients(h, worker, r->value, (size_t)g->elements * 4, &gradients));
     const struct copse_server_push push = {
         .worker = worker, .place = r->place, .rate = r->rate, .scale = r->scale,
         .gradients = gradients, .elements = g->elements,
