@@ -81,7 +81,7 @@ copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size,
         .warn = warn,
         .user = user,
     };
-    c->sequence = c->said = c->adopted = c->regrouping = c->settled = 0;
+    c->sequence = c->refused = c->said = c->adopted = c->regrouping = c->settled = 0;
     c->why[0] = '\0';
     c->is_failed = false;
     c->is_open = true;

@@ -58,6 +58,7 @@ struct copse_cluster {
     uint32_t original[COPSE_MAX_WORKERS]; /* rank in the description, by rank in the group */
     uint32_t epoch;      /* how often the group was formed */
     uint64_t sequence;   /* collectives begun */
+    uint64_t refused;    /* the last of them that a worker's verdict ended, from 1; 0: none was */
     uint32_t detail;     /* of the next collective, else 0 */
     uint64_t said;       /* group ranks that gave a notice */
     uint64_t adopted;    /* group ranks that others have said are lost */
