@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The train step: split the batch, write what the devices need of it, and let it fly (flight.c). After warm-up a step
    allocates nothing. */
-#include "core/replica/servers.h"
 #include "core/train/flight.h"
 #include "core/train/pushes.h"
+#include "core/train/tower.h"
 
 static size_t row_bytes(copse_shape s)
 {
@@ -231,7 +231,7 @@ copse_status copse__flight_prepare(copse_trainer *t, const struct copse_host_bat
     COPSE_TRY(copse__holders_check(t));
     COPSE_TRY(split(t, batch, true, s));
     if (t->gathered == 0)
-        COPSE_TRY(copse__servers_pull(t->strategy));
+        COPSE_TRY(copse__tower_pull_step(t->strategy));
     return copse__recordings_find(t, pass, s);
 }
 
@@ -324,7 +324,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     uint32_t words[COPSE_STEP_WORDS]; /* of the step that gathers */
     COPSE_TRY(split(t, batch, false, &s));
     if (t->strategy->store.holders == 0) /* else the step that gathers keeps the values it began with */
-        COPSE_TRY(copse__servers_pull(t->strategy));
+        COPSE_TRY(copse__tower_pull_evaluation(t->strategy));
     COPSE_TRY(copse__recordings_find(t, COPSE_PASS_EVALUATE, &s));
     struct copse_flight f = { .t = t, .layout = &t->layouts[0], .shares = &s, .slot = &t->evaluation };
     t->evaluation.step = t->step;

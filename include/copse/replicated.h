@@ -50,7 +50,8 @@ struct copse_tower_params {
  * which applies the rule on its own device and has the slots; the rule sees that server's count of the
  * variable's updates, and a schedule is asked for the next after those that were seen. Optimizers of the same
  * name on all workers share slots; others do not wait. The first replica's compute, when no gradients are kept,
- * begins from what the servers have then, and so does whatever follows an update.
+ * begins from what the servers have then, and so does whatever follows an update. In between, until all replicas have
+ * handed over, the values stay the same for all of them: a trainer's step is refused there (train.h).
  *
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, or the name is taken.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
