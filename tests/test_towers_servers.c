@@ -268,6 +268,8 @@ static void several_workers_share_slots(void **unused)
 
 static char state_path[64];
 
+static enum { STAYS, RELEASES, LEAVES } the_chief;
+
 /* The chief's life: steps 0 and 1, a checkpoint, step 2; or from the checkpoint. The other waits for it in each. */
 static copse_status be_chief(struct job *job, copse_strategy *st, struct towers *m, bool goes_on)
 {
@@ -284,8 +286,10 @@ static copse_status be_chief(struct job *job, copse_strategy *st, struct towers 
     }
     COPSE_TRY(run_towers(st, m, 2, &loss));
     COPSE_TRY(copse_variable_read(m->weights, 0, job->seen[0]));
+    if (the_chief != STAYS)
+        free_towers(m);
     reach(job, 1);
-    return await(job, 2);
+    return the_chief == LEAVES ? COPSE_OK : await(job, 2);
 }
 
 /* It takes over what the servers have, also behind what the chief has done since, and goes on from there. */
@@ -293,13 +297,17 @@ static copse_status be_guest(struct job *job, copse_strategy *st, struct towers 
 {
     struct copse_position at = { 0, 0 };
     double loss;
+    const uint64_t end = copse__now_ns() + 60000000000ull;
     COPSE_TRY(await(job, 1));
+    while (the_chief == LEAVES && !copse__peer_is_gone(job->tasks[1].cluster, 0) && copse__now_ns() < end)
+        copse__sleep_ns(1000000);
     COPSE_TRY(copse_replicated_restore(st, goes_on ? state_path : "", &at, NULL));
     CHECK(at.epoch == 1 && at.batch == 2);
     COPSE_TRY(copse_replicated_checkpoint(st, "/nowhere/at/all", NULL));
     COPSE_TRY(copse_variable_read(m->weights, 0, job->seen[1]));
     COPSE_TRY(run_towers(st, m, 3, &loss));
     CHECK(copse_global_step(st) == 4);
+    COPSE_TRY(copse_variable_read(m->weights, 0, job->seen[2]));
     reach(job, 2);
     return COPSE_OK;
 }
@@ -328,7 +336,42 @@ static void the_chief_restores_for_all(void **unused)
         assert_memory_equal(lives[life].seen[1], lives[life].seen[0], WIDTH * sizeof(float));
     }
     assert_memory_equal(lives[1].seen[0], lives[0].seen[0], WIDTH * sizeof(float));
+    for (the_chief = RELEASES; the_chief <= LEAVES; the_chief++) { /* slots and places stay for the other */
+        struct job job = { .workers = 2, .servers = 2, .replicas = 1, .work = live };
+        run_job(&job);
+        assert_all_done(&job);
+        assert_memory_equal(job.seen[1], lives[0].seen[1], WIDTH * sizeof(float));
+        assert_memory_equal(job.seen[2], lives[0].seen[2], WIDTH * sizeof(float));
+    }
+    the_chief = STAYS;
     unlink(state_path);
+}
+
+/* ---- one worker's optimizer, made again ---- */
+
+/* Nobody has it any more: another rule is no quarrel. */
+static copse_status make_again(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    struct towers m;
+    struct giving g = { &m, 0, 0 };
+    if (worker == 1)
+        return await(job, 1);
+    COPSE_TRY(make_towers(st, COPSE_ADAM, &m));
+    COPSE_TRY(copse_strategy_run(st, gives, NULL, 0, &g, NULL));
+    copse_tower_release(&m.first);
+    COPSE_TRY(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_MOMENTUM } }, &m.first));
+    const copse_status s = copse_strategy_run(st, gives, NULL, 0, &g, NULL);
+    free_towers(&m);
+    reach(job, 1);
+    return s;
+}
+
+static void another_rule_when_nobody_has_it(void **unused)
+{
+    (void)unused;
+    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = make_again };
+    run_job(&job);
+    assert_all_done(&job);
 }
 
 static copse_status expect_none(struct job *job, uint32_t worker, copse_strategy *st)
@@ -494,6 +537,7 @@ int main(void)
         cmocka_unit_test(several_workers_share_slots),
         cmocka_unit_test(the_chief_restores_for_all),
         cmocka_unit_test(a_chief_that_restores_nothing),
+        cmocka_unit_test(another_rule_when_nobody_has_it),
         cmocka_unit_test(replicas_keep_their_values),
         cmocka_unit_test(another_rule_is_refused),
     };
