@@ -187,7 +187,7 @@ static bool leave(copse_cluster *c)
     const uint64_t others = all & ~(1ull << c->t.rank);
     const uint64_t most = c->table->ends_together ? LEAVE_NS : COPSE_MIN(LEAVE_NS, 2000 * MS);
     const uint64_t end = copse__now_ns() + most;
-    if (c->is_failed && (c->adopted || c->t.lost))
+    if (c->window.is_hung || (c->is_failed && (c->adopted || c->t.lost)))
         return false;
     if (!c->is_failed) /* else all have been told: each of them shall see for itself why */
         copse__notices_tell(c, COPSE_NOTICE_LEFT, 0, LEAVE_NS);

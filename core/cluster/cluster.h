@@ -28,6 +28,7 @@ struct copse_cluster_window {
     copse_one_sided wish;
     uint64_t bytes; /* of each parameter server */
     bool is_open;
+    bool is_hung;   /* opening it did not come back: nothing of the engine's works any more but to close */
     uint64_t stuck; /* ranks of which a read was given up: what it named may still be written to */
     void *kept[COPSE_MAX_WORKERS]; /* the context's memory that such a read named */
     struct copse_one_sided_info info; /* counts */

@@ -167,7 +167,8 @@ static copse_status try_all(copse_cluster *c, uint64_t *words, struct verdict *a
     struct verdict mine = { 0 };
     copse_status s = c->table->window_open(&c->t, (size_t)copse__window_size(c, c->t.rank),
                                            c->deadline_ns);
-    if (s == COPSE_ERR_TIMEOUT)
+    c->window.is_hung = s == COPSE_ERR_TIMEOUT;
+    if (c->window.is_hung)
         return copse_fail(s, "cluster: %s", c->t.text);
     if (s)
         object(&mine, c->t.text);
