@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A device that fails in one of several workers, at each of its calls: its worker says so and stops, the others name
-   both at once, and go on without it. */
+   both at once, and go on without it. And a call for which there is no memory, once: all hear of it at once, too. */
 #include "core/replica/replica.h"
 #include "tests/fake_backend.h"
 #include "tests/hub_rig.h"
 
 #define SIZE  3
-#define STEPS 12
+#define STEPS 10 /* an evaluation comes last: nobody is done before all are */
 #define VICTIM 1
 
 static copse_context *ctx;
@@ -16,6 +16,7 @@ struct worker {
     struct copse_local_hub *hub;
     copse_cluster *cluster;
     uint32_t rank;
+    uint32_t deadline_ms;
     copse_status status; /* of the training with all */
     char text[600];
     uint32_t left; /* workers that trained on, 0: this one did not */
@@ -25,23 +26,30 @@ struct worker {
 /* Calls of the victim's device that have been made when training begins. */
 static atomic_uint calls_before[FAKE_FN_COUNT];
 
-/* loss = w * mean of x */
+/* loss = a * b * c * mean of x: buckets are exchanged while others are still computed. */
+#define VARIABLES 3
+
 static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
-    copse_variable *const *w = user;
-    copse_tensor *x;
-    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, &x));
-    return copse_mul(g, x, copse_variable_tensor(*w), loss);
+    copse_variable *const *v = user;
+    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, loss));
+    for (int i = 0; i < VARIABLES; i++)
+        COPSE_TRY(copse_mul(g, *loss, copse_variable_tensor(v[i]), loss));
+    return COPSE_OK;
 }
 
 static copse_status make(struct worker *w, copse_variable **v, copse_strategy **st, copse_trainer **t)
 {
+    static const char *const names[VARIABLES] = { "a", "b", "c" };
     static const float one = 1;
+    const struct copse_strategy_params params = { .bucket_bytes = 4 };
     char id[16];
     const char *ids[] = { id };
     snprintf(id, sizeof id, "fake:%u", w->rank);
-    COPSE_TRY(copse_collective_create(ctx, w->cluster, ids, 1, NULL, st));
-    COPSE_TRY(copse_variable_create(*st, &(struct copse_variable_params){ .name = "w", .values = &one }, v));
+    COPSE_TRY(copse_collective_create(ctx, w->cluster, ids, 1, &params, st));
+    for (int i = 0; i < VARIABLES; i++)
+        COPSE_TRY(copse_variable_create(
+            *st, &(struct copse_variable_params){ .name = names[i], .values = &one }, &v[i]));
     return copse_trainer_create(*st,
                                 &(struct copse_trainer_params){
                                     .loss = scaled_loss, .user = v, .example = COPSE_SHAPE(1),
@@ -68,10 +76,10 @@ static copse_status train(copse_trainer *t)
 
 static copse_status train_once(struct worker *w, bool is_first)
 {
-    copse_variable *v;
+    copse_variable *v[VARIABLES];
     copse_strategy *st = NULL;
     copse_trainer *t = NULL;
-    copse_status s = make(w, &v, &st, &t);
+    copse_status s = make(w, v, &st, &t);
     for (int f = 0; is_first && w->rank == VICTIM && f < FAKE_FN_COUNT; f++)
         atomic_store(&calls_before[f], fake_calls(VICTIM, (enum fake_fn)f));
     if (s == COPSE_OK)
@@ -89,7 +97,7 @@ static void worker_main(void *p)
     copse_cluster_spec *spec;
     if (worker_spec(ctx, w->rank, SIZE, &spec))
         return;
-    const struct copse_cluster_params params = { .deadline_ms = 60000 };
+    const struct copse_cluster_params params = { .deadline_ms = w->deadline_ms };
     w->status = copse__cluster_open_with(ctx, spec, &params, &copse__transport_local, w->hub, &w->cluster);
     if (w->status == COPSE_OK)
         w->status = train_once(w, true);
@@ -100,7 +108,7 @@ static void worker_main(void *p)
     copse_cluster_spec_release(&spec);
 }
 
-static void run(struct worker *w)
+static void run(struct worker *w, uint32_t deadline_ms)
 {
     struct copse_local_hub *hub;
     OK(copse__local_hub_create(ctx, &hub));
@@ -108,6 +116,7 @@ static void run(struct worker *w)
     for (uint32_t r = 0; r < SIZE; r++) {
         w[r].hub = hub;
         w[r].rank = r;
+        w[r].deadline_ms = deadline_ms;
         OK(copse__thread_start(&w[r].thread, worker_main, &w[r]));
     }
     for (uint32_t r = 0; r < SIZE; r++)
@@ -129,7 +138,7 @@ static void the_others_name_worker_and_device(void **state)
     (void)state;
     for (size_t k = 0; k < COPSE_COUNT(calls); k++) {
         open_fakes();
-        run(w); /* how many there are */
+        run(w, 60000); /* how many there are */
         const uint32_t first = atomic_load(&calls_before[calls[k]]) + 1, last = fake_calls(VICTIM, calls[k]);
         copse_context_release(&ctx);
         for (uint32_t r = 0; r < SIZE; r++)
@@ -140,7 +149,7 @@ static void the_others_name_worker_and_device(void **state)
         for (uint32_t n = first; n <= last; n += stride) {
             open_fakes();
             fake_fail(VICTIM, calls[k], n, COPSE_ERR_DEVICE_LOST, true);
-            run(w);
+            run(w, 60000);
             copse_context_release(&ctx);
             if (w[VICTIM].status == COPSE_OK) /* it would have been a call of the end; or there were fewer */
                 continue;
@@ -163,10 +172,49 @@ static void the_others_name_worker_and_device(void **state)
     }
 }
 
+/* Once, and the device is as before. Who cannot take a step says so before it has begun, or gives up. */
+static void the_others_hear_of_missing_memory(void **state)
+{
+    static const enum fake_fn calls[] = { FAKE_SUBMIT, FAKE_WRITE, FAKE_READ, FAKE_REPLAY };
+    struct worker w[SIZE];
+    (void)state;
+    for (size_t k = 0; k < COPSE_COUNT(calls); k++) {
+        uint32_t refused = 0, given_up = 0;
+        open_fakes();
+        run(w, 60000);
+        const uint32_t first = atomic_load(&calls_before[calls[k]]) + 1, last = fake_calls(VICTIM, calls[k]);
+        copse_context_release(&ctx);
+        const uint32_t stride = 1 + (last - first) / 40;
+        for (uint32_t n = first; n <= last; n += stride) {
+            open_fakes();
+            fake_fail(VICTIM, calls[k], n, COPSE_ERR_NO_MEMORY, false);
+            run(w, 20000);
+            copse_context_release(&ctx);
+            if (w[VICTIM].status == COPSE_OK)
+                continue;
+            if (w[VICTIM].status != COPSE_ERR_NO_MEMORY)
+                fail_msg("call %u of %u: the victim: %s", n, last, w[VICTIM].text);
+            const bool is_refused = w[0].status == COPSE_ERR_NO_MEMORY;
+            refused += is_refused;
+            given_up += !is_refused;
+            for (uint32_t r = 0; r < SIZE; r += 2)
+                if (w[r].status != (is_refused ? COPSE_ERR_NO_MEMORY : COPSE_ERR_COMM) ||
+                    !strstr(w[r].text, is_refused ? "worker 1 (h1:1) could not take part"
+                                                  : "): it failed in the middle of a step"))
+                    fail_msg("call %u of %u: worker %u: %s: %s", n, last, r, copse_status_name(w[r].status),
+                             w[r].text);
+        }
+        printf("  kind %d: %u refused and %u given up in calls %u to %u\n", (int)calls[k], refused, given_up,
+               first, last);
+        assert_true(refused + given_up > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_others_name_worker_and_device),
+        cmocka_unit_test(the_others_hear_of_missing_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

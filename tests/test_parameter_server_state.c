@@ -9,6 +9,7 @@
 /* after the above */
 #include <cmocka.h>
 
+#include "copse/ops.h"
 #include "copse/train_step.h"
 #include "core/server/protocol.h"
 #include "tests/server_rig.h"
@@ -295,6 +296,39 @@ static void test_a_chief_that_restores_nothing(void **state)
     }
 }
 
+/* Where nothing is trained the servers keep no place of a worker: there is no trainer that would wait for one. */
+static copse_status no_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    (void)user;
+    return copse_mean(g, in->x, NULL, 0, false, loss);
+}
+
+static copse_status train_nothing(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    copse_variable *v;
+    copse_trainer *t = NULL;
+    (void)job;
+    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .is_frozen = true }, &v));
+    copse_status s = copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = no_loss, .example = COPSE_SHAPE(1) }, &t);
+    if (!s && worker == 1)
+        s = copse_trainer_restore(t, "", NULL, NULL);
+    copse_trainer_release(&t);
+    return s;
+}
+
+static void test_a_trainer_of_nothing(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = train_nothing, .deadline_ms = 5000 };
+    run_job(&job);
+    for (uint32_t w = 0; w < 2; w++) {
+        assert_int_equal(job.tasks[w].status, COPSE_ERR_ARGUMENT);
+        assert_non_null(strstr(job.tasks[w].text, "the strategy has no variables to train"));
+    }
+    assert_int_equal(job.tasks[2].status, COPSE_OK);
+}
+
 /* ---- a server that is lost ---- */
 
 static copse_status save_from_the_dead(struct job *job, uint32_t worker, copse_strategy *st)
@@ -417,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_the_chief_writes),
         cmocka_unit_test(test_workers_go_on_where_they_were),
         cmocka_unit_test(test_a_chief_that_restores_nothing),
+        cmocka_unit_test(test_a_trainer_of_nothing),
         cmocka_unit_test(test_a_lost_server_is_named),
         cmocka_unit_test(test_evaluating_between_micro_batches),
         cmocka_unit_test(test_half_a_request),

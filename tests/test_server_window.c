@@ -347,6 +347,86 @@ static void test_gradients_of_another_push_are_refused(void **state)
     assert_int_equal(job.tasks[1].summary.updates, 0);
 }
 
+/* A read of worker 0's gradients does not end; its bytes come when they are not waited for any more. */
+static void *late;
+static size_t late_size;
+
+static copse_status get_much_later(struct copse_transport *t, uint32_t peer, size_t offset, void *bytes,
+                                   size_t size, copse_transport_op **op)
+{
+    if (late && t->rank == 2)
+        memset(late, 0x55, late_size);
+    if (t->rank != 2 || peer != 0 || size != ELEMENTS * sizeof(float))
+        return copse__transport_local.window_get(t, peer, offset, bytes, size, op);
+    late = bytes;
+    late_size = size;
+    return t->table->recv(t, peer, 77, bytes, size, op); /* nobody sends it */
+}
+
+static void test_a_stuck_read_concerns_one_worker(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = write_and_read, .engine = &faulty,
+                       .deadline_ms = 2000 };
+    faulty = copse__transport_local;
+    faulty.window_get = get_much_later;
+    late = NULL;
+    run_job(&job);
+    assert_all_done(&job);
+    assert_non_null(late);
+    assert_int_equal(job.tasks[2].summary.updates, 2 * PUSHES); /* each once */
+    assert_int_equal(job.tasks[2].summary.lost, 0);
+    assert_int_equal(job.tasks[2].access.pushes, PUSHES);
+    assert_int_equal(job.tasks[0].access.pushes, 1); /* the others were sent */
+    assert_int_equal(job.tasks[1].access.pushes, PUSHES);
+}
+
+/* An engine in which opening a window never comes back, and what it is asked for afterwards. */
+static _Thread_local bool is_hung;
+static atomic_uint asked_in_vain;
+
+static copse_status open_for_ever(struct copse_transport *t, size_t size, uint64_t timeout_ns)
+{
+    (void)size, (void)timeout_ns;
+    is_hung = true;
+    return copse_transport_fail(t, COPSE_ERR_TIMEOUT, "allocating a window did not end");
+}
+
+static copse_status in_vain(struct copse_transport *t)
+{
+    atomic_fetch_add(&asked_in_vain, 1);
+    return copse_transport_fail(t, COPSE_ERR_COMM, "a call has not come back");
+}
+
+static copse_status send_unless_hung(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
+                                     size_t size, copse_transport_op **op)
+{
+    return is_hung ? in_vain(t) : copse__transport_local.send(t, peer, tag, bytes, size, op);
+}
+
+static copse_status wait_unless_hung(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns)
+{
+    return is_hung ? in_vain(t) : copse__transport_local.wait(t, op, timeout_ns);
+}
+
+static void test_nothing_is_waited_for_when_opening_hangs(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = learn, .engine = &faulty };
+    faulty = copse__transport_local;
+    faulty.ends_together = true;
+    faulty.window_open = open_for_ever;
+    faulty.send = send_unless_hung;
+    faulty.wait = wait_unless_hung;
+    atomic_store(&asked_in_vain, 0);
+    run_job(&job);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_int_equal(job.tasks[r].status, COPSE_ERR_TIMEOUT);
+        assert_non_null(strstr(job.tasks[r].text, "allocating a window did not end"));
+    }
+    assert_int_equal(atomic_load(&asked_in_vain), 0);
+}
+
 /* ---- settings ---- */
 
 static copse_status nothing(struct job *job, uint32_t worker, copse_strategy *st)
@@ -412,6 +492,8 @@ int main(void)
         TEST(test_what_does_not_work_is_not_used),
         TEST(test_a_read_that_fails_is_asked_for),
         TEST(test_gradients_of_another_push_are_refused),
+        TEST(test_a_stuck_read_concerns_one_worker),
+        TEST(test_nothing_is_waited_for_when_opening_hangs),
         TEST(test_settings),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

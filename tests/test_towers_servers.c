@@ -13,6 +13,7 @@
 #include "copse/ops.h"
 #include "copse/replicated.h"
 #include "copse/train_step.h"
+#include "core/replica/servers.h"
 #include "tests/server_rig.h"
 
 #define WIDTH 6u
@@ -267,6 +268,8 @@ static void several_workers_share_slots(void **unused)
 
 static char state_path[64];
 
+static enum { STAYS, RELEASES, LEAVES } the_chief;
+
 /* The chief's life: steps 0 and 1, a checkpoint, step 2; or from the checkpoint. The other waits for it in each. */
 static copse_status be_chief(struct job *job, copse_strategy *st, struct towers *m, bool goes_on)
 {
@@ -283,8 +286,10 @@ static copse_status be_chief(struct job *job, copse_strategy *st, struct towers 
     }
     COPSE_TRY(run_towers(st, m, 2, &loss));
     COPSE_TRY(copse_variable_read(m->weights, 0, job->seen[0]));
+    if (the_chief != STAYS)
+        free_towers(m);
     reach(job, 1);
-    return await(job, 2);
+    return the_chief == LEAVES ? COPSE_OK : await(job, 2);
 }
 
 /* It takes over what the servers have, also behind what the chief has done since, and goes on from there. */
@@ -292,13 +297,17 @@ static copse_status be_guest(struct job *job, copse_strategy *st, struct towers 
 {
     struct copse_position at = { 0, 0 };
     double loss;
+    const uint64_t end = copse__now_ns() + 60000000000ull;
     COPSE_TRY(await(job, 1));
+    while (the_chief == LEAVES && !copse__peer_is_gone(job->tasks[1].cluster, 0) && copse__now_ns() < end)
+        copse__sleep_ns(1000000);
     COPSE_TRY(copse_replicated_restore(st, goes_on ? state_path : "", &at, NULL));
     CHECK(at.epoch == 1 && at.batch == 2);
     COPSE_TRY(copse_replicated_checkpoint(st, "/nowhere/at/all", NULL));
     COPSE_TRY(copse_variable_read(m->weights, 0, job->seen[1]));
     COPSE_TRY(run_towers(st, m, 3, &loss));
     CHECK(copse_global_step(st) == 4);
+    COPSE_TRY(copse_variable_read(m->weights, 0, job->seen[2]));
     reach(job, 2);
     return COPSE_OK;
 }
@@ -327,7 +336,42 @@ static void the_chief_restores_for_all(void **unused)
         assert_memory_equal(lives[life].seen[1], lives[life].seen[0], WIDTH * sizeof(float));
     }
     assert_memory_equal(lives[1].seen[0], lives[0].seen[0], WIDTH * sizeof(float));
+    for (the_chief = RELEASES; the_chief <= LEAVES; the_chief++) { /* slots and places stay for the other */
+        struct job job = { .workers = 2, .servers = 2, .replicas = 1, .work = live };
+        run_job(&job);
+        assert_all_done(&job);
+        assert_memory_equal(job.seen[1], lives[0].seen[1], WIDTH * sizeof(float));
+        assert_memory_equal(job.seen[2], lives[0].seen[2], WIDTH * sizeof(float));
+    }
+    the_chief = STAYS;
     unlink(state_path);
+}
+
+/* ---- one worker's optimizer, made again ---- */
+
+/* Nobody has it any more: another rule is no quarrel. */
+static copse_status make_again(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    struct towers m;
+    struct giving g = { &m, 0, 0 };
+    if (worker == 1)
+        return await(job, 1);
+    COPSE_TRY(make_towers(st, COPSE_ADAM, &m));
+    COPSE_TRY(copse_strategy_run(st, gives, NULL, 0, &g, NULL));
+    copse_tower_release(&m.first);
+    COPSE_TRY(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_MOMENTUM } }, &m.first));
+    const copse_status s = copse_strategy_run(st, gives, NULL, 0, &g, NULL);
+    free_towers(&m);
+    reach(job, 1);
+    return s;
+}
+
+static void another_rule_when_nobody_has_it(void **unused)
+{
+    (void)unused;
+    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = make_again };
+    run_job(&job);
+    assert_all_done(&job);
 }
 
 static copse_status expect_none(struct job *job, uint32_t worker, copse_strategy *st)
@@ -349,6 +393,110 @@ static void a_chief_that_restores_nothing(void **unused)
     struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = expect_none };
     run_job(&job);
     assert_all_done(&job);
+}
+
+/* ---- a trainer beside ---- */
+
+struct beside {
+    struct towers m;
+    copse_trainer *t;
+    enum { STEP_IN_REPLICA, EVALUATE_IN_REPLICA, LEAVE_HALF } what;
+    copse_status s;
+    float seen[2]; /* by the replicas, of the first weight */
+    char text[512];
+};
+
+static copse_status first_weight(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+{
+    const struct towers *m = user;
+    return copse_add(g, in->x, copse_variable_tensor(m->weights), out);
+}
+
+static copse_status look_at(struct beside *b, uint32_t rank)
+{
+    const float zeros[WIDTH] = { 0 };
+    float now[WIDTH];
+    copse_value *x, *out;
+    COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(WIDTH), zeros, &x));
+    copse_status s = copse_tower_forward(b->m.first, &(struct copse_tower_loss){ first_weight, &b->m, x, NULL },
+                                         &out);
+    copse_value_release(&x);
+    COPSE_TRY(s);
+    s = copse_value_read(out, now);
+    copse_value_release(&out);
+    b->seen[rank] = now[0];
+    return s;
+}
+
+/* Between the two replicas' calls somebody changes the variable, and a trainer of this worker wants to know. */
+static copse_status disturb(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
+                            copse_value **result)
+{
+    static const float data[2 * WIDTH], ones[WIDTH] = { 1, 1, 1, 1, 1, 1 };
+    struct beside *b = user;
+    const struct copse_host_batch batch = { .x = data, .y = data, .count = 2 };
+    const uint32_t rank = copse_replica_id(rc);
+    copse_value *one;
+    (void)args, (void)count, (void)result;
+    if (rank == 1 && b->what == LEAVE_HALF)
+        return COPSE_OK;
+    COPSE_TRY(look_at(b, rank));
+    COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(WIDTH), ones, &one));
+    const copse_status s = copse_tower_apply(b->m.first, &(struct copse_tower_gradient){ one, b->m.weights }, 1, true);
+    copse_value_release(&one);
+    COPSE_TRY(s);
+    if (rank == 1 || b->what == LEAVE_HALF)
+        return COPSE_OK;
+    struct copse_server_shelf *shelf = &b->m.weights->strategy->servers->at[0];
+    COPSE_TRY(shelf->server->table->change(shelf->server, shelf->ids.at[b->m.weights->shelf_place], COPSE_CHANGE_ADD,
+                                           WIDTH, ones)); /* as another worker */
+    struct copse_step_result r;
+    b->s = b->what == STEP_IN_REPLICA ? copse_trainer_step(b->t, &batch) : copse_trainer_evaluate(b->t, &batch, &r);
+    snprintf(b->text, sizeof b->text, "%s", b->s ? copse_last_error() : "");
+    return COPSE_OK;
+}
+
+static void make_beside(struct beside *b, copse_strategy *st)
+{
+    *b = (struct beside){ .what = 0 };
+    OK(make_towers(st, COPSE_SGD, &b->m));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){ .loss = distance, .user = &b->m,
+                                                            .example = COPSE_SHAPE(WIDTH),
+                                                            .target = COPSE_SHAPE(WIDTH),
+                                                            .optimizer = { .kind = COPSE_SGD } },
+                            &b->t));
+}
+
+/* Both replicas of an update compute from the same values, whatever a trainer does in between. */
+static void replicas_keep_their_values(void **unused)
+{
+    static const char *const ids[] = { "host:0", "host:0" };
+    static const float data[2 * WIDTH];
+    const struct copse_host_batch batch = { .x = data, .y = data, .count = 2 };
+    struct copse_step_result r;
+    copse_strategy *st;
+    struct beside b;
+    (void)unused;
+    OK(copse_parameter_server_create(ctx, NULL, ids, 2, NULL, &st));
+    make_beside(&b, st);
+    for (int k = 0; k < 2; k++) {
+        b.what = k == 0 ? STEP_IN_REPLICA : EVALUATE_IN_REPLICA;
+        OK(copse_strategy_run(st, disturb, NULL, 0, &b, NULL));
+        assert_true(b.seen[0] == b.seen[1]);
+        assert_int_equal(b.s, k == 0 ? COPSE_ERR_CONTEXT : COPSE_OK);
+        assert_true(k == 1 || strstr(b.text, "trainer: a step in replica 0 of the parameter server strategy"));
+    }
+    b.what = LEAVE_HALF;
+    OK(copse_strategy_run(st, disturb, NULL, 0, &b, NULL));
+    FAILS(COPSE_ERR_CONTEXT, copse_trainer_step(b.t, &batch),
+          "tower optimizer 'tower' has gradients of replica 0 and none of replica 1");
+    OK(copse_trainer_evaluate(b.t, &batch, &r));
+    FAILS(COPSE_ERR_CONTEXT, copse_tower_finish(b.m.first), "equally");
+    OK(copse_trainer_step(b.t, &batch));
+    copse_trainer_release(&b.t);
+    free_towers(&b.m);
+    copse_strategy_release(&st);
 }
 
 /* ---- refusals ---- */
@@ -389,6 +537,8 @@ int main(void)
         cmocka_unit_test(several_workers_share_slots),
         cmocka_unit_test(the_chief_restores_for_all),
         cmocka_unit_test(a_chief_that_restores_nothing),
+        cmocka_unit_test(another_rule_when_nobody_has_it),
+        cmocka_unit_test(replicas_keep_their_values),
         cmocka_unit_test(another_rule_is_refused),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

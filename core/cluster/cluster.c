@@ -81,7 +81,7 @@ copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size,
         .warn = warn,
         .user = user,
     };
-    c->sequence = c->said = c->adopted = c->regrouping = c->settled = 0;
+    c->sequence = c->refused = c->said = c->adopted = c->regrouping = c->settled = 0;
     c->why[0] = '\0';
     c->is_failed = false;
     c->is_open = true;
@@ -104,6 +104,7 @@ void copse__cluster_fall_apart(copse_cluster *c, bool is_orderly)
     copse__cluster_drop(c, c->header_out, c->t.size);
     copse__cluster_drop(c, c->notice_in, c->t.size);
     c->table->close(&c->t, is_orderly);
+    copse__window_end(c, is_orderly);
 }
 
 /* ---- public ---- */
@@ -186,7 +187,7 @@ static bool leave(copse_cluster *c)
     const uint64_t others = all & ~(1ull << c->t.rank);
     const uint64_t most = c->table->ends_together ? LEAVE_NS : COPSE_MIN(LEAVE_NS, 2000 * MS);
     const uint64_t end = copse__now_ns() + most;
-    if (c->is_failed && (c->adopted || c->t.lost))
+    if (c->window.is_hung || (c->is_failed && (c->adopted || c->t.lost)))
         return false;
     if (!c->is_failed) /* else all have been told: each of them shall see for itself why */
         copse__notices_tell(c, COPSE_NOTICE_LEFT, 0, LEAVE_NS);

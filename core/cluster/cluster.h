@@ -28,7 +28,9 @@ struct copse_cluster_window {
     copse_one_sided wish;
     uint64_t bytes; /* of each parameter server */
     bool is_open;
-    bool is_stuck;  /* a read was given up: what it names may still be written to */
+    bool is_hung;   /* opening it did not come back: nothing of the engine's works any more but to close */
+    uint64_t stuck; /* ranks of which a read was given up: what it named may still be written to */
+    void *kept[COPSE_MAX_WORKERS]; /* the context's memory that such a read named */
     struct copse_one_sided_info info; /* counts */
     char why[512];  /* where it is not open */
 };
@@ -57,6 +59,7 @@ struct copse_cluster {
     uint32_t original[COPSE_MAX_WORKERS]; /* rank in the description, by rank in the group */
     uint32_t epoch;      /* how often the group was formed */
     uint64_t sequence;   /* collectives begun */
+    uint64_t refused;    /* the last of them that a worker's verdict ended, from 1; 0: none was */
     uint32_t detail;     /* of the next collective, else 0 */
     uint64_t said;       /* group ranks that gave a notice */
     uint64_t adopted;    /* group ranks that others have said are lost */
@@ -170,10 +173,16 @@ copse_status copse__window_begin(copse_cluster *c);
 /* Write to this task's own. Others see it behind what was written before; eight aligned bytes at once. */
 void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, size_t size);
 /* Read parts of another's; in no order, and behind what was read before. The other may be writing. As
-   copse__peer_recv; after a failure with window.is_stuck, `bytes` may be written to as long as the cluster lives,
-   so that they must not be freed. */
+   copse__peer_recv; after a failure with the peer's bit in window.stuck, `bytes` may be written to as long as the
+   cluster lives, so that they must be neither freed nor used. */
 copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_part *parts,
                                uint32_t count, uint64_t timeout_ns, const char *what);
+
+/* A block that was named by a read of `peer` that is stuck: it is the cluster's from now on, and freed when the group
+   has ended in order. One for each peer. */
+void copse__window_keep(copse_cluster *c, uint32_t peer, void *block);
+/* The group has ended. */
+void copse__window_end(copse_cluster *c, bool is_orderly);
 
 /* ---- collectives (collective.c): all workers, in the same order ---- */
 

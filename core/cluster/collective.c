@@ -80,6 +80,8 @@ copse_status copse__collective_meet(copse_cluster *c, copse_cluster_busy_fn *bus
         }
     }
     COPSE_TRY(copse__cluster_wait(c, c->header_out, c->t.size, c->header.what, busy, user));
+    if (verdict)
+        c->refused = c->sequence;
     if (!verdict || from == c->t.rank)
         return verdict;
     char names[COPSE_WORKERS_TEXT];

@@ -81,11 +81,26 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
         for (uint32_t i = 0; i < n; i++) {
             const copse_status one = copse__peer_wait(c, &list[i], timeout_ns, what);
             s = s ? s : one;
-            c->window.is_stuck |= list[i].op != NULL;
+            c->window.stuck |= list[i].op ? 1ull << peer : 0;
         }
         copse__cluster_drop(c, list, n);
     }
     return s;
+}
+
+void copse__window_keep(copse_cluster *c, uint32_t peer, void *block)
+{
+    c->window.kept[peer] = block;
+}
+
+/* Where ranks part without order an engine may still have the reads, and the blocks stay for good. */
+void copse__window_end(copse_cluster *c, bool is_orderly)
+{
+    for (uint32_t r = 0; r < COPSE_MAX_WORKERS; r++) {
+        if (is_orderly)
+            copse__free(&c->ctx->base.mem, c->window.kept[r]);
+        c->window.kept[r] = NULL;
+    }
 }
 
 /* ---- whether they work ---- */
@@ -152,7 +167,8 @@ static copse_status try_all(copse_cluster *c, uint64_t *words, struct verdict *a
     struct verdict mine = { 0 };
     copse_status s = c->table->window_open(&c->t, (size_t)copse__window_size(c, c->t.rank),
                                            c->deadline_ns);
-    if (s == COPSE_ERR_TIMEOUT)
+    c->window.is_hung = s == COPSE_ERR_TIMEOUT;
+    if (c->window.is_hung)
         return copse_fail(s, "cluster: %s", c->t.text);
     if (s)
         object(&mine, c->t.text);
@@ -176,7 +192,7 @@ static copse_status try(copse_cluster *c)
     const copse_status s = words && all ? try_all(c, words, all)
                                         : copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
     copse__free(mem, all);
-    if (!c->window.is_stuck)
+    if (!c->window.stuck)
         copse__free(mem, words);
     return s;
 }
@@ -186,6 +202,7 @@ copse_status copse__window_begin(copse_cluster *c)
     struct copse_cluster_window *w = &c->window;
     copse_status s = COPSE_ERR_UNSUPPORTED;
     w->info = (struct copse_one_sided_info){ 0 };
+    w->stuck = 0;
     if (copse_cluster_servers(c) == 0)
         return snprintf(w->why, sizeof w->why, "the job has no parameter server"), COPSE_OK;
     if (w->wish == COPSE_ONE_SIDED_OFF)

@@ -21,7 +21,7 @@ void copse__servers_free(copse_strategy *st)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_servers *all = st->servers;
-    const bool is_stuck = st->cluster && st->cluster->window.is_stuck; /* values may still be on their way */
+    const bool is_stuck = st->cluster && st->cluster->window.stuck; /* values may still be on their way */
     for (uint32_t k = 0; all && k < all->count; k++) {
         struct copse_server_shelf *s = &all->at[k];
         copse__server_release(&s->server);

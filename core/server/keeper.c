@@ -21,8 +21,7 @@ void copse__keeper_fini(struct copse_window_keeper *k)
     struct copse_mem *mem = &k->shelf->ctx->base.mem;
     copse__free(mem, k->places.at);
     copse__free(mem, k->changed.at);
-    if (!k->cluster->window.is_stuck)
-        copse__free(mem, k->gradients);
+    copse__free(mem, k->gradients);
 }
 
 uint64_t copse__keeper_place(const struct copse_window_keeper *k, uint32_t id)
@@ -111,20 +110,44 @@ static copse_status make_room(struct copse_window_keeper *k, size_t bytes)
     return COPSE_OK;
 }
 
+static bool is_stuck(const struct copse_window_keeper *k, uint32_t worker)
+{
+    return (k->cluster->window.stuck >> worker & 1) != 0;
+}
+
+/* The number, which stands first, after the gradients. */
+static copse_status read_push(struct copse_window_keeper *k, uint32_t worker, size_t size, uint64_t timeout_ns)
+{
+    unsigned char *room = k->gradients;
+    const struct copse_window_part first = { COPSE_WINDOW_LINE, room + COPSE_WINDOW_LINE, size };
+    const struct copse_window_part then = { 0, room, sizeof(uint64_t) };
+    copse_status s = copse__window_get(k->cluster, worker, &first, 1, timeout_ns, "gradients");
+    if (!s)
+        s = copse__window_get(k->cluster, worker, &then, 1, timeout_ns, "gradients");
+    if (is_stuck(k, worker)) { /* what comes after all must not fall among another worker's */
+        copse__window_keep(k->cluster, worker, k->gradients);
+        k->gradients = NULL;
+        k->room = 0;
+    }
+    return s;
+}
+
 copse_status copse__keeper_take(struct copse_window_keeper *k, uint32_t worker, uint64_t number, size_t size,
-                                uint64_t timeout_ns, const void **gradients)
+                                uint64_t timeout_ns, const void **gradients, bool *is_unread)
 {
     struct copse_cluster_window *w = &k->cluster->window;
-    if (!w->is_open || w->is_stuck || number == 0 ||
-        size > copse__window_size(k->cluster, worker) - COPSE_WINDOW_LINE)
+    *is_unread = false;
+    if (!w->is_open || number == 0 || size > copse__window_size(k->cluster, worker) - COPSE_WINDOW_LINE)
         return copse_fail(COPSE_ERR_COMM, "parameter server: there is no gradient in a window");
+    *is_unread = is_stuck(k, worker);
+    if (*is_unread)
+        return copse_fail(COPSE_ERR_TIMEOUT, "parameter server: a read of this worker's window did not end");
     COPSE_TRY(make_room(k, COPSE_WINDOW_LINE + size));
-    uint64_t *found = k->gradients;
-    unsigned char *values = (unsigned char *)k->gradients + COPSE_WINDOW_LINE;
-    const struct copse_window_part first = { COPSE_WINDOW_LINE, values, size };
-    const struct copse_window_part then = { 0, found, sizeof *found };
-    COPSE_TRY(copse__window_get(k->cluster, worker, &first, 1, timeout_ns, "gradients"));
-    COPSE_TRY(copse__window_get(k->cluster, worker, &then, 1, timeout_ns, "gradients"));
+    const copse_status s = read_push(k, worker, size, timeout_ns);
+    *is_unread = s != COPSE_OK;
+    COPSE_TRY(s);
+    const uint64_t *found = k->gradients;
+    const unsigned char *values = (const unsigned char *)k->gradients + COPSE_WINDOW_LINE;
     if (*found != number)
         return copse_fail(COPSE_ERR_COMM, "parameter server: the worker has given its gradients up");
     w->info.pushes++;

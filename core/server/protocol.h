@@ -18,7 +18,8 @@ enum copse_server_op {
     COPSE_SERVER_GROUP,   /* struct copse_server_rule, ids[count], value = key; id comes back */
     COPSE_SERVER_DROP,    /* group */
     COPSE_SERVER_PUSH,    /* group, rate, scale, place; gradients, or value = their number in the worker's
-                              window; count of updates comes back as value */
+                              window; count of updates comes back as value, or with a failure
+                              COPSE_SERVER_UNREAD as id */
     COPSE_SERVER_UPDATES, /* group, how = is_set, value; value comes back */
     COPSE_SERVER_SLOT,    /* group, id = member, count = slot, how = is_set; values, one way */
     COPSE_SERVER_LOOK,    /* group; struct copse_server_state and values come back */
@@ -41,6 +42,9 @@ struct copse_server_reply {
     uint32_t status, id;
     char text[256]; /* of a failure; then nothing comes behind it */
 };
+
+/* Nothing was changed: the worker's window cannot be read, and gradients come by messages. */
+#define COPSE_SERVER_UNREAD 1u
 
 struct copse_server_making {
     uint32_t type, rank, dims[COPSE_MAX_RANK], may_begin;

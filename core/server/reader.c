@@ -17,9 +17,14 @@ static struct copse_mem *mem_of(const struct copse_window_reader *r)
     return &r->cluster->ctx->base.mem;
 }
 
+static bool is_stuck(const struct copse_window_reader *r)
+{
+    return (r->cluster->window.stuck >> r->server & 1) != 0;
+}
+
 static bool is_usable(const struct copse_window_reader *r)
 {
-    return r->cluster->window.is_open && !r->cluster->window.is_stuck;
+    return r->cluster->window.is_open && !is_stuck(r);
 }
 
 void copse__reader_init(struct copse_window_reader *r, copse_cluster *c, uint32_t server)
@@ -31,7 +36,7 @@ void copse__reader_fini(struct copse_window_reader *r)
 {
     copse__free(mem_of(r), r->places.at);
     copse__free(mem_of(r), r->parts.at);
-    if (!r->cluster->window.is_stuck) /* else the engine may still write there */
+    if (!is_stuck(r)) /* else the engine may still write there */
         copse__free(mem_of(r), r->words);
 }
 
@@ -144,7 +149,7 @@ uint64_t copse__reader_offer(struct copse_window_reader *r, const void *gradient
 {
     copse_cluster *c = r->cluster;
     const uint64_t none = 0;
-    if (!is_usable(r) || bytes > copse__window_size(c, c->t.rank) - COPSE_WINDOW_LINE)
+    if (!is_usable(r) || r->is_unread || bytes > copse__window_size(c, c->t.rank) - COPSE_WINDOW_LINE)
         return 0;
     const uint64_t number = ++c->window.info.pushes; /* of all that this task laid out, for whichever server */
     copse__window_put(c, 0, &none, sizeof none);

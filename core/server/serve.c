@@ -18,6 +18,7 @@ struct shared_group {
     uint32_t number;  /* n, without a key */
     uint32_t group;   /* the shelf's */
     uint64_t holders; /* workers */
+    uint64_t guests;  /* workers that have come since it was made */
     bool is_used;
 };
 
@@ -169,6 +170,19 @@ static struct shared_group *find_group(struct hall *h, uint64_t key, uint32_t nu
                                                                    : NULL;
 }
 
+static bool is_of(const struct hall *h, const struct shared_group *shared, const uint32_t *ids, uint32_t count,
+                  const struct copse_optimizer_params *rule)
+{
+    struct copse_shelf_group *g;
+    return copse__shelf_group(h->shelf, shared->group, &g) == COPSE_OK && copse__shelf_group_is(g, ids, count, rule);
+}
+
+static void drop_group(struct hall *h, struct shared_group *shared)
+{
+    h->server->table->drop(h->server, shared->group);
+    shared->is_used = false;
+}
+
 /* The one with the key, or the n-th of this worker is the n-th of all: make it, or check that it is the same. */
 static copse_status do_group(struct hall *h, uint32_t worker, const struct copse_server_request *r)
 {
@@ -183,35 +197,40 @@ static copse_status do_group(struct hall *h, uint32_t worker, const struct copse
         .weight_decay = as.weight_decay,
     };
     const uint32_t n = r->value ? 0 : h->clients[worker].groups;
-    struct copse_shelf_group *g;
     struct shared_group *shared = find_group(h, r->value, n);
     if (!shared)
         return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
+    if (shared->is_used && r->value && !shared->holders && !is_of(h, shared, ids, r->count, &rule))
+        drop_group(h, shared); /* kept for others, who come to this one now */
     if (!shared->is_used) {
         COPSE_TRY(h->server->table->group(h->server, r->value, ids, r->count, &rule, &shared->group));
         shared->is_used = true;
+        shared->guests = 0;
     }
-    COPSE_TRY(copse__shelf_group(h->shelf, shared->group, &g));
-    if (!copse__shelf_group_is(g, ids, r->count, &rule) && r->value)
+    if (!is_of(h, shared, ids, r->count, &rule) && r->value)
         return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: another worker's optimizer of that name has "
                                               "another rule or other variables");
-    if (!copse__shelf_group_is(g, ids, r->count, &rule))
+    if (!is_of(h, shared, ids, r->count, &rule))
         return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: another worker's optimizer %u is of other "
                                               "variables or another rule; all workers make the same "
                                               "trainers in the same order", n);
     shared->holders |= 1ull << worker;
+    shared->guests |= 1ull << worker;
     h->clients[worker].groups += !r->value;
     h->reply.id = shared->group;
     return COPSE_OK;
 }
 
 /* Whether a worker that has not come to it yet still may: the others may have done all of their steps by then, and
-   what was restored for it stands there. Who comes to one with a key is not known. */
+   what was restored for it stands there. Who comes to one with a key is not known: anybody may. */
 static bool is_awaited(const struct hall *h, const struct shared_group *shared)
 {
-    for (uint32_t w = 0; !shared->key && w < h->client_count; w++)
-        if (!h->clients[w].is_done && !h->clients[w].is_over && h->clients[w].groups <= shared->number)
+    for (uint32_t w = 0; w < h->client_count; w++) {
+        const struct client *c = &h->clients[w];
+        const bool has_come = shared->key ? (shared->guests >> w & 1) != 0 : c->groups > shared->number;
+        if (!c->is_done && !c->is_over && !has_come)
             return true;
+    }
     return false;
 }
 
@@ -219,10 +238,8 @@ static bool is_awaited(const struct hall *h, const struct shared_group *shared)
 static void let_go(struct hall *h, uint32_t worker, struct shared_group *shared)
 {
     shared->holders &= ~(1ull << worker);
-    if (shared->is_used && shared->holders == 0 && !is_awaited(h, shared)) {
-        h->server->table->drop(h->server, shared->group);
-        shared->is_used = false;
-    }
+    if (shared->is_used && shared->holders == 0 && !is_awaited(h, shared))
+        drop_group(h, shared);
 }
 
 static copse_status do_drop(struct hall *h, uint32_t worker, const struct copse_server_request *r)
@@ -233,6 +250,21 @@ static copse_status do_drop(struct hall *h, uint32_t worker, const struct copse_
     return COPSE_OK;
 }
 
+static copse_status take_gradients(struct hall *h, uint32_t worker, uint64_t number, size_t size,
+                                   const void **gradients)
+{
+    char name[COPSE_WORKERS_TEXT];
+    bool is_unread;
+    const copse_status s = copse__keeper_take(&h->window, worker, number, size, patience(h), gradients,
+                                              &is_unread);
+    if (is_unread) {
+        h->reply.id = COPSE_SERVER_UNREAD;
+        copse__log(&h->shelf->ctx->base.log, COPSE_LOG_INFO, "parameter server: gradients of %s go by messages: %s",
+                   copse__cluster_names(h->cluster, 1ull << worker, name), copse_last_error());
+    }
+    return s;
+}
+
 static copse_status do_push(struct hall *h, uint32_t worker, const struct copse_server_request *r)
 {
     struct copse_shelf_group *g;
@@ -241,8 +273,7 @@ static copse_status do_push(struct hall *h, uint32_t worker, const struct copse_
     if (r->size != (r->value ? 0 : g->elements * 4))
         return bad("a gradient");
     if (r->value)
-        COPSE_TRY(copse__keeper_take(&h->window, worker, r->value, (size_t)g->elements * 4, patience(h),
-                                     &gradients));
+        COPSE_TRY(take_gradients(h, worker, r->value, (size_t)g->elements * 4, &gradients));
     const struct copse_server_push push = {
         .worker = worker, .place = r->place, .rate = r->rate, .scale = r->scale,
         .gradients = gradients, .elements = g->elements,

@@ -245,9 +245,14 @@ static copse_status there_push(struct copse_server *server, uint32_t group,
     r->scale = p->scale;
     r->place = p->place;
     r->value = t->is_broken ? 0 : copse__reader_offer(&t->window, p->gradients, p->elements * 4);
-    COPSE_TRY(talk(t, p->gradients, r->value ? 0 : (size_t)p->elements * 4));
-    *count = t->reply.value;
-    return COPSE_OK;
+    copse_status s = talk(t, p->gradients, r->value ? 0 : (size_t)p->elements * 4);
+    if (s && r->value && !t->is_broken && t->reply.id == COPSE_SERVER_UNREAD) {
+        t->window.is_unread = true;
+        r->value = 0;
+        s = talk(t, p->gradients, (size_t)p->elements * 4);
+    }
+    *count = s ? *count : t->reply.value;
+    return s;
 }
 
 static copse_status there_updates(struct copse_server *server, uint32_t group, bool is_set,

@@ -8,7 +8,8 @@
  * message, which takes its turn.
  *
  * A worker's window begins with the number of the push whose gradients lie behind it; 0 while they change. The
- * server takes them when a request says that number, and finds it unchanged afterwards.
+ * server takes them when a request says that number, and finds it unchanged afterwards. Where it cannot read them it
+ * changes nothing and says so: the worker sends them, and all that come later.
  *
  * Variables begin at multiples of a line. Whose variables or gradients have no room there uses messages.
  */
@@ -37,9 +38,11 @@ void copse__keeper_fini(struct copse_window_keeper *k);
 /* Lay out what has changed on the shelf: before anybody hears that it has. Waits for the shelf's device. */
 copse_status copse__keeper_publish(struct copse_window_keeper *k);
 uint64_t copse__keeper_place(const struct copse_window_keeper *k, uint32_t id);
-/* What a worker laid out as its push `number`, in memory of the keeper until its next call. */
+/* What a worker laid out as its push `number`, in memory of the keeper until its next call. `is_unread` receives
+   whether it failed because the worker's window cannot be read, which concerns this worker alone: after a read that
+   did not end within `timeout_ns` its window is not read any more. */
 copse_status copse__keeper_take(struct copse_window_keeper *k, uint32_t worker, uint64_t number, size_t size,
-                                uint64_t timeout_ns, const void **gradients);
+                                uint64_t timeout_ns, const void **gradients, bool *is_unread);
 
 /* ---- a worker's side: reader.c ---- */
 
@@ -50,6 +53,7 @@ struct copse_window_reader {
     struct { struct copse_window_part *at; size_t count, room; } parts;
     uint64_t *words; /* sequence and versions, and room for the sequence once more */
     size_t word_count;
+    bool is_unread; /* the server cannot read this worker's window */
 };
 
 void copse__reader_init(struct copse_window_reader *r, copse_cluster *c, uint32_t server);

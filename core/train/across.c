@@ -112,6 +112,31 @@ copse_status copse__across_refuse(copse_trainer *t, copse_status why)
     return copse_fail(why, "%s", text);
 }
 
+uint64_t copse__across_now(const copse_trainer *t)
+{
+    return t->strategy->remote ? t->strategy->cluster->sequence : 0;
+}
+
+bool copse__across_is_whole(const copse_trainer *t, uint64_t since)
+{
+    const copse_cluster *c = t->strategy->cluster;
+    return t->strategy->remote && !c->is_failed && (c->refused > since || c->sequence == since);
+}
+
+copse_status copse__across_stop(copse_trainer *t, uint64_t since, copse_status why)
+{
+    struct copse_remote *remote = t->strategy->remote;
+    if (why && remote && t->strategy->cluster->refused <= since)
+        copse__remote_give_up(remote);
+    return why;
+}
+
+copse_status copse__across_tell(copse_trainer *t, uint64_t since, copse_status why)
+{
+    const bool is_early = copse__across_is_whole(t, since) && t->strategy->cluster->refused <= since;
+    return why && is_early && !t->is_failed ? copse__across_refuse(t, why) : copse__across_stop(t, since, why);
+}
+
 void copse__across_note(copse_trainer *t, uint64_t step, const struct copse_host_batch *batch)
 {
     const uint64_t words[] = { step, batch->count, batch->first, batch->epoch };

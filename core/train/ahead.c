@@ -2,8 +2,8 @@
 /* Batches that are uploaded ahead of their steps, where a strategy trains step by step: a ring of places in
    device memory, written on each replica's transfer queue while its own queue computes. A step begins with a
    copy on the device, from the place to where the recordings read. */
-#include "core/replica/servers.h"
 #include "core/train/flight.h"
+#include "core/train/tower.h"
 
 /* ---- memory ---- */
 
@@ -147,7 +147,7 @@ static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const st
     *s = a->shares;
     s->at = s->of_all + t->strategy->rank_first;
     if (t->gathered == 0)
-        COPSE_TRY(copse__servers_pull(t->strategy));
+        COPSE_TRY(copse__tower_pull_step(t->strategy));
     return copse__recordings_find(t, pass, s); /* they may have moved */
 }
 

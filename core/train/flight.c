@@ -152,19 +152,13 @@ static copse_status begin_update(struct copse_flight *f)
     return COPSE_OK;
 }
 
-/* Whether a step failed because a worker had said before that it cannot take part. */
-static bool is_refused(const copse_trainer *t)
-{
-    return t->strategy->remote && !t->strategy->cluster->is_failed;
-}
-
 static copse_status update_bucket(struct copse_flight *f, uint32_t i)
 {
     copse_trainer *t = f->t;
     const uint32_t b = f->bucket++;
     const copse_status s = exchange(f, i, t->buckets.ids[b]);
-    if (s && b == 0 && is_refused(t))
-        t->is_failed = false; /* another worker could not take part: nothing was changed */
+    if (s && b == 0 && copse__across_is_whole(t, f->since))
+        t->is_failed = false; /* a worker could not take part: nothing was changed */
     return s;
 }
 

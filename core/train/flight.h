@@ -36,6 +36,7 @@ struct copse_flight {
     uint32_t barrier;   /* the first crossing that is not exchanged: no later segment is queued */
     uint32_t report;    /* segment behind which loss and reports are read */
     uint32_t bucket;    /* next one */
+    uint64_t since;     /* copse__across_now before it */
 };
 
 /* A batch, by its place in the epoch. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The train step: split the batch, write what the devices need of it, and let it fly (flight.c). After warm-up a step
    allocates nothing. */
-#include "core/replica/servers.h"
 #include "core/train/flight.h"
 #include "core/train/pushes.h"
+#include "core/train/tower.h"
 
 static size_t row_bytes(copse_shape s)
 {
@@ -205,7 +205,8 @@ static copse_status gather(copse_trainer *t, const struct copse_host_batch *batc
 {
     struct copse_step_slot *slot = copse__slot_of(t, t->step);
     struct copse_flight f = { .t = t, .layout = &t->layouts[1], .shares = s, .slot = slot,
-                        .part = t->gathered, .is_training = true, .is_updating = is_updating };
+                        .part = t->gathered, .is_training = true, .is_updating = is_updating,
+                        .since = copse__across_now(t) };
     slot->step = t->step + 1;
     t->next = (struct copse_position){ batch->epoch, batch->index + 1 };
     copse__slot_note(t, slot, t->gathered, s);
@@ -230,7 +231,7 @@ copse_status copse__flight_prepare(copse_trainer *t, const struct copse_host_bat
     COPSE_TRY(copse__holders_check(t));
     COPSE_TRY(split(t, batch, true, s));
     if (t->gathered == 0)
-        COPSE_TRY(copse__servers_pull(t->strategy));
+        COPSE_TRY(copse__tower_pull_step(t->strategy));
     return copse__recordings_find(t, pass, s);
 }
 
@@ -260,13 +261,15 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
         t, batch, t->gathered == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD, &s, &ahead);
     if (can != COPSE_OK)
         return refuse(t, can);
-    const copse_status status = gather(t, ahead ? &ahead->batch : batch, ahead, &s, is_last);
+    const uint64_t since = copse__across_now(t);
+    copse_status status = gather(t, ahead ? &ahead->batch : batch, ahead, &s, is_last);
     if (status != COPSE_OK) {
+        status = copse__across_tell(t, since, status);
         copse__gathered_drop(t); /* the gradients are mixed with what failed */
         return copse_note(status, "in step %llu", (unsigned long long)t->step + 1);
     }
     copse__gathered_next(t);
-    return is_last ? copse__across_share(t, slot) : COPSE_OK;
+    return is_last ? copse__across_tell(t, since, copse__across_share(t, slot)) : COPSE_OK;
 }
 
 copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch *batch)
@@ -276,9 +279,6 @@ copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch 
 
 static copse_status flush(copse_trainer *t)
 {
-    COPSE_TRY(copse__trainer_check(t));
-    if (t->gathered == 0)
-        return COPSE_OK;
     const struct copse_layout *l = &t->layouts[1];
     const uint32_t replicas = t->strategy->replica_count, last = (uint32_t)l->events.count - 1;
     struct copse_step_slot *slot = copse__slot_of(t, t->step);
@@ -303,7 +303,9 @@ static copse_status flush(copse_trainer *t)
 
 copse_status copse_trainer_flush(copse_trainer *t)
 {
-    return copse__across_give_up(t, flush(t));
+    COPSE_TRY(copse__trainer_check(t));
+    const uint64_t since = copse__across_now(t);
+    return t->gathered > 0 ? copse__across_give_up(t, copse__across_tell(t, since, flush(t))) : COPSE_OK;
 }
 
 uint32_t copse_trainer_gathered(const copse_trainer *t)
@@ -322,24 +324,31 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     uint32_t words[COPSE_STEP_WORDS]; /* of the step that gathers */
     COPSE_TRY(split(t, batch, false, &s));
     if (t->strategy->store.holders == 0) /* else the step that gathers keeps the values it began with */
-        COPSE_TRY(copse__servers_pull(t->strategy));
+        COPSE_TRY(copse__tower_pull_evaluation(t->strategy));
     COPSE_TRY(copse__recordings_find(t, COPSE_PASS_EVALUATE, &s));
     struct copse_flight f = { .t = t, .layout = &t->layouts[0], .shares = &s, .slot = &t->evaluation };
     t->evaluation.step = t->step;
     copse__slot_note(t, &t->evaluation, 0, &s);
     memcpy(words, t->words, sizeof words);
-    const copse_status status = begin(t, false, batch, NULL, &s,
-                                      &(struct copse_gathered){ .step = t->step + 1,
-                                                                .examples = batch->count,
-                                                                .first_examples = batch->count });
+    const uint64_t since = copse__across_now(t);
+    copse_status status = begin(t, false, batch, NULL, &s,
+                                &(struct copse_gathered){ .step = t->step + 1,
+                                                          .examples = batch->count,
+                                                          .first_examples = batch->count });
     memcpy(t->words, words, sizeof words);
-    COPSE_TRY(status);
-    COPSE_TRY(copse__fly(&f));
-    COPSE_TRY(copse__slot_wait(t, &t->evaluation, COPSE_WAIT_NS));
-    COPSE_TRY(copse__across_share(t, &t->evaluation));
-    COPSE_TRY(copse__across_collect(t, &t->evaluation, true));
-    copse__slot_result(t, &t->evaluation, out);
-    return COPSE_OK;
+    if (status == COPSE_ERR_ARGUMENT) /* the same on all workers; else they wait for this one's results */
+        return status;
+    if (!status)
+        status = copse__fly(&f);
+    if (!status)
+        status = copse__slot_wait(t, &t->evaluation, COPSE_WAIT_NS);
+    if (!status)
+        status = copse__across_share(t, &t->evaluation);
+    if (!status)
+        status = copse__across_collect(t, &t->evaluation, true);
+    if (!status)
+        copse__slot_result(t, &t->evaluation, out);
+    return copse__across_stop(t, since, status);
 }
 
 copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_batch *batch,

@@ -109,6 +109,11 @@ copse_status copse__tower_join(copse_tower_optimizer *t, const char *what, uint3
 
 /* The working copies become what the servers have, unless a step is under way. */
 copse_status copse__tower_pull(copse_strategy *st, uint32_t replica, bool is_new);
+/* The same for a trainer's step. COPSE_ERR_CONTEXT: some replicas have computed, and others shall do so
+   from the same values. */
+copse_status copse__tower_pull_step(copse_strategy *st);
+/* The same for an evaluation, for which the working copies stay as they are then. */
+copse_status copse__tower_pull_evaluation(copse_strategy *st);
 /* All workers' optimizers of that name share the group of a variable. */
 copse_status copse__tower_join_group(copse_tower_optimizer *t, struct copse_tower_bucket *b);
 void copse__tower_leave_group(const copse_tower_optimizer *t, const struct copse_tower_bucket *b);

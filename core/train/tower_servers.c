@@ -15,6 +15,50 @@ copse_status copse__tower_pull(copse_strategy *st, uint32_t replica, bool is_new
                                                                                  : COPSE_OK;
 }
 
+/* The replica that the thread is in, where others come after it or came before; else COPSE_HOST. */
+static uint32_t one_of_several(const copse_strategy *st)
+{
+    const struct copse_frame *f = copse__context_top();
+    return f && f->handle && f->strategy == st && st->replica_count > 1 ? f->rank : COPSE_HOST;
+}
+
+/* Which of several replicas have handed gradients over and wait for the others. */
+static copse_status check_kept(const copse_strategy *st)
+{
+    for (const copse_tower_optimizer *t = st->towers; t; t = t->next) {
+        uint32_t has = COPSE_HOST, misses = 0;
+        for (uint32_t r = 0; r < st->replica_count; r++)
+            if (t->kept[r].count == 0)
+                misses = r;
+            else
+                has = r;
+        if (has != COPSE_HOST)
+            return copse_fail(COPSE_ERR_CONTEXT, "trainer: tower optimizer '%s' has gradients of replica %u and none of "
+                                                 "replica %u, which computes them from the same values: take the step "
+                                                 "when all have handed over, or drop them by copse_tower_finish",
+                              t->name, has, misses);
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__tower_pull_step(copse_strategy *st)
+{
+    if (!st->servers)
+        return COPSE_OK;
+    const uint32_t replica = one_of_several(st);
+    if (replica != COPSE_HOST)
+        return copse_fail(COPSE_ERR_CONTEXT, "trainer: a step in replica %u of the parameter server strategy brings "
+                                             "other values to all of its replicas, of which some have computed and "
+                                             "others have not: take it outside, or in a merge function", replica);
+    COPSE_TRY(check_kept(st));
+    return copse__servers_pull(st);
+}
+
+copse_status copse__tower_pull_evaluation(copse_strategy *st)
+{
+    return one_of_several(st) == COPSE_HOST && copse__tower_is_idle(st) ? copse__servers_pull(st) : COPSE_OK;
+}
+
 copse_status copse__tower_join_group(copse_tower_optimizer *t, struct copse_tower_bucket *b)
 {
     const copse_variable *v = b->variable;

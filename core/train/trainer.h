@@ -205,6 +205,14 @@ copse_status copse__across_refuse(copse_trainer *t, copse_status why);
 /* Returns `why`. Where it comes of a device of this worker, or an update was cut short, this worker cannot go on: the
    others are told, and do not wait for it. */
 copse_status copse__across_give_up(copse_trainer *t, copse_status why);
+/* How many collectives have begun; 0 without other workers. */
+uint64_t copse__across_now(const copse_trainer *t);
+/* What has failed since then changed nothing on any worker: one of them refused it, or no other has heard of it. */
+bool copse__across_is_whole(const copse_trainer *t, uint64_t since);
+/* Both return `why`: what has failed since then. Where no verdict says so, the others hear of it now: this worker
+   cannot go on; or, by `tell` and where a step has not yet met the others, it refuses the step. */
+copse_status copse__across_stop(copse_trainer *t, uint64_t since, copse_status why);
+copse_status copse__across_tell(copse_trainer *t, uint64_t since, copse_status why);
 /* The step's collectives say which step and batch they belong to. */
 void copse__across_note(copse_trainer *t, uint64_t step, const struct copse_host_batch *batch);
 /* This worker's results to the others, once they are there; and theirs. COPSE_ERR_TIMEOUT when not

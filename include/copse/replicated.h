@@ -50,7 +50,8 @@ struct copse_tower_params {
  * which applies the rule on its own device and has the slots; the rule sees that server's count of the
  * variable's updates, and a schedule is asked for the next after those that were seen. Optimizers of the same
  * name on all workers share slots; others do not wait. The first replica's compute, when no gradients are kept,
- * begins from what the servers have then, and so does whatever follows an update.
+ * begins from what the servers have then, and so does whatever follows an update. In between, until all replicas have
+ * handed over, the values stay the same for all of them: a trainer's step is refused there (train.h).
  *
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, or the name is taken.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
@@ -236,8 +237,9 @@ COPSE_API COPSE_CHECKED copse_status copse_replicated_checkpoint(copse_strategy 
  *
  * With the parameter servers of a job all workers call it before they train. The chief reads the file and sets what
  * the servers keep. Others do not look at `path`, which may be "": they wait until the chief has done so, or has written
- * a checkpoint since its variables were made, and get its position and no `file`. The chief's tower optimizers must
- * live until the other workers have used theirs: slots go with the last one of a name.
+ * a checkpoint since its variables were made, and get its position and no `file`. Slots stay for workers that have not
+ * used theirs yet, also where the chief has released its tower optimizers, or has left: they go when every worker has
+ * released its optimizer of the name or is gone.
  *
  * @retval COPSE_ERR_ARGUMENT  An optimizer, a variable or a slot is missing or too much, or another rule; the text
  *                             names it. Or the path is empty, where it is looked at.

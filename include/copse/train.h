@@ -148,6 +148,10 @@ struct copse_step_result {
  *                                be dropped has a loss that is NaN or infinite. Nothing was changed: no
  *                                variable, no slot, no step counter. The trainer can be used on.
  * @retval COPSE_ERR_DEVICE_LOST  A device failed.
+ * @retval COPSE_ERR_CONTEXT      With parameter servers and several replicas: the thread is in one of the replicas, or
+ *                                a tower optimizer (replicated.h) has gradients of some and not yet of all. A step
+ *                                brings what the servers have to all replicas, and these would compute from
+ *                                different values. Nothing was changed.
  * Blocking: while 8 steps are under way, and where replicas must wait for each other; with parameter servers
  * until the gradients are computed and the servers have answered.
  */
@@ -243,7 +247,9 @@ struct copse_replica_result {
 COPSE_API COPSE_CHECKED copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
                                                                   struct copse_replica_result *out);
 
-/** Loss and reports of one global batch without training. Blocking: until it is computed. */
+/** Loss and reports of one global batch without training. With parameter servers of what these have, but for an
+    evaluation in one of several replicas, or while gradients are gathered or kept: then of what the replicas have.
+    Blocking: until it is computed. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);
