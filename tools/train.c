@@ -553,8 +553,8 @@ static int train(int argc, char **argv, bool is_worker)
         code = stop(&r);
     else if (s != COPSE_OK)
         code = fail(&r, s);
-    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* over MPI nobody else would notice */
-        copse_cluster_end_job(r.cluster);
+    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* so that all end with this code */
+        copse_cluster_end_job(r.cluster, s, session_error(), code);
     run_close(&r);
     return code;
 }

@@ -81,8 +81,9 @@ copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size,
         .warn = warn,
         .user = user,
     };
-    c->sequence = c->said = c->adopted = c->regrouping = c->settled = 0;
+    c->sequence = c->refused = c->said = c->adopted = c->regrouping = c->settled = 0;
     c->why[0] = '\0';
+    c->why_status = COPSE_OK;
     c->is_failed = false;
     c->is_open = true;
     const copse_status s = c->table->open(&c->t);
@@ -263,10 +264,13 @@ bool copse_cluster_can_regroup(const copse_cluster *c)
     return !c->table || !c->table->ends_together;
 }
 
-void copse_cluster_end_job(copse_cluster *c)
+void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *why, int code)
 {
-    if (!c || !c->is_open || !c->table->end_job)
+    if (!c || !c->is_open)
         return;
     copse__beats_end(c); /* one thread at a time */
-    c->table->end_job(&c->t);
+    if (c->table->end_job)
+        c->table->end_job(&c->t, code > 0 && code < 256 ? code : 1);
+    else if (copse_cluster_lost(c) == 0) /* else the others see for themselves */
+        copse__cluster_tell_failure(c, status, why);
 }

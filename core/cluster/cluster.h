@@ -21,7 +21,7 @@ struct copse_header {
 };
 
 #define COPSE_NOTICE_TAG 0u
-#define COPSE_NOTICE_WHY 112
+#define COPSE_NOTICE_WHY 400
 
 /* Memory of each task which the others read without it: window.c. */
 struct copse_cluster_window {
@@ -40,9 +40,9 @@ struct copse_notice {
         COPSE_NOTICE_REGROUP, /* would go on without the lost */
         COPSE_NOTICE_SETTLED, /* has heard the same of all others: so it will be */
     } kind;
-    uint32_t pad;
+    uint32_t status; /* of a failure that ended a task, its own or one that it heard of; else COPSE_OK */
     uint64_t lost; /* original ranks */
-    char why[COPSE_NOTICE_WHY]; /* what a worker said that gave up; else empty */
+    char why[COPSE_NOTICE_WHY]; /* what a worker said that gave up or failed; else empty */
 };
 
 struct copse_cluster {
@@ -57,6 +57,7 @@ struct copse_cluster {
     uint32_t original[COPSE_MAX_WORKERS]; /* rank in the description, by rank in the group */
     uint32_t epoch;      /* how often the group was formed */
     uint64_t sequence;   /* collectives begun */
+    uint64_t refused;    /* the last of them that a worker's verdict ended, from 1; 0: none was */
     uint32_t detail;     /* of the next collective, else 0 */
     uint64_t said;       /* group ranks that gave a notice */
     uint64_t adopted;    /* group ranks that others have said are lost */
@@ -66,7 +67,8 @@ struct copse_cluster {
     struct copse_beats *beats; /* beat.h; NULL: none */
     bool is_open, is_failed;
     struct copse_cluster_window window;
-    char failure[512], why[COPSE_NOTICE_WHY]; /* the second: what a worker said that gave up, else empty */
+    char failure[512], why[COPSE_NOTICE_WHY]; /* the second: what a worker said that gave up or failed, else empty */
+    copse_status why_status; /* of one that failed, else COPSE_OK */
     struct copse_notice notice, notices[COPSE_MAX_WORKERS];
     struct copse_notice views_out[COPSE_MAX_WORKERS]; /* on their way while this worker regroups */
     struct copse_parcel notice_in[COPSE_MAX_WORKERS];
@@ -112,6 +114,10 @@ copse_status copse__cluster_fail(copse_cluster *c, copse_status s, uint64_t lost
                                  ...) COPSE_PRINTF(4, 5);
 /* This worker cannot go on, and the others shall not wait for it: they are told why, and it is lost to them. */
 void copse__cluster_give_up(copse_cluster *c, const char *why);
+/* This task failed: the others are told, and what they wait for fails the same way. */
+void copse__cluster_tell_failure(copse_cluster *c, copse_status s, const char *why);
+/* What this peer failed with before it left, else COPSE_OK; notices[peer].why says more. */
+copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer);
 /* "worker 1 (b:1), worker 2 (c:1)" of group ranks. Returns text. */
 #define COPSE_WORKERS_TEXT 320
 const char *copse__cluster_names(const copse_cluster *c, uint64_t ranks,
@@ -196,7 +202,7 @@ copse_status copse__cluster_gather(copse_cluster *c, const void *mine, void *all
                                    const char *what);
 /* Rank 0's bytes for all. */
 copse_status copse__cluster_broadcast(copse_cluster *c, void *bytes, size_t size, const char *what);
-/* Whether all have the same text, line by line; else COPSE_ERR_COMM, with the worker that differs from
+/* Whether all have the same text, line by line; else COPSE_ERR_ARGUMENT on all of them, with the worker that differs from
    rank 0 and the first line that does. */
 copse_status copse__cluster_agree(copse_cluster *c, const char *what, const char *text);
 
