@@ -143,6 +143,8 @@ bad 'servers of one process' '--servers.*mpirun' train $host $save --servers 5
 bad 'windows without servers' 'one-sided on.*no job with parameter servers' train $host $save --one-sided on
 bad 'windows of one process' 'window-bytes.*no job' \
     train $host $save --window-bytes 8192 --strategy parameter_server
+bad 'a way by size, one way forced' '--one-sided-bytes: belongs to --one-sided auto' \
+    train $host $save --one-sided on --one-sided-bytes 8192 --strategy parameter_server
 bad 'a window of a byte' '--window-bytes: 4096 to' train $host $save --window-bytes 1
 bad 'patience with nothing' '--patience.*--checkpoint PATH' train $host $save --patience 3
 bad 'patience of nobody' '--patience.*job with an evaluator' train $host --checkpoint point --patience 3

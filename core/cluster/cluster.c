@@ -35,10 +35,11 @@ static copse_status greet(copse_cluster *c)
     char text[256];
     const uint16_t probe = 1;
     snprintf(text, sizeof text, "library %s\nbyte order %s\nwarning %llu ms\ndeadline %llu ms\n"
-             "one-sided %s, windows of %llu bytes\n",
+             "one-sided %s, windows of %llu bytes, variables of up to %llu bytes\n",
              copse_version(), *(const char *)&probe ? "little" : "big",
              (unsigned long long)(c->warn_ns / MS), (unsigned long long)(c->deadline_ns / MS),
-             copse__one_sided_name(c->window.wish), (unsigned long long)c->window.bytes);
+             copse__one_sided_name(c->window.wish), (unsigned long long)c->window.bytes,
+             (unsigned long long)c->window.most);
     return copse__cluster_agree(c, "version and settings", text);
 }
 
@@ -145,6 +146,7 @@ copse_status copse__cluster_open_with(copse_context *ctx, copse_cluster_spec *sp
         c->original[r] = r;
     c->window.wish = params->one_sided;
     c->window.bytes = copse__window_bytes(params);
+    c->window.most = copse__window_most(params);
     c->t.rank = rank;
     c->t.size = size;
     const copse_status s = size > 1 ? copse__cluster_form(c, rank, size, user) : COPSE_OK;

@@ -27,6 +27,7 @@ struct copse_header {
 struct copse_cluster_window {
     copse_one_sided wish;
     uint64_t bytes; /* of each parameter server */
+    uint64_t most;  /* values of a larger variable go by messages */
     bool is_open;
     bool is_stuck;  /* a read was given up: what it names may still be written to */
     struct copse_one_sided_info info; /* counts */
@@ -169,6 +170,7 @@ struct copse_window_part {
 /* What the settings say; bytes are whole cache lines. */
 copse_status copse__window_check(const struct copse_cluster_params *params);
 uint64_t copse__window_bytes(const struct copse_cluster_params *params);
+uint64_t copse__window_most(const struct copse_cluster_params *params);
 const char *copse__one_sided_name(copse_one_sided wish);
 /* Find out whether windows work between all tasks, by use; collective, once the group is formed. Fails where they
    are asked for and do not. */

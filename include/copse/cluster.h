@@ -109,8 +109,8 @@ typedef enum copse_engine {
     messages. No bit of what a worker reads depends on it. */
 typedef enum copse_one_sided {
     COPSE_ONE_SIDED_AUTO, /**< windows where they work between all tasks of the job: over MPI, see
-                               docs/cluster.md; else messages */
-    COPSE_ONE_SIDED_ON,   /**< windows; the cluster does not open where they do not work */
+                               docs/cluster.md; messages elsewhere, and for large variables, see one_sided_bytes */
+    COPSE_ONE_SIDED_ON,   /**< windows for all; the cluster does not open where they do not work */
     COPSE_ONE_SIDED_OFF,  /**< messages */
 } copse_one_sided;
 
@@ -126,6 +126,8 @@ struct copse_cluster_params {
     copse_one_sided one_sided; /**< of a job with parameter servers; others have no windows [auto] */
     uint64_t window_bytes;     /**< memory that each parameter server lays variables out in for it, 4096 to 2^30;
                                     those that have no room there go by messages [16 MiB] */
+    uint64_t one_sided_bytes;  /**< with auto: variables of more bytes than this go by messages, which are faster
+                                    for them (docs/performance.md) [512 KiB] */
 };
 
 /**
