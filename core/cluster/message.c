@@ -285,10 +285,11 @@ static copse_status wait_a_little(struct waiting *w, struct copse_parcel *x)
         copse__notices_look(c);
         if (gone(c))
             return explain(c, w->what, "");
-        if (c->said & bit(x->peer)) { /* it stays connected for a while: what it did send arrives */
-            if (w->left == 0)
+        if (c->said & bit(x->peer)) { /* it stays connected for a while: what it did send arrives, or is here */
+            const bool is_first = w->left == 0; /* it may have come since this worker last asked for it */
+            if (is_first)
                 w->left = now;
-            if (now - w->left >= LEFT_NS) {
+            if (!is_first && (c->table->is_ordered || now - w->left >= LEFT_NS)) {
                 c->t.lost |= bit(x->peer);
                 return explain(c, w->what, "");
             }

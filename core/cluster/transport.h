@@ -42,6 +42,7 @@ struct copse_transport_table {
     uint32_t version; /* COPSE_TRANSPORT_VERSION */
     const char *name;
     bool ends_together; /* all ranks leave at once, and one that is lost ends the job */
+    bool is_ordered;    /* whatever a rank sent before a message is there when that one is, whatever its tag */
 
     /* Join the others; t->priv is the engine's. COPSE_ERR_TIMEOUT sets t->missing, the same for all that
        came. Once all have come, one that is lost while they connect fails nothing: it is in t->lost, so that
