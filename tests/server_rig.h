@@ -21,7 +21,7 @@ struct job {
     const struct copse_strategy_params *params;
     uint32_t deadline_ms; /* 0: a minute */
     copse_one_sided one_sided;
-    uint64_t window_bytes;
+    uint64_t window_bytes, one_sided_bytes;
     const struct copse_transport_table *engine; /* NULL: threads' */
     struct copse_local_hub *hub;
     struct task {
@@ -93,7 +93,8 @@ static inline void task_main(void *p)
              is_server ? "ps" : "worker", is_server ? t->rank - job->workers : t->rank);
     const struct copse_cluster_params params = { .deadline_ms = job->deadline_ms ? job->deadline_ms : 60000,
                                                  .one_sided = job->one_sided,
-                                                 .window_bytes = job->window_bytes };
+                                                 .window_bytes = job->window_bytes,
+                                                 .one_sided_bytes = job->one_sided_bytes };
     t->status = copse_cluster_spec_parse(ctx, json, &spec);
     if (!t->status)
         t->status = copse__cluster_open_with(ctx, spec, &params,

@@ -284,13 +284,13 @@ static void the_worker_that_differs_is_named(void **unused)
     (void)unused;
     run_workers(w, WORKERS, 1, other_shape);
     for (uint32_t v = 0; v < WORKERS; v++)
-        if (w[v].status != COPSE_ERR_COMM ||
+        if (w[v].status != COPSE_ERR_ARGUMENT ||
             !strstr(w[v].text, "worker 1 (h1:1) differs in the variables: it has 'bias f32 [3]', "
                                "the first worker 'bias f32 [4]'"))
             fail_msg("worker %u: %s", v, w[v].text);
     run_workers(w, WORKERS, 1, other_rate);
     for (uint32_t v = 0; v < WORKERS; v++)
-        if (w[v].status != COPSE_ERR_COMM ||
+        if (w[v].status != COPSE_ERR_ARGUMENT ||
             !strstr(w[v].text, "worker 2 (h2:1) differs in the settings of the trainer: it has "
                                "'loss 1', the first worker 'loss 0'"))
             fail_msg("worker %u: %s", v, w[v].text);

@@ -9,18 +9,19 @@
 
 static copse_context *ctx;
 
-/* What happens to the workers of a test. */
-static struct plan {
+/* What happens to the workers of a job. */
+struct plan {
     uint32_t size;
     uint64_t first;     /* lost at once, before a collective */
     uint32_t victim;    /* lost, or held up, before it sends its message `at` of the regrouping */
     uint64_t at;
     bool is_held_up;
     uint32_t deadline_ms;
-} plan;
+};
 
 struct worker {
     copse_thread thread;
+    const struct plan *plan;
     struct copse_local_hub *hub;
     copse_cluster *c;
     uint32_t rank;
@@ -35,10 +36,10 @@ static _Thread_local bool is_gone;        /* it was lost on the way: nothing com
 static copse_status send_or_die(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
                                 size_t size, copse_transport_op **op)
 {
-    if (self && self->messages++ == plan.at && self->rank == plan.victim) {
-        if (plan.is_held_up)
+    if (self && self->messages++ == self->plan->at && self->rank == self->plan->victim) {
+        if (self->plan->is_held_up)
             copse__sleep_ns(300000000);
-        is_gone = !plan.is_held_up;
+        is_gone = !self->plan->is_held_up;
         if (is_gone)
             copse__transport_local.close(t, false);
     }
@@ -60,14 +61,15 @@ static copse_status open_or_die(struct copse_transport *t)
 
 static bool is_dead(const struct worker *w)
 {
-    return (plan.first >> w->rank & 1) || (w->rank == plan.victim && w->messages > plan.at && !plan.is_held_up);
+    const struct plan *p = w->plan;
+    return (p->first >> w->rank & 1) || (w->rank == p->victim && w->messages > p->at && !p->is_held_up);
 }
 
 static void live(struct worker *w)
 {
     uint32_t mine = 1u << w->rank, all[MOST];
     copse_status s = copse__cluster_gather(w->c, &mine, all, sizeof mine, "before");
-    if (plan.first >> w->rank & 1) {
+    if (w->plan->first >> w->rank & 1) {
         copse__local_hub_kill(w->hub, w->rank);
         return;
     }
@@ -95,41 +97,66 @@ static void worker_main(void *p)
     table.open = open_or_die;
     table.send = send_or_die;
     table.recv = recv_or_die;
-    if (worker_spec(ctx, w->rank, plan.size, &spec))
+    if (worker_spec(ctx, w->rank, w->plan->size, &spec))
         return;
-    const struct copse_cluster_params params = { .deadline_ms = plan.deadline_ms, .warn_ms = plan.deadline_ms / 2 };
+    const struct copse_cluster_params params = { .deadline_ms = w->plan->deadline_ms,
+                                                 .warn_ms = w->plan->deadline_ms / 2 };
     if (copse__cluster_open_with(ctx, spec, &params, &table, w->hub, &w->c) == COPSE_OK)
         live(w);
     copse_cluster_release(&w->c);
     copse_cluster_spec_release(&spec);
 }
 
-/* All that live end in one group of all that live. Returns the most messages that one of them sent. */
-static uint64_t expect_one_group(void)
-{
+struct job {
+    struct plan plan;
     struct copse_local_hub *hub;
-    struct worker w[MOST] = { 0 };
+    struct worker w[MOST];
+};
+
+static void start(struct job *job)
+{
+    OK(copse__local_hub_create(ctx, &job->hub));
+    for (uint32_t r = 0; r < job->plan.size; r++) {
+        job->w[r] = (struct worker){ .plan = &job->plan, .hub = job->hub, .rank = r };
+        OK(copse__thread_start(&job->w[r].thread, worker_main, &job->w[r]));
+    }
+}
+
+static void finish(struct job *job)
+{
+    for (uint32_t r = 0; r < job->plan.size; r++)
+        copse__thread_join(&job->w[r].thread);
+    copse__local_hub_free(&job->hub);
+}
+
+/* All that live ended in one group of all that live. Returns the most messages that one of them sent. */
+static uint64_t expect_one_group(const struct job *job)
+{
+    const struct plan *plan = &job->plan;
+    const struct worker *w = job->w;
     uint32_t alive = 0, sum = 0;
     uint64_t most = 0;
-    OK(copse__local_hub_create(ctx, &hub));
-    for (uint32_t r = 0; r < plan.size; r++) {
-        w[r].hub = hub;
-        w[r].rank = r;
-        OK(copse__thread_start(&w[r].thread, worker_main, &w[r]));
-    }
-    for (uint32_t r = 0; r < plan.size; r++)
-        copse__thread_join(&w[r].thread);
-    copse__local_hub_free(&hub);
-    for (uint32_t r = 0; r < plan.size; r++) {
+    for (uint32_t r = 0; r < plan->size; r++) {
         alive += !is_dead(&w[r]);
         sum |= is_dead(&w[r]) ? 0 : 1u << r;
         most = COPSE_MAX(most, w[r].messages);
     }
-    for (uint32_t r = 0; r < plan.size; r++)
+    for (uint32_t r = 0; r < plan->size; r++)
         if (!is_dead(&w[r]) && (w[r].size != alive || w[r].sum != sum))
             fail_msg("victim %u at message %llu: worker %u is in a group of %u with %x, not of %u with %x: %s",
-                     plan.victim, (unsigned long long)plan.at, r, w[r].size, w[r].sum, alive, sum, w[r].text);
+                     plan->victim, (unsigned long long)plan->at, r, w[r].size, w[r].sum, alive, sum, w[r].text);
     return most;
+}
+
+/* Jobs wait for each other's deadlines and sleep: so they do it all at once. */
+static void expect_groups(struct job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        start(&jobs[i]);
+    for (size_t i = 0; i < count; i++)
+        finish(&jobs[i]);
+    for (size_t i = 0; i < count; i++)
+        expect_one_group(&jobs[i]);
 }
 
 static void several_at_once(void **state)
@@ -139,12 +166,13 @@ static void several_at_once(void **state)
         { 5, 0x18 }, { 5, 0x03 }, { 5, 0x11 }, { 7, 0x70 }, { 7, 0x07 }, { 7, 0x2a }, { 8, 0x70 }, { 3, 0x01 },
         { 4, 0x0c },
     };
-    for (size_t i = 0; i < COPSE_COUNT(cases); i++)
-        for (int trial = 0; trial < 5; trial++) {
-            plan = (struct plan){ .size = cases[i].size, .first = cases[i].lost, .victim = NOBODY,
-                                  .deadline_ms = 20000 };
-            expect_one_group();
-        }
+    for (int trial = 0; trial < 5; trial++) {
+        struct job jobs[COPSE_COUNT(cases)];
+        for (size_t i = 0; i < COPSE_COUNT(cases); i++)
+            jobs[i].plan = (struct plan){ .size = cases[i].size, .first = cases[i].lost, .victim = NOBODY,
+                                          .deadline_ms = 20000 };
+        expect_groups(jobs, COPSE_COUNT(cases));
+    }
 }
 
 /* One more is lost while the others regroup. Where it had its say before, the next group is formed with it, and fails
@@ -152,24 +180,28 @@ static void several_at_once(void **state)
 static void another_before_every_message(void **state)
 {
     (void)state;
-    plan = (struct plan){ .size = 5, .first = 0x02, .victim = NOBODY, .deadline_ms = 20000 };
-    const uint64_t messages = expect_one_group();
-    for (uint32_t victim = 0; victim < 5; victim += 3) /* the one that the others meet at, and another */
-        for (uint64_t at = 0; at < messages; at++) {
-            plan = (struct plan){ .size = 5, .first = 0x02, .victim = victim, .at = at, .deadline_ms = 1500 };
-            expect_one_group();
-        }
+    struct job job = { { .size = 5, .first = 0x02, .victim = NOBODY, .deadline_ms = 20000 }, NULL, { { 0 } } };
+    start(&job);
+    finish(&job);
+    const uint64_t messages = expect_one_group(&job);
+    struct job *jobs = calloc(2 * messages, sizeof *jobs);
+    assert_non_null(jobs);
+    for (uint64_t i = 0; i < 2 * messages; i++) /* the one that the others meet at, and another */
+        jobs[i].plan = (struct plan){ .size = 5, .first = 0x02, .victim = i % 2 ? 3 : 0, .at = i / 2,
+                                      .deadline_ms = 2000 };
+    expect_groups(jobs, 2 * messages);
+    free(jobs);
 }
 
 /* One that stands still in between, longer than the last notices are waited for. */
 static void one_that_is_held_up(void **state)
 {
     (void)state;
-    for (uint64_t at = 0; at < 8; at++) {
-        plan = (struct plan){ .size = 5, .first = 0x12, .victim = 3, .at = at, .is_held_up = true,
-                              .deadline_ms = 20000 };
-        expect_one_group();
-    }
+    struct job jobs[8];
+    for (uint64_t at = 0; at < COPSE_COUNT(jobs); at++)
+        jobs[at].plan = (struct plan){ .size = 5, .first = 0x12, .victim = 3, .at = at, .is_held_up = true,
+                                       .deadline_ms = 20000 };
+    expect_groups(jobs, COPSE_COUNT(jobs));
 }
 
 static int setup(void **state)

@@ -250,6 +250,64 @@ static void test_the_bytes_of_messages(void **state)
     assert_memory_equal(by_messages, otherwise, sizeof trained);
 }
 
+/* ---- small ones by the window, large ones by messages ---- */
+
+/* Pulls of the small variables, of all, and of all when nothing is new. */
+static copse_status pull_by_size(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    struct table t;
+    struct copse_one_sided_info how[4];
+    uint64_t count;
+    copse_cluster *c = job->tasks[worker].cluster;
+    copse_status s = make_table(&t, worker, st);
+    const struct copse_server_push push = { .rate = 1.0f, .scale = 1.0f, .gradients = t.gradients,
+                                            .elements = ELEMENTS };
+    const uint32_t small[] = { t.ids[0], t.ids[2] };
+    void *const into[] = { t.values[0], t.values[2] };
+    uint64_t seen[2] = { 0 };
+    if (!s)
+        s = t.server->table->push(t.server, t.group, &push, &count);
+    copse_cluster_one_sided(c, &how[0]);
+    if (!s)
+        s = t.server->table->pull(t.server, small, 2, seen, into);
+    copse_cluster_one_sided(c, &how[1]);
+    for (uint32_t i = 2; i < 4 && !s; i++) {
+        s = pull(&t);
+        copse_cluster_one_sided(c, &how[i]);
+    }
+    if (!s)
+        s = check_whole(&t, 1.0f);
+    if (!s && (how[1].pulls != how[0].pulls + 1 || how[1].asked != how[0].asked))
+        s = copse_fail(COPSE_ERR_INTERNAL, "small ones did not go by the window");
+    if (!s && (how[2].pulls != how[1].pulls || how[2].asked != how[1].asked + 1))
+        s = copse_fail(COPSE_ERR_INTERNAL, "a large one did not go by a message");
+    if (!s && (how[3].pulls != how[2].pulls + 1 || how[3].asked != how[2].asked))
+        s = copse_fail(COPSE_ERR_INTERNAL, "that nothing was new did not stand in the window");
+    free_table(&t);
+    return s;
+}
+
+static void test_auto_chooses_by_size(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 1, .servers = 1, .replicas = 1, .work = pull_by_size,
+                       .one_sided_bytes = sizes_of[1] * 4 - 1 };
+    run_job(&job);
+    assert_all_done(&job);
+    assert_int_equal(job.tasks[0].access.retries, 0);
+    /* training: two of its variables are larger */
+    struct job some = { .one_sided_bytes = 1024 }, off = { .one_sided = COPSE_ONE_SIDED_OFF };
+    train(&off, by_messages);
+    const struct copse_one_sided_info how = train(&some, otherwise);
+    assert_true(how.is_used);
+    assert_true(how.asked >= STEPS);
+    assert_memory_equal(by_messages, otherwise, sizeof trained);
+    /* one that is as large as may be goes by the window, with `on` every one does */
+    struct job all = { .one_sided_bytes = MODEL_IN * 32 * 4 };
+    assert_int_equal(train(&all, otherwise).asked, 0);
+    assert_memory_equal(by_messages, otherwise, sizeof trained);
+}
+
 /* ---- engines whose windows do not work ---- */
 
 static uint32_t gets_left; /* of worker 0, until reading fails */
@@ -487,6 +545,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, note_blocks, check_blocks)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_bytes_of_messages), /* first: the others compare with its bytes */
+        TEST(test_auto_chooses_by_size),
         TEST(test_what_is_read_is_whole),
         TEST(test_a_disturbed_read_begins_again),
         TEST(test_what_does_not_work_is_not_used),

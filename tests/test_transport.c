@@ -118,7 +118,7 @@ static void test_disagreement_names_worker_and_line(void **state)
     struct worker w[4];
     (void)state;
     run_workers(w, 4, 0, 10000, disagree);
-    assert_all(w, 4, COPSE_ERR_COMM,
+    assert_all(w, 4, COPSE_ERR_ARGUMENT,
                "worker 2 (h2:1) differs in the model: it has 'w2 f32 [5]', the first worker 'w2 f32 "
                "[4]'");
 }

@@ -143,6 +143,8 @@ bad 'servers of one process' '--servers.*mpirun' train $host $save --servers 5
 bad 'windows without servers' 'one-sided on.*no job with parameter servers' train $host $save --one-sided on
 bad 'windows of one process' 'window-bytes.*no job' \
     train $host $save --window-bytes 8192 --strategy parameter_server
+bad 'a way by size, one way forced' '--one-sided-bytes: belongs to --one-sided auto' \
+    train $host $save --one-sided on --one-sided-bytes 8192 --strategy parameter_server
 bad 'a window of a byte' '--window-bytes: 4096 to' train $host $save --window-bytes 1
 bad 'patience with nothing' '--patience.*--checkpoint PATH' train $host $save --patience 3
 bad 'patience of nobody' '--patience.*job with an evaluator' train $host --checkpoint point --patience 3
@@ -234,6 +236,26 @@ good 'evaluating it' '^[0-9.]+ % of the 359 held-out examples are right' evaluat
     --checkpoint "$work/points-c"
 good 'evaluating a file' '^[0-9.]+ % of the 359 held-out' evaluate --devices host \
     --checkpoint "$work/points-d/step-000000000046.safetensors"
+# damaged ones are passed over, as when resuming
+cp -r "$work/points-c" "$work/cut-points"
+set -- $(ls "$work/cut-points")
+good 'evaluating an older one' '^[0-9.]+ % of the 359 held-out' evaluate --devices host \
+    --checkpoint "$work/cut-points/$2"
+tail -n 1 "$work/stdout" >"$work/older"
+for name in "$3" "$1"; do
+    head -c 9000 "$work/points-c/$name" >"$work/cut-points/$name"
+done
+(cd "$work/out" && "$copse" evaluate --devices host --quiet --checkpoint "$work/cut-points") \
+    >"$work/stdout" 2>"$work/stderr" || no "past a damaged checkpoint: $(cat "$work/stderr")"
+cmp "$work/stdout" "$work/older" || no "past a damaged checkpoint: not the one before it"
+[ "$(wc -l <"$work/stderr")" -eq 1 ] &&
+    grep -q "^copse: warning: .*/$3 is passed over: .*the header promises" "$work/stderr" ||
+    no "past a damaged checkpoint: $(cat "$work/stderr")"
+rm "$work/cut-points/$2"
+(cd "$work/out" && "$copse" evaluate --devices host --quiet --checkpoint "$work/cut-points") \
+    >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 2 ] && grep -q "^copse: no checkpoint in '.*cut-points' is whole$" "$work/stderr" ||
+    no "damaged checkpoints alone: $(cat "$work/stderr")"
 sed 's/,[^,]*$/,1/' "$work/digits.csv" >"$work/ones.csv"
 bad 'evaluating what' '--checkpoint PATH' evaluate
 bad 'evaluating nothing' "no checkpoint in '.*nowhere'" evaluate --checkpoint "$work/nowhere"

@@ -56,6 +56,8 @@ struct watch {
     struct run *r;
     struct stat seen; /* of the one file, when it was last taken; of a folder's, before it is read */
     uint64_t from;    /* the least step wanted in a folder */
+    uint64_t below;   /* where is_below: only those of less progress; what was newer is damaged */
+    bool is_below;
     uint64_t count;   /* evaluated */
     uint64_t step;    /* of the newest of them */
     char path[4096], made_with[1024];
@@ -68,6 +70,20 @@ static bool is_file_of(const char *path, const struct stat *then)
     struct stat now;
     return stat(path, &now) == 0 && now.st_ino == then->st_ino && now.st_size == then->st_size &&
            now.st_mtim.tv_sec == then->st_mtim.tv_sec && now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+}
+
+/* The newest of less progress than `below`. */
+static copse_status find_below(const struct watch *w, struct copse_found_checkpoint *out)
+{
+    struct copse_found_checkpoint one;
+    copse_status s, best = COPSE_ERR_END;
+    for (uint64_t from = 0;; from = one.progress + 1) {
+        s = copse_monitor_find(w->r->ctx, w->r->settings.checkpoint, from, false, &one);
+        if (s != COPSE_OK || one.progress >= w->below)
+            return s == COPSE_OK || s == COPSE_ERR_END ? best : s;
+        *out = one;
+        best = COPSE_OK;
+    }
 }
 
 /* The next checkpoint, into `path`; COPSE_ERR_END: none yet. */
@@ -93,7 +109,8 @@ static copse_status find(struct watch *w, bool is_newest)
         snprintf(w->path, sizeof w->path, "%s", s->checkpoint);
         return COPSE_OK;
     }
-    COPSE_TRY(copse_monitor_find(w->r->ctx, s->checkpoint, w->from, is_newest, &found));
+    COPSE_TRY(w->is_below ? find_below(w, &found)
+                       : copse_monitor_find(w->r->ctx, s->checkpoint, w->from, is_newest, &found));
     if (stat(found.path, &w->seen) != 0)
         return COPSE_ERR_END; /* removed in between */
     w->from = found.progress + 1;
@@ -162,7 +179,8 @@ static copse_status take(struct watch *w)
 }
 
 /* Take the checkpoint that was found. One that went away, or was replaced, while it was read is no loss: another one
-   stands there. A damaged one is passed over while others may come. */
+   stands there. A damaged one is passed over: while others may come, and once for the one before it, as resuming
+   does. */
 static copse_status take_found(struct watch *w)
 {
     copse_status s = take_settings(w);
@@ -177,8 +195,13 @@ static copse_status take_found(struct watch *w)
         session_set_error(COPSE_OK, "%s", "");
         return COPSE_OK;
     }
-    if (s == COPSE_ERR_IO || !w->r->settings.is_watching)
+    const bool is_once = !w->r->settings.is_watching;
+    if (is_once ? w->r->settings.is_one_file : s == COPSE_ERR_IO)
         return s;
+    if (is_once) {
+        w->is_below = true;
+        w->below = w->from - 1;
+    }
     fprintf(stderr, "copse: warning: %s is passed over: %s\n", w->path, session_error());
     session_set_error(COPSE_OK, "%s", "");
     return COPSE_OK;
@@ -297,6 +320,8 @@ static copse_status evaluate_once(struct watch *w)
     const struct train_settings *s = &w->r->settings;
     while (w->count == 0) {
         const copse_status found = find(w, true);
+        if (found == COPSE_ERR_END && w->is_below)
+            return session_set_error(COPSE_ERR_FORMAT, "no checkpoint in '%s' is whole", s->checkpoint);
         if (found == COPSE_ERR_END)
             return session_set_error(COPSE_ERR_IO, "there is no checkpoint %s '%s'",
                                      s->is_one_file ? "file" : "in", s->checkpoint);

@@ -77,10 +77,11 @@ static copse_status open_cluster(struct run *r)
                                  "--patience: belongs to a job with an evaluator, which COPSE_CONFIG or --cluster "
                                  "describes; here it is an option of `copse evaluate --watch`");
     COPSE_TRY(run_set_servers(r));
-    if (!run_has_servers(r) && (s->one_sided.at->value == COPSE_ONE_SIDED_ON || s->window_bytes > 0))
+    if (!run_has_servers(r) && settings_want_windows(s))
         return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--one-sided on and --window-bytes: there is no job with parameter servers, "
-                                 "which alone have windows: name some with --servers under mpirun, or leave it out");
+                                 "--one-sided on, --one-sided-bytes and --window-bytes: there is no job with "
+                                 "parameter servers, which alone have windows: name some with --servers under "
+                                 "mpirun, or leave it out");
     if (!r->job)
         return COPSE_OK;
     if (strategy == STRATEGY_PARAMETER_SERVER && !run_has_servers(r))
@@ -92,6 +93,7 @@ static copse_status open_cluster(struct run *r)
         .deadline_ms = 1000 * s->worker_deadline,
         .one_sided = (copse_one_sided)s->one_sided.at->value,
         .window_bytes = s->window_bytes,
+        .one_sided_bytes = s->one_sided_bytes,
     };
     COPSE_TRY(copse_cluster_open(r->ctx, r->job, &params, &r->cluster));
     if (s->on_loss.at->value == COPSE_LOSS_CONTINUES && !copse_cluster_can_regroup(r->cluster))
@@ -553,8 +555,8 @@ static int train(int argc, char **argv, bool is_worker)
         code = stop(&r);
     else if (s != COPSE_OK)
         code = fail(&r, s);
-    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* over MPI nobody else would notice */
-        copse_cluster_end_job(r.cluster);
+    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* so that all end with this code */
+        copse_cluster_end_job(r.cluster, s, session_error(), code);
     run_close(&r);
     return code;
 }

@@ -25,7 +25,7 @@ struct train_settings {
     uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */
     uint32_t prefetch;             /* batches uploaded ahead, of the others */
     uint32_t batch, epochs, classes, worker_deadline; /* the last in seconds, 0 = default */
-    uint64_t seed, bucket_bytes, window_bytes;
+    uint64_t seed, bucket_bytes, window_bytes, one_sided_bytes;
     bool is_default_data; /* `data` is the digits set */
     bool is_one_file, is_resume;
     bool is_json, is_quiet, is_verbose, no_cache;
@@ -33,6 +33,12 @@ struct train_settings {
     bool is_watching; /* `copse evaluate --watch` */
     bool is_worker; /* `copse worker`: part of a job, and nothing without one */
 };
+
+/* Whether something was said that only a job with parameter servers knows. */
+static inline bool settings_want_windows(const struct train_settings *s)
+{
+    return s->one_sided.at->value == COPSE_ONE_SIDED_ON || s->window_bytes > 0 || s->one_sided_bytes > 0;
+}
 
 /* Fill in the defaults, read the command line and check all that needs no data, the places of the
    output files included; -1 to go on, else the exit code. */

@@ -183,9 +183,10 @@ static const char *check_strategy(struct train_settings *s)
                : s->cluster ? "--cluster: --strategy one_device, mirrored and accelerator are for one process; "
                               "leave one of the two out"
                             : "--servers: belongs to --strategy parameter_server";
-    if ((s->one_sided.at->value == COPSE_ONE_SIDED_ON || s->window_bytes > 0) &&
-        (is_alone || strategy == STRATEGY_COLLECTIVE))
-        return "--one-sided on and --window-bytes: belong to --strategy parameter_server";
+    if (settings_want_windows(s) && (is_alone || strategy == STRATEGY_COLLECTIVE))
+        return "--one-sided on, --one-sided-bytes and --window-bytes: belong to --strategy parameter_server";
+    if (s->one_sided_bytes > 0 && s->one_sided.at->value != COPSE_ONE_SIDED_AUTO)
+        return "--one-sided-bytes: belongs to --one-sided auto, which chooses by it; leave one of the two out";
     if (s->servers > 0 && strategy == STRATEGY_COLLECTIVE)
         return "--servers: belongs to --strategy parameter_server";
     if (s->window_bytes > 0 && (s->window_bytes < 4096 || s->window_bytes > 1u << 30))
@@ -267,6 +268,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "give up when a worker does not answer [60]" },
         { "one-sided", OPTION_CHOICE, &s->one_sided, "NAME",
           "between workers and servers: windows, on or off; same bits [auto]" },
+        { "one-sided-bytes", OPTION_U64, &s->one_sided_bytes, "N",
+          "with auto: larger variables go by messages [512 KiB]" },
         { "window-bytes", OPTION_U64, &s->window_bytes, "N", "of each server, for that [16 MiB]" },
         { "on-loss", OPTION_CHOICE, &s->on_loss, "NAME",
           "of a worker: stop, or continue without it from the checkpoint [stop]" },

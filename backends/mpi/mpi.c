@@ -96,10 +96,10 @@ static void mpi_close(struct copse_transport *t, bool is_orderly)
     t->priv = NULL;
 }
 
-static void mpi_end_job(struct copse_transport *t)
+static void mpi_end_job(struct copse_transport *t, int code)
 {
     (void)t;
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Abort(MPI_COMM_WORLD, code);
 }
 
 /* ---- messages ---- */

@@ -35,10 +35,11 @@ static copse_status greet(copse_cluster *c)
     char text[256];
     const uint16_t probe = 1;
     snprintf(text, sizeof text, "library %s\nbyte order %s\nwarning %llu ms\ndeadline %llu ms\n"
-             "one-sided %s, windows of %llu bytes\n",
+             "one-sided %s, windows of %llu bytes, variables of up to %llu bytes\n",
              copse_version(), *(const char *)&probe ? "little" : "big",
              (unsigned long long)(c->warn_ns / MS), (unsigned long long)(c->deadline_ns / MS),
-             copse__one_sided_name(c->window.wish), (unsigned long long)c->window.bytes);
+             copse__one_sided_name(c->window.wish), (unsigned long long)c->window.bytes,
+             (unsigned long long)c->window.most);
     return copse__cluster_agree(c, "version and settings", text);
 }
 
@@ -83,6 +84,7 @@ copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size,
     };
     c->sequence = c->refused = c->said = c->adopted = c->regrouping = c->settled = 0;
     c->why[0] = '\0';
+    c->why_status = COPSE_OK;
     c->is_failed = false;
     c->is_open = true;
     const copse_status s = c->table->open(&c->t);
@@ -145,6 +147,7 @@ copse_status copse__cluster_open_with(copse_context *ctx, copse_cluster_spec *sp
         c->original[r] = r;
     c->window.wish = params->one_sided;
     c->window.bytes = copse__window_bytes(params);
+    c->window.most = copse__window_most(params);
     c->t.rank = rank;
     c->t.size = size;
     const copse_status s = size > 1 ? copse__cluster_form(c, rank, size, user) : COPSE_OK;
@@ -264,10 +267,13 @@ bool copse_cluster_can_regroup(const copse_cluster *c)
     return !c->table || !c->table->ends_together;
 }
 
-void copse_cluster_end_job(copse_cluster *c)
+void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *why, int code)
 {
-    if (!c || !c->is_open || !c->table->end_job)
+    if (!c || !c->is_open)
         return;
     copse__beats_end(c); /* one thread at a time */
-    c->table->end_job(&c->t);
+    if (c->table->end_job)
+        c->table->end_job(&c->t, code > 0 && code < 256 ? code : 1);
+    else if (copse_cluster_lost(c) == 0) /* else the others see for themselves */
+        copse__cluster_tell_failure(c, status, why);
 }

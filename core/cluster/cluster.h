@@ -21,12 +21,13 @@ struct copse_header {
 };
 
 #define COPSE_NOTICE_TAG 0u
-#define COPSE_NOTICE_WHY 112
+#define COPSE_NOTICE_WHY 400
 
 /* Memory of each task which the others read without it: window.c. */
 struct copse_cluster_window {
     copse_one_sided wish;
     uint64_t bytes; /* of each parameter server */
+    uint64_t most;  /* values of a larger variable go by messages */
     bool is_open;
     bool is_hung;   /* opening it did not come back: nothing of the engine's works any more but to close */
     uint64_t stuck; /* ranks of which a read was given up: what it named may still be written to */
@@ -42,9 +43,9 @@ struct copse_notice {
         COPSE_NOTICE_REGROUP, /* would go on without the lost */
         COPSE_NOTICE_SETTLED, /* has heard the same of all others: so it will be */
     } kind;
-    uint32_t pad;
+    uint32_t status; /* of a failure that ended a task, its own or one that it heard of; else COPSE_OK */
     uint64_t lost; /* original ranks */
-    char why[COPSE_NOTICE_WHY]; /* what a worker said that gave up; else empty */
+    char why[COPSE_NOTICE_WHY]; /* what a worker said that gave up or failed; else empty */
 };
 
 struct copse_cluster {
@@ -69,7 +70,8 @@ struct copse_cluster {
     struct copse_beats *beats; /* beat.h; NULL: none */
     bool is_open, is_failed;
     struct copse_cluster_window window;
-    char failure[512], why[COPSE_NOTICE_WHY]; /* the second: what a worker said that gave up, else empty */
+    char failure[512], why[COPSE_NOTICE_WHY]; /* the second: what a worker said that gave up or failed, else empty */
+    copse_status why_status; /* of one that failed, else COPSE_OK */
     struct copse_notice notice, notices[COPSE_MAX_WORKERS];
     struct copse_notice views_out[COPSE_MAX_WORKERS]; /* on their way while this worker regroups */
     struct copse_parcel notice_in[COPSE_MAX_WORKERS];
@@ -115,6 +117,10 @@ copse_status copse__cluster_fail(copse_cluster *c, copse_status s, uint64_t lost
                                  ...) COPSE_PRINTF(4, 5);
 /* This worker cannot go on, and the others shall not wait for it: they are told why, and it is lost to them. */
 void copse__cluster_give_up(copse_cluster *c, const char *why);
+/* This task failed: the others are told, and what they wait for fails the same way. */
+void copse__cluster_tell_failure(copse_cluster *c, copse_status s, const char *why);
+/* What this peer failed with before it left, else COPSE_OK; notices[peer].why says more. */
+copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer);
 /* "worker 1 (b:1), worker 2 (c:1)" of group ranks. Returns text. */
 #define COPSE_WORKERS_TEXT 320
 const char *copse__cluster_names(const copse_cluster *c, uint64_t ranks,
@@ -166,6 +172,7 @@ struct copse_window_part {
 /* What the settings say; bytes are whole cache lines. */
 copse_status copse__window_check(const struct copse_cluster_params *params);
 uint64_t copse__window_bytes(const struct copse_cluster_params *params);
+uint64_t copse__window_most(const struct copse_cluster_params *params);
 const char *copse__one_sided_name(copse_one_sided wish);
 /* Find out whether windows work between all tasks, by use; collective, once the group is formed. Fails where they
    are asked for and do not. */
@@ -205,7 +212,7 @@ copse_status copse__cluster_gather(copse_cluster *c, const void *mine, void *all
                                    const char *what);
 /* Rank 0's bytes for all. */
 copse_status copse__cluster_broadcast(copse_cluster *c, void *bytes, size_t size, const char *what);
-/* Whether all have the same text, line by line; else COPSE_ERR_COMM, with the worker that differs from
+/* Whether all have the same text, line by line; else COPSE_ERR_ARGUMENT on all of them, with the worker that differs from
    rank 0 and the first line that does. */
 copse_status copse__cluster_agree(copse_cluster *c, const char *what, const char *text);
 

@@ -171,7 +171,7 @@ static copse_status name_difference(copse_cluster *c, const char *what, const ch
         struct difference *d = &all[r];
         d->theirs[LINE_ROOM - 1] = d->chief[LINE_ROOM - 1] = '\0';
         if (d->differs)
-            s = copse_fail(COPSE_ERR_COMM,
+            s = copse_fail(COPSE_ERR_ARGUMENT,
                            "cluster: %s differs in %s: it has '%s', the first worker '%s'",
                            copse__cluster_names(c, 1ull << r, names), what, d->theirs, d->chief);
     }

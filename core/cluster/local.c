@@ -319,6 +319,7 @@ static copse_status local_window_get(struct copse_transport *t, uint32_t peer, s
 const struct copse_transport_table copse__transport_local = {
     .version = COPSE_TRANSPORT_VERSION,
     .name = "local",
+    .is_ordered = true,
     .open = local_open,
     .close = local_close,
     .send = local_send,

@@ -81,14 +81,18 @@ static void take_notice(copse_cluster *c, uint32_t peer)
     const struct copse_notice *n = &c->notices[peer];
     uint64_t lost = 0;
     c->said |= bit(peer);
+    if (n->status && !c->why_status) {
+        c->why_status = copse__peer_failure(c, peer);
+        c->why[0] = '\0'; /* what ended a task comes before what others made of it */
+    }
+    if (n->why[0] && !c->why[0])
+        snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof n->why - 1, n->why);
     if (n->kind == COPSE_NOTICE_LEFT)
         return;
     for (uint32_t i = 0; i < c->t.size; i++)
         if (n->lost & bit(c->original[i]))
             lost |= bit(i);
     c->adopted |= lost;
-    if (n->why[0] && !c->why[0])
-        snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof n->why - 1, n->why);
     if (n->kind >= COPSE_NOTICE_REGROUP) {
         c->regrouping |= bit(peer);
         c->views[peer] = lost;
@@ -120,7 +124,7 @@ void copse__notices_tell(copse_cluster *c, int kind, uint64_t lost, uint64_t tim
     const uint64_t end = copse__now_ns() + timeout_ns;
     /* who has said that it leaves waits to hear the same of this worker */
     const uint64_t skipped = lost | c->t.lost | (kind == COPSE_NOTICE_LOST ? c->said : c->adopted);
-    c->notice = (struct copse_notice){ .kind = kind };
+    c->notice = (struct copse_notice){ .kind = kind, .status = (uint32_t)c->why_status };
     memcpy(c->notice.why, c->why, sizeof c->why);
     for (uint32_t r = 0; r < c->t.size; r++)
         if (lost & bit(r))
@@ -178,6 +182,18 @@ void copse__cluster_give_up(copse_cluster *c, const char *why)
     copse__notices_tell(c, COPSE_NOTICE_LOST, bit(c->t.rank), TELL_NS);
 }
 
+void copse__cluster_tell_failure(copse_cluster *c, copse_status s, const char *why)
+{
+    char name[COPSE_WORKERS_TEXT];
+    if (c->is_failed || c->t.size == 1)
+        return;
+    c->why_status = s;
+    snprintf(c->why, sizeof c->why, "%s failed: %s", copse__cluster_names(c, bit(c->t.rank), name), why);
+    snprintf(c->failure, sizeof c->failure, "this task failed: %s", why);
+    c->is_failed = true;
+    copse__notices_tell(c, COPSE_NOTICE_LEFT, 0, TELL_NS);
+}
+
 /* Something broke, or somebody is said to be lost: who, and tell. */
 static copse_status explain(copse_cluster *c, const char *what, const char *engine)
 {
@@ -197,6 +213,8 @@ static copse_status explain(copse_cluster *c, const char *what, const char *engi
         return copse__cluster_fail(c, COPSE_ERR_COMM, lost, "lost %s (%s)%s%s",
                                    copse__cluster_names(c, lost, names), what, c->why[0] ? ": " : "",
                                    c->why);
+    if (c->why_status)
+        return copse__cluster_fail(c, c->why_status, 0, "%s (%s)", c->why, what);
     if (c->t.lost & c->said)
         return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s left before the end (%s)",
                                    copse__cluster_names(c, c->t.lost & c->said, names), what);
@@ -267,10 +285,11 @@ static copse_status wait_a_little(struct waiting *w, struct copse_parcel *x)
         copse__notices_look(c);
         if (gone(c))
             return explain(c, w->what, "");
-        if (c->said & bit(x->peer)) { /* it stays connected for a while: what it did send arrives */
-            if (w->left == 0)
+        if (c->said & bit(x->peer)) { /* it stays connected for a while: what it did send arrives, or is here */
+            const bool is_first = w->left == 0; /* it may have come since this worker last asked for it */
+            if (is_first)
                 w->left = now;
-            if (now - w->left >= LEFT_NS) {
+            if (!is_first && (c->table->is_ordered || now - w->left >= LEFT_NS)) {
                 c->t.lost |= bit(x->peer);
                 return explain(c, w->what, "");
             }

@@ -28,7 +28,7 @@
 
 #include "copse/status.h"
 
-#define COPSE_TRANSPORT_VERSION 2
+#define COPSE_TRANSPORT_VERSION 3
 #define COPSE_TRANSPORT_TAGS    (1u << 24) /* tags are below; every MPI has room for them */
 #define COPSE_TRANSPORT_BYTES   ((size_t)1 << 30) /* longest message */
 
@@ -42,6 +42,7 @@ struct copse_transport_table {
     uint32_t version; /* COPSE_TRANSPORT_VERSION */
     const char *name;
     bool ends_together; /* all ranks leave at once, and one that is lost ends the job */
+    bool is_ordered;    /* whatever a rank sent before a message is there when that one is, whatever its tag */
 
     /* Join the others; t->priv is the engine's. COPSE_ERR_TIMEOUT sets t->missing, the same for all that
        came. Once all have come, one that is lost while they connect fails nothing: it is in t->lost, so that
@@ -49,8 +50,9 @@ struct copse_transport_table {
     copse_status (*open)(struct copse_transport *t);
     /* `is_orderly`: every rank is closing and nothing is on its way. Else whatever is on its way is given up. */
     void (*close)(struct copse_transport *t, bool is_orderly);
-    /* Optional: end all processes of the job, this one included, as its launcher can. */
-    void (*end_job)(struct copse_transport *t);
+    /* Optional: end all processes of the job, this one included, as its launcher can; it ends with `code`, 1 to
+       255. */
+    void (*end_job)(struct copse_transport *t, int code);
 
     copse_status (*send)(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
                          size_t size, copse_transport_op **op);

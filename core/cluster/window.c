@@ -8,6 +8,7 @@
 
 #define LEAST_BYTES   4096u
 #define DEFAULT_BYTES ((uint64_t)16 << 20)
+#define DEFAULT_MOST  ((uint64_t)512 << 10) /* measured: docs/performance.md */
 #define TOGETHER      8 /* reads on their way */
 #define PROBE_WORDS   (LEAST_BYTES / 16)
 #define WHY_BYTES     256
@@ -29,6 +30,9 @@ copse_status copse__window_check(const struct copse_cluster_params *params)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: windows of %llu bytes: they have at least %u, at "
                                               "most %zu",
                           (unsigned long long)params->window_bytes, LEAST_BYTES, COPSE_TRANSPORT_BYTES);
+    if (params->one_sided_bytes && params->one_sided != COPSE_ONE_SIDED_AUTO)
+        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: one_sided_bytes belongs to one_sided auto, not to %s",
+                          copse__one_sided_name(params->one_sided));
     return COPSE_OK;
 }
 
@@ -36,6 +40,13 @@ uint64_t copse__window_bytes(const struct copse_cluster_params *params)
 {
     const uint64_t bytes = params->window_bytes ? params->window_bytes : DEFAULT_BYTES;
     return bytes / COPSE_WINDOW_LINE * COPSE_WINDOW_LINE;
+}
+
+uint64_t copse__window_most(const struct copse_cluster_params *params)
+{
+    return params->one_sided == COPSE_ONE_SIDED_ON ? UINT64_MAX
+           : params->one_sided_bytes               ? params->one_sided_bytes
+                                                   : DEFAULT_MOST;
 }
 
 uint64_t copse__window_size(const copse_cluster *c, uint32_t rank)

@@ -41,51 +41,66 @@ static copse_status place_new(struct copse_window_keeper *k)
         const struct copse_shelf_variable *v = &k->shelf->variables.at[i];
         const uint64_t words = (i + 2) * sizeof(uint64_t);
         const uint64_t bytes = copse__round_up((size_t)v->count * 4, COPSE_WINDOW_LINE);
-        struct copse_window_place place = { COPSE_NO_PLACE, 0 };
-        if (words <= k->low && bytes <= k->low - words)
+        struct copse_window_place place = { words <= k->low ? COPSE_BY_MESSAGE : COPSE_NO_PLACE, 0 };
+        const bool is_large = v->count * 4 > k->cluster->window.most;
+        if (words <= k->low && bytes <= k->low - words && !is_large)
             place.offset = k->low -= bytes;
         else
             copse__log(&k->shelf->ctx->base.log, COPSE_LOG_INFO,
-                       "parameter server: '%s' has no room in the window of %llu bytes and goes by messages",
-                       v->name, (unsigned long long)k->cluster->window.bytes);
+                       "parameter server: '%s' %s the window of %llu bytes and goes by messages", v->name,
+                       is_large ? "is too large to go by" : "has no room in",
+                       (unsigned long long)k->cluster->window.bytes);
         if (!COPSE_PUSH(&k->shelf->ctx->base.mem, &k->places, place))
             return no_memory();
     }
     return COPSE_OK;
 }
 
+static bool is_new(const struct copse_window_keeper *k, uint32_t id)
+{
+    const struct copse_window_place *place = &k->places.at[id];
+    return place->offset != COPSE_NO_PLACE && place->version != k->shelf->variables.at[id].version;
+}
+
+/* `values`: of those in `changed`, one behind another. */
 static void lay_out(struct copse_window_keeper *k, const unsigned char *values)
 {
     put_word(k, 0, ++k->sequence);
     for (size_t i = 0; i < k->changed.count; i++) {
         const uint32_t id = k->changed.at[i];
         const struct copse_shelf_variable *v = &k->shelf->variables.at[id];
-        struct copse_window_place *place = &k->places.at[id];
-        copse__window_put(k->cluster, place->offset, values, (size_t)v->count * 4);
-        put_word(k, 1 + id, v->version);
-        place->version = v->version;
+        copse__window_put(k->cluster, k->places.at[id].offset, values, (size_t)v->count * 4);
         values += v->count * 4;
     }
+    for (uint32_t i = 0; i < k->places.count; i++)
+        if (is_new(k, i)) {
+            k->places.at[i].version = k->shelf->variables.at[i].version;
+            put_word(k, 1 + i, k->places.at[i].version);
+        }
     put_word(k, 0, ++k->sequence);
 }
 
 copse_status copse__keeper_publish(struct copse_window_keeper *k)
 {
     const struct copse_shelf *s = k->shelf;
-    const void *values;
+    const void *values = NULL;
+    copse_status status = COPSE_OK;
+    bool is_any = false;
     if (!k->cluster->window.is_open)
         return COPSE_OK;
     COPSE_TRY(place_new(k));
     if (!COPSE_RESERVE(&s->ctx->base.mem, &k->changed, s->variables.count))
         return no_memory();
     k->changed.count = 0;
-    for (uint32_t i = 0; i < s->variables.count; i++)
-        if (k->places.at[i].offset != COPSE_NO_PLACE && k->places.at[i].version != s->variables.at[i].version)
+    for (uint32_t i = 0; i < s->variables.count; i++) {
+        is_any |= is_new(k, i);
+        if (is_new(k, i) && k->places.at[i].offset != COPSE_BY_MESSAGE)
             k->changed.at[k->changed.count++] = i;
-    if (k->changed.count == 0)
+    }
+    if (!is_any)
         return COPSE_OK;
-    const copse_status status = copse__shelf_look(k->shelf, k->changed.at, (uint32_t)k->changed.count,
-                                                  &values);
+    if (k->changed.count > 0)
+        status = copse__shelf_look(k->shelf, k->changed.at, (uint32_t)k->changed.count, &values);
     if (status) { /* what lies there is not what the shelf has: nobody takes it any more */
         k->sequence += k->sequence % 2 == 0;
         put_word(k, 0, k->sequence);

@@ -46,7 +46,7 @@ copse_status copse__reader_add(struct copse_window_reader *r, uint32_t id, uint6
     const struct copse_window_find none = { COPSE_NO_PLACE, 0 };
     if (!r->cluster->window.is_open)
         return COPSE_OK;
-    if (offset > window || bytes > window - offset)
+    if (offset != COPSE_BY_MESSAGE && (offset > window || bytes > window - offset))
         return copse_fail(COPSE_ERR_COMM, "parameter server: a variable's place is not in its window");
     while (r->places.count <= id)
         if (!COPSE_PUSH(mem_of(r), &r->places, none))
@@ -57,7 +57,7 @@ copse_status copse__reader_add(struct copse_window_reader *r, uint32_t id, uint6
 
 /* ---- pulling ---- */
 
-/* How many words a pull of these needs; 0: one of them has no place. */
+/* How many words a pull of these needs; 0: of one of them nothing is in the window. */
 static size_t words_of(const struct copse_window_reader *r, const uint32_t *ids, uint32_t count)
 {
     size_t words = 1;
@@ -88,9 +88,9 @@ static copse_status get(struct copse_window_reader *r, const struct copse_window
     return copse__window_get(r->cluster, r->server, parts, count, r->cluster->deadline_ns, "values");
 }
 
-/* One try: what is new is in `values`, if it is whole. */
+/* One try: what is new is in `values`, if it is whole. `must_ask`: values that are new go by messages. */
 static copse_status look(struct copse_window_reader *r, const uint32_t *ids, uint32_t count, size_t words,
-                         const uint64_t *seen, void *const *values, bool *is_whole)
+                         const uint64_t *seen, void *const *values, bool *is_whole, bool *must_ask)
 {
     uint64_t *const again = &r->words[r->word_count];
     const struct copse_window_part head = { 0, r->words, words * sizeof *r->words };
@@ -104,10 +104,14 @@ static copse_status look(struct copse_window_reader *r, const uint32_t *ids, uin
     r->parts.count = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct copse_window_find *p = &r->places.at[ids[i]];
-        if (r->words[1 + ids[i]] != seen[i])
+        const bool is_new = r->words[1 + ids[i]] != seen[i];
+        *must_ask |= is_new && p->offset == COPSE_BY_MESSAGE;
+        if (is_new)
             r->parts.at[r->parts.count++] =
                 (struct copse_window_part){ p->offset, values[i], (size_t)p->bytes };
     }
+    if (*must_ask)
+        return COPSE_OK;
     COPSE_TRY(get(r, r->parts.at, (uint32_t)r->parts.count));
     COPSE_TRY(get(r, &sequence, 1));
     *is_whole = *again == begin;
@@ -124,11 +128,12 @@ copse_status copse__reader_pull(struct copse_window_reader *r, const uint32_t *i
     if (words == 0)
         return COPSE_OK;
     COPSE_TRY(make_room(r, count, words));
-    for (uint32_t i = 0; i < TRIES && !*is_done; i++) {
-        const copse_status s = look(r, ids, count, words, seen, values, is_done);
+    bool must_ask = false;
+    for (uint32_t i = 0; i < TRIES && !*is_done && !must_ask; i++) {
+        const copse_status s = look(r, ids, count, words, seen, values, is_done, &must_ask);
         if (s) /* a server that is there can be asked; else that tells why */
             return s == COPSE_ERR_TIMEOUT ? s : COPSE_OK;
-        if (!*is_done) {
+        if (!*is_done && !must_ask) {
             info->retries++;
             if (i >= AT_ONCE)
                 copse__sleep_ns(PAUSE_NS);

@@ -81,9 +81,12 @@ static copse_status take_payload(struct hall *h, uint32_t worker, size_t size)
 /* Nobody waits for what only the chief does when it is not there any more. */
 static copse_status check_chief(const struct hall *h, const char *what)
 {
-    return h->clients[0].is_done || h->clients[0].is_over
-               ? copse_fail(COPSE_ERR_COMM, "parameter server: the chief is gone, and %s", what)
-               : COPSE_OK;
+    if (!h->clients[0].is_done && !h->clients[0].is_over)
+        return COPSE_OK;
+    copse__notices_look(h->cluster);
+    const copse_status failure = copse__peer_failure(h->cluster, 0);
+    return failure ? copse_fail(failure, "parameter server: %s", h->cluster->notices[0].why)
+                   : copse_fail(COPSE_ERR_COMM, "parameter server: the chief is gone, and %s", what);
 }
 
 /* ---- requests; the shelf says what is wrong with ids ---- */
@@ -453,7 +456,7 @@ static bool has_asked(struct hall *h, uint32_t worker)
     if (s != COPSE_ERR_TIMEOUT)
         c->parcel.op = NULL;
     if (s && (is_gone || s != COPSE_ERR_TIMEOUT))
-        give_up(h, worker, "");
+        give_up(h, worker, copse__peer_failure(h->cluster, worker) ? h->cluster->notices[worker].why : "");
     return s == COPSE_OK;
 }
 
@@ -492,6 +495,16 @@ static bool all_over(const struct hall *h)
     return true;
 }
 
+/* Where all have failed, so has the job, and as the first of them. */
+static copse_status check_failures(const struct hall *h)
+{
+    copse__notices_look(h->cluster);
+    for (uint32_t w = 0; w < h->client_count; w++)
+        if (!copse__peer_failure(h->cluster, w))
+            return COPSE_OK;
+    return copse_fail(copse__peer_failure(h->cluster, 0), "parameter server: %s", h->cluster->notices[0].why);
+}
+
 static copse_status serve(struct hall *h)
 {
     h->client_count = copse_cluster_size(h->cluster);
@@ -517,7 +530,7 @@ static copse_status serve(struct hall *h)
     }
     for (uint32_t w = 0; w < h->client_count; w++)
         copse__silence_end(h->cluster, &h->clients[w].silence);
-    return COPSE_OK;
+    return check_failures(h);
 }
 
 copse_status copse_parameter_server_serve(copse_context *ctx, copse_cluster *cluster,

@@ -11,14 +11,18 @@
  * server takes them when a request says that number, and finds it unchanged afterwards. Where it cannot read them it
  * changes nothing and says so: the worker sends them, and all that come later.
  *
- * Variables begin at multiples of a line. Whose variables or gradients have no room there uses messages.
+ * Variables begin at multiples of a line. Values of one that has no room there, or that is so large that messages are
+ * faster (window.most of the cluster), go by messages; its version stands in the window all the same, so that a worker
+ * asks only where there is something new, and then for all that is new at once: one moment again. Gradients that have
+ * no room use messages.
  */
 #ifndef COPSE_SERVER_WINDOW_H
 #define COPSE_SERVER_WINDOW_H
 
 #include "core/server/shelf.h"
 
-#define COPSE_NO_PLACE 0ull /* as an offset */
+#define COPSE_NO_PLACE   0ull /* as an offset: nothing of it is in the window, */
+#define COPSE_BY_MESSAGE 1ull /* or its version alone */
 
 /* ---- a server's side: keeper.c ---- */
 

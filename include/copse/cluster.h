@@ -109,8 +109,8 @@ typedef enum copse_engine {
     messages. No bit of what a worker reads depends on it. */
 typedef enum copse_one_sided {
     COPSE_ONE_SIDED_AUTO, /**< windows where they work between all tasks of the job: over MPI, see
-                               docs/cluster.md; else messages */
-    COPSE_ONE_SIDED_ON,   /**< windows; the cluster does not open where they do not work */
+                               docs/cluster.md; messages elsewhere, and for large variables, see one_sided_bytes */
+    COPSE_ONE_SIDED_ON,   /**< windows for all; the cluster does not open where they do not work */
     COPSE_ONE_SIDED_OFF,  /**< messages */
 } copse_one_sided;
 
@@ -126,6 +126,8 @@ struct copse_cluster_params {
     copse_one_sided one_sided; /**< of a job with parameter servers; others have no windows [auto] */
     uint64_t window_bytes;     /**< memory that each parameter server lays variables out in for it, 4096 to 2^30;
                                     those that have no room there go by messages [16 MiB] */
+    uint64_t one_sided_bytes;  /**< with auto: variables of more bytes than this go by messages, which are faster
+                                    for them (docs/performance.md) [512 KiB] */
 };
 
 /**
@@ -134,11 +136,12 @@ struct copse_cluster_params {
  *
  * Trust: whoever reaches the workers' addresses can take part. Use networks that are trusted.
  *
- * @retval COPSE_ERR_ARGUMENT     A setting out of its range.
+ * @retval COPSE_ERR_ARGUMENT     A setting out of its range, or a worker has another version or other settings; the
+ *                                text names it.
  * @retval COPSE_ERR_UNSUPPORTED  The engine is not installed; the text names the package. Or windows are
  *                                asked for and do not work; the text says why.
  * @retval COPSE_ERR_TIMEOUT      Somebody did not come; the text names them.
- * @retval COPSE_ERR_COMM         A worker has another version or description; the text names it.
+ * @retval COPSE_ERR_COMM         A worker was lost on the way; the text names it.
  * Lifetime: until released; retains context and spec. Thread-safety: one thread at a time.
  * Blocking: until all have come, at most deadline_ms.
  */
@@ -199,9 +202,19 @@ COPSE_API bool copse_cluster_can_regroup(const copse_cluster *c);
  */
 COPSE_API COPSE_CHECKED copse_status copse_cluster_regroup(copse_cluster *c);
 
-/** End every process of the job, this one included, where the launcher can do that; else return. For
-    programs that are nothing but a worker, after a failure. */
-COPSE_API void copse_cluster_end_job(copse_cluster *c);
+/**
+ * This process has failed, and ends. Over MPI every process of the job ends at once, this one included, and the
+ * launcher with `code`. Over other engines this returns once the others have been told: what they wait for fails with
+ * `status`, and their text has `why` and this task's name; with parameter servers only what waits for this one does.
+ * Release the cluster then. Nothing is told where a task is lost or the cluster has failed before. For programs that
+ * are nothing but a worker, after a failure.
+ *
+ * @param status  What this process failed with, not COPSE_OK.
+ * @param why     What is wrong, in one line; up to 300 bytes of it are told. Lifetime: until the call returns.
+ * @param code    Exit code of this process, 1 to 255; others count as 1.
+ * Thread-safety: as the cluster. Blocking: 200 ms at most.
+ */
+COPSE_API void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *why, int code);
 
 #if defined(__cplusplus)
 }

@@ -53,9 +53,10 @@ struct copse_tower_params {
  * begins from what the servers have then, and so does whatever follows an update. In between, until all replicas have
  * handed over, the values stay the same for all of them: a trainer's step is refused there (train.h).
  *
- * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, or the name is taken.
+ * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, the name is taken, or another worker has other settings;
+ *                                the text names it.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
- * @retval COPSE_ERR_COMM         Another worker has other settings, or is lost; the text names it.
+ * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
  * Lifetime: retains the strategy. Thread-safety: one thread at a time, as the strategy. Blocking: with a collective
  * strategy until all workers have come here.
  */

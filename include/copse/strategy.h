@@ -87,8 +87,9 @@ COPSE_API COPSE_CHECKED copse_status copse_mirrored_create(
  * Reductions of values, what replicas assign to a variable by its aggregation, and reading a replica-local one
  * across replicas go over the replicas of all workers, see cross_device.h and replica.h. Places stay this
  * worker's affair: ranks of components and destinations count its replicas, from 0.
- * @retval COPSE_ERR_ARGUMENT  The job has parameter servers, see copse_parameter_server_create.
- * @retval COPSE_ERR_COMM      A worker was lost, or differs; the text names it.
+ * @retval COPSE_ERR_ARGUMENT  The job has parameter servers, see copse_parameter_server_create. Or a worker has other
+ *                             settings; the text names it.
+ * @retval COPSE_ERR_COMM      A worker was lost; the text names it.
  * Lifetime: retains the cluster too. Blocking: until all workers have come here.
  */
 COPSE_API COPSE_CHECKED copse_status copse_collective_create(

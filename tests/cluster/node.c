@@ -107,7 +107,7 @@ static int agree(void)
                                                                     ? "w f32 [2]\n"
                                                                     : "w f32 [3]\n");
     say(s ? copse_last_error() : "nothing was noticed");
-    return s == COPSE_ERR_COMM && strstr(copse_last_error(), "it has 'w f32 [2]'") ? 0 : 1;
+    return s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "it has 'w f32 [2]'") ? 0 : 1;
 }
 
 /* Rank 1 dies; with `argument` it only stops for so many seconds. */
