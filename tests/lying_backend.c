@@ -10,6 +10,22 @@ struct copse_lie copse_lie;
 static const struct copse_backend *inner;
 static struct copse_backend layer;
 
+static atomic_int queues;
+
+static copse_status queue_init(copse_queue *q)
+{
+    const int now = atomic_fetch_add(&queues, 1) + 1; /* queue_fini comes in any case */
+    if (copse_lie.how == LIE_QUEUES && now > atoi(copse_lie.kernel))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "lying: there are %s queues already", copse_lie.kernel);
+    return inner->queue_init(q);
+}
+
+static void queue_fini(copse_queue *q)
+{
+    inner->queue_fini(q);
+    atomic_fetch_sub(&queues, 1);
+}
+
 static bool is_meant(const struct copse_command *c)
 {
     return copse_lie.how != LIE_NONE && c->kind == COPSE_COMMAND_DISPATCH &&
@@ -141,6 +157,8 @@ const struct copse_backend *const *lying_backends(const char *name)
     layer = *inner;
     layer.name = "lying";
     layer.segment_priv = tail_at() + sizeof(struct false_segment);
+    layer.queue_init = queue_init;
+    layer.queue_fini = queue_fini;
     layer.encode = encode;
     layer.segment_init = segment_init;
     layer.segment_fini = segment_fini;

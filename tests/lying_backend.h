@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* A layer over any backend that lies about one kernel: it changes one word of its result, crashes,
-   hangs or loses the device when the kernel is dispatched. Devices are "lying:0" ... */
+   hangs or loses the device when the kernel is dispatched. Or it has no more than so many queues at a
+   time. Devices are "lying:0" ... */
 #ifndef COPSE_LYING_BACKEND_H
 #define COPSE_LYING_BACKEND_H
 
 #include "core/device/device.h"
 
-enum lie { LIE_NONE, LIE_CORRUPT, LIE_CRASH, LIE_HANG, LIE_LOSE };
+enum lie { LIE_NONE, LIE_CORRUPT, LIE_CRASH, LIE_HANG, LIE_LOSE, LIE_QUEUES };
 
 /* Set before the context is made. */
 struct copse_lie {
     enum lie how;
-    const char *kernel; /* "matmul_wide" */
+    const char *kernel; /* "matmul_wide"; of queues, how many: "2" */
     atomic_uint met;    /* dispatches of it, recorded ones once */
 };
 extern struct copse_lie copse_lie;

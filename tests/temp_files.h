@@ -61,6 +61,21 @@ static inline size_t temp_count(void)
     return n;
 }
 
+/* cmocka's set-up and tear-down of a test with a folder. */
+static inline int temp_setup(void **state)
+{
+    (void)state;
+    temp_begin();
+    return 0;
+}
+
+static inline int temp_teardown(void **state)
+{
+    (void)state;
+    temp_end();
+    return 0;
+}
+
 /* Path of a file in the folder; valid until eight calls later. */
 static inline const char *temp_path(const char *name)
 {
@@ -88,6 +103,31 @@ static inline const char *temp_write(const char *name, const void *bytes, size_t
 static inline const char *temp_text(const char *name, const char *text)
 {
     return temp_write(name, text, strlen(text));
+}
+
+/* All of a file; caller frees. */
+static inline unsigned char *temp_bytes(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    unsigned char *bytes = malloc(*size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
+}
+
+static inline void temp_check_same(const char *a, const char *b)
+{
+    size_t sizes[2];
+    unsigned char *bytes[2] = { temp_bytes(a, &sizes[0]), temp_bytes(b, &sizes[1]) };
+    if (sizes[0] != sizes[1] || memcmp(bytes[0], bytes[1], sizes[0]) != 0)
+        fail_msg("%s and %s differ", a, b);
+    free(bytes[0]);
+    free(bytes[1]);
 }
 
 /* gzip into `to`; returns the size. */

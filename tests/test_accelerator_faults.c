@@ -1,71 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs of several steps on devices that are slow, full or fail: nothing is waited for, every failure comes
    out, nothing is left half done in silence. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "copse/accelerator.h"
+#include "tests/faulty_job.h"
 
-#include <cmocka.h>
-
-#include "copse/step.h"
-#include "tests/fake_backend.h"
-#include "tests/train_model.h"
-
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_ != COPSE_OK)                                                                       \
-            fail_msg("%s: %s", #expr, copse_last_error());                                         \
-    } while (0)
-
-enum { STEPS = 4, BATCH = 24 };
-
-struct job {
-    copse_context *ctx;
-    copse_strategy *st;
-    copse_trainer *t;
-    struct model m;
-    float x[MODEL_ROWS * MODEL_IN];
-    int32_t y[MODEL_ROWS];
-};
-
-static struct job job;
+enum { STEPS = 4 };
 
 static void open_job(uint32_t devices, const char *const *ids, size_t count)
 {
-    memset(&job, 0, sizeof job);
-    fake_reset();
-    copse_fake.device_count = devices;
-    model_data(job.x, job.y);
-    OK(copse__context_create_with(NULL, fake_backends, &job.ctx));
+    job_begin(devices, NULL);
     OK(copse_accelerator_create(job.ctx, ids, count,
                                 &(struct copse_accelerator_params){
                                     .strategy = { .bucket_bytes = 1024 }, .steps_per_run = STEPS },
                                 &job.st));
-    OK(model_create(&job.m, job.st));
-    OK(copse_trainer_create(job.st,
-                            &(struct copse_trainer_params){ .loss = model_loss,
-                                                            .user = &job.m,
-                                                            .example = COPSE_SHAPE(MODEL_IN),
-                                                            .target_type = COPSE_I32 },
-                            &job.t));
-}
-
-static void close_job(void)
-{
-    for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
-        copse_fake.devices[i].delay_polls = 0;
-        memset(copse_fake.devices[i].faults, 0, sizeof copse_fake.devices[i].faults);
-    }
-    copse_trainer_release(&job.t);
-    copse_strategy_release(&job.st);
-    copse_context_release(&job.ctx);
-    assert_int_equal(atomic_load(&copse_fake.early_fini), 0);
+    job_learn();
 }
 
 static copse_status feed(void)
@@ -103,7 +51,7 @@ static void run_on_one_queue_waits_for_nothing(void **state)
         assert_int_equal(fake_calls(0, FAKE_SUBMIT), submits + 1);
     }
     OK(take(2 * STEPS));
-    close_job();
+    job_end();
 }
 
 /* One call of each kind fails for good, early or late in the run. */
@@ -132,7 +80,7 @@ static void failed_run_is_reported_and_not_gone_on_with(void **state)
             else
                 s = copse_trainer_run(job.t);
             assert_int_equal(s, COPSE_ERR_DEVICE_LOST);
-            close_job();
+            job_end();
         }
 }
 
@@ -152,7 +100,7 @@ static void shortage_is_no_half_update(void **state)
             const uint64_t done = copse_trainer_steps(job.t);
             if (s == COPSE_OK) { /* the run makes fewer such calls */
                 assert_int_equal(done, STEPS);
-                close_job();
+                job_end();
                 break;
             }
             assert_int_equal(s, COPSE_ERR_NO_MEMORY);
@@ -171,7 +119,7 @@ static void shortage_is_no_half_update(void **state)
                 OK(copse_variable_read(job.m.variables[0], 2, values[1]));
                 assert_memory_equal(values[0], values[1], sizeof(float) * MODEL_IN * 32);
             }
-            close_job();
+            job_end();
         }
         /* What is queued and cannot be started; an update of which a part is queued. */
         if (functions[i] == FAKE_SUBMIT || functions[i] == FAKE_REPLAY)
@@ -187,38 +135,17 @@ static void infeed_that_does_not_fit_is_refused(void **state)
     OK(copse_trainer_step(job.t, &(struct copse_host_batch){ .x = job.x, .y = job.y,
                                                              .count = BATCH }));
     fake_fail(0, FAKE_BUFFER_INIT, 2, COPSE_ERR_NO_DEVICE_MEMORY, true);
-    assert_int_equal(feed(), COPSE_ERR_NO_DEVICE_MEMORY);
-    assert_non_null(strstr(copse_last_error(), "steps_per_run"));
+    FAILS(COPSE_ERR_NO_DEVICE_MEMORY, feed(), "steps_per_run");
     assert_int_equal(copse_trainer_fed(job.t), 0);
     OK(copse_trainer_run(job.t));
-    memset(copse_fake.devices[0].faults, 0, sizeof copse_fake.devices[0].faults);
+    no_more_faults();
     OK(feed());
     OK(copse_trainer_run(job.t));
     assert_int_equal(copse_trainer_steps(job.t), 1 + STEPS);
-    close_job();
+    job_end();
 }
 
 /* ---- as a step ---- */
-
-static copse_status make_trainer(void *user, copse_trainer **out)
-{
-    (void)user;
-    return copse_trainer_create(job.st,
-                                &(struct copse_trainer_params){ .loss = model_loss,
-                                                                .user = &job.m,
-                                                                .example = COPSE_SHAPE(MODEL_IN),
-                                                                .target_type = COPSE_I32 },
-                                out);
-}
-
-static copse_status rows(void *user, copse_strategy *st, copse_dataset **out)
-{
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { STEPS * BATCH, MODEL_IN }, job.x };
-    const struct copse_array_view y = { COPSE_ELEMENT_I32, 1, { STEPS * BATCH }, job.y };
-    (void)user, (void)st;
-    return copse_dataset_create(job.ctx, &x, &y,
-                                &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);
-}
 
 /* All of a run is queued and none of it starts: the last batch is named, not one behind the run. */
 static void run_that_does_not_start_names_its_last_batch(void **state)
@@ -226,19 +153,12 @@ static void run_that_does_not_start_names_its_last_batch(void **state)
     copse_step *step;
     (void)state;
     open_job(1, cores, 3);
-    OK(copse_single_loss_step_create(
-        job.ctx,
-        &(struct copse_single_loss_params){
-            .input = { .dataset = rows, .batches = { .batch = BATCH, .no_shuffle = true }, .epochs = 2 },
-            .make = make_trainer, .iterations_per_step = STEPS },
-        &step));
+    job_step(STEPS * BATCH, STEPS, &step);
     OK(copse_step_run(step));
     fake_fail(0, FAKE_SUBMIT, 1, COPSE_ERR_DEVICE_LOST, true);
-    assert_int_equal(copse_step_run(step), COPSE_ERR_DEVICE_LOST);
-    if (!strstr(copse_last_error(), "at batch 3 of epoch 1"))
-        fail_msg("%s", copse_last_error());
+    FAILS(COPSE_ERR_DEVICE_LOST, copse_step_run(step), "at batch 3 of epoch 1");
     copse_step_release(&step);
-    close_job();
+    job_end();
 }
 
 /* The order of ids decides, not that of the list; a core that is not chosen is not opened. */
@@ -258,7 +178,7 @@ static void three_of_four_devices(void **state)
     assert_int_equal(fake_calls(3, FAKE_OPEN), 0);
     assert_false(copse_accelerator_is_resident(st));
     copse_strategy_release(&st);
-    close_job();
+    job_end();
 }
 
 int main(void)

@@ -1,37 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Descriptions of clusters: roles, ranks, and one message for everything that can be wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/rig.h"
 
 #include "copse/copse.h"
 
 static copse_context *ctx;
 static size_t live_blocks;
 
-static void assert_ok(copse_status s)
-{
-    if (s != COPSE_OK)
-        fail_msg("%s: %s", copse_status_name(s), copse_last_error());
-}
-
-static void assert_error(copse_status expected, copse_status got, const char *text)
-{
-    if (got != expected || strstr(copse_last_error(), text) == NULL)
-        fail_msg("expected %s with \"%s\", got %s: %s", copse_status_name(expected), text,
-                 copse_status_name(got), copse_last_error());
-}
-
 static void assert_bad(const char *json, copse_status expected, const char *text)
 {
     copse_cluster_spec *spec = (copse_cluster_spec *)&spec;
-    assert_error(expected, copse_cluster_spec_parse(ctx, json, &spec), text);
+    FAILS(expected, copse_cluster_spec_parse(ctx, json, &spec), text);
     assert_null(spec);
 }
 
@@ -46,9 +25,9 @@ static void assert_place(const char *json, uint32_t count, uint32_t rank, bool i
 {
     copse_cluster_spec *spec;
     uint32_t n, r;
-    assert_ok(copse_cluster_spec_parse(ctx, json, &spec));
-    assert_ok(copse_cluster_spec_workers(spec, &n));
-    assert_ok(copse_cluster_spec_rank(spec, &r));
+    OK(copse_cluster_spec_parse(ctx, json, &spec));
+    OK(copse_cluster_spec_workers(spec, &n));
+    OK(copse_cluster_spec_rank(spec, &r));
     assert_int_equal(n, count);
     assert_int_equal(r, rank);
     assert_int_equal(copse_cluster_spec_is_chief(spec), is_chief);
@@ -71,10 +50,10 @@ static void clu_1(void **state)
 
     copse_cluster_spec *spec;
     uint32_t n;
-    assert_ok(copse_cluster_spec_parse(ctx, WITH_CHIEF "\"task\":{\"type\":\"ps\"}}", &spec));
+    OK(copse_cluster_spec_parse(ctx, WITH_CHIEF "\"task\":{\"type\":\"ps\"}}", &spec));
     assert_false(copse_cluster_spec_is_chief(spec));
-    assert_error(COPSE_ERR_ARGUMENT, copse_cluster_spec_workers(spec, &n), "parameter server");
-    assert_error(COPSE_ERR_ARGUMENT, copse_cluster_spec_rank(spec, &n), "parameter server");
+    FAILS(COPSE_ERR_ARGUMENT, copse_cluster_spec_workers(spec, &n), "parameter server");
+    FAILS(COPSE_ERR_ARGUMENT, copse_cluster_spec_rank(spec, &n), "parameter server");
     assert_int_equal(copse_cluster_spec_role(spec), COPSE_ROLE_PS);
     assert_int_equal(copse_cluster_spec_index(spec), 0);
     assert_int_equal(copse_cluster_spec_tasks(spec, COPSE_ROLE_WORKER), 2);
@@ -141,10 +120,10 @@ static void clu_2(void **state)
         assert_bad(json, COPSE_ERR_ARGUMENT, "must be host:port");
     }
     copse_cluster_spec *spec;
-    assert_ok(copse_cluster_spec_parse(ctx, "{\"cluster\":{\"worker\":[\"[::1]:7\"]}," TASK "}",
-                                       &spec));
+    OK(copse_cluster_spec_parse(ctx, "{\"cluster\":{\"worker\":[\"[::1]:7\"]}," TASK "}",
+                                &spec));
     copse_cluster_spec_release(&spec);
-    assert_error(COPSE_ERR_ARGUMENT, copse_cluster_spec_parse(ctx, NULL, &spec), "NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_cluster_spec_parse(ctx, NULL, &spec), "NULL");
 }
 
 /* ---- the environment ---- */
@@ -163,31 +142,31 @@ static void test_environment(void **state)
     uint32_t n, r;
     (void)state;
     forget();
-    assert_ok(copse_cluster_spec_find(ctx, &spec));
+    OK(copse_cluster_spec_find(ctx, &spec));
     assert_null(spec);
 
     setenv("OMPI_COMM_WORLD_RANK", "1", 1);
     setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
-    assert_ok(copse_cluster_spec_find(ctx, &spec));
+    OK(copse_cluster_spec_find(ctx, &spec));
     assert_true(copse_cluster_spec_is_launched(spec));
-    assert_ok(copse_cluster_spec_workers(spec, &n));
-    assert_ok(copse_cluster_spec_rank(spec, &r));
+    OK(copse_cluster_spec_workers(spec, &n));
+    OK(copse_cluster_spec_rank(spec, &r));
     assert_int_equal(n, 4);
     assert_int_equal(r, 1);
     assert_false(copse_cluster_spec_is_chief(spec));
     assert_null(copse_cluster_spec_address(spec, COPSE_ROLE_WORKER, 0));
     copse_cluster_spec_release(&spec);
     setenv("OMPI_COMM_WORLD_SIZE", "65", 1);
-    assert_error(COPSE_ERR_ARGUMENT, copse_cluster_spec_find(ctx, &spec), "rank 1 of 65");
+    FAILS(COPSE_ERR_ARGUMENT, copse_cluster_spec_find(ctx, &spec), "rank 1 of 65");
 
     setenv("TF_CONFIG", WITHOUT_CHIEF "\"task\":{\"type\":\"worker\",\"index\":1}}", 1);
-    assert_ok(copse_cluster_spec_find(ctx, &spec));
+    OK(copse_cluster_spec_find(ctx, &spec));
     assert_false(copse_cluster_spec_is_launched(spec));
     assert_int_equal(copse_cluster_spec_index(spec), 1);
     copse_cluster_spec_release(&spec);
 
     setenv("COPSE_CONFIG", "{", 1);
-    assert_error(COPSE_ERR_FORMAT, copse_cluster_spec_find(ctx, &spec), "in COPSE_CONFIG");
+    FAILS(COPSE_ERR_FORMAT, copse_cluster_spec_find(ctx, &spec), "in COPSE_CONFIG");
     forget();
 }
 

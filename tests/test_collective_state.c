@@ -371,21 +371,7 @@ static void half_goes_on_with_the_first_only(void **state)
     expect(&w[2], COPSE_ERR_IO, "/nowhere/worker-1");
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    temp_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    temp_end();
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, temp_setup, temp_teardown)
 
 int main(void)
 {

@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The monitor: counting steps, what it refuses, going on after an interruption, surviving a failed
    device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/rig.h"
 
 #include "tests/fake_backend.h"
 #include "tests/job.h"
 #include "tests/temp_files.h"
-
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_ != COPSE_OK)                                                                       \
-            fail_msg("%s: %s", #expr, copse_last_error());                                         \
-    } while (0)
 
 static char log_text[4000];
 
@@ -416,16 +401,6 @@ static const struct job fake_job = {
     .devices = { "fake:0", "fake:1", "host:0" }, .device_count = 3, .epochs = 2, .seed = 4,
 };
 
-static unsigned char *bytes_of(const char *path, size_t *size)
-{
-    static unsigned char bytes[1 << 17];
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    *size = fread(bytes, 1, sizeof bytes, f);
-    fclose(f);
-    return bytes;
-}
-
 static void mon_4(void **state)
 {
     (void)state;
@@ -468,19 +443,21 @@ static void mon_4(void **state)
     const struct copse_monitor_params p = { .file = temp_path("run"), .every_steps = 3, .retries = 2 };
     struct copse_monitor_info info;
     uint64_t done;
-    size_t size, size_after;
-    static unsigned char before[1 << 17];
     OK(start(&l, &fake_job, &p));
     OK(copse_monitor_run(l.m, 4, NULL));
-    memcpy(before, bytes_of(temp_path("run"), &size), sizeof before);
+    size_t size, size_after;
+    unsigned char *before = temp_bytes(temp_path("run"), &size);
     fake_fail(1, FAKE_SUBMIT, 5, COPSE_ERR_DEVICE_LOST, true);
     assert_int_equal(copse_monitor_run(l.m, COPSE_ALL, &done), COPSE_ERR_DEVICE_LOST);
     copse_monitor_describe(l.m, &info);
     assert_int_equal(info.recoveries, 0);
     assert_int_equal(l.j.made, 3); /* the first trainer and two tries */
     assert_non_null(strstr(log_text, "(2 of 2)"));
-    assert_memory_equal(before, bytes_of(temp_path("run"), &size_after), size);
+    unsigned char *after = temp_bytes(temp_path("run"), &size_after);
     assert_int_equal(size, size_after);
+    assert_memory_equal(before, after, size);
+    free(before);
+    free(after);
     assert_int_equal(temp_count(), 1);
     stop(&l);
     copse_context_release(&l.ctx);

@@ -4,20 +4,6 @@
 #include "tests/rig.h"
 #include "tests/temp_files.h"
 
-static int begin(void **state)
-{
-    (void)state;
-    temp_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    temp_end();
-    return 0;
-}
-
 static copse_context *open_context(void)
 {
     copse_context *ctx;
@@ -151,7 +137,7 @@ static void intervals_count_steps_or_progress(void **state)
     copse_context_release(&ctx);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, temp_setup, temp_teardown)
 
 int main(void)
 {

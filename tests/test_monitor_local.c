@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A monitored run that is cut and goes on: replica-local variables go on as well. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/rig.h"
 
 #include "tests/job.h"
 #include "tests/temp_files.h"
-
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_ != COPSE_OK)                                                                       \
-            fail_msg("%s: %s", #expr, copse_last_error());                                         \
-    } while (0)
 
 enum { COUNTED, SUMMED, AVERAGED, FIRST, LOCALS };
 
@@ -182,24 +168,10 @@ static void mon_3_with_local_variables(void **state)
     copse_context_release(&ctx);
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    temp_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    temp_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(mon_3_with_local_variables, begin, end),
+        cmocka_unit_test_setup_teardown(mon_3_with_local_variables, temp_setup, temp_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,64 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches ahead on devices that are slow, full or fail: nothing waits in the step that need not, every failure
    comes out and names itself, nothing is left half done in silence, no bit changes. */
-#include "tests/rig.h"
+#include "tests/faulty_job.h"
 
-#include "copse/accelerator.h"
-#include "copse/step.h"
-#include "tests/fake_backend.h"
-#include "tests/train_model.h"
+enum { STEPS = 6, AHEAD = 2 };
 
-enum { STEPS = 6, BATCH = 24, AHEAD = 2, VALUES = 2048 };
-
-struct job {
-    copse_context *ctx;
-    copse_strategy *st;
-    copse_trainer *t;
-    struct model m;
-    float x[MODEL_ROWS * MODEL_IN];
-    int32_t y[MODEL_ROWS];
-};
-
-static struct job job;
-static const char *const ids[2] = { "fake:0", "fake:1" };
-static uint32_t ahead = AHEAD;
-
-static copse_status make_trainer(void *user, copse_trainer **out)
+static void open_strategy(uint32_t devices, uint32_t prefetch)
 {
-    (void)user;
-    return copse_trainer_create(job.st,
-                                &(struct copse_trainer_params){ .loss = model_loss,
-                                                                .user = &job.m,
-                                                                .example = COPSE_SHAPE(MODEL_IN),
-                                                                .target_type = COPSE_I32,
-                                                                .prefetch = ahead },
-                                out);
+    job_begin(devices, NULL);
+    job.prefetch = prefetch;
+    job_mirror(devices);
 }
 
 static void open_job(uint32_t devices)
 {
-    memset(&job, 0, sizeof job);
-    fake_reset();
-    copse_fake.device_count = devices;
-    model_data(job.x, job.y);
-    OK(copse__context_create_with(NULL, fake_backends, &job.ctx));
-    OK(copse_mirrored_create(job.ctx, ids, devices, &(struct copse_strategy_params){ .bucket_bytes = 1024 },
-                             &job.st));
-    OK(model_create(&job.m, job.st));
-    OK(make_trainer(NULL, &job.t));
-}
-
-static void close_job(void)
-{
-    for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
-        copse_fake.devices[i].delay_polls = 0;
-        copse_fake.devices[i].delay_ns = 0;
-        memset(copse_fake.devices[i].faults, 0, sizeof copse_fake.devices[i].faults);
-    }
-    copse_trainer_release(&job.t);
-    copse_strategy_release(&job.st);
-    copse_context_release(&job.ctx);
-    assert_int_equal(atomic_load(&copse_fake.early_fini), 0);
+    open_strategy(devices, AHEAD);
+    job_learn();
 }
 
 static struct copse_host_batch batch_at(uint64_t i)
@@ -89,17 +46,6 @@ static copse_status train(uint64_t until)
     return COPSE_OK;
 }
 
-static size_t read_all(uint32_t replica, float *out)
-{
-    size_t at = 0;
-    for (int v = 0; v < MODEL_VARIABLES; v++) {
-        OK(copse_variable_read(job.m.variables[v], replica, out + at));
-        const copse_shape s = copse_variable_shape(job.m.variables[v]);
-        at += s.rank == 2 ? s.dims[0] * s.dims[1] : s.dims[0];
-    }
-    return at;
-}
-
 static float want[VALUES];
 static size_t want_count;
 
@@ -107,15 +53,15 @@ static void without_faults(uint32_t devices)
 {
     open_job(devices);
     OK(train(STEPS));
-    want_count = read_all(0, want);
-    close_job();
+    want_count = job_read(0, want);
+    job_end();
 }
 
 static void check_values(void)
 {
     float got[VALUES];
     for (uint32_t r = 0; r < copse_strategy_replicas(job.st); r++) {
-        assert_int_equal(read_all(r, got), want_count);
+        assert_int_equal(job_read(r, got), want_count);
         assert_memory_equal(got, want, want_count * sizeof *got);
     }
 }
@@ -139,10 +85,10 @@ static void shortage_changes_no_bit(void **state)
                 copse_trainer_unfeed(job.t); /* recordings are there, and one place */
                 fake_fail(devices - 1, functions[i], n, COPSE_ERR_NO_MEMORY, false);
                 const copse_status s = train(STEPS);
-                memset(copse_fake.devices[devices - 1].faults, 0, sizeof copse_fake.devices[0].faults);
+                no_more_faults();
                 if (s == COPSE_OK) { /* fewer such calls, or one that may fail */
                     check_values();
-                    close_job();
+                    job_end();
                     continue;
                 }
                 assert_int_equal(s, COPSE_ERR_NO_MEMORY);
@@ -156,7 +102,7 @@ static void shortage_changes_no_bit(void **state)
                     check_values();
                     went_on++;
                 }
-                close_job();
+                job_end();
             }
     }
     printf("%u went on, %u were cut short, %u uploads named themselves\n", went_on, cut, named);
@@ -178,7 +124,7 @@ static void lost_device_is_reported(void **state)
             assert_int_equal(copse_trainer_feed(job.t, &b) == COPSE_OK ? copse_trainer_step(job.t, NULL)
                                                                        : COPSE_ERR_DEVICE_LOST,
                              COPSE_ERR_DEVICE_LOST);
-            close_job();
+            job_end();
         }
 }
 
@@ -187,21 +133,16 @@ static void queue_that_cannot_be_made_is_named(void **state)
 {
     copse_trainer *t = NULL;
     (void)state;
-    open_job(2);
+    open_strategy(2, 0);
+    job_learn(); /* self-tests have queues, too */
     copse_trainer_release(&job.t);
-    copse_strategy_release(&job.st);
-    OK(copse_mirrored_create(job.ctx, ids, 2, NULL, &job.st));
-    OK(model_create(&job.m, job.st));
-    ahead = 0;
-    OK(make_trainer(NULL, &job.t)); /* self-tests have queues, too */
-    copse_trainer_release(&job.t);
-    ahead = AHEAD;
+    job.prefetch = AHEAD;
     fake_fail(1, FAKE_QUEUE_INIT, 1, COPSE_ERR_NO_MEMORY, false);
-    FAILS(COPSE_ERR_NO_MEMORY, make_trainer(NULL, &t), "to upload batches ahead");
+    FAILS(COPSE_ERR_NO_MEMORY, job_make_trainer(NULL, &t), "to upload batches ahead");
     assert_null(t);
-    OK(make_trainer(NULL, &job.t));
+    OK(job_make_trainer(NULL, &job.t));
     OK(train(1));
-    close_job();
+    job_end();
 }
 
 /* Queues are fewer than trainers may be: they share the replica's. */
@@ -212,7 +153,7 @@ static void trainers_share_the_queue(void **state)
     open_job(1);
     const uint32_t queues = fake_calls(0, FAKE_QUEUE_INIT);
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-        OK(make_trainer(NULL, &more[i]));
+        OK(job_make_trainer(NULL, &more[i]));
     assert_int_equal(fake_calls(0, FAKE_QUEUE_INIT), queues);
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         const struct copse_host_batch b = batch_at(i);
@@ -220,7 +161,7 @@ static void trainers_share_the_queue(void **state)
         OK(copse_trainer_step(more[i], NULL));
         copse_trainer_release(&more[i]);
     }
-    close_job();
+    job_end();
 }
 
 /* A slow device: batches are fed and steps begun while no earlier one is done, as long as there are places; a
@@ -244,19 +185,10 @@ static void feeding_waits_for_places_only(void **state)
     assert_true(after > waits);
     OK(copse_trainer_feed(job.t, &b)); /* ... and for the step that reads the place */
     assert_true(fake_calls(0, FAKE_WAIT) > after);
-    close_job();
+    job_end();
 }
 
 /* ---- as a step ---- */
-
-static copse_status rows(void *user, copse_strategy *st, copse_dataset **out)
-{
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { STEPS * BATCH, MODEL_IN }, job.x };
-    const struct copse_array_view y = { COPSE_ELEMENT_I32, 1, { STEPS * BATCH }, job.y };
-    (void)user, (void)st;
-    return copse_dataset_create(job.ctx, &x, &y,
-                                &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);
-}
 
 /* An upload that fails once is made by its step; one that fails for good is named there, at its own batch, when
    the steps before are done. */
@@ -267,12 +199,7 @@ static void step_names_the_batch_that_fails(void **state)
         copse_step *step;
         copse_status s = COPSE_OK;
         open_job(1);
-        OK(copse_single_loss_step_create(
-            job.ctx,
-            &(struct copse_single_loss_params){
-                .input = { .dataset = rows, .batches = { .batch = BATCH, .no_shuffle = true }, .epochs = 2 },
-                .make = make_trainer, .iterations_per_step = 1 },
-            &step));
+        job_step(STEPS * BATCH, 1, &step);
         OK(copse_step_run(step)); /* batch 1 is fed, 2 is next */
         fake_fail(0, FAKE_WRITE, 1, COPSE_ERR_NO_MEMORY, false);
         OK(copse_step_run(step)); /* batch 1; the fault is used up */
@@ -284,14 +211,14 @@ static void step_names_the_batch_that_fails(void **state)
             assert_int_equal(s, COPSE_ERR_NO_MEMORY);
             if (!strstr(copse_last_error(), "at batch 3 of epoch 0"))
                 fail_msg("%s", copse_last_error());
-            memset(copse_fake.devices[0].faults, 0, sizeof copse_fake.devices[0].faults);
+            no_more_faults();
         }
         for (s = COPSE_OK; s == COPSE_OK;)
             s = copse_step_run(step);
         assert_int_equal(s, COPSE_ERR_END);
         assert_int_equal(copse_trainer_steps(copse_step_trainer(step)), 2 * STEPS);
         copse_step_release(&step);
-        close_job();
+        job_end();
     }
 }
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Checkpoints: what was written comes back, and what breaks a rule of the format is refused. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/resource.h>
 
-#include <cmocka.h>
+#include "tests/rig.h"
 
 #include "copse/checkpoint.h"
 #include "core/base/base.h"
@@ -32,17 +28,9 @@ static int end(void **state)
     return 0;
 }
 
-static void assert_ok(copse_status s)
-{
-    if (s != COPSE_OK)
-        fail_msg("%s: %s", copse_status_name(s), copse_last_error());
-}
-
 static void assert_error(copse_status expected, copse_status got, const char *text)
 {
-    if (got != expected || strstr(copse_last_error(), text) == NULL)
-        fail_msg("expected %s with \"%s\", got %s: %s", copse_status_name(expected), text,
-                 copse_status_name(got), copse_last_error());
+    FAILS(expected, got, text);
     assert_null(checkpoint);
 }
 
@@ -82,7 +70,7 @@ static const char *write_arrays(const char *name)
 {
     const char *path = temp_path(name);
 
-    assert_ok(copse_checkpoint_write(
+    OK(copse_checkpoint_write(
         ctx, path, &(struct copse_checkpoint_params){ arrays, COPSE_COUNT(arrays), metadata, 2 }));
     return path;
 }
@@ -102,7 +90,7 @@ static void test_what_was_written_comes_back(void **state)
     size_t count;
 
     (void)state;
-    assert_ok(copse_checkpoint_read(ctx, write_arrays("w"), &checkpoint));
+    OK(copse_checkpoint_read(ctx, write_arrays("w"), &checkpoint));
     const struct copse_named_array *got = copse_checkpoint_arrays(checkpoint, &count);
     assert_int_equal(count, COPSE_COUNT(arrays));
     for (size_t i = 0; i < count; i++) {
@@ -140,7 +128,7 @@ static void test_file_layout(void **state)
     const struct copse_metadata kv = { "k", "v" };
 
     (void)state;
-    assert_ok(
+    OK(
         copse_checkpoint_write(ctx, path, &(struct copse_checkpoint_params){ &x, 1, &kv, 1 }));
     size_t n = load(path, bytes, sizeof bytes);
     assert_int_equal(n, 128 + 24);
@@ -150,9 +138,9 @@ static void test_file_layout(void **state)
         assert_int_equal(bytes[i], ' ');
     assert_memory_equal(bytes + 128, weights, 24);
 
-    assert_ok(copse_checkpoint_write(ctx, path, &(struct copse_checkpoint_params){ 0 }));
+    OK(copse_checkpoint_write(ctx, path, &(struct copse_checkpoint_params){ 0 }));
     assert_int_equal(load(path, bytes, sizeof bytes), 64);
-    assert_ok(copse_checkpoint_read(ctx, path, &checkpoint));
+    OK(copse_checkpoint_read(ctx, path, &checkpoint));
     copse_checkpoint_release(&checkpoint);
 }
 
@@ -226,7 +214,7 @@ static void test_foreign_files_within_the_rules_are_read(void **state)
 
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(cases); i++) {
-        assert_ok(parse(cases[i].header, cases[i].size));
+        OK(parse(cases[i].header, cases[i].size));
         copse_checkpoint_release(&checkpoint);
     }
 }
@@ -311,7 +299,7 @@ static void test_lengths_that_lie_are_refused(void **state)
                  copse_checkpoint_read(ctx, temp_write("l", bytes, 16), &checkpoint),
                  "a header of 9");
     bytes[0] = 8;
-    assert_ok(copse_checkpoint_read(ctx, temp_write("l", bytes, 16), &checkpoint));
+    OK(copse_checkpoint_read(ctx, temp_write("l", bytes, 16), &checkpoint));
     copse_checkpoint_release(&checkpoint);
     assert_error(COPSE_ERR_IO, copse_checkpoint_read(ctx, temp_path("none"), &checkpoint), "none");
 }
@@ -355,7 +343,7 @@ static void test_full_disk_leaves_the_old_file(void **state)
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
         assert_int_equal(s, COPSE_ERR_IO);
         assert_int_equal(temp_count(), before);
-        assert_ok(copse_checkpoint_read(ctx, path, &checkpoint));
+        OK(copse_checkpoint_read(ctx, path, &checkpoint));
         assert_non_null(copse_checkpoint_find(checkpoint, "odd"));
         copse_checkpoint_release(&checkpoint);
     }
@@ -391,7 +379,7 @@ static void test_every_allocation_may_fail(void **state)
 
     (void)state;
     write_arrays("hungry");
-    assert_ok(copse_context_create(&params, &c));
+    OK(copse_context_create(&params, &c));
     copse_context_memory(c, &before);
     do {
         hunger.left = n++;

@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* How a global batch is shared out among replicas. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/rig.h"
 
 #include "core/base/base.h"
 #include "core/data/shard.h"
-
-static void assert_ok(copse_status s)
-{
-    if (s != COPSE_OK)
-        fail_msg("%s: %s", copse_status_name(s), copse_last_error());
-}
-
-static void assert_error(copse_status expected, copse_status got, const char *text)
-{
-    if (got != expected || strstr(copse_last_error(), text) == NULL)
-        fail_msg("expected %s with \"%s\", got %s: %s", copse_status_name(expected), text,
-                 copse_status_name(got), copse_last_error());
-}
 
 static void assert_shards(enum copse_shard_rule rule, size_t rows, size_t global, uint32_t replicas,
                           const size_t *counts)
@@ -30,7 +11,7 @@ static void assert_shards(enum copse_shard_rule rule, size_t rows, size_t global
     struct copse_shard s[COPSE_SHARD_MAX_REPLICAS];
     size_t first = 0;
 
-    assert_ok(copse__shard(rule, rows, global, replicas, s));
+    OK(copse__shard(rule, rows, global, replicas, s));
     for (uint32_t r = 0; r < replicas; r++) {
         if (s[r].first != first || s[r].count != counts[r])
             fail_msg("rule %d, %zu rows, replica %u of %u: %zu+%zu", rule, rows, r, replicas,
@@ -70,7 +51,7 @@ static void test_balanced_shards_cover_every_batch(void **state)
     for (uint32_t replicas = 1; replicas <= COPSE_SHARD_MAX_REPLICAS; replicas++)
         for (size_t rows = 0; rows <= 200; rows++) {
             size_t first = 0;
-            assert_ok(copse__shard(COPSE_SHARD_BALANCED, rows, 200, replicas, s));
+            OK(copse__shard(COPSE_SHARD_BALANCED, rows, 200, replicas, s));
             for (uint32_t r = 0; r < replicas; r++) {
                 assert_int_equal(s[r].first, first);
                 assert_in_range(s[r].count, rows / replicas, rows / replicas + 1);
@@ -79,10 +60,10 @@ static void test_balanced_shards_cover_every_batch(void **state)
             }
             assert_int_equal(first, rows);
         }
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_FIXED, 7, 7, 2, s), "evenly");
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 7, 7, 0, s), "0 replicas");
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 7, 7, 65, s), "65 replicas");
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 8, 7, 2, s), "at most 7");
+    FAILS(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_FIXED, 7, 7, 2, s), "evenly");
+    FAILS(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 7, 7, 0, s), "0 replicas");
+    FAILS(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 7, 7, 65, s), "65 replicas");
+    FAILS(COPSE_ERR_ARGUMENT, copse__shard(COPSE_SHARD_CEIL, 8, 7, 2, s), "at most 7");
 }
 
 static void assert_weighted(size_t rows, const double *weights, uint32_t replicas,
@@ -91,7 +72,7 @@ static void assert_weighted(size_t rows, const double *weights, uint32_t replica
     struct copse_shard s[COPSE_SHARD_MAX_REPLICAS];
     size_t first = 0;
 
-    assert_ok(copse__shard_weighted(rows, weights, replicas, s));
+    OK(copse__shard_weighted(rows, weights, replicas, s));
     for (uint32_t r = 0; r < replicas; r++) {
         if (s[r].first != first || s[r].count != counts[r])
             fail_msg("%zu rows, replica %u of %u: %zu+%zu, not %zu", rows, r, replicas, s[r].first,
@@ -121,7 +102,7 @@ static void test_weighted_shards(void **state)
             sum += weights[r] = 1.0 + (double)(r * 7 % 5);
         for (size_t rows = 0; rows < 300; rows += 7) {
             size_t first = 0;
-            assert_ok(copse__shard_weighted(rows, weights, replicas, s));
+            OK(copse__shard_weighted(rows, weights, replicas, s));
             for (uint32_t r = 0; r < replicas; r++) { /* within one row of the exact share */
                 const double exact = (double)rows * weights[r] / sum;
                 assert_true((double)s[r].count > exact - 1.0 && (double)s[r].count < exact + 1.0);
@@ -131,10 +112,10 @@ static void test_weighted_shards(void **state)
             assert_int_equal(first, rows);
         }
     }
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard_weighted(5, WEIGHTS(0, 0), 2, s), "above 0");
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard_weighted(5, WEIGHTS(1, -1), 2, s), "replica 1");
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard_weighted(5, WEIGHTS(1.0 / 0.0), 1, s), "inf");
-    assert_error(COPSE_ERR_ARGUMENT, copse__shard_weighted(5, WEIGHTS(1), 0, s), "0 replicas");
+    FAILS(COPSE_ERR_ARGUMENT, copse__shard_weighted(5, WEIGHTS(0, 0), 2, s), "above 0");
+    FAILS(COPSE_ERR_ARGUMENT, copse__shard_weighted(5, WEIGHTS(1, -1), 2, s), "replica 1");
+    FAILS(COPSE_ERR_ARGUMENT, copse__shard_weighted(5, WEIGHTS(1.0 / 0.0), 1, s), "inf");
+    FAILS(COPSE_ERR_ARGUMENT, copse__shard_weighted(5, WEIGHTS(1), 0, s), "0 replicas");
 }
 
 int main(void)

@@ -3,27 +3,13 @@
    or foreign one changes nothing. */
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/rig.h"
 
 #include "core/data/array.h"
 #include "core/train/state.h"
 #include "tests/job.h"
 #include "tests/temp_files.h"
-
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        const copse_status ok_ = (expr);                                                           \
-        if (ok_ != COPSE_OK)                                                                       \
-            fail_msg("%s: %s", #expr, copse_last_error());                                         \
-    } while (0)
 
 static copse_context *ctx;
 static unsigned warnings;
@@ -129,30 +115,6 @@ static void check_same_state(struct life *a, struct life *b)
     assert_int_equal(copse_trainer_steps(a->t), copse_trainer_steps(b->t));
 }
 
-static unsigned char *file_bytes(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    unsigned char *bytes = malloc(*size + 1);
-    assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
-}
-
-static void check_same_files(const char *a, const char *b)
-{
-    size_t size_a, size_b;
-    unsigned char *x = file_bytes(a, &size_a), *y = file_bytes(b, &size_b);
-    assert_int_equal(size_a, size_b);
-    assert_memory_equal(x, y, size_a);
-    free(x);
-    free(y);
-}
-
 /* Arrays of two checkpoints, whatever their metadata. */
 static void check_same_arrays(const char *a, const char *b)
 {
@@ -207,12 +169,12 @@ static void a_restored_run_goes_on_bit_for_bit(void **state)
             steps(&other, 1);
             load(&other, temp_path("a"));
             save(&other, temp_path("b"));
-            check_same_files(temp_path("a"), temp_path("b"));
+            temp_check_same(temp_path("a"), temp_path("b"));
             steps(&other, 7);
             check_same_state(&whole, &other);
             save(&whole, temp_path("a"));
             save(&other, temp_path("b"));
-            check_same_files(temp_path("a"), temp_path("b"));
+            temp_check_same(temp_path("a"), temp_path("b"));
             end(&other);
             end(&whole);
         }
@@ -292,7 +254,7 @@ static void expect_refused(struct life *l, const char *path, copse_status wanted
     assert_null(file);
     assert_true(at.epoch == 77 && at.batch == 77);
     save(l, temp_path("after"));
-    check_same_files(temp_path("before"), temp_path("after"));
+    temp_check_same(temp_path("before"), temp_path("after"));
 }
 
 /* Write the checkpoint `from` again without the array `drop`, or with it called `rename`, or with
@@ -397,7 +359,7 @@ static void damaged_checkpoints_change_nothing(void **state)
     begin(&l, &j);
     steps(&l, 2);
     save(&l, temp_path("good"));
-    unsigned char *bytes = file_bytes(temp_path("good"), &size);
+    unsigned char *bytes = temp_bytes(temp_path("good"), &size);
     for (int i = 8; i-- > 0;)
         header = header << 8 | bytes[i];
     float *before = job_values(&l.j, 0);
@@ -468,7 +430,7 @@ static void locales_change_no_byte(void **state)
         load(&l, temp_path("a"));
         assert_int_equal(warnings, 0);
         setlocale(LC_NUMERIC, "C");
-        check_same_files(temp_path("a"), temp_path("b"));
+        temp_check_same(temp_path("a"), temp_path("b"));
     }
     end(&l);
     if (!set) {
@@ -537,7 +499,7 @@ static void nan_does_not_replace_a_good_checkpoint(void **state)
     OK(copse_variable_assign(l.j.m.variables[1], values));
     assert_int_equal(copse_trainer_checkpoint(l.t, temp_path("a"), NULL), COPSE_ERR_NONFINITE);
     assert_non_null(strstr(copse_last_error(), "'b0' is NaN at element 3"));
-    check_same_files(temp_path("a"), temp_path("b"));
+    temp_check_same(temp_path("a"), temp_path("b"));
     load(&l, temp_path("a"));
     OK(copse_trainer_checkpoint(l.t, temp_path("a"), NULL));
     end(&l);

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 # The command as a person or a program meets it: good runs, and bad input of every kind, which gives
 # one line on standard error, exit code 2, and leaves no file behind.
-# usage: tool.sh COPSE DIGITS.csv.gz
+# usage: tool.sh COPSE DIGITS.csv.gz LYING-COPSE
 set -u
 copse=$1
 digits=$2
+liar=$3
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME="$work/cache"
@@ -93,6 +94,13 @@ done
 cmp -s "$work/one_device" "$work/accelerator--steps-per-run7" || no 'a run has other bits than its steps'
 cmp -s "$work/one_device" "$work/accelerator--cores1--steps-per-run1" || no 'runs of 1 have other bits'
 cmp -s "$work/one_device" "$work/one_device--prefetch2" || no 'batches ahead give other bits'
+# Who uploads ahead has a second queue: it shows on a device that has no more than one.
+for prefetch in 0 2; do
+    COPSE_LIE=queues:1 "$liar" train --devices lying:0 --epochs 1 --quiet --strategy one_device \
+        --prefetch $prefetch >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq $((prefetch / 2)) ] && [ "$(grep -c 'to upload batches ahead' "$work/stderr")" -eq $((prefetch / 2)) ] ||
+        no "--prefetch $prefetch with one queue: $(cat "$work/stderr")"
+done
 good 'logical cores' 'on 3 devices' train --epochs 2 --strategy accelerator --cores 3 \
     --devices host:0,host:0,host:0,host:0
 good 'a checkpoint between runs' 'checkpoint: ' train $host --strategy accelerator --steps-per-run 5 \

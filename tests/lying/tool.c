@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The command over drivers that lie: built from the tool's own sources, with its contexts made here.
-   COPSE_LIE=crash:softmax (or hang, lose, corrupt) says how, COPSE_LIE_OVER=opencl over what [host]. */
+   COPSE_LIE=crash:softmax (or hang, lose, corrupt; queues:2) says how, COPSE_LIE_OVER=opencl over what [host]. */
 #include <stdlib.h>
 
 #include "tests/lying_backend.h"
@@ -9,7 +9,7 @@ copse_status lying_context_create(const struct copse_context_params *params, cop
 
 copse_status lying_context_create(const struct copse_context_params *params, copse_context **out)
 {
-    static const char *const names[] = { "", "corrupt", "crash", "hang", "lose" };
+    static const char *const names[] = { "", "corrupt", "crash", "hang", "lose", "queues" };
     const char *lie = getenv("COPSE_LIE"), *over = getenv("COPSE_LIE_OVER");
     const char *colon = lie ? strchr(lie, ':') : NULL;
     for (size_t i = 1; colon && i < COPSE_COUNT(names); i++)
