@@ -72,6 +72,16 @@ uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const c
    is run on the reference device, on a device under test and in a context without self-tests. */
 copse_status copse__self_test(copse_device *dev, struct copse_kernel *k);
 
+/* ---- the matrix product of a vendor's library (library_product.c) ---- */
+
+/* Its name among variants and blocked kernels; it has no row. */
+#define COPSE_LIBRARY_PRODUCT "matmul_clblast"
+/* Whether the device has one, and it is not blocked there. */
+bool copse__library_product_fits(const copse_device *dev);
+/* Run its self-test for this layout, unless the device has passed it; as copse__self_test. A library that
+   cannot be used at all is blocked, too. For devices that have one. */
+copse_status copse__library_product_test(copse_device *dev, bool a_transposed, bool b_transposed);
+
 /* Group size it is launched with: the row's, halved until within the limits. */
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
                          uint32_t *y);

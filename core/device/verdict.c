@@ -17,6 +17,9 @@ struct copse_verdicts {
 
 static bool is_kernel(const char *name, size_t length)
 {
+    if (length == sizeof COPSE_LIBRARY_PRODUCT - 1 &&
+        memcmp(name, COPSE_LIBRARY_PRODUCT, length) == 0)
+        return true;
     for (size_t i = 0; i < copse_kernel_count; i++)
         if (strlen(copse_kernel_table[i].name) == length &&
             memcmp(copse_kernel_table[i].name, name, length) == 0)
