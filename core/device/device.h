@@ -54,11 +54,28 @@ bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row 
 
 /* ---- kernels that are not used because their results were wrong (verdict.c) ---- */
 
-/* Block a kernel on the device, here and, through the kernel cache, in later contexts. Kernels that are
-   recorded already stay as they are. COPSE_ERR_ARGUMENT when there is no such kernel. */
+/* Block a kernel on the device until it is unblocked, here and, through the kernel cache, in later
+   contexts. Kernels that are recorded already stay as they are. COPSE_ERR_ARGUMENT when there is no such kernel. */
 copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, const char *reason);
 /* Whether it is blocked there; the reason, too. Never on a device that tries blocked kernels. */
 bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char *reason, size_t room);
+
+/* A case of conformance that ran one kernel variant. */
+struct copse_kernel_case {
+    const char *kernel, *mode, *op, *name;
+    uint32_t tier;
+};
+/* The kernel failed it: block the kernel until all such cases have passed. One that was merely late is
+   noted, and blocks when it is late again. */
+copse_status copse__device_fail_case(copse_device *dev, const struct copse_kernel_case *c,
+                                     bool is_late, const char *text);
+/* Whether it failed before, in no higher tier; *id names it. */
+bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel_case *c,
+                              uint64_t *id);
+/* That case passed in a run of this tier. A kernel that has no other failed case is used again, which is
+   logged; unless it was blocked by something else than cases. */
+copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint64_t id,
+                                     uint32_t tier);
 
 /* ---- how fast variants were measured to be (tuning.c) ---- */
 
