@@ -401,9 +401,10 @@ static copse_status note_pass(copse_context *ctx, struct copse_verdicts *v, cons
     if (!f || f->tier > tier)
         return COPSE_OK;
     *f = v->failed.at[--v->failed.count];
-    *is_free = find(v, kernel) && !has_cases(v, kernel);
-    if (*is_free)
-        take_out(v, kernel);
+    struct copse_blocked_kernel *b = find(v, kernel);
+    *is_free = b && !has_cases(v, kernel);
+    if (*is_free) /* cases that were late once stay noted */
+        *b = v->blocked.at[--v->blocked.count];
     return store(ctx, v);
 }
 
