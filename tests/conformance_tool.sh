@@ -181,7 +181,31 @@ lies() {
         no "$how $variant: accuracy $with while it was blocked, $without without a lie"
     unset COPSE_LIE_OVER
 }
+
+# A block goes when the case that failed passes; being late once is no reason for one. Over host, whose
+# only product is the shared one.
+forgives() {
+    export COPSE_LIE_OVER=host
+    set -- conformance run --device lying:0 --ops matmul --case "$product" --variant matmul --quiet
+    export COPSE_LIE=crash:matmul
+    expect 1 'forgives: crash' "$liar" "$@"
+    says 'blocked on lying:0: matmul \(run/matmul/'
+    says '^1 case on 1 device in .*: 1 CRASH$'
+    unset COPSE_LIE
+    expect 0 'forgives: honest' "$liar" "$@"
+    says '^used again on lying:0: matmul '
+    [ "$(wc -l <"$work/stdout")" -eq 2 ] || no "--quiet: $(cat "$work/stdout")"
+    export COPSE_LIE=hang:matmul
+    expect 1 'forgives: hang' "$liar" "$@" --deadline 2
+    grep -q 'blocked' "$work/stdout" && no 'forgives: late once, and blocked'
+    expect 1 'forgives: hang again' "$liar" "$@" --deadline 2
+    says 'blocked on lying:0: matmul \(run/matmul/'
+    unset COPSE_LIE
+    expect 0 'forgives: unblock' "$liar" devices --unblock lying:0
+    unset COPSE_LIE_OVER
+}
 product=$(first_case matmul)
+forgives
 devices=$("$tool" devices)
 if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
     kernels=$(dirname "$0")/../kernels

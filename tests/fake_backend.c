@@ -266,25 +266,62 @@ static copse_status fake_read(copse_queue *q, const struct copse_binding *src, v
     return COPSE_OK;
 }
 
+static const char *name_of(const struct copse_command *c)
+{
+    return c->kind == COPSE_COMMAND_GEMM ? COPSE_LIBRARY_PRODUCT : c->kernel ? c->kernel->row->name : "";
+}
+
 static bool names(const char *name, const struct copse_command *c)
 {
-    return name && c->kernel && strcmp(name, c->kernel->row->name) == 0;
+    return name && strcmp(name, name_of(c)) == 0;
+}
+
+static uint32_t arg_count(const struct copse_command *c)
+{
+    return c->kind == COPSE_COMMAND_GEMM ? c->binding_count : c->kernel->row->arg_count;
+}
+
+static bool writes_floats(const struct copse_command *c, uint32_t arg)
+{
+    if (c->kind == COPSE_COMMAND_GEMM)
+        return arg == 2;
+    return c->kernel->row->args[arg].is_written && c->kernel->row->args[arg].kind == COPSE_ARG_F32;
+}
+
+static float *floats_at(const struct copse_binding *b)
+{
+    unsigned char *bytes;
+    memcpy(&bytes, b->buffer->priv, sizeof bytes);
+    return (float *)(void *)(bytes + b->offset);
+}
+
+/* The library's matrix product, which the host backend has none of. */
+static void gemm(const struct copse_command *c)
+{
+    const float *a = floats_at(&c->bindings[0]), *b = floats_at(&c->bindings[1]);
+    const size_t m = c->gemm.m, n = c->gemm.n, k = c->gemm.k;
+    float *to = floats_at(&c->bindings[2]);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float sum = 0.0f;
+            for (size_t l = 0; l < k; l++)
+                sum += a[c->gemm.a_transposed ? l * m + i : i * k + l] *
+                       b[c->gemm.b_transposed ? j * k + l : l * n + j];
+            to[i * n + j] = sum;
+        }
 }
 
 static void perturb(struct fake_device *d, const struct copse_command *c)
 {
     if (!names(d->perturb, c))
         return;
-    const struct copse_kernel_row *row = c->kernel->row;
     const uint32_t n = atomic_fetch_add(&d->perturb_runs, 1u) + 1;
     if (d->perturb_period && n % d->perturb_period)
         return;
-    for (uint32_t i = 0; i < row->arg_count; i++) {
-        if (!row->args[i].is_written || row->args[i].kind != COPSE_ARG_F32)
+    for (uint32_t i = 0; i < arg_count(c); i++) {
+        if (!writes_floats(c, i))
             continue;
-        unsigned char *bytes;
-        memcpy(&bytes, c->bindings[i].buffer->priv, sizeof bytes);
-        bytes += c->bindings[i].offset;
+        unsigned char *bytes = (unsigned char *)floats_at(&c->bindings[i]);
         for (size_t at = 0; at < c->bindings[i].size; at += 4) {
             uint32_t word;
             memcpy(&word, bytes + at, sizeof word);
@@ -300,11 +337,9 @@ static void stray(const struct fake_device *d, const struct copse_command *c)
     const uint32_t word = 0x3f800000u;
     if (!names(d->stray, c))
         return;
-    for (uint32_t i = c->kernel->row->arg_count; i-- > 0;)
-        if (c->kernel->row->args[i].is_written) {
-            unsigned char *bytes;
-            memcpy(&bytes, c->bindings[i].buffer->priv, sizeof bytes);
-            memcpy(bytes + (ptrdiff_t)c->bindings[i].offset + d->stray_at, &word, sizeof word);
+    for (uint32_t i = arg_count(c); i-- > 0;)
+        if (c->kind == COPSE_COMMAND_GEMM ? i == 2 : c->kernel->row->args[i].is_written) {
+            memcpy((unsigned char *)floats_at(&c->bindings[i]) + d->stray_at, &word, sizeof word);
             return;
         }
 }
@@ -313,7 +348,11 @@ static copse_status run(copse_queue *q, const struct copse_command *c)
 {
     use(q, c->bindings, c->binding_count);
     const bool is_folded = c->kind == COPSE_COMMAND_DISPATCH && c->groups_y > 1;
-    if (!names(fake(q->dev)->dropped, c) && !(is_folded && fake(q->dev)->drops_folded))
+    const bool is_dropped =
+        names(fake(q->dev)->dropped, c) || (is_folded && fake(q->dev)->drops_folded);
+    if (!is_dropped && c->kind == COPSE_COMMAND_GEMM)
+        gemm(c);
+    else if (!is_dropped)
         COPSE_TRY(host->encode(q, c));
     perturb(fake(q->dev), c);
     stray(fake(q->dev), c);

@@ -258,6 +258,108 @@ static void a_wrong_result_fails_with_its_place_and_the_kernel_is_blocked(void *
     expect("run/matmul/whole numbers/", COPSE_VERDICT_PASS, "");
 }
 
+/* ---- blocks that runs take back ---- */
+
+/* Blocked on fake:0: 0 = nothing, 1 = matmul until its cases pass, 2 = matmul until it is unblocked. */
+static int matmul_block(void)
+{
+    const struct copse_blocked_kernel *blocked;
+    size_t count;
+    OK(copse_device_blocked(ctx, "fake:0", &blocked, &count));
+    if (count == 0)
+        return 0;
+    assert_int_equal(count, 1);
+    assert_string_equal(blocked[0].kernel, "matmul");
+    return blocked[0].is_lasting ? 2 : 1;
+}
+
+static void run_matmul(unsigned modes, copse_conformance_tier tier, const char *case_name)
+{
+    OK(run((struct copse_conformance_params){ .ops = "matmul", .variant = "matmul", .modes = modes,
+                                              .tier = tier, .case_name = case_name },
+           good_tables, no_known));
+}
+
+static void a_kernel_is_used_again_when_what_it_failed_passes(void **state)
+{
+    struct fake_device *d = &copse_fake.devices[0];
+    (void)state;
+    d->perturb = "matmul";
+    run_matmul(COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD, STANDARD, NULL);
+    assert_int_equal(matmul_block(), 1);
+    run_matmul(COPSE_CONFORM_RUN, QUICK, NULL); /* forgets nothing of the higher tier */
+
+    d->perturb = NULL;
+    run_matmul(COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD, QUICK, NULL);
+    assert_int_equal(matmul_block(), 1); /* a lower tier */
+    run_matmul(COPSE_CONFORM_RUN, STANDARD, NULL);
+    assert_int_equal(matmul_block(), 1); /* gradients had failed, too */
+    OK(run((struct copse_conformance_params){ .ops = "square", .tier = STANDARD }, good_tables,
+           no_known));
+    assert_int_equal(matmul_block(), 1);
+    run_matmul(COPSE_CONFORM_GRAD, COPSE_CONFORM_FULL, NULL);
+    assert_int_equal(matmul_block(), 0);
+}
+
+static void a_case_that_fails_beside_those_that_pass_keeps_the_block(void **state)
+{
+    struct fake_device *d = &copse_fake.devices[0];
+    (void)state;
+    d->perturb = "matmul";
+    d->perturb_bits = 1u << 22;
+    run_matmul(COPSE_CONFORM_RUN, QUICK, "whole numbers");
+    assert_int_equal(matmul_block(), 1);
+    d->perturb_period = 2; /* from the next launch on: right, wrong, ... */
+    atomic_store(&d->perturb_runs, 0u);
+    run_matmul(COPSE_CONFORM_RUN, QUICK, NULL);
+    expect("run/matmul/whole numbers/matmul", COPSE_VERDICT_PASS, "");
+    assert_true(summary.counts[COPSE_VERDICT_FAIL] > 0);
+    assert_int_equal(matmul_block(), 1);
+    d->perturb = NULL;
+    run_matmul(COPSE_CONFORM_RUN, QUICK, "whole numbers");
+    assert_int_equal(matmul_block(), 1); /* that one had passed already */
+    run_matmul(COPSE_CONFORM_RUN, QUICK, NULL);
+    assert_int_equal(matmul_block(), 0);
+}
+
+static void what_an_application_blocks_stays_blocked(void **state)
+{
+    struct fake_device *d = &copse_fake.devices[0];
+    (void)state;
+    OK(copse_device_block(ctx, "fake:0", "matmul", "by the test"));
+    run_matmul(COPSE_CONFORM_RUN, STANDARD, NULL);
+    assert_int_equal(matmul_block(), 2);
+    d->perturb = "matmul";
+    run_matmul(COPSE_CONFORM_RUN, STANDARD, NULL);
+    d->perturb = NULL;
+    run_matmul(COPSE_CONFORM_RUN, STANDARD, NULL);
+    assert_int_equal(matmul_block(), 2);
+    OK(copse_device_unblock(ctx, "fake:0", NULL));
+    assert_int_equal(matmul_block(), 0);
+}
+
+static void be_late(void)
+{
+    fake_fail(0, FAKE_WAIT, 1, COPSE_ERR_TIMEOUT, false);
+    run_matmul(COPSE_CONFORM_RUN, QUICK, "whole numbers");
+    expect("run/matmul/whole numbers/matmul", COPSE_VERDICT_TIMEOUT, "");
+}
+
+static void late_twice_is_blocked_and_once_is_not(void **state)
+{
+    (void)state;
+    be_late();
+    assert_int_equal(matmul_block(), 0);
+    run_matmul(COPSE_CONFORM_RUN, QUICK, "whole numbers");
+    expect("run/matmul/whole numbers/matmul", COPSE_VERDICT_PASS, "");
+    be_late(); /* the first time since it passed */
+    assert_int_equal(matmul_block(), 0);
+    be_late();
+    assert_int_equal(matmul_block(), 1);
+    run_matmul(COPSE_CONFORM_RUN, QUICK, "whole numbers");
+    assert_int_equal(matmul_block(), 0);
+}
+
 static void writes_out_of_range_and_missing_ones_fail(void **state)
 {
     (void)state;
@@ -652,6 +754,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(right_results_pass),
         TEST(a_wrong_result_fails_with_its_place_and_the_kernel_is_blocked),
+        TEST(a_kernel_is_used_again_when_what_it_failed_passes),
+        TEST(a_case_that_fails_beside_those_that_pass_keeps_the_block),
+        TEST(what_an_application_blocks_stays_blocked),
+        TEST(late_twice_is_blocked_and_once_is_not),
         TEST(writes_out_of_range_and_missing_ones_fail),
         TEST(subnormals_may_be_flushed_where_they_are),
         TEST(results_that_change_are_found),

@@ -211,6 +211,157 @@ static void every_kernel_that_is_wrong_is_found(void **state)
     }
 }
 
+/* ---- the matrix product of a vendor's library ---- */
+
+static void with_library(struct copse_device_info *info)
+{
+    info->limits.has_library_gemm = true;
+}
+
+static void make_library_fastest(copse_context *ctx)
+{
+    const struct copse_tuning_entry entries[] = {
+        { "matmul", "nn-32-32-32", "matmul", 100 },
+        { "matmul", "nn-32-32-32", COPSE_LIBRARY_PRODUCT, 200 },
+        { "matmul", "tn-32-32-32", "matmul", 100 },
+        { "matmul", "tn-32-32-32", COPSE_LIBRARY_PRODUCT, 200 },
+        { "matmul", "nt-32-32-32", "matmul", 100 },
+        { "matmul", "nt-32-32-32", COPSE_LIBRARY_PRODUCT, 200 },
+        { "matmul", "tt-32-32-32", "matmul", 100 },
+        { "matmul", "tt-32-32-32", COPSE_LIBRARY_PRODUCT, 200 },
+    };
+    OK(copse_device_tuning_set(ctx, "fake:0", entries, COPSE_COUNT(entries)));
+}
+
+/* [2 3] [5 7]' by `variant`, NULL = the library's choice, with the first, the second (1 and 2) or both
+   stored transposed; 31 where it is right. */
+static copse_status multiply(copse_device *dev, const char *variant, unsigned layout, float *out)
+{
+    const bool at = (layout & 1u) != 0, bt = (layout & 2u) != 0;
+    static const float x[] = { 2.0f, 3.0f }, y[] = { 5.0f, 7.0f };
+    copse_tensor *a, *b, *c;
+    copse_graph *g;
+    copse_function *f;
+    *out = 0.0f;
+    OK(copse_graph_create(dev->ctx, &g));
+    OK(copse_input(g, "a", COPSE_F32, at ? COPSE_SHAPE(2, 1) : COPSE_SHAPE(1, 2), &a));
+    OK(copse_input(g, "b", COPSE_F32, bt ? COPSE_SHAPE(1, 2) : COPSE_SHAPE(2, 1), &b));
+    OK(copse_matmul(g, a, b, at, bt, &c));
+    const struct copse_function_params p = { g, &c, 1, variant };
+    const copse_status s = copse_function_create(dev, &p, &f);
+    if (s == COPSE_OK) {
+        OK(copse_function_write(f, a, x));
+        OK(copse_function_write(f, b, y));
+        OK(copse_function_run(f));
+        OK(copse_function_wait(f));
+        OK(copse_function_read(f, 0, out));
+        copse_function_release(&f);
+    }
+    copse_graph_release(&g);
+    return s;
+}
+
+static bool library_is_blocked(const copse_device *dev)
+{
+    char reason[192];
+    return copse__kernel_is_blocked(dev, COPSE_LIBRARY_PRODUCT, reason, sizeof reason) &&
+           strncmp(reason, "self-test: ", 11) == 0;
+}
+
+static void library_product_is_tested_once_a_layout(void **state)
+{
+    copse_device *dev;
+    float product;
+    (void)state;
+    copse_fake.devices[0].describe = with_library;
+    copse_context *ctx = open_fake(&params);
+    make_library_fastest(ctx);
+    OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+    for (unsigned i = 0; i < 2; i++) {
+        OK(multiply(dev, i == 1 ? COPSE_LIBRARY_PRODUCT : NULL, 0, &product));
+        assert_float_equal(product, 31.0f, 0.0f);
+    }
+    assert_int_equal(tested, 1);
+    for (unsigned i = 0; i < 8; i++) {
+        OK(multiply(dev, COPSE_LIBRARY_PRODUCT, i % 4, &product));
+        assert_float_equal(product, 31.0f, 0.0f);
+    }
+    assert_int_equal(tested, 4);
+    assert_false(copse__kernel_is_compiled(dev, &copse_kernel_table[COPSE_KERNEL_matmul]));
+    assert_int_equal(warnings, 0);
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+/* The library's own product is taken in its place; asked for by name, it is refused with the reason. */
+static void check_library_found(const char *what, unsigned layout, const char *reason)
+{
+    copse_context *ctx = open_fake(&params);
+    copse_device *dev;
+    float product;
+    warnings = 0;
+    make_library_fastest(ctx);
+    OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+    for (unsigned i = 0; i < 2; i++) {
+        OK(multiply(dev, NULL, layout, &product));
+        if (product < 31.0f || product > 31.0f || warnings != 1 || !library_is_blocked(dev))
+            fail_msg("%s: %g, %u warnings, %s", what, (double)product, warnings,
+                     library_is_blocked(dev) ? "blocked" : "not blocked");
+    }
+    assert_true(copse__kernel_is_compiled(dev, &copse_kernel_table[COPSE_KERNEL_matmul]));
+    FAILS(COPSE_ERR_UNSUPPORTED, multiply(dev, COPSE_LIBRARY_PRODUCT, 0, &product), reason);
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+static void library_product_that_is_wrong_is_found(void **state)
+{
+    struct fake_device *d = &copse_fake.devices[0];
+    (void)state;
+    fake_reset();
+    d->describe = with_library;
+    d->dropped = COPSE_LIBRARY_PRODUCT;
+    check_library_found("not run", 0, "self-test: element 0 of a product is nan, not ");
+    fake_reset();
+    d->describe = with_library;
+    d->perturb = COPSE_LIBRARY_PRODUCT;
+    d->perturb_period = 1;
+    check_library_found("the last bit", 3, "of a product, a transposed, b transposed is ");
+    fake_reset();
+    d->describe = with_library;
+    d->stray = COPSE_LIBRARY_PRODUCT;
+    d->stray_at = -4;
+    check_library_found("a word before the result", 1, "self-test: wrote outside of the result");
+    fake_reset();
+    d->describe = with_library;
+    fake_fail(0, FAKE_ENCODE, 1, COPSE_ERR_INTERNAL, false);
+    check_library_found("it cannot be called", 2, "self-test: ");
+}
+
+/* What is not the library's fault blocks nothing, and is tested again. */
+static void library_product_is_not_blamed_for_others(void **state)
+{
+    static const copse_status others[] = { COPSE_ERR_NO_DEVICE_MEMORY, COPSE_ERR_NO_MEMORY,
+                                           COPSE_ERR_TIMEOUT };
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(others); i++) {
+        copse_device *dev;
+        float product;
+        fake_reset();
+        copse_fake.devices[0].describe = with_library;
+        copse_context *ctx = open_fake(&params);
+        OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+        fake_fail(0, FAKE_ENCODE, 1, others[i], false);
+        FAILS(others[i], multiply(dev, COPSE_LIBRARY_PRODUCT, 0, &product), "self-test");
+        assert_false(library_is_blocked(dev));
+        OK(multiply(dev, COPSE_LIBRARY_PRODUCT, 0, &product));
+        assert_float_equal(product, 31.0f, 0.0f);
+        copse_device_release(&dev);
+        copse_context_release(&ctx);
+    }
+    assert_int_equal(warnings, 0);
+}
+
 static void it_can_be_switched_off(void **state)
 {
     (void)state;
@@ -249,6 +400,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(honest_devices_pass, reset),
         cmocka_unit_test_setup(every_kernel_that_is_wrong_is_found, reset),
+        cmocka_unit_test_setup(library_product_is_tested_once_a_layout, reset),
+        cmocka_unit_test_setup(library_product_that_is_wrong_is_found, reset),
+        cmocka_unit_test_setup(library_product_is_not_blamed_for_others, reset),
         cmocka_unit_test_setup(it_can_be_switched_off, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,6 +114,89 @@ static void newest_reason_counts(void **state)
     assert_int_equal(count_in_new_context("fake:0"), 2);
 }
 
+/* ---- cases ---- */
+
+static copse_status fail_case(copse_context *ctx, const char *kernel, const char *name,
+                              copse_verdict verdict)
+{
+    const struct copse_case_result r = { .mode = "run", .op = "softmax", .name = name,
+                                         .variant = kernel, .verdict = verdict, .text = "by the test" };
+    return copse_device_block_case(ctx, "fake:0", &r, COPSE_CONFORM_STANDARD);
+}
+
+static bool pass_case(copse_context *ctx, const char *name, copse_conformance_tier tier)
+{
+    const struct copse_kernel_case c = { "softmax", "run", "softmax", name, (uint32_t)tier };
+    copse_device *dev;
+    uint64_t id;
+    OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+    const bool has_failed = copse__device_has_failed(dev, &c, &id);
+    OK(copse__device_pass_case(dev, "softmax", id, (uint32_t)tier));
+    copse_device_release(&dev);
+    return has_failed;
+}
+
+/* Each step in a context of its own, as in a process of its own. */
+static void failed_cases_are_kept(void **state)
+{
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    (void)state;
+    copse_context *ctx = open_fake();
+    OK(fail_case(ctx, "softmax", "one", COPSE_VERDICT_CRASH));
+    OK(fail_case(ctx, "softmax", "two", COPSE_VERDICT_DEVICE_LOST));
+    OK(fail_case(ctx, COPSE_LIBRARY_PRODUCT, "one", COPSE_VERDICT_FAIL));
+    OK(fail_case(ctx, "unary", "one", COPSE_VERDICT_TIMEOUT));
+    copse_context_release(&ctx);
+
+    ctx = open_fake();
+    OK(copse_device_blocked(ctx, "fake:0", &list, &count));
+    assert_int_equal(count, 2);
+    assert_string_equal(list[0].kernel, "softmax");
+    assert_string_equal(list[0].reason, "run/softmax/two: by the test");
+    assert_false(list[0].is_lasting);
+    assert_string_equal(list[1].kernel, COPSE_LIBRARY_PRODUCT);
+    assert_false(pass_case(ctx, "one", COPSE_CONFORM_QUICK));
+    assert_false(pass_case(ctx, "three", COPSE_CONFORM_FULL));
+    assert_true(pass_case(ctx, "one", COPSE_CONFORM_STANDARD));
+    copse_context_release(&ctx);
+
+    ctx = open_fake();
+    assert_int_equal(blocked_count(ctx, "fake:0"), 2);
+    assert_true(pass_case(ctx, "two", COPSE_CONFORM_EXHAUSTIVE));
+    copse_context_release(&ctx);
+    assert_int_equal(count_in_new_context("fake:0"), 1);
+
+    ctx = open_fake();
+    OK(fail_case(ctx, "unary", "one", COPSE_VERDICT_TIMEOUT)); /* the second time */
+    assert_int_equal(blocked_count(ctx, "fake:0"), 2);
+    OK(copse_device_unblock(ctx, "fake:0", NULL));
+    OK(fail_case(ctx, "unary", "one", COPSE_VERDICT_TIMEOUT)); /* forgotten with the rest */
+    copse_context_release(&ctx);
+    assert_int_equal(count_in_new_context("fake:0"), 0);
+    assert_int_equal(warnings, 0);
+}
+
+/* What is stored does not grow without end; what fails so often is no matter of single cases. */
+static void many_failed_cases_make_the_block_lasting(void **state)
+{
+    const struct copse_blocked_kernel *list;
+    char name[16];
+    size_t count;
+    (void)state;
+    copse_context *ctx = open_fake();
+    for (unsigned i = 0; i < 1025; i++) {
+        snprintf(name, sizeof name, "%u", i);
+        OK(fail_case(ctx, "softmax", name, COPSE_VERDICT_FAIL));
+        OK(copse_device_blocked(ctx, "fake:0", &list, &count));
+        assert_int_equal(count, 1);
+        assert_int_equal(list[0].is_lasting, i == 1024);
+    }
+    assert_true(kept[0].size < 1024);
+    copse_context_release(&ctx);
+    assert_int_equal(count_in_new_context("fake:0"), 1);
+}
+
 static void bad_arguments_are_refused(void **state)
 {
     (void)state;
@@ -127,6 +210,11 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(copse_device_block(ctx, NULL, "softmax", "x"), COPSE_ERR_ARGUMENT);
     assert_int_equal(copse_device_block(NULL, "fake:0", "softmax", "x"), COPSE_ERR_ARGUMENT);
     assert_int_equal(copse_device_unblock(ctx, "fake:0", "softmin"), COPSE_ERR_ARGUMENT);
+    assert_int_equal(fail_case(ctx, "softmin", "one", COPSE_VERDICT_FAIL), COPSE_ERR_ARGUMENT);
+    assert_int_equal(fail_case(ctx, NULL, "one", COPSE_VERDICT_FAIL), COPSE_ERR_ARGUMENT);
+    assert_int_equal(fail_case(ctx, "softmax", NULL, COPSE_VERDICT_FAIL), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_block_case(ctx, "fake:0", NULL, COPSE_CONFORM_QUICK),
+                     COPSE_ERR_ARGUMENT);
     assert_int_equal(copse_device_blocked(ctx, "fake:0", NULL, &count), COPSE_ERR_ARGUMENT);
     assert_int_equal(copse_device_blocked(ctx, "fake:7", &list, &count), COPSE_ERR_NO_DEVICE);
     assert_int_equal(blocked_count(ctx, "fake:0"), 0);
@@ -185,7 +273,7 @@ static void damaged_store_is_ignored(void **state)
     (void)state;
     copse_context *ctx = open_fake();
     OK(copse_device_block(ctx, "fake:0", "softmax", "x"));
-    OK(copse_device_block(ctx, "fake:0", "unary", "y"));
+    OK(fail_case(ctx, "unary", "y", COPSE_VERDICT_FAIL));
     copse_context_release(&ctx);
     assert_int_equal(kept_count, 1);
     const struct kept whole = copy_of_kept(0);
@@ -218,7 +306,15 @@ static void store_of_another_is_ignored(void **state)
     assert_int_equal(count_in_new_context("fake:1"), 0);
 
     static const char *const lines[] = { "block softmin x\n", "block softmax\n", "block \n", "block",
-                                         "clock softmax x\n", "block softmax x", "\n" };
+                                         "clock softmax x\n", "block softmax x", "\n",
+                                         "fail softmin x\n", "fail softmax\n",
+                                         "case softmax 1 wrong 0123456789abcde\n",
+                                         "case softmax 1 wrong 0123456789abcdef0\n",
+                                         "case softmax 1 wrong 0123456789ABCDEF\n",
+                                         "case softmax x wrong 0123456789abcdef\n",
+                                         "case softmax 1 right 0123456789abcdef\n",
+                                         "case softmin 1 wrong 0123456789abcdef\n",
+                                         "case softmax 1 late 0123456789abcdef", "case softmax\n" };
     for (size_t i = 0; i < COPSE_COUNT(lines); i++) {
         char body[1024];
         const char *old = memchr(kept[0].bytes, '\n', kept[0].size);
@@ -323,6 +419,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(blocked_kernel_is_refused, reset),
         cmocka_unit_test_setup(newest_reason_counts, reset),
+        cmocka_unit_test_setup(failed_cases_are_kept, reset),
+        cmocka_unit_test_setup(many_failed_cases_make_the_block_lasting, reset),
         cmocka_unit_test_setup(bad_arguments_are_refused, reset),
         cmocka_unit_test_setup(block_is_kept_for_the_driver_version, reset),
         cmocka_unit_test_setup(contexts_do_not_overwrite_each_other, reset),

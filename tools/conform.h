@@ -31,7 +31,7 @@ enum conform_job_kind {
     JOB_DEVICES, /* event "device" for each that `device`, a selector, stands for */
     JOB_LIST,    /* event "plan" for each case */
     JOB_RUN,     /* events "begin" and "case" for each case */
-    JOB_BLOCK,   /* block `kernel` for `reason` */
+    JOB_BLOCK,   /* `kernel` failed the case of `modes`, `ops`, `case_name` and `tier`: see `reason` */
 };
 
 struct conform_job {
@@ -41,7 +41,8 @@ struct conform_job {
     copse_conformance_tier tier;
     const char *ops, *case_name, *variant, *after; /* NULL = all */
     double seconds;                                /* 0 = none */
-    const char *kernel, *reason;                   /* JOB_BLOCK */
+    const char *kernel, *reason;                   /* JOB_BLOCK: how it ended */
+    copse_verdict verdict;                         /* JOB_BLOCK */
     const char *own_path;                          /* a kernel of the person's own, for `kernel` */
     bool is_verbose;
 };
@@ -121,7 +122,7 @@ struct conform_settings {
     unsigned modes;
     const struct conform_name *tier;
     double seconds, deadline;
-    bool is_json, is_verbose, is_isolated;
+    bool is_json, is_quiet, is_verbose, is_isolated;
 };
 
 /* conform_report.c: while it runs */
@@ -137,6 +138,9 @@ void report_event(const cJSON *event); /* one line of JSON */
 void report_start(const struct conform_settings *s, const struct conform_set *set);
 void report_case(const struct conform_settings *s, const struct conform_case *c);
 void report_mode(const struct conform_settings *s, const struct conform_set *set, size_t from);
+/* Kernels of the list "blocked" as it was `before` that are not blocked any more. */
+void report_unblocked(const struct conform_settings *s, const struct conform_set *set,
+                      const char *device, const cJSON *before);
 void report_summary(const struct conform_settings *s, const struct conform_set *set);
 
 /* The line that runs just this case again; quoted for a shell. Returns `out`. */

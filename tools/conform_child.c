@@ -48,7 +48,7 @@ static void write_event(void *user, cJSON *event)
 int conform_child(int argc, char **argv)
 {
     struct conform_job j = { .device = "auto" };
-    uint32_t kind = 0, modes = 0, tier = 0;
+    uint32_t kind = 0, modes = 0, tier = 0, verdict = 0;
     float seconds = 0.0f;
     const struct option_row rows[] = {
         { "kind", OPTION_COUNT, &kind, "N", "" },
@@ -62,6 +62,7 @@ int conform_child(int argc, char **argv)
         { "seconds", OPTION_FLOAT, &seconds, "N", "" },
         { "kernel", OPTION_TEXT, &j.kernel, "NAME", "" },
         { "reason", OPTION_TEXT, &j.reason, "TEXT", "" },
+        { "verdict", OPTION_COUNT, &verdict, "N", "" },
         { "own", OPTION_TEXT, &j.own_path, "FILE", "" },
         { "verbose", OPTION_FLAG, &j.is_verbose, NULL, "" },
         { 0 },
@@ -76,6 +77,7 @@ int conform_child(int argc, char **argv)
     j.kind = (enum conform_job_kind)kind;
     j.modes = modes;
     j.tier = (copse_conformance_tier)tier;
+    j.verdict = (copse_verdict)verdict;
     j.seconds = (double)seconds;
     conform_job_do(&j, write_event, NULL);
     return EXIT_DONE;
@@ -85,7 +87,7 @@ int conform_child(int argc, char **argv)
 
 struct arguments {
     const char *at[MAX_ARGS];
-    char numbers[4][32];
+    char numbers[5][32];
     size_t count;
 };
 
@@ -107,10 +109,12 @@ static void set_arguments(const struct conform_job *j, const char *self, struct 
     snprintf(a->numbers[1], sizeof *a->numbers, "%u", j->modes);
     snprintf(a->numbers[2], sizeof *a->numbers, "%u", (unsigned)j->tier);
     snprintf(a->numbers[3], sizeof *a->numbers, "%.3f", j->seconds);
+    snprintf(a->numbers[4], sizeof *a->numbers, "%u", (unsigned)j->verdict);
     add(a, "--kind", a->numbers[0]);
     add(a, "--modes", a->numbers[1]);
     add(a, "--tier", a->numbers[2]);
     add(a, "--seconds", a->numbers[3]);
+    add(a, "--verdict", a->numbers[4]);
     add(a, "--device", j->device);
     add(a, "--ops", j->ops);
     add(a, "--case", j->case_name);

@@ -141,6 +141,19 @@ done:
 
 /* ---- any job ---- */
 
+static copse_status do_block(struct doer *d)
+{
+    const struct conform_job *j = d->job;
+    const struct conform_name *m = conform_modes;
+    while (m->name && m->value != j->modes)
+        m++;
+    const struct copse_case_result failed = {
+        .mode = m->name, .op = j->ops, .name = j->case_name, .variant = j->kernel,
+        .verdict = j->verdict, .text = j->reason,
+    };
+    return copse_device_block_case(d->ctx, j->device, &failed, j->tier);
+}
+
 static copse_status do_it(struct doer *d)
 {
     COPSE_TRY(session_open(d->job->is_verbose, false, &d->ctx));
@@ -148,7 +161,7 @@ static copse_status do_it(struct doer *d)
     case JOB_DEVICES:
         return do_devices(d);
     case JOB_BLOCK:
-        return copse_device_block(d->ctx, d->job->device, d->job->kernel, d->job->reason);
+        return do_block(d);
     default:
         return do_cases(d);
     }

@@ -105,7 +105,7 @@ char *conform_repeat(char *out, size_t room, const struct conform_settings *s,
 void progress_clear(const struct conform_progress *p)
 {
     unsigned columns;
-    if (!p->settings->is_json && terminal_is(&columns)) {
+    if (!p->settings->is_json && !p->settings->is_quiet && terminal_is(&columns)) {
         fputs("\r\033[K", stdout);
         fflush(stdout);
     }
@@ -115,7 +115,7 @@ void progress_draw(struct conform_progress *p)
 {
     enum { BAR = 24 };
     unsigned columns;
-    if (p->settings->is_json || !terminal_is(&columns) || now() - p->drawn < 0.05)
+    if (p->settings->is_json || p->settings->is_quiet || !terminal_is(&columns) || now() - p->drawn < 0.05)
         return;
     const size_t planned = p->planned > p->done ? p->planned : p->done;
     const size_t filled = planned ? BAR * p->done / planned : 0;
@@ -141,7 +141,7 @@ void report_event(const cJSON *event)
 
 void report_start(const struct conform_settings *s, const struct conform_set *set)
 {
-    if (s->is_json)
+    if (s->is_json || s->is_quiet)
         return;
     printf("copse %s, tier %s, modes %s\n", set->library, s->tier->name, set->modes);
     for (size_t i = 0; i < set->device_count; i++)
@@ -199,7 +199,7 @@ void report_mode(const struct conform_settings *s, const struct conform_set *set
     const struct conform_case *close = NULL;
     double seconds = 0.0, best = 0.0;
     char text[256];
-    if (s->is_json || from == set->case_count)
+    if (s->is_json || s->is_quiet || from == set->case_count)
         return;
     for (size_t i = from; i < set->case_count; i++) {
         const struct conform_case *c = &set->cases[i];
@@ -257,6 +257,26 @@ static void print_blocked(const struct conform_set *set)
     }
 }
 
+static bool is_blocked(const struct conform_device *d, const char *kernel)
+{
+    const cJSON *b;
+    cJSON_ArrayForEach(b, cJSON_GetObjectItemCaseSensitive(d->json, "blocked"))
+        if (strcmp(json_text(b, "kernel"), kernel) == 0)
+            return true;
+    return false;
+}
+
+void report_unblocked(const struct conform_settings *s, const struct conform_set *set,
+                      const char *device, const cJSON *before)
+{
+    const struct conform_device *d = conform_set_device(set, device);
+    const cJSON *b;
+    cJSON_ArrayForEach(b, before)
+        if (d && !s->is_json && !is_blocked(d, json_text(b, "kernel")))
+            printf("used again on %s: %s (every case that it had failed passes)\n", device,
+                   json_text(b, "kernel"));
+}
+
 static void summary_json(const struct conform_set *set)
 {
     cJSON *o = cJSON_CreateObject();
@@ -281,11 +301,13 @@ void report_summary(const struct conform_settings *s, const struct conform_set *
         summary_json(set);
         return;
     }
-    print_reasons(set, COPSE_VERDICT_SKIP, "skipped");
-    print_reasons(set, COPSE_VERDICT_UNSUPPORTED, "unsupported");
-    print_reasons(set, COPSE_VERDICT_XFAIL, "failed as known");
+    if (!s->is_quiet) {
+        print_reasons(set, COPSE_VERDICT_SKIP, "skipped");
+        print_reasons(set, COPSE_VERDICT_UNSUPPORTED, "unsupported");
+        print_reasons(set, COPSE_VERDICT_XFAIL, "failed as known");
+    }
     print_blocked(set);
-    printf("\n%zu case%s on %zu device%s in %.1f s: %s\n", set->case_count,
+    printf("%s%zu case%s on %zu device%s in %.1f s: %s\n", s->is_quiet ? "" : "\n", set->case_count,
            set->case_count == 1 ? "" : "s", set->device_count, set->device_count == 1 ? "" : "s",
            set->seconds, counts_text(text, sizeof text, set->counts));
 }

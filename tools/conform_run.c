@@ -21,6 +21,7 @@ struct run {
     const char *ops;    /* as asked for, or the op of the person's own kernel */
     cJSON *plan;        /* array of "plan" events of the device */
     struct place now;   /* begun and not ended, op "" = none */
+    cJSON *blocked_before; /* of each device by its id, the list "blocked" before the run */
     bool has_devices_to_tell;
     bool own_was_used;  /* the person's own kernel, by any mode */
     char own_text[512]; /* why not */
@@ -168,13 +169,14 @@ static copse_verdict verdict_of(const struct conform_ended *e)
                                                     : COPSE_VERDICT_FAIL;
 }
 
-static void block(struct run *r, const struct place *p, const char *text)
+static void block(struct run *r, const struct conform_job *died, const struct place *p,
+                  const struct conform_ended *how)
 {
-    char reason[900]; /* the library shortens it */
     struct conform_ended ended;
-    snprintf(reason, sizeof reason, "%s/%s/%s: %s", p->mode, p->op, p->name, text);
     const struct conform_job j = {
-        .kind = JOB_BLOCK, .device = r->device, .kernel = p->variant, .reason = reason,
+        .kind = JOB_BLOCK, .device = r->device, .modes = died->modes, .tier = died->tier,
+        .ops = p->op, .case_name = p->name, .kernel = p->variant, .reason = how->text,
+        .verdict = verdict_of(how),
     };
     do_job(r, &j, &ended);
 }
@@ -209,7 +211,7 @@ static void run_cases(struct run *r, const struct conform_job *first)
         if (ended.how == END_DONE || !p.op[0] || strcmp(after, last) == 0)
             return; /* the rest is given up */
         if (p.variant[0] && !j.own_path)
-            block(r, &p, ended.text);
+            block(r, &j, &p, &ended);
         else if (!p.variant[0] && !j.variant)
             find_culprit(r, j.modes, &p);
         memcpy(last, after, sizeof last);
@@ -234,6 +236,7 @@ static void find_culprit(struct run *r, unsigned mode, const struct place *p)
     r->plan = cJSON_CreateArray();
     do_job(r, &j, &ended);
     j.kind = JOB_RUN;
+    j.tier = COPSE_CONFORM_QUICK; /* as the lines that repeat these cases */
     cJSON_ArrayForEach(o, r->plan) {
         j.variant = json_text(o, "variant");
         if (*j.variant)
@@ -335,8 +338,12 @@ static copse_status run_modes(struct run *r, bool is_support)
     char ids[COPSE_MAX_REPLICAS][32];
     const size_t count = r->set.device_count;
     report_start(s, &r->set);
-    for (size_t i = 0; i < count; i++)
+    r->blocked_before = cJSON_CreateObject();
+    for (size_t i = 0; i < count; i++) {
+        const cJSON *blocked = cJSON_GetObjectItemCaseSensitive(r->set.devices[i].json, "blocked");
         snprintf(ids[i], sizeof ids[i], "%s", r->set.devices[i].id);
+        cJSON_AddItemToObject(r->blocked_before, ids[i], cJSON_Duplicate(blocked, true));
+    }
     for (size_t i = 0; i < count; i++)
         COPSE_TRY(run_device(r, ids[i]));
     r->set.seconds = clock_now() - start;
@@ -351,6 +358,9 @@ static copse_status run_modes(struct run *r, bool is_support)
         table_support(s, &r->set);
     for (size_t i = 0; i < count && !s->is_json; i++)
         table_tune(&r->set, ids[i]);
+    for (size_t i = 0; i < count; i++)
+        report_unblocked(s, &r->set, ids[i],
+                         cJSON_GetObjectItemCaseSensitive(r->blocked_before, ids[i]));
     report_summary(s, &r->set);
     return write_files(r);
 }
@@ -416,6 +426,7 @@ int conform_run(const struct conform_settings *s, const char *action, int argc, 
     if (status != COPSE_OK)
         code = session_fail(status);
     cJSON_Delete(r.plan);
+    cJSON_Delete(r.blocked_before);
     conform_set_free(&r.set);
     return code;
 }

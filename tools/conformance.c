@@ -115,6 +115,7 @@ int cmd_conformance(int argc, char **argv)
         { "csv", OPTION_TEXT, &s.csv, "FILE", "write a table" },
         { "card", OPTION_TEXT, &s.card, "FILE.html", "write the devices' cards as a page" },
         { "markdown", OPTION_TEXT, &s.markdown, "FILE.md", "write the devices' cards as Markdown" },
+        { "quiet", OPTION_FLAG, &s.is_quiet, NULL, "only the result: failures, blocks, the last line" },
         { "no-isolation", OPTION_FLAG, &no_isolation, NULL,
           "run in this process, for debuggers; no deadline" },
         { "verbose", OPTION_FLAG, &s.is_verbose, NULL, "every case, and what the library does" },

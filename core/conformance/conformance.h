@@ -76,6 +76,13 @@ struct copse_conform_run {
     bool is_stopped; /* begin said so */
     uint64_t ops_met; /* probing: by position in params->ops */
     bool has_case, has_variant; /* probing: met */
+    struct {
+        struct copse_passed_case {
+            char kernel[48];
+            uint64_t id;
+        } *at;
+        size_t count, room;
+    } passed; /* that had failed in runs before */
 };
 
 /* copse_conformance_run over other tables and known failures than the library's, for tests. */
@@ -93,7 +100,7 @@ copse_status copse__conformance_list_with(copse_context *ctx,
 bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const char *op,
                           const char *name, const char *variant);
 /* Report a result: fills in device, seed and type where empty, applies the list of known failures,
-   counts, calls back, blocks the kernel variant that failed. A lost device is opened again: r->dev
+   counts, calls back, blocks the kernel variant that failed, notes one that had failed and passes. A lost device is opened again: r->dev
    is another one then. */
 void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result);
 /* The verdict that a status stands for: OK -> PASS, UNSUPPORTED, NO_MEMORY -> OOM, ... */

@@ -168,15 +168,38 @@ static void apply_known(const struct copse_conform_run *r, struct copse_case_res
     result->text = text;
 }
 
-static void block(struct copse_conform_run *r, const struct copse_case_result *result)
+/* What a result says about the kernel variant that was forced. */
+static void judge(struct copse_conform_run *r, const struct copse_case_result *result, bool is_late)
 {
-    char reason[160];
-    snprintf(reason, sizeof reason, "%s/%s/%s: %s", result->mode, result->op, result->name,
-             result->text ? result->text : "");
-    const copse_status s = copse__device_block_kernel(r->dev, result->variant, reason);
-    if (s != COPSE_OK)
-        copse__log(&r->ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s",
-                   result->variant, copse_last_error());
+    const bool is_good =
+        result->verdict == COPSE_VERDICT_PASS || result->verdict == COPSE_VERDICT_XPASS;
+    const struct copse_kernel_case c = { result->variant, result->mode, result->op, result->name,
+                                         (uint32_t)r->params->tier };
+    struct copse_passed_case p;
+    if (is_failure(result->verdict) || result->verdict == COPSE_VERDICT_XFAIL) {
+        if (copse__device_fail_case(r->dev, &c, is_late, result->text ? result->text : "") !=
+            COPSE_OK)
+            copse__log(&r->ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s",
+                       result->variant, copse_last_error());
+    } else if (is_good && copse__device_has_failed(r->dev, &c, &p.id)) {
+        snprintf(p.kernel, sizeof p.kernel, "%s", result->variant);
+        /* Without memory for it, the block stays. */
+        if (!COPSE_PUSH(&r->ctx->base.mem, &r->passed, p))
+            copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: no memory");
+    }
+}
+
+/* At the end, so that what another case of the run failed is known: nothing goes back and forth. */
+static void take_passes(struct copse_conform_run *r)
+{
+    for (size_t i = 0; r->dev && i < r->passed.count; i++) {
+        const struct copse_passed_case *p = &r->passed.at[i];
+        if (copse__device_pass_case(r->dev, p->kernel, p->id, (uint32_t)r->params->tier) !=
+            COPSE_OK)
+            copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: %s stays blocked: %s",
+                       p->kernel, copse_last_error());
+    }
+    copse__free(&r->ctx->base.mem, r->passed.at);
 }
 
 /* ---- the device ---- */
@@ -216,10 +239,10 @@ void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *r
     char text[512];
     if (!(result->seconds > 0))
         result->seconds = (double)(copse__now_ns() - r->began_ns) * 1e-9;
+    const bool is_late = result->verdict == COPSE_VERDICT_TIMEOUT;
     apply_known(r, result, text, sizeof text);
-    const bool is_bad = is_failure(result->verdict) || result->verdict == COPSE_VERDICT_XFAIL;
-    if (is_bad && result->variant && *result->variant && !r->params->own)
-        block(r, result);
+    if (result->variant && *result->variant && !r->params->own)
+        judge(r, result, is_late);
     report(r, result);
     if (copse__device_check(r->dev) != COPSE_OK)
         replace_device(r);
@@ -298,6 +321,7 @@ static copse_status run(copse_context *ctx, const struct copse_conformance_param
     /* Kernels are judged here, on devices that the modes open by themselves, too. */
     atomic_fetch_add(&ctx->self_tests_off, 1u);
     const copse_status s = run_on_device(&r);
+    take_passes(&r);
     close_device(&r);
     atomic_fetch_sub(&ctx->self_tests_off, 1u);
     summary->seconds = (double)(copse__now_ns() - start) * 1e-9;

@@ -54,11 +54,28 @@ bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row 
 
 /* ---- kernels that are not used because their results were wrong (verdict.c) ---- */
 
-/* Block a kernel on the device, here and, through the kernel cache, in later contexts. Kernels that are
-   recorded already stay as they are. COPSE_ERR_ARGUMENT when there is no such kernel. */
+/* Block a kernel on the device until it is unblocked, here and, through the kernel cache, in later
+   contexts. Kernels that are recorded already stay as they are. COPSE_ERR_ARGUMENT when there is no such kernel. */
 copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, const char *reason);
 /* Whether it is blocked there; the reason, too. Never on a device that tries blocked kernels. */
 bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char *reason, size_t room);
+
+/* A case of conformance that ran one kernel variant. */
+struct copse_kernel_case {
+    const char *kernel, *mode, *op, *name;
+    uint32_t tier;
+};
+/* The kernel failed it: block the kernel until all such cases have passed. One that was merely late is
+   noted, and blocks when it is late again. */
+copse_status copse__device_fail_case(copse_device *dev, const struct copse_kernel_case *c,
+                                     bool is_late, const char *text);
+/* Whether it failed before, in no higher tier; *id names it. */
+bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel_case *c,
+                              uint64_t *id);
+/* That case passed in a run of this tier. A kernel that has no other failed case is used again, which is
+   logged; unless it was blocked by something else than cases. */
+copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint64_t id,
+                                     uint32_t tier);
 
 /* ---- how fast variants were measured to be (tuning.c) ---- */
 
@@ -71,6 +88,16 @@ uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const c
 /* Run the kernel's self-test. Wrong results block it, and the status is COPSE_ERR_UNSUPPORTED. Nothing
    is run on the reference device, on a device under test and in a context without self-tests. */
 copse_status copse__self_test(copse_device *dev, struct copse_kernel *k);
+
+/* ---- the matrix product of a vendor's library (library_product.c) ---- */
+
+/* Its name among variants and blocked kernels; it has no row. */
+#define COPSE_LIBRARY_PRODUCT "matmul_clblast"
+/* Whether the device has one, and it is not blocked there. */
+bool copse__library_product_fits(const copse_device *dev);
+/* Run its self-test for this layout, unless the device has passed it; as copse__self_test. A library that
+   cannot be used at all is blocked, too. For devices that have one. */
+copse_status copse__library_product_test(copse_device *dev, bool a_transposed, bool b_transposed);
 
 /* Group size it is launched with: the row's, halved until within the limits. */
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,

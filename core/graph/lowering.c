@@ -27,11 +27,16 @@ copse_status copse__launch_copy(struct copse_lowering *l, struct copse_operand f
     return count == 0 ? COPSE_OK : l->copy(l, from, to, count);
 }
 
+bool copse__can_launch_gemm(const struct copse_lowering *l)
+{
+    return l->gemm && l->dev && copse__library_product_fits(l->dev);
+}
+
 copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n, uint32_t k,
                                 bool a_transposed, bool b_transposed, struct copse_operand a,
                                 struct copse_operand b, struct copse_operand c)
 {
-    if (!l->gemm || !l->limits->has_library_gemm)
+    if (!copse__can_launch_gemm(l))
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "matmul: this device has no library matrix product (CLBlast: Debian "
                           "package libclblast1)");
@@ -65,6 +70,17 @@ const char *copse__choice(const struct copse_lowering *l, const char *family)
         if (strcmp(l->choices[i].family, family) == 0)
             return l->choices[i].variant;
     return NULL;
+}
+
+copse_status copse__refuse_variant(const struct copse_lowering *l, const char *family,
+                                   const char *variant)
+{
+    char reason[192];
+    if (l->dev && copse__kernel_is_blocked(l->dev, variant, reason, sizeof reason))
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: the variant %s is blocked on %s: %s", family,
+                          variant, l->dev->info.id, reason);
+    return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: this device cannot run the variant %s", family,
+                      variant);
 }
 
 uint64_t copse__rate(const struct copse_lowering *l, const char *family, const char *size_class,

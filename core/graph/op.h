@@ -116,7 +116,8 @@ copse_status copse__launch(struct copse_lowering *l, enum copse_kernel_id id, co
 /* Same-device copy of `count` elements. */
 copse_status copse__launch_copy(struct copse_lowering *l, struct copse_operand from,
                                 struct copse_operand to, uint64_t count);
-/* Matrix product by the vendor's library: only where copse__limits(l)->has_library_gemm. */
+/* Matrix product by the vendor's library, and whether there is one that is not blocked. */
+bool copse__can_launch_gemm(const struct copse_lowering *l);
 copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n, uint32_t k,
                                 bool a_transposed, bool b_transposed, struct copse_operand a,
                                 struct copse_operand b, struct copse_operand c);
@@ -129,6 +130,10 @@ bool copse__can_launch(const struct copse_lowering *l, enum copse_kernel_id id);
 uint32_t copse__group_size(const struct copse_lowering *l, enum copse_kernel_id id);
 /* A forced or frozen variant name for this family ("matmul" -> "matmul_wide"), NULL = choose. */
 const char *copse__choice(const struct copse_lowering *l, const char *family);
+
+/* The error of a variant that was asked for and cannot be launched, with the reason where it is blocked. */
+copse_status copse__refuse_variant(const struct copse_lowering *l, const char *family,
+                                   const char *variant);
 
 /* Million operations per second that a variant was measured to do; 0 = not measured there. */
 uint64_t copse__rate(const struct copse_lowering *l, const char *family, const char *size_class,

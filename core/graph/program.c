@@ -64,6 +64,12 @@ static copse_status push_command(struct copse_recorder *r, const struct copse_co
     return COPSE_OK;
 }
 
+static bool fits(const copse_device *dev, const struct copse_launch *x)
+{
+    return x->kind == COPSE_LAUNCH_GEMM ? copse__library_product_fits(dev)
+                                        : copse__kernel_fits(dev, x->id);
+}
+
 /* Compile what was chosen, before memory is made for it. A kernel that turns out to be wrong there
    is blocked: then *again, and lowering takes the next variant. */
 static copse_status compile(struct copse_recorder *r, bool *again)
@@ -73,11 +79,15 @@ static copse_status compile(struct copse_recorder *r, bool *again)
     for (size_t i = 0; i < r->launches.count; i++) {
         const struct copse_launch *x = &r->launches.at[i];
         struct copse_kernel *k;
-        if (x->kind != COPSE_LAUNCH_KERNEL)
+        if (x->kind == COPSE_LAUNCH_COPY)
             continue;
-        const bool is_chosen = copse__kernel_fits(dev, x->id);
-        const copse_status s = copse__kernel_get(dev, x->id, x->spec, &k);
-        *again = s == COPSE_ERR_UNSUPPORTED && is_chosen && !copse__kernel_fits(dev, x->id);
+        const bool is_chosen = fits(dev, x);
+        const copse_status s =
+            x->kind == COPSE_LAUNCH_GEMM
+                ? copse__library_product_test(dev, x->gemm.gemm.a_transposed,
+                                              x->gemm.gemm.b_transposed)
+                : copse__kernel_get(dev, x->id, x->spec, &k);
+        *again = s == COPSE_ERR_UNSUPPORTED && is_chosen && !fits(dev, x);
         if (s != COPSE_OK)
             return s;
     }

@@ -12,6 +12,6 @@ const struct copse_case_table *const copse_case_tables[] = {
 const char *const *copse__case_variants(const char *family)
 {
     static const char *const products[] = { "matmul", "matmul_wide", "matmul_texel",
-                                            "matmul_clblast", NULL };
+                                            COPSE_LIBRARY_PRODUCT, NULL };
     return strcmp(family, "matmul") == 0 ? products : NULL;
 }

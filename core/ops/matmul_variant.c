@@ -220,7 +220,8 @@ static copse_status lower_clblast(struct copse_lowering *l, const struct copse_p
 
 /* ---- the choice ---- */
 
-static const char *const names[] = { "matmul", "matmul_wide", "matmul_texel", "matmul_clblast" };
+static const char *const names[] = { "matmul", "matmul_wide", "matmul_texel",
+                                     COPSE_LIBRARY_PRODUCT };
 
 /* Up to twice a size counts as that size. */
 static uint32_t size_of(uint32_t n)
@@ -269,7 +270,7 @@ static copse_status choose(const struct copse_lowering *l, const struct copse_pr
     const bool can[] = { copse__can_launch(l, COPSE_KERNEL_matmul),
                          copse__can_launch(l, COPSE_KERNEL_matmul_wide),
                          copse__can_launch(l, COPSE_KERNEL_matmul_texel),
-                         limits->has_library_gemm };
+                         copse__can_launch_gemm(l) };
     *out = SHARED;
     const char *name = copse__choice(l, "matmul");
     if (!name) {
@@ -288,10 +289,7 @@ static copse_status choose(const struct copse_lowering *l, const struct copse_pr
         if (strcmp(name, names[i]) != 0)
             continue;
         *out = (enum variant)i;
-        return i == SHARED || can[i] ? COPSE_OK
-                                     : copse_fail(COPSE_ERR_UNSUPPORTED,
-                                                  "matmul: this device cannot run the variant %s",
-                                                  name);
+        return i == SHARED || can[i] ? COPSE_OK : copse__refuse_variant(l, "matmul", name);
     }
     return copse_fail(COPSE_ERR_ARGUMENT, "matmul: there is no variant '%s'", name);
 }

@@ -127,7 +127,8 @@ struct copse_conformance_summary {
 };
 
 /**
- * Run cases on one device. Kernel variants that fail are blocked there: see below.
+ * Run cases on one device. Kernel variants that fail are blocked there, and used again when a run passes:
+ * see below.
  *
  * @retval COPSE_OK              The cases were run; their verdicts are in `out`.
  * @retval COPSE_ERR_ARGUMENT    Unknown op, case or variant.
@@ -180,19 +181,38 @@ COPSE_API COPSE_CHECKED copse_status copse_kernel_complete(copse_kernel_language
 
 /** A kernel that the library does not use on a device, and why. */
 struct copse_blocked_kernel {
-    char kernel[48];  /**< "matmul_wide" */
+    char kernel[48];  /**< "matmul_wide"; "matmul_clblast": the vendor's library */
     char reason[160]; /**< the case that failed, or what the application said */
+    bool is_lasting;  /**< until `copse_device_unblock`: by the application or a self-test. Else for cases
+                           that failed: runs of `copse_conformance_run` in which all of these pass, in
+                           the same tier or a higher one, take it back */
 };
 
 /** The kernels blocked on a device. Lifetime: until the next block or unblock. */
 COPSE_API COPSE_CHECKED copse_status copse_device_blocked(copse_context *ctx, const char *device,
                                                           const struct copse_blocked_kernel **list,
                                                           size_t *count);
-/** Block a kernel on a device, here and, through the kernel cache, in later contexts: the next
-    variant is used instead. */
+/** Block a kernel on a device until it is unblocked, here and, through the kernel cache, in later
+    contexts: the next variant is used instead. */
 COPSE_API COPSE_CHECKED copse_status copse_device_block(copse_context *ctx, const char *device,
                                                         const char *kernel, const char *reason);
-/** Take a block back; `kernel` NULL = all. */
+/**
+ * What `copse_conformance_run` does about a kernel variant that failed a case, for a caller that ran it in
+ * a process which died or was killed in that case. With verdict COPSE_VERDICT_TIMEOUT the kernel is
+ * blocked when it is the second time for this case: an overloaded machine is late, too.
+ *
+ * @param failed  mode, op, name, variant (the kernel), verdict and text are read.
+ * @param tier    Of the run; a pass in a lower one does not take the block back.
+ *
+ * @retval COPSE_ERR_ARGUMENT   No such kernel, or something is missing.
+ * @retval COPSE_ERR_NO_DEVICE, COPSE_ERR_NO_MEMORY
+ *
+ * Thread-safety: any. Blocking: while the kernel cache is read and written.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_device_block_case(copse_context *ctx, const char *device,
+                                                             const struct copse_case_result *failed,
+                                                             copse_conformance_tier tier);
+/** Take a block back, whatever it is for, and forget the cases; `kernel` NULL = all. */
 COPSE_API COPSE_CHECKED copse_status copse_device_unblock(copse_context *ctx, const char *device,
                                                           const char *kernel);
 
