@@ -89,6 +89,8 @@ copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c);
 copse_status copse__segment_create(copse_queue *q, const struct copse_command *commands,
                                    size_t count, struct copse_segment **out);
 void copse__segment_release(struct copse_segment **seg); /* waits for its replays */
+/* Wait until its newest replay is done; it is submitted, if it was not. */
+copse_status copse__segment_settle(const struct copse_segment *seg);
 copse_status copse__segment_replay(struct copse_segment *seg);
 
 /* A buffer of at least `size` bytes from the pool; released with copse_buffer_release. */
