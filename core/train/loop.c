@@ -319,10 +319,7 @@ static copse_status begin_run(struct loop *l)
     const uint64_t last = t->step + (t->gathered + in->count - 1) / t->params.accumulate;
     COPSE_TRY(copse__holders_check(t));
     copse__recordings_begin(t);
-    while (last - t->taken >= t->ring) { /* nobody took the oldest: let them go */
-        struct copse_step_result oldest;
-        COPSE_TRY(copse_trainer_result(t, true, &oldest));
-    }
+    COPSE_TRY(copse__trainer_make_room(t, last + 1));
     for (int i = 0; i < 2; i++) {
         l->shares[i] = *in->shares;
         l->shares[i].at = in->shares->at;

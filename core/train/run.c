@@ -171,14 +171,6 @@ void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint
     slot->parts = part + 1;
 }
 
-static copse_status make_room(copse_trainer *t)
-{
-    struct copse_step_result oldest;
-    return t->step - t->taken == t->ring /* nobody took the oldest: let it go */
-               ? copse_trainer_result(t, true, &oldest)
-               : COPSE_OK;
-}
-
 struct copse_gathered copse__gathered_add(copse_trainer *t, size_t count)
 {
     if (t->gathered == 0)
@@ -250,7 +242,7 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: an evaluator trains nothing");
     if (copse__is_cancelled(t))
         return refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
-    const copse_status room = make_room(t);
+    const copse_status room = copse__trainer_make_room(t, t->step + 1);
     if (room != COPSE_OK) /* a loss that is not finite shows here where nobody took it, perhaps on one worker alone */
         return refuse(t, room);
     struct copse_shares s;

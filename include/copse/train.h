@@ -257,7 +257,16 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);
 
-/** Let the running or next step return COPSE_ERR_CANCELLED. Thread-safety: any. Never blocks. */
+/**
+ * Let the running or next step return COPSE_ERR_CANCELLED, with nothing changed. A step looks for it when it begins,
+ * before its update, and every 50 ms while the host waits for the results of earlier steps, for losses and gradients
+ * that it has to look at, or for replicas of this process to compute what the first exchange needs. An update that
+ * has begun is finished. Not interrupted: waits for other workers and for servers, which have deadlines of
+ * their own; recording; waits for staging memory, and of exchanges through the host once they have begun, at most
+ * 120 s each; copse_trainer_result and copse_trainer_evaluate, of which the request waits for the next step. What
+ * the devices have been given they compute, and later steps stand behind it.
+ * Thread-safety: any. Never blocks.
+ */
 COPSE_API void copse_trainer_cancel(copse_trainer *t);
 
 /** Number of the last step begun; a restored trainer goes on counting. */
