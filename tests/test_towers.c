@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/train_step.h"
+#include "core/train/tower.h"
 #include "tests/tower_rig.h"
 
 /* ---- the model: sum |c x - y| for each variable, each with its optimizer ---- */
@@ -86,6 +87,68 @@ static void two_2(void **unused)
         all_are(m.variables[1], -1);
         release_model(&m);
     }
+}
+
+/* ---- recordings ---- */
+
+enum { ROUNDS = 14 };
+
+static void train_on_sizes(copse_strategy *st, uint32_t limit, float out[ROUNDS])
+{
+    struct model m = { { make_one(st, 10) }, { NULL }, 1, UINT32_MAX, 0 };
+    const struct copse_tower_params p = { .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.3f },
+                                          .recordings = limit };
+    float x[24];
+    for (int i = 0; i < 24; i++)
+        x[i] = sinf((float)i) + 1.5f;
+    OK(copse_tower_create(st, &p, &m.optimizers[0]));
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        uint32_t count[2] = { 0 };
+        train(st, &m, COPSE_LOSS_MEAN, x, 2 * (1 + i * 5 % 12));
+        out[i] = component(m.variables[0], 0);
+        assert_true(out[i] == component(m.variables[0], 1));
+        for (size_t k = 0; k < m.optimizers[0]->tapes.count; k++)
+            count[m.optimizers[0]->tapes.at[k]->replica]++;
+        assert_int_equal(count[0], COPSE_MIN(COPSE_MIN(i + 1, 12), limit));
+        assert_int_equal(count[1], count[0]);
+    }
+    release_model(&m);
+}
+
+/* Arguments of ever new shapes: few recordings are kept, and no bit depends on how many. */
+static void recordings_are_bounded(void **unused)
+{
+    float want[ROUNDS], got[ROUNDS];
+    (void)unused;
+    for (int mixed = 0; mixed < 2; mixed++) {
+        copse_strategy *st = strategy_of(2, mixed);
+        train_on_sizes(st, 20, want);
+        for (uint32_t limit = 1; limit <= 4; limit += 3) {
+            train_on_sizes(st, limit, got);
+            assert_memory_equal(got, want, sizeof want);
+        }
+    }
+}
+
+/* A shape that comes again between new ones stays. */
+static void used_recording_stays(void **unused)
+{
+    copse_strategy *st = strategy_of(1, 0);
+    struct model m = { { make_one(st, 10) }, { NULL }, 1, UINT32_MAX, 0 };
+    const struct copse_tower_params p = { .optimizer = { .learning_rate = 0.1f }, .recordings = 2 };
+    static const float x[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    (void)unused;
+    OK(copse_tower_create(st, &p, &m.optimizers[0]));
+    train(st, &m, COPSE_LOSS_MEAN, x, 8);
+    train(st, &m, COPSE_LOSS_MEAN, x, 1);
+    const struct copse_tape *first = m.optimizers[0]->tapes.at[0];
+    for (uint32_t n = 2; n <= 7; n++) {
+        train(st, &m, COPSE_LOSS_MEAN, x, n);
+        train(st, &m, COPSE_LOSS_MEAN, x, 1);
+        assert_ptr_equal(m.optimizers[0]->tapes.at[0], first);
+        assert_int_equal(m.optimizers[0]->tapes.at[1]->x_shape.dims[0], n);
+    }
+    release_model(&m);
 }
 
 /* ---- the N-th call ---- */
@@ -407,6 +470,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_1), cmocka_unit_test(two_2), cmocka_unit_test(two_3),
         cmocka_unit_test(two_4), cmocka_unit_test(two_5), cmocka_unit_test(two_6),
+        cmocka_unit_test(recordings_are_bounded), cmocka_unit_test(used_recording_stays),
         cmocka_unit_test(several_replicas_train_like_a_trainer),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

@@ -116,6 +116,8 @@ copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c);
 copse_status copse__segment_create(copse_queue *q, const struct copse_command *commands,
                                    size_t count, struct copse_segment **out);
 void copse__segment_release(struct copse_segment **seg); /* waits for its replays */
+/* Wait until its newest replay is done; it is submitted, if it was not. */
+copse_status copse__segment_settle(const struct copse_segment *seg);
 copse_status copse__segment_replay(struct copse_segment *seg);
 
 /* A buffer of at least `size` bytes from the pool; released with copse_buffer_release. */
@@ -124,6 +126,9 @@ copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer 
 /* q's later work starts after other's ticket; both queues belong to the same device. Where the
    backend cannot do it, the host waits. */
 copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t ticket);
+/* copse_queue_wait with the deadline COPSE_WAIT_NS; within COPSE_STOP_NS of *stop becoming true it returns
+   COPSE_ERR_CANCELLED, unless the ticket is reached. `stop` may be NULL. */
+copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const atomic_bool *stop);
 /* Device time of a reached ticket's work [ns]; COPSE_ERR_UNSUPPORTED where nobody measures it. */
 copse_status copse__queue_time(copse_queue *q, uint64_t ticket, uint64_t *ns);
 
@@ -195,5 +200,6 @@ void copse__buffers_purge(copse_device *dev);
 
 /* Deadline of every wait that has none of its own. */
 #define COPSE_WAIT_NS (120ull * 1000000000ull)
+#define COPSE_STOP_NS (50ull * 1000000ull)
 
 #endif

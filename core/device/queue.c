@@ -265,6 +265,23 @@ copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket, uint64_t time
     return COPSE_OK;
 }
 
+copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const atomic_bool *stop)
+{
+    const uint64_t start = copse__now_ns();
+    if (!stop)
+        return copse_queue_wait(q, ticket, COPSE_WAIT_NS);
+    for (;;) {
+        const copse_status s = copse_queue_wait(q, ticket, COPSE_STOP_NS);
+        if (s != COPSE_ERR_TIMEOUT)
+            return s;
+        if (atomic_load(stop))
+            return copse_fail(COPSE_ERR_CANCELLED, "queue: cancelled while %s computes", q->dev->info.id);
+        if (copse__now_ns() - start >= COPSE_WAIT_NS)
+            return copse_fail(s, "queue: %s did not answer within %llu s", q->dev->info.id,
+                              COPSE_WAIT_NS / 1000000000ull);
+    }
+}
+
 copse_status copse_queue_finish(copse_queue *queue)
 {
     uint64_t ticket;

@@ -275,23 +275,25 @@ copse_status copse__segment_replay(struct copse_segment *seg)
     return copse__device_result(q->dev, q->dev->backend->replay(seg));
 }
 
+copse_status copse__segment_settle(const struct copse_segment *seg)
+{
+    copse_queue *q = seg->queue;
+    if (seg->last > q->submitted)
+        COPSE_TRY(copse_queue_submit(q, NULL));
+    return copse_queue_wait(q, seg->last, COPSE_WAIT_NS);
+}
+
 void copse__segment_release(struct copse_segment **at)
 {
     if (!at || !*at)
         return;
     struct copse_segment *seg = *at;
-    copse_queue *q = seg->queue;
-    copse_device *dev = q->dev;
+    copse_device *dev = seg->queue->dev;
     *at = NULL;
 
-    if (seg->last > q->reached && !atomic_load(&dev->is_lost)) {
-        copse_status s = seg->last > q->submitted ? copse_queue_submit(q, NULL) : COPSE_OK;
-        if (!s)
-            s = copse_queue_wait(q, seg->last, COPSE_WAIT_NS);
-        if (s)
-            copse__log(&dev->base->log, COPSE_LOG_ERROR, "segment: released while in use: %s",
-                       copse_last_error());
-    }
+    if (seg->last > seg->queue->reached && !atomic_load(&dev->is_lost) && copse__segment_settle(seg))
+        copse__log(&dev->base->log, COPSE_LOG_ERROR, "segment: released while in use: %s",
+                   copse_last_error());
     if (seg->count)
         dev->backend->segment_fini(seg);
     destroy(seg);

@@ -87,6 +87,8 @@ uint32_t copse__program_segments(const copse_program *p); /* buckets and crossin
 uint32_t copse__program_crossing(const copse_program *p, uint32_t i);
 /* Append segment `i` to the queue (no submit). */
 copse_status copse__program_replay(copse_program *p, uint32_t i);
+/* Wait until its replays are done. */
+copse_status copse__program_settle(copse_program *p);
 size_t copse__program_arena_bytes(const copse_program *p);
 
 /* ---- the double-precision evaluation of a graph, without a device (reference.c) ---- */

@@ -286,6 +286,13 @@ copse_status copse__program_replay(copse_program *p, uint32_t i)
     return copse__segment_replay(p->segments[i]);
 }
 
+copse_status copse__program_settle(copse_program *p)
+{
+    for (uint32_t i = p->segment_count; i-- > 0;) /* one wait is for all of a step */
+        COPSE_TRY(copse__segment_settle(p->segments[i]));
+    return COPSE_OK;
+}
+
 size_t copse__program_arena_bytes(const copse_program *p)
 {
     size_t sum = 0;

@@ -136,12 +136,12 @@ static copse_status play(copse_exchange *x, const struct copse_exchange_step *st
 }
 
 static copse_status take(copse_exchange *x, uint32_t bucket, const struct copse_exchange_step *step,
-                         const uint64_t *ready)
+                         const uint64_t *ready, const atomic_bool *stop)
 {
     const struct copse_bucket *b = &x->buckets.at[bucket];
     switch (step->kind) {
     case COPSE_STEP_AWAIT_READY:
-        return copse__rank_wait(x, step->rank, ready[step->rank], "computing its gradients");
+        return copse__rank_wait_unless(x, step->rank, ready[step->rank], "computing its gradients", stop);
     case COPSE_STEP_AWAIT_LAST:
         return copse__rank_wait(x, step->rank, x->last[step->rank], "reducing its part");
     case COPSE_STEP_PLAY:
@@ -165,16 +165,24 @@ copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint6
     const struct copse_bucket *b = &x->buckets.at[bucket];
     x->busy = busy;
     x->busy_user = user;
+    const atomic_bool *stop = copse__is_across(x) ? NULL : x->stop;
     for (size_t i = 0; i < b->steps.count; i++) {
+        if (b->steps.at[i].kind != COPSE_STEP_AWAIT_READY)
+            stop = NULL;
         if (x->params.pause)
             x->params.pause(x->params.user, &b->steps.at[i].move);
-        const copse_status s = take(x, bucket, &b->steps.at[i], ready);
+        const copse_status s = take(x, bucket, &b->steps.at[i], ready, stop);
         const bool has_begun = b->steps.at[i].kind != COPSE_STEP_BEGIN || i > 0;
         if (s && copse__is_across(x) && has_begun)
             x->remote.cut_short(x->remote.user);
         COPSE_TRY(copse_note(s, "in bucket %u", bucket));
     }
     return COPSE_OK;
+}
+
+void copse__exchange_stop_by(copse_exchange *x, const atomic_bool *stop)
+{
+    x->stop = stop;
 }
 
 bool copse__exchange_is_one_queue(const copse_exchange *x)

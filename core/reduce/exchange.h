@@ -111,6 +111,11 @@ void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
 copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
                                  copse_exchange_busy_fn *busy, void *user);
 
+/* From now on a run that has waited for nothing but complete gradients, and moved none, returns COPSE_ERR_CANCELLED
+   within COPSE_STOP_NS of *stop; what is done then is what was done before the run. Not across workers, who would
+   wait. NULL = never. */
+void copse__exchange_stop_by(copse_exchange *x, const atomic_bool *stop);
+
 /* Whether all ranks have the same queue. */
 bool copse__exchange_is_one_queue(const copse_exchange *x);
 /* For those only: the same as a run, queued behind all that was queued before and not submitted. Nothing

@@ -105,6 +105,7 @@ struct copse_exchange {
     unsigned char *staging[COPSE_MAX_REPLICAS]; /* two halves of message_bytes, where staged */
     copse_exchange_busy_fn *busy; /* of the run that is under way */
     void *busy_user;
+    const atomic_bool *stop; /* see copse__exchange_stop_by */
     uint64_t last[COPSE_MAX_REPLICAS];          /* ticket of the rank's newest play */
     uint64_t read[COPSE_MAX_REPLICAS][2];       /* ticket of the read into a half of the staging */
     struct copse_exchange_remote remote;        /* workers.count 0: there are none */
@@ -155,5 +156,8 @@ copse_status copse__messages_send(copse_exchange *x, const struct copse_bucket *
                                   size_t count);
 /* Wait with the library's deadline; the text names the rank that did not answer. */
 copse_status copse__rank_wait(copse_exchange *x, uint32_t rank, uint64_t ticket, const char *what);
+/* The same, that ends when *stop is true; NULL = never. */
+copse_status copse__rank_wait_unless(copse_exchange *x, uint32_t rank, uint64_t ticket, const char *what,
+                                     const atomic_bool *stop);
 
 #endif

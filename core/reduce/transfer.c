@@ -2,16 +2,22 @@
 /* Staged transfers: read to host memory, written again, with one read of every source ahead. */
 #include "core/reduce/exchange_internal.h"
 
-copse_status copse__rank_wait(copse_exchange *x, uint32_t rank, uint64_t ticket, const char *what)
+copse_status copse__rank_wait_unless(copse_exchange *x, uint32_t rank, uint64_t ticket, const char *what,
+                                     const atomic_bool *stop)
 {
     if (x->busy)
         COPSE_TRY(x->busy(x->busy_user));
-    const copse_status s = copse_queue_wait(x->ranks[rank].queue, ticket, COPSE_WAIT_NS);
+    const copse_status s = copse__queue_wait_unless(x->ranks[rank].queue, ticket, stop);
     const char *id = copse__rank_device(x, rank)->info.id;
     if (s == COPSE_ERR_TIMEOUT)
         return copse_fail(s, "exchange: rank %u on %s did not answer within %llu s (%s)", rank, id,
                           COPSE_WAIT_NS / 1000000000ull, what);
     return copse_note(s, "while waiting for rank %u on %s (%s)", rank, id, what);
+}
+
+copse_status copse__rank_wait(copse_exchange *x, uint32_t rank, uint64_t ticket, const char *what)
+{
+    return copse__rank_wait_unless(x, rank, ticket, what, NULL);
 }
 
 static unsigned char *half_of(const copse_exchange *x, uint32_t rank, size_t index)

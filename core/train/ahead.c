@@ -144,11 +144,12 @@ static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const st
                                 struct copse_shares *s)
 {
     COPSE_TRY(copse__holders_check(t));
+    copse__recordings_begin(t);
     *s = a->shares;
     s->at = s->of_all + t->strategy->rank_first;
     if (t->gathered == 0)
         COPSE_TRY(copse__tower_pull_step(t->strategy));
-    return copse__recordings_find(t, pass, s); /* they may have moved */
+    return copse__recordings_find(t, pass, s); /* they may have moved, and those of another pass after a flush */
 }
 
 copse_status copse__ahead_prepare(copse_trainer *t, const struct copse_host_batch *batch,

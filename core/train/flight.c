@@ -6,6 +6,38 @@
 #include "core/train/flight.h"
 #include "core/train/pushes.h"
 
+bool copse__is_cancelled(copse_trainer *t)
+{
+    return atomic_exchange(&t->is_cancelled, false);
+}
+
+/* A wait has ended with `s`: one request cancels one step. */
+static copse_status note_cancelled(copse_trainer *t, copse_status s)
+{
+    if (s == COPSE_ERR_CANCELLED)
+        (void)copse__is_cancelled(t);
+    return s;
+}
+
+copse_status copse__trainer_wait(copse_trainer *t, uint32_t r, uint64_t ticket)
+{
+    return note_cancelled(
+        t, copse__queue_wait_unless(t->strategy->replicas[r].queue, ticket, &t->is_cancelled));
+}
+
+copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step)
+{
+    struct copse_step_result oldest;
+    while (step - t->taken > t->ring) { /* nobody took the oldest: let it go */
+        const struct copse_step_slot *slot = copse__slot_of(t, t->taken);
+        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+            COPSE_TRY(copse_note(copse__trainer_wait(t, r, slot->tickets[r]), "while waiting for step %llu",
+                                 (unsigned long long)slot->step));
+        COPSE_TRY(copse_trainer_result(t, true, &oldest));
+    }
+    return COPSE_OK;
+}
+
 static uint32_t next_crossing(const struct copse_layout *l, uint32_t from)
 {
     while (from < l->events.count && l->events.at[from] == COPSE_NO_CROSSING)
@@ -75,11 +107,16 @@ static copse_status keep_busy(void *user)
                : COPSE_OK;
 }
 
-static copse_status exchange(struct copse_flight *f, uint32_t i, uint32_t bucket)
+/* `may_stop`: nothing that counts has changed yet. */
+static copse_status exchange(struct copse_flight *f, uint32_t i, uint32_t bucket, bool may_stop)
 {
     copse_exchange *x = f->t->strategy->store.exchange;
-    return f->is_resident ? copse__exchange_queue(x, bucket)
-                          : copse__exchange_run(x, bucket, copse__ready_of(f->t, i), keep_busy, f);
+    if (f->is_resident)
+        return copse__exchange_queue(x, bucket);
+    copse__exchange_stop_by(x, may_stop && f->is_training ? &f->t->is_cancelled : NULL);
+    const copse_status s = copse__exchange_run(x, bucket, copse__ready_of(f->t, i), keep_busy, f);
+    copse__exchange_stop_by(x, NULL);
+    return note_cancelled(f->t, s);
 }
 
 static copse_status check_loss(struct copse_flight *f)
@@ -89,8 +126,7 @@ static copse_status check_loss(struct copse_flight *f)
         if (f->shares->at[r].count == 0)
             continue;
         COPSE_TRY(keep_busy(f));
-        COPSE_TRY(copse_note(copse_queue_wait(t->strategy->replicas[r].queue,
-                                              copse__ready_of(t, f->report)[r], COPSE_WAIT_NS),
+        COPSE_TRY(copse_note(copse__trainer_wait(t, r, copse__ready_of(t, f->report)[r]),
                              "while waiting for the loss of replica %u", r));
         const size_t row = (size_t)f->part * t->strategy->replica_count + r;
         const float loss = copse__slot_value(f->slot, row, 0);
@@ -114,8 +150,7 @@ static copse_status check_gradients(struct copse_flight *f)
     copse_trainer *t = f->t;
     const uint32_t last = (uint32_t)f->layout->events.count - 1;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        COPSE_TRY(copse_note(copse_queue_wait(t->strategy->replicas[r].queue, copse__ready_of(t, last)[r],
-                                              COPSE_WAIT_NS),
+        COPSE_TRY(copse_note(copse__trainer_wait(t, r, copse__ready_of(t, last)[r]),
                              "while waiting for the gradients of replica %u", r));
         for (size_t i = 0; t->params.check_gradients && t->has_watched[r] && i < t->trained_count; i++)
             if (copse__watched(t, r, i, COPSE_WATCH_FINITE) != 0.0f)
@@ -124,11 +159,6 @@ static copse_status check_gradients(struct copse_flight *f)
                                                        "changed", t->trained[i]->name, r);
     }
     return COPSE_OK;
-}
-
-bool copse__is_cancelled(copse_trainer *t)
-{
-    return atomic_exchange(&t->is_cancelled, false);
 }
 
 /* Up to here nothing has changed that counts. */
@@ -156,9 +186,9 @@ static copse_status update_bucket(struct copse_flight *f, uint32_t i)
 {
     copse_trainer *t = f->t;
     const uint32_t b = f->bucket++;
-    const copse_status s = exchange(f, i, t->buckets.ids[b]);
-    if (s && b == 0 && copse__across_is_whole(t, f->since))
-        t->is_failed = false; /* a worker could not take part: nothing was changed */
+    const copse_status s = exchange(f, i, t->buckets.ids[b], b == 0);
+    if (s && b == 0 && (copse__across_is_whole(t, f->since) || (s == COPSE_ERR_CANCELLED && !t->strategy->remote)))
+        t->is_failed = false; /* a worker could not take part, or it was cancelled: nothing was changed */
     return s;
 }
 
@@ -196,7 +226,7 @@ copse_status copse__fly(struct copse_flight *f)
         if (f->queued == i)
             COPSE_TRY(queue_segment(f));
         if (crossing != COPSE_NO_CROSSING) {
-            COPSE_TRY(copse_note(exchange(f, i, l->crossings.at[crossing].bucket),
+            COPSE_TRY(copse_note(exchange(f, i, l->crossings.at[crossing].bucket, true),
                                  "in all_reduce %u", crossing));
             f->barrier = next_crossing(l, i + 1);
         } else if (!waits) {

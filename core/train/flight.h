@@ -83,6 +83,10 @@ copse_status copse__ahead_take(copse_trainer *t, struct copse_ahead *a,
 /* flight.c */
 copse_status copse__fly(struct copse_flight *f);
 bool copse__is_cancelled(copse_trainer *t);
+/* Wait for a replica's ticket, or until the trainer is cancelled. */
+copse_status copse__trainer_wait(copse_trainer *t, uint32_t r, uint64_t ticket);
+/* Results of steps nobody took until there is room for one of number `step`. */
+copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step);
 /* Tickets of all replicas, of this worker, behind a segment. */
 uint64_t *copse__ready_of(const copse_trainer *t, uint32_t segment);
 /* What a replica found of a gradient that is watched. */

@@ -173,7 +173,7 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
     COPSE_TRY(check_batch(t, batch));
     if (in->count == 0)
         COPSE_TRY(begin_feed(t, batch));
-    COPSE_TRY(copse__recordings_find(t, COPSE_PASS_TRAIN, in->shares)); /* they may have moved */
+    COPSE_TRY(copse__recordings_find(t, COPSE_PASS_TRAIN, in->shares));
     COPSE_TRY(check_targets(t, batch));
     COPSE_TRY(copse_note(upload(t, batch, in->count), "while feeding batch %u of a run", in->count));
     in->places[in->count++] =
@@ -318,10 +318,8 @@ static copse_status begin_run(struct loop *l)
     const struct copse_infeed *in = &t->infeed;
     const uint64_t last = t->step + (t->gathered + in->count - 1) / t->params.accumulate;
     COPSE_TRY(copse__holders_check(t));
-    while (last - t->taken >= t->ring) { /* nobody took the oldest: let them go */
-        struct copse_step_result oldest;
-        COPSE_TRY(copse_trainer_result(t, true, &oldest));
-    }
+    copse__recordings_begin(t);
+    COPSE_TRY(copse__trainer_make_room(t, last + 1));
     for (int i = 0; i < 2; i++) {
         l->shares[i] = *in->shares;
         l->shares[i].at = in->shares->at;

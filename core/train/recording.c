@@ -3,7 +3,7 @@
    and recorded with its gradients placed in the flat store. Never in a step after warm-up. */
 #include "core/ops/ops.h"
 #include "core/replica/context.h"
-#include "core/train/trainer.h"
+#include "core/train/flight.h"
 
 static copse_shape with_examples(size_t examples, copse_shape example)
 {
@@ -203,42 +203,111 @@ static copse_status record_zeros(copse_trainer *t, struct copse_recording *r)
 
 static void release(copse_trainer *t, struct copse_recording *r)
 {
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
     copse__program_release(&r->program);
     for (uint32_t i = 0; r->zeros && i < copse__layout_of(t, r->pass)->events.count; i++)
         copse__segment_release(&r->zeros[i]);
-    copse__free(&t->strategy->ctx->base.mem, r->zeros);
+    copse__free(mem, r->zeros);
     copse_graph_release(&r->graph);
+    copse__free(mem, r);
+}
+
+/* By the step, feed or run at hand, or by batches that are fed and wait for theirs. */
+static bool is_needed(const copse_trainer *t, const struct copse_recording *r)
+{
+    const struct copse_infeed *in = &t->infeed;
+    bool is_fed = in->count > 0 && in->shares && r->pass != COPSE_PASS_EVALUATE &&
+                  in->shares->at[r->replica].count == r->examples;
+    for (uint32_t i = 0; in->ring && !is_fed && i < in->count; i++)
+        is_fed = in->ring[(in->first + i) % in->room].shares.recordings[r->replica] == r;
+    return is_fed || r->used == t->use;
+}
+
+/* Until its newest replay is done: what was queued behind that goes on. */
+static copse_status settle(const struct copse_recording *r)
+{
+    for (uint32_t i = 0; r->zeros && i < copse__layout_of(r->trainer, r->pass)->events.count; i++)
+        if (r->zeros[i])
+            COPSE_TRY(copse__segment_settle(r->zeros[i]));
+    return r->program ? copse__program_settle(r->program) : COPSE_OK;
+}
+
+/* Room for one more of a replica's: the least recently used go, before new memory is asked for. */
+static copse_status make_room(copse_trainer *t, uint32_t replica)
+{
+    for (size_t i = t->recordings[replica].count; i-- > 0;) {
+        struct copse_recording *r = t->recordings[replica].at[i];
+        if (t->recordings[replica].count < t->params.recordings)
+            break;
+        if (is_needed(t, r))
+            continue;
+        COPSE_TRY(copse_note(settle(r), "while waiting for the last step of %zu examples on replica %u",
+                             r->examples, replica));
+        copse__log(&t->strategy->ctx->base.log, COPSE_LOG_DEBUG,
+                   "trainer: replica %u forgets how to do %zu examples, %u recordings are kept", replica,
+                   r->examples, t->params.recordings);
+        t->recordings[replica].count--;
+        memmove(&t->recordings[replica].at[i], &t->recordings[replica].at[i + 1],
+                (t->recordings[replica].count - i) * sizeof r);
+        release(t, r);
+    }
+    return COPSE_OK;
+}
+
+/* The newest use stands first. */
+static struct copse_recording *take(copse_trainer *t, uint32_t replica, size_t i)
+{
+    struct copse_recording **at = t->recordings[replica].at, *r = at[i];
+    memmove(at + 1, at, i * sizeof *at);
+    at[0] = r;
+    r->used = t->use;
+    return r;
+}
+
+static copse_status make(copse_trainer *t, uint32_t replica, size_t examples, enum copse_pass pass)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    struct copse_layout *l = copse__layout_of(t, pass);
+    COPSE_TRY(make_room(t, replica));
+    struct copse_recording *r = copse__alloc(mem, 1, sizeof *r);
+    if (!r)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    *r = (struct copse_recording){ .trainer = t, .replica = replica, .examples = examples,
+                                   .pass = pass };
+    copse_status s = examples > 0 ? record(t, r) : record_zeros(t, r);
+    if (s == COPSE_OK && !COPSE_PUSH(mem, &t->recordings[replica], r))
+        s = copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    if (s != COPSE_OK) {
+        release(t, r);
+        if (!l->is_known) /* what the failed recording began */
+            copse__layout_fini(t, l);
+    }
+    return s;
 }
 
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, size_t examples,
                                   enum copse_pass pass, struct copse_recording **out)
 {
-    for (size_t i = 0; i < t->recordings.count; i++) {
-        struct copse_recording *r = &t->recordings.at[i];
-        if (r->replica == replica && r->examples == examples && r->pass == pass) {
-            *out = r;
-            return COPSE_OK;
-        }
+    size_t i = 0;
+    for (; i < t->recordings[replica].count; i++) {
+        const struct copse_recording *r = t->recordings[replica].at[i];
+        if (r->examples == examples && r->pass == pass)
+            break;
     }
-    struct copse_recording r = { .trainer = t, .replica = replica, .examples = examples,
-                                 .pass = pass };
-    struct copse_layout *l = copse__layout_of(t, pass);
-    copse_status s = examples > 0 ? record(t, &r) : record_zeros(t, &r);
-    if (s == COPSE_OK && !COPSE_PUSH(&t->strategy->ctx->base.mem, &t->recordings, r))
-        s = copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-    if (s != COPSE_OK) {
-        release(t, &r);
-        if (!l->is_known) /* what the failed recording began */
-            copse__layout_fini(t, l);
-        return copse_note(s, "while recording %zu examples for replica %u", examples, replica);
+    if (i == t->recordings[replica].count) {
+        COPSE_TRY(copse_note(make(t, replica, examples, pass),
+                             "while recording %zu examples for replica %u", examples, replica));
+        i = t->recordings[replica].count - 1;
     }
-    *out = &t->recordings.at[t->recordings.count - 1];
+    *out = take(t, replica, i);
     return COPSE_OK;
 }
 
 void copse__recordings_fini(copse_trainer *t)
 {
-    for (size_t i = 0; i < t->recordings.count; i++)
-        release(t, &t->recordings.at[i]);
-    copse__free(&t->strategy->ctx->base.mem, t->recordings.at);
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
+        for (size_t i = 0; i < t->recordings[r].count; i++)
+            release(t, t->recordings[r].at[i]);
+        copse__free(&t->strategy->ctx->base.mem, t->recordings[r].at);
+    }
 }

@@ -24,8 +24,7 @@ static copse_status split(copse_trainer *t, const struct copse_host_batch *batch
     return copse__split(t, batch, may_measure, s->of_all);
 }
 
-/* Recordings may move while new ones are made: first make all, then look them up. Those of empty shares
-   follow the layout of the others. */
+/* Those of empty shares follow the layout of the others. */
 copse_status copse__recordings_find(copse_trainer *t, enum copse_pass pass, struct copse_shares *s)
 {
     const uint32_t replicas = t->strategy->replica_count;
@@ -36,9 +35,9 @@ copse_status copse__recordings_find(copse_trainer *t, enum copse_pass pass, stru
         struct copse_recording *unused;
         COPSE_TRY(copse__recording_get(t, 0, 1, pass, &unused));
     }
-    for (int turn = 0; turn < 3; turn++)
+    for (int turn = 0; turn < 2; turn++)
         for (uint32_t r = 0; r < replicas; r++)
-            if (turn == 2 || (turn == 0) == (s->at[r].count > 0))
+            if ((turn == 0) == (s->at[r].count > 0))
                 COPSE_TRY(
                     copse__recording_get(t, r, s->at[r].count, pass, &s->recordings[r]));
     return COPSE_OK;
@@ -172,14 +171,6 @@ void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint
     slot->parts = part + 1;
 }
 
-static copse_status make_room(copse_trainer *t)
-{
-    struct copse_step_result oldest;
-    return t->step - t->taken == t->ring /* nobody took the oldest: let it go */
-               ? copse_trainer_result(t, true, &oldest)
-               : COPSE_OK;
-}
-
 struct copse_gathered copse__gathered_add(copse_trainer *t, size_t count)
 {
     if (t->gathered == 0)
@@ -220,6 +211,7 @@ copse_status copse__flight_plan(copse_trainer *t, const struct copse_host_batch 
                                 enum copse_pass pass, struct copse_shares *s)
 {
     COPSE_TRY(check_batch(batch));
+    copse__recordings_begin(t);
     COPSE_TRY(split(t, batch, true, s));
     return copse__recordings_find(t, pass, s);
 }
@@ -229,6 +221,7 @@ copse_status copse__flight_prepare(copse_trainer *t, const struct copse_host_bat
 {
     COPSE_TRY(check_batch(batch));
     COPSE_TRY(copse__holders_check(t));
+    copse__recordings_begin(t);
     COPSE_TRY(split(t, batch, true, s));
     if (t->gathered == 0)
         COPSE_TRY(copse__tower_pull_step(t->strategy));
@@ -250,7 +243,7 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: an evaluator trains nothing");
     if (copse__is_cancelled(t))
         return refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
-    const copse_status room = make_room(t);
+    const copse_status room = copse__trainer_make_room(t, t->step + 1);
     if (room != COPSE_OK) /* a loss that is not finite shows here where nobody took it, perhaps on one worker alone */
         return refuse(t, room);
     struct copse_shares s;
@@ -322,6 +315,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     COPSE_TRY(check_batch(batch));
     struct copse_shares s;
     uint32_t words[COPSE_STEP_WORDS]; /* of the step that gathers */
+    copse__recordings_begin(t);
     COPSE_TRY(split(t, batch, false, &s));
     if (t->strategy->store.holders == 0) /* else the step that gathers keeps the values it began with */
         COPSE_TRY(copse__tower_pull_evaluation(t->strategy));

@@ -72,6 +72,8 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
         return no_memory();
     t->params = *params;
     t->params.name = NULL;
+    if (params->recordings == 0)
+        t->params.recordings = COPSE_TAPES;
     memcpy(t->name, name, sizeof name);
     t->reduction = params->reduction;
     t->rule = rule;

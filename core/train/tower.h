@@ -59,7 +59,7 @@ struct copse_tower_optimizer {
     uint64_t calls[COPSE_MAX_REPLICAS]; /* since the last finish */
     struct { struct copse_tower_call *at; size_t count, room; } kept[COPSE_MAX_REPLICAS];
     struct { struct copse_tower_bucket *at; size_t count, room; } buckets;
-    struct { struct copse_tape **at; size_t count, room; } tapes;
+    struct { struct copse_tape **at; size_t count, room; } tapes; /* newest use first */
 };
 
 /* The replica that the thread is in; COPSE_ERR_CONTEXT unless it is one of the strategy's. */
@@ -78,6 +78,8 @@ static inline bool copse__tower_is_idle(const copse_strategy *st)
                 return false;
     return true;
 }
+
+#define COPSE_TAPES 32 /* of a replica that are kept, unless the application says */
 
 /* tower_tape.c */
 void copse__tapes_fini(copse_tower_optimizer *t);

@@ -176,10 +176,37 @@ static bool is_like(const struct copse_tape *a, const struct copse_tape *b,
     return is_same;
 }
 
+static size_t tapes_of(const copse_tower_optimizer *t, uint32_t replica)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->tapes.count; i++)
+        n += t->tapes.at[i]->replica == replica;
+    return n;
+}
+
+/* Room for one more of a replica's: its least recently used go. */
+static copse_status make_room(copse_tower_optimizer *t, uint32_t replica)
+{
+    size_t n = tapes_of(t, replica);
+    for (size_t i = t->tapes.count; i-- > 0 && n >= t->params.recordings;) {
+        struct copse_tape *tape = t->tapes.at[i];
+        if (tape->replica != replica)
+            continue;
+        COPSE_TRY(copse_note(copse__program_settle(tape->program),
+                             "while waiting for what replica %u computed before", replica));
+        t->tapes.count--;
+        n--;
+        memmove(&t->tapes.at[i], &t->tapes.at[i + 1], (t->tapes.count - i) * sizeof tape);
+        release(t, tape);
+    }
+    return COPSE_OK;
+}
+
 static copse_status make(copse_tower_optimizer *t, const struct copse_tape *like,
-                         const struct copse_tower_gradient *pairs, struct copse_tape **out)
+                         const struct copse_tower_gradient *pairs)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    COPSE_TRY(make_room(t, like->replica));
     struct copse_tape *tape = copse__alloc(mem, 1, sizeof *tape);
     if (!tape)
         return no_memory();
@@ -195,20 +222,23 @@ static copse_status make(copse_tower_optimizer *t, const struct copse_tape *like
         s = no_memory();
     if (s != COPSE_OK)
         release(t, tape);
-    else
-        *out = tape;
     return s;
 }
 
 static copse_status find(copse_tower_optimizer *t, const struct copse_tape *like,
                          const struct copse_tower_gradient *pairs, struct copse_tape **out)
 {
-    for (size_t i = 0; i < t->tapes.count; i++)
-        if (is_like(t->tapes.at[i], like, pairs)) {
-            *out = t->tapes.at[i];
-            return COPSE_OK;
-        }
-    return make(t, like, pairs, out);
+    size_t i = 0;
+    while (i < t->tapes.count && !is_like(t->tapes.at[i], like, pairs))
+        i++;
+    if (i == t->tapes.count) {
+        COPSE_TRY(make(t, like, pairs));
+        i = t->tapes.count - 1;
+    }
+    *out = t->tapes.at[i];
+    memmove(t->tapes.at + 1, t->tapes.at, i * sizeof *t->tapes.at);
+    t->tapes.at[0] = *out;
+    return COPSE_OK;
 }
 
 /* ---- playing ---- */

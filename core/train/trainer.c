@@ -205,6 +205,8 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     t->params.variables = NULL; /* the caller's */
     t->is_listed = params->variables != NULL;
     t->params.accumulate = COPSE_MAX(params->accumulate, 1);
+    if (params->recordings == 0)
+        t->params.recordings = COPSE_RECORDINGS;
     const copse_status s = init(t, params);
     if (s != COPSE_OK)
         copse_trainer_release(&t);

@@ -9,6 +9,7 @@
 #include "core/replica/replica.h"
 
 #define COPSE_STEPS_UNDER_WAY 8 /* at least: see `ring` */
+#define COPSE_RECORDINGS 32     /* of a replica that are kept, unless the application says */
 #define COPSE_REPORT_STRIDE COPSE_ALIGNMENT /* bytes between the values that a replica reports */
 #define COPSE_REPORT_BYTES ((1 + COPSE_MAX_REPORTS) * COPSE_REPORT_STRIDE)
 
@@ -33,12 +34,14 @@ struct copse_layout {
     struct { uint32_t *at; size_t count, room; } events; /* one per segment */
 };
 
-/* The recording of one replica for one size of its share. */
+/* The recording of one replica for one size of its share. Lifetime: until a later `use` of the trainer makes another
+   one and it is among the least recently used. */
 struct copse_recording {
     struct copse_trainer *trainer;
     uint32_t replica;
     size_t examples;
     enum copse_pass pass;
+    uint64_t used; /* newest `use` of the trainer that has asked for it */
     copse_graph *graph;
     copse_program *program;       /* NULL for an empty share */
     struct copse_segment **zeros; /* empty share: by segment, the fill that stands for it; or NULL */
@@ -100,7 +103,8 @@ struct copse_trainer {
     size_t trained_count;
     bool is_listed; /* the application named them: the loss must depend on one */
     struct copse_layout layouts[2]; /* evaluation, training */
-    struct { struct copse_recording *at; size_t count, room; } recordings;
+    struct { struct copse_recording **at; size_t count, room; } recordings[COPSE_MAX_REPLICAS]; /* newest use first */
+    uint64_t use; /* what is begun: steps, evaluations, feeds, runs */
     copse_buffer *reports[COPSE_MAX_REPLICAS]; /* loss and reports of the newest step */
     char *report_names[COPSE_MAX_REPORTS];
     bool report_is_loss[COPSE_MAX_REPORTS];
@@ -140,6 +144,11 @@ static inline struct copse_layout *copse__layout_of(copse_trainer *t, enum copse
 }
 
 /* recording.c */
+/* From now on until the next of these calls, what is asked for stays. */
+static inline void copse__recordings_begin(copse_trainer *t)
+{
+    t->use++;
+}
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, size_t examples,
                                   enum copse_pass pass, struct copse_recording **out);
 void copse__recordings_fini(copse_trainer *t);

@@ -102,9 +102,10 @@ COPSE_API void copse_trainer_unfeed(copse_trainer *t);
  * summarize_gradients, for which it has to look at every step. A run is one piece of work for the driver:
  * keep it well below the time after which a driver takes a device for hanging, often 2 s.
  *
- * @retval COPSE_ERR_CANCELLED  Between two steps. As with every error that copse_trainer_step returns and
- *                              after which the trainer is usable: the steps before stay done and are
- *                              counted by copse_trainer_steps, batches that are left are dropped.
+ * @retval COPSE_ERR_CANCELLED  Between two steps, or in one before its update. As with every error that
+ *                              copse_trainer_step returns and after which the trainer is usable: the steps
+ *                              before stay done and are counted by copse_trainer_steps, batches that are
+ *                              left are dropped.
  * Blocking: resident: only while the results of earlier runs are still to come and nobody took them; else as
  * copse_trainer_step.
  */

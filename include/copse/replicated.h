@@ -35,6 +35,10 @@ struct copse_tower_params {
     const char *name;                    /**< of its slots in checkpoints, 1 to 63 bytes, another than those of the
                                               strategy's other ones; NULL: "tower", "tower_1", ... the first that
                                               is free                             [NULL] */
+    uint32_t recordings;                 /**< of loss functions, kept for each replica: one for every function, `user`,
+                                              list of variables and shape of arguments. One more releases the least
+                                              recently used, which is recorded again when it is needed, and
+                                              computes the same bits              [0 = 32] */
 };
 
 /**
@@ -65,8 +69,8 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_create(copse_strategy *st,
                                                         copse_tower_optimizer **out);
 COPSE_API void copse_tower_release(copse_tower_optimizer **t);
 
-/** What a replica differentiates: a loss function, called once per replica and shape as a trainer's is, and
-    its arguments. Sums over replicas (copse/sync.h) are refused in it. */
+/** What a replica differentiates: a loss function, called once per replica and shape as a trainer's is (and again
+    when `recordings` was too few to keep what it built), and its arguments. Sums over replicas (copse/sync.h) are refused in it. */
 struct copse_tower_loss {
     copse_loss_fn *loss;
     void *user;

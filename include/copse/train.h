@@ -26,7 +26,9 @@ typedef struct copse_batch {
 } copse_batch;
 
 /**
- * Builds the loss of one replica's share. Called once per replica and batch size, never in a step.
+ * Builds the loss of one replica's share. Called once per replica and size of its share, and again when that size
+ * comes back after its recording was released (`recordings`), never in a step of a size that is kept. The calls
+ * for one size must build the same.
  * The loss is a mean over the examples of `in`; the library weights it by the replica's share of
  * the global batch, so unequal shares are right. `copse_report` names further scalars.
  */
@@ -100,6 +102,13 @@ struct copse_trainer_params {
                                       own, beside the steps under way. 2 is enough; not with an accelerator,
                                       whose runs take their batches ahead in any case. See
                                       copse_trainer_feed (accelerator.h)             [0 = none] */
+    uint32_t recordings;         /**< kept for each replica: one for every size of its share that it trains or
+                                      evaluates, and a second one for sizes of later micro-batches of
+                                      `accumulate`. Each has memory on the device for all values between input
+                                      and loss. A size beyond that releases the least recently used one, but none
+                                      that the call at hand or a batch that is fed needs; one that is still being
+                                      computed is waited for. What was released is recorded again when it is
+                                      needed, and computes the same bits              [0 = 32] */
 };
 #define COPSE_PREFETCH_MAX 64
 
@@ -133,7 +142,7 @@ struct copse_step_result {
  * uploads, too, beside earlier steps that are still computed. The parameters after the
  * call are those of the step for every later call; the result comes through
  * `copse_trainer_result`. Up to 8 steps may be under way: when the results of 8 are waiting to be taken,
- * the oldest is dropped. Each new size of batch is recorded once and kept.
+ * the oldest is dropped. Each new size of batch is recorded once and kept, see `recordings`.
  *
  * With `accumulate` = k the call takes a micro-batch: gradients are gathered on the devices, and the k-th
  * call reduces and updates. The update, and the result, are those of the k batches as one; unequal ones
@@ -254,7 +263,16 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);
 
-/** Let the running or next step return COPSE_ERR_CANCELLED. Thread-safety: any. Never blocks. */
+/**
+ * Let the running or next step return COPSE_ERR_CANCELLED, with nothing changed. A step looks for it when it begins,
+ * before its update, and every 50 ms while the host waits for the results of earlier steps, for losses and gradients
+ * that it has to look at, or for replicas of this process to compute what the first exchange needs. An update that
+ * has begun is finished. Not interrupted: waits for other workers and for servers, which have deadlines of
+ * their own; recording; waits for staging memory, and of exchanges through the host once they have begun, at most
+ * 120 s each; copse_trainer_result and copse_trainer_evaluate, of which the request waits for the next step. What
+ * the devices have been given they compute, and later steps stand behind it.
+ * Thread-safety: any. Never blocks.
+ */
 COPSE_API void copse_trainer_cancel(copse_trainer *t);
 
 /** Number of the last step begun; a restored trainer goes on counting. */
