@@ -4,6 +4,7 @@
 #include "tests/kept.h"
 
 #include "core/base/random.h"
+#include "core/ops/column_sum.h"
 #include "tests/fake_backend.h"
 
 /* ---- a kernel cache that outlives contexts ---- */
@@ -493,6 +494,111 @@ static void mode_keeps_what_was_right(void **state)
     copse_context_release(&ctx);
 }
 
+/* ---- sums down columns ---- */
+
+static void tune_sums(copse_context *ctx, const char *variant, copse_verdict expected)
+{
+    passed = skipped = 0;
+    const struct copse_conformance_params p = {
+        .device = "fake:0", .modes = COPSE_CONFORM_TUNE, .ops = "column_sum",
+        .case_name = "256 x 32", .variant = variant,
+    };
+    struct copse_conformance_summary summary;
+    OK(copse_conformance_run(ctx, &p, &summary));
+    assert_int_equal(summary.counts[expected], 1);
+}
+
+static void mode_measures_sums_down_columns(void **state)
+{
+    (void)state;
+    const struct copse_tuning_entry *list;
+    size_t count;
+    copse_context *ctx = open_fake();
+    tune_sums(ctx, "reduce", COPSE_VERDICT_PASS);
+    tune_sums(ctx, "column_sum_wide", COPSE_VERDICT_UNSUPPORTED); /* it has no form for the host */
+    OK(copse_device_tuning(ctx, "fake:0", &list, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(list[0].family, "column_sum");
+    assert_string_equal(list[0].size_class, "256-32");
+    assert_string_equal(list[0].variant, "reduce");
+    assert_true(list[0].rate > 0);
+
+    copse_fake.devices[0].perturb = "reduce";
+    tune_sums(ctx, "reduce", COPSE_VERDICT_FAIL);
+    assert_int_equal(count_of(ctx, "fake:0"), 0);
+    const struct copse_blocked_kernel *blocked;
+    OK(copse_device_blocked(ctx, "fake:0", &blocked, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(blocked[0].kernel, "reduce");
+    copse_context_release(&ctx);
+}
+
+/* Sums down a matrix of 300 x 10 on a device that has both kernels: true when it is the wide one. */
+static bool sums_wide(copse_context *ctx, const char *id)
+{
+    static float x[300 * 10], sums[10];
+    copse_tensor *in, *y;
+    copse_device *dev;
+    copse_graph *g;
+    copse_function *f;
+    for (size_t i = 0; i < COPSE_COUNT(x); i++)
+        x[i] = (float)(i % 7);
+    OK(copse_device_open(ctx, id, NULL, &dev));
+    OK(copse_graph_create(ctx, &g));
+    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(300, 10), &in));
+    OK(copse__column_sum(g, in, &y));
+    OK(copse_function_create(dev, &(struct copse_function_params){ g, &y, 1, NULL }, &f));
+    OK(copse_function_write(f, in, x));
+    OK(copse_function_run(f));
+    OK(copse_function_wait(f));
+    OK(copse_function_read(f, 0, sums));
+    for (size_t j = 0; j < 10; j++) {
+        float expected = 0.0f;
+        for (size_t i = 0; i < 300; i++)
+            expected += x[i * 10 + j];
+        assert_float_equal(sums[j], expected, 0.0f);
+    }
+    const bool is_wide = has_compiled(dev, COPSE_KERNEL_column_sum_wide);
+    assert_true(is_wide != has_compiled(dev, COPSE_KERNEL_reduce));
+    copse_function_release(&f);
+    copse_graph_release(&g);
+    copse_device_release(&dev);
+    return is_wide;
+}
+
+static void set_sums(copse_context *ctx, uint64_t wide, uint64_t reduce)
+{
+    const struct copse_tuning_entry e[] = { { "column_sum", "256-8", "column_sum_wide", wide },
+                                            { "column_sum", "256-8", "reduce", reduce } };
+    OK(copse_device_tuning_set(ctx, "opencl:0", e, COPSE_COUNT(e)));
+}
+
+static void sums_are_chosen_on_opencl(void **state)
+{
+    (void)state;
+    const struct copse_device_info *list;
+    size_t count, at = 0;
+    copse_context *ctx;
+    OK(copse_context_create(&params, &ctx));
+    copse_context_devices(ctx, &list, &count);
+    while (at < count && strcmp(list[at].id, "opencl:0") != 0)
+        at++;
+    if (at == count || !list[at].is_usable || !list[at].limits.has_wide_vectors) {
+        printf("skipped: no opencl:0 with wide vectors\n");
+        copse_context_release(&ctx);
+        skip();
+    }
+    assert_true(sums_wide(ctx, "opencl:0"));
+    set_sums(ctx, 100, 101); /* hardly faster */
+    assert_true(sums_wide(ctx, "opencl:0"));
+    set_sums(ctx, 100, 200);
+    assert_false(sums_wide(ctx, "opencl:0"));
+    set_sums(ctx, 0, 200); /* not measured beside the usual one */
+    assert_true(sums_wide(ctx, "opencl:0"));
+    set_sums(ctx, 0, 0);
+    copse_context_release(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +611,8 @@ int main(void)
         cmocka_unit_test_setup(absurd_choice_is_taken_on_opencl, reset),
         cmocka_unit_test_setup(absurd_choice_is_taken_on_vulkan, reset),
         cmocka_unit_test_setup(mode_keeps_what_was_right, reset),
+        cmocka_unit_test_setup(mode_measures_sums_down_columns, reset),
+        cmocka_unit_test_setup(sums_are_chosen_on_opencl, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

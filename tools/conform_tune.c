@@ -53,13 +53,13 @@ static bool is_first(const struct table *t, size_t at)
 static void print_row(const struct table *t, size_t at)
 {
     const struct conform_case *best = NULL;
-    printf("%-10s %-6s %-32s", t->device, t->set->cases[at].op, t->set->cases[at].name);
+    printf("%-10s %-10s %-32s", t->device, t->set->cases[at].op, t->set->cases[at].name);
     for (size_t k = 0; k < t->count; k++) {
         const struct conform_case *c = case_of(t, at, t->variants[k]);
         if (c)
-            printf(" %14.3g", c->gflops);
+            printf(" %15.3g", c->gflops);
         else
-            printf(" %14s", "-");
+            printf(" %15s", "-");
         if (c && (!best || c->gflops > best->gflops))
             best = c;
     }
@@ -73,9 +73,9 @@ void table_tune(const struct conform_set *set, const char *device)
     find_variants(&t);
     if (t.count == 0)
         return;
-    printf("\n%-10s %-6s %-32s", "device", "op", "m x n x k [GFLOP/s]");
+    printf("\n%-10s %-10s %-32s", "device", "op", "size [GFLOP/s]");
     for (size_t k = 0; k < t.count; k++)
-        printf(" %14s", t.variants[k]);
+        printf(" %15s", t.variants[k]);
     printf("  fastest\n");
     for (size_t i = 0; i < set->case_count; i++)
         if (is_first(&t, i)) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* A graph as a function on one device: a program with a queue, a step buffer and output buffers. */
-#include "copse/function.h"
 #include "core/graph/graph.h"
 
 #define MAX_OUTPUTS 64
@@ -17,10 +16,10 @@ struct copse_function {
     uint64_t ticket;
 };
 
-static copse_status record(copse_function *f, const struct copse_function_params *p)
+static copse_status record(copse_function *f, const struct copse_function_params *p,
+                           const struct copse_choice *choice)
 {
     copse_device *dev = f->queue->dev;
-    const struct copse_choice choice = { "matmul", p->matmul };
     struct copse_placement placements[MAX_OUTPUTS];
     for (size_t i = 0; i < p->output_count; i++) {
         const size_t bytes = 4 * (size_t)copse__elements(p->outputs[i]->shape);
@@ -36,8 +35,8 @@ static copse_status record(copse_function *f, const struct copse_function_params
         .placements = placements,
         .placement_count = p->output_count,
         .step = { f->step, 0, 4 * COPSE_STEP_WORDS },
-        .choices = &choice,
-        .choice_count = p->matmul ? 1 : 0,
+        .choices = choice,
+        .choice_count = choice ? 1 : 0,
     };
     return copse__program_create(&params, &f->program);
 }
@@ -54,7 +53,7 @@ static copse_status keep_inputs(copse_function *f, const copse_graph *g)
 }
 
 static copse_status init(copse_function *f, copse_device *dev,
-                         const struct copse_function_params *p)
+                         const struct copse_function_params *p, const struct copse_choice *choice)
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = 0x3f800000u; /* 1.0f */
@@ -63,11 +62,18 @@ static copse_status init(copse_function *f, copse_device *dev,
     COPSE_TRY(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = sizeof words },
                                   &f->step));
     COPSE_TRY(copse_queue_write(f->queue, f->step, 0, words, sizeof words));
-    return record(f, p);
+    return record(f, p, choice);
 }
 
 copse_status copse_function_create(copse_device *dev, const struct copse_function_params *p,
                                    copse_function **out)
+{
+    const struct copse_choice choice = { "matmul", p ? p->matmul : NULL };
+    return copse__function_create(dev, p, choice.variant ? &choice : NULL, out);
+}
+
+copse_status copse__function_create(copse_device *dev, const struct copse_function_params *p,
+                                    const struct copse_choice *choice, copse_function **out)
 {
     if (!dev || !p || !out || !p->graph || !p->outputs || p->output_count == 0 ||
         p->output_count > MAX_OUTPUTS)
@@ -80,7 +86,7 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
     copse_function *f = copse__alloc(&dev->base->mem, 1, sizeof *f);
     if (!f)
         return copse_fail(COPSE_ERR_NO_MEMORY, "function: no memory");
-    const copse_status s = init(f, dev, p);
+    const copse_status s = init(f, dev, p, choice);
     if (s != COPSE_OK) {
         copse__program_release(&f->program);
         for (size_t i = 0; i < f->output_count; i++)

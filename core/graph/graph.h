@@ -3,6 +3,7 @@
 #ifndef COPSE_GRAPH_H
 #define COPSE_GRAPH_H
 
+#include "copse/function.h"
 #include "core/graph/op.h"
 
 #define COPSE_MAX_REPORTS 7
@@ -76,6 +77,9 @@ typedef struct copse_program copse_program;
 
 /* Plan, compile and record. After this a replay allocates nothing. */
 copse_status copse__program_create(const struct copse_program_params *params, copse_program **out);
+/* copse_function_create with a variant of any family forced in the place of params->matmul; NULL = none. */
+copse_status copse__function_create(copse_device *dev, const struct copse_function_params *params,
+                                    const struct copse_choice *choice, copse_function **out);
 void copse__program_release(copse_program **p);
 /* Where the host writes an input's values before a replay; false when the program does not use it. */
 bool copse__program_input(const copse_program *p, const copse_tensor *input,

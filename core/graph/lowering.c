@@ -83,6 +83,33 @@ copse_status copse__refuse_variant(const struct copse_lowering *l, const char *f
                       variant);
 }
 
+uint32_t copse__size_class(const uint32_t *sizes, size_t count, uint32_t n)
+{
+    size_t i = 0;
+    while (i + 1 < count && n > 2 * sizes[i])
+        i++;
+    return sizes[i];
+}
+
+/* What hardly differs stays as it is. */
+size_t copse__fastest(const struct copse_lowering *l, const char *family, const char *size_class,
+                      const char *const *names, const bool *can, size_t count, size_t by_limits)
+{
+    size_t best = by_limits;
+    uint64_t most = copse__rate(l, family, size_class, names[by_limits]);
+    if (most == 0)
+        return by_limits;
+    most += most / 32;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t rate = can[i] ? copse__rate(l, family, size_class, names[i]) : 0;
+        if (rate > most) {
+            most = rate;
+            best = i;
+        }
+    }
+    return best;
+}
+
 uint64_t copse__rate(const struct copse_lowering *l, const char *family, const char *size_class,
                      const char *variant)
 {

@@ -138,6 +138,13 @@ copse_status copse__refuse_variant(const struct copse_lowering *l, const char *f
 /* Million operations per second that a variant was measured to do; 0 = not measured there. */
 uint64_t copse__rate(const struct copse_lowering *l, const char *family, const char *size_class,
                      const char *variant);
+/* The fastest of a family's variants `names` that can run, by measurement, when it was measured beside the
+   one that limits speak for; else that one. */
+size_t copse__fastest(const struct copse_lowering *l, const char *family, const char *size_class,
+                      const char *const *names, const bool *can, size_t count, size_t by_limits);
+/* Sizes are put together in classes: n counts as the first of these sizes whose double it does not exceed,
+   else as the last one. */
+uint32_t copse__size_class(const uint32_t *sizes, size_t count, uint32_t n);
 
 /* Groups for `n` invocations of kernel `id`, one invocation each. */
 static inline uint64_t copse__groups_for(const struct copse_lowering *l, enum copse_kernel_id id,

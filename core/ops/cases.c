@@ -13,5 +13,8 @@ const char *const *copse__case_variants(const char *family)
 {
     static const char *const products[] = { "matmul", "matmul_wide", "matmul_texel",
                                             COPSE_LIBRARY_PRODUCT, NULL };
-    return strcmp(family, "matmul") == 0 ? products : NULL;
+    static const char *const column_sums[] = { "reduce", "column_sum_wide", NULL };
+    return strcmp(family, "matmul") == 0       ? products
+           : strcmp(family, "column_sum") == 0 ? column_sums
+                                               : NULL;
 }

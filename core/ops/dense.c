@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Dense layer: a matrix product that ends with bias and activation, and its derivative. */
+#include "core/ops/column_sum.h"
 #include "core/ops/ops.h"
 #include "core/ops/product.h"
 
@@ -75,45 +76,7 @@ static const struct copse_op op_dense_grad = {
     .lower = dense_grad_lower,
 };
 
-/* ---- derivative of the bias: sums down the columns of dz ---- */
-
-static copse_status bias_grad_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
-{
-    *shape = COPSE_SHAPE(y->in[0]->shape.dims[1]);
-    *type = COPSE_F32;
-    return COPSE_OK;
-}
-
-static copse_status bias_grad_lower(struct copse_lowering *l, const copse_tensor *y)
-{
-    enum { BLOCK = 4096 }; /* rows that an invocation of the wide kernel adds */
-    const uint32_t cols = y->shape.dims[0];
-    uint32_t rows = y->in[0]->shape.dims[0];
-    if (rows == 0 || cols == 0 || !copse__limits(l)->has_wide_vectors ||
-        !copse__can_launch(l, COPSE_KERNEL_column_sum_wide))
-        return copse__lower_reduce(l, COPSE_AXIS_SUM, 1, rows, cols, copse__of(y->in[0]),
-                                   copse__of(y));
-    struct copse_operand from = copse__of(y->in[0]), to;
-    for (;;) {
-        const struct copse_params_column_sum_wide p = { rows, cols, BLOCK };
-        const uint32_t blocks = (rows + BLOCK - 1) / BLOCK;
-        to = copse__of(y);
-        if (blocks > 1)
-            COPSE_TRY(copse__scratch(l, (uint64_t)blocks * cols, &to));
-        COPSE_TRY(COPSE_LAUNCH(l, column_sum_wide, NULL, p, (uint64_t)blocks * ((cols + 31) / 32),
-                               from, to));
-        if (blocks == 1)
-            return COPSE_OK;
-        from = to;
-        rows = blocks;
-    }
-}
-
-static const struct copse_op op_bias_grad = {
-    .name = "bias_grad",
-    .infer = bias_grad_infer,
-    .lower = bias_grad_lower,
-};
+/* ---- the derivative ---- */
 
 static copse_status flatten(copse_graph *g, copse_tensor *x, copse_tensor **out)
 {
@@ -145,7 +108,7 @@ static copse_status dense_gradient(copse_graph *g, const copse_tensor *y, copse_
         COPSE_TRY(copse_matmul(g, x2, dz, true, false, &dx[1]));
     }
     if (y->in_count == 3 && y->in[2]->needs_gradient)
-        COPSE_TRY(COPSE_NODE(g, &op_bias_grad, NULL, &dx[2], dz));
+        COPSE_TRY(copse__column_sum(g, dz, &dx[2]));
     return COPSE_OK;
 }
 

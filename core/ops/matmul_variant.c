@@ -223,14 +223,10 @@ static copse_status lower_clblast(struct copse_lowering *l, const struct copse_p
 static const char *const names[] = { "matmul", "matmul_wide", "matmul_texel",
                                      COPSE_LIBRARY_PRODUCT };
 
-/* Up to twice a size counts as that size. */
 static uint32_t size_of(uint32_t n)
 {
     static const uint32_t sizes[] = COPSE_PRODUCT_SIZES;
-    size_t i = 0;
-    while (i + 1 < COPSE_COUNT(sizes) && n > 2 * sizes[i])
-        i++;
-    return sizes[i];
+    return copse__size_class(sizes, COPSE_COUNT(sizes), n);
 }
 
 void copse__product_class(uint32_t m, uint32_t n, uint32_t k, bool a_transposed, bool b_transposed,
@@ -241,26 +237,13 @@ void copse__product_class(uint32_t m, uint32_t n, uint32_t k, bool a_transposed,
              (unsigned)size_of(k));
 }
 
-/* The fastest by measurement, when it was measured beside the one that limits speak for. What hardly
-   differs stays as it is. */
 static enum variant fastest(const struct copse_lowering *l, const struct copse_product *p,
                             const bool *can, enum variant by_limits)
 {
     char size_class[COPSE_PRODUCT_CLASS];
-    enum variant best = by_limits;
     copse__product_class(p->m, p->n, p->k, p->a_transposed, p->b_transposed, size_class);
-    uint64_t most = copse__rate(l, "matmul", size_class, names[by_limits]);
-    if (most == 0)
-        return by_limits;
-    most += most / 32;
-    for (uint32_t i = 0; i < COPSE_COUNT(names); i++) {
-        const uint64_t rate = can[i] ? copse__rate(l, "matmul", size_class, names[i]) : 0;
-        if (rate > most) {
-            most = rate;
-            best = (enum variant)i;
-        }
-    }
-    return best;
+    return (enum variant)copse__fastest(l, "matmul", size_class, names, can, COPSE_COUNT(names),
+                                        by_limits);
 }
 
 static copse_status choose(const struct copse_lowering *l, const struct copse_product *p,

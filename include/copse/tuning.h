@@ -14,8 +14,8 @@ extern "C" {
 
 /** One measurement. Names are made of a-z, 0-9, '_' and '-'. */
 struct copse_tuning_entry {
-    char family[16];     /**< what has several variants: "matmul" */
-    char size_class[24]; /**< transposes and sizes: "nn-32-128-512" */
+    char family[16];     /**< what has several variants: "matmul", "column_sum" */
+    char size_class[24]; /**< transposes and sizes: "nn-32-128-512"; rows and columns: "256-32" */
     char variant[32];    /**< "matmul_wide" */
     uint64_t rate;       /**< million operations per second, up to 10^15; 0 = take the entry out */
 };
