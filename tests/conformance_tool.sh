@@ -101,6 +101,9 @@ bad "unknown option '--fly'" --fly
 bad "'slow' is not quick" --tier slow
 bad "'x' is not a number" --seconds x
 bad 'seconds' --seconds=-3
+bad 'seconds must be at least 0' --seconds=-1
+bad 'deadline must be at least 0' --deadline=-1
+bad "two results would be written to '.*both'" run --device host:0 --csv "$work/both" --junit "$work/both"
 bad 'host:7' --device host:7
 bad 'softmin' run --device host:0 --ops softmin
 bad "no case 'no such'" run --device host:0 --case 'no such'
