@@ -109,6 +109,9 @@ bad 'softmin' run --device host:0 --ops softmin
 bad "no case 'no such'" run --device host:0 --case 'no such'
 bad "no variant 'fastest'" run --device host:0 --variant fastest
 bad 'go together' --kernel x.cl
+printf '%s\n' 'GROUP(64, 1)' '#include "math.clh"' 'PARAMS(uint n;)' 'oops KERNEL1(softmax, OUT(real, y)) { }' \
+    >"$work/wrong.comp"
+bad "wrong.comp' does not compile: line 4: " run --device host:0 --kernel "$work/wrong.comp" --op softmax
 bad 'nowhere.cl' run --device host:0 --kernel "$work/nowhere.cl" --op softmax
 bad 'nowhere' run --device host:0 --junit "$work/nowhere/r.xml"
 bad 'nowhere' run --device host:0 --card "$work/nowhere/r.html"
