@@ -101,11 +101,17 @@ bad "unknown option '--fly'" --fly
 bad "'slow' is not quick" --tier slow
 bad "'x' is not a number" --seconds x
 bad 'seconds' --seconds=-3
+bad 'seconds must be at least 0' --seconds=-1
+bad 'deadline must be at least 0' --deadline=-1
+bad "two results would be written to '.*both'" run --device host:0 --csv "$work/both" --junit "$work/both"
 bad 'host:7' --device host:7
 bad 'softmin' run --device host:0 --ops softmin
 bad "no case 'no such'" run --device host:0 --case 'no such'
 bad "no variant 'fastest'" run --device host:0 --variant fastest
 bad 'go together' --kernel x.cl
+printf '%s\n' 'GROUP(64, 1)' '#include "math.clh"' 'PARAMS(uint n;)' 'oops KERNEL1(softmax, OUT(real, y)) { }' \
+    >"$work/wrong.comp"
+bad "wrong.comp' does not compile: line 4: " run --device host:0 --kernel "$work/wrong.comp" --op softmax
 bad 'nowhere.cl' run --device host:0 --kernel "$work/nowhere.cl" --op softmax
 bad 'nowhere' run --device host:0 --junit "$work/nowhere/r.xml"
 bad 'nowhere' run --device host:0 --card "$work/nowhere/r.html"

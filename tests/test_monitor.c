@@ -297,7 +297,7 @@ static void damaged_checkpoints_are_passed_over(void **state)
     assert_int_equal(files_in(temp_path("run")), 3); /* the last three: 6, 8, 10 */
     spoil(path[2], -5);
     assert_int_equal(truncate(path[1], 500), 0);
-    temp_write("run/step-000000000012.safetensors.tmp1f-0", "torn", 4);
+    temp_write("run/step-000000000012.safetensors.tmp7fffffff-0", "torn", 4);
     temp_write("run/step-000000000012.safetensors.tmp-by-hand", "other", 5);
     temp_write("run/notes.txt", "other", 5);
 
@@ -363,7 +363,7 @@ static void one_file_is_enough(void **state)
     copse_monitor_describe(l.m, &info);
     assert_int_equal(info.saved, 11);
     stop(&l);
-    temp_write("one.safetensors.tmpabc-12", "torn", 4);
+    temp_write("one.safetensors.tmp7fffffff-12", "torn", 4);
     temp_write("one.safetensors2", "other", 5);
     assert_int_equal(temp_count(), 3);
     p.is_new = true;

@@ -131,8 +131,21 @@ bad 'text cell' 'row 17.*column 3|column 3.*row 17' train $host $save --data "$w
 bad 'labels out of range' 'label' train $host $save --classes 5
 sed '9s/,[^,]*$/,-2/' "$work/digits.csv" >"$work/negative.csv"
 bad 'negative label' 'row 9' train $host $save --data "$work/negative.csv"
+sed 's/,[^,]*$/,iris/' "$work/digits.csv" >"$work/named.csv"
+bad 'label in words' 'row 1, column 65: the label "iris" is not a class' train $host $save --data "$work/named.csv"
+tr '\n' '\r' <"$work/digits.csv" | head -c 9000 >"$work/cr.csv"
+bad 'lines that end with CR' 'row 1: a carriage return inside' train $host $save --data "$work/cr.csv"
+head -c 4000 "$work/digits.csv" | iconv -f UTF-8 -t UTF-16 >"$work/wide.csv"
+bad 'text that is not UTF-8' 'invalid UTF-8 at byte 0 .*CSV is text in UTF-8' train $host $save --data "$work/wide.csv"
+printf '1,2,\033[31mred\033[0m\n' >"$work/escape.csv"
+bad 'escapes of a terminal' '"\?\[31mred\?\[0m"' train $host $save --data "$work/escape.csv"
+bad 'a path of two lines' "nowhere/a b'" train $host --save "$work/nowhere/a
+b"
 : >"$work/empty.csv"
 bad 'empty file' 'empty.csv' train $host $save --data "$work/empty.csv"
+bad 'no path of data' '--data.*empty' train $host $save --data ''
+bad 'too many devices' "^copse: devices: '(host:0,){9}h' means 65 devices, there is room for 64" \
+    train --quiet --devices "$(printf 'host:0,%.0s' $(seq 64))host:0"
 bad 'unknown device' 'cuda' train $save --devices cuda:0
 bad 'no such device' 'host:7' train $save --devices host:7
 bad 'batch larger than the data' 'batch' train $host $save --batch 100000
@@ -155,6 +168,8 @@ bad 'a way by size, one way forced' '--one-sided-bytes: belongs to --one-sided a
     train $host $save --one-sided on --one-sided-bytes 8192 --strategy parameter_server
 bad 'a window of a byte' '--window-bytes: 4096 to' train $host $save --window-bytes 1
 bad 'patience with nothing' '--patience.*--checkpoint PATH' train $host $save --patience 3
+bad 'no patience' "--patience: '0' is not a whole number of seconds" evaluate --checkpoint point --watch --patience 0
+bad 'a deadline beyond reason' "--worker-deadline: '4294968' is not" train $host --worker-deadline 4294968
 bad 'patience of nobody' '--patience.*job with an evaluator' train $host --checkpoint point --patience 3
 bad 'servers of one process, by name' '--servers.*mpirun' train $host $save --servers 1 --strategy parameter_server
 bad 'servers of a mirrored strategy' '--servers.*parameter_server' train $host $save --servers 2 --strategy mirrored
@@ -230,6 +245,21 @@ untrained_state() {
     rm -rf "$work/points-c.before"
 }
 untrained_state 'old checkpoints' 'add --resume' train $host --checkpoint "$work/points-c"
+for kind in cut plain; do # the damaged one is named once, a file of something else as well
+    head -c 5000 "$work/points-c/step-000000000046.safetensors" >"$work/cut.safetensors"
+    printf '%s' '{}' >"$work/plain.safetensors"
+    cp "$work/$kind.safetensors" "$work/$kind.before"
+    bad "resuming from a $kind file" "$kind.safetensors.*to start anew, name another place" \
+        train $host --checkpoint "$work/$kind.safetensors" --resume
+    cmp "$work/$kind.safetensors" "$work/$kind.before" || no "the $kind file was changed"
+done
+mkdir "$work/points-h"
+cp "$work/points-c/step-000000000040.safetensors" "$work/points-h"
+cp "$work/cut.safetensors" "$work/points-h/step-000000000046.safetensors"
+"$copse" train $host --quiet --checkpoint "$work/points-h" --resume >"$work/stdout" 2>"$work/stderr" ||
+    no "beside a damaged checkpoint: $(cat "$work/stderr")"
+grep -q '^copse: warning: monitor: .*046.safetensors is passed over' "$work/stderr" || no 'no warning of a damaged one'
+grep -q '\.c:[0-9]' "$work/stderr" && no "a place in the source: $(cat "$work/stderr")"
 untrained_state 'another batch' '--batch=64, now it is --batch=32' \
     train $host --checkpoint "$work/points-c" --resume --batch 32
 untrained_state 'another model' '--model=mlp:128,64, now it is --model=mlp:9' \
@@ -342,6 +372,26 @@ good 'IDX with labels' '100.00 % of the 8 ' train --devices host --epochs 40 --b
 bad 'missing labels' 'no.idx' train $host $save --data "$work/x.idx" --labels "$work/no.idx"
 untrained 'save over the labels' 'file of --labels' train $host --data "$work/x.idx" \
     --labels "$work/y.idx" --save "$work/y.idx"
+
+bad 'labels out of range, by file' 'y.idx: row 2: the label 1 is out of range' train $host $save \
+    --data "$work/x.idx" --labels "$work/y.idx" --classes 1
+mkdir "$work/half"
+cp "$work/x.idx" "$work/half/train-images-idx3-ubyte"
+bad 'a folder without labels' 'no readable file .*/half/train-labels-idx1-ubyte, nor one with .gz' \
+    train $host $save --data "$work/half"
+
+# A signal while the parameters are written, which takes these a moment, leaves no half of a file.
+COPSE_DISABLE=opencl,vulkan "$copse" train --devices host --data "$work/x.idx" --labels "$work/y.idx" --batch 32 \
+    --model mlp:300000 --epochs 4 --quiet --save "$work/out/p.st" >"$work/stdout" 2>&1 &
+child=$!
+sleep 0.1 # behind the check of the place, which makes such a file and removes it
+while kill -0 $child 2>/dev/null && [ -z "$(find "$work/out" -name '*.tmp*')" ]; do :; done
+kill $child 2>/dev/null
+wait $child 2>/dev/null
+code=$?
+[ $code -eq 143 ] || [ $code -eq 0 ] || no "a signal while writing: $code" # 0: it came too late
+[ -z "$(find "$work/out" -name '*.tmp*')" ] || no "a signal while writing left $(ls "$work/out")"
+rm -rf "$work/out"; mkdir "$work/out"
 
 # Moved with its data set the tool takes that one, not the one of the source tree.
 mkdir -p "$work/moved/bin" "$work/moved/share/copse/digits"

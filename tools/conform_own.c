@@ -76,7 +76,9 @@ static copse_status tell_log(const struct glsl *g, const char *path)
         }
     if (f)
         fclose(f);
-    return session_set_error(COPSE_ERR_FORMAT, "'%s' does not compile: line %s", path, found);
+    const bool has_line = found[0] >= '0' && found[0] <= '9';
+    return session_set_error(COPSE_ERR_FORMAT, "'%s' does not compile: %s%s", path,
+                             has_line ? "line " : "", found);
 }
 
 static copse_status compile(const struct glsl *g, const char *path)

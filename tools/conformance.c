@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* copse conformance: the command line, and which of its parts does the work. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/conform_run.h"
@@ -68,8 +70,11 @@ static int check(struct conform_settings *s, const char *tier, const char *devic
     s->tier = conform_find(conform_tiers, tier);
     if (!s->tier)
         return complain("--tier: ", tier, "not quick, standard, full or exhaustive");
-    if (s->seconds < 0.0)
-        return complain("--", "seconds", "less than 0");
+    if (s->seconds < 0.0 || s->deadline < 0.0) {
+        fprintf(stderr, "copse conformance: --%s must be at least 0\n",
+                s->seconds < 0.0 ? "seconds" : "deadline");
+        return EXIT_BAD_INPUT;
+    }
     if (device)
         s->devices = device;
     if (!s->own_path != !s->kernel) {
@@ -81,6 +86,11 @@ static int check(struct conform_settings *s, const char *tier, const char *devic
         const copse_status status = files[i] ? output_check(files[i]) : COPSE_OK;
         if (status != COPSE_OK)
             return session_fail(status);
+        for (size_t k = 0; files[i] && k < i; k++)
+            if (files[k] && output_is_same(files[k], files[i])) {
+                fprintf(stderr, "copse conformance: two results would be written to '%s'\n", files[i]);
+                return EXIT_BAD_INPUT;
+            }
     }
     return -1;
 }
@@ -90,7 +100,7 @@ int cmd_conformance(int argc, char **argv)
     struct conform_settings s = { .devices = "auto" };
     struct option_words words = { 0 };
     const char *device = NULL, *tier = "quick", *action;
-    float seconds = -1.0f, deadline = 0.0f;
+    float seconds = NAN, deadline = 0.0f; /* NaN cannot be given */
     bool no_isolation = false;
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &words, "[MODE...]", "what to check, see above" },
@@ -127,9 +137,10 @@ int cmd_conformance(int argc, char **argv)
     if (code < 0)
         code = take_words(&words, &s, &action);
     if (code < 0) {
-        s.seconds = (double)seconds;
-        if (seconds == -1.0f) /* not given */
-            s.seconds = strcmp(tier, "quick") == 0 ? QUICK_SECONDS : 0.0;
+        s.seconds = !isnan(seconds)               ? (double)seconds
+                    : strcmp(tier, "quick") == 0 ? QUICK_SECONDS
+                                                 : 0.0;
+        s.deadline = (double)deadline;
         code = check(&s, tier, device);
     }
     if (code >= 0)

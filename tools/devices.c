@@ -69,8 +69,8 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
         return;
     }
     const struct copse_limits *l = &d->limits;
-    printf("           %s, %s, %s%s%s\n", kind_text(d->kind), d->driver, d->api_version,
-           d->memory_bytes ? ", memory " : "",
+    printf("           %s, %s%s%s%s%s\n", kind_text(d->kind), d->driver,
+           d->api_version[0] ? ", " : "", d->api_version, d->memory_bytes ? ", memory " : "",
            d->memory_bytes ? bytes_text(d->memory_bytes, a, sizeof a) : "");
     if (d->kind != COPSE_DEVICE_REFERENCE)
         printf("           limits: buffer %s, binding %s, group %u with %s, %u compute units%s%s\n",

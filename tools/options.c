@@ -77,7 +77,10 @@ static int store(const char *command, const struct option_row *row, const char *
         *(float *)row->to = (float)x;
     } else {
         const unsigned long long x = strtoull(value, &end, 10);
-        const bool is_count = row->kind == OPTION_COUNT;
+        const bool is_seconds = row->kind == OPTION_SECONDS;
+        const bool is_count = row->kind == OPTION_COUNT || is_seconds;
+        if (is_seconds && (!isdigit((unsigned char)value[0]) || *end || x < 1 || x > 1000000))
+            return complain(command, row->name, value, "a whole number of seconds, 1 to 1000000");
         if (!isdigit((unsigned char)value[0]) || *end || errno || (is_count && x > UINT32_MAX))
             return complain(command, row->name, value, "a whole number from 0");
         if (is_count)

@@ -25,6 +25,7 @@ copse_status output_open(struct output *o, const char *path)
     const char *target = path;
     int fd = -1;
     *o = (struct output){ 0 };
+    signals_hold();
     if (!*path)
         return fail(o, path, "the path is empty");
     if (lstat(path, &info) == 0) {
@@ -99,6 +100,7 @@ void output_abort(struct output *o)
     free(o->path);
     free(o->temp);
     *o = (struct output){ 0 };
+    signals_release();
 }
 
 copse_status output_check(const char *path)

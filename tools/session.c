@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* The context of a command, its log on stderr, and how a failure ends the command. */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/tool.h"
 
+static bool is_all_logged;
+
 static void print_log(void *user, copse_log_level level, const char *line)
 {
+    char plain[1200];
     (void)user;
-    fprintf(stderr, "copse: %s%s\n", level == COPSE_LOG_WARN ? "warning: " : "", line);
+    /* all of the log was asked for: so are the places in the source */
+    fprintf(stderr, "copse: %s%s\n", level == COPSE_LOG_WARN ? "warning: " : "",
+            is_all_logged ? line : session_plain(plain, sizeof plain, line));
 }
 
 copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
@@ -18,6 +24,7 @@ copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
         .log = print_log,
         .log_level = is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
     };
+    is_all_logged = is_verbose;
     if (!no_cache)
         cache_open(&params.cache);
     return copse_context_create(&params, out);
@@ -34,7 +41,8 @@ copse_status session_set_error(copse_status status, const char *fmt, ...)
     return status;
 }
 
-/* The place in the source is for the log; a person wants the sentence, on one line. */
+/* The place in the source is for the log; a person wants the sentence, on one line. What a file or a path
+   holds besides text must not command the terminal. */
 const char *session_plain(char *out, size_t room, const char *text)
 {
     size_t n = 0;
@@ -44,7 +52,7 @@ const char *session_plain(char *out, size_t room, const char *text)
         if (source && source < end)
             p = end + 1;
         else
-            out[n++] = *p == '\n' ? ' ' : *p, p++;
+            out[n++] = *p == '\n' ? ' ' : iscntrl((unsigned char)*p) ? '?' : *p, p++;
     }
     out[n] = '\0';
     return out;
@@ -53,7 +61,7 @@ const char *session_plain(char *out, size_t room, const char *text)
 const char *session_error(void)
 {
     static char line[1200];
-    return own_text[0] ? own_text : session_plain(line, sizeof line, copse_last_error());
+    return session_plain(line, sizeof line, own_text[0] ? own_text : copse_last_error());
 }
 
 int session_fail(copse_status status)

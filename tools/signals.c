@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that ask a command to end: it looks for them between two steps. */
+/* Signals that ask a command to end: it looks for them between two steps, or they end it, but not while it
+   writes a file. */
 #include <signal.h>
 
 #include "tools/tool.h"
@@ -21,4 +22,41 @@ void signals_catch(void)
 int signals_caught(void)
 {
     return number;
+}
+
+/* ---- while a file is written ---- */
+
+static unsigned held;
+static struct sigaction before[2]; /* of SIGINT and SIGTERM */
+
+static void put_back(int which, const struct sigaction *old)
+{
+    if (old->sa_handler == SIG_DFL)
+        sigaction(which, old, NULL);
+}
+
+static void hold(int which, struct sigaction *old)
+{
+    const struct sigaction action = { .sa_handler = on_signal };
+    if (sigaction(which, NULL, old) == 0 && old->sa_handler == SIG_DFL)
+        sigaction(which, &action, NULL);
+}
+
+void signals_hold(void)
+{
+    if (held++ > 0)
+        return;
+    hold(SIGINT, &before[0]);
+    hold(SIGTERM, &before[1]);
+}
+
+void signals_release(void)
+{
+    if (held == 0 || --held > 0)
+        return;
+    put_back(SIGINT, &before[0]);
+    put_back(SIGTERM, &before[1]);
+    if ((number == SIGINT && before[0].sa_handler == SIG_DFL) ||
+        (number == SIGTERM && before[1].sa_handler == SIG_DFL))
+        raise(number);
 }

@@ -27,6 +27,7 @@ enum option_kind {
     OPTION_FLAG,
     OPTION_TEXT,
     OPTION_COUNT,
+    OPTION_SECONDS, /* into a uint32_t, from 1 */
     OPTION_U64,
     OPTION_FLOAT,
     OPTION_CHOICE,
@@ -84,6 +85,10 @@ bool terminal_is(unsigned *columns);
 void signals_catch(void);
 /* The one that came, 0: none. */
 int signals_caught(void);
+/* Where a signal would end the process at once, it does so only behind signals_release: no half of a file
+   stays. In pairs, which may be nested. */
+void signals_hold(void);
+void signals_release(void);
 
 /* ---- files that are written (output.c) ---- */
 

@@ -303,7 +303,10 @@ static copse_status end_epoch(struct run *r)
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
                                  isnan(r->test_loss) ? "NaN" : "infinite");
     if (r->settings.save && !run_is_apart(r)) {
-        COPSE_TRY(copse_trainer_save(r->trainer, r->settings.save));
+        signals_hold();
+        const copse_status s = copse_trainer_save(r->trainer, r->settings.save);
+        signals_release();
+        COPSE_TRY(s);
         r->saved_epoch = r->epoch + 1;
     }
     r->epoch++;

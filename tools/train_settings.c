@@ -208,6 +208,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = check_strategy(s);
     if (wrong)
         ;
+    else if ((s->data && !*s->data) || (s->labels && !*s->labels))
+        wrong = "--data and --labels: a path is empty";
     else if (!mlp_parse(s->model, &m))
         wrong = "--model: write mlp:WIDTH,WIDTH,... with 1 to 15 hidden layers, such as mlp:128,64";
     else if (s->batch == 0)
@@ -264,7 +266,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "the job's tasks and which this one is [COPSE_CONFIG, TF_CONFIG, mpirun]" },
         { "engine", OPTION_CHOICE, &s->engine, "NAME",
           "between workers: mpi or gloo; same bits [mpi under mpirun, else gloo]" },
-        { "worker-deadline", OPTION_COUNT, &s->worker_deadline, "SECONDS",
+        { "worker-deadline", OPTION_SECONDS, &s->worker_deadline, "SECONDS",
           "give up when a worker does not answer [60]" },
         { "one-sided", OPTION_CHOICE, &s->one_sided, "NAME",
           "between workers and servers: windows, on or off; same bits [auto]" },
@@ -290,7 +292,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "write all state there: a folder, or FILE.safetensors" },
         { "checkpoint-every", OPTION_TEXT, &every, "N|Ns", "steps, or seconds, between [600s]" },
         { "keep", OPTION_COUNT, &s->keep, "N", "checkpoints kept in the folder [3]" },
-        { "patience", OPTION_COUNT, &s->patience, "SECONDS",
+        { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
           "evaluator: end when no new checkpoint came for so long [1800]" },
         { "resume", OPTION_FLAG, &s->is_resume, NULL,
           "go on from the newest checkpoint; start when there is none" },
@@ -351,7 +353,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "devices", OPTION_TEXT, &s->devices, "WHICH", "the first one of these evaluates [auto]" },
         { "watch", OPTION_FLAG, &s->is_watching, NULL,
           "each checkpoint that the run writes, until its last one" },
-        { "patience", OPTION_COUNT, &s->patience, "SECONDS",
+        { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
           "watching: end when no new checkpoint came for so long [1800]" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object a line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
@@ -371,7 +373,9 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         s->data = default_data();
     const char *wrong = !s->checkpoint || !*s->checkpoint ? "which checkpoint? give --checkpoint PATH"
                         : s->patience > 0 && !s->is_watching ? "--patience belongs to --watch"
-                                                             : NULL;
+                        : (s->data && !*s->data) || (s->labels && !*s->labels)
+                            ? "--data and --labels: a path is empty"
+                            : NULL;
     if (wrong)
         fprintf(stderr, "copse evaluate: %s\n", wrong);
     s->is_one_file = s->checkpoint && ends_with(s->checkpoint, ".safetensors");

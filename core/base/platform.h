@@ -45,6 +45,8 @@ uint64_t copse__now_ns(void);        /* monotonic */
 void copse__sleep_ns(uint64_t ns);
 uint32_t copse__cpu_count(void);     /* >= 1 */
 uint32_t copse__process_id(void);
+/* Whether another process of this machine has the number; false of our own. */
+bool copse__process_lives(uint32_t id);
 
 /* Shared libraries. `names` is NULL-terminated; the first that opens wins. NULL when none does. */
 void *copse__library_open(const char *const *names);

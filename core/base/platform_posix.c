@@ -150,6 +150,13 @@ uint32_t copse__process_id(void)
     return (uint32_t)getpid();
 }
 
+bool copse__process_lives(uint32_t id)
+{
+    if (id == 0 || id > INT32_MAX || id == copse__process_id())
+        return false;
+    return kill((pid_t)id, 0) == 0 || errno == EPERM;
+}
+
 void *copse__library_open(const char *const *names)
 {
     void *library = NULL;

@@ -126,6 +126,19 @@ uint32_t copse__process_id(void)
     return (uint32_t)GetCurrentProcessId();
 }
 
+bool copse__process_lives(uint32_t id)
+{
+    DWORD code = 0;
+    if (id == 0 || id == copse__process_id())
+        return false;
+    HANDLE process = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, FALSE, id);
+    if (!process)
+        return GetLastError() == ERROR_ACCESS_DENIED;
+    const bool lives = GetExitCodeProcess(process, &code) && code == STILL_ACTIVE;
+    CloseHandle(process);
+    return lives;
+}
+
 /* Never from the current directory: a driver's loader is a system library. */
 void *copse__library_open(const char *const *names)
 {

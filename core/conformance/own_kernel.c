@@ -95,8 +95,19 @@ static const char *included(const char *line, size_t length, size_t *name_length
     return open + 1;
 }
 
-static copse_status complete(struct writer *w, const char *source, int depth)
+/* Compilers shall count the lines of the person's file, not those of the text that we make of it. */
+static void put_line(struct writer *w, size_t line)
 {
+    char text[40];
+    const int size = snprintf(text, sizeof text, "#line %zu\n", line);
+    put(w, text, (size_t)size);
+}
+
+static copse_status complete(struct writer *w, const char *source, bool is_own, int depth)
+{
+    size_t number = 1;
+    if (is_own)
+        put_line(w, number);
     if (depth > 8)
         return copse_fail(COPSE_ERR_FORMAT, "conformance: includes go deeper than 8");
     for (const char *line = source; *line;) {
@@ -110,11 +121,14 @@ static copse_status complete(struct writer *w, const char *source, int depth)
                 return copse_fail(COPSE_ERR_FORMAT,
                                   "conformance: '%.*s' is not a file of the dialect",
                                   (int)COPSE_MIN(name_length, 80), name);
-            COPSE_TRY(complete(w, text, depth + 1));
+            COPSE_TRY(complete(w, text, false, depth + 1));
         } else {
             put(w, line, length);
         }
         put(w, "\n", 1);
+        number++;
+        if (name && is_own)
+            put_line(w, number);
         line += length + (end != NULL);
     }
     return COPSE_OK;
@@ -131,8 +145,8 @@ copse_status copse_kernel_complete(copse_kernel_language language, const char *s
         put(&w, version, sizeof version - 1);
     const char *prelude = language == COPSE_KERNEL_GLSL ? dialect_file("prelude.glsl", 12)
                                                         : dialect_file("prelude.clh", 11);
-    COPSE_TRY(complete(&w, prelude ? prelude : "", 0));
-    COPSE_TRY(complete(&w, source, 0));
+    COPSE_TRY(complete(&w, prelude ? prelude : "", false, 0));
+    COPSE_TRY(complete(&w, source, true, 0));
     put(&w, "", 1);
     *needed = w.at;
     return !text || w.at <= room

@@ -87,9 +87,11 @@ static copse_status next_line(struct csv *c, bool *has)
     c->row++;
     size_t valid = copse__utf8_valid(c->line.at, c->line.count);
     if (valid < c->line.count)
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %s at byte %llu of the file",
-                          c->path, c->row, c->line.at[valid] == 0 ? "a NUL" : "invalid UTF-8",
-                          (unsigned long long)(c->offset + valid));
+        return copse_note(
+            copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %s at byte %llu of the file", c->path,
+                       c->row, c->line.at[valid] == 0 ? "a NUL" : "invalid UTF-8",
+                       (unsigned long long)(c->offset + valid)),
+            "CSV is text in UTF-8, other files are IDX or .npy, any of them plain or gzip");
     return COPSE_OK;
 }
 
@@ -228,14 +230,19 @@ static copse_status take_number(const struct csv *c, size_t column, const struct
 static copse_status take_label(struct csv *c, size_t column, const struct cell *cell,
                                uint32_t classes)
 {
-    double v;
+    double v = 0;
 
-    COPSE_TRY(take_number(c, column, cell, &v));
-    if (v < 0 || v > INT32_MAX || v != floor(v))
-        return copse_fail(COPSE_ERR_FORMAT,
-                          "csv: %s, row %zu, column %zu: the label %.*s is not a class (a whole "
-                          "number from 0)",
-                          c->path, c->row, column + 1, shown(cell), cell->text);
+    const bool is_number = copse__number_parse(cell->text, cell->size, &v);
+    if (cell->size == 0)
+        return take_number(c, column, cell, &v);
+    if (!is_number || v < 0 || v > INT32_MAX || v != floor(v))
+        return note_delimiter(
+            c, cell,
+            copse_fail(COPSE_ERR_FORMAT,
+                       "csv: %s, row %zu, column %zu: the label %s%.*s%s is not a class (a whole "
+                       "number from 0)",
+                       c->path, c->row, column + 1, is_number ? "" : "\"", shown(cell), cell->text,
+                       is_number ? "" : "\""));
     if (classes != 0 && v >= classes)
         return copse_fail(COPSE_ERR_FORMAT,
                           "csv: %s, row %zu, column %zu: the label %.*s is out of range, there are "
@@ -353,6 +360,11 @@ static copse_status read_csv(copse_context *ctx, struct csv *c, const struct cop
         if (text.size == 0)
             continue;
         if (c->columns == 0) {
+            if (memchr(text.text, '\r', text.size) != NULL)
+                return copse_fail(COPSE_ERR_FORMAT,
+                                  "csv: %s, row %zu: a carriage return inside the line; lines must "
+                                  "end with LF or CR LF",
+                                  c->path, c->row);
             if (c->delimiter == 0)
                 c->delimiter = find_delimiter(&text);
             c->begins_as_comment = text.text[0] == '#';

@@ -110,7 +110,9 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
     ds->info.row_size = count / ds->info.rows;
     COPSE_TRY_OR(fail, s, set_features(ds, features, owner, params->scale, name));
     if (labels != NULL)
-        COPSE_TRY_OR(fail, s, set_labels(ds, labels, params->classes, name));
+        COPSE_TRY_OR(fail, s, set_labels(ds, labels, params->classes,
+                                     owner != NULL && params->labels != NULL ? params->labels
+                                                                             : name));
     *out = ds;
     return COPSE_OK;
 

@@ -171,6 +171,16 @@ static copse_status read_file(copse_context *ctx, const char *path,
     return s;
 }
 
+/* `labels` is the name that was tried last, with ".gz" or without. */
+static copse_status no_pair(const char *images, const char *labels)
+{
+    size_t size = strlen(labels) - (ends_with(labels, ".gz") ? 3 : 0);
+
+    return copse_fail(COPSE_ERR_IO,
+                      "dataset: %s has no labels: no readable file %.*s, nor one with .gz", images,
+                      (int)size, labels);
+}
+
 static copse_status read_folder(copse_context *ctx, const char *path,
                                 const struct copse_dataset_params *p, struct arrays *out)
 {
@@ -191,7 +201,8 @@ static copse_status read_folder(copse_context *ctx, const char *path,
     if (s == COPSE_OK && p->labels != NULL)
         s = read_labels(ctx, p->labels, p->max_bytes, &out->labels);
     else if (s == COPSE_OK && best.want_labels)
-        s = read_any(ctx, best.labels, p->max_bytes, COPSE_FILE_IDX, &out->labels);
+        s = best.rank >= 4 ? read_any(ctx, best.labels, p->max_bytes, COPSE_FILE_IDX, &out->labels)
+                           : no_pair(best.images, best.labels);
     copse__free(best.mem, best.images);
     copse__free(best.mem, best.labels);
     return s;

@@ -163,7 +163,7 @@ copse_status copse_select_devices(copse_context *ctx, const char *selector, char
     }
     if (sel.count > room)
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "devices: '%s' means %zu devices, there is room for %zu",
+                          "devices: '%.64s' means %zu devices, there is room for %zu",
                           selector ? selector : "auto", sel.count, room);
     *count = sel.count;
     return COPSE_OK;

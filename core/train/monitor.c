@@ -141,8 +141,9 @@ static void pass_over(copse_monitor *m, const char *path)
     m->skipped++;
     if (!copse__monitor_is_first(m->cluster))
         return;
-    m->files.found.count--;
-    copse__log(m->log, COPSE_LOG_WARN, "monitor: %s is passed over: %s", path, copse_last_error());
+    if (--m->files.found.count > 0) /* else it is the error */
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s is passed over: %s", path,
+                   copse_last_error());
 }
 
 /* Take over the newest checkpoint that is whole. Damaged ones stay where they are, for a person to look
@@ -154,7 +155,8 @@ static copse_status take_newest(copse_monitor *m, char **path)
         COPSE_TRY(find_newest(m, path));
         if (!*path)
             return m->skipped > before
-                       ? copse_note(COPSE_ERR_FORMAT, "and no other checkpoint there is whole")
+                       ? copse_note(COPSE_ERR_FORMAT, "and no other checkpoint there is whole: to "
+                                                      "start anew, name another place")
                        : COPSE_OK;
         const copse_status s = m->step->f.restore(m->step->user, *path);
         if (s == COPSE_OK)

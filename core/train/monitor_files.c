@@ -97,8 +97,9 @@ struct scan {
     copse_status status;
 };
 
-/* NAME.tmp1f3-0: hexadecimal numbers of a process and a file. */
-static bool is_temp(const char *behind)
+/* NAME.tmp1f3-0: hexadecimal numbers of a process and a file. What a process that lives is writing is no
+   leftover. */
+static bool is_leftover(const char *behind)
 {
     if (strncmp(behind, TEMP, strlen(TEMP)) != 0)
         return false;
@@ -106,9 +107,10 @@ static bool is_temp(const char *behind)
     const size_t process = strspn(behind, "0123456789abcdef");
     if (process == 0 || behind[process] != '-')
         return false;
-    behind += process + 1;
-    const size_t number = strspn(behind, "0123456789abcdef");
-    return number > 0 && behind[number] == '\0';
+    const char *file = behind + process + 1;
+    const size_t number = strspn(file, "0123456789abcdef");
+    return number > 0 && file[number] == '\0' &&
+           (process > 8 || !copse__process_lives((uint32_t)strtoul(behind, NULL, 16)));
 }
 
 static bool take(void *user, const char *name)
@@ -127,7 +129,7 @@ static bool take(void *user, const char *name)
     bool ok = true;
     if (is_ours && *behind == '\0') {
         ok = COPSE_PUSH(f->mem, &f->found, progress);
-    } else if (is_ours && !scan->is_reader && is_temp(behind)) {
+    } else if (is_ours && !scan->is_reader && is_leftover(behind)) {
         char *copy = copse__strdup(f->mem, name);
         ok = copy && COPSE_PUSH(f->mem, &scan->stale, copy);
         if (!ok)

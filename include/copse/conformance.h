@@ -165,7 +165,7 @@ typedef enum copse_kernel_language {
 
 /**
  * Complete a kernel in the dialect to a text that a compiler takes: the prelude of the language in
- * front, the dialect's own `#include` lines resolved.
+ * front, the dialect's own `#include` lines resolved. Lines are numbered as in `source`, by `#line`.
  *
  * @param source  NUL-terminated.
  * @param text    Receives at most `room` bytes with the final NUL; NULL to ask for the size.
