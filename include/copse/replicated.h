@@ -69,8 +69,9 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_create(copse_strategy *st,
                                                         copse_tower_optimizer **out);
 COPSE_API void copse_tower_release(copse_tower_optimizer **t);
 
-/** What a replica differentiates: a loss function, called once per replica and shape as a trainer's is (and again
-    when `recordings` was too few to keep what it built), and its arguments. Sums over replicas (copse/sync.h) are refused in it. */
+/** What a replica differentiates: a loss function, called once per replica and shape as a trainer's is (again when
+    `recordings` was too few to keep what it built), and its arguments. Sums over replicas (copse/sync.h) are refused
+    in it. */
 struct copse_tower_loss {
     copse_loss_fn *loss;
     void *user;
