@@ -39,17 +39,10 @@ resume() { # WHAT: go on with all workers and end as if nothing had been
 check_survivors() {
     local rank=0
     for code in $codes; do
-        local said=$job/err.$rank
         if [ $rank = "$victim" ]; then
-            [ "$code" = 137 ] || no "$what: the killed worker ended with $code"
-        elif [ "$code" = 3 ]; then # 0: it was done already
-            [ "$(wc -l <"$said")" = 1 ] && grep -q "lost worker $victim (" "$said" ||
-                no "$what: worker $rank said: $(cat "$said")"
-            ms=$(job_said_after "$begin" $rank)
-            [ "$ms" -le 2000 ] || no "$what: worker $rank took $ms ms to name it"
-            [ "$ms" -le "$slowest" ] || slowest=$ms
-        elif [ "$code" != 0 ]; then
-            no "$what: worker $rank ended with $code"
+            job_was_killed "$code"
+        else
+            job_names_lost $rank "$code" "worker $victim"
         fi
         rank=$((rank + 1))
     done
@@ -145,10 +138,8 @@ while [ $killed -lt "$count" ]; do
     begin=$(now_ms)
     job_signal KILL "$victim" || { late=$((late + 1)); job_done "$what"; continue; }
     job_wait
-    ms=$(($(now_ms) - begin))
     if [ "$engine" = mpi ]; then
-        [ "$ms" -le 10000 ] || no "$what: the job ended after $ms ms"
-        [ "$ms" -le "$slowest" ] || slowest=$ms
+        job_ended_soon
     elif [ $policy = stop ]; then
         check_survivors
     else

@@ -130,11 +130,11 @@ done
 
 # the second worker is killed in the middle: the chief and the server go on
 rm -f "$work"/saved.*
-start 2 1 60
+start 2 1 30
 set -- $pids
 i=0
-until [ -e "$work/saved.0" ] || [ $i -gt 600 ]; do # the first epoch of the chief is over
-    sleep 0.1
+until [ -e "$work/saved.0" ] || [ $i -gt 3000 ]; do # the first epoch of the chief is over
+    sleep 0.02
     i=$((i + 1))
 done
 pkill -KILL -P "$2" || fail "the second worker had ended before it could be killed"
@@ -146,11 +146,11 @@ grep -q 'worker 1 (.*) is lost, the others go on' "$work/said.2" || fail "the se
 grep -q 'all workers are done, 1 of them lost$' "$work/said.2" || fail "the server counted nobody"
 # the server is killed: both workers name it and end
 rm -f "$work"/saved.*
-start 2 1 60
+start 2 1 30
 set -- $pids
 i=0
-until [ -e "$work/saved.0" ] || [ $i -gt 600 ]; do
-    sleep 0.1
+until [ -e "$work/saved.0" ] || [ $i -gt 3000 ]; do
+    sleep 0.02
     i=$((i + 1))
 done
 pkill -KILL -P "$3" || fail "the server had ended before it could be killed"
@@ -165,12 +165,12 @@ done
 # the second worker stands still for good: it is given up and named, and hears of it should it wake up
 rm -f "$work"/saved.*
 common=$options options="$options --worker-deadline 7"
-start 2 1 60
+start 2 1 30
 options=$common
 set -- $pids
 i=0
-until [ -e "$work/saved.0" ] || [ $i -gt 600 ]; do
-    sleep 0.1
+until [ -e "$work/saved.0" ] || [ $i -gt 3000 ]; do
+    sleep 0.02
     i=$((i + 1))
 done
 pkill -STOP -P "$2" || fail "the second worker had ended before it could be stopped"

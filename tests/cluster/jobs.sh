@@ -101,6 +101,28 @@ job_signal() { kill -"$1" "$(cat "$job/pid.$2")" 2>/dev/null; }
 # job_said_after MS RANK: milliseconds from the moment MS to what a worker said on stderr last
 job_said_after() { echo $(($(date -r "$job/err.$2" +%s%N) / 1000000 - $1)); }
 
+# job_names_lost RANK CODE WHO: a worker beside a lost task ended with CODE: 3, and said in one line, within 2 s of $begin,
+# that WHO is lost, or 0, as it was done already. $what is for people; $slowest becomes the longest time.
+job_names_lost() {
+    local said=$job/err.$1 ms
+    [ "$2" != 0 ] || return 0
+    [ "$2" = 3 ] || no "$what: worker $1 ended with $2"
+    [ "$(wc -l <"$said")" = 1 ] && grep -q "lost $3 (" "$said" || no "$what: worker $1 said: $(cat "$said")"
+    ms=$(job_said_after "$begin" "$1")
+    [ "$ms" -le 2000 ] || no "$what: worker $1 took $ms ms to name it"
+    [ "$ms" -le "$slowest" ] || slowest=$ms
+}
+
+# job_was_killed CODE: the victim's exit code
+job_was_killed() { [ "$1" = 137 ] || no "$what: the killed task ended with $1"; }
+
+# job_ended_soon: over MPI, the whole job ended within 10 s of $begin
+job_ended_soon() {
+    local ms=$(($(now_ms) - begin))
+    [ "$ms" -le 10000 ] || no "$what: the job ended after $ms ms"
+    [ "$ms" -le "$slowest" ] || slowest=$ms
+}
+
 newest() { ls "$1"/step-*.safetensors | tail -n 1; }
 
 # job_same JOB REFERENCE WHAT: the file that was saved, the last checkpoint and the printed result are the same.
