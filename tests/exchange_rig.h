@@ -17,7 +17,7 @@
 #define MOST      400000u
 #define STEPS     3
 #define RATE      0.125f
-#define BUSY      ((size_t)4 << 20)
+#define BUSY      ((size_t)1 << 20)
 
 /* ---- what every test has ---- */
 

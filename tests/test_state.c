@@ -146,37 +146,47 @@ static const struct copse_optimizer_params optimizers[] = {
     { .kind = COPSE_ADAMW, .weight_decay = 0.01f },
 };
 
+static void goes_on_bit_for_bit(const struct job *like)
+{
+    struct job j = *like;
+    struct life whole, cut, other;
+    begin(&whole, &j);
+    steps(&whole, 12); /* with a last, partial batch, and into the second epoch */
+
+    begin(&cut, &j);
+    steps(&cut, 5);
+    save(&cut, temp_path("a"));
+    steps(&cut, 2); /* lost */
+    end(&cut);
+
+    j.seed = 99; /* the checkpoint's counts */
+    begin(&other, &j);
+    steps(&other, 1);
+    load(&other, temp_path("a"));
+    save(&other, temp_path("b"));
+    temp_check_same(temp_path("a"), temp_path("b"));
+    steps(&other, 7);
+    check_same_state(&whole, &other);
+    save(&whole, temp_path("a"));
+    save(&other, temp_path("b"));
+    temp_check_same(temp_path("a"), temp_path("b"));
+    end(&other);
+    end(&whole);
+}
+
+/* Every optimizer on replicas of the host and on a mixture, in one bucket and in several; on all others the one
+   with most slots. */
 static void a_restored_run_goes_on_bit_for_bit(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < job_mixtures(ctx); i++)
+    const size_t all = job_mixtures(ctx);
+    for (size_t i = 0; i < all; i++)
         for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++) {
             struct job j = { .optimizer = optimizers[k], .seed = 11,
                              .strategy = { .bucket_bytes = i % 2 ? 512 : 0 } };
-            struct life whole, cut, other;
             job_devices(ctx, &j, i);
-            begin(&whole, &j);
-            steps(&whole, 12); /* with a last, partial batch, and into the second epoch */
-
-            begin(&cut, &j);
-            steps(&cut, 5);
-            save(&cut, temp_path("a"));
-            steps(&cut, 2); /* lost */
-            end(&cut);
-
-            j.seed = 99; /* the checkpoint's counts */
-            begin(&other, &j);
-            steps(&other, 1);
-            load(&other, temp_path("a"));
-            save(&other, temp_path("b"));
-            temp_check_same(temp_path("a"), temp_path("b"));
-            steps(&other, 7);
-            check_same_state(&whole, &other);
-            save(&whole, temp_path("a"));
-            save(&other, temp_path("b"));
-            temp_check_same(temp_path("a"), temp_path("b"));
-            end(&other);
-            end(&whole);
+            if (k == 0 || i == 2 || i == 3 || i == 5 || i == 6)
+                goes_on_bit_for_bit(&j);
         }
 }
 
