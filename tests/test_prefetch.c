@@ -151,7 +151,7 @@ static void train(const struct job_params *p, struct record *r)
     job_open(&j, p);
     for (uint32_t i = 0; i < TOTAL; i++) {
         train_one(&j, p, i);
-        if (i % 6 == 4 && p->how != IN_RUN) { /* an evaluation between what is fed and its step, and within one of three */
+        if (i % 6 == 4 && p->how != IN_RUN) { /* between what is fed and its step, and within one of three parts */
             const struct copse_host_batch b = batch_at(0);
             struct copse_step_result got;
             OK(copse_trainer_evaluate(j.t, &b, &got));
