@@ -99,19 +99,20 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
     return s;
 }
 
-void copse__window_keep(copse_cluster *c, uint32_t peer, void *block)
+/* One for which there is no room in the list stays for good. */
+void copse__window_keep(copse_cluster *c, void *block)
 {
-    c->window.kept[peer] = block;
+    (void)COPSE_PUSH(&c->ctx->base.mem, &c->window.kept, block);
 }
 
 /* Where ranks part without order an engine may still have the reads, and the blocks stay for good. */
 void copse__window_end(copse_cluster *c, bool is_orderly)
 {
-    for (uint32_t r = 0; r < COPSE_MAX_WORKERS; r++) {
-        if (is_orderly)
-            copse__free(&c->ctx->base.mem, c->window.kept[r]);
-        c->window.kept[r] = NULL;
-    }
+    struct copse_mem *mem = &c->ctx->base.mem;
+    for (size_t i = 0; i < c->window.kept.count && is_orderly; i++)
+        copse__free(mem, c->window.kept.at[i]);
+    copse__free(mem, c->window.kept.at);
+    memset(&c->window.kept, 0, sizeof c->window.kept);
 }
 
 /* ---- whether they work ---- */
@@ -203,7 +204,9 @@ static copse_status try(copse_cluster *c)
     const copse_status s = words && all ? try_all(c, words, all)
                                         : copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
     copse__free(mem, all);
-    if (!c->window.stuck)
+    if (c->window.stuck)
+        copse__window_keep(c, words);
+    else
         copse__free(mem, words);
     return s;
 }

@@ -140,7 +140,7 @@ static copse_status read_push(struct copse_window_keeper *k, uint32_t worker, si
     if (!s)
         s = copse__window_get(k->cluster, worker, &then, 1, timeout_ns, "gradients");
     if (is_stuck(k, worker)) { /* what comes after all must not fall among another worker's */
-        copse__window_keep(k->cluster, worker, k->gradients);
+        copse__window_keep(k->cluster, k->gradients);
         k->gradients = NULL;
         k->room = 0;
     }
