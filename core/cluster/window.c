@@ -78,6 +78,7 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
     for (uint32_t at = 0; at < count && !s; at += TOGETHER) {
         struct copse_parcel list[TOGETHER] = { { NULL, 0 } };
         const uint32_t n = COPSE_MIN(count - at, TOGETHER);
+        const uint64_t begin = copse__now_ns();
         for (uint32_t i = 0; i < n && !s; i++) {
             const struct copse_window_part *p = &parts[at + i];
             list[i].peer = peer;
@@ -90,7 +91,8 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
             }
         }
         for (uint32_t i = 0; i < n; i++) {
-            const copse_status one = copse__peer_wait(c, &list[i], timeout_ns, what);
+            const uint64_t passed = COPSE_MIN(copse__now_ns() - begin, timeout_ns);
+            const copse_status one = copse__peer_wait(c, &list[i], timeout_ns - passed, what);
             s = s ? s : one;
             c->window.stuck |= list[i].op ? 1ull << peer : 0;
         }
