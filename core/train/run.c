@@ -281,11 +281,15 @@ static copse_status flush(copse_trainer *t)
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
         COPSE_TRY(copse_queue_submit(rep->queue, &copse__ready_of(t, last)[r]));
     }
+    const uint64_t since = copse__across_now(t);
     t->is_failed = true;
-    for (uint32_t b = 0; b < t->buckets.count; b++)
-        COPSE_TRY(copse_note(copse__exchange_run(t->strategy->store.exchange, t->buckets.ids[b],
-                                                 copse__ready_of(t, last), NULL, NULL),
-                             "in step %llu", (unsigned long long)t->step + 1));
+    for (uint32_t b = 0; b < t->buckets.count; b++) {
+        const copse_status s = copse__exchange_run(t->strategy->store.exchange, t->buckets.ids[b],
+                                                   copse__ready_of(t, last), NULL, NULL);
+        if (s && b == 0 && copse__across_is_whole(t, since))
+            t->is_failed = false; /* a worker could not take part: nothing was changed */
+        COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
+    }
     if (t->pushes)
         COPSE_TRY(copse__pushes_send(t));
     t->is_failed = false;
