@@ -195,7 +195,7 @@ static void the_others_name_worker_and_device(void **state)
 /* Once, and the device is as before. Who cannot take a step says so before it has begun, or gives up. */
 static void the_others_hear_of_missing_memory(void **state)
 {
-    static const enum fake_fn calls[] = { FAKE_SUBMIT, FAKE_WRITE, FAKE_READ, FAKE_REPLAY };
+    static const enum fake_fn calls[] = { FAKE_SEGMENT_INIT, FAKE_SUBMIT, FAKE_WRITE, FAKE_READ, FAKE_REPLAY };
     struct worker w[SIZE];
     (void)state;
     for (size_t k = 0; k < COPSE_COUNT(calls); k++) {

@@ -323,16 +323,19 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     COPSE_TRY(split(t, batch, false, &s));
     if (t->strategy->store.holders == 0) /* else the step that gathers keeps the values it began with */
         COPSE_TRY(copse__tower_pull_evaluation(t->strategy));
-    COPSE_TRY(copse__recordings_find(t, COPSE_PASS_EVALUATE, &s));
+    const uint64_t since = copse__across_now(t);
+    copse_status status = copse__recordings_find(t, COPSE_PASS_EVALUATE, &s);
+    if (status == COPSE_ERR_NO_MEMORY || status == COPSE_ERR_TIMEOUT) /* this worker's alone, and the others wait */
+        return copse__across_stop(t, since, status);
+    COPSE_TRY(status);
     struct copse_flight f = { .t = t, .layout = &t->layouts[0], .shares = &s, .slot = &t->evaluation };
     t->evaluation.step = t->step;
     copse__slot_note(t, &t->evaluation, 0, &s);
     memcpy(words, t->words, sizeof words);
-    const uint64_t since = copse__across_now(t);
-    copse_status status = begin(t, false, batch, NULL, &s,
-                                &(struct copse_gathered){ .step = t->step + 1,
-                                                          .examples = batch->count,
-                                                          .first_examples = batch->count });
+    status = begin(t, false, batch, NULL, &s,
+                   &(struct copse_gathered){ .step = t->step + 1,
+                                             .examples = batch->count,
+                                             .first_examples = batch->count });
     memcpy(t->words, words, sizeof words);
     if (status == COPSE_ERR_ARGUMENT) /* the same on all workers; else they wait for this one's results */
         return status;
