@@ -217,6 +217,75 @@ static void wait_within_a_run_ends(void **state)
     compare((struct how){ .devices = 2, .is_accelerator = true });
 }
 
+/* loss = b * (sum over replicas of a * mean of x): b's gradient is exchanged, and b updated, before the sum that a's
+   gradient needs. */
+static copse_status two_factors(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    copse_variable *const *v = user;
+    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, loss));
+    COPSE_TRY(copse_mul(g, *loss, copse_variable_tensor(v[0]), loss));
+    COPSE_TRY(copse_all_reduce(g, *loss, COPSE_SUM, loss));
+    return copse_mul(g, *loss, copse_variable_tensor(v[1]), loss);
+}
+
+/* A device does not answer any more from a wait on, and then a request comes. Returns what the step did. */
+static copse_status cancel_two_factors(uint32_t wait)
+{
+    static const char *const ids[] = { "fake:0", "fake:1" }, *const names[] = { "a", "b" };
+    static const float one = 1.0f, x[] = { 1, 2, 3, 4 };
+    const struct copse_host_batch batch = { .x = x, .count = 4 };
+    copse_context *ctx;
+    copse_strategy *st;
+    copse_trainer *t;
+    copse_variable *v[2];
+    copse_thread thread;
+    float a, b;
+    fake_reset();
+    copse_fake.device_count = 2;
+    OK(copse__context_create_with(NULL, fake_backends, &ctx));
+    OK(copse_mirrored_create(ctx, ids, 2, &(struct copse_strategy_params){ .bucket_bytes = 4 }, &st));
+    for (int i = 0; i < 2; i++)
+        OK(copse_variable_create(
+            st, &(struct copse_variable_params){ .name = names[i], .values = &one }, &v[i]));
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = two_factors, .user = v, .example = COPSE_SHAPE(1),
+                                .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
+                            &t));
+    OK(copse_trainer_step(t, &batch));
+    fake_fail(1, FAKE_WAIT, wait, COPSE_ERR_TIMEOUT, true);
+    struct request r = { t, 2, waits(2) + wait + 40, false };
+    OK(copse__thread_start(&thread, cancel_later, &r));
+    const copse_status s = copse_trainer_step(t, &batch);
+    atomic_store(&r.is_over, true);
+    copse__thread_join(&thread);
+    memset(copse_fake.devices[1].faults, 0, sizeof copse_fake.devices[1].faults);
+    if (s == COPSE_ERR_CANCELLED) {
+        OK(copse_trainer_step(t, &batch));
+        OK(copse_variable_read(v[0], 0, &a));
+        OK(copse_variable_read(v[1], 0, &b));
+        assert_float_equal(a, b, 0.0f);
+    }
+    copse_trainer_release(&t);
+    copse_strategy_release(&st);
+    copse_context_release(&ctx);
+    return s;
+}
+
+static void what_is_cancelled_has_changed_nothing(void **state)
+{
+    uint32_t cancelled = 0, wait = 1;
+    copse_status s;
+    (void)state;
+    for (; (s = cancel_two_factors(wait)) != COPSE_OK; wait++) {
+        if (s != COPSE_ERR_CANCELLED && s != COPSE_ERR_TIMEOUT)
+            fail_msg("wait %u: %s", wait, copse_status_name(s));
+        cancelled += s == COPSE_ERR_CANCELLED;
+    }
+    printf("  %u of %u waits are cancelled\n", cancelled, wait - 1);
+    assert_true(cancelled > 0 && cancelled < wait - 1);
+}
+
 /* Nobody cancels: the device's silence is the error, as ever. */
 static void silence_is_still_an_error(void **state)
 {
@@ -240,6 +309,7 @@ int main(void)
         cmocka_unit_test(wait_for_gradients_ends),
         cmocka_unit_test(wait_for_a_sum_over_replicas_ends),
         cmocka_unit_test(wait_within_a_run_ends),
+        cmocka_unit_test(what_is_cancelled_has_changed_nothing),
         cmocka_unit_test(silence_is_still_an_error),
     };
     return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);

@@ -18,10 +18,13 @@ struct worker {
     uint32_t rank;
     uint32_t deadline_ms;
     copse_status status; /* of the training with all */
+    copse_status flushed; /* the first time */
     char text[600];
     uint32_t left; /* workers that trained on, 0: this one did not */
     char after[600];
 };
+
+static uint32_t accumulate; /* of trainers, 0 = 1 */
 
 /* Calls of the victim's device that have been made when training begins. */
 static atomic_uint calls_before[FAKE_FN_COUNT];
@@ -53,6 +56,7 @@ static copse_status make(struct worker *w, copse_variable **v, copse_strategy **
     return copse_trainer_create(*st,
                                 &(struct copse_trainer_params){
                                     .loss = scaled_loss, .user = v, .example = COPSE_SHAPE(1),
+                                    .accumulate = accumulate,
                                     .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
                                 t);
 }
@@ -74,6 +78,22 @@ static copse_status train(copse_trainer *t)
     return s;
 }
 
+/* What is gathered is updated from, once all can. */
+static copse_status train_and_flush(struct worker *w, copse_trainer *t)
+{
+    static const float x[] = { 1, 2, 3, 4, 5, 6 };
+    const struct copse_host_batch batch = { .x = x, .count = 6 };
+    struct copse_step_result r;
+    for (uint32_t i = 0; i + 1 < accumulate; i++)
+        COPSE_TRY(copse_trainer_step(t, &batch));
+    if (w->rank == VICTIM)
+        fake_fail(VICTIM, FAKE_WRITE, 1, COPSE_ERR_NO_MEMORY, false);
+    w->flushed = copse_trainer_flush(t);
+    COPSE_TRY(copse_trainer_flush(t));
+    COPSE_TRY(copse_trainer_result(t, true, &r));
+    return r.step == 1 ? COPSE_OK : copse_fail(COPSE_ERR_INTERNAL, "step %llu", (unsigned long long)r.step);
+}
+
 static copse_status train_once(struct worker *w, bool is_first)
 {
     copse_variable *v[VARIABLES];
@@ -83,7 +103,7 @@ static copse_status train_once(struct worker *w, bool is_first)
     for (int f = 0; is_first && w->rank == VICTIM && f < FAKE_FN_COUNT; f++)
         atomic_store(&calls_before[f], fake_calls(VICTIM, (enum fake_fn)f));
     if (s == COPSE_OK)
-        s = train(t);
+        s = accumulate ? train_and_flush(w, t) : train(t);
     char *text = is_first ? w->text : w->after;
     snprintf(text, sizeof w->text, "%s", s ? copse_last_error() : "");
     copse_trainer_release(&t);
@@ -175,7 +195,7 @@ static void the_others_name_worker_and_device(void **state)
 /* Once, and the device is as before. Who cannot take a step says so before it has begun, or gives up. */
 static void the_others_hear_of_missing_memory(void **state)
 {
-    static const enum fake_fn calls[] = { FAKE_SUBMIT, FAKE_WRITE, FAKE_READ, FAKE_REPLAY };
+    static const enum fake_fn calls[] = { FAKE_SEGMENT_INIT, FAKE_SUBMIT, FAKE_WRITE, FAKE_READ, FAKE_REPLAY };
     struct worker w[SIZE];
     (void)state;
     for (size_t k = 0; k < COPSE_COUNT(calls); k++) {
@@ -210,11 +230,28 @@ static void the_others_hear_of_missing_memory(void **state)
     }
 }
 
+static void a_flush_is_refused_by_all(void **state)
+{
+    struct worker w[SIZE];
+    (void)state;
+    accumulate = 4;
+    open_fakes();
+    run(w, 20000);
+    copse_context_release(&ctx);
+    accumulate = 0;
+    for (uint32_t r = 0; r < SIZE; r++) {
+        assert_int_equal(w[r].flushed, COPSE_ERR_NO_MEMORY);
+        if (w[r].status)
+            fail_msg("worker %u: %s", r, w[r].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_others_name_worker_and_device),
         cmocka_unit_test(the_others_hear_of_missing_memory),
+        cmocka_unit_test(a_flush_is_refused_by_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

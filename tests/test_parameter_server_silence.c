@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Workers of which a parameter server hears nothing: a long step is no silence, a process that is stopped for good
-   is given up by name, and the others go on. */
+   is given up by name, and the others go on. One that failed says why, and nobody else does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,12 +105,51 @@ static void test_who_asks_is_there(void **state)
     assert_int_equal(job.tasks[2].summary.lost, 0);
 }
 
+/* ---- who left, and why ---- */
+
+static void wait_until_gone(copse_cluster *c, uint32_t peer)
+{
+    const uint64_t end = copse__now_ns() + 20000 * MS;
+    while (!copse__peer_is_gone(c, peer) && copse__now_ns() < end)
+        copse__sleep_ns(20 * MS);
+}
+
+/* The second worker fails, the chief hears of it and is done, and the third asks for what only the chief makes. */
+static copse_status leave_early(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    copse_cluster *c = job->tasks[worker].cluster;
+    copse_variable *v = NULL;
+    if (worker == 1) {
+        copse_cluster_end_job(c, COPSE_ERR_NO_MEMORY, "no room for the data", 1);
+        return copse_fail(COPSE_ERR_NO_MEMORY, "no room for the data");
+    }
+    wait_until_gone(c, 1);
+    if (worker == 0)
+        return c->why_status == COPSE_ERR_NO_MEMORY ? COPSE_OK : copse_fail(COPSE_ERR_INTERNAL, "it heard nothing");
+    wait_until_gone(c, 0);
+    copse__sleep_ns(200 * MS); /* as the server has */
+    if (two_reads(st, &v) != COPSE_ERR_COMM || !strstr(copse_last_error(), "the chief is gone"))
+        return copse_fail(COPSE_ERR_INTERNAL, "of a chief that is done: %s", copse_last_error());
+    return COPSE_OK;
+}
+
+static void test_a_failure_is_its_own(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 3, .servers = 1, .replicas = 1, .work = leave_early };
+    run_job(&job);
+    assert_int_equal(job.tasks[1].status, COPSE_ERR_NO_MEMORY);
+    job.tasks[1].status = COPSE_OK;
+    assert_all_done(&job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_long_step_is_no_silence),
         cmocka_unit_test(test_a_worker_that_stands_still_is_given_up),
         cmocka_unit_test(test_who_asks_is_there),
+        cmocka_unit_test(test_a_failure_is_its_own),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);
 }

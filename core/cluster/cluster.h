@@ -31,7 +31,7 @@ struct copse_cluster_window {
     bool is_open;
     bool is_hung;   /* opening it did not come back: nothing of the engine's works any more but to close */
     uint64_t stuck; /* ranks of which a read was given up: what it named may still be written to */
-    void *kept[COPSE_MAX_WORKERS]; /* the context's memory that such a read named */
+    struct { void **at; size_t count, room; } kept; /* the context's memory that such reads named */
     struct copse_one_sided_info info; /* counts */
     char why[512];  /* where it is not open */
 };
@@ -185,9 +185,9 @@ void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, siz
 copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_part *parts,
                                uint32_t count, uint64_t timeout_ns, const char *what);
 
-/* A block that was named by a read of `peer` that is stuck: it is the cluster's from now on, and freed when the group
-   has ended in order. One for each peer. */
-void copse__window_keep(copse_cluster *c, uint32_t peer, void *block);
+/* A block that was named by a read that is stuck: it is the cluster's from now on, and freed when the group has ended
+   in order. */
+void copse__window_keep(copse_cluster *c, void *block);
 /* The group has ended. */
 void copse__window_end(copse_cluster *c, bool is_orderly);
 

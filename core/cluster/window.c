@@ -78,6 +78,7 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
     for (uint32_t at = 0; at < count && !s; at += TOGETHER) {
         struct copse_parcel list[TOGETHER] = { { NULL, 0 } };
         const uint32_t n = COPSE_MIN(count - at, TOGETHER);
+        const uint64_t begin = copse__now_ns();
         for (uint32_t i = 0; i < n && !s; i++) {
             const struct copse_window_part *p = &parts[at + i];
             list[i].peer = peer;
@@ -90,7 +91,8 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
             }
         }
         for (uint32_t i = 0; i < n; i++) {
-            const copse_status one = copse__peer_wait(c, &list[i], timeout_ns, what);
+            const uint64_t passed = COPSE_MIN(copse__now_ns() - begin, timeout_ns);
+            const copse_status one = copse__peer_wait(c, &list[i], timeout_ns - passed, what);
             s = s ? s : one;
             c->window.stuck |= list[i].op ? 1ull << peer : 0;
         }
@@ -99,19 +101,20 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
     return s;
 }
 
-void copse__window_keep(copse_cluster *c, uint32_t peer, void *block)
+/* One for which there is no room in the list stays for good. */
+void copse__window_keep(copse_cluster *c, void *block)
 {
-    c->window.kept[peer] = block;
+    (void)COPSE_PUSH(&c->ctx->base.mem, &c->window.kept, block);
 }
 
 /* Where ranks part without order an engine may still have the reads, and the blocks stay for good. */
 void copse__window_end(copse_cluster *c, bool is_orderly)
 {
-    for (uint32_t r = 0; r < COPSE_MAX_WORKERS; r++) {
-        if (is_orderly)
-            copse__free(&c->ctx->base.mem, c->window.kept[r]);
-        c->window.kept[r] = NULL;
-    }
+    struct copse_mem *mem = &c->ctx->base.mem;
+    for (size_t i = 0; i < c->window.kept.count && is_orderly; i++)
+        copse__free(mem, c->window.kept.at[i]);
+    copse__free(mem, c->window.kept.at);
+    memset(&c->window.kept, 0, sizeof c->window.kept);
 }
 
 /* ---- whether they work ---- */
@@ -203,7 +206,9 @@ static copse_status try(copse_cluster *c)
     const copse_status s = words && all ? try_all(c, words, all)
                                         : copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
     copse__free(mem, all);
-    if (!c->window.stuck)
+    if (c->window.stuck)
+        copse__window_keep(c, words);
+    else
         copse__free(mem, words);
     return s;
 }

@@ -21,11 +21,10 @@ void copse__servers_free(copse_strategy *st)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_servers *all = st->servers;
-    const bool is_stuck = st->cluster && st->cluster->window.stuck; /* values may still be on their way */
     for (uint32_t k = 0; all && k < all->count; k++) {
         struct copse_server_shelf *s = &all->at[k];
         copse__server_release(&s->server);
-        for (size_t i = 0; i < s->pulled.count && !is_stuck; i++)
+        for (size_t i = 0; i < s->pulled.count; i++)
             copse__free(mem, s->pulled.at[i]);
         copse__free(mem, s->variables.at);
         copse__free(mem, s->ids.at);
@@ -224,12 +223,43 @@ static copse_status write_copies(const copse_variable *v, const void *values)
     return COPSE_OK;
 }
 
+/* A read that was given up may still write where it should: what comes is not to fall among later values. */
+static void set_aside(const copse_strategy *st, struct copse_server_shelf *s)
+{
+    for (size_t i = 0; i < s->pulled.count; i++) {
+        if (s->pulled.at[i])
+            copse__window_keep(st->cluster, s->pulled.at[i]);
+        s->pulled.at[i] = NULL;
+        s->seen.at[i] = 0; /* all come again, into other memory */
+    }
+}
+
+static uint64_t stuck(const copse_strategy *st)
+{
+    return st->cluster ? st->cluster->window.stuck : 0;
+}
+
+static copse_status pull(const copse_strategy *st, struct copse_server_shelf *s)
+{
+    const uint64_t before = stuck(st);
+    for (size_t i = 0; i < s->pulled.count; i++) {
+        if (!s->pulled.at[i])
+            s->pulled.at[i] = copse__alloc(&st->ctx->base.mem, (size_t)s->variables.at[i]->count, 4);
+        if (!s->pulled.at[i])
+            return no_memory();
+    }
+    const copse_status status =
+        s->server->table->pull(s->server, s->ids.at, (uint32_t)s->ids.count, s->seen.at, s->pulled.at);
+    if (stuck(st) != before)
+        set_aside(st, s);
+    return status;
+}
+
 copse_status copse__servers_pull(copse_strategy *st)
 {
     for (uint32_t k = 0; st->servers && k < st->servers->count; k++) {
         struct copse_server_shelf *s = &st->servers->at[k];
-        COPSE_TRY(s->server->table->pull(s->server, s->ids.at, (uint32_t)s->ids.count, s->seen.at,
-                                         s->pulled.at));
+        COPSE_TRY(pull(st, s));
         for (size_t i = 0; i < s->ids.count; i++) {
             const copse_variable *v = s->variables.at[i];
             if (s->written.at[i] == s->seen.at[i] || (v->is_trained && !v->is_placed) || v->holder)

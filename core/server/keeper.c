@@ -136,11 +136,13 @@ static copse_status read_push(struct copse_window_keeper *k, uint32_t worker, si
     unsigned char *room = k->gradients;
     const struct copse_window_part first = { COPSE_WINDOW_LINE, room + COPSE_WINDOW_LINE, size };
     const struct copse_window_part then = { 0, room, sizeof(uint64_t) };
+    const uint64_t begin = copse__now_ns();
     copse_status s = copse__window_get(k->cluster, worker, &first, 1, timeout_ns, "gradients");
+    const uint64_t passed = COPSE_MIN(copse__now_ns() - begin, timeout_ns);
     if (!s)
-        s = copse__window_get(k->cluster, worker, &then, 1, timeout_ns, "gradients");
+        s = copse__window_get(k->cluster, worker, &then, 1, timeout_ns - passed, "gradients");
     if (is_stuck(k, worker)) { /* what comes after all must not fall among another worker's */
-        copse__window_keep(k->cluster, worker, k->gradients);
+        copse__window_keep(k->cluster, k->gradients);
         k->gradients = NULL;
         k->room = 0;
     }

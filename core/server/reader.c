@@ -36,7 +36,9 @@ void copse__reader_fini(struct copse_window_reader *r)
 {
     copse__free(mem_of(r), r->places.at);
     copse__free(mem_of(r), r->parts.at);
-    if (!is_stuck(r)) /* else the engine may still write there */
+    if (is_stuck(r)) /* the engine may still write there */
+        copse__window_keep(r->cluster, r->words);
+    else
         copse__free(mem_of(r), r->words);
 }
 

@@ -75,8 +75,8 @@ struct copse_server_table {
     /* Find or make a variable. */
     copse_status (*make)(struct copse_server *s, const struct copse_server_variable *v, uint32_t *id);
     /* Values of those whose version is not seen[i] (0: of none yet) into values[i]; seen[i] becomes it. After a
-       failure their values are of no use; where it is COPSE_ERR_TIMEOUT of a cluster with window.stuck, their
-       memory must stay for as long as the cluster does. */
+       failure their values are of no use; where it has added to the cluster's window.stuck, their memory may be
+       written to for as long as the cluster lives: it must go to copse__window_keep. */
     copse_status (*pull)(struct copse_server *s, const uint32_t *ids, uint32_t count, uint64_t *seen,
                          void *const *values);
     copse_status (*read)(struct copse_server *s, uint32_t id, void *values);

@@ -226,7 +226,7 @@ copse_status copse__fly(struct copse_flight *f)
         if (f->queued == i)
             COPSE_TRY(queue_segment(f));
         if (crossing != COPSE_NO_CROSSING) {
-            COPSE_TRY(copse_note(exchange(f, i, l->crossings.at[crossing].bucket, true),
+            COPSE_TRY(copse_note(exchange(f, i, l->crossings.at[crossing].bucket, f->bucket == 0),
                                  "in all_reduce %u", crossing));
             f->barrier = next_crossing(l, i + 1);
         } else if (!waits) {

@@ -281,11 +281,15 @@ static copse_status flush(copse_trainer *t)
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
         COPSE_TRY(copse_queue_submit(rep->queue, &copse__ready_of(t, last)[r]));
     }
+    const uint64_t since = copse__across_now(t);
     t->is_failed = true;
-    for (uint32_t b = 0; b < t->buckets.count; b++)
-        COPSE_TRY(copse_note(copse__exchange_run(t->strategy->store.exchange, t->buckets.ids[b],
-                                                 copse__ready_of(t, last), NULL, NULL),
-                             "in step %llu", (unsigned long long)t->step + 1));
+    for (uint32_t b = 0; b < t->buckets.count; b++) {
+        const copse_status s = copse__exchange_run(t->strategy->store.exchange, t->buckets.ids[b],
+                                                   copse__ready_of(t, last), NULL, NULL);
+        if (s && b == 0 && copse__across_is_whole(t, since))
+            t->is_failed = false; /* a worker could not take part: nothing was changed */
+        COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
+    }
     if (t->pushes)
         COPSE_TRY(copse__pushes_send(t));
     t->is_failed = false;
@@ -319,16 +323,19 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     COPSE_TRY(split(t, batch, false, &s));
     if (t->strategy->store.holders == 0) /* else the step that gathers keeps the values it began with */
         COPSE_TRY(copse__tower_pull_evaluation(t->strategy));
-    COPSE_TRY(copse__recordings_find(t, COPSE_PASS_EVALUATE, &s));
+    const uint64_t since = copse__across_now(t);
+    copse_status status = copse__recordings_find(t, COPSE_PASS_EVALUATE, &s);
+    if (status == COPSE_ERR_NO_MEMORY || status == COPSE_ERR_TIMEOUT) /* this worker's alone, and the others wait */
+        return copse__across_stop(t, since, status);
+    COPSE_TRY(status);
     struct copse_flight f = { .t = t, .layout = &t->layouts[0], .shares = &s, .slot = &t->evaluation };
     t->evaluation.step = t->step;
     copse__slot_note(t, &t->evaluation, 0, &s);
     memcpy(words, t->words, sizeof words);
-    const uint64_t since = copse__across_now(t);
-    copse_status status = begin(t, false, batch, NULL, &s,
-                                &(struct copse_gathered){ .step = t->step + 1,
-                                                          .examples = batch->count,
-                                                          .first_examples = batch->count });
+    status = begin(t, false, batch, NULL, &s,
+                   &(struct copse_gathered){ .step = t->step + 1,
+                                             .examples = batch->count,
+                                             .first_examples = batch->count });
     memcpy(t->words, words, sizeof words);
     if (status == COPSE_ERR_ARGUMENT) /* the same on all workers; else they wait for this one's results */
         return status;
