@@ -133,6 +133,16 @@ sed '9s/,[^,]*$/,-2/' "$work/digits.csv" >"$work/negative.csv"
 bad 'negative label' 'row 9' train $host $save --data "$work/negative.csv"
 sed 's/,[^,]*$/,iris/' "$work/digits.csv" >"$work/named.csv"
 bad 'label in words' 'row 1, column 65: the label "iris" is not a class' train $host $save --data "$work/named.csv"
+# Labels that do not begin at 0 make classes without examples: a warning where these are most, and no more.
+sed 's/,\([^,]*\)$/,100\1/' "$work/digits.csv" >"$work/thousand.csv"
+"$copse" train $host --quiet --data "$work/thousand.csv" >"$work/stdout" 2>"$work/stderr" ||
+    no 'labels from 1000'
+[ "$(wc -l <"$work/stderr")" -eq 1 ] && grep -q \
+    'warning: .*thousand.csv: labels are 1000 to 1009, which makes 1010 classes, and 1000 of them never occur' \
+    "$work/stderr" || no "labels from 1000: $(cat "$work/stderr")"
+good 'labels from 1000, and so many classes' right train $host --quiet --data "$work/thousand.csv" --classes 1010
+sed 's/,\([^,]*\)$/,1\1/' "$work/digits.csv" >"$work/ten.csv"
+good 'labels from 10: half of 20 classes' ' 20 classes' train $host --data "$work/ten.csv"
 tr '\n' '\r' <"$work/digits.csv" | head -c 9000 >"$work/cr.csv"
 bad 'lines that end with CR' 'row 1: a carriage return inside' train $host $save --data "$work/cr.csv"
 head -c 4000 "$work/digits.csv" | iconv -f UTF-8 -t UTF-16 >"$work/wide.csv"

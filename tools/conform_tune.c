@@ -91,7 +91,7 @@ static const char summary[] =
     "the result for the device, its driver and this version, so that `copse train` and programs with\n"
     "the same kernel cache choose by it. A variant is measured only when it is not blocked and its\n"
     "result was right. Each device is measured in a process of its own.\n\n"
-    "Exit code 0: all is well; 1: a result is wrong, or a driver crashed; 2: bad input.";
+    "Exit code 0: all is well; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
 
 static int forget(const char *device)
 {

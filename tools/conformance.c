@@ -11,16 +11,16 @@ static const double QUICK_SECONDS = 60.0;
 
 static const char summary[] =
     "Checks what the library computes on each device against references in double precision. A\n"
-    "kernel variant that fails is blocked on that device and driver, and another one is used.\n"
-    "Each device and mode runs in a process of its own, so that a driver that crashes or hangs\n"
-    "ends one case and not the run.\n\n"
+    "kernel variant that fails is blocked on that device and driver, and another one is used, until\n"
+    "the cases that it failed pass. Each device and mode runs in a process of its own, so that a\n"
+    "driver that crashes or hangs ends one case and not the run.\n\n"
     "Modes: run grad bitwise opt reduce train args stress limits import perf tune [run grad]; and by\n"
     "themselves:\n"
     "  list         the cases that the options select\n"
     "  info         what is known about the devices\n"
     "  support      which op works on which device, by running the quick cases of each\n"
     "  compare A B  what got worse between two files that --json wrote\n\n"
-    "Exit code 0: all is well; 1: a result is wrong, or a driver crashed; 2: bad input.";
+    "Exit code 0: all is well; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
 
 static int complain(const char *option, const char *value, const char *what)
 {

@@ -231,9 +231,10 @@ int cmd_devices(int argc, char **argv)
         { 0 },
     };
     int code = options_parse(argc, argv, rows,
-                                   "Lists the devices found, their limits, kernels that "
-                                   "`copse conformance` found wrong there\nand that are not used, "
-                                   "and why any device was rejected.");
+                                   "Lists the devices found, their limits, kernels that were "
+                                   "found wrong there and are\nnot used, for how many sizes of work "
+                                   "`copse tune` measured the fastest ones, and why any\ndevice was "
+                                   "rejected.");
     if (code >= 0)
         return code;
     copse_context *ctx = NULL;

@@ -100,8 +100,8 @@ copse_status copse__conformance_list_with(copse_context *ctx,
 bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const char *op,
                           const char *name, const char *variant);
 /* Report a result: fills in device, seed and type where empty, applies the list of known failures,
-   counts, calls back, blocks the kernel variant that failed, notes one that had failed and passes. A lost device is opened again: r->dev
-   is another one then. */
+   counts, calls back, blocks the kernel variant that failed, notes one that had failed and passes. A lost device is
+   opened again: r->dev is another one then. */
 void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result);
 /* The verdict that a status stands for: OK -> PASS, UNSUPPORTED, NO_MEMORY -> OOM, ... */
 copse_verdict copse__conform_verdict(copse_status s);

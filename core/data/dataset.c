@@ -38,6 +38,28 @@ static copse_status set_features(copse_dataset *ds, const struct copse_array_vie
     return COPSE_OK;
 }
 
+/* Labels that do not begin at 0, or have wide gaps, make classes that no example is of. */
+static void warn_of_unused_classes(const copse_dataset *ds, const char *name)
+{
+    const int32_t *labels = ds->labels->data;
+    uint64_t seen[FOUND_CLASSES_MAX / 64] = { 0 };
+    uint32_t used = 0;
+    int32_t least = INT32_MAX;
+
+    for (size_t i = 0; i < ds->info.rows; i++) {
+        const uint64_t bit = UINT64_C(1) << (labels[i] % 64);
+        used += (seen[labels[i] / 64] & bit) == 0;
+        seen[labels[i] / 64] |= bit;
+        least = COPSE_MIN(least, labels[i]);
+    }
+    if (used < ds->info.classes - used)
+        copse__log(&copse__base(ds->ctx)->log, COPSE_LOG_WARN,
+                   "dataset: %s: labels are %d to %u, which makes %u classes, and %u of them never "
+                   "occur: number labels from 0, or give the number of classes",
+                   name, (int)least, ds->info.classes - 1, ds->info.classes,
+                   ds->info.classes - used);
+}
+
 static copse_status set_labels(copse_dataset *ds, const struct copse_array_view *from,
                                uint32_t classes, const char *name)
 {
@@ -71,6 +93,8 @@ static copse_status set_labels(copse_dataset *ds, const struct copse_array_view 
     }
     ds->info.has_labels = true;
     ds->info.classes = classes != 0 ? classes : (uint32_t)largest + 1;
+    if (classes == 0)
+        warn_of_unused_classes(ds, name);
     return COPSE_OK;
 }
 

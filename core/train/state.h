@@ -28,8 +28,8 @@ struct copse_state {
     struct copse_tower_state towers; /* of the strategy's tower optimizers, in whole states */
 };
 
-/* The entries without their data, parts that are joined one behind another: every variable of the strategy and, if asked for, the trainer's
-   slots. */
+/* The entries without their data, parts that are joined one behind another: every variable of the strategy and, if
+   asked for, the trainer's slots. */
 copse_status copse__state_list(copse_trainer *t, bool has_slots, struct copse_state *out);
 /* Entry i and those that are joined with it, of which it is the first, as one array; how many they are. */
 size_t copse__state_join(const struct copse_state *s, size_t i, struct copse_array_view *out);

@@ -138,7 +138,8 @@ typedef enum copse_feature_scale {
 struct copse_dataset_params {
     const char *labels; /**< file with the labels, IDX or .npy                 [NULL] */
     bool no_labels;     /**< the file has no labels                            [false] */
-    uint32_t classes;   /**< labels are 0..classes-1    [0 = largest label + 1, at most 65536] */
+    uint32_t classes;   /**< labels are 0..classes-1    [0 = largest label + 1, at most 65536; a
+                             warning is logged when more than half of them never occur] */
     copse_feature_scale scale;  /**< what happens to features                          [COPSE_SCALE_MAX] */
     struct copse_csv_params csv; /**< for CSV; its `classes` and `max_bytes` are not used */
     uint64_t max_bytes; /**< most bytes taken in per file, after decompression [0 = 8 GiB] */

@@ -116,10 +116,14 @@ struct copse_trainer_params {
  * Make a trainer. A strategy may have several: they share its variables, and each has optimizer slots
  * of its own.
  * @retval COPSE_ERR_ARGUMENT  A setting breaks its rule: an empty list of variables, a variable that is
- *                             another strategy's or not trainable, shares without a weighted split.
+ *                             another strategy's or not trainable, shares without a weighted split. Or, with
+ *                             a collective strategy, another worker has other settings or variables; the text
+ *                             names it.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or shares to be measured on a collective one.
+ * @retval COPSE_ERR_COMM      Another worker is lost; the text names it.
  * Lifetime: retains the strategy. Thread-safety: one thread at a time, except
- * `copse_trainer_cancel`. Blocking: while memory is allocated.
+ * `copse_trainer_cancel`. Blocking: while memory is allocated; with a collective strategy until all workers
+ * have come here.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_create(
     copse_strategy *st, const struct copse_trainer_params *params, copse_trainer **out);
