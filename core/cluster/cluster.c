@@ -274,6 +274,6 @@ void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *wh
     copse__beats_end(c); /* one thread at a time */
     if (c->table->end_job)
         c->table->end_job(&c->t, code > 0 && code < 256 ? code : 1);
-    else if (copse_cluster_lost(c) == 0) /* else the others see for themselves */
+    else if (status != COPSE_ERR_COMM || copse_cluster_lost(c) == 0) /* else the others see for themselves */
         copse__cluster_tell_failure(c, status, why);
 }

@@ -206,8 +206,8 @@ COPSE_API COPSE_CHECKED copse_status copse_cluster_regroup(copse_cluster *c);
  * This process has failed, and ends. Over MPI every process of the job ends at once, this one included, and the
  * launcher with `code`. Over other engines this returns once the others have been told: what they wait for fails with
  * `status`, and their text has `why` and this task's name; with parameter servers only what waits for this one does.
- * Release the cluster then. Nothing is told where a task is lost or the cluster has failed before. For programs that
- * are nothing but a worker, after a failure.
+ * Release the cluster then. Nothing is told where the cluster has failed before, nor a COPSE_ERR_COMM where a task is
+ * lost: the others see that for themselves. For programs that are nothing but a worker, after a failure.
  *
  * @param status  What this process failed with, not COPSE_OK.
  * @param why     What is wrong, in one line; up to 300 bytes of it are told. Lifetime: until the call returns.
