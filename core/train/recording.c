@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings: the user's loss function is called once per replica and share size, differentiated,
-   and recorded with its gradients placed in the flat store. Never in a step after warm-up. */
+/* Recordings: the user's loss function is called for a replica and a share size, differentiated,
+   and recorded with its gradients placed in the flat store: in the first step of that size, and again only after the
+   bound on recordings (`recordings` of the trainer) has released it. */
 #include "core/ops/ops.h"
 #include "core/replica/context.h"
 #include "core/train/flight.h"
