@@ -28,6 +28,13 @@ int signals_caught(void)
 
 static unsigned held;
 static struct sigaction before[2]; /* of SIGINT and SIGTERM */
+/* The one that came while files are written; one that was caught earlier is not it and is left to the command. */
+static volatile sig_atomic_t put_off;
+
+static void on_held_signal(int which)
+{
+    number = put_off = which;
+}
 
 static void put_back(int which, const struct sigaction *old)
 {
@@ -37,7 +44,7 @@ static void put_back(int which, const struct sigaction *old)
 
 static void hold(int which, struct sigaction *old)
 {
-    const struct sigaction action = { .sa_handler = on_signal };
+    const struct sigaction action = { .sa_handler = on_held_signal };
     if (sigaction(which, NULL, old) == 0 && old->sa_handler == SIG_DFL)
         sigaction(which, &action, NULL);
 }
@@ -46,6 +53,7 @@ void signals_hold(void)
 {
     if (held++ > 0)
         return;
+    put_off = 0;
     hold(SIGINT, &before[0]);
     hold(SIGTERM, &before[1]);
 }
@@ -56,7 +64,6 @@ void signals_release(void)
         return;
     put_back(SIGINT, &before[0]);
     put_back(SIGTERM, &before[1]);
-    if ((number == SIGINT && before[0].sa_handler == SIG_DFL) ||
-        (number == SIGTERM && before[1].sa_handler == SIG_DFL))
-        raise(number);
+    if (put_off)
+        raise(put_off);
 }
