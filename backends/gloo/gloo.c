@@ -29,6 +29,18 @@ static copse_status broken(struct copse_transport *t, uint32_t peer, const char 
     return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: %.300s", why);
 }
 
+/* From here on others can connect. */
+static copse_status listen_all(struct copse_transport *t, unsigned char *mine)
+{
+    char why[256] = "";
+    if (!shim_mesh_listen(t->priv, why, sizeof why))
+        return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: cannot listen: %.200s", why);
+    for (uint32_t p = 0; p < t->size; p++)
+        if (p != t->rank && !shim_mesh_address(t->priv, (int)p, mine + p * MEET_BYTES, why, sizeof why))
+            return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: %.300s", why);
+    return COPSE_OK;
+}
+
 static copse_status connect_all(struct copse_transport *t, unsigned char *mine,
                                 unsigned char *theirs)
 {
@@ -43,13 +55,10 @@ static copse_status connect_all(struct copse_transport *t, unsigned char *mine,
     if (!mesh)
         return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: cannot listen on %s: %.200s", host,
                                     why);
+    COPSE_TRY(meet(t, listen_all, mine, theirs));
     for (uint32_t p = 0; p < t->size; p++)
-        if (p != t->rank && !shim_mesh_address(mesh, (int)p, mine + p * MEET_BYTES, why, sizeof why))
-            return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: %.300s", why);
-    COPSE_TRY(meet(t, mine, theirs));
-    for (uint32_t p = 0; p < t->size; p++)
-        if (p != t->rank && !shim_mesh_connect(mesh, (int)p, theirs + p * MEET_BYTES, why,
-                                               sizeof why))
+        if (p != t->rank && !(t->lost >> p & 1) &&
+            !shim_mesh_connect(mesh, (int)p, theirs + p * MEET_BYTES, why, sizeof why))
             (void)broken(t, p, why);
     return COPSE_OK;
 }
@@ -83,6 +92,8 @@ static copse_status gloo_send(struct copse_transport *t, uint32_t peer, uint32_t
                               const void *bytes, size_t size, copse_transport_op **op)
 {
     char why[256] = "";
+    if (t->lost >> peer & 1) /* perhaps it was never connected */
+        return broken(t, peer, "the connection is broken");
     *op = (copse_transport_op *)shim_send(t->priv, (int)peer, tag, bytes, size, why, sizeof why);
     return *op ? COPSE_OK : broken(t, peer, why);
 }
@@ -91,6 +102,8 @@ static copse_status gloo_recv(struct copse_transport *t, uint32_t peer, uint32_t
                               size_t size, copse_transport_op **op)
 {
     char why[256] = "";
+    if (t->lost >> peer & 1) /* perhaps it was never connected */
+        return broken(t, peer, "the connection is broken");
     *op = (copse_transport_op *)shim_recv(t->priv, (int)peer, tag, bytes, size, why, sizeof why);
     return *op ? COPSE_OK : broken(t, peer, why);
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The meeting: rank 0 listens at its address from the description, takes one message of known size from
- * every other rank, and answers each. Nothing else is ever read from the socket, nothing is allocated or
- * indexed from what comes, and the socket is closed once all are there. Strangers are sent away.
+/* The meeting: rank 0 listens at its address from the description until every other rank has said who it is. Then
+ * each is told so, makes itself ready to be connected with, and sends its addresses; rank 0 hands them on. So nobody
+ * waits for connections while somebody is still missing: Gloo takes the first that comes for its peer.
+ *
+ * Messages have known sizes; nothing else is ever read from the socket, nothing is allocated or indexed from what
+ * comes, and the socket is closed once all are there. Strangers are sent away, and those that say nothing when their
+ * place is needed.
  */
 #include "meet.h"
 
@@ -14,21 +18,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC      0x636f7073656d6531ull
-#define GUESTS_MAX 128 /* connections at a time, strangers included */
+#define MAGIC      0x636f7073656d6532ull /* of who comes; */
+#define HOST_MAGIC 0x636f707365686f32ull /* of rank 0: an echo is no answer */
+#define GUESTS_MAX 128 /* connections at a time, strangers included: more than there are ranks */
+#define READY_NS   1000000000ull /* for addresses, where the last rank came at the deadline */
 #define RETRY_NS   50000000ull
 #define ANSWER_NS  2000000000ull /* the host's deadline may be later than a guest's */
 
 struct hello {
     uint64_t magic, job;
     uint32_t rank, size;
-}; /* followed by [size][MEET_BYTES] */
+}; /* once all have come followed by [size][MEET_BYTES] */
 
 struct answer {
-    uint64_t magic, missing;
-    enum { WELCOME, INCOMPLETE, STRANGER } verdict;
+    uint64_t magic, missing; /* missing: or lost, of WELCOME */
+    enum { WELCOME, INCOMPLETE, STRANGER, ALL_CAME } verdict;
     uint32_t pad;
-}; /* followed by [size][MEET_BYTES] */
+}; /* but for the last two followed by [size][MEET_BYTES] */
 
 static uint64_t now_ns(void)
 {
@@ -115,6 +121,7 @@ struct guest {
     int fd;
     bool has_joined;
     uint32_t rank;
+    uint64_t number;      /* in the order in which they came */
     size_t got;           /* bytes of its message */
     unsigned char *bytes; /* NULL: no such guest */
 };
@@ -122,7 +129,8 @@ struct guest {
 struct party {
     struct copse_transport *t;
     int listener;
-    size_t size; /* bytes of a guest's message */
+    size_t size; /* bytes of a guest's message, as far as it may say it yet */
+    uint64_t guest_count; /* ever */
     struct guest guests[GUESTS_MAX];
     uint64_t missing;
 };
@@ -163,23 +171,50 @@ static copse_status listen_at(struct copse_transport *t, int *out)
                                             t->addresses[0], strerror(e));
 }
 
+/* Bytes of all that a guest has to say. */
+static size_t whole_message(const struct copse_transport *t)
+{
+    return sizeof(struct hello) + t->size * MEET_BYTES;
+}
+
+/* A place for one more: where all are taken, that of the stranger who came first. */
+static struct guest *make_place(struct party *p)
+{
+    struct guest *first = NULL;
+    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++) {
+        if (!g->bytes)
+            return g;
+        if (!g->has_joined && (!first || g->number < first->number))
+            first = g;
+    }
+    if (first)
+        dismiss(p, first);
+    return first;
+}
+
+/* Half of the places at most, so that who has just come is heard before it can lose its place. */
 static void let_in(struct party *p)
 {
-    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++) {
-        if (g->bytes)
-            continue;
+    for (int i = 0; i < GUESTS_MAX / 2; i++) {
         const int fd = accept(p->listener, NULL, NULL);
-        if (fd < 0)
+        if (fd < 0) {
+            if (errno != EAGAIN && errno != EWOULDBLOCK) /* such as no more files: it would be asked again at once */
+                pause_ns(RETRY_NS);
             return;
-        unsigned char *bytes = set_nonblocking(fd) ? alloc(p->t, p->size) : NULL;
-        if (bytes)
-            *g = (struct guest){ .fd = fd, .bytes = bytes };
+        }
+        unsigned char *bytes = set_nonblocking(fd) ? alloc(p->t, whole_message(p->t)) : NULL;
+        struct guest *g = bytes ? make_place(p) : NULL;
+        if (g)
+            *g = (struct guest){ .fd = fd, .bytes = bytes, .number = p->guest_count++ };
         else
             close(fd);
+        if (!g && bytes)
+            p->t->resize(p->t->resize_user, bytes, 0);
     }
 }
 
-/* Its message is complete: it joins, or is told why not. */
+/* It has said who it is: it joins, or is told why not. A worker that was given up and started anew, with the old
+   description, does not keep those that go on without it from meeting. */
 static copse_status greet(struct party *p, struct guest *g)
 {
     struct hello h;
@@ -189,9 +224,11 @@ static copse_status greet(struct party *p, struct guest *g)
         return COPSE_OK;
     }
     if (h.job != p->t->job || h.size != p->t->size) {
-        const struct answer no = { .magic = MAGIC, .verdict = STRANGER };
+        const struct answer no = { .magic = HOST_MAGIC, .verdict = STRANGER };
         (void)send_all(g->fd, &no, sizeof no, now_ns() + RETRY_NS);
         dismiss(p, g);
+        if (p->t->is_again)
+            return COPSE_OK;
         return copse_transport_fail(p->t, COPSE_ERR_COMM,
                                     "the process that is rank %u has another description of the "
                                     "cluster",
@@ -219,7 +256,20 @@ static copse_status hear(struct party *p, struct guest *g)
         return COPSE_OK;
     }
     g->got += (size_t)n;
-    return g->got == p->size ? greet(p, g) : COPSE_OK;
+    return g->got == p->size && !g->has_joined ? greet(p, g) : COPSE_OK;
+}
+
+static void hear_all(struct party *p, const struct pollfd fds[GUESTS_MAX], copse_status *s)
+{
+    for (size_t i = 0; i < GUESTS_MAX && !*s; i++)
+        if (fds[i].revents)
+            *s = hear(p, &p->guests[i]);
+}
+
+static void list_guests(const struct party *p, struct pollfd fds[GUESTS_MAX])
+{
+    for (size_t i = 0; i < GUESTS_MAX; i++)
+        fds[i] = (struct pollfd){ .fd = p->guests[i].bytes ? p->guests[i].fd : -1, .events = POLLIN };
 }
 
 static copse_status gather(struct party *p)
@@ -228,9 +278,8 @@ static copse_status gather(struct party *p)
     bool has_warned = false;
     while (p->missing) {
         struct pollfd fds[1 + GUESTS_MAX] = { { .fd = p->listener, .events = POLLIN } };
-        for (size_t i = 0; i < GUESTS_MAX; i++)
-            fds[1 + i] = (struct pollfd){ .fd = p->guests[i].bytes ? p->guests[i].fd : -1,
-                                          .events = POLLIN };
+        copse_status s = COPSE_OK;
+        list_guests(p, &fds[1]);
         const uint64_t now = now_ns();
         if (now >= t->deadline_ns) {
             t->missing = p->missing;
@@ -242,13 +291,47 @@ static copse_status gather(struct party *p)
         }
         if (poll(fds, 1 + GUESTS_MAX, ms_until(t->deadline_ns)) <= 0)
             continue;
-        for (size_t i = 0; i < GUESTS_MAX; i++)
-            if (fds[1 + i].revents)
-                COPSE_TRY(hear(p, &p->guests[i]));
+        hear_all(p, &fds[1], &s);
+        COPSE_TRY(s);
         if (fds[0].revents)
             let_in(p);
     }
     return COPSE_OK;
+}
+
+static bool is_all_there(const struct party *p)
+{
+    bool is_all = true;
+    for (const struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
+        is_all = is_all && (!g->bytes || g->got == p->size);
+    return is_all;
+}
+
+/* All have come: what they are to be connected by. Who leaves meanwhile, or says nothing, is lost. */
+static copse_status collect(struct party *p, meet_ready_fn *ready, unsigned char *mine)
+{
+    struct copse_transport *t = p->t;
+    const struct answer come = { .magic = HOST_MAGIC, .verdict = ALL_CAME };
+    const uint64_t now = now_ns();
+    const uint64_t end = t->deadline_ns > now + READY_NS ? t->deadline_ns : now + READY_NS;
+    copse_status s = COPSE_OK;
+    p->size = whole_message(t);
+    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
+        if (!g->has_joined || !send_all(g->fd, &come, sizeof come, end))
+            dismiss(p, g);
+    const copse_status mine_is = ready(t, mine);
+    while (!is_all_there(p) && now_ns() < end) {
+        struct pollfd fds[GUESTS_MAX];
+        list_guests(p, fds);
+        if (poll(fds, GUESTS_MAX, ms_until(end)) > 0)
+            hear_all(p, fds, &s);
+    }
+    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
+        if (g->got < p->size)
+            dismiss(p, g);
+    t->lost |= p->missing;
+    p->missing |= mine_is ? 1 : 0;
+    return mine_is ? mine_is : s;
 }
 
 /* Everybody hears what the meeting came to. */
@@ -258,7 +341,7 @@ static copse_status conclude(struct party *p, copse_status s, const unsigned cha
     const uint32_t size = p->t->size;
     const uint64_t deadline = now_ns() + 5000000000ull;
     unsigned char *out = alloc(p->t, sizeof(struct answer) + size * MEET_BYTES);
-    const struct answer a = { .magic = MAGIC,
+    const struct answer a = { .magic = HOST_MAGIC,
                               .missing = p->missing,
                               .verdict = s ? INCOMPLETE : WELCOME };
     if (!out)
@@ -280,20 +363,22 @@ static copse_status conclude(struct party *p, copse_status s, const unsigned cha
     return s;
 }
 
-static copse_status be_host(struct copse_transport *t, const unsigned char *mine,
+static copse_status be_host(struct copse_transport *t, meet_ready_fn *ready, unsigned char *mine,
                             unsigned char *theirs)
 {
     struct party *p = alloc(t, sizeof *p);
     if (!p)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "no memory");
     p->t = t;
-    p->size = sizeof(struct hello) + t->size * MEET_BYTES;
+    p->size = sizeof(struct hello);
     p->missing = (t->size == 64 ? 0 : 1ull << t->size) - 2;
     copse_status s = listen_at(t, &p->listener);
     if (!s) {
         s = gather(p);
-        s = conclude(p, s, mine, theirs);
         close(p->listener);
+        if (!s)
+            s = collect(p, ready, mine);
+        s = conclude(p, s, mine, theirs);
     }
     for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
         dismiss(p, g);
@@ -302,6 +387,15 @@ static copse_status be_host(struct copse_transport *t, const unsigned char *mine
 }
 
 /* ---- a guest ---- */
+
+/* Where nobody listens a system may give the port that is called to the caller, and connect it with itself. */
+static bool is_itself(int fd)
+{
+    struct sockaddr_storage here = { 0 }, there = { 0 };
+    socklen_t n = sizeof here, m = sizeof there;
+    return getsockname(fd, (struct sockaddr *)&here, &n) == 0 && getpeername(fd, (struct sockaddr *)&there, &m) == 0 &&
+           n == m && memcmp(&here, &there, n) == 0;
+}
 
 static int call(const struct addrinfo *list, uint64_t deadline)
 {
@@ -321,19 +415,19 @@ static int call(const struct addrinfo *list, uint64_t deadline)
             if (at.revents)
                 getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &room);
         }
-        if (!e)
+        if (!e && !is_itself(fd))
             return fd;
         close(fd);
     }
     return -1;
 }
 
-struct visit {
+struct caller {
     struct copse_transport *t;
     bool has_warned;
 };
 
-static bool is_late(struct visit *v, uint64_t grace)
+static bool is_late(struct caller *v, uint64_t grace)
 {
     const uint64_t now = now_ns();
     if (!v->has_warned && now >= v->t->warn_ns) {
@@ -345,7 +439,7 @@ static bool is_late(struct visit *v, uint64_t grace)
 
 /* Bytes that came before the connection ended or the time was up. A guest that gave up first would take the host
    for lost, who names those that are. */
-static size_t listen_to(struct visit *v, int fd, unsigned char *bytes, size_t size)
+static size_t listen_to(struct caller *v, int fd, unsigned char *bytes, size_t size)
 {
     size_t got = 0;
     while (got < size && !is_late(v, ANSWER_NS)) {
@@ -360,27 +454,55 @@ static size_t listen_to(struct visit *v, int fd, unsigned char *bytes, size_t si
     return got;
 }
 
-static copse_status be_guest(struct copse_transport *t, const unsigned char *mine,
+/* One call at rank 0. Returns bytes of its last answer. `is_ready`: `mine` is filled. */
+static size_t visit(struct caller *v, int fd, meet_ready_fn *ready, unsigned char *mine, unsigned char *in,
+                    bool *is_ready, copse_status *s)
+{
+    struct copse_transport *t = v->t;
+    const struct hello h = { MAGIC, t->job, t->rank, t->size };
+    const size_t bytes = t->size * MEET_BYTES;
+    struct answer a;
+    if (!send_all(fd, &h, sizeof h, t->deadline_ns))
+        return 0;
+    const size_t got = listen_to(v, fd, in, sizeof a);
+    memcpy(&a, in, sizeof a);
+    if (got < sizeof a || a.magic != HOST_MAGIC)
+        return 0;
+    if (a.verdict == STRANGER)
+        return got;
+    if (a.verdict != ALL_CAME)
+        return got + listen_to(v, fd, in + sizeof a, bytes);
+    if (!*is_ready)
+        *s = ready(t, mine);
+    *is_ready = *s == COPSE_OK;
+    if (!*is_ready || !send_all(fd, mine, bytes, t->deadline_ns + ANSWER_NS))
+        return 0;
+    return listen_to(v, fd, in, sizeof a + bytes);
+}
+
+static copse_status be_guest(struct copse_transport *t, meet_ready_fn *ready, unsigned char *mine,
                              unsigned char *theirs, unsigned char *in)
 {
-    struct visit v = { .t = t };
+    struct caller v = { .t = t };
     const size_t bytes = t->size * MEET_BYTES;
-    const struct hello h = { MAGIC, t->job, t->rank, t->size };
     struct addrinfo *list;
+    bool is_ready = false;
     COPSE_TRY(resolve(t, false, &list));
     copse_status s = COPSE_ERR_TIMEOUT;
     while (s == COPSE_ERR_TIMEOUT && !is_late(&v, 0)) {
         struct answer a = { .magic = 0 };
-        size_t got = 0;
+        copse_status mine_is = COPSE_OK;
         const int fd = call(list, now_ns() + 1000000000ull);
-        if (fd >= 0 && send_all(fd, &h, sizeof h, t->deadline_ns) &&
-            send_all(fd, mine, bytes, t->deadline_ns))
-            got = listen_to(&v, fd, in, sizeof a + bytes);
+        const size_t got = fd >= 0 ? visit(&v, fd, ready, mine, in, &is_ready, &mine_is) : 0;
         if (fd >= 0)
             close(fd);
+        if (mine_is) {
+            freeaddrinfo(list);
+            return mine_is;
+        }
         if (got >= sizeof a)
             memcpy(&a, in, sizeof a);
-        if (a.magic != MAGIC) {
+        if (a.magic != HOST_MAGIC) {
             pause_ns(RETRY_NS);
             continue;
         }
@@ -392,6 +514,7 @@ static copse_status be_guest(struct copse_transport *t, const unsigned char *min
             s = copse_transport_fail(t, COPSE_ERR_COMM, "not everybody came");
         } else if (got == sizeof a + bytes) {
             memcpy(theirs, in + sizeof a, bytes);
+            t->lost |= a.missing;
             s = COPSE_OK;
         }
     }
@@ -403,14 +526,14 @@ static copse_status be_guest(struct copse_transport *t, const unsigned char *min
     return s;
 }
 
-copse_status meet(struct copse_transport *t, const unsigned char *mine, unsigned char *theirs)
+copse_status meet(struct copse_transport *t, meet_ready_fn *ready, unsigned char *mine, unsigned char *theirs)
 {
     if (t->rank == 0)
-        return be_host(t, mine, theirs);
+        return be_host(t, ready, mine, theirs);
     unsigned char *in = alloc(t, sizeof(struct answer) + t->size * MEET_BYTES);
     if (!in)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "no memory");
-    const copse_status s = be_guest(t, mine, theirs, in);
+    const copse_status s = be_guest(t, ready, mine, theirs, in);
     t->resize(t->resize_user, in, 0);
     return s;
 }

@@ -7,9 +7,13 @@
 
 #define MEET_BYTES 192 /* what every rank has for every other */
 
+/* What this rank has for every other, [size][MEET_BYTES]. */
+typedef copse_status meet_ready_fn(struct copse_transport *t, unsigned char *mine);
+
 /* Rank r's mine[p] becomes rank p's theirs[r]: both [size][MEET_BYTES]. Rank 0 listens at its address
-   until everybody has come; the others keep calling there. */
-copse_status meet(struct copse_transport *t, const unsigned char *mine, unsigned char *theirs);
+   until everybody has come; the others keep calling there. Once all have come `ready` fills `mine`, in every rank at
+   about the same time. Who is lost from then on has its bit in t->lost, and fails nothing. */
+copse_status meet(struct copse_transport *t, meet_ready_fn *ready, unsigned char *mine, unsigned char *theirs);
 
 /* "host:port" or "[host]:port" to its parts; host has room for 128 bytes. */
 void meet_split(const char *address, char *host, const char **port);

@@ -115,8 +115,10 @@ class Mesh : public gloo::Context {
         device_ = device;
         transportContext_ = device->createContext(rank_in, size_in);
         transportContext_->setTimeout(timeout / 5); // Gloo waits for 5 of these
-        for (int i = 0; i < size_in; i++)
-            if (i != rank_in)
+    }
+    void listen() {
+        for (int i = 0; i < size; i++)
+            if (i != rank)
                 transportContext_->createPair(i);
     }
     // Gloo's thread may still hold a buffer for an instant after it is done, and whoever frees it
@@ -169,6 +171,13 @@ shim_mesh *shim_mesh_open(const char *host, int rank, int size, int64_t timeout_
         auto mesh = std::make_shared<Mesh>(device, rank, size,
                                            std::chrono::milliseconds(timeout_ms));
         return new shim_mesh{mesh};
+    });
+}
+
+int shim_mesh_listen(shim_mesh *mesh, char *text, size_t room) {
+    return guarded(0, text, room, [&] {
+        mesh->mesh->listen();
+        return 1;
     });
 }
 

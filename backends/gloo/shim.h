@@ -16,10 +16,12 @@ extern "C" {
 struct shim_mesh;
 struct shim_message;
 
-/* Open one end towards every other rank, listening on `host`; connecting takes up to `timeout_ms` for
+/* Ends towards every other rank on `host`, none of which is open yet; connecting takes up to `timeout_ms` for
    each. NULL: see `text`. */
 struct shim_mesh *shim_mesh_open(const char *host, int rank, int size, int64_t timeout_ms,
                                  char *text, size_t room);
+/* Open them: each listens, and takes the first that connects. 0: see `text`. */
+int shim_mesh_listen(struct shim_mesh *mesh, char *text, size_t room);
 /* Address of the end towards `peer`, zero-padded. 0: see `text`. */
 int shim_mesh_address(struct shim_mesh *mesh, int peer, void *bytes, char *text, size_t room);
 /* Connect the end towards `peer` with the peer's end. 0: see `text`. */
