@@ -11,7 +11,8 @@
  *  - MPI_Win_sync may run MPI's progress, and give the processor away in the middle of a write. In the unified
  *    memory model, without which there are no windows here, it orders stores and loads as fences of C do.
  *  - MPI_Win_flush and MPI_Win_unlock would wait for the other side; without puts there is nothing to flush.
- *  - MPI_Win_unlock_all and MPI_Win_free, at the orderly end, as MPI_Finalize.
+ *  - MPI_Win_unlock_all waits for this rank's own reads. It, MPI_Win_free and MPI_Finalize are called at the orderly end
+ *    alone, and there is none where any rank has a read that did not end.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -9,6 +9,7 @@
 #define WARN_MS    5000
 #define DEADLINE_MS 60000
 #define LEAVE_NS   (10000 * MS)
+#define SETTLE_NS  (1000 * MS) /* of it, for reads that were given up */
 
 static void *resize(void *user, void *block, size_t size)
 {
@@ -106,6 +107,7 @@ void copse__cluster_fall_apart(copse_cluster *c, bool is_orderly)
     copse__cluster_drop(c, c->header_in, c->t.size);
     copse__cluster_drop(c, c->header_out, c->t.size);
     copse__cluster_drop(c, c->notice_in, c->t.size);
+    copse__cluster_drop(c, c->window.reads.at, c->window.reads.count);
     c->table->close(&c->t, is_orderly);
     copse__window_end(c, is_orderly);
 }
@@ -183,6 +185,18 @@ copse_cluster *copse_cluster_retain(copse_cluster *c)
     return c;
 }
 
+/* Whether the end can be in order: a read that does not end keeps its own task from it, and that task all others. */
+static bool is_settled(const copse_cluster *c)
+{
+    bool is_stuck = c->window.is_stuck;
+    for (uint32_t r = 0; r < c->t.size; r++)
+        is_stuck = is_stuck || ((c->said >> r & 1) && c->notices[r].is_stuck);
+    if (is_stuck)
+        copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: a read of a task's memory has not ended: all leave "
+                   "without it%s", c->table->ends_together ? ", and the launcher takes the job for failed" : "");
+    return !is_stuck;
+}
+
 /* Nobody leaves before the others do: what is still on its way to them may fall with the connection.
    Over an engine that ends for all at once that is waited for longer. */
 static bool leave(copse_cluster *c)
@@ -193,14 +207,16 @@ static bool leave(copse_cluster *c)
     const uint64_t end = copse__now_ns() + most;
     if (c->window.is_hung || (c->is_failed && (c->adopted || c->t.lost)))
         return false;
-    if (!c->is_failed) /* else all have been told: each of them shall see for itself why */
-        copse__notices_tell(c, COPSE_NOTICE_LEFT, 0, LEAVE_NS);
+    if (!c->is_failed) { /* else all have been told: each of them shall see for itself why */
+        c->window.is_stuck = !copse__window_settle(c, SETTLE_NS);
+        copse__notices_tell(c, COPSE_NOTICE_LEFT, 0, LEAVE_NS - SETTLE_NS);
+    }
     while ((c->said & others) != others && !c->adopted &&
            !(c->t.lost & ~c->said) && copse__now_ns() < end) {
         copse__notices_look(c);
         copse__sleep_ns(MS);
     }
-    return !c->is_failed && (c->said & others) == others;
+    return !c->is_failed && (c->said & others) == others && is_settled(c);
 }
 
 void copse_cluster_release(copse_cluster **at)

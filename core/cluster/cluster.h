@@ -32,6 +32,9 @@ struct copse_cluster_window {
     bool is_hung;   /* opening it did not come back: nothing of the engine's works any more but to close */
     uint64_t stuck; /* ranks of which a read was given up: what it named may still be written to */
     struct { void **at; size_t count, room; } kept; /* the context's memory that such reads named */
+    struct { struct copse_parcel *at; size_t count, room; } reads; /* the reads themselves */
+    bool is_unknown; /* there was no room to list one */
+    bool is_stuck;   /* this task leaves, and some have not ended */
     struct copse_one_sided_info info; /* counts */
     char why[512];  /* where it is not open */
 };
@@ -45,6 +48,7 @@ struct copse_notice {
     } kind;
     uint32_t status; /* of a failure that ended a task, its own or one that it heard of; else COPSE_OK */
     uint64_t lost; /* original ranks */
+    uint32_t is_stuck, pad; /* of one that leaves: a read of its own has not ended, so nobody's end is in order */
     char why[COPSE_NOTICE_WHY]; /* what a worker said that gave up or failed; else empty */
 };
 
@@ -188,6 +192,9 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
 /* A block that was named by a read that is stuck: it is the cluster's from now on, and freed when the group has ended
    in order. */
 void copse__window_keep(copse_cluster *c, void *block);
+/* Whether all reads that were given up have ended at last, or do within that time: an orderly end waits for those of its
+   own task for as long as they take. */
+bool copse__window_settle(copse_cluster *c, uint64_t timeout_ns);
 /* The group has ended. */
 void copse__window_end(copse_cluster *c, bool is_orderly);
 

@@ -124,7 +124,7 @@ void copse__notices_tell(copse_cluster *c, int kind, uint64_t lost, uint64_t tim
     const uint64_t end = copse__now_ns() + timeout_ns;
     /* who has said that it leaves waits to hear the same of this worker */
     const uint64_t skipped = lost | c->t.lost | (kind == COPSE_NOTICE_LOST ? c->said : c->adopted);
-    c->notice = (struct copse_notice){ .kind = kind };
+    c->notice = (struct copse_notice){ .kind = kind, .is_stuck = c->window.is_stuck };
     if (c->is_failed) { /* else it is of others, and this worker is done all the same */
         c->notice.status = (uint32_t)c->why_status;
         memcpy(c->notice.why, c->why, sizeof c->why);

@@ -69,6 +69,16 @@ void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, siz
     c->table->window_put(&c->t, (size_t)offset, bytes, size);
 }
 
+/* A read that is given up is waited for once more when the group ends. */
+static void put_aside(copse_cluster *c, struct copse_parcel *read)
+{
+    c->window.stuck |= 1ull << read->peer;
+    if (COPSE_PUSH(&c->ctx->base.mem, &c->window.reads, *read))
+        return;
+    c->window.is_unknown = true;
+    copse__cluster_drop(c, read, 1);
+}
+
 copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_part *parts,
                                uint32_t count, uint64_t timeout_ns, const char *what)
 {
@@ -94,9 +104,9 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
             const uint64_t passed = COPSE_MIN(copse__now_ns() - begin, timeout_ns);
             const copse_status one = copse__peer_wait(c, &list[i], timeout_ns - passed, what);
             s = s ? s : one;
-            c->window.stuck |= list[i].op ? 1ull << peer : 0;
+            if (list[i].op)
+                put_aside(c, &list[i]);
         }
-        copse__cluster_drop(c, list, n);
     }
     return s;
 }
@@ -107,6 +117,20 @@ void copse__window_keep(copse_cluster *c, void *block)
     (void)COPSE_PUSH(&c->ctx->base.mem, &c->window.kept, block);
 }
 
+bool copse__window_settle(copse_cluster *c, uint64_t timeout_ns)
+{
+    const uint64_t end = copse__now_ns() + timeout_ns;
+    bool is_settled = !c->window.is_unknown;
+    for (size_t i = 0; i < c->window.reads.count; i++) {
+        struct copse_parcel *read = &c->window.reads.at[i];
+        const uint64_t now = copse__now_ns();
+        if (read->op && c->table->wait(&c->t, read->op, now < end ? end - now : 0) != COPSE_ERR_TIMEOUT)
+            read->op = NULL;
+        is_settled = is_settled && !read->op;
+    }
+    return is_settled;
+}
+
 /* Where ranks part without order an engine may still have the reads, and the blocks stay for good. */
 void copse__window_end(copse_cluster *c, bool is_orderly)
 {
@@ -114,7 +138,9 @@ void copse__window_end(copse_cluster *c, bool is_orderly)
     for (size_t i = 0; i < c->window.kept.count && is_orderly; i++)
         copse__free(mem, c->window.kept.at[i]);
     copse__free(mem, c->window.kept.at);
+    copse__free(mem, c->window.reads.at);
     memset(&c->window.kept, 0, sizeof c->window.kept);
+    memset(&c->window.reads, 0, sizeof c->window.reads);
 }
 
 /* ---- whether they work ---- */
@@ -219,6 +245,7 @@ copse_status copse__window_begin(copse_cluster *c)
     copse_status s = COPSE_ERR_UNSUPPORTED;
     w->info = (struct copse_one_sided_info){ 0 };
     w->stuck = 0;
+    w->is_unknown = w->is_stuck = false;
     if (copse_cluster_servers(c) == 0)
         return snprintf(w->why, sizeof w->why, "the job has no parameter server"), COPSE_OK;
     if (w->wish == COPSE_ONE_SIDED_OFF)
