@@ -16,6 +16,7 @@ struct plan {
     uint32_t victim;    /* lost, or held up, before it sends its message `at` of the regrouping */
     uint64_t at;
     bool is_held_up;
+    uint64_t part;      /* these do not see the others any more when they are to form the new group; 0: all do */
     uint32_t deadline_ms;
 };
 
@@ -54,8 +55,24 @@ static copse_status recv_or_die(struct copse_transport *t, uint32_t peer, uint32
                    : copse__transport_local.recv(t, peer, tag, bytes, size, op);
 }
 
+/* Whoever listens names all that do not come, the others the first, which does not answer. */
+static copse_status open_in_parts(struct copse_transport *t)
+{
+    const uint64_t part = self->plan->part;
+    uint64_t missing = 0;
+    for (uint32_t r = 0; r < t->size; r++)
+        if ((part >> self->c->original[r] & 1) != (part >> self->rank & 1))
+            missing |= 1ull << r;
+    if (!missing)
+        return copse__transport_local.open(t);
+    t->missing = missing & 1 ? 1 : missing;
+    return copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not everybody came");
+}
+
 static copse_status open_or_die(struct copse_transport *t)
 {
+    if (self && self->plan->part)
+        return open_in_parts(t);
     return is_gone ? copse_transport_fail(t, COPSE_ERR_COMM, "lost") : copse__transport_local.open(t);
 }
 
@@ -204,6 +221,24 @@ static void one_that_is_held_up(void **state)
     expect_groups(jobs, COPSE_COUNT(jobs));
 }
 
+/* All have agreed, and then cannot see each other: one part of them at most goes on, however often each tries. */
+static void two_parts_never_both_go_on(void **state)
+{
+    (void)state;
+    for (int with_the_first = 0; with_the_first < 2; with_the_first++) {
+        const uint64_t part = with_the_first ? 0x07 : 0x03; /* of 0 to 4: that has half of the six, or nobody has */
+        struct job job = { { .size = 6, .first = 0x20, .victim = NOBODY, .part = part, .deadline_ms = 20000 },
+                           NULL, { { 0 } } };
+        start(&job);
+        finish(&job);
+        for (uint32_t r = 0; r < 5; r++) {
+            const bool goes_on = with_the_first && (part >> r & 1);
+            if (job.w[r].size != (goes_on ? 3 : 0) || (!goes_on && !strstr(job.w[r].text, "workers are left here")))
+                fail_msg("worker %u is in a group of %u: %s", r, job.w[r].size, job.w[r].text);
+        }
+    }
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -223,6 +258,7 @@ int main(void)
         cmocka_unit_test(several_at_once),
         cmocka_unit_test(another_before_every_message),
         cmocka_unit_test(one_that_is_held_up),
+        cmocka_unit_test(two_parts_never_both_go_on),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

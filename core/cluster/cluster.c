@@ -57,6 +57,14 @@ static copse_status explain_open(copse_cluster *c, copse_status s)
     return copse_fail(s, "cluster: %s", c->t.text);
 }
 
+uint64_t copse__cluster_originals(const copse_cluster *c, uint64_t lost)
+{
+    uint64_t ranks = 0;
+    for (uint32_t r = 0; r < c->t.size; r++)
+        ranks |= lost >> r & 1 ? 0 : 1ull << c->original[r];
+    return ranks;
+}
+
 copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size, void *user)
 {
     uint64_t job = copse__cluster_spec_hash(c->spec);
@@ -95,7 +103,9 @@ copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size,
     COPSE_TRY(copse__notices_begin(c));
     COPSE_TRY(greet(c));
     COPSE_TRY(copse__window_begin(c));
-    return copse__beats_begin(c);
+    COPSE_TRY(copse__beats_begin(c));
+    c->whole = copse__cluster_originals(c, 0);
+    return COPSE_OK;
 }
 
 void copse__cluster_fall_apart(copse_cluster *c, bool is_orderly)

@@ -62,7 +62,8 @@ struct copse_cluster {
     struct copse_transport t;
     const char *addresses[COPSE_MAX_WORKERS];
     uint32_t original[COPSE_MAX_WORKERS]; /* rank in the description, by rank in the group */
-    uint32_t epoch;      /* how often the group was formed */
+    uint32_t epoch;      /* how often it was tried to form the group */
+    uint64_t whole;      /* original ranks of the group that was connected last */
     uint64_t sequence;   /* collectives begun */
     uint64_t refused;    /* the last of them that a worker's verdict ended, from 1; 0: none was */
     uint32_t detail;     /* of the next collective, else 0 */
@@ -93,6 +94,8 @@ copse_status copse__cluster_open_with(copse_context *ctx, copse_cluster_spec *sp
                                       const struct copse_transport_table *table, void *user,
                                       copse_cluster **out);
 
+/* The group without those, as original ranks. */
+uint64_t copse__cluster_originals(const copse_cluster *c, uint64_t lost);
 /* Connect c->original[0..size), of which this worker is `rank`; and part again. */
 copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size, void *user);
 void copse__cluster_fall_apart(copse_cluster *c, bool is_orderly);

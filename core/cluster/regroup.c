@@ -165,18 +165,26 @@ static copse_status settle(copse_cluster *c, uint64_t *view)
     return s;
 }
 
-/* Two parts that cannot see each other, each of which takes the other for lost, never both go on. */
+static uint32_t count(uint64_t ranks)
+{
+    uint32_t n = 0;
+    for (; ranks; ranks &= ranks - 1)
+        n++;
+    return n;
+}
+
+/* Two parts that cannot see each other, each of which takes the other for lost, never both go on. What counts is the
+   group that was connected last: of one that was only agreed on, each part may have tried to connect with fewer and
+   fewer of the other. */
 static copse_status check_half(const copse_cluster *c, uint64_t lost)
 {
     char names[COPSE_WORKERS_TEXT];
-    uint32_t left = 0;
-    for (uint32_t r = 0; r < c->t.size; r++)
-        left += !(lost & bit(r));
-    if (2 * left > c->t.size || (2 * left == c->t.size && !(lost & bit(0))))
+    const uint64_t left = copse__cluster_originals(c, lost), first = c->whole & (~c->whole + 1);
+    if (2 * count(left) > count(c->whole) || (2 * count(left) == count(c->whole) && (left & first)))
         return COPSE_OK;
     return copse_fail(COPSE_ERR_COMM, "cluster: lost %s: only %u of %u workers are left here; the others may go on "
                                       "without them, so these must not",
-                      copse__cluster_names(c, lost, names), left, c->t.size);
+                      copse__cluster_names(c, lost, names), count(left), count(c->whole));
 }
 
 /* The members of the new group, in the order of the old one. Returns how many. */
@@ -220,6 +228,7 @@ copse_status copse_cluster_regroup(copse_cluster *c)
         c->t = (struct copse_transport){ .rank = 0, .size = 1 };
         c->is_failed = false;
         c->said = c->adopted = 0;
+        c->whole = copse__cluster_originals(c, 0);
         return COPSE_OK;
     }
     const copse_status s = copse__cluster_form(c, rank, size, user);

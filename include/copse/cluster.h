@@ -190,7 +190,7 @@ COPSE_API bool copse_cluster_can_regroup(const copse_cluster *c);
  * meanwhile.
  *
  * So that two parts of a job that cannot see each other never both go on, the survivors must be more
- * than half of the workers, or half of them with the first.
+ * than half of the workers that were connected last, or half of them with the first.
  *
  * @retval COPSE_ERR_UNSUPPORTED  The engine cannot, as MPI.
  * @retval COPSE_ERR_ARGUMENT     Nobody is lost.
