@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums down the columns of x [rows, cols], for CPUs with wide vectors: one invocation takes 32
    columns of `block` <= 4096 rows and writes one row of y [blocks, cols]. No chain of additions is
-   longer than 64: 64 rows in four chains of 16, then the sums of those. */
+   longer than 64: 64 rows, where all columns are there in four chains of 16, then 8 such sums, then 8 of
+   those. */
 GROUP(1, 1)
 PARAMS(uint rows; uint cols; uint block;)
 
@@ -16,30 +17,36 @@ KERNEL2(column_sum_wide, IN(float, x), OUT(float, y))
     if (row >= end)
         return;
     float16 total[2] = { (float16)(0.0f), (float16)(0.0f) };
-    for (uint i0 = row; i0 < end; i0 += 64) {
-        float16 sum[4][2];
+    for (uint i2 = row; i2 < end; i2 += 512) {
+        const uint i3 = min(end, i2 + 512);
+        float16 some[2] = { (float16)(0.0f), (float16)(0.0f) };
+        for (uint i0 = i2; i0 < i3; i0 += 64) {
+            float16 sum[4][2];
 #pragma unroll
-        for (uint t = 0; t < 4; t++)
-            sum[t][0] = sum[t][1] = (float16)(0.0f);
-        const uint i1 = min(end, i0 + 64);
-        uint i = i0;
-        if (col + 32 <= p.cols) {
-            for (; i + 4 <= i1; i += 4)
+            for (uint t = 0; t < 4; t++)
+                sum[t][0] = sum[t][1] = (float16)(0.0f);
+            const uint i1 = min(i3, i0 + 64);
+            uint i = i0;
+            if (col + 32 <= p.cols) {
+                for (; i + 4 <= i1; i += 4)
 #pragma unroll
-                for (uint t = 0; t < 4; t++) {
-                    __global const float *from = x + (size_t)(i + t) * p.cols + col;
-                    sum[t][0] += vload16(0, from);
-                    sum[t][1] += vload16(1, from);
-                }
+                    for (uint t = 0; t < 4; t++) {
+                        __global const float *from = x + (size_t)(i + t) * p.cols + col;
+                        sum[t][0] += vload16(0, from);
+                        sum[t][1] += vload16(1, from);
+                    }
+            }
+            for (; i < i1; i++) {
+                __global const float *from = x + (size_t)i * p.cols;
+                sum[0][0] += load_part(from, col, p.cols);
+                sum[0][1] += load_part(from, col + 16, p.cols);
+            }
+#pragma unroll
+            for (uint v = 0; v < 2; v++)
+                some[v] += (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
         }
-        for (; i < i1; i++) {
-            __global const float *from = x + (size_t)i * p.cols;
-            sum[0][0] += load_part(from, col, p.cols);
-            sum[0][1] += load_part(from, col + 16, p.cols);
-        }
-#pragma unroll
-        for (uint v = 0; v < 2; v++)
-            total[v] += (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
+        total[0] += some[0];
+        total[1] += some[1];
     }
     float part[32];
     vstore16(total[0], 0, part);

@@ -84,6 +84,8 @@ says '^grad +softmax'
 grep -q ' relu ' "$work/stdout" && no 'list an op: relu'
 expect 0 'info' "$tool" conformance info --device host:0
 says '^  driver '
+expect 0 'an op that one mode has no case of' "$tool" conformance run grad --device host:0 --ops argmax,softmax
+says '^host:0 +grad .* pass'
 expect 0 'support' "$tool" conformance support --device host:0 --ops softmax,relu
 says '^softmax +f32 +yes'
 expect 0 'without isolation' "$tool" conformance run --device host:0 --ops relu --no-isolation

@@ -36,7 +36,7 @@ static void cache_put(void *user, const char *key, const void *bytes, size_t siz
 
 copse_context *rig_context(void)
 {
-    const struct copse_context_params params = { .cache = { cache_get, cache_put, NULL } };
+    const struct copse_context_params params = { .cache = { .get = cache_get, .put = cache_put } };
     copse_context *ctx = NULL;
     OK(is_fake() ? copse__context_create_with(&params, fake_backends, &ctx)
                  : copse_context_create(&params, &ctx));

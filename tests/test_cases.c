@@ -162,7 +162,7 @@ static const struct law {
 } laws[] = {
     { " neg abs relu clip maximum minimum reshape transpose slice concat broadcast_to ", .ulp = 0 },
     { " argmax cast fill equal greater_equal less step_scalar ", .ulp = 0 },
-    { " add sub sum ", .ulp = 1, .ratio = 4 },
+    { " add sub sum column_sum ", .ulp = 1, .ratio = 4 },
     { " mul square multiply_by leaky_relu dropout ", .ulp = 1, .gradient_ulp = 1 },
     { " sqrt ", .ulp = 3, .gradient_ulp = 4 },
     { " rsqrt ", .ulp = 3, .gradient_ulp = 6 }, /* rsqrt(x) / x: 2 and 2.5 for the built-ins */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dense layers: the table of conformance cases; the reference against the definition; misfits. */
+/* Dense layers and the sums down columns in their gradients: the tables of conformance cases; the reference against the definition; misfits. */
 #include <math.h>
 
 #include "copse/matmul.h"
@@ -9,6 +9,12 @@ static void table(void **state)
 {
     (void)state;
     harness_run(&copse_cases_dense);
+}
+
+static void sums_down_columns(void **state)
+{
+    (void)state;
+    harness_run(&copse_cases_column_sum);
 }
 
 static void layers_match_their_definition(void **state)
@@ -73,6 +79,7 @@ int main(void)
         cmocka_unit_test(misfits_are_named),
         cmocka_unit_test(layers_match_their_definition),
         cmocka_unit_test(table),
+        cmocka_unit_test(sums_down_columns),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);
 }

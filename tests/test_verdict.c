@@ -22,7 +22,7 @@ static bool has_self_tests;
 static copse_context *open_over(const struct copse_backend *const *backends)
 {
     copse_context *ctx;
-    OK(copse__context_create_with(&(struct copse_context_params){ .cache = { get_kept, keep, NULL },
+    OK(copse__context_create_with(&(struct copse_context_params){ .cache = { .get = get_kept, .put = keep },
                                                                   .log = count_warnings,
                                                                   .no_self_test = !has_self_tests },
                                   backends, &ctx));
@@ -268,6 +268,128 @@ static void contexts_do_not_overwrite_each_other(void **state)
     assert_int_equal(count_in_new_context("fake:0"), 2);
 }
 
+static void what_another_context_takes_back_stays_so(void **state)
+{
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    (void)state;
+    copse_context *a = open_fake();
+    OK(fail_case(a, "softmax", "one", COPSE_VERDICT_FAIL));
+    OK(fail_case(a, "binary", "one", COPSE_VERDICT_TIMEOUT));
+    OK(copse_device_block(a, "fake:0", "reduce", "a"));
+    copse_context *b = open_fake();
+    assert_int_equal(blocked_count(b, "fake:0"), 2);
+    assert_true(pass_case(a, "one", COPSE_CONFORM_STANDARD));
+    OK(copse_device_unblock(a, "fake:0", "reduce"));
+    OK(copse_device_unblock(a, "fake:0", "binary")); /* and forget that it was late */
+    OK(copse_device_block(b, "fake:0", "unary", "b"));
+    OK(copse_device_blocked(b, "fake:0", &list, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(list[0].kernel, "unary");
+    OK(fail_case(b, "binary", "one", COPSE_VERDICT_TIMEOUT));
+    assert_int_equal(count_in_new_context("fake:0"), 1);
+
+    /* Not even one of its own comes back. */
+    OK(copse_device_unblock(a, "fake:0", NULL));
+    OK(fail_case(b, "argmax", "one", COPSE_VERDICT_FAIL));
+    assert_int_equal(blocked_count(b, "fake:0"), 1);
+    assert_int_equal(count_in_new_context("fake:0"), 1);
+    copse_context_release(&a);
+    copse_context_release(&b);
+}
+
+/* A folder that cannot be written, or was emptied: nothing that is known gets lost with it. */
+static void what_is_not_kept_is_known_all_the_same(void **state)
+{
+    (void)state;
+    copse_context *ctx = open_fake(), *other = open_fake();
+    OK(copse_device_block(ctx, "fake:0", "softmax", "x"));
+    kept_prefix = "nothing-";
+    OK(copse_device_block(ctx, "fake:0", "unary", "x"));
+    OK(fail_case(ctx, "binary", "one", COPSE_VERDICT_FAIL));
+    assert_int_equal(blocked_count(ctx, "fake:0"), 3);
+    assert_int_equal(count_in_new_context("fake:0"), 1);
+    kept_prefix = "verdict-";
+    OK(copse_device_block(other, "fake:0", "argmax", "x"));
+    OK(copse_device_block(ctx, "fake:0", "reduce", "x"));
+    assert_int_equal(blocked_count(ctx, "fake:0"), 5);
+    drop_kept();
+    OK(copse_device_unblock(ctx, "fake:0", "reduce"));
+    assert_int_equal(count_in_new_context("fake:0"), 4);
+    copse_context_release(&other);
+    copse_context_release(&ctx);
+}
+
+/* ---- a cache that several share ---- */
+
+static char calls[400]; /* l: locked, g: got, p: put, u: unlocked */
+
+static void note_call(char call)
+{
+    const size_t length = strlen(calls);
+    assert_true(length + 1 < sizeof calls);
+    calls[length] = call;
+}
+
+static void *lock_kept(void *user, const char *key)
+{
+    (void)user;
+    assert_memory_equal(key, "verdict-", 8);
+    note_call('l');
+    return calls;
+}
+
+static void unlock_kept(void *user, void *locked)
+{
+    (void)user;
+    assert_ptr_equal(locked, calls);
+    note_call('u');
+}
+
+static void get_noted(void *user, const char *key,
+                      void (*take)(void *to, const void *bytes, size_t size), void *to)
+{
+    if (strncmp(key, kept_prefix, strlen(kept_prefix)) == 0)
+        note_call('g');
+    get_kept(user, key, take, to);
+}
+
+static void keep_noted(void *user, const char *key, const void *bytes, size_t size)
+{
+    note_call('p');
+    keep(user, key, bytes, size);
+}
+
+/* The cache is locked from before a list is read until it is stored, and never for longer. */
+static void every_change_is_made_under_the_lock(void **state)
+{
+    copse_context *ctx;
+    (void)state;
+    const struct copse_context_params how = {
+        .cache = { .get = get_noted, .put = keep_noted, .lock = lock_kept, .unlock = unlock_kept },
+        .no_self_test = true,
+    };
+    OK(copse__context_create_with(&how, fake_backends, &ctx));
+    OK(copse_device_block(ctx, "fake:0", "unary", "x"));
+    for (unsigned i = 0; i < 4; i++) {
+        memset(calls, 0, sizeof calls);
+        if (i == 0)
+            OK(copse_device_block(ctx, "fake:0", "softmax", "x"));
+        else if (i == 1)
+            OK(copse_device_unblock(ctx, "fake:0", NULL));
+        else if (i == 2)
+            OK(fail_case(ctx, "softmax", "one", COPSE_VERDICT_FAIL));
+        else
+            assert_true(pass_case(ctx, "one", COPSE_CONFORM_STANDARD));
+        assert_string_equal(calls, "lgpgu"); /* the second look: whether it was kept */
+    }
+    memset(calls, 0, sizeof calls);
+    FAILS(COPSE_ERR_ARGUMENT, copse_device_block(ctx, "fake:0", "softmin", "x"), "softmin");
+    OK(copse_device_unblock(ctx, "fake:0", "unary"));
+    assert_string_equal(calls, "lgpgu");
+    copse_context_release(&ctx);
+}
+
 static void damaged_store_is_ignored(void **state)
 {
     (void)state;
@@ -424,6 +546,9 @@ int main(void)
         cmocka_unit_test_setup(bad_arguments_are_refused, reset),
         cmocka_unit_test_setup(block_is_kept_for_the_driver_version, reset),
         cmocka_unit_test_setup(contexts_do_not_overwrite_each_other, reset),
+        cmocka_unit_test_setup(what_another_context_takes_back_stays_so, reset),
+        cmocka_unit_test_setup(what_is_not_kept_is_known_all_the_same, reset),
+        cmocka_unit_test_setup(every_change_is_made_under_the_lock, reset),
         cmocka_unit_test_setup(damaged_store_is_ignored, reset),
         cmocka_unit_test_setup(store_of_another_is_ignored, reset),
         cmocka_unit_test_setup(training_avoids_a_blocked_variant_of_opencl, reset),

@@ -11,7 +11,7 @@
 #define MAX_RANKS 8
 
 /* Without self-tests, whose outcomes a context remembers: its blocks are counted. */
-static const struct copse_context_params with_kept = { .cache = { get_kept, keep, NULL },
+static const struct copse_context_params with_kept = { .cache = { .get = get_kept, .put = keep },
                                                        .no_self_test = true };
 
 /* `ranks` replicas over the devices of a set, in turn; NULL when the set does not fit. */

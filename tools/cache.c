@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Compiled kernels as files in $XDG_CACHE_HOME/copse or ~/.cache/copse: private to the user,
    replaced atomically, ignored when somebody else could have written them. The library checks
-   content; this file checks ownership. */
+   content; this file checks ownership, and lets processes change lists one after the other. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/tool.h"
@@ -92,10 +93,39 @@ static void put(void *user, const char *key, const void *bytes, size_t size)
         unlink(temp);
 }
 
+/* One lock for all lists, which the system gives back when its holder dies. Who cannot have it soon goes on
+   without: a stopped process must not stop others. */
+static void *lock(void *user, const char *key)
+{
+    enum { TRIES = 400 };
+    const struct timespec pause = { .tv_nsec = 5000000 };
+    struct flock how = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char path[1024];
+    (void)user, (void)key;
+    snprintf(path, sizeof path, "%s/.lock", folder);
+    int *fd = malloc(sizeof *fd);
+    if (!fd || (*fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)) < 0) {
+        free(fd);
+        return NULL;
+    }
+    for (int i = 0; i < TRIES && fcntl(*fd, F_SETLK, &how) != 0; i++)
+        nanosleep(&pause, NULL);
+    return fd;
+}
+
+static void unlock(void *user, void *locked)
+{
+    int *fd = locked;
+    (void)user;
+    if (fd)
+        close(*fd);
+    free(fd);
+}
+
 bool cache_open(struct copse_cache_params *out)
 {
     if (!make_folder())
         return false;
-    *out = (struct copse_cache_params){ .get = get, .put = put };
+    *out = (struct copse_cache_params){ .get = get, .put = put, .lock = lock, .unlock = unlock };
     return true;
 }

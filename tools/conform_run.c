@@ -129,6 +129,32 @@ static size_t planned(const struct run *r, const char *mode)
     return count;
 }
 
+static bool is_planned(const struct run *r, const char *mode, const char *op, size_t length)
+{
+    const cJSON *o;
+    cJSON_ArrayForEach(o, r->plan) {
+        const char *name = json_text(o, "op");
+        if (strcmp(json_text(o, "mode"), mode) == 0 && strlen(name) == length &&
+            memcmp(name, op, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Of the ops that are asked for those that have cases in this mode; all are there in some mode. */
+static const char *ops_of(const struct run *r, const char *mode, char *out, size_t room)
+{
+    size_t at = 0;
+    *out = '\0';
+    for (const char *op = r->ops; op;) {
+        const size_t n = strcspn(op, ",");
+        if (is_planned(r, mode, op, n) && at + n + 2 < room)
+            at += (size_t)snprintf(out + at, room - at, "%s%.*s", at ? "," : "", (int)n, op);
+        op = op[n] ? op + n + 1 : NULL;
+    }
+    return r->ops ? out : NULL;
+}
+
 /* ---- a job that died ---- */
 
 /* Seed and type of the case that was begun, as far as the plan knows it. */
@@ -281,9 +307,11 @@ static copse_status run_device(struct run *r, const char *device)
     for (const struct conform_name *m = conform_modes; m->name; m++) {
         struct conform_job j = job_of(r, JOB_RUN);
         const size_t from = r->set.case_count;
+        char ops[4096];
         if (!(s->modes & m->value) || planned(r, m->name) == 0)
             continue;
         j.modes = m->value;
+        j.ops = ops_of(r, m->name, ops, sizeof ops);
         if (s->seconds > 0.0) {
             const double left = s->seconds - (clock_now() - start);
             j.seconds = left > 0.001 ? left / count_modes(r, m) : 0.001;

@@ -24,6 +24,7 @@ struct copse_rig {
     /* With subnormal inputs taken for zeros; NULL from where there are no more ways. */
     double *flushed[COPSE_RIG_FLUSHES][COPSE_RIG_ROOM];
     size_t out_count;
+    size_t first; /* result that devices are asked for: 1 leaves y out, unless gradients need it */
 };
 
 bool copse__case_has_gradient(const struct copse_case *c);

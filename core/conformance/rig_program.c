@@ -48,7 +48,7 @@ static copse_status add_place(struct copse_rig_program *p, copse_tensor *t)
 
 static bool is_result(const struct copse_rig *rig, const copse_tensor *t)
 {
-    for (size_t i = 0; i < rig->out_count; i++)
+    for (size_t i = rig->first; i < rig->out_count; i++)
         if (rig->out[i] == t)
             return true;
     return false;
@@ -57,7 +57,7 @@ static bool is_result(const struct copse_rig *rig, const copse_tensor *t)
 /* Nodes that the results need; marked in place of a set. */
 static void mark(const struct copse_rig *rig, bool *needed)
 {
-    for (size_t i = 0; i < rig->out_count; i++)
+    for (size_t i = rig->first; i < rig->out_count; i++)
         needed[rig->out[i]->id] = true;
     for (size_t n = rig->graph->nodes.count; n-- > 0;)
         for (uint32_t i = 0; needed[n] && i < rig->graph->nodes.at[n]->in_count; i++)
@@ -80,7 +80,8 @@ static copse_status add_places(struct copse_rig_program *p)
     for (size_t i = 0; i < rig->in_count; i++)
         COPSE_TRY_OR(done, s, add_place(p, rig->in[i]));
     p->in_count = p->count;
-    for (size_t i = 0; i < rig->out_count; i++)
+    p->count += rig->first; /* places without a buffer */
+    for (size_t i = rig->first; i < rig->out_count; i++)
         COPSE_TRY_OR(done, s, add_place(p, rig->out[i]));
     p->out_count = p->count - p->in_count;
     for (size_t n = 0; n < nodes; n++) {
@@ -144,8 +145,8 @@ copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, c
         .queue = p->queue,
         .inputs = p->placements,
         .input_count = p->in_count,
-        .placements = p->placements + p->in_count,
-        .placement_count = p->count - p->in_count,
+        .placements = p->placements + p->in_count + rig->first,
+        .placement_count = p->count - p->in_count - rig->first,
         .step = { p->step, 0, sizeof rig->step },
         .choices = &choice,
         .choice_count = *variant != '\0',
@@ -262,13 +263,15 @@ copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_co
     COPSE_TRY(copse_queue_write(p->queue, p->step, 0, p->rig->step, sizeof p->rig->step));
     for (size_t i = 0; i < p->count; i++) {
         paint(p, i);
-        COPSE_TRY(copse_queue_write(p->queue, p->places[i].buffer, 0, p->places[i].image,
-                                    p->places[i].bytes));
+        if (p->places[i].buffer)
+            COPSE_TRY(copse_queue_write(p->queue, p->places[i].buffer, 0, p->places[i].image,
+                                        p->places[i].bytes));
     }
     COPSE_TRY(copse__program_replay(p->program, 0));
     for (size_t i = 0; i < p->count; i++)
-        COPSE_TRY(copse_queue_read(p->queue, p->places[i].buffer, 0, p->places[i].image,
-                                   p->places[i].bytes));
+        if (p->places[i].buffer)
+            COPSE_TRY(copse_queue_read(p->queue, p->places[i].buffer, 0, p->places[i].image,
+                                       p->places[i].bytes));
     COPSE_TRY(copse_queue_finish(p->queue));
     for (size_t i = p->count; i-- > 0;) /* results before inputs: what is nearer to the cause */
         check(p, i, out);

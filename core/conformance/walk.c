@@ -27,10 +27,18 @@ static bool forces(const struct copse_conform_run *r, bool has_failed)
            !r->is_past;
 }
 
+/* A variant is not blamed for other kernels: what gradients alone make use of is forced where these are
+   alone. */
+static const char *const *variants_of(const char *mode, const struct copse_case *c)
+{
+    const bool is_used = c->family && (!c->family_is_of_gradient || strcmp(mode, "grad") == 0);
+    return is_used ? copse__case_variants(c->family) : NULL;
+}
+
 static void take_case(struct copse_conform_run *r, const char *mode, const struct copse_case *c,
                       copse_walk_fn *run)
 {
-    const char *const *variants = c->family ? copse__case_variants(c->family) : NULL;
+    const char *const *variants = variants_of(mode, c);
     struct step x = { .c = c, .run = run, .variant = "" };
     copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, "" }, take, &x);
     const bool has_failed = x.has_failed;

@@ -312,7 +312,7 @@ copse_status copse__context_create_with(const struct copse_context_params *param
                                            p->log_level ? p->log_level : COPSE_LOG_WARN };
     ctx->base.cache = p->cache.get && p->cache.put
                           ? p->cache
-                          : (struct copse_cache_params){ cache_get, cache_put, ctx };
+                          : (struct copse_cache_params){ .get = cache_get, .put = cache_put, .user = ctx };
     ctx->tables = backends;
     while (backends[ctx->backend_count])
         ctx->backend_count++;

@@ -122,13 +122,46 @@ copse_status copse__stored_text(struct copse_context *ctx, const struct copse_st
     return COPSE_OK;
 }
 
-copse_status copse__stored_put(struct copse_context *ctx, const struct copse_stored_id *id,
-                               const char *lines)
+struct look {
+    const char *text;
+    size_t size;
+    bool is_same;
+};
+
+static void compare(void *to, const void *bytes, size_t size)
 {
+    struct look *l = to;
+    l->is_same = size == l->size && memcmp(bytes, l->text, size) == 0;
+}
+
+copse_status copse__stored_put(struct copse_context *ctx, const struct copse_stored_id *id,
+                               const char *lines, bool *is_kept)
+{
+    const struct copse_cache_params *cache = &ctx->base.cache;
     char *text;
     size_t size;
     COPSE_TRY(copse__stored_text(ctx, id, lines, &text, &size));
-    ctx->base.cache.put(ctx->base.cache.user, id->key, text, size);
+    struct look l = { text, size, false };
+    cache->put(cache->user, id->key, text, size);
+    if (is_kept) {
+        cache->get(cache->user, id->key, compare, &l);
+        *is_kept = l.is_same;
+    }
     copse__free(&ctx->base.mem, text);
     return COPSE_OK;
+}
+
+/* ---- changing ---- */
+
+void *copse__stored_lock(struct copse_context *ctx, const struct copse_stored_id *id)
+{
+    const struct copse_cache_params *cache = &ctx->base.cache;
+    return cache->lock && cache->unlock ? cache->lock(cache->user, id->key) : NULL;
+}
+
+void copse__stored_unlock(struct copse_context *ctx, void *locked)
+{
+    const struct copse_cache_params *cache = &ctx->base.cache;
+    if (cache->lock && cache->unlock)
+        cache->unlock(cache->user, locked);
 }

@@ -34,7 +34,12 @@ copse_status copse__stored_get(struct copse_context *ctx, const struct copse_sto
 /* A whole text of these lines; the caller frees it. */
 copse_status copse__stored_text(struct copse_context *ctx, const struct copse_stored_id *id,
                                 const char *lines, char **text, size_t *size);
+/* *is_kept: the cache has it now, as a look shows; NULL = nobody looks. */
 copse_status copse__stored_put(struct copse_context *ctx, const struct copse_stored_id *id,
-                               const char *lines);
+                               const char *lines, bool *is_kept);
+
+/* Around getting, changing and putting, where the cache is shared. */
+void *copse__stored_lock(struct copse_context *ctx, const struct copse_stored_id *id);
+void copse__stored_unlock(struct copse_context *ctx, void *locked);
 
 #endif

@@ -181,7 +181,7 @@ static copse_status store(struct copse_context *ctx, const struct copse_tunings 
 {
     char *lines;
     COPSE_TRY(lines_of(ctx, t, &lines));
-    const copse_status s = copse__stored_put(ctx, &t->id, lines);
+    const copse_status s = copse__stored_put(ctx, &t->id, lines, NULL);
     copse__free(&ctx->base.mem, lines);
     return s;
 }
@@ -283,8 +283,8 @@ copse_status copse_device_tuning(copse_context *ctx, const char *device,
 }
 
 /* Locked. Either all entries or none. */
-static copse_status merge(copse_context *ctx, struct copse_tunings *t,
-                          const struct copse_tuning_entry *list, size_t count)
+static copse_status merge_alone(copse_context *ctx, struct copse_tunings *t,
+                                const struct copse_tuning_entry *list, size_t count)
 {
     struct copse_mem *mem = &ctx->base.mem;
     struct entries before;
@@ -301,6 +301,15 @@ static copse_status merge(copse_context *ctx, struct copse_tunings *t,
         before = after;
     }
     copse__free(mem, before.at);
+    return s;
+}
+
+static copse_status merge(copse_context *ctx, struct copse_tunings *t,
+                          const struct copse_tuning_entry *list, size_t count)
+{
+    void *locked = copse__stored_lock(ctx, &t->id);
+    const copse_status s = merge_alone(ctx, t, list, count);
+    copse__stored_unlock(ctx, locked);
     return s;
 }
 

@@ -30,6 +30,7 @@ struct copse_verdicts {
         struct failed_case *at;
         size_t count, room;
     } failed;
+    bool is_kept; /* the cache had just this when it was last looked at: what differs now is others' change */
 };
 
 static bool is_kernel(const char *name, size_t length)
@@ -130,6 +131,7 @@ struct taken {
     struct copse_context *ctx;
     struct copse_verdicts *to;
     copse_status status;
+    bool is_there; /* a whole text, and ours */
 };
 
 /* The kernel's name in front of the next space, which is taken off too. */
@@ -198,21 +200,40 @@ static const char *read_line(struct taken *t, const char *line, bool is_dry)
 static bool read_lines(void *user, const char *lines, bool is_dry)
 {
     struct taken *t = user;
+    t->is_there = !is_dry;
     while (lines && *lines && t->status == COPSE_OK)
         lines = read_line(t, lines, is_dry);
     return lines != NULL;
 }
 
-/* Add what is stored, by another process perhaps, to what is known. */
-static copse_status load(struct copse_context *ctx, struct copse_verdicts *v)
+static void free_lists(struct copse_context *ctx, struct copse_verdicts *v)
 {
-    struct taken t = { .ctx = ctx, .to = v };
-    COPSE_TRY(copse__stored_get(ctx, &v->id, read_lines, &t));
-    return t.status;
+    copse__free(&ctx->base.mem, v->blocked.at);
+    copse__free(&ctx->base.mem, v->failed.at);
 }
 
-static copse_status store(struct copse_context *ctx, const struct copse_verdicts *v)
+/* What is stored, by another context or process perhaps, counts: what was taken out there is known no
+   longer. When the cache did not keep what is known, that is added to. */
+static copse_status load(struct copse_context *ctx, struct copse_verdicts *v)
 {
+    struct copse_verdicts stored = { .next = NULL };
+    struct taken t = { .ctx = ctx, .to = v->is_kept ? &stored : v };
+    copse_status s = copse__stored_get(ctx, &v->id, read_lines, &t);
+    if (s == COPSE_OK)
+        s = t.status;
+    if (s == COPSE_OK && t.is_there && v->is_kept) {
+        const struct copse_verdicts old = *v;
+        v->blocked = stored.blocked;
+        v->failed = stored.failed;
+        stored = old;
+    }
+    free_lists(ctx, &stored);
+    return s;
+}
+
+static copse_status store(struct copse_context *ctx, struct copse_verdicts *v)
+{
+    v->is_kept = false;
     const size_t room = v->blocked.count * (sizeof(struct copse_blocked_kernel) + 8) +
                         v->failed.count * (sizeof(struct failed_case) + 32) + 1;
     char *lines = copse__alloc(&ctx->base.mem, room, 1);
@@ -227,7 +248,7 @@ static copse_status store(struct copse_context *ctx, const struct copse_verdicts
         size += (size_t)snprintf(lines + size, room - size, "case %s %u %s %016" PRIx64 "\n",
                                  v->failed.at[i].kernel, (unsigned)v->failed.at[i].tier,
                                  v->failed.at[i].is_late ? "late" : "wrong", v->failed.at[i].id);
-    const copse_status s = copse__stored_put(ctx, &v->id, lines);
+    const copse_status s = copse__stored_put(ctx, &v->id, lines, &v->is_kept);
     copse__free(&ctx->base.mem, lines);
     return s;
 }
@@ -236,8 +257,7 @@ static copse_status store(struct copse_context *ctx, const struct copse_verdicts
 
 static void free_one(struct copse_context *ctx, struct copse_verdicts *v)
 {
-    copse__free(&ctx->base.mem, v->blocked.at);
-    copse__free(&ctx->base.mem, v->failed.at);
+    free_lists(ctx, v);
     copse__free(&ctx->base.mem, v);
 }
 
@@ -259,6 +279,7 @@ static copse_status open_locked(struct copse_context *ctx, const struct copse_de
         *out = old;
         return s;
     }
+    v->is_kept = true;
     v->next = ctx->verdicts;
     ctx->verdicts = *out = v;
     return COPSE_OK;
@@ -282,12 +303,25 @@ void copse__verdicts_free(copse_context *ctx)
     }
 }
 
+/* From reading what is stored to storing it again nobody else changes it, where the cache can see to that. */
+static void *begin_change(copse_context *ctx, struct copse_verdicts *v)
+{
+    copse__mutex_lock(&ctx->verdict_lock);
+    return copse__stored_lock(ctx, &v->id);
+}
+
+static void end_change(copse_context *ctx, void *locked)
+{
+    copse__stored_unlock(ctx, locked);
+    copse__mutex_unlock(&ctx->verdict_lock);
+}
+
 /* `kernel` NULL with a NULL reason: every kernel. */
 static copse_status change(copse_context *ctx, struct copse_verdicts *v, const char *kernel,
                            const char *reason)
 {
     copse_status s;
-    copse__mutex_lock(&ctx->verdict_lock);
+    void *locked = begin_change(ctx, v);
     COPSE_TRY_OR(done, s, load(ctx, v));
     if (reason)
         COPSE_TRY_OR(done, s, add(ctx, v, kernel, reason, true));
@@ -295,7 +329,7 @@ static copse_status change(copse_context *ctx, struct copse_verdicts *v, const c
         take_out(v, kernel);
     s = store(ctx, v);
 done:
-    copse__mutex_unlock(&ctx->verdict_lock);
+    end_change(ctx, locked);
     return s;
 }
 
@@ -361,9 +395,9 @@ static copse_status fail_case(copse_context *ctx, struct copse_verdicts *v, cons
     char reason[sizeof v->blocked.at->reason];
     COPSE_TRY(check_kernel(c->kernel));
     snprintf(reason, sizeof reason, "%s/%s/%s: %s", c->mode, c->op, c->name, text);
-    copse__mutex_lock(&ctx->verdict_lock);
+    void *locked = begin_change(ctx, v);
     const copse_status s = note_failure(ctx, v, c, reason, &is_late);
-    copse__mutex_unlock(&ctx->verdict_lock);
+    end_change(ctx, locked);
     COPSE_TRY(s);
     if (!is_late)
         tell_blocked(ctx, id, c->kernel, reason);
@@ -413,9 +447,9 @@ copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint
 {
     copse_context *ctx = dev->ctx;
     bool is_free;
-    copse__mutex_lock(&ctx->verdict_lock);
+    void *locked = begin_change(ctx, dev->verdicts);
     const copse_status s = note_pass(ctx, dev->verdicts, kernel, id, tier, &is_free);
-    copse__mutex_unlock(&ctx->verdict_lock);
+    end_change(ctx, locked);
     if (s == COPSE_OK && is_free)
         copse__log(&ctx->base.log, COPSE_LOG_WARN,
                    "verdict: %s is used on %s again: every case that it had failed passes", kernel,

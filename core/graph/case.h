@@ -57,6 +57,7 @@ struct copse_case {
     bool is_poor;           /* many zeros are expected: never MISTRUSTED */
     enum copse_tier tier;   /* the lowest tier that runs it */
     const char *family;     /* "matmul": forced variants are tried in turn; NULL = none */
+    bool family_is_of_gradient; /* variants are forced in mode grad only */
     uint32_t chain;         /* terms of its sums: a vendor's library may add them in one chain, with
                                a ratio of up to 2 sqrt(chain)                [0 = the limits'] */
     const uint32_t *step;   /* COPSE_STEP_WORDS words                           [NULL = share 1] */

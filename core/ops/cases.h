@@ -9,7 +9,7 @@
 
 #define COPSE_CASE_TABLE_MAP(X)                                                                    \
     X(elementwise) X(setting) X(binary) X(reduce) X(argmax) X(softmax) X(loss) X(matmul) X(dense)  \
-    X(shapes) X(fill) X(dropout)
+    X(column_sum) X(shapes) X(fill) X(dropout)
 #define COPSE_CASE_TABLE_DECLARE(family) extern const struct copse_case_table copse_cases_##family;
 COPSE_CASE_TABLE_MAP(COPSE_CASE_TABLE_DECLARE)
 #undef COPSE_CASE_TABLE_DECLARE

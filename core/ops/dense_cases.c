@@ -49,10 +49,14 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
         STANDARD, .skips_differences = true)
 #define SUMS(...) { __VA_ARGS__ }
 
-/* The bias's derivative is a sum down the columns of dy, [rows, cols]. */
+/* The bias's derivative is a sum down the columns of dy, [rows, cols]: no other kernel takes part. */
+#define FIXED(...)                                                                                 \
+    ({ .type = COPSE_F32, .shape = __VA_ARGS__, .fill = COPSE_FILL_INTEGERS, .low = -1, .high = 1, \
+       .is_constant = true })
 #define COLUMNS(label, rows, cols, ...)                                                            \
-    CASE("bias gradient, " label, COPSE_LINEAR, true, ONES(DIMS(rows, 1)), ONES(DIMS(1, cols)),    \
-         ONES(DIMS(cols)), EXACT, __VA_ARGS__)
+    CASE("bias gradient, " label, COPSE_LINEAR, true, FIXED(DIMS(rows, 1)), FIXED(DIMS(1, cols)),  \
+         ONES(DIMS(cols)), EXACT, .family = "column_sum", .family_is_of_gradient = true,           \
+         __VA_ARGS__)
 
 /* What is not a number hides neither behind an activation nor behind an edge. */
 static const double nan_at_the_end[] = { 1, 1, 1, 1, 1, NAN };

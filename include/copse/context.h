@@ -47,6 +47,12 @@ struct copse_cache_params {
     /** Keep a copy of `bytes` under `key`. Failure is the callback's own affair. */
     void (*put)(void *user, const char *key, const void *bytes, size_t size);
     void *user;
+    /** For a store that other contexts or processes share: nobody else is between `lock` and `unlock` of
+        the key, where a small list (blocked kernels, tuning) is got, changed and put. `lock` returns what
+        `unlock` gets, and comes back within seconds, if need be without having locked. [none: of two
+        that change a list at the same moment one may be lost] */
+    void *(*lock)(void *user, const char *key);
+    void (*unlock)(void *user, void *locked);
 };
 
 /** Context settings. A zeroed struct, or NULL, means the defaults in brackets. */
