@@ -248,11 +248,12 @@ untrained 'checkpoint and save in one' 'file of --save' train $host --save c.saf
     --checkpoint "$work/out/c.safetensors"
 good 'checkpoints' 'checkpoint: .*step-000000000046' train $host --checkpoint "$work/points-c" --checkpoint-every 20
 [ "$(ls "$work/points-c" | wc -l)" -eq 3 ] || no "not three checkpoints: $(ls "$work/points-c")"
+points=$work/points-c # what untrained_state looks at
 untrained_state() {
-    cp -r "$work/points-c" "$work/points-c.before"
+    cp -r "$points" "$points.before"
     bad "$@"
-    diff -r "$work/points-c" "$work/points-c.before" || no "$1: the checkpoints changed"
-    rm -rf "$work/points-c.before"
+    diff -r "$points" "$points.before" || no "$1: the checkpoints changed"
+    rm -rf "$points.before"
 }
 untrained_state 'old checkpoints' 'add --resume' train $host --checkpoint "$work/points-c"
 for kind in cut plain; do # the damaged one is named once, a file of something else as well
@@ -277,6 +278,10 @@ untrained_state 'another model' '--model=mlp:128,64, now it is --model=mlp:9' \
 untrained_state 'another optimizer' '--optimizer=adam, now' \
     train $host --checkpoint "$work/points-c" --resume --optimizer sgd
 good 'nothing left' '0 of 46 steps' train $host --checkpoint "$work/points-c" --resume
+good 'nothing left but to save' 'parameters: left.st' train $host --checkpoint "$work/points-c" --resume --save left.st
+"$copse" train $host --quiet --save "$work/whole.st" >/dev/null
+cmp -s "$work/out/left.st" "$work/whole.st" || no 'what was trained before was not saved'
+rm -rf "$work/out"; mkdir "$work/out"
 good 'resume where nothing is' '^46 steps' train $host --checkpoint "$work/points-d" --resume --quiet
 good 'one file' 'checkpoint: one.safetensors' train $host --checkpoint one.safetensors
 rm -rf "$work/out"; mkdir "$work/out"
@@ -335,24 +340,54 @@ bad 'epochs that are over' 'of epoch 3 already, --epochs is 1' \
     train $constant --epochs 1 --checkpoint "$work/points-f" --resume
 [ "$(cksum "$work"/points-f/*)" = "$unchanged" ] || no 'epochs that are over: the checkpoints changed'
 
-# A signal: the step is finished, a checkpoint written, and the run can go on.
-long='--devices host --model mlp:8 --epochs 20 --batch 256'
-for signal in INT TERM; do
+# A signal: the step is finished, a checkpoint written, and the run can go on. By itself it would not end.
+# signalled SIGNAL CODE OPTION...
+signalled() {
+    signal=$1 code=$2
+    shift 2
     rm -rf "$work/points-s"
     : >"$work/stdout" # not what the one before said
-    "$copse" train $long --json --checkpoint "$work/points-s" --checkpoint-every 1 >"$work/stdout" \
-        2>"$work/stderr" &
+    timeout -k 5 250 "$copse" train --devices host --model mlp:8 --batch 256 --json "$@" --checkpoint "$work/points-s" \
+        --checkpoint-every 1 >"$work/stdout" 2>"$work/stderr" &
     child=$!
     while kill -0 $child 2>/dev/null && ! grep -q '"steps":3,' "$work/stdout"; do
         sleep 0.05
     done
-    kill -$signal $child
+    kill -"$signal" $child
     wait $child
-    code=$?
-    [ $code -eq 130 ] || [ $code -eq 143 ] || no "SIG$signal: exit code $code: $(cat "$work/stderr")"
+    got=$?
+    [ $got -eq "$code" ] || no "SIG$signal: exit code $got: $(cat "$work/stderr")"
+    [ ! -s "$work/stderr" ] || no "SIG$signal: said $(cat "$work/stderr")"
     tail -1 "$work/stdout" | grep -q '"event":"stopped"' || no "SIG$signal: $(tail -1 "$work/stdout")"
-done
-good 'after a signal' '"event":"resume"' train $long --json --checkpoint "$work/points-s" --resume
+}
+signalled INT 130 --epochs 4000000001
+points=$work/points-s
+untrained_state 'another length' '--epochs=4000000001, now it is --epochs=4000000002' train --devices host \
+    --model mlp:8 --batch 256 --quiet --epochs 4000000002 --checkpoint "$work/points-s" --resume
+signalled TERM 143 --epochs 4000000001 --schedule constant
+passes=$(tail -1 "$work/stdout" | sed -n 's/.*"epoch":\([0-9]*\).*/\1/p')
+good 'after a signal' '"event":"resume"' train --devices host --model mlp:8 --batch 256 --json --schedule constant \
+    --epochs $((passes + 2)) --checkpoint "$work/points-s" --resume
+
+# A file that would grow beyond what is permitted fails like any other; and so does what is printed.
+# limited BLOCKS PATTERN OPTION...
+limited() {
+    blocks=$1 pattern=$2
+    shift 2
+    (cd "$work/out" && ulimit -f "$blocks" && COPSE_DISABLE=opencl,vulkan exec "$copse" train --devices host --epochs 9 "$@") \
+        >"$work/stdout" 2>"$work/stderr"
+    code=$?
+    [ "$(wc -l <"$work/stderr")" -eq 1 ] && grep -q "$pattern" "$work/stderr" ||
+        no "ulimit -f $blocks: $code: $(cat "$work/stderr")"
+    [ -z "$(ls -A "$work/out")" ] || no "ulimit -f $blocks: left $(ls -A "$work/out")"
+    rm -rf "$work/out"; mkdir "$work/out"
+}
+limited 8 'cannot write p.st' --quiet --save p.st
+[ $code -eq 2 ] || no "a file that is too large: $code"
+limited 2 "cannot write 'p.svg': File too large" --quiet --plot p.svg
+[ $code -eq 2 ] || no "a plot that is too large: $code"
+limited 1 'cannot write to standard output' --json
+[ $code -eq 1 ] || no "printing too much: $code"
 
 # ---- JSON lines ----
 good 'large seed' '"seed":18446744073709551615,' train $host --json --seed 18446744073709551615

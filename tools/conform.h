@@ -67,8 +67,8 @@ struct conform_ended {
     char text[512];      /* what went wrong */
 };
 
-/* Do the job in a child process that is killed when no event arrives for `deadline` seconds; in
-   this process when !is_isolated. Event "end" goes to `ended` instead of `emit`. */
+/* Do the job in a child process that is killed when no event arrives for `deadline` seconds, before the first case
+   for at least 60; in this process when !is_isolated. Event "end" goes to `ended` instead of `emit`. */
 void conform_job_run(const struct conform_job *j, bool is_isolated, double deadline,
                      conform_event_fn *emit, void *user, struct conform_ended *ended);
 /* The other side: `conformance --child ...`. */

@@ -8,6 +8,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,8 +19,9 @@
 
 enum { EVENT_FD = 3, MAX_ARGS = 40, MAX_LINE = 1 << 20 };
 
-/* A driver's exit handlers may hang: they get so long. */
-static const double EXIT_SECONDS = 5.0;
+/* A driver's exit handlers may hang: they get so long. What comes before the first case (a process is started,
+   drivers are opened) is none, and gets at least so long. */
+static const double EXIT_SECONDS = 5.0, OPEN_SECONDS = 60.0;
 
 static double now(void)
 {
@@ -128,11 +132,18 @@ static void set_arguments(const struct conform_job *j, const char *self, struct 
     a->at[a->count] = NULL;
 }
 
-/* What a driver prints goes to standard error: standard output is the report's. */
-static void become_child(const struct conform_job *j, int pipe_end)
+/* What a driver prints goes to standard error: standard output is the report's. One that hangs ends with the
+   parent, whatever ends that. */
+static void become_child(const struct conform_job *j, int pipe_end, pid_t parent)
 {
     struct arguments a;
     char self[4096];
+#ifdef __linux__
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() != parent)
+        _exit(EXIT_FAILED);
+#else
+    (void)parent;
+#endif
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n > 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 &&
         (pipe_end == EVENT_FD ? fcntl(EVENT_FD, F_SETFD, 0) : dup2(pipe_end, EVENT_FD)) >= 0) {
@@ -152,9 +163,10 @@ static int start(const struct conform_job *j, pid_t *pid)
     fcntl(ends[0], F_SETFD, FD_CLOEXEC);
     fcntl(ends[1], F_SETFD, FD_CLOEXEC);
     fflush(stdout);
+    const pid_t self = getpid();
     *pid = fork();
     if (*pid == 0)
-        become_child(j, ends[1]);
+        become_child(j, ends[1], self);
     close(ends[1]);
     if (*pid < 0) {
         close(ends[0]);
@@ -169,7 +181,8 @@ struct listener {
     conform_event_fn *emit;
     void *user;
     struct conform_ended *ended;
-    bool has_end;
+    bool has_begun, has_end; /* a case; the job */
+    double deadline;
     char *bytes;
     size_t size, room;
 };
@@ -177,6 +190,7 @@ struct listener {
 static void hear(void *user, cJSON *event)
 {
     struct listener *l = user;
+    l->has_begun = l->has_begun || strcmp(json_text(event, "event"), "begin") == 0;
     if (strcmp(json_text(event, "event"), "end") != 0) {
         l->emit(l->user, event);
         return;
@@ -219,12 +233,17 @@ static bool hear_some(struct listener *l, int fd)
     return n > 0;
 }
 
+static double deadline_of(const struct listener *l)
+{
+    return l->has_begun ? l->deadline : fmax(l->deadline, OPEN_SECONDS);
+}
+
 /* True when the deadline passed. */
-static bool listen_to(struct listener *l, int fd, double deadline)
+static bool listen_to(struct listener *l, int fd)
 {
     double last = now();
     for (;;) {
-        const double left = last + deadline - now();
+        const double left = last + deadline_of(l) - now();
         if (left <= 0)
             return true;
         struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -259,7 +278,7 @@ static void tell_crash(struct conform_ended *e, int status)
                  WEXITSTATUS(status));
 }
 
-static void run_isolated(const struct conform_job *j, double deadline, struct listener *l)
+static void run_isolated(const struct conform_job *j, struct listener *l)
 {
     struct conform_ended *e = l->ended;
     int status = 0;
@@ -271,11 +290,12 @@ static void run_isolated(const struct conform_job *j, double deadline, struct li
         snprintf(e->text, sizeof e->text, "%s", session_error());
         return;
     }
-    const bool is_late = listen_to(l, fd, deadline);
+    const bool is_late = listen_to(l, fd);
     close(fd);
     if (is_late && !l->has_end) {
         e->how = END_TIMED_OUT;
-        snprintf(e->text, sizeof e->text, "no end after %g s; the process was killed", deadline);
+        snprintf(e->text, sizeof e->text, "no end after %g s; the process was killed",
+                 deadline_of(l));
         kill(pid, SIGKILL);
     }
     /* What happens after the last event is no case's fault. */
@@ -291,10 +311,10 @@ static void run_isolated(const struct conform_job *j, double deadline, struct li
 void conform_job_run(const struct conform_job *j, bool is_isolated, double deadline,
                      conform_event_fn *emit, void *user, struct conform_ended *ended)
 {
-    struct listener l = { .emit = emit, .user = user, .ended = ended };
+    struct listener l = { .emit = emit, .user = user, .ended = ended, .deadline = deadline };
     *ended = (struct conform_ended){ .how = END_DONE };
     if (is_isolated)
-        run_isolated(j, deadline, &l);
+        run_isolated(j, &l);
     else
         conform_job_do(j, hear, &l);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The `copse` command: a table of subcommands. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +44,14 @@ static void fill_standard_streams(void)
         close(fd);
 }
 
+/* A file that grows beyond what `ulimit -f` permits fails like any other write, and is removed. Whoever started the
+   command may ignore the ends of child processes, whose codes would then be lost. */
+static void set_signals(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+}
+
 static int run(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -63,6 +72,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     fill_standard_streams();
+    set_signals();
     const int code = run(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;

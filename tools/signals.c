@@ -12,9 +12,10 @@ static void on_signal(int which)
     number = which;
 }
 
+/* Calls that a signal interrupts go on: what is being printed is printed whole. */
 void signals_catch(void)
 {
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    const struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
@@ -26,44 +27,57 @@ int signals_caught(void)
 
 /* ---- while a file is written ---- */
 
+static struct {
+    const int which;
+    struct sigaction before;
+    bool is_held;
+    volatile sig_atomic_t is_noted; /* the one that signals_catch wants came meanwhile */
+} kinds[] = { { .which = SIGINT }, { .which = SIGTERM }, { .which = SIGHUP } };
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
 static unsigned held;
-static struct sigaction before[2]; /* of SIGINT and SIGTERM */
-/* The one that came while files are written; one that was caught earlier is not it and is left to the command. */
+/* The one that came while files are written and would have ended the process; one that was noted earlier is not it
+   and is left to the command. */
 static volatile sig_atomic_t put_off;
 
 static void on_held_signal(int which)
 {
-    number = put_off = which;
+    int i = 0;
+    while (kinds[i].which != which)
+        i++;
+    if (kinds[i].before.sa_handler == on_signal && !kinds[i].is_noted) {
+        kinds[i].is_noted = true;
+        number = which;
+    } else {
+        put_off = which;
+    }
 }
 
-static void put_back(int which, const struct sigaction *old)
-{
-    if (old->sa_handler == SIG_DFL)
-        sigaction(which, old, NULL);
-}
-
-static void hold(int which, struct sigaction *old)
-{
-    const struct sigaction action = { .sa_handler = on_held_signal };
-    if (sigaction(which, NULL, old) == 0 && old->sa_handler == SIG_DFL)
-        sigaction(which, &action, NULL);
-}
-
+/* One that is ignored stays so. A driver's own handler would end the process, too. */
 void signals_hold(void)
 {
+    const struct sigaction action = { .sa_handler = on_held_signal, .sa_flags = SA_RESTART };
     if (held++ > 0)
         return;
     put_off = 0;
-    hold(SIGINT, &before[0]);
-    hold(SIGTERM, &before[1]);
+    for (int i = 0; i < KINDS; i++) {
+        kinds[i].is_noted = false;
+        kinds[i].is_held = sigaction(kinds[i].which, NULL, &kinds[i].before) == 0 &&
+                           kinds[i].before.sa_handler != SIG_IGN;
+        if (kinds[i].is_held)
+            sigaction(kinds[i].which, &action, NULL);
+    }
 }
 
 void signals_release(void)
 {
     if (held == 0 || --held > 0)
         return;
-    put_back(SIGINT, &before[0]);
-    put_back(SIGTERM, &before[1]);
+    for (int i = 0; i < KINDS; i++) {
+        const struct sigaction standard = { .sa_handler = SIG_DFL };
+        if (kinds[i].is_held) /* one that was noted is not noted again */
+            sigaction(kinds[i].which, kinds[i].is_noted ? &standard : &kinds[i].before, NULL);
+    }
     if (put_off)
         raise(put_off);
 }

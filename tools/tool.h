@@ -85,8 +85,8 @@ bool terminal_is(unsigned *columns);
 void signals_catch(void);
 /* The one that came, 0: none. */
 int signals_caught(void);
-/* Where a signal would end the process at once, it does so only behind signals_release: no half of a file
-   stays. In pairs, which may be nested. */
+/* Where SIGINT, SIGTERM or SIGHUP would end the process at once, it does so only behind signals_release: no half of
+   a file stays. In pairs, which may be nested. */
 void signals_hold(void);
 void signals_release(void);
 

@@ -288,6 +288,19 @@ static copse_status show_epoch(const struct run *r)
     return COPSE_OK;
 }
 
+/* All workers in step take part in it, the chief writes. */
+static copse_status save_parameters(struct run *r)
+{
+    if (!r->settings.save || run_is_apart(r))
+        return COPSE_OK;
+    signals_hold();
+    const copse_status s = copse_trainer_save(r->trainer, r->settings.save);
+    signals_release();
+    if (s == COPSE_OK)
+        r->saved_epoch = r->epoch + 1;
+    return s;
+}
+
 /* A pass over the data is over. */
 static copse_status end_epoch(struct run *r)
 {
@@ -302,13 +315,7 @@ static copse_status end_epoch(struct run *r)
     if (!isfinite(r->test_loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
                                  isnan(r->test_loss) ? "NaN" : "infinite");
-    if (r->settings.save && !run_is_apart(r)) {
-        signals_hold();
-        const copse_status s = copse_trainer_save(r->trainer, r->settings.save);
-        signals_release();
-        COPSE_TRY(s);
-        r->saved_epoch = r->epoch + 1;
-    }
+    COPSE_TRY(save_parameters(r));
     r->epoch++;
     r->clock = now();
     return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
@@ -489,17 +496,18 @@ static copse_status run(struct run *r)
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
     r->progress.seconds += now() - r->clock;
     COPSE_TRY(s);
+    if (r->saved_epoch == 0) /* resumed where nothing was left to be trained */
+        COPSE_TRY(save_parameters(r));
     return finish(r);
 }
 
-/* A signal: keep what was trained and say how to go on. The exit code is the shell's for the signal. */
-static int stop(struct run *r)
+/* A signal: keep what was trained and say how to go on. */
+static copse_status stop(struct run *r)
 {
     struct copse_monitor_info info = { 0 };
     copse_status s = r->monitor ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
     bar_clear();
-    if (s != COPSE_OK)
-        return session_fail(s);
+    COPSE_TRY(s);
     if (r->monitor)
         copse_monitor_describe(r->monitor, &info);
     if (is_json(r) && info.newest)
@@ -509,8 +517,14 @@ static int stop(struct run *r)
         fprintf(stderr, "copse train: stopped after step %llu; all of it is in '%s': go on with the same "
                         "command and --resume\n",
                 (unsigned long long)copse_trainer_steps(r->trainer), info.newest);
-    /* a worker that stops because another was told to is as if it had been told itself */
-    return s == COPSE_OK ? 128 + (signals_caught() ? signals_caught() : SIGTERM) : session_fail(s);
+    return s;
+}
+
+/* The shell's exit code for the signal. A worker that stops because another was told to is as if it had been told
+   itself. */
+static int stopped_code(void)
+{
+    return 128 + (signals_caught() ? signals_caught() : SIGTERM);
 }
 
 /* Other workers are gone: who, and how to go on. */
@@ -550,14 +564,14 @@ static int train(int argc, char **argv, bool is_worker)
     int code = train_settings_parse(argc, argv, is_worker, &r.settings);
     if (code >= 0)
         return code;
-    const copse_status s = run(&r);
+    copse_status s = run(&r);
     code = EXIT_DONE;
-    if (r.is_evaluator && s != COPSE_OK)
-        code = evaluation_fail(&r, s);
-    else if (s == COPSE_ERR_CANCELLED && (signals_caught() || r.cluster))
-        code = stop(&r);
-    else if (s != COPSE_OK)
-        code = fail(&r, s);
+    if (!r.is_evaluator && s == COPSE_ERR_CANCELLED && (signals_caught() || r.cluster)) {
+        s = stop(&r);
+        code = stopped_code();
+    }
+    if (s != COPSE_OK)
+        code = r.is_evaluator ? evaluation_fail(&r, s) : fail(&r, s);
     if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* so that all end with this code */
         copse_cluster_end_job(r.cluster, s, session_error(), code);
     run_close(&r);

@@ -410,9 +410,9 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
     if (strcmp(name, "--model") == 0)
         s->model = value;
     else if (strcmp(name, "--batch") == 0)
-        s->batch = (uint32_t)strtod(value, NULL);
+        s->batch = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(name, "--epochs") == 0)
-        s->epochs = (uint32_t)strtod(value, NULL);
+        s->epochs = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(name, "--seed") == 0)
         s->seed = strtoull(value, NULL, 10);
     else if (strcmp(name, "--optimizer") == 0)

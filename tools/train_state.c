@@ -33,6 +33,13 @@ static void add_number(struct text *t, const char *name, double value)
     add(t, name, text);
 }
 
+static void add_count(struct text *t, const char *name, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    add(t, name, text);
+}
+
 /* Which data it is, whatever its path. */
 static copse_status add_data(struct text *t, const struct run *r)
 {
@@ -57,8 +64,6 @@ static copse_status add_data(struct text *t, const struct run *r)
 static copse_status describe(const struct run *r, bool is_for_file, struct text *t)
 {
     const struct train_settings *s = &r->settings;
-    char seed[24];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->seed);
     COPSE_TRY(add_data(t, r));
     add(t, "--model", s->model);
     add(t, "--optimizer", s->optimizer.at->name);
@@ -67,10 +72,10 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add_number(t, "--momentum", (double)s->momentum);
     add_number(t, "--weight-decay", (double)s->weight_decay);
     add_number(t, "--dropout", (double)s->dropout);
-    add_number(t, "--batch", s->batch);
+    add_count(t, "--batch", s->batch);
     if (is_for_file || s->schedule.at->value == SCHEDULE_COSINE) /* else a run may be made longer */
-        add_number(t, "--epochs", s->epochs);
-    add(t, "--seed", seed);
+        add_count(t, "--epochs", s->epochs);
+    add_count(t, "--seed", s->seed);
     return t->used < sizeof t->bytes
                ? COPSE_OK
                : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long for a checkpoint");
