@@ -68,6 +68,7 @@ check_workers() {
             if [ $rank -ge "$workers" ]; then
                 grep -q "worker $victim (.*) is lost, the others go on" "$job/err.$rank" &&
                     grep -q 'all workers are done, 1 of them lost$' "$job/out.$rank" ||
+                    cmp -s "$job/out.$rank" "$whole/out.$rank" || # it had said that it was done
                     no "$what: server $rank said: $(cat "$job/err.$rank" "$job/out.$rank")"
             fi
         fi
