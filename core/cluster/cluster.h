@@ -192,11 +192,11 @@ void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, siz
 copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_part *parts,
                                uint32_t count, uint64_t timeout_ns, const char *what);
 
-/* A block that was named by a read or a message that is stuck: it is the cluster's from now on, and freed when the group has ended
-   in order. */
+/* A block that was named by a read or a message that is stuck: it is the cluster's from now on, and freed when the
+   group has ended in order. */
 void copse__window_keep(copse_cluster *c, void *block);
-/* Whether all reads that were given up have ended at last, or do within that time: an orderly end waits for those of its
-   own task for as long as they take. */
+/* Whether all reads that were given up have ended at last, or do within that time: an orderly end waits for those of
+   its own task for as long as they take. */
 bool copse__window_settle(copse_cluster *c, uint64_t timeout_ns);
 /* The group has ended. */
 void copse__window_end(copse_cluster *c, bool is_orderly);
