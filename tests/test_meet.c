@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How Gloo's ranks find each other: those that come, those that leave, and strangers of all kinds. Ranks are threads, and
-   rank 0 listens at a port of this machine. */
+/* How Gloo's ranks find each other: those that come, those that leave, and strangers of all kinds. Ranks are threads,
+   and rank 0 listens at a port of this machine. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdatomic.h>

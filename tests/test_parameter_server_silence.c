@@ -3,6 +3,7 @@
    is given up by name, and the others go on. One that failed says why, and nobody else does. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 /* after the above */
@@ -80,6 +81,86 @@ static void test_a_worker_that_stands_still_is_given_up(void **state)
     assert_int_equal(job.tasks[2].summary.lost, 1);
 }
 
+/* ---- stopped within a request, over an engine that has begun to receive it ---- */
+
+#define LARGE 5000 /* numbers */
+
+static struct copse_transport_table faulty;
+static atomic_bool is_cut_short;
+static copse_transport_op *cut_op; /* the server's */
+static unsigned char *late;        /* where the rest of the request would go */
+static const void *sent;           /* what the server sends values from */
+static bool falls_among_others;
+static uint32_t received_later;
+
+static copse_status send_but_for_the_rest(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
+                                          size_t size, copse_transport_op **op)
+{
+    const bool is_rest = t->rank == 1 && size == 4 * LARGE && atomic_load(&is_cut_short);
+    if (t->rank == 2 && size == 4 * LARGE)
+        sent = bytes;
+    return copse__transport_local.send(t, peer, is_rest ? 99 : tag, bytes, size, op); /* nobody receives 99 */
+}
+
+static copse_status recv_noting_where(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes, size_t size,
+                                      copse_transport_op **op)
+{
+    const copse_status s = copse__transport_local.recv(t, peer, tag, bytes, size, op);
+    if (t->rank != 2 || size != 4 * LARGE || s)
+        return s;
+    if (peer == 1) {
+        cut_op = *op;
+        late = bytes;
+    } else if (late) {
+        received_later++;
+        falls_among_others |= (unsigned char *)bytes < late + size && late < (unsigned char *)bytes + size;
+    }
+    return s;
+}
+
+static bool drop_what_was_begun(struct copse_transport *t, copse_transport_op *op)
+{
+    const bool was_begun = t->rank == 2 && op == cut_op;
+    copse__transport_local.drop(t, op);
+    return was_begun;
+}
+
+static copse_status write_large(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    static float values[LARGE];
+    copse_variable *v;
+    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(LARGE) },
+                                    &v));
+    if (worker == 1) {
+        atomic_store(&is_cut_short, true);
+        reach(job, 1);
+        return copse_variable_assign(v, values) ? COPSE_OK : copse_fail(COPSE_ERR_INTERNAL, "it was whole");
+    }
+    COPSE_TRY(await(job, 1));
+    for (int i = 0; i < 20; i++) { /* long enough for the other one to have been given up in between */
+        COPSE_TRY(copse_variable_assign(v, values));
+        copse__sleep_ns(50 * MS);
+    }
+    return COPSE_OK;
+}
+
+static void test_the_rest_of_a_request_falls_among_no_other(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 2, .servers = 1, .replicas = 1, .work = write_large,
+                       .deadline_ms = DEADLINE_MS, .one_sided = COPSE_ONE_SIDED_OFF, .engine = &faulty };
+    faulty = copse__transport_local;
+    faulty.send = send_but_for_the_rest;
+    faulty.recv = recv_noting_where;
+    faulty.drop = drop_what_was_begun;
+    run_job(&job);
+    assert_all_done(&job);
+    assert_int_equal(job.tasks[2].summary.lost, 1);
+    assert_non_null(late);
+    assert_true(received_later > 0);
+    assert_false(falls_among_others);
+}
+
 /* ---- requests are signs of life, too ---- */
 
 static copse_status ask_on(struct job *job, uint32_t worker, copse_strategy *st)
@@ -148,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_long_step_is_no_silence),
         cmocka_unit_test(test_a_worker_that_stands_still_is_given_up),
+        cmocka_unit_test(test_the_rest_of_a_request_falls_among_no_other),
         cmocka_unit_test(test_who_asks_is_there),
         cmocka_unit_test(test_a_failure_is_its_own),
     };

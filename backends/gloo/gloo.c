@@ -121,10 +121,11 @@ static copse_status gloo_wait(struct copse_transport *t, copse_transport_op *op,
     return state > 0 ? COPSE_OK : broken(t, peer, why);
 }
 
-static void gloo_drop(struct copse_transport *t, copse_transport_op *op)
+static bool gloo_drop(struct copse_transport *t, copse_transport_op *op)
 {
     (void)t;
-    shim_free(message_of(op));
+    shim_free(message_of(op)); /* waits for whoever is at its memory */
+    return false;
 }
 
 #if defined(__GNUC__)

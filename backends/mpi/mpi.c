@@ -199,17 +199,19 @@ static copse_status mpi_wait(struct copse_transport *t, copse_transport_op *op, 
     }
 }
 
-static void mpi_drop(struct copse_transport *t, copse_transport_op *op)
+/* A receive that has met its message cannot be cancelled: parts that come later are written to its memory. */
+static bool mpi_drop(struct copse_transport *t, copse_transport_op *op)
 {
     const struct mpi_state *s = t->priv;
     int is_done = 0;
     if (s->is_stuck)
-        return;
+        return true;
     if (!op->is_get)
         MPI_Cancel(&op->request);
     MPI_Test(&op->request, &is_done, MPI_STATUS_IGNORE);
     if (is_done) /* else the request stays MPI's */
         mpi_give(t, op);
+    return !is_done;
 }
 
 #if defined(__GNUC__)

@@ -77,12 +77,13 @@ static copse_status guarded_wait(struct copse_transport *t, copse_transport_op *
     return s;
 }
 
-static void guarded_drop(struct copse_transport *t, copse_transport_op *op)
+static bool guarded_drop(struct copse_transport *t, copse_transport_op *op)
 {
     struct copse_beats *b = beats_of(t);
     enter(b);
-    b->engine->drop(t, op);
+    const bool is_in_use = b->engine->drop(t, op);
     leave(b);
+    return is_in_use;
 }
 
 static copse_status guarded_window_get(struct copse_transport *t, uint32_t peer, size_t offset,

@@ -30,7 +30,7 @@ struct copse_cluster_window {
     uint64_t most;  /* values of a larger variable go by messages */
     bool is_open;
     bool is_hung;   /* opening it did not come back: nothing of the engine's works any more but to close */
-    uint64_t stuck; /* ranks of which a read was given up: what it named may still be written to */
+    uint64_t stuck; /* ranks of which a read, or a message, was given up: what it named may still be written to */
     struct { void **at; size_t count, room; } kept; /* the context's memory that such reads named */
     struct { struct copse_parcel *at; size_t count, room; } reads; /* the reads themselves */
     bool is_unknown; /* there was no room to list one */
@@ -115,7 +115,7 @@ copse_status copse__cluster_wait(copse_cluster *c, struct copse_parcel *list, si
                                  const char *what, copse_cluster_busy_fn *busy, void *user);
 /* Whether all are done; COPSE_ERR_TIMEOUT when not. */
 copse_status copse__cluster_test(copse_cluster *c, struct copse_parcel *list, size_t count);
-/* Nobody waits for them any more. */
+/* Nobody waits for them any more. Where their memory may be in use all the same, the peer's bit is in window.stuck. */
 void copse__cluster_drop(copse_cluster *c, struct copse_parcel *list, size_t count);
 /* COPSE_ERR_COMM when the cluster has failed. */
 copse_status copse__cluster_check(const copse_cluster *c);
@@ -192,11 +192,11 @@ void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, siz
 copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_part *parts,
                                uint32_t count, uint64_t timeout_ns, const char *what);
 
-/* A block that was named by a read that is stuck: it is the cluster's from now on, and freed when the group has ended
-   in order. */
+/* A block that was named by a read or a message that is stuck: it is the cluster's from now on, and freed when the
+   group has ended in order. */
 void copse__window_keep(copse_cluster *c, void *block);
-/* Whether all reads that were given up have ended at last, or do within that time: an orderly end waits for those of its
-   own task for as long as they take. */
+/* Whether all reads that were given up have ended at last, or do within that time: an orderly end waits for those of
+   its own task for as long as they take. */
 bool copse__window_settle(copse_cluster *c, uint64_t timeout_ns);
 /* The group has ended. */
 void copse__window_end(copse_cluster *c, bool is_orderly);

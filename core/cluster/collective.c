@@ -158,8 +158,9 @@ static copse_status name_difference(copse_cluster *c, const char *what, const ch
                                   : copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
     if (!s && c->t.rank == 0)
         memcpy(other, text, (size_t)size);
+    s = copse__cluster_meet(c, "the chief's description", size, s);
     if (!s)
-        s = copse__cluster_broadcast(c, other, (size_t)size, "the chief's description");
+        s = copse__cluster_hand(c, other, (size_t)size);
     if (!s && strcmp(other, text) != 0) {
         mine.differs = 1;
         find_difference(other, text, mine.chief, mine.theirs);

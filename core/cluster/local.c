@@ -247,7 +247,7 @@ static copse_status local_wait(struct copse_transport *t, copse_transport_op *op
     return copse_transport_fail(t, COPSE_ERR_COMM, "rank %u is gone", peer);
 }
 
-static void local_drop(struct copse_transport *t, copse_transport_op *op)
+static bool local_drop(struct copse_transport *t, copse_transport_op *op)
 {
     struct copse_local_hub *hub = hub_of(t);
     copse__mutex_lock(&hub->lock);
@@ -255,6 +255,7 @@ static void local_drop(struct copse_transport *t, copse_transport_op *op)
         unlink_op(hub, op);
     copse__mutex_unlock(&hub->lock);
     t->resize(t->resize_user, op, 0);
+    return false;
 }
 
 /* ---- windows: piece by piece, so that a reader may well see half of what is written ---- */

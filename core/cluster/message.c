@@ -353,7 +353,8 @@ void copse__cluster_drop(copse_cluster *c, struct copse_parcel *list, size_t cou
 {
     for (size_t i = 0; i < count; i++)
         if (list[i].op) {
-            c->table->drop(&c->t, list[i].op);
+            if (c->table->drop(&c->t, list[i].op))
+                c->window.stuck |= bit(list[i].peer);
             list[i].op = NULL;
         }
 }

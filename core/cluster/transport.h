@@ -61,9 +61,9 @@ struct copse_transport_table {
     /* COPSE_OK: done. COPSE_ERR_TIMEOUT: not yet. Else it failed. Done and failed ops are given
        back by `wait` itself and must not be used again. */
     copse_status (*wait)(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns);
-    /* Give an op up that is not waited for any more. One of window_get may still write to its memory until the
-       transport is closed. */
-    void (*drop)(struct copse_transport *t, copse_transport_op *op);
+    /* Give an op up that is not waited for any more. Returns whether its memory may still be read or written to until
+       the transport is closed, as that of one which the other side has begun. */
+    bool (*drop)(struct copse_transport *t, copse_transport_op *op);
 
     /* Optional, all three or none. */
     /* A window, of `size` bytes in this rank; all ranks call this at once, after open, once. COPSE_OK in all ranks

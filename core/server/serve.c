@@ -425,11 +425,24 @@ static copse_status answer(struct hall *h, uint32_t worker)
     return s ? COPSE_OK : send_values(h, worker, r);
 }
 
+/* What comes late of a message that was given up must not fall among another worker's. */
+static void set_aside(struct hall *h, uint32_t worker)
+{
+    if (!(h->cluster->window.stuck >> worker & 1))
+        return;
+    copse__window_keep(h->cluster, h->payload);
+    copse__window_keep(h->cluster, h->shelf->landing);
+    h->payload = NULL;
+    h->shelf->landing = NULL;
+    h->room = h->shelf->landing_bytes = 0;
+}
+
 /* It is gone, or not to be understood: its part is over. */
 static void give_up(struct hall *h, uint32_t worker, const char *why)
 {
     struct client *c = &h->clients[worker];
     char name[COPSE_WORKERS_TEXT];
+    set_aside(h, worker);
     copse__cluster_drop(h->cluster, &c->parcel, 1);
     copse__silence_end(h->cluster, &c->silence);
     c->is_over = true;

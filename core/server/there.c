@@ -308,8 +308,11 @@ static void there_leave(struct copse_server *server)
         copse__log(&ctx->base.log, COPSE_LOG_INFO, "parameter server: while leaving: %s",
                    copse_last_error());
     copse__reader_fini(&t->window);
+    if (t->cluster->window.stuck >> t->rank & 1)
+        copse__window_keep(t->cluster, t->scratch);
+    else
+        copse__free(&ctx->base.mem, t->scratch);
     copse_cluster_release(&t->cluster);
-    copse__free(&ctx->base.mem, t->scratch);
     copse__free(&ctx->base.mem, t);
     copse_context_release(&ctx);
 }

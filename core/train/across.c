@@ -245,8 +245,9 @@ copse_status copse__across_merge(struct copse_state *s)
     for (size_t i = 0; i < s->count; i++)
         most = COPSE_MAX(most, s->entries[i].variable->count);
     uint32_t *theirs = copse__alloc(mem, (size_t)most, sizeof *theirs);
-    copse_status status = theirs ? COPSE_OK
-                                 : copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
+    copse_status status = copse__across_settle(
+        t->strategy->cluster, theirs ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory"),
+        "room for the slots of others");
     char *words = s->words;
     for (size_t i = 0; i < s->count && !status; i++) {
         const struct copse_entry *e = &s->entries[i];

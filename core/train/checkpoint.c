@@ -329,12 +329,13 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
 copse_status copse_trainer_save(copse_trainer *t, const char *path)
 {
     static const struct copse_state_params none;
-    struct copse_state state;
+    struct copse_state state = { 0 };
     struct writer w;
     char step[24];
     COPSE_TRY(check_whole(t, path));
-    COPSE_TRY(copse__state_list(t, false, &state));
-    copse_status s = copse__state_read(&state);
+    copse_status s = copse__state_list(t, false, &state);
+    if (s == COPSE_OK)
+        s = copse__state_read(&state);
     if (s == COPSE_OK)
         s = writer_init(&w, &state, &none);
     if (s == COPSE_OK) {

@@ -172,11 +172,20 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
                                                         const struct copse_host_batch *batch);
 
 /**
- * Take the result of the oldest step not yet taken.
- * @param wait  Wait for it; else COPSE_ERR_TIMEOUT when it is still running.
- * @retval COPSE_ERR_END        No step is under way.
- * @retval COPSE_ERR_NONFINITE  The loss of that step is NaN or infinite; `out` is filled, the text
- *                              names the step.
+ * Take the result of the oldest step not yet taken. After a failure other than COPSE_ERR_NONFINITE it is not taken,
+ * and the call may be repeated.
+ * @param wait  Wait for it; else COPSE_ERR_TIMEOUT when it is still running, or parts of other workers have not come.
+ * @retval COPSE_ERR_END          No step is under way.
+ * @retval COPSE_ERR_NONFINITE    The loss of that step is NaN or infinite; `out` is filled, the text
+ *                                names the step.
+ * @retval COPSE_ERR_DEVICE_LOST  A device failed.
+ * @retval COPSE_ERR_TIMEOUT      With `wait`: a device has not finished it within 120 s; or, with a collective strategy,
+ *                                a worker's part did not come within the cluster's deadline, and the cluster has failed.
+ * @retval COPSE_ERR_COMM         With a collective strategy: a worker is lost, or at another step.
+ * Where the call fails and a device of this worker has failed, or an update was cut short, other workers of a
+ * collective strategy are told that this one cannot go on. They hear of nothing else from here: what they need of
+ * this worker for a step was sent before that step returned.
+ * Thread-safety: as the trainer. Blocking: with `wait` until the step is computed and all parts have come.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_result(copse_trainer *t, bool wait,
                                                           struct copse_step_result *out);
