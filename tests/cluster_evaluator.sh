@@ -8,8 +8,8 @@ copse=$1 node=$2 modules=$3
 export COPSE_MODULES=$modules
 work=$(mktemp -d) || exit 1
 children=
-trap 'for p in $children; do kill -KILL $p 2>/dev/null; done; rm -rf "$work"' EXIT
-limit=120
+trap 'for p in $children; do pkill -KILL -P $p; kill -KILL $p; done 2>/dev/null; rm -rf "$work"' EXIT
+limit=280
 [ -e "$modules/copse_gloo.so" ] || { echo 'skipped: the engine gloo is not built'; exit 77; }
 
 fail() { echo "FAILED: $1"; tail -n 5 "$work"/*.err "$work"/*.out; exit 1; }
@@ -21,7 +21,7 @@ newest() { ls "$1"/step-*.safetensors | tail -n 1; }
 
 cluster= # set by new_job
 new_job() {
-    set -- $("$node" ports 3)
+    set -- $("$node" ports 3 $$)
     cluster="{\"chief\":[\"127.0.0.1:$1\"],\"worker\":[\"127.0.0.1:$2\"],\"evaluator\":[\"127.0.0.1:$3\"]}"
 }
 # task NAME ROLE COMMAND OPTION...: in the background; $child
@@ -90,7 +90,7 @@ grep -q 'warning: .* is passed over: ' "$work/again.err" || fail "no word about 
 [ "$(accuracy again)" = "$(accuracy evaluator)" ] || fail "after a damaged file something else was found"
 
 # parameter servers, whose workers take turns at the batches: the chief's last turn is the end
-set -- $("$node" ports 4)
+set -- $("$node" ports 4 $$)
 cluster="{\"chief\":[\"127.0.0.1:$1\"],\"worker\":[\"127.0.0.1:$2\"],\"ps\":[\"127.0.0.1:$3\"],\"evaluator\":[\"127.0.0.1:$4\"]}"
 served="$options --strategy parameter_server --checkpoint $work/served --checkpoint-every 20"
 task evaluator evaluator train $served; evaluator=$child
@@ -118,21 +118,39 @@ wait $child
 grep -q 'give it the job.s --checkpoint PATH' "$work/alone.err" || fail "no word of what is missing"
 [ "$(wc -l <"$work/alone.err")" = 1 ] || fail "more than a line"
 
-# the chief is killed: the evaluator measures what is left and ends by its limit; asked to, it ends at once
-task killed chief train $options --cluster '{"cluster":{"chief":["127.0.0.1:1"]},"task":{"type":"chief","index":0}}' \
-    --epochs 100000 --checkpoint "$work/killed" --checkpoint-every 50
-killed=$child
-task left evaluator train $options --epochs 100000 --checkpoint "$work/killed" --patience 3; left=$child
-task asked evaluator worker $options --epochs 100000 --checkpoint "$work/killed"; asked=$child
-end=$(($(date +%s) + 60))
-until [ "$(count '"evaluated"' left)" -ge 3 ] && [ "$(count '"evaluated"' asked)" -ge 3 ]; do
-    [ "$(date +%s)" -lt $end ] || fail "nothing was evaluated"
-    sleep 0.05
+# the chief is killed: the evaluator measures what is left and ends by its limit; asked to, it ends at once. Once more
+# where the machine was so slow that none came for the limit while the chief lived.
+end_of_a_chief() {
+    rm -rf "$work/killed"
+    task killed chief train $options --cluster '{"cluster":{"chief":["127.0.0.1:1"]},"task":{"type":"chief","index":0}}' \
+        --epochs 100000 --checkpoint "$work/killed" --checkpoint-every 50
+    killed=$child
+    until [ "$(ls "$work/killed" 2>/dev/null | grep -c 'safetensors$')" -ge 3 ]; do
+        kill -0 $killed 2>/dev/null || fail "the chief ended"
+        sleep 0.05
+    done
+    task left evaluator train $options --epochs 100000 --checkpoint "$work/killed" --patience 3; left=$child
+    task asked evaluator worker $options --epochs 100000 --checkpoint "$work/killed"; asked=$child
+    until [ "$(count '"evaluated"' left)" -ge 3 ] && [ "$(count '"evaluated"' asked)" -ge 3 ]; do
+        kill -0 $asked 2>/dev/null || fail "nothing was evaluated"
+        kill -0 $left 2>/dev/null || break
+        sleep 0.05
+    done
+    is_early=0
+    kill -0 $left 2>/dev/null || is_early=1
+    pkill -KILL -P $killed || fail "the chief was gone already"
+    wait $killed 2>/dev/null
+    wait $left
+    code=$?
+    [ $code = 3 ] || fail "the evaluator of a killed chief did not end with 3 but with $code"
+    [ $is_early = 0 ] || { pkill -KILL -P $asked; wait $asked 2>/dev/null; }
+    return $is_early
+}
+tries=0
+until end_of_a_chief; do
+    tries=$((tries + 1))
+    [ $tries -lt 10 ] || fail "no checkpoint for 3 s, again and again"
 done
-pkill -KILL -P $killed || fail "the chief was gone already"
-wait $killed 2>/dev/null
-wait $left
-[ $? = 3 ] || fail "the evaluator of a killed chief did not end with 3"
 newest=$(newest "$work/killed" | sed 's/.*step-0*\([0-9]*\)[.].*/\1/')
 grep -q "for 3 s, the last one is of step $newest: " "$work/left.err" || fail "the last one was not measured"
 pkill -TERM -P $asked || fail "the other evaluator was gone already"

@@ -15,9 +15,12 @@ options="--devices host:0 --model mlp:16 --epochs 20 --batch 96 --keep 1000 --ch
 # is_victim RANK
 is_victim() { case " $victims " in *" $1 "*) return 0 ;; esac; return 1; }
 
+# workers_of RANK: as how many it says that they go on, last
+workers_of() { sed -n 's/.*: \([0-9]*\) workers* goe*s* on from .*/\1/p' "$job/err.$1" | tail -n 1; }
+
 # The survivors have gone on, all of them; the same number of workers from the same checkpoint comes to the same.
 check_continued() {
-    local rank=0 left=0 first= from
+    local rank=0 left=0 first= from went_on
     for code in $codes; do
         if ! is_victim $rank; then
             left=$((left + 1))
@@ -28,10 +31,16 @@ check_continued() {
     done
     from=$(sed -n 's/.* on from //p' "$job/err.$first" | tail -n 1)
     [ -e "$from" ] || no "$what: went on from '$from'"
+    went_on=$(workers_of "$first")
     for rank in $(seq 0 $((workers - 1))); do
-        is_victim "$rank" || [ "$(sed -n 's/.*: \([0-9]*\) workers go on from .*/\1/p' "$job/err.$rank" |
-            tail -n 1)" = $left ] || no "$what: worker $rank went on with others than the first"
+        is_victim "$rank" || [ "$(workers_of "$rank")" = "$went_on" ] ||
+            no "$what: worker $rank went on with others than the first"
     done
+    [ "$went_on" = $left ] || { # the last to be killed was done already, beside the others
+        [ "$went_on" -gt $left ] && [ $apart != 0 ] || no "$what: went on with $went_on workers"
+        late=$((late + 1))
+        return
+    }
     local went=$job
     mkdir -p "$work/again/run"
     cp "$from" "$work/again/run"
@@ -83,7 +92,8 @@ while [ $((continued + refused)) -lt "$count" ]; do
     done
     sleep "$(awk -v ms="$after" 'BEGIN { print ms / 1000 }')"
     begin=$(now_ms)
-    if [ $apart = 0 ]; then
+    if [ $apart = 0 ]; then # stopped first: nobody connects anew without those that are killed a moment later
+        kill -STOP $pids 2>/dev/null
         kill -KILL $pids 2>/dev/null || { late=$((late + 1)); job_wait; continue; }
     else
         gone=0
@@ -96,7 +106,7 @@ while [ $((continued + refused)) -lt "$count" ]; do
     job_wait
     done=0
     for rank in $(seq 0 $((workers - 1))); do # some were done already
-        is_victim "$rank" || [ -s "$job/err.$rank" ] || done=1
+        is_victim "$rank" || grep -q 'lost worker' "$job/err.$rank" || done=1
     done
     [ $done = 0 ] || { late=$((late + 1)); continue; }
     if [ $goes_on = 1 ]; then

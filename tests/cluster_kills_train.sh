@@ -135,8 +135,7 @@ while [ $killed -lt "$count" ]; do
         resume "$what"
         continue
     fi
-    begin=$(now_ms)
-    job_signal KILL "$victim" || { late=$((late + 1)); job_done "$what"; continue; }
+    job_kill "$victim" || { late=$((late + 1)); job_done "$what"; continue; }
     job_wait
     if [ "$engine" = mpi ]; then
         job_ended_soon

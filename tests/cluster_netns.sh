@@ -44,9 +44,14 @@ spaces="$a $b" hosts="10.213.77.1 10.213.77.2"
 begin_job() { # NAME OPTION...: such a job in the namespaces, in the middle of its training
     local name=$1
     shift
+    rm -rf "$work/$name"
     job_start "$work/$name" 2 $options --checkpoint "$work/$name/run" "$@"
     job_await "$job/run"
     sleep "$(awk -v ms="$took" 'BEGIN { print ms / 4000 }')"
+}
+too_soon() { # the job was done before it could be disturbed: once more, if not too often
+    tries=$((${tries-0} + 1))
+    [ $tries -lt 20 ] || no "$1: every job was done too soon"
 }
 end_job() { # WHAT
     job_done "$1"
@@ -61,40 +66,56 @@ resume() { # WHAT
 begin_job spaces
 end_job "two workers in namespaces"
 
+slowest=0
 for victim in 1 0; do
-    begin_job "kill$victim"
-    begin=$(now_ms)
-    job_signal KILL $victim || no "worker $victim was done too soon"
-    job_wait
-    rank=$((1 - victim))
-    [ "$(echo "$codes" | cut -d ' ' -f $((rank + 1)))" = 3 ] &&
-        grep -q "lost worker $victim (10.213.77." "$job/err.$rank" ||
-        no "exit codes $codes when worker $victim was killed"
-    ms=$(job_said_after "$begin" $rank)
-    [ "$ms" -le 2000 ] || no "it took $ms ms to name worker $victim"
-    resume "worker $victim killed"
+    what="worker $victim is killed"
+    while :; do
+        begin_job "kill$victim"
+        job_kill $victim || { job_done "$what"; too_soon "$what"; continue; }
+        job_wait
+        rank=$((1 - victim))
+        code=$(echo "$codes" | cut -d ' ' -f $((rank + 1)))
+        [ "$code" != 0 ] && break
+        too_soon "$what"
+    done
+    job_names_lost $rank "$code" "worker $victim"
+    grep -q "lost worker $victim (10.213.77." "$job/err.$rank" || no "$what: it is named without its address"
+    resume "$what"
 done
 
-begin_job short
-cable down
-unreachable || no "the cable is still there"
+while :; do
+    begin_job short
+    cable down
+    unreachable || no "the cable is still there"
+    job_is_over || break
+    cable up
+    job_done "2 s without the cable"
+    too_soon "2 s without the cable"
+done
 sleep 2
-job_is_over && no "2 s without the cable were not survived"
 cable up
 end_job "2 s without the cable"
 
-begin_job long --worker-deadline 3
-begin=$(now_ms)
-cable down
-job_wait
-ms=$(($(now_ms) - begin))
-cable up
+while :; do
+    begin_job long --worker-deadline 3
+    job_pulse
+    begin=$(now_ms)
+    cable down
+    job_wait
+    ms=$(($(job_said 0) - begin))
+    [ $ms -ge $(($(job_said 1) - begin)) ] || ms=$(($(job_said 1) - begin))
+    cable up
+    [ "$codes" = "0 0" ] || break
+    too_soon "without the cable"
+done
 [ "$codes" = "3 3" ] || no "without the cable: exit codes $codes"
 for rank in 0 1; do
     grep -q "worker $((1 - rank)) (10.213.77.*) did not answer within 3 s" "$job/err.$rank" ||
         no "worker $rank does not name the other"
 done
-[ $ms -ge 2900 ] && [ $ms -le 10000 ] || no "without the cable the job ended after $ms ms"
+[ $ms -ge 2000 ] || no "without the cable the job ended after $ms ms"
+what="without the cable"
+job_limit "$begin" $((begin + ms)) 10000 'noticing it'
 resume "without the cable"
 echo "two namespaces: the bytes of one host, killed workers named, 2 s without a cable survived," \
     "and at the deadline noticed (after $ms ms)"

@@ -55,10 +55,10 @@ first_case() {
 }
 
 # ---- good runs ----
-expect 0 'run' "$tool" conformance run grad --device host:0
+expect 0 'run' "$tool" conformance run grad --device host:0 --seconds 0
 says '^host:0 +run +[0-9]+ pass'
 says '^[0-9]+ cases on 1 device in .* pass$'
-expect 0 'json' "$tool" conformance run --device host:0 --json --junit r.xml --csv r.csv --card r.html --markdown r.md
+expect 0 'json' "$tool" conformance run --device host:0 --seconds 0 --json --junit r.xml --csv r.csv --card r.html --markdown r.md
 grep -vq '^{.*}$' "$work/stdout" && no 'json: a line that is no object'
 tail -n 1 "$work/stdout" | grep -qE '^\{"event":"summary","pass":[1-9][0-9]*,"fail":0,"skip":[0-9]+,"unsupported":[0-9]+,"xfail":[0-9]+,"xpass":0,' ||
     no "json: the last line is $(tail -n 1 "$work/stdout")"
@@ -124,7 +124,7 @@ bad 'line 1' compare "$work/text.json" "$work/a.json"
 
 # ---- a wrong word in one kernel: exactly the ops that use it fail, and one line repeats it ----
 export COPSE_LIE=corrupt:softmax
-expect 1 'corrupt' "$liar" conformance run --device lying:0 --json
+expect 1 'corrupt' "$liar" conformance run --device lying:0 --seconds 0 --json
 cp "$work/stdout" "$work/b.json"
 [ "$(count FAIL softmax)" -ge 3 ] || no "corrupt: $(count FAIL softmax) cases of softmax failed"
 [ "$(count PASS tanh)" -ge 1 ] || no 'corrupt: tanh was not run'
@@ -146,12 +146,12 @@ unset COPSE_LIE
 expect 0 'honest again' "$liar" "$@"
 
 # ---- drivers that end the process, never return, lose the device ----
-expect 0 'honest' "$liar" conformance run --device lying:0 --ops softmax,argmax,tanh --json
+expect 0 'honest' "$liar" conformance run --device lying:0 --ops softmax,argmax,tanh --seconds 0 --json
 softmax=$(count PASS softmax)
 tanh=$(count PASS tanh)
 argmax=$(count PASS argmax)
 export COPSE_LIE=crash:argmax
-expect 1 'crash' "$liar" conformance run --device lying:0 --ops softmax,argmax,tanh --json
+expect 1 'crash' "$liar" conformance run --device lying:0 --ops softmax,argmax,tanh --seconds 0 --json
 [ "$(count CRASH argmax)" -eq "$argmax" ] || no "crash: $(count CRASH argmax) of $argmax cases"
 grep -q 'signal 6' "$work/stdout" || no 'crash: how is not told'
 [ "$(count PASS softmax)" -eq "$softmax" ] && [ "$(count PASS tanh)" -eq "$tanh" ] ||
@@ -160,8 +160,36 @@ export COPSE_LIE=hang:argmax
 first=$(first_case argmax)
 expect 1 'hang' "$liar" conformance run --device lying:0 --ops argmax --case "$first" --deadline 3 --json
 [ "$(count TIMEOUT argmax)" -eq 1 ] || no 'hang: no TIMEOUT'
+# what comes before the first case is none, and has its own time
+expect 1 'hang, and little time' "$liar" conformance run --device lying:0 --ops argmax --case "$first" \
+    --deadline 0.001 --json
+[ "$(count TIMEOUT argmax)" -eq 1 ] || no 'hang, and little time: no TIMEOUT'
+# whatever ends the command ends the process that hangs
+"$liar" conformance run --device lying:0 --ops argmax --case "$first" --deadline 250 --json >"$work/stdout" 2>&1 &
+parent=$!
+child=
+while [ -z "$child" ] && kill -0 $parent 2>/dev/null; do
+    child=$(pgrep -P $parent -f ' --kind 2 ')
+done
+sleep 0.5 # it hangs, mostly
+kill -KILL $parent
+wait $parent 2>/dev/null
+tries=0
+while kill -0 "$child" 2>/dev/null && [ $tries -lt 600 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+kill -KILL "$child" 2>/dev/null && no 'the process that hangs goes on without the command'
+export COPSE_LIE=crash:argmax
+if env --ignore-signal=CHLD true 2>/dev/null; then
+    expect 1 'ends of children ignored' env --ignore-signal=CHLD "$liar" conformance run --device lying:0 \
+        --ops argmax --case "$first" --json
+    grep -q 'signal 6' "$work/stdout" || no 'ends of children ignored: how it crashed is not told'
+else
+    echo 'skipped: env cannot ignore signals'
+fi
 export COPSE_LIE=lose:argmax
-expect 1 'lose' "$liar" conformance run --device lying:0 --ops softmax,argmax,tanh --json
+expect 1 'lose' "$liar" conformance run --device lying:0 --ops softmax,argmax,tanh --seconds 0 --json
 [ "$(count DEVICE_LOST argmax)" -eq "$argmax" ] || no "lose: $(count DEVICE_LOST argmax) of $argmax cases"
 [ "$(count PASS softmax)" -eq "$softmax" ] && [ "$(count PASS tanh)" -eq "$tanh" ] ||
     no 'lose: the run did not go on'
@@ -239,13 +267,21 @@ sed 1,2d "$sources/examples/trust.c" | cmp -s - "$work/manual.c" || no 'docs/con
 # ---- tuning: measured, shown, used, forgotten; a crash blocks the variant and keeps the rest ----
 export XDG_CACHE_HOME="$work/tune"
 mkdir "$XDG_CACHE_HOME"
-expect 0 'tune' "$tool" tune --device host:0 --seconds 4
-says '^host:0 +matmul +32 x 32 x 32 .* matmul$'
+# by `conformance`, which can be told to measure certain sizes, however long that takes
+small='--ops matmul --seconds 0 --case'
+expect 0 'tune' "$tool" tune --device host:0 --seconds 1
+says '^[0-9]+ cases on 1 device'
+expect 0 'tune: sums' "$tool" conformance tune --device host:0 --ops column_sum --seconds 0
 says '^host:0 +column_sum +2048 x 8 .* reduce$'
-says '^[1-9][0-9]* sizes measured on host:0'
+says '^12 sizes measured on host:0'
+expect 0 'tune: a product' "$tool" conformance tune --device host:0 $small '32 x 32 x 32'
+says '^host:0 +matmul +32 x 32 x 32 .* matmul$'
+says '^1 size measured on host:0'
 expect 0 'tune: devices' "$tool" devices
 says 'tuned: kernels chosen by .copse tune. for [1-9][0-9]* sizes'
 expect 0 'tune: json' "$tool" tune --device host:0 --seconds 1 --json
+tail -n 1 "$work/stdout" | grep -q '^{"event":"summary"' || no "tune: json: $(tail -n 1 "$work/stdout")"
+expect 0 'tune: json of a product' "$tool" conformance tune --device host:0 $small '32 x 32 x 32' --json
 grep -q '"mode":"tune".*"gflops":' "$work/stdout" || no 'tune: no speed in JSON'
 [ "$(ls "$XDG_CACHE_HOME/copse" | grep -c '^tuning-[0-9a-f]*$')" -eq 1 ] || no 'tune: no file'
 [ "$(ls "$XDG_CACHE_HOME/copse" | wc -l)" -eq 1 ] || no 'tune: a partial file'
@@ -260,16 +296,16 @@ grep -q tuned "$work/stdout" && no 'tune: not forgotten'
 expect 2 'tune: bad' "$tool" tune --seconds=-1
 expect 2 'tune: no device' "$tool" tune --forget host:7
 export COPSE_LIE_OVER=host COPSE_LIE=crash:matmul
-expect 1 'tune: crash' "$liar" tune --device lying:0 --seconds 3
+expect 1 'tune: crash' "$liar" conformance tune --device lying:0 $small '32 x 32 x 32'
 says '^CRASH +lying:0 tune matmul: 32 x 32 x 32'
 says 'blocked on lying:0: matmul '
 unset COPSE_LIE
 expect 0 'tune: unblock' "$liar" devices --unblock lying:0
-expect 0 'tune: honest' "$liar" tune --device lying:0 --seconds 2
+expect 0 'tune: honest' "$liar" conformance tune --device lying:0 $small '32 x 32 x 32'
 kept=$(ls "$XDG_CACHE_HOME/copse" | grep -c '^tuning-')
 sum=$(grep -h '^rate matmul ' "$XDG_CACHE_HOME"/copse/tuning-* | cksum)
 export COPSE_LIE=hang:matmul
-expect 1 'tune: hang' "$liar" tune --device lying:0 --seconds 3 --deadline 2
+expect 1 'tune: hang' "$liar" conformance tune --device lying:0 $small '32 x 32 x 32' --deadline 2
 says '^TIMEOUT +lying:0 tune matmul'
 [ "$kept $sum" = "$(ls "$XDG_CACHE_HOME/copse" | grep -c '^tuning-') $(grep -h '^rate matmul ' "$XDG_CACHE_HOME"/copse/tuning-* | cksum)" ] ||
     no 'tune: a hang changed what was kept'

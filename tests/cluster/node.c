@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* node SCENARIO [argument [second]]: one worker of a job, described by the environment. Prints what came of it and
    exits with 0 when it is what the scenario expects. cluster.sh starts several. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/cluster/node.h"
 
@@ -26,26 +22,6 @@ static int failed(const char *what)
 {
     fprintf(stderr, "%s: %s\n", what, copse_last_error());
     return 1;
-}
-
-/* Free ports, for descriptions: below those that systems give to whoever connects (from 32768), or another process
-   might have one before the job listens there. */
-static int ports(int count)
-{
-    const uint64_t now = copse__now_ns() / 1000 * 2654435761u;
-    uint32_t port = 20000 + (uint32_t)((now >> 16) % 12000);
-    for (int found = 0, tries = 0; found < count && found < COPSE_MAX_WORKERS; port++, tries++) {
-        const struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                                        .sin_port = htons((uint16_t)(20000 + port % 12000)) };
-        const int fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (fd < 0 || tries == 12000)
-            return 1;
-        if (bind(fd, (const struct sockaddr *)&at, sizeof at) == 0) /* it stays open until the end of the process */
-            found += printf("%d\n", (int)ntohs(at.sin_port)) > 0;
-        else
-            close(fd);
-    }
-    return 0;
 }
 
 /* ---- scenarios ---- */
@@ -120,10 +96,10 @@ static int die(void)
         s = copse__cluster_gather(c, &mine, all, 4, "before");
     if (copse_cluster_rank(c) == 1)
         raise(argument ? SIGSTOP : SIGKILL); /* cluster.sh wakes it */
-    const uint64_t begin = copse__now_ns();
+    const uint64_t begin = node_begin();
     for (uint32_t i = 0; i < 10 && !s; i++)
         s = copse__cluster_gather(c, &mine, all, 4, "after");
-    const double seconds = (double)(copse__now_ns() - begin) / 1e9;
+    const double seconds = node_seconds(begin);
     char text[512];
     snprintf(text, sizeof text, "%.3f s: %s", seconds, s ? copse_last_error() : "all there");
     say(text);
@@ -181,7 +157,10 @@ int main(int argc, char **argv)
     argument = argc > 2 ? atoi(argv[2]) : 0;
     second = argc > 3 ? atoi(argv[3]) : 0;
     if (strcmp(name, "ports") == 0)
-        return ports(argument);
+        return node_ports(argument, second);
+    if (strcmp(name, "pulse") == 0)
+        return node_pulse(argc > 2 ? argv[2] : "");
+    node_watch_machine();
     const struct copse_context_params params = { .disable = "opencl,vulkan", .log = log_line };
     if (copse_context_create(&params, &ctx) || copse_cluster_spec_find(ctx, &spec))
         return failed("setup");

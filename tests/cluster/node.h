@@ -15,4 +15,15 @@ int node_values(copse_context *ctx, copse_cluster *c);
 /* As a worker or the parameter server: push and pull and check, or with `bytes` measure that. */
 int node_window(copse_context *ctx, copse_cluster *c, uint32_t bytes);
 
+/* Print so many free ports, for the description of a job; no other test gets them while the process `owner` lives
+   (0: who asks). */
+int node_ports(int wanted, int owner);
+/* Write to a file what the machine is late with. */
+int node_pulse(const char *path);
+/* From now on measure it beside this process, in another one; before there are threads. */
+void node_watch_machine(void);
+/* A moment, and the seconds since then, less what the machine was late with. */
+uint64_t node_begin(void);
+double node_seconds(uint64_t begin);
+
 #endif
