@@ -139,18 +139,21 @@ static bool is_its_fault(copse_status s)
 static copse_status run_trial(copse_device *dev, struct trial *t, char *reason, size_t room)
 {
     const size_t size = t->at[PLACES];
-    float *image = copse__alloc(&dev->base->mem, 2 * size, sizeof *image), *got = image + size;
+    float *image = copse__alloc(&dev->base->mem, 2 * size, sizeof *image);
     double *scratch = copse__alloc(&dev->base->mem, 2 * (size_t)t->k, sizeof *scratch);
-    copse_status s = copse_fail(COPSE_ERR_NO_MEMORY, "self-test: no memory");
-    bool was_run = false;
-    if (image && scratch) {
-        fill(t, image);
-        s = run_on_device(dev, t, image, got, &was_run);
+    copse_status s;
+    bool was_run;
+    if (!image || !scratch) {
+        s = copse_fail(COPSE_ERR_NO_MEMORY, "self-test: no memory");
+        goto done;
     }
+    fill(t, image);
+    s = run_on_device(dev, t, image, image + size, &was_run);
     if (is_its_fault(s))
         snprintf(reason, room, "self-test: %.100s", copse_last_error());
     else if (s == COPSE_OK && was_run)
-        compare(t, image, got, scratch, reason, room);
+        compare(t, image, image + size, scratch, reason, room);
+done:
     copse__free(&dev->base->mem, scratch);
     copse__free(&dev->base->mem, image);
     return s;
