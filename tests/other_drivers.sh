@@ -3,8 +3,9 @@
 # Conformance, tier standard, on drivers that are not installed: SwiftShader (Vulkan, from Debian's
 # chromium-common), rusticl (OpenCL, from mesa-opencl-icd) and Intel's CPU runtime (OpenCL, from the
 # Python package intel-opencl-rt, under Intel's licence). They are unpacked into FOLDER, not installed,
-# so that nothing else meets them. What cannot be had is skipped with the reason. A driver passes when
-# the run does, and no case is worse than in FOLDER/<driver>.json of the last run.
+# so that nothing else meets them, and run without the other backend: of mode reduce, which takes the device in
+# turn with each other one, the 24 cases with such a device are missing. What cannot be had is skipped with the
+# reason. A driver passes when the run does, and no case is worse than in FOLDER/<driver>.json of the last run.
 # usage: other_drivers.sh COPSE [FOLDER [DRIVER...]]
 set -u
 copse=$1

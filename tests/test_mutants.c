@@ -224,9 +224,11 @@ static void kernel_that_breaks_its_contract_is_refused(void **state)
     static const char bad_include[] = "#include \"nowhere.clh\"\nKERNEL2(softmax, a, b)";
     static const uint32_t cut[6] = { 0x07230203, 0x00010300, 0, 1, 0, 0x00ff0000 };
     char *softmax = read_kernel("softmax");
+    check_refused("host:0", (struct copse_own_kernel){ "softmax", softmax, 100 }, "softmax",
+                  COPSE_ERR_ARGUMENT, "another device");
     if (is_here("opencl:0")) {
         check_refused("opencl:0", (struct copse_own_kernel){ "nothing", softmax, 100 }, "softmax",
-                      COPSE_ERR_ARGUMENT, "nothing");
+                      COPSE_ERR_ARGUMENT, "no kernel 'nothing'; there are");
         check_refused("opencl:0",
                       (struct copse_own_kernel){ "softmax", wrong_name, sizeof wrong_name - 1 },
                       "softmax", COPSE_ERR_FORMAT, "no kernel named 'softmax'");

@@ -321,12 +321,12 @@ static void library_product_that_is_wrong_is_found(void **state)
     fake_reset();
     d->describe = with_library;
     d->dropped = COPSE_LIBRARY_PRODUCT;
-    check_library_found("not run", 0, "self-test: element 0 of a product is nan, not ");
+    check_library_found("not run", 0, "self-test: element 0 of a product of 33 x 37 x 19 is nan, not ");
     fake_reset();
     d->describe = with_library;
     d->perturb = COPSE_LIBRARY_PRODUCT;
     d->perturb_period = 1;
-    check_library_found("the last bit", 3, "of a product, a transposed, b transposed is ");
+    check_library_found("the last bit", 3, "of 33 x 37 x 19, a transposed, b transposed is ");
     fake_reset();
     d->describe = with_library;
     d->stray = COPSE_LIBRARY_PRODUCT;
@@ -336,6 +336,80 @@ static void library_product_that_is_wrong_is_found(void **state)
     d->describe = with_library;
     fake_fail(0, FAKE_ENCODE, 1, COPSE_ERR_INTERNAL, false);
     check_library_found("it cannot be called", 2, "self-test: ");
+}
+
+/* A product of [size, size] matrices is made, and not run. */
+static copse_status make_square(copse_device *dev, uint32_t size)
+{
+    copse_tensor *a, *b, *c;
+    copse_graph *g;
+    copse_function *f;
+    OK(copse_graph_create(dev->ctx, &g));
+    OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(size, size), &a));
+    OK(copse_input(g, "b", COPSE_F32, COPSE_SHAPE(size, size), &b));
+    OK(copse_matmul(g, a, b, false, false, &c));
+    const copse_status s =
+        copse_function_create(dev, &(struct copse_function_params){ g, &c, 1, COPSE_LIBRARY_PRODUCT }, &f);
+    if (s == COPSE_OK)
+        copse_function_release(&f);
+    copse_graph_release(&g);
+    return s;
+}
+
+/* Large products have kernels of their own: two tests, of odd sizes and of whole tiles. */
+static void library_product_is_tested_where_it_gets_larger(void **state)
+{
+    static const struct {
+        uint32_t size;
+        unsigned tested; /* in all */
+    } table[] = { { 127, 1 }, { 128, 3 }, { 100, 3 }, { 128, 3 }, { 700, 3 } };
+    copse_device *dev;
+    float product;
+    (void)state;
+    fake_reset();
+    copse_fake.devices[0].describe = with_library;
+    copse_context *ctx = open_fake(&params);
+    OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+    for (size_t i = 0; i < COPSE_COUNT(table); i++) {
+        OK(make_square(dev, table[i].size));
+        if (tested != table[i].tested)
+            fail_msg("%u tests before a product of %u", tested, (unsigned)table[i].size);
+    }
+    OK(multiply(dev, COPSE_LIBRARY_PRODUCT, 1, &product)); /* another layout: small, and that alone */
+    assert_int_equal(tested, 4);
+    assert_int_equal(warnings, 0);
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+
+    /* The second test is wrong, of odd sizes; and the third. */
+    for (unsigned at = 2; at <= 3; at++) {
+        fake_reset();
+        copse_fake.devices[0].describe = with_library;
+        copse_fake.devices[0].perturb = COPSE_LIBRARY_PRODUCT;
+        copse_fake.devices[0].perturb_period = at;
+        ctx = open_fake(&params);
+        OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+        warnings = 0;
+        OK(make_square(dev, 127));
+        FAILS(COPSE_ERR_UNSUPPORTED, make_square(dev, 128),
+              at == 2 ? "of a product of 193 x 195 x 197 is" : "of a product of 256 x 128 x 256 is");
+        assert_true(library_is_blocked(dev));
+        assert_int_equal(warnings, 1);
+        copse_device_release(&dev);
+        copse_context_release(&ctx);
+    }
+
+    /* No memory for the test is no reason to refuse the product. */
+    fake_reset();
+    copse_fake.devices[0].describe = with_library;
+    ctx = open_fake(&params);
+    OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+    OK(make_square(dev, 127));
+    fake_fail(0, FAKE_ENCODE, 1, COPSE_ERR_NO_DEVICE_MEMORY, false);
+    OK(make_square(dev, 128));
+    assert_false(library_is_blocked(dev));
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
 }
 
 /* What is not the library's fault blocks nothing, and is tested again. */
@@ -402,6 +476,7 @@ int main(void)
         cmocka_unit_test_setup(every_kernel_that_is_wrong_is_found, reset),
         cmocka_unit_test_setup(library_product_is_tested_once_a_layout, reset),
         cmocka_unit_test_setup(library_product_that_is_wrong_is_found, reset),
+        cmocka_unit_test_setup(library_product_is_tested_where_it_gets_larger, reset),
         cmocka_unit_test_setup(library_product_is_not_blamed_for_others, reset),
         cmocka_unit_test_setup(it_can_be_switched_off, reset),
     };

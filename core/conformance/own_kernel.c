@@ -266,9 +266,13 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
     *out = NULL;
     enum copse_kernel_id id;
     const struct copse_kernel_row *base = find_row(own->kernel, &id);
-    if (!base || !own->code || own->size < 4)
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: %s '%s'",
-                          base ? "no code for kernel" : "no kernel", own->kernel ? own->kernel : "");
+    if (!base)
+        return copse_kernel_contract(own->kernel, NULL, 0); /* which names those that there are */
+    if (!own->code || own->size < 4)
+        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no code for kernel '%s'", own->kernel);
+    if (dev->info.kind == COPSE_DEVICE_REFERENCE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: %s runs functions of the library only; check a "
+                                              "kernel on another device", dev->info.id);
     struct copse_own_row *r = copse__alloc(&ctx->base.mem, 1, sizeof *r);
     if (!r)
         return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory for a kernel");

@@ -4,6 +4,7 @@
 
 #include "copse/matmul.h"
 #include "core/conformance/tune.h"
+#include "core/device/exact_product.h"
 #include "core/ops/column_sum.h"
 #include "core/ops/product.h"
 
@@ -56,55 +57,13 @@ static copse_status product_build(copse_graph *g, const struct copse_tune_job *j
     return copse_matmul(g, in[0], in[1], j->a_transposed, j->b_transposed, out);
 }
 
-/* From 1 on, so that no single wrong element goes unseen. */
-static double weight(uint32_t seed, size_t i)
-{
-    return (double)(1 + (copse__tune_whole(seed, i) + COPSE_TUNE_LARGEST));
-}
-
-static double a_at(const struct copse_tune_job *j, const float *a, size_t i, size_t l)
-{
-    return (double)(j->a_transposed ? a[l * j->m + i] : a[i * j->k + l]);
-}
-
-static double b_at(const struct copse_tune_job *j, const float *b, size_t l, size_t i)
-{
-    return (double)(j->b_transposed ? b[i * j->k + l] : b[l * j->n + i]);
-}
-
-/* R. Freivalds, Probabilistic machines can use less running time (1977): C w = A (B w), and likewise
-   from the left. Whole numbers make every sum exact, so one wrong element is found for certain, and
-   several unless they cancel along their row and their column. */
 static bool product_is_right(const struct copse_tune_job *j, float *const *in, const float *c,
                              double *scratch)
 {
-    double *by_columns = scratch, *by_rows = scratch + j->k; /* B times weights; weights times A */
-    for (size_t l = 0; l < j->k; l++) {
-        by_columns[l] = by_rows[l] = 0.0;
-        for (size_t i = 0; i < j->n; i++)
-            by_columns[l] += b_at(j, in[1], l, i) * weight(3, i);
-        for (size_t i = 0; i < j->m; i++)
-            by_rows[l] += weight(4, i) * a_at(j, in[0], i, l);
-    }
-    for (size_t i = 0; i < j->m; i++) {
-        double sum = 0.0, expected = 0.0;
-        for (size_t o = 0; o < j->n; o++)
-            sum += (double)c[i * j->n + o] * weight(3, o);
-        for (size_t l = 0; l < j->k; l++)
-            expected += a_at(j, in[0], i, l) * by_columns[l];
-        if (!(sum == expected))
-            return false;
-    }
-    for (size_t o = 0; o < j->n; o++) {
-        double sum = 0.0, expected = 0.0;
-        for (size_t i = 0; i < j->m; i++)
-            sum += weight(4, i) * (double)c[i * j->n + o];
-        for (size_t l = 0; l < j->k; l++)
-            expected += by_rows[l] * b_at(j, in[1], l, o);
-        if (!(sum == expected))
-            return false;
-    }
-    return true;
+    const struct copse_exact_product p = { j->m, j->n, j->k, j->a_transposed, j->b_transposed,
+                                           in[0], in[1], c };
+    double expected;
+    return copse__exact_product_wrong(&p, scratch, &expected) == (size_t)j->m * j->n;
 }
 
 const struct copse_tune_family copse_tune_matmul = {

@@ -64,7 +64,8 @@ struct copse_device {
     const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
     struct copse_verdicts *verdicts; /* kernels that are not used here, of the context */
     bool tries_blocked;           /* under test: blocked kernels are used all the same */
-    atomic_uint products_passed;  /* layouts of the library product that passed its self-test here */
+    atomic_uint products_passed[4]; /* by layout, what of the library product passed its self-test here:
+                                       0 = nothing, else 1 + classes of large ones (library_product.c) */
     struct copse_tuning {
         struct copse_tuning_entry *at;
         size_t count;

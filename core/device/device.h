@@ -95,9 +95,9 @@ copse_status copse__self_test(copse_device *dev, struct copse_kernel *k);
 #define COPSE_LIBRARY_PRODUCT "matmul_clblast"
 /* Whether the device has one, and it is not blocked there. */
 bool copse__library_product_fits(const copse_device *dev);
-/* Run its self-test for this layout, unless the device has passed it; as copse__self_test. A library that
-   cannot be used at all is blocked, too. For devices that have one. */
-copse_status copse__library_product_test(copse_device *dev, bool a_transposed, bool b_transposed);
+/* Run its self-test for the layout and the size of a product, unless the device has passed it; as
+   copse__self_test. A library that cannot be used at all is blocked, too. For devices that have one. */
+copse_status copse__library_product_test(copse_device *dev, const struct copse_command *gemm);
 
 /* Group size it is launched with: the row's, halved until within the limits. */
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,

@@ -84,8 +84,7 @@ static copse_status compile(struct copse_recorder *r, bool *again)
         const bool is_chosen = fits(dev, x);
         const copse_status s =
             x->kind == COPSE_LAUNCH_GEMM
-                ? copse__library_product_test(dev, x->gemm.gemm.a_transposed,
-                                              x->gemm.gemm.b_transposed)
+                ? copse__library_product_test(dev, &x->gemm)
                 : copse__kernel_get(dev, x->id, x->spec, &k);
         *again = s == COPSE_ERR_UNSUPPORTED && is_chosen && !fits(dev, x);
         if (s != COPSE_OK)
