@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs whose replicas differ are refused and leave the strategy as it was; runs of odd numbers of replicas, of special
-   values, and of one replica. */
+   values, of arguments of another strategy, and of one replica. */
 #include <math.h>
 
 #include "tests/misuse_rig.h"
@@ -187,6 +187,42 @@ static void odd_numbers_of_replicas_and_special_values(void **unused)
     }
 }
 
+/* ---- arguments of another strategy ---- */
+
+static copse_status counts_calls(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
+                                 copse_value **result)
+{
+    (void)rc, (void)args, (void)count, (void)result;
+    ++*(uint32_t *)user;
+    return COPSE_OK;
+}
+
+/* Neither does a component go unseen, nor do some replicas run where others have none. */
+static void components_are_one_for_each_replica(void **unused)
+{
+    (void)unused;
+    for (uint32_t n = 1; n <= 4; n++) {
+        copse_value *parts[4], *v, *nest, *out;
+        uint32_t calls = 0;
+        for (uint32_t r = 0; r < n; r++)
+            parts[r] = scalar((float)r);
+        v = per_replica(strategy_of(n, false), parts);
+        nest = list_of(v, 2);
+        for (uint32_t other = 1; other <= 4; other++)
+            if (other != n) {
+                FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(strategy_of(other, false), counts_calls, &v, 1,
+                                                             &calls, &out), "argument 0 of a run");
+                FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(strategy_of(other, false), counts_calls, &nest, 1,
+                                                             &calls, &out), "one for each replica");
+            }
+        assert_int_equal(calls, 0);
+        OK(copse_strategy_run(strategy_of(n, false), counts_calls, &nest, 1, &calls, &out));
+        assert_int_equal(calls, n);
+        copse_value_release(&v);
+        copse_value_release(&nest);
+    }
+}
+
 /* One replica is no strategy at all: results stay what the function gave, without arithmetic. */
 static void one_replica_is_plain(void **unused)
 {
@@ -209,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_that_differ_are_refused),
         cmocka_unit_test(odd_numbers_of_replicas_and_special_values),
+        cmocka_unit_test(components_are_one_for_each_replica),
         cmocka_unit_test(one_replica_is_plain),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

@@ -64,7 +64,7 @@ copse_status copse__context_pop(struct copse_frame *f, copse_status s)
     top = f->outer;
     if (s == COPSE_OK && f->scopes > 0)
         return copse_fail(COPSE_ERR_CONTEXT, "context: the function returned without leaving %u "
-                                             "scopes that it entered", f->scopes);
+                                             "scope%s that it entered", f->scopes, f->scopes > 1 ? "s" : "");
     return s;
 }
 
