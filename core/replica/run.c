@@ -124,8 +124,6 @@ static void replica_main(void *arg)
     copse__context_start_replica(&m->frame, run->strategy, m->frame.rank, run->caller);
     m->frame.run = run;
     copse_status s = call(run, m);
-    if (s != COPSE_OK && !*copse_last_error()) /* the function set no text */
-        copse_fail(s, "run: %s", copse_status_text(s));
     s = copse_note(copse__context_pop(&m->frame, s), "in replica %u", m->frame.rank);
 
     copse__mutex_lock(&run->lock);
