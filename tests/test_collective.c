@@ -230,6 +230,30 @@ static copse_status save(struct worker *w, copse_strategy *st)
     return s;
 }
 
+/* The chief's path counts. Where it has none, all hear of it; the others need none. */
+static copse_status save_without_paths(struct worker *w, copse_strategy *st)
+{
+    const bool is_chief = w->rank == 0;
+    struct one o = { .is_sum = true };
+    copse_trainer *t;
+    char path[96];
+    copse_status s;
+    COPSE_TRY(make_one(st, &o, 3.0f, &t));
+    snprintf(path, sizeof path, "%s/state.safetensors", folder);
+    w->seen[0] = copse_trainer_save(t, is_chief ? "" : path);
+    w->seen[1] = copse_trainer_checkpoint(t, is_chief ? NULL : path, NULL);
+    w->seen[2] = copse_trainer_restore(t, is_chief ? "" : path, NULL, NULL);
+    w->seen[3] = copse_replicated_checkpoint(st, is_chief ? "" : path, NULL);
+    w->seen[4] = copse_replicated_restore(st, is_chief ? NULL : path, NULL, NULL);
+    s = copse_trainer_save(t, is_chief ? path : NULL);
+    s = s ? s : copse_trainer_checkpoint(t, is_chief ? path : "", NULL);
+    s = s ? s : copse_trainer_restore(t, is_chief ? path : "", NULL, NULL);
+    s = s ? s : copse_replicated_checkpoint(st, is_chief ? path : NULL, NULL);
+    s = s ? s : copse_replicated_restore(st, is_chief ? path : NULL, NULL, NULL);
+    copse_trainer_release(&t);
+    return s;
+}
+
 static void clu_6(void **unused)
 {
     struct worker w[WORKERS];
@@ -242,6 +266,15 @@ static void clu_6(void **unused)
     assert_int_equal(w[0].seen[0], COPSE_ERR_IO);
     assert_int_equal(w[1].seen[0], COPSE_ERR_COMM);
     assert_non_null(strstr(w[1].text, "save: worker 0 failed"));
+    unlink(w[0].path);
+    run_workers(w, WORKERS, 1, save_without_paths);
+    assert_all_ok(w, WORKERS);
+    for (uint32_t i = 0; i < 5; i++) {
+        const bool is_read = i == 2 || i == 4; /* the chief's verdict, as it is */
+        assert_int_equal(w[0].seen[i], COPSE_ERR_ARGUMENT);
+        assert_int_equal(w[1].seen[i], is_read ? COPSE_ERR_ARGUMENT : COPSE_ERR_COMM);
+    }
+    snprintf(w[0].path, sizeof w[0].path, "%s/state.safetensors", folder);
     unlink(w[0].path);
     rmdir(folder);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The one-device strategy and reductions along an axis, which weigh partial batches by what they hold. */
+#include "copse/parameter_server.h"
 #include "tests/replica_rig.h"
 
 static copse_strategy *one;
@@ -254,11 +255,25 @@ static void default_strategy_has_no_device(void **unused)
     copse_value_release(&x);
 }
 
+static void settings_out_of_range_are_refused(void **unused)
+{
+    const struct copse_strategy_params algorithm = { .reduction = (copse_reduce_algorithm)99 };
+    const struct copse_strategy_params transfer = { .transfer = (copse_transfer)99 };
+    const char *twice[] = { found[0], found[0] };
+    copse_strategy *st;
+    (void)unused;
+    FAILS(COPSE_ERR_ARGUMENT, copse_one_device_create(ctx, found[0], &algorithm, &st), "reduction 99");
+    FAILS(COPSE_ERR_ARGUMENT, copse_mirrored_create(ctx, twice, 2, &algorithm, &st), "reduction 99");
+    FAILS(COPSE_ERR_ARGUMENT, copse_mirrored_create(ctx, twice, 2, &transfer, &st), "transfer 99");
+    FAILS(COPSE_ERR_ARGUMENT, copse_parameter_server_create(ctx, NULL, twice, 2, &transfer, &st), "transfer 99");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_1), cmocka_unit_test(one_2), cmocka_unit_test(one_3),
         cmocka_unit_test(one_8), cmocka_unit_test(one_10),
+        cmocka_unit_test(settings_out_of_range_are_refused),
         cmocka_unit_test(middle_axis_and_integers), cmocka_unit_test(default_strategy_has_no_device),
     };
     return cmocka_run_group_tests(tests, open_one, close_one);

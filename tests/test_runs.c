@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs whose replicas differ are refused and leave the strategy as it was; runs of odd numbers of replicas, of special
-   values, and of one replica. */
+   values, of arguments of another strategy, and of one replica; failures without a text. */
 #include <math.h>
 
 #include "tests/misuse_rig.h"
@@ -116,7 +116,7 @@ static const struct {
     [RESULT_KINDS] = { COPSE_ERR_SHAPE, "dictionary" },
     [FAILS_FIRST] = { COPSE_ERR_FORMAT, "before the merge" },
     [FAILS_LATE] = { COPSE_ERR_FORMAT, "behind the merge" },
-    [FAILS_TEXTLESS] = { COPSE_ERR_FORMAT, "run: " },
+    [FAILS_TEXTLESS] = { COPSE_ERR_FORMAT, "returned ERR_FORMAT" },
 };
 
 static void runs_that_differ_are_refused(void **unused)
@@ -187,6 +187,92 @@ static void odd_numbers_of_replicas_and_special_values(void **unused)
     }
 }
 
+/* ---- functions that fail without a text ---- */
+
+static copse_status replica_without_text(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                         void *user, copse_value **result)
+{
+    copse_merge_fn *merge = *(copse_merge_fn **)user;
+    (void)args, (void)count, (void)result;
+    return merge ? copse_merge_call(rc, merge, NULL, 0, NULL, NULL) : COPSE_ERR_FORMAT;
+}
+
+static copse_status merge_without_text(copse_strategy *st, copse_value *const *args, size_t count, void *user,
+                                       copse_value **result)
+{
+    (void)st, (void)args, (void)count, (void)user, (void)result;
+    return COPSE_ERR_FORMAT;
+}
+
+static copse_status update_without_text(copse_strategy *st, copse_value *target, copse_value *const *args,
+                                        size_t count, void *user, copse_value **result)
+{
+    (void)st, (void)target, (void)args, (void)count, (void)user, (void)result;
+    return COPSE_ERR_FORMAT;
+}
+
+/* Their text is not that of whatever failed before. */
+static void has_own_text(copse_status s)
+{
+    if (s != COPSE_ERR_FORMAT || strstr(copse_last_error(), "nonsense") ||
+        !strstr(copse_last_error(), "returned ERR_FORMAT"))
+        fail_msg("%s: %s", copse_status_name(s), copse_last_error());
+}
+
+static void textless_failures_say_so(void **unused)
+{
+    (void)unused;
+    FOR_EACH_STRATEGY(st, n) {
+        const uint32_t last = n - 1;
+        copse_reduce_op op;
+        copse_merge_fn *merge = NULL;
+        for (int i = 0; i < 3; i++) {
+            FAILS(COPSE_ERR_ARGUMENT, copse_reduce_op_parse("nonsense", &op), "nonsense");
+            if (i == 2)
+                has_own_text(copse_strategy_update_non_slot(st, &last, 1, update_without_text, NULL, 0, NULL, NULL));
+            else
+                has_own_text(copse_strategy_run(st, replica_without_text, NULL, 0, &merge, NULL));
+            merge = merge_without_text;
+        }
+    }
+}
+
+/* ---- arguments of another strategy ---- */
+
+static copse_status counts_calls(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
+                                 copse_value **result)
+{
+    (void)rc, (void)args, (void)count, (void)result;
+    ++*(uint32_t *)user;
+    return COPSE_OK;
+}
+
+/* Neither does a component go unseen, nor do some replicas run where others have none. */
+static void components_are_one_for_each_replica(void **unused)
+{
+    (void)unused;
+    for (uint32_t n = 1; n <= 4; n++) {
+        copse_value *parts[4], *v, *nest, *out;
+        uint32_t calls = 0;
+        for (uint32_t r = 0; r < n; r++)
+            parts[r] = scalar((float)r);
+        v = per_replica(strategy_of(n, false), parts);
+        nest = list_of(v, 2);
+        for (uint32_t other = 1; other <= 4; other++)
+            if (other != n) {
+                FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(strategy_of(other, false), counts_calls, &v, 1,
+                                                             &calls, &out), "argument 0 of a run");
+                FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(strategy_of(other, false), counts_calls, &nest, 1,
+                                                             &calls, &out), "one for each replica");
+            }
+        assert_int_equal(calls, 0);
+        OK(copse_strategy_run(strategy_of(n, false), counts_calls, &nest, 1, &calls, &out));
+        assert_int_equal(calls, n);
+        copse_value_release(&v);
+        copse_value_release(&nest);
+    }
+}
+
 /* One replica is no strategy at all: results stay what the function gave, without arithmetic. */
 static void one_replica_is_plain(void **unused)
 {
@@ -209,6 +295,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_that_differ_are_refused),
         cmocka_unit_test(odd_numbers_of_replicas_and_special_values),
+        cmocka_unit_test(textless_failures_say_so),
+        cmocka_unit_test(components_are_one_for_each_replica),
         cmocka_unit_test(one_replica_is_plain),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

@@ -487,6 +487,7 @@ static copse_status run(struct run *r)
     if (r->is_evaluator)
         return run_evaluator(r);
     COPSE_TRY(run_open(r));
+    COPSE_TRY(run_compare(r));
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->test, &test);
     if (is_json(r))

@@ -67,6 +67,11 @@ copse_status run_evaluator(struct run *r);
 /* One line about why it ended, and the exit code. */
 int evaluation_fail(const struct run *r, copse_status s);
 
+/* ---- workers in step (train_across.c) ---- */
+
+/* COPSE_ERR_ARGUMENT on all of them where one has other options. All call it; elsewhere nothing happens. */
+copse_status run_compare(const struct run *r);
+
 /* ---- parameter servers (train_server.c) ---- */
 
 /* Whether servers have the variables, of this process or of the job; whether the job has some; whether this process
@@ -99,6 +104,8 @@ copse_status run_take(struct run *r, const char *path, struct copse_position *at
 const char *run_find(const copse_checkpoint *file, const char *key);
 /* The settings that a checkpoint was made with, "--name=value" lines, in `text`. */
 copse_status run_settings_of(copse_context *ctx, const char *path, char *text, size_t room);
+/* What all workers in step must have the same, "--name=value" lines, in `text`. */
+copse_status run_describe(const struct run *r, char *text, size_t room);
 /* A step's loss and accuracy go into the figures that are shown. */
 void run_smooth(struct progress *p, uint64_t step, double loss, double accuracy);
 

@@ -81,6 +81,18 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
                : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long for a checkpoint");
 }
 
+copse_status run_describe(const struct run *r, char *text, size_t room)
+{
+    const struct train_settings *s = &r->settings;
+    struct text t = { .used = 0 };
+    COPSE_TRY(describe(r, true, &t));
+    const int used = snprintf(text, room, "%s--on-loss=%s\n--save=%s\n--checkpoint=%s\n", t.bytes, s->on_loss.at->name,
+                              s->save ? "FILE" : "(none)", s->checkpoint ? "PATH" : "(none)");
+    return used >= 0 && (size_t)used < room
+               ? COPSE_OK
+               : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long to be compared");
+}
+
 /* The first line of `now` that `then` has otherwise. */
 static copse_status compare(const char *path, const char *then, const char *now)
 {

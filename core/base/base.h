@@ -35,6 +35,11 @@ copse_status copse__note(copse_status code, const char *fmt, ...) COPSE_PRINTF(2
 /* Put a text back that was copied from copse_last_error, of another thread, or before a clean-up that may
    fail, too. */
 void copse__fail_again(const char *text);
+/* Failures of this thread that had a text. */
+uint64_t copse__failures(void);
+/* What a function of the application returned, before which there were `before` failures: where it has set no text,
+   that of an earlier failure says nothing about this one. The end of data has none. */
+copse_status copse__returned(copse_status code, uint64_t before);
 #define copse_fail(code, ...) copse__fail(code, __FILE__, __LINE__, __VA_ARGS__)
 #define copse_note(code, ...) copse__note(code, __VA_ARGS__)
 

@@ -8,6 +8,7 @@
 #define TEXT_BYTES COPSE_ERROR_BYTES
 
 static COPSE_THREAD_LOCAL char last_error[TEXT_BYTES];
+static COPSE_THREAD_LOCAL uint64_t failures;
 
 static const char *const names[] = {
 #define NAME(code, text) #code,
@@ -36,8 +37,14 @@ const char *copse_last_error(void)
     return last_error;
 }
 
+uint64_t copse__failures(void)
+{
+    return failures;
+}
+
 void copse__fail_again(const char *text)
 {
+    failures++;
     strncpy(last_error, text, sizeof last_error - 1);
 }
 
@@ -62,7 +69,16 @@ copse_status copse__fail(copse_status code, const char *file, int line, const ch
     va_end(args);
     strcat(text, place); /* the room was kept above */
     memcpy(last_error, text, sizeof last_error);
+    failures++;
     return code;
+}
+
+copse_status copse__returned(copse_status code, uint64_t before)
+{
+    if (code == COPSE_OK || code == COPSE_ERR_END || failures != before)
+        return code;
+    return copse_fail(code, "a function of the application returned %s: %s", copse_status_name(code),
+                      copse_status_text(code));
 }
 
 copse_status copse__note(copse_status code, const char *fmt, ...)

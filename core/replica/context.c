@@ -49,13 +49,15 @@ void copse__context_start_replica(struct copse_frame *f, copse_strategy *st, uin
                                   struct copse_frame *caller)
 {
     *f = (struct copse_frame){ .outer = caller, .strategy = st, .rank = rank,
-                               .update_rank = COPSE_HOST, .handle = make_handle(st) };
+                               .update_rank = COPSE_HOST, .handle = make_handle(st),
+                               .failures = copse__failures() };
     top = f;
 }
 
 void copse__context_push_cross(struct copse_frame *f, copse_strategy *st, uint32_t update_rank)
 {
-    *f = (struct copse_frame){ .outer = top, .strategy = st, .update_rank = update_rank };
+    *f = (struct copse_frame){ .outer = top, .strategy = st, .update_rank = update_rank,
+                               .failures = copse__failures() };
     top = f;
 }
 
@@ -64,8 +66,8 @@ copse_status copse__context_pop(struct copse_frame *f, copse_status s)
     top = f->outer;
     if (s == COPSE_OK && f->scopes > 0)
         return copse_fail(COPSE_ERR_CONTEXT, "context: the function returned without leaving %u "
-                                             "scopes that it entered", f->scopes);
-    return s;
+                                             "scope%s that it entered", f->scopes, f->scopes > 1 ? "s" : "");
+    return copse__returned(s, f->failures);
 }
 
 const char *copse__context_place(char text[COPSE_PLACE_BYTES])

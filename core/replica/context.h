@@ -17,6 +17,7 @@ struct copse_frame {
     uint32_t rank;             /* of a replica */
     uint32_t update_rank;      /* of an update function, else COPSE_HOST */
     uint32_t created;          /* variables that the replica asked for */
+    uint64_t failures;         /* of the thread before the function that runs in it */
     uint32_t scopes;           /* entered and not left while this is the innermost frame */
     bool is_graph;             /* a loss function builds the replica's graph */
 };
@@ -34,7 +35,7 @@ void copse__context_start_replica(struct copse_frame *f, copse_strategy *st, uin
 /* Enter a cross-replica context, for an update function with its rank. */
 void copse__context_push_cross(struct copse_frame *f, copse_strategy *st, uint32_t update_rank);
 /* Leave; whatever a function pushed and left there goes with it. COPSE_ERR_CONTEXT when the function
-   that returned `s` left scopes open; else `s`. */
+   that returned `s` left scopes open; else `s`, with a text. */
 copse_status copse__context_pop(struct copse_frame *f, copse_status s);
 
 /* COPSE_ERR_CONTEXT unless the thread is in the cross-replica context of `st` or outside of everything;

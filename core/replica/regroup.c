@@ -219,6 +219,17 @@ copse_status copse__select_update(copse_value *v, uint32_t rank, copse_value **o
     return COPSE_OK;
 }
 
+copse_status copse__check_components(const copse_value *v, uint32_t replicas)
+{
+    for (size_t i = 0; is_nest(v) && i < v->count; i++)
+        COPSE_TRY(copse__check_components(v->items[i], replicas));
+    if (v->kind == COPSE_VALUE_PER_REPLICA && v->count != replicas)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "value: %zu components, one for each replica of another strategy; there are %u "
+                          "replicas here", v->count, replicas);
+    return COPSE_OK;
+}
+
 /* ---- local results, container ---- */
 
 void copse_local_results(copse_value *v, copse_value **list, size_t room, size_t *count)

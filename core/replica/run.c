@@ -124,8 +124,6 @@ static void replica_main(void *arg)
     copse__context_start_replica(&m->frame, run->strategy, m->frame.rank, run->caller);
     m->frame.run = run;
     copse_status s = call(run, m);
-    if (s != COPSE_OK && !*copse_last_error()) /* the function set no text */
-        copse_fail(s, "run: %s", copse_status_text(s));
     s = copse_note(copse__context_pop(&m->frame, s), "in replica %u", m->frame.rank);
 
     copse__mutex_lock(&run->lock);
@@ -310,6 +308,9 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
         return copse_fail(COPSE_ERR_ARGUMENT, "run: strategy, function or arguments are missing, or more "
                                               "than %d arguments", COPSE_MAX_ARGUMENTS);
     COPSE_TRY(copse__require_cross(st, "run"));
+    for (size_t i = 0; i < count; i++) /* before the first replica runs */
+        if (args[i])
+            COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count), "in argument %zu of a run", i));
     struct copse_run run = { .strategy = copse_strategy_retain(st), .fn = fn, .args = args,
                              .count = count, .user = user, .caller = copse__context_top() };
     for (uint32_t r = 0; r < st->replica_count; r++) {

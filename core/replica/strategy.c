@@ -109,6 +109,10 @@ copse_status copse__strategy_create(copse_context *ctx, copse_strategy_kind kind
     for (size_t i = 0; i < count; i++)
         if (!devices[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the id of replica %zu is NULL", i);
+    if (params && ((unsigned)params->reduction > COPSE_REDUCE_TO_ONE ||
+                   (unsigned)params->transfer > COPSE_TRANSFER_STAGED))
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: there is no reduction %d or no transfer %d",
+                          (int)params->reduction, (int)params->transfer);
     copse_strategy *st = copse__alloc(&ctx->base.mem, 1, sizeof *st);
     if (!st)
         return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");

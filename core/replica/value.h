@@ -80,6 +80,8 @@ copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **
 /* The same for update functions: COPSE_ERR_ARGUMENT for per-replica values; variables become the
    rank's component. */
 copse_status copse__select_update(copse_value *v, uint32_t rank, copse_value **out);
+/* COPSE_ERR_ARGUMENT where a per-replica value of a nest has another number of components. */
+copse_status copse__check_components(const copse_value *v, uint32_t replicas);
 
 /* ---- where the calling thread is: place.c ---- */
 

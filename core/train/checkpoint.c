@@ -109,9 +109,15 @@ size_t copse__settings(const copse_trainer *t, struct copse_setting list[COPSE_S
 
 /* ---- writing ---- */
 
+/* Who does not write has no use for the path. */
+static bool is_writer(const copse_trainer *t)
+{
+    return !t->strategy->cluster || copse_cluster_is_chief(t->strategy->cluster);
+}
+
 static copse_status check_whole(const copse_trainer *t, const char *path)
 {
-    if (!t || !path || !*path)
+    if (!t || (is_writer(t) && (!path || !*path)))
         return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a trainer and a path");
     if (t->is_failed)
         return copse_fail(COPSE_ERR_DEVICE_LOST, "checkpoint: the last update was cut short; the "
@@ -220,8 +226,7 @@ static copse_status put_towers(struct writer *w, struct copse_state *s, size_t m
 
 static copse_status write_file(copse_trainer *t, const char *path, const struct writer *w)
 {
-    copse_cluster *cluster = t->strategy->cluster;
-    if (cluster && !copse_cluster_is_chief(cluster))
+    if (!is_writer(t))
         return COPSE_OK;
     return copse_checkpoint_write(t->strategy->ctx, path,
                                   &(struct copse_checkpoint_params){
@@ -332,8 +337,11 @@ copse_status copse_trainer_save(copse_trainer *t, const char *path)
     struct copse_state state = { 0 };
     struct writer w;
     char step[24];
-    COPSE_TRY(check_whole(t, path));
-    copse_status s = copse__state_list(t, false, &state);
+    copse_status s = check_whole(t, path);
+    if (!t)
+        return s;
+    if (s == COPSE_OK)
+        s = copse__state_list(t, false, &state);
     if (s == COPSE_OK)
         s = copse__state_read(&state);
     if (s == COPSE_OK)

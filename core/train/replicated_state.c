@@ -16,13 +16,14 @@ static bool is_guest(const copse_strategy *st)
 
 static copse_status check(copse_strategy *st, const char *path)
 {
-    if (!st || !path)
+    if (!st)
         return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: the default strategy has no variables");
     COPSE_TRY(copse__require_cross(st, "checkpoint"));
-    return *path || is_guest(st) ? COPSE_OK
-                                 : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
+    if (st->remote || is_guest(st)) /* one worker looks at it, and tells the others where it is missing */
+        return COPSE_OK;
+    return path && *path ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
 }
 
 /* ---- with parameter servers ---- */

@@ -289,12 +289,19 @@ static copse_status restore(copse_trainer *t, struct loaded *l)
     return s;
 }
 
+static copse_status no_path(void)
+{
+    return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a trainer and a path");
+}
+
 /* With several workers the first reads it, and the others get it from there. */
 static copse_status load(copse_trainer *t, struct loaded *l)
 {
-    const copse_status s = t->strategy->rank_first == 0
-                               ? copse_checkpoint_read(t->strategy->ctx, l->path, &l->file)
-                               : COPSE_OK;
+    copse_status s = COPSE_OK;
+    if (t->strategy->rank_first == 0)
+        s = l->path ? copse_checkpoint_read(t->strategy->ctx, l->path, &l->file) : no_path();
+    else if (!l->path)
+        l->path = "of the first worker";
     return copse__across_checkpoint(t, s, l->path, &l->file);
 }
 
@@ -314,11 +321,11 @@ static copse_status restore_guest(copse_trainer *t, struct copse_position *posit
 copse_status copse_trainer_restore(copse_trainer *t, const char *path,
                                    struct copse_position *position, copse_checkpoint **file)
 {
-    struct loaded l = { .path = path };
+    struct loaded l = { .path = path && *path ? path : NULL };
     if (file)
         *file = NULL;
-    if (!t || !path || (!*path && !copse__places_is_guest(t)))
-        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a trainer and a path");
+    if (!t)
+        return no_path();
     if (copse__places_is_guest(t))
         return restore_guest(t, position);
     copse_status s = load(t, &l);

@@ -12,9 +12,9 @@ static size_t row_bytes(copse_shape s)
 
 static copse_status check_batch(const struct copse_host_batch *batch)
 {
-    return batch && batch->count > 0 && batch->count <= UINT32_MAX && batch->x
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch holds 1 to 2^32-1 examples");
+    if (!batch || batch->count == 0 || batch->count > UINT32_MAX)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch holds 1 to 2^32-1 examples");
+    return batch->x ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the batch has no features");
 }
 
 static copse_status split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,

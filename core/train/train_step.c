@@ -234,9 +234,11 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
     if (!ts || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: it, or the place for the result, is NULL");
     *out = (struct copse_train_step_result){ .is_updated = false };
-    for (size_t i = 0; i < ts->params.update_hook_count; i++)
-        COPSE_TRY(copse_note(ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user),
-                             "in update hook %zu", i));
+    for (size_t i = 0; i < ts->params.update_hook_count; i++) {
+        const uint64_t failures = copse__failures();
+        const copse_status s = ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user);
+        COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
+    }
     COPSE_TRY(copse_trainer_step(ts->trainer, batch));
     if (copse_trainer_gathered(ts->trainer) > 0)
         return COPSE_OK;

@@ -123,7 +123,7 @@ struct copse_found_checkpoint {
  * @param from       Only checkpoints of this progress or more.
  * @param is_newest  Of these the newest, else the oldest.
  *
- * @retval COPSE_ERR_END       There is none now.
+ * @retval COPSE_ERR_END       There is none now. Leaves the text of the last error as it was.
  * @retval COPSE_ERR_IO        The folder cannot be listed, for example because it is not there yet.
  * @retval COPSE_ERR_ARGUMENT  A pointer is NULL, the path is empty, or too long for `path`.
  * Thread-safety: any. Blocking: while the folder is listed.

@@ -88,8 +88,11 @@ typedef copse_status copse_replica_fn(copse_replica_context *rc, copse_value *co
  *
  * @param result  Receives one reference; NULL where replicas return nothing.
  * @retval COPSE_ERR_CONTEXT  Called in a replica, or in another strategy's scope; or replicas made
- *                            different numbers of merge calls (the text says which).
+ *                            different numbers of merge calls (the text says which); or a merge or update function
+ *                            returned without leaving a scope that it entered, which is left for it.
  * @retval COPSE_ERR_SHAPE    Replicas returned different structures; the text says where.
+ * @retval COPSE_ERR_ARGUMENT An argument has a per-replica value with another number of components than there are
+ *                            replicas: nothing was run.
  * The first error of a replica or merge function ends all replicas and is returned with its text; those
  * that wait in a merge call get it there. No thread is left.
  * Threads: merge functions run on the calling thread; with one replica the function does, too.

@@ -58,6 +58,7 @@ struct copse_strategy_params {
 /**
  * One replica on one device.
  * @param device  Device id, such as "vulkan:0".
+ * @retval COPSE_ERR_ARGUMENT   A setting out of its range.
  * @retval COPSE_ERR_NO_DEVICE  No such usable device.
  * Lifetime: retains the context. Thread-safety: one thread at a time per strategy and all that is
  * made from it. Blocking: while the driver starts.
@@ -69,6 +70,10 @@ COPSE_API COPSE_CHECKED copse_status copse_one_device_create(
 /**
  * One replica on each of the named devices; an id may stand several times. The order of the list
  * is the rank order, which defines the reduction tree.
+ * @param count  1 to COPSE_MAX_REPLICAS.
+ * @retval COPSE_ERR_ARGUMENT   As above; or too many devices, or none.
+ * @retval COPSE_ERR_NO_DEVICE  One of them is not there, or not usable; the text names it.
+ * Lifetime, threads, blocking: as above.
  */
 COPSE_API COPSE_CHECKED copse_status copse_mirrored_create(
     copse_context *ctx, const char *const *devices, size_t count,

@@ -152,8 +152,8 @@ struct copse_step_result {
  * call reduces and updates. The update, and the result, are those of the k batches as one; unequal ones
  * weigh by their examples. Steps are counted in updates. When a call fails, what was gathered is dropped.
  *
- * @retval COPSE_ERR_ARGUMENT     The batch is empty, or NULL and none is fed; the loss depends on none of the
- *                                variables that were listed;
+ * @retval COPSE_ERR_ARGUMENT     The batch is empty, or NULL and none is fed, or lacks features or targets that the
+ *                                loss needs; the loss depends on none of the variables that were listed;
  *                                another trainer of the strategy gathers gradients of one of them.
  * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see sync.h.
  * @retval COPSE_ERR_CANCELLED    `copse_trainer_cancel` was called; nothing was changed.
@@ -161,6 +161,8 @@ struct copse_step_result {
  *                                be dropped has a loss that is NaN or infinite. Nothing was changed: no
  *                                variable, no slot, no step counter. The trainer can be used on.
  * @retval COPSE_ERR_DEVICE_LOST  A device failed.
+ * @retval COPSE_ERR_COMM         Another worker, or a server, is lost, or is at another step or batch; the text names
+ *                                it. The trainer cannot be used on.
  * @retval COPSE_ERR_CONTEXT      With parameter servers and several replicas: the thread is in one of the replicas, or
  *                                a tower optimizer (replicated.h) has gradients of some and not yet of all. A step
  *                                brings what the servers have to all replicas, and these would compute from
@@ -293,7 +295,15 @@ COPSE_API uint64_t copse_trainer_steps(const copse_trainer *t);
 /** The strategy it trains with. Lifetime: that of the trainer. */
 COPSE_API copse_strategy *copse_trainer_strategy(const copse_trainer *t);
 
-/** Write every variable, and nothing else, as safetensors, atomically: see checkpoint.h. */
+/**
+ * Write every variable, and nothing else, as safetensors, atomically: see checkpoint.h. With several workers in step
+ * all call this, and the first writes; the others' `path` is not looked at, and may be NULL.
+ * @retval COPSE_ERR_ARGUMENT     There is no path.
+ * @retval COPSE_ERR_IO           The file cannot be written; what stood there is untouched.
+ * @retval COPSE_ERR_DEVICE_LOST  A device failed, now or in the last update.
+ * @retval COPSE_ERR_COMM         Another worker could not take part, or is lost; the text names it.
+ * Blocking: until queued steps have run and the bytes are on the disk.
+ */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_save(copse_trainer *t, const char *path);
 
 /* ---- the whole state: docs/checkpoints.md describes the file ---- */
@@ -318,9 +328,9 @@ struct copse_state_params {
  * the strategy's tower optimizers (replicated.h) the slots and counts. One entry per variable and slot,
  * whatever the number of replicas. Atomic: under `path` stands the old file or the new one, also after a power
  * cut; the same state gives the same bytes. Shares that were measured are in it, too. With several workers in
- * step all call this; the first writes, when all can take part, and the others' `params` and `path` are for
- * their texts alone. With parameter servers the chief alone writes, whoever calls: for each server the values,
- * slots, count of updates and every worker's place in its data as they were at one moment, the servers one
+ * step all call this; the first writes, when all can take part, and the others' `params` and `path`, which may be
+ * NULL, are for their texts alone. With parameter servers the chief alone writes, whoever calls: for each server the
+ * values, slots, count of updates and every worker's place in its data as they were at one moment, the servers one
  * after the other, while other workers train on. A step of which one server was looked at before and another
  * one after it comes again.
  *
@@ -328,7 +338,7 @@ struct copse_state_params {
  *
  * @retval COPSE_ERR_NONFINITE    A trained variable is NaN or infinite; nothing was written.
  * @retval COPSE_ERR_DEVICE_LOST  A device failed, now or in the last update; nothing was written.
- * @retval COPSE_ERR_ARGUMENT     A name that is not allowed, or two entries of one name: a variable
+ * @retval COPSE_ERR_ARGUMENT     No path; a name that is not allowed, or two entries of one name: a variable
  *                                "w/m" beside a slot "m" of a variable "w". Or micro-batches are
  *                                gathered since the last update.
  * @retval COPSE_ERR_IO           The file cannot be written; what stood there is untouched.
@@ -346,7 +356,8 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_checkpoint(
  * update was cut short is whole again, if its devices still work.
  *
  * With several workers in step all call this. The first reads the file and sends it to the others, who get
- * the same `position` and `file`; nobody is changed unless all can be.
+ * the same `position` and `file`, and whose `path` is for their texts alone and may be NULL; nobody is changed unless
+ * all can be.
  *
  * With the parameter servers of a job all workers call it, too, before they train. The chief reads the file and
  * sets what the servers keep. Others do not look at `path`: they wait until the chief has done so, or has
@@ -360,7 +371,7 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_checkpoint(
  * @retval COPSE_ERR_IO        The file cannot be read.
  * @retval COPSE_ERR_FORMAT    It is damaged (format, checksum), or is no checkpoint of a trainer.
  * @retval COPSE_ERR_ARGUMENT  It is of another model or optimizer: the text names the entry that is
- *                             missing or too much.
+ *                             missing or too much. Or there is no path.
  * @retval COPSE_ERR_SHAPE     An entry has another type or shape than its variable; the text names it.
  * @retval COPSE_ERR_COMM      Another worker could not take part, or is lost; the text names it.
  * @retval COPSE_ERR_TIMEOUT   The chief has not done it within the cluster's deadline.
