@@ -182,7 +182,7 @@ static void a_rank_that_does_not_answer_is_named(void **unused)
         backward(&g, &st, ELEMENTS, 1, ready);
         fake_fail(1, FAKE_WAIT, 1, COPSE_ERR_TIMEOUT, false);
         FAILS(COPSE_ERR_TIMEOUT, copse__exchange_run(st.x, st.buckets[0], ready, NULL, NULL),
-              "rank 1 on fake:1 did not answer");
+              "while waiting for rank 1 on fake:1");
         copse__exchange_release(&st.x);
         close_rig(&g);
     }

@@ -192,6 +192,31 @@ static void one_kernel_can_be_made_wrong(void **state)
     copse_context_release(&ctx);
 }
 
+/* Drivers compile when a kernel first runs, so a device with a new one gets more time. */
+static void a_device_with_new_kernels_is_waited_for_longer(void **state)
+{
+    (void)state;
+    const struct copse_buffer_params size = { .size = 64 };
+    const uint32_t word = 0;
+    copse_context *ctx = context(NULL);
+    struct copse_kernel *k;
+    struct life l = { 0 };
+    OK(copse_device_open(ctx, "fake:0", NULL, &l.dev));
+    OK(copse_queue_create(l.dev, &l.queue));
+    OK(copse_buffer_create(l.dev, &size, &l.a));
+    OK(copse_queue_fill(l.queue, l.a, 0, size.size, word));
+    fake_fail(0, FAKE_WAIT, 1, COPSE_ERR_TIMEOUT, false);
+    FAILS(COPSE_ERR_TIMEOUT, copse_queue_finish(l.queue), "fake:0 did not answer within 120 s");
+    OK(copse_queue_finish(l.queue));
+    OK(copse__kernel_get(l.dev, COPSE_KERNEL_unary, NULL, &k));
+    OK(copse_queue_fill(l.queue, l.a, 0, size.size, word));
+    fake_fail(0, FAKE_WAIT, 1, COPSE_ERR_TIMEOUT, false);
+    FAILS(COPSE_ERR_TIMEOUT, copse_queue_finish(l.queue), "fake:0 did not answer within 600 s");
+    OK(copse_queue_finish(l.queue));
+    end(&l);
+    copse_context_release(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +224,7 @@ int main(void)
         TEST(a_lost_device_stays_lost_and_can_be_opened_again),
         TEST(every_failed_allocation_comes_out_and_leaves_nothing),
         TEST(compiled_kernels_are_kept_in_memory),
+        TEST(a_device_with_new_kernels_is_waited_for_longer),
         TEST(one_kernel_can_be_made_wrong),
     };
     return cmocka_run_group_tests_name("faults", tests, NULL, NULL);

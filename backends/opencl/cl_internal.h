@@ -241,7 +241,4 @@ bool copse_cl_gemm_exists(void);
 copse_status copse_cl_gemm(copse_queue *q, const struct copse_command *c);
 void copse_cl_gemm_fini(struct copse_cl_device *d);
 
-/* Longest wait for the device where the seam gives no deadline. */
-#define COPSE_CL_WAIT_NS (120ull * 1000000000ull)
-
 #endif

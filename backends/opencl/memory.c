@@ -4,6 +4,7 @@
 
 /* Sub-buffers kept per buffer; a buffer that is reused for ever must not gather them for ever. */
 #define MAX_VIEWS 1024
+#define PROBE_NS  (120ull * 1000000000ull)
 
 copse_status copse_cl_buffer_init(copse_buffer *buf)
 {
@@ -128,7 +129,7 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
         cl->EnqueueReadBuffer(queue, imported, CL_FALSE, 0, sizeof word, (char *)host + 8, 0, NULL,
                               &done) == CL_SUCCESS &&
         cl->Flush(queue) == CL_SUCCESS)
-        reached = copse_cl_wait_event(cl, done, COPSE_CL_WAIT_NS);
+        reached = copse_cl_wait_event(cl, done, PROBE_NS);
     if (reached == COPSE_ERR_TIMEOUT)
         return false; /* stuck: it still holds all of this */
     works = reached == COPSE_OK && words[1] == FROM_DEVICE && words[2] == FROM_HOST;

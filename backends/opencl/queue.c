@@ -155,7 +155,7 @@ copse_status copse_cl_queue_init(copse_queue *q)
     COPSE_TRY(copse_cl_check(e, "clEnqueueMapBuffer of staging memory"));
     copse_status s = flush(d, p->queue);
     if (s == COPSE_OK)
-        s = copse_cl_wait_event(&d->cl, mapped, COPSE_CL_WAIT_NS);
+        s = copse_cl_wait_event(&d->cl, mapped, copse__device_wait_ns(q->dev));
     d->cl.ReleaseEvent(mapped);
     if (s == COPSE_ERR_TIMEOUT)
         return copse_fail(s, "opencl: the driver does not map staging memory");
@@ -163,11 +163,13 @@ copse_status copse_cl_queue_init(copse_queue *q)
 }
 
 /* COPSE_ERR_TIMEOUT when the queue is stuck. */
-static copse_status drain(struct copse_cl_device *d, cl_command_queue queue)
+static copse_status drain(copse_queue *q)
 {
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
     cl_event marker;
-    COPSE_TRY(mark(d, queue, &marker));
-    const copse_status s = copse_cl_wait_event(&d->cl, marker, COPSE_CL_WAIT_NS);
+    COPSE_TRY(mark(d, p->queue, &marker));
+    const copse_status s = copse_cl_wait_event(&d->cl, marker, copse__device_wait_ns(q->dev));
     d->cl.ReleaseEvent(marker);
     return s;
 }
@@ -183,7 +185,7 @@ void copse_cl_queue_fini(copse_queue *q)
         d->cl.EnqueueUnmapMemObject(p->queue, p->staging, p->mapped, 0, NULL, NULL);
         copse_cl_unlock(d);
     }
-    if (drain(d, p->queue) == COPSE_ERR_TIMEOUT) {
+    if (drain(q) == COPSE_ERR_TIMEOUT) {
         /* Releasing objects of a stuck queue blocks for ever in some drivers. */
         atomic_store(&d->is_stuck, true);
         copse__log(&q->dev->base->log, COPSE_LOG_ERROR,
@@ -218,8 +220,10 @@ static copse_status reclaim(struct copse_cl_device *d, struct copse_cl_queue *p,
 }
 
 /* Let the current block have room for `size` bytes. */
-static copse_status make_room(struct copse_cl_device *d, struct copse_cl_queue *p, size_t size)
+static copse_status make_room(copse_queue *q, size_t size)
 {
+    struct copse_cl_device *d = q->dev->priv;
+    struct copse_cl_queue *p = q->priv;
     if (size <= COPSE_CL_BLOCK_BYTES - p->blocks[p->block].used)
         return COPSE_OK;
     copse_status s = reclaim(d, p, p->block, 0);
@@ -227,7 +231,7 @@ static copse_status make_room(struct copse_cl_device *d, struct copse_cl_queue *
         return s;
     const size_t next = (p->block + 1) % COPSE_CL_BLOCKS;
     COPSE_TRY(flush(d, p->queue));
-    s = reclaim(d, p, next, COPSE_CL_WAIT_NS);
+    s = reclaim(d, p, next, copse__device_wait_ns(q->dev));
     if (s == COPSE_ERR_TIMEOUT)
         return copse_fail(s, "opencl: staging memory is full and the device does not proceed");
     p->block = next;
@@ -241,7 +245,7 @@ copse_status copse_cl_write(copse_queue *q, const struct copse_binding *dst, con
     struct copse_cl_buffer *b = dst->buffer->priv;
     for (size_t done = 0; done < dst->size;) {
         const size_t part = COPSE_MIN(dst->size - done, COPSE_CL_BLOCK_BYTES);
-        COPSE_TRY(make_room(d, p, part));
+        COPSE_TRY(make_room(q, part));
         const size_t used = p->blocks[p->block].used;
         char *staged = p->mapped + p->block * COPSE_CL_BLOCK_BYTES + used;
         cl_event written = NULL;

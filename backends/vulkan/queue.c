@@ -28,7 +28,7 @@ static copse_status open_frame(copse_queue *q)
     if (vq->open)
         return COPSE_OK;
     if (vq->in_flight == VK_FRAMES)
-        COPSE_TRY(copse_vk_retire(q, copse__now_ns() + VK_DEADLINE_NS));
+        COPSE_TRY(copse_vk_retire(q, copse__now_ns() + copse__device_wait_ns(q->dev)));
     struct vk_frame *f = vq->frames;
     while (f->is_busy)
         f++;
@@ -262,7 +262,7 @@ void copse_vk_queue_fini(copse_queue *q)
 {
     struct vk_device *vd = q->dev->priv;
     struct vk_queue *vq = q->priv;
-    const uint64_t deadline = copse__now_ns() + VK_DEADLINE_NS;
+    const uint64_t most = copse__device_wait_ns(q->dev), deadline = copse__now_ns() + most;
     copse_status s = COPSE_OK;
     while (vq->in_flight && s == COPSE_OK) {
         vq->flying[vq->first]->reads.count = 0; /* nobody waits for them any more */
@@ -273,7 +273,7 @@ void copse_vk_queue_fini(copse_queue *q)
         copse__log(&vd->base->log, COPSE_LOG_ERROR,
                    "vulkan: %s still works after %u s; its memory is left to it until the program "
                    "ends",
-                   q->dev->info.name, (unsigned)(VK_DEADLINE_NS / 1000000000u));
+                   q->dev->info.name, (unsigned)(most / 1000000000u));
     }
     for (size_t i = 0; i < VK_FRAMES; i++)
         frame_fini(vd, &vq->frames[i]);

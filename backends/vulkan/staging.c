@@ -81,7 +81,7 @@ void copse_vk_staging_fini(copse_queue *q)
 static copse_status take(copse_queue *q, size_t size, VkDeviceSize *offset)
 {
     struct vk_queue *vq = q->priv;
-    const uint64_t deadline = copse__now_ns() + VK_DEADLINE_NS;
+    const uint64_t deadline = copse__now_ns() + copse__device_wait_ns(q->dev);
     size = copse__round_up(size, (size_t)vq->ring.align);
     for (;;) {
         const uint64_t at = vq->ring.head % VK_RING_BYTES;

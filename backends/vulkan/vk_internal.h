@@ -253,7 +253,6 @@ struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
 #define VK_FRAMES      16 /* submissions in flight */
 #define VK_RING_BYTES  (16u << 20)
 #define VK_PIECE_BYTES (VK_RING_BYTES / 4) /* one transfer; so that host and device overlap */
-#define VK_DEADLINE_NS 120000000000ull     /* of waits that no caller gave a timeout for */
 
 /* One submission: what it needs and what is to be done when it has ended. */
 struct vk_frame {

@@ -61,6 +61,7 @@ struct copse_device {
     atomic_bool is_lost;    /* sticky */
     copse_mutex lock;       /* guards the lists below */
     struct copse_kernel *kernels; /* compiled, by row and specialisation */
+    _Atomic uint64_t kernel_made_ns; /* when the newest was, 0: none yet */
     const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
     struct copse_verdicts *verdicts; /* kernels that are not used here, of the context */
     bool tries_blocked;           /* under test: blocked kernels are used all the same */
@@ -229,6 +230,10 @@ struct copse_backend {
     /* Optional: device time of a reached ticket's work [ns]. */
     copse_status (*time)(copse_queue *q, uint64_t ticket, uint64_t *ns);
 };
+
+/* Longest wait for a device where nobody gives a deadline [ns]: 120 s; and 600 s while its newest kernel was made less
+   than 600 s ago, since drivers compile when kernels first run, on a busy machine for minutes. */
+uint64_t copse__device_wait_ns(const copse_device *dev);
 
 /* What a backend's public import function calls, when it has turned the application's handles into its
    own struct: asks `import`, gives the device its id, opens it. `foreign` is copied. */

@@ -126,8 +126,10 @@ copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer 
 /* q's later work starts after other's ticket; both queues belong to the same device. Where the
    backend cannot do it, the host waits. */
 copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t ticket);
-/* copse_queue_wait with the deadline COPSE_WAIT_NS; within COPSE_STOP_NS of *stop becoming true it returns
-   COPSE_ERR_CANCELLED, unless the ticket is reached. `stop` may be NULL. */
+/* copse_queue_wait with the deadline copse__device_wait_ns. */
+copse_status copse__queue_await(copse_queue *q, uint64_t ticket);
+/* The same; within COPSE_STOP_NS of *stop becoming true it returns COPSE_ERR_CANCELLED, unless the ticket is
+   reached. `stop` may be NULL. */
 copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const atomic_bool *stop);
 /* Device time of a reached ticket's work [ns]; COPSE_ERR_UNSUPPORTED where nobody measures it. */
 copse_status copse__queue_time(copse_queue *q, uint64_t ticket, uint64_t *ns);
@@ -198,8 +200,6 @@ void copse__garbage_forget_slot(copse_device *dev, uint32_t slot);
 /* Free what is released: the pool, and the garbage too when no queue is left. */
 void copse__buffers_purge(copse_device *dev);
 
-/* Deadline of every wait that has none of its own. */
-#define COPSE_WAIT_NS (120ull * 1000000000ull)
 #define COPSE_STOP_NS (50ull * 1000000ull)
 
 #endif

@@ -113,6 +113,7 @@ static copse_status compile(copse_device *dev, enum copse_kernel_id id,
     copse__log(&dev->base->log, COPSE_LOG_DEBUG, "kernel: %s for %s, groups of %ux%u, %.1f ms",
                k->row->name, dev->info.id, k->group_x, k->group_y,
                (double)(copse__now_ns() - start) * 1e-6);
+    atomic_store(&dev->kernel_made_ns, copse__now_ns());
     *out = k;
     return COPSE_OK;
 }

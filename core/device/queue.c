@@ -265,20 +265,39 @@ copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket, uint64_t time
     return COPSE_OK;
 }
 
+uint64_t copse__device_wait_ns(const copse_device *dev)
+{
+    const uint64_t made = atomic_load(&dev->kernel_made_ns), second = 1000000000u;
+    return made && copse__now_ns() - made < 600 * second ? 600 * second : 120 * second;
+}
+
+static copse_status explain(copse_status s, const copse_queue *q, uint64_t ns)
+{
+    if (s != COPSE_ERR_TIMEOUT)
+        return s;
+    return copse_fail(s, "queue: %s did not answer within %llu s", q->dev->info.id,
+                      (unsigned long long)(ns / 1000000000u));
+}
+
+copse_status copse__queue_await(copse_queue *q, uint64_t ticket)
+{
+    const uint64_t most = copse__device_wait_ns(q->dev);
+    return explain(copse_queue_wait(q, ticket, most), q, most);
+}
+
 copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const atomic_bool *stop)
 {
-    const uint64_t start = copse__now_ns();
+    const uint64_t start = copse__now_ns(), most = copse__device_wait_ns(q->dev);
     if (!stop)
-        return copse_queue_wait(q, ticket, COPSE_WAIT_NS);
+        return copse__queue_await(q, ticket);
     for (;;) {
         const copse_status s = copse_queue_wait(q, ticket, COPSE_STOP_NS);
         if (s != COPSE_ERR_TIMEOUT)
             return s;
         if (atomic_load(stop))
             return copse_fail(COPSE_ERR_CANCELLED, "queue: cancelled while %s computes", q->dev->info.id);
-        if (copse__now_ns() - start >= COPSE_WAIT_NS)
-            return copse_fail(s, "queue: %s did not answer within %llu s", q->dev->info.id,
-                              COPSE_WAIT_NS / 1000000000ull);
+        if (copse__now_ns() - start >= most)
+            return explain(s, q, most);
     }
 }
 
@@ -286,7 +305,7 @@ copse_status copse_queue_finish(copse_queue *queue)
 {
     uint64_t ticket;
     COPSE_TRY(copse_queue_submit(queue, &ticket));
-    return copse_queue_wait(queue, ticket, COPSE_WAIT_NS);
+    return copse__queue_await(queue, ticket);
 }
 
 copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t ticket)
@@ -300,7 +319,7 @@ copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t 
     if (q == other || ticket <= other->reached)
         return COPSE_OK;
     if (!q->dev->backend->wait_queue)
-        return copse_queue_wait(other, ticket, COPSE_WAIT_NS);
+        return copse__queue_await(other, ticket);
     COPSE_TRY(copse__queue_begin(q));
     return copse__device_result(q->dev, q->dev->backend->wait_queue(q, other, ticket));
 }

@@ -280,7 +280,7 @@ copse_status copse__segment_settle(const struct copse_segment *seg)
     copse_queue *q = seg->queue;
     if (seg->last > q->submitted)
         COPSE_TRY(copse_queue_submit(q, NULL));
-    return copse_queue_wait(q, seg->last, COPSE_WAIT_NS);
+    return copse__queue_await(q, seg->last);
 }
 
 void copse__segment_release(struct copse_segment **at)

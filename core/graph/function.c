@@ -145,7 +145,7 @@ copse_status copse_function_wait(copse_function *f)
 {
     if (!f)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to wait for");
-    return f->ticket ? copse_queue_wait(f->queue, f->ticket, COPSE_WAIT_NS) : COPSE_OK;
+    return f->ticket ? copse__queue_await(f->queue, f->ticket) : COPSE_OK;
 }
 
 copse_status copse_function_read(copse_function *f, size_t output, void *values)

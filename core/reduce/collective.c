@@ -202,7 +202,7 @@ static copse_status finish_open(copse_reducer *x, const char *what)
     COPSE_TRY(submit_open(x));
     for (uint32_t r = 0; r < x->ranks; r++)
         if (is_waited[r])
-            COPSE_TRY(copse_note(copse_queue_wait(x->queues[r], x->ticket[r], COPSE_WAIT_NS),
+            COPSE_TRY(copse_note(copse__queue_await(x->queues[r], x->ticket[r]),
                                  "while waiting for replica %u on %s (%s)", r,
                                  x->queues[r]->dev->info.id, what));
     return COPSE_OK;

@@ -150,7 +150,7 @@ copse_status copse__across_share(copse_trainer *t, struct copse_step_slot *slot)
     copse_strategy *st = t->strategy;
     if (!st->remote)
         return COPSE_OK;
-    COPSE_TRY(copse__slot_wait(t, slot, COPSE_WAIT_NS));
+    COPSE_TRY(copse__slot_wait(t, slot, true));
     COPSE_TRY(copse__cluster_wait(st->cluster, slot->sends, workers(t), "results", NULL, NULL));
     unsigned char *own = message_of(t, slot, this_worker(t));
     memcpy(own, &(struct head){ slot->step }, sizeof(struct head));

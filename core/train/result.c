@@ -5,10 +5,12 @@
 #include "core/train/trainer.h"
 
 copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot,
-                              uint64_t timeout_ns)
+                              bool wait)
 {
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        COPSE_TRY(copse_queue_wait(t->strategy->replicas[r].queue, slot->tickets[r], timeout_ns));
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
+        copse_queue *q = t->strategy->replicas[r].queue;
+        COPSE_TRY(wait ? copse__queue_await(q, slot->tickets[r]) : copse_queue_wait(q, slot->tickets[r], 0));
+    }
     return COPSE_OK;
 }
 
@@ -55,7 +57,7 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
     if (t->taken == t->step)
         return copse_fail(COPSE_ERR_END, "trainer: no step is under way");
     struct copse_step_slot *slot = copse__slot_of(t, t->taken);
-    copse_status s = copse__slot_wait(t, slot, wait ? COPSE_WAIT_NS : 0);
+    copse_status s = copse__slot_wait(t, slot, wait);
     if (s == COPSE_OK)
         s = copse__across_collect(t, slot, wait);
     if (s != COPSE_OK && s != COPSE_ERR_TIMEOUT)

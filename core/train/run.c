@@ -342,7 +342,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     if (!status)
         status = copse__fly(&f);
     if (!status)
-        status = copse__slot_wait(t, &t->evaluation, COPSE_WAIT_NS);
+        status = copse__slot_wait(t, &t->evaluation, true);
     if (!status)
         status = copse__across_share(t, &t->evaluation);
     if (!status)

@@ -195,7 +195,7 @@ void copse__gathered_drop(copse_trainer *t);
 
 /* result.c: combine what the replicas reported. */
 copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot,
-                              uint64_t timeout_ns);
+                              bool wait);
 void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
                         struct copse_step_result *out);
 static inline struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t step)

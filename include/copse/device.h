@@ -217,7 +217,10 @@ COPSE_API uint64_t copse_queue_submissions(const copse_queue *queue);
 COPSE_API COPSE_CHECKED copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket,
                                                       uint64_t timeout_ns);
 
-/** Submit and wait for everything, with the library's deadline of 120 s. */
+/**
+ * Submit and wait for everything, with the library's deadline: 120 s, and 600 s on a device for which a kernel was
+ * compiled less than 600 s ago, since drivers finish that when it first runs.
+ */
 COPSE_API COPSE_CHECKED copse_status copse_queue_finish(copse_queue *queue);
 
 #if defined(__cplusplus)

@@ -45,7 +45,7 @@ COPSE_API COPSE_CHECKED copse_status copse_function_write(copse_function *f,
                                                           const void *values);
 /** Queue one run. Inputs keep their values from run to run. */
 COPSE_API COPSE_CHECKED copse_status copse_function_run(copse_function *f);
-/** Wait for all queued runs, at most 120 s. */
+/** Wait for all queued runs, at most as long as copse_queue_finish. */
 COPSE_API COPSE_CHECKED copse_status copse_function_wait(copse_function *f);
 /** Copy an output of the newest run to host memory. Blocking: until it is there. */
 COPSE_API COPSE_CHECKED copse_status copse_function_read(copse_function *f, size_t output,

@@ -181,7 +181,8 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
  * @retval COPSE_ERR_NONFINITE    The loss of that step is NaN or infinite; `out` is filled, the text
  *                                names the step.
  * @retval COPSE_ERR_DEVICE_LOST  A device failed.
- * @retval COPSE_ERR_TIMEOUT      With `wait`: a device has not finished it within 120 s; or, with a collective strategy,
+ * @retval COPSE_ERR_TIMEOUT      With `wait`: a device has not finished it within the
+ *                                deadline of copse_queue_finish; or, with a collective strategy,
  *                                a worker's part did not come within the cluster's deadline, and the cluster has failed.
  * @retval COPSE_ERR_COMM         With a collective strategy: a worker is lost, or at another step.
  * Where the call fails and a device of this worker has failed, or an update was cut short, other workers of a
@@ -283,8 +284,8 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
  * before its update, and every 50 ms while the host waits for the results of earlier steps, for losses and gradients
  * that it has to look at, or for replicas of this process to compute what the first exchange needs. An update that
  * has begun is finished. Not interrupted: waits for other workers and for servers, which have deadlines of
- * their own; recording; waits for staging memory, and of exchanges through the host once they have begun, at most
- * 120 s each; copse_trainer_result and copse_trainer_evaluate, of which the request waits for the next step. What
+ * their own; recording; waits for staging memory, and of exchanges through the host once they have begun, each
+ * with the deadline of copse_queue_finish; copse_trainer_result and copse_trainer_evaluate, of which the request waits for the next step. What
  * the devices have been given they compute, and later steps stand behind it.
  * Thread-safety: any. Never blocks.
  */
