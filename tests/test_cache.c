@@ -3,6 +3,7 @@
    keep what each of them changed, and nobody waits for a lock without end. */
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,6 +112,24 @@ static void a_lock_that_is_not_given_back_stops_nobody(void **state)
     close(ready[1]);
 }
 
+/* Of two contexts of one process the end of one's change does not end the other's. */
+static void a_lock_is_one_callers_not_the_processs(void **state)
+{
+    struct copse_cache_params cache;
+    char path[1100];
+    (void)state;
+    assert_true(cache_open(&cache));
+    snprintf(path, sizeof path, "%s/copse/.lock", temp_folder);
+    for (int i = 0; i < 2; i++) {
+        void *locked = cache.lock(cache.user, "verdict-0");
+        const int other = open(path, O_WRONLY | O_CLOEXEC);
+        assert_true(other >= 0);
+        assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
+        close(other);
+        cache.unlock(cache.user, locked);
+    }
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -132,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_change_one_list_at_once),
         cmocka_unit_test(a_lock_that_is_not_given_back_stops_nobody),
+        cmocka_unit_test(a_lock_is_one_callers_not_the_processs),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

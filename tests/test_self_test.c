@@ -218,6 +218,12 @@ static void with_library(struct copse_device_info *info)
     info->limits.has_library_gemm = true;
 }
 
+static void with_library_and_small_buffers(struct copse_device_info *info)
+{
+    with_library(info);
+    info->limits.max_buffer_bytes = 2 << 20;
+}
+
 static void make_library_fastest(copse_context *ctx)
 {
     const struct copse_tuning_entry entries[] = {
@@ -407,6 +413,16 @@ static void library_product_is_tested_where_it_gets_larger(void **state)
     OK(make_square(dev, 127));
     fake_fail(0, FAKE_ENCODE, 1, COPSE_ERR_NO_DEVICE_MEMORY, false);
     OK(make_square(dev, 128));
+    assert_false(library_is_blocked(dev));
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+
+    /* Nor is a device whose buffers are smaller than the test. */
+    fake_reset();
+    copse_fake.devices[0].describe = with_library_and_small_buffers;
+    ctx = open_fake(&params);
+    OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+    OK(make_square(dev, 704)); /* tested with more than 2 MiB */
     assert_false(library_is_blocked(dev));
     copse_device_release(&dev);
     copse_context_release(&ctx);

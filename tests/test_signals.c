@@ -15,7 +15,8 @@ static int written[2]; /* a pipe: one byte for each file that was written whole 
 /* A driver's, which tidies up and ends the process. */
 static void on_signal_of_driver(int which)
 {
-    _exit(50 + which);
+    (void)which;
+    kill(getpid(), SIGKILL); /* as nothing else here does; the thread sanitizer would take offence at an exit code */
 }
 
 static void file_is_written(int during, int again)
@@ -73,22 +74,17 @@ static void ends_by(int signal, int files, struct way way)
     close(written[0]);
 }
 
-static void exits_with(int code, int files, struct way way)
+static void goes_on_and_knows(int signal, struct way way)
 {
     char bytes[8];
 
     assert_int_equal(pipe(written), 0);
     const int status = follow(way);
     assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), code);
+    assert_int_equal(WEXITSTATUS(status), signal);
     close(written[1]);
-    assert_int_equal(read(written[0], bytes, sizeof bytes), files);
+    assert_int_equal(read(written[0], bytes, sizeof bytes), 2);
     close(written[0]);
-}
-
-static void goes_on_and_knows(int signal, struct way way)
-{
-    exits_with(signal, 2, way);
 }
 
 static void a_noted_signal_is_left_to_the_command(void **state)
@@ -131,8 +127,8 @@ static void an_ignored_one_stays_ignored(void **state)
 static void a_drivers_handler_is_put_off_too(void **state)
 {
     (void)state;
-    exits_with(50 + SIGTERM, 1, (struct way){ .driven = SIGTERM, .during = SIGTERM });
-    exits_with(50 + SIGTERM, 0, (struct way){ .driven = SIGTERM, .before = SIGTERM });
+    ends_by(SIGKILL, 1, (struct way){ .driven = SIGTERM, .during = SIGTERM });
+    ends_by(SIGKILL, 0, (struct way){ .driven = SIGTERM, .before = SIGTERM });
 }
 
 /* ---- while something is printed ---- */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -93,13 +94,13 @@ static void put(void *user, const char *key, const void *bytes, size_t size)
         unlink(temp);
 }
 
-/* One lock for all lists, which the system gives back when its holder dies. Who cannot have it soon goes on
-   without: a stopped process must not stop others. */
+/* One lock for all lists, which the system gives back when its holder dies. It is one's of a file that is open, and
+   so keeps threads of one process apart, too. Who cannot have it soon goes on without: a stopped process must not stop
+   others. Who can never have it, as on file systems without locks, does not wait. */
 static void *lock(void *user, const char *key)
 {
     enum { TRIES = 400 };
     const struct timespec pause = { .tv_nsec = 5000000 };
-    struct flock how = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     char path[1024];
     (void)user, (void)key;
     snprintf(path, sizeof path, "%s/.lock", folder);
@@ -108,8 +109,11 @@ static void *lock(void *user, const char *key)
         free(fd);
         return NULL;
     }
-    for (int i = 0; i < TRIES && fcntl(*fd, F_SETLK, &how) != 0; i++)
+    for (int i = 0; i < TRIES && flock(*fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            break;
         nanosleep(&pause, NULL);
+    }
     return fd;
 }
 

@@ -75,8 +75,10 @@ void signals_release(void)
         return;
     for (int i = 0; i < KINDS; i++) {
         const struct sigaction standard = { .sa_handler = SIG_DFL };
-        if (kinds[i].is_held) /* one that was noted is not noted again */
-            sigaction(kinds[i].which, kinds[i].is_noted ? &standard : &kinds[i].before, NULL);
+        /* one that was noted is not noted again; of flags that stand beside no handler nothing is kept */
+        const bool is_standard = kinds[i].is_noted || kinds[i].before.sa_handler == SIG_DFL;
+        if (kinds[i].is_held)
+            sigaction(kinds[i].which, is_standard ? &standard : &kinds[i].before, NULL);
     }
     if (put_off)
         raise(put_off);

@@ -94,13 +94,18 @@ static copse_status run_on(copse_queue *q, copse_buffer *buf, const struct trial
 static copse_status run_on_device(copse_device *dev, const struct trial *t, const float *image,
                                   float *got, bool *was_run)
 {
+    const struct copse_buffer_params params = { .size = 4 * t->at[PLACES] };
     copse_queue *q;
     copse_buffer *buf;
+    *was_run = true;
+    if (params.size > dev->limits->max_buffer_bytes) /* which is not the library's fault */
+        return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY, "self-test: %zu bytes are more than a buffer on %s can have",
+                          params.size, dev->info.id);
     copse_status s = copse_queue_create(dev, &q);
     *was_run = s != COPSE_ERR_UNSUPPORTED;
     if (s != COPSE_OK)
         return *was_run ? s : COPSE_OK;
-    s = copse__buffer_acquire(dev, 4 * t->at[PLACES], &buf);
+    s = copse_buffer_create(dev, &params, &buf); /* none of the pool's, which would keep it */
     if (s == COPSE_OK) {
         s = run_on(q, buf, t, image, got);
         copse_buffer_release(&buf);
