@@ -224,6 +224,59 @@ static void test_a_failure_is_its_own(void **state)
     assert_all_done(&job);
 }
 
+/* ---- over an engine in which nothing passes a message that was given up ---- */
+
+static struct copse_transport_table blocking;
+static char waiting; /* stands for a message of the worker's that nobody takes */
+static bool is_blocked;
+
+static copse_status send_but_beats(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
+                                   size_t size, copse_transport_op **op)
+{
+    if (t->rank != 0 || (tag != COPSE_TAG_BEAT && !is_blocked))
+        return copse__transport_local.send(t, peer, tag, bytes, size, op);
+    *op = (copse_transport_op *)(void *)&waiting;
+    return COPSE_OK;
+}
+
+static copse_status wait_but_beats(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns)
+{
+    if ((void *)op != &waiting)
+        return copse__transport_local.wait(t, op, timeout_ns);
+    if (timeout_ns > 0)
+        copse__sleep_ns(timeout_ns);
+    return COPSE_ERR_TIMEOUT;
+}
+
+static bool drop_and_block(struct copse_transport *t, copse_transport_op *op)
+{
+    if ((void *)op != &waiting)
+        return copse__transport_local.drop(t, op);
+    is_blocked = true;
+    return false;
+}
+
+static copse_status fail_at_once(struct job *job, uint32_t worker, copse_strategy *st)
+{
+    (void)st;
+    copse_cluster_end_job(job->tasks[worker].cluster, COPSE_ERR_NO_MEMORY, "no room for the data", 1);
+    return copse_fail(COPSE_ERR_NO_MEMORY, "no room for the data");
+}
+
+static void test_a_failure_waits_behind_no_beat(void **state)
+{
+    (void)state;
+    struct job job = { .workers = 1, .servers = 1, .replicas = 1, .work = fail_at_once, .engine = &blocking };
+    blocking = copse__transport_local;
+    blocking.send = send_but_beats;
+    blocking.wait = wait_but_beats;
+    blocking.drop = drop_and_block;
+    run_job(&job);
+    assert_int_equal(job.tasks[1].status, COPSE_ERR_NO_MEMORY);
+    assert_non_null(strstr(job.tasks[1].text, "no room for the data"));
+    assert_true(is_blocked); /* at the end */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_the_rest_of_a_request_falls_among_no_other),
         cmocka_unit_test(test_who_asks_is_there),
         cmocka_unit_test(test_a_failure_is_its_own),
+        cmocka_unit_test(test_a_failure_waits_behind_no_beat),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);
 }

@@ -181,16 +181,24 @@ copse_status copse__beats_begin(copse_cluster *c)
 void copse__beats_end(copse_cluster *c)
 {
     struct copse_beats *b = c->beats;
-    if (!b)
+    if (!b || b->is_over)
         return;
     copse__mutex_lock(&b->lock);
     b->is_over = true;
     copse__cond_signal_all(&b->changed);
     copse__mutex_unlock(&b->lock);
     copse__thread_join(&b->thread);
+    c->table = b->engine;
+}
+
+void copse__beats_drop(copse_cluster *c)
+{
+    struct copse_beats *b = c->beats;
+    if (!b)
+        return;
+    copse__beats_end(c);
     for (uint32_t r = 0; r < b->t.size; r++)
         if (b->out[r] && b->engine->wait(&b->t, b->out[r], 0) == COPSE_ERR_TIMEOUT)
             b->engine->drop(&b->t, b->out[r]);
-    c->table = b->engine;
     free_beats(c);
 }

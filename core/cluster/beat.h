@@ -18,7 +18,10 @@ struct copse_beat {
    at a time into the engine, as it comes. Not over an engine that only the thread may call that opened it: its
    worker never beats, and servers do not expect it to. */
 copse_status copse__beats_begin(copse_cluster *c);
-/* The last is sent, and c->table is the engine's own. Fine without beats. */
+/* The last is sent, and c->table is the engine's own. What servers have not taken yet stays on its way: this worker
+   may have more to tell them, which would not pass a message that was dropped. Fine without beats, and again. */
 void copse__beats_end(copse_cluster *c);
+/* The same, and nothing is on its way any more. */
+void copse__beats_drop(copse_cluster *c);
 
 #endif

@@ -113,7 +113,7 @@ void copse__cluster_fall_apart(copse_cluster *c, bool is_orderly)
     if (!c->is_open)
         return;
     c->is_open = c->window.is_open = false;
-    copse__beats_end(c);
+    copse__beats_drop(c);
     copse__cluster_drop(c, c->header_in, c->t.size);
     copse__cluster_drop(c, c->header_out, c->t.size);
     copse__cluster_drop(c, c->notice_in, c->t.size);

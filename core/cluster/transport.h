@@ -62,7 +62,8 @@ struct copse_transport_table {
        back by `wait` itself and must not be used again. */
     copse_status (*wait)(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns);
     /* Give an op up that is not waited for any more. Returns whether its memory may still be read or written to until
-       the transport is closed, as that of one which the other side has begun. */
+       the transport is closed, as that of one which the other side has begun. What is sent to the same rank behind a
+       message that was given up may never arrive. */
     bool (*drop)(struct copse_transport *t, copse_transport_op *op);
 
     /* Optional, all three or none. */

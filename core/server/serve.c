@@ -11,8 +11,6 @@
 
 #define IDLE_NS   50000ull
 #define LISTEN_NS 50000000ull
-#define SAY_NS    30000000ull /* between two looks at what workers said last */
-#define LAST_LOOKS 4
 
 /* The n-th optimizer without a key of every worker that has come to it, or that with the key. */
 struct shared_group {
@@ -80,22 +78,12 @@ static copse_status take_payload(struct hall *h, uint32_t worker, size_t size)
     return copse__peer_recv(h->cluster, worker, h->payload, size, patience(h), "a request");
 }
 
-/* What a worker said before it left may be heard a little later than that it left. */
-static void hear_last(const struct hall *h, uint32_t worker)
-{
-    copse__notices_look(h->cluster);
-    for (uint32_t look = 0; look < LAST_LOOKS && !(h->cluster->said >> worker & 1); look++) {
-        copse__sleep_ns(SAY_NS);
-        copse__notices_look(h->cluster);
-    }
-}
-
 /* Nobody waits for what only the chief does when it is not there any more. */
 static copse_status check_chief(const struct hall *h, const char *what)
 {
     if (!h->clients[0].is_done && !h->clients[0].is_over)
         return COPSE_OK;
-    hear_last(h, 0);
+    copse__notices_look(h->cluster);
     const copse_status failure = copse__peer_failure(h->cluster, 0);
     return failure ? copse_fail(failure, "parameter server: %s", h->cluster->notices[0].why)
                    : copse_fail(COPSE_ERR_COMM, "parameter server: the chief is gone, and %s", what);
@@ -481,7 +469,7 @@ static bool has_asked(struct hall *h, uint32_t worker)
     if (s != COPSE_ERR_TIMEOUT)
         c->parcel.op = NULL;
     if (s && (is_gone || s != COPSE_ERR_TIMEOUT)) {
-        hear_last(h, worker);
+        copse__notices_look(h->cluster); /* what it said came before its end */
         give_up(h, worker, copse__peer_failure(h->cluster, worker) ? h->cluster->notices[worker].why : "");
     }
     return s == COPSE_OK;
@@ -525,11 +513,10 @@ static bool all_over(const struct hall *h)
 /* Where all have failed, so has the job, and as the first of them. */
 static copse_status check_failures(const struct hall *h)
 {
-    for (uint32_t w = 0; w < h->client_count; w++) {
-        hear_last(h, w);
+    copse__notices_look(h->cluster);
+    for (uint32_t w = 0; w < h->client_count; w++)
         if (!copse__peer_failure(h->cluster, w))
             return COPSE_OK;
-    }
     return copse_fail(copse__peer_failure(h->cluster, 0), "parameter server: %s", h->cluster->notices[0].why);
 }
 

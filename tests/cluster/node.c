@@ -65,6 +65,39 @@ static int collect(void)
     return 0;
 }
 
+static bool ends(struct copse_parcel *p)
+{
+    copse_status s = COPSE_ERR_TIMEOUT;
+    while (s == COPSE_ERR_TIMEOUT)
+        s = c->table->wait(&c->t, p->op, 10000000);
+    return s == COPSE_OK;
+}
+
+/* Of two messages with one tag the first is there when the second is, and one look shows it. */
+static int look(void)
+{
+    const uint32_t peer = 1 - copse_cluster_rank(c);
+    for (uint32_t i = 0; i < 2000; i++) {
+        const uint32_t mine[2] = { 2 * i, 2 * i + 1 };
+        uint32_t theirs[2] = { 0, 0 };
+        struct copse_parcel in[2], out[2];
+        for (uint32_t k = 0; k < 2; k++)
+            if (c->table->recv(&c->t, peer, COPSE_TAG_PEER, &theirs[k], 4, &in[k].op) ||
+                c->table->send(&c->t, peer, COPSE_TAG_PEER, &mine[k], 4, &out[k].op))
+                return failed(c->t.text);
+        if (!ends(&in[1]))
+            return failed(c->t.text);
+        const copse_status s = c->table->wait(&c->t, in[0].op, 0);
+        if (s) {
+            fprintf(stderr, "message %u: a look at what has come gave %s\n", i, copse_status_name(s));
+            return 1;
+        }
+        if (theirs[0] != mine[0] || theirs[1] != mine[1] || !ends(&out[0]) || !ends(&out[1]))
+            return failed("wrong number");
+    }
+    return 0;
+}
+
 static int order(void)
 {
     const char *const names[] = { "gradients", "losses" };
@@ -149,9 +182,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(void);
-    } scenarios[] = { { "collect", collect }, { "order", order }, { "agree", agree }, { "die", die },
-                    { "reduce", reduce },   { "values", values },
-                    { "window", window } };
+    } scenarios[] = { { "collect", collect }, { "look", look }, { "order", order }, { "agree", agree }, { "die", die },
+                      { "reduce", reduce },   { "values", values }, { "window", window } };
     copse_cluster_spec *spec;
     const char *name = argc > 1 ? argv[1] : "";
     argument = argc > 2 ? atoi(argv[2]) : 0;
