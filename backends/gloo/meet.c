@@ -262,7 +262,7 @@ static copse_status hear(struct party *p, struct guest *g)
 static void hear_all(struct party *p, const struct pollfd fds[GUESTS_MAX], copse_status *s)
 {
     for (size_t i = 0; i < GUESTS_MAX && !*s; i++)
-        if (fds[i].revents)
+        if (fds[i].revents && p->guests[i].bytes) /* it is still there */
             *s = hear(p, &p->guests[i]);
 }
 
