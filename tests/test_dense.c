@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dense layers and the sums down columns in their gradients: the tables of conformance cases; the reference against the definition; misfits. */
+/* Dense layers and the sums down columns in their gradients: the tables of conformance cases; the reference against
+   the definition; misfits. */
 #include <math.h>
 
 #include "copse/matmul.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tuning: a device chooses by what was known when it was opened, among what it can run; mode tune
    measures what was right. */
-#include "core/ops/column_sum.h"
+#include "tests/column_sums.h"
 #include "tests/tuning_rig.h"
 
 /* ---- what is chosen ---- */
@@ -215,32 +215,11 @@ static void mode_measures_sums_down_columns(void **state)
 /* Sums down a matrix of 300 x 10 on a device that has both kernels: true when it is the wide one. */
 static bool sums_wide(copse_context *ctx, const char *id)
 {
-    static float x[300 * 10], sums[10];
-    copse_tensor *in, *y;
     copse_device *dev;
-    copse_graph *g;
-    copse_function *f;
-    for (size_t i = 0; i < COPSE_COUNT(x); i++)
-        x[i] = (float)(i % 7);
     OK(copse_device_open(ctx, id, NULL, &dev));
-    OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(300, 10), &in));
-    OK(copse__column_sum(g, in, &y));
-    OK(copse_function_create(dev, &(struct copse_function_params){ g, &y, 1, NULL }, &f));
-    OK(copse_function_write(f, in, x));
-    OK(copse_function_run(f));
-    OK(copse_function_wait(f));
-    OK(copse_function_read(f, 0, sums));
-    for (size_t j = 0; j < 10; j++) {
-        float expected = 0.0f;
-        for (size_t i = 0; i < 300; i++)
-            expected += x[i * 10 + j];
-        assert_float_equal(sums[j], expected, 0.0f);
-    }
+    check_column_sums(ctx, dev, 300, 10);
     const bool is_wide = has_compiled(dev, COPSE_KERNEL_column_sum_wide);
     assert_true(is_wide != has_compiled(dev, COPSE_KERNEL_reduce));
-    copse_function_release(&f);
-    copse_graph_release(&g);
     copse_device_release(&dev);
     return is_wide;
 }

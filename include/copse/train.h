@@ -285,8 +285,8 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
  * that it has to look at, or for replicas of this process to compute what the first exchange needs. An update that
  * has begun is finished. Not interrupted: waits for other workers and for servers, which have deadlines of
  * their own; recording; waits for staging memory, and of exchanges through the host once they have begun, each
- * with the deadline of copse_queue_finish; copse_trainer_result and copse_trainer_evaluate, of which the request waits for the next step. What
- * the devices have been given they compute, and later steps stand behind it.
+ * with the deadline of copse_queue_finish; copse_trainer_result and copse_trainer_evaluate, of which the request
+ * waits for the next step. What the devices have been given they compute, and later steps stand behind it.
  * Thread-safety: any. Never blocks.
  */
 COPSE_API void copse_trainer_cancel(copse_trainer *t);
