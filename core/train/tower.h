@@ -121,8 +121,6 @@ copse_status copse__tower_join_group(copse_tower_optimizer *t, struct copse_towe
 void copse__tower_leave_group(const copse_tower_optimizer *t, const struct copse_tower_bucket *b);
 /* The sums of these buckets, that are there when queues are done, go to their servers. */
 copse_status copse__tower_push(copse_tower_optimizer *t, copse_variable *const *list, size_t count);
-/* Add 1 to the job's counter. */
-copse_status copse__tower_count(copse_strategy *st);
 
 /* tower_slots.c */
 

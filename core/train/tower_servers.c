@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tower optimizers where servers have the variables: sums of gradients go there, each variable's as a request of
    its own, and slots and counts of updates stay there. */
+#include "core/replica/storage.h"
 #include "core/replica/servers.h"
 #include "core/train/tower.h"
 
@@ -11,7 +12,7 @@ static struct copse_server *server_of(const copse_variable *v)
 
 copse_status copse__tower_pull(copse_strategy *st, uint32_t replica, bool is_new)
 {
-    return st->servers && (is_new || (replica == 0 && copse__tower_is_idle(st))) ? copse__servers_pull(st)
+    return st->servers && (is_new || (replica == 0 && copse__tower_is_idle(st))) ? st->table->storage->pull(st)
                                                                                  : COPSE_OK;
 }
 
@@ -51,12 +52,12 @@ copse_status copse__tower_pull_step(copse_strategy *st)
                                              "other values to all of its replicas, of which some have computed and "
                                              "others have not: take it outside, or in a merge function", replica);
     COPSE_TRY(check_kept(st));
-    return copse__servers_pull(st);
+    return st->table->storage->pull(st);
 }
 
 copse_status copse__tower_pull_evaluation(copse_strategy *st)
 {
-    return one_of_several(st) == COPSE_HOST && copse__tower_is_idle(st) ? copse__servers_pull(st) : COPSE_OK;
+    return one_of_several(st) == COPSE_HOST && copse__tower_is_idle(st) ? st->table->storage->pull(st) : COPSE_OK;
 }
 
 copse_status copse__tower_join_group(copse_tower_optimizer *t, struct copse_tower_bucket *b)
@@ -141,13 +142,4 @@ copse_status copse__tower_push(copse_tower_optimizer *t, copse_variable *const *
     if (landed != COPSE_ERR_TIMEOUT) /* else the device may still write there */
         copse__free(mem, sums);
     return s;
-}
-
-copse_status copse__tower_count(copse_strategy *st)
-{
-    struct copse_server *server = st->servers->at[0].server;
-    uint64_t value = 1;
-    COPSE_TRY(server->table->counter(server, false, &value));
-    st->global_step = value;
-    return COPSE_OK;
 }

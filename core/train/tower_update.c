@@ -2,7 +2,7 @@
 /* The update of a tower optimizer: what all replicas gave goes into the store's gradients, and the
    exchange sums, updates and hands on, one bucket per variable. Of several workers in step each fails before all
    have met a second time, or nobody does. */
-#include "core/replica/servers.h"
+#include "core/replica/storage.h"
 #include "core/train/pushes.h"
 #include "core/train/tower.h"
 
@@ -272,11 +272,8 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
     if (s != COPSE_OK)
         return s;
     t->step++;
-    if (!st->servers) {
-        st->global_step += moves_step;
-        return COPSE_OK;
-    }
+    uint64_t count;
     if (moves_step)
-        COPSE_TRY(copse__tower_count(st));
-    return copse__servers_pull(st); /* who computes now sees the update */
+        COPSE_TRY(st->table->count_add(st, &count));
+    return st->table->storage->pull(st); /* who computes now sees the update */
 }
