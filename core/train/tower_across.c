@@ -8,14 +8,18 @@
 
 copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
 {
-    const uint64_t hash = copse__hash(copse__hash(COPSE_HASH_START, t->name, strlen(t->name)), &t->step,
-                                      sizeof t->step);
+    const uint64_t hash = copse__hash(copse__hash(COPSE_HASH_START, t->optimizer->name, strlen(t->optimizer->name)), &t->optimizer->step,
+                                      sizeof t->optimizer->step);
     char line[sizeof ((struct copse_header *)0)->what];
     if (!t->strategy->remote)
         return mine;
-    snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, t->name, (unsigned)hash);
-    const copse_status s = copse__cluster_meet(t->strategy->cluster, line, size, mine);
-    t->is_told |= s != COPSE_OK;
+    snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, t->optimizer->name, (unsigned)hash);
+    return copse__tower_told(t, copse__cluster_meet(t->strategy->cluster, line, size, mine));
+}
+
+copse_status copse__tower_told(copse_tower_optimizer *t, copse_status s)
+{
+    t->is_told |= s != COPSE_OK && t->strategy->remote;
     return s;
 }
 
@@ -88,21 +92,4 @@ copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_varia
     *out = copse_value_retain(sum->items[0]);
     copse_value_release(&sum);
     return COPSE_OK;
-}
-
-copse_status copse__tower_join(copse_tower_optimizer *t, const char *what, uint32_t *words, size_t count,
-                               copse_status mine)
-{
-    copse_strategy *st = t->strategy;
-    struct copse_mem *mem = &st->ctx->base.mem;
-    if (!st->remote)
-        return mine;
-    uint32_t *room = copse__alloc(mem, copse__cluster_sum_room(st->cluster, count), sizeof *room);
-    if (!mine && !room)
-        mine = copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
-    copse_status s = copse__tower_meet(t, what, count, mine);
-    if (!s)
-        s = copse__cluster_sum(st->cluster, words, 0, count, room); /* of integers: a number and zeros */
-    copse__free(mem, room);
-    return s;
 }
