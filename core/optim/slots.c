@@ -53,18 +53,18 @@ copse_status copse__slot_write_own(const struct copse_optimizer *o, const copse_
 copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint32_t *words, size_t count,
                               copse_status mine)
 {
-    const copse_strategy *st = o->strategy;
+    copse_strategy *st = o->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
     char line[sizeof ((struct copse_header *)0)->what];
-    if (!st->remote)
+    if (st->group.workers == 1)
         return mine;
-    uint32_t *room = copse__alloc(mem, copse__cluster_sum_room(st->cluster, count), sizeof *room);
+    uint32_t *room = copse__alloc(mem, copse__group_sum_room(&st->group, count), sizeof *room);
     if (!mine && !room)
         mine = copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
     snprintf(line, sizeof line, "slots of %.*s", (int)(sizeof line - 16), what);
-    copse_status s = copse__cluster_meet(st->cluster, line, count, mine);
+    copse_status s = copse__group_barrier(&st->group, line, count, mine);
     if (!s)
-        s = copse__cluster_sum(st->cluster, words, 0, count, room); /* of integers: a number and zeros */
+        s = copse__group_sum(&st->group, words, 0, count, room); /* of integers: a number and zeros */
     copse__free(mem, room);
     return s;
 }

@@ -4,7 +4,7 @@
 #define COPSE_CORE_REPLICA_H
 
 #include "core/graph/graph.h"
-#include "core/cluster/remote.h"
+#include "core/cluster/group.h"
 #include "core/reduce/exchange.h"
 
 struct copse_replica {
@@ -66,8 +66,8 @@ struct copse_strategy {
     struct { copse_variable **at; size_t count, room; } variables; /* in order of creation */
     struct copse_store store;
     uint64_t global_step; /* see train_step.h */
-    copse_cluster *cluster;      /* retained; NULL where there are no other workers */
-    struct copse_remote *remote; /* the same */
+    copse_cluster *cluster;      /* of the job, retained; NULL where this process is the job */
+    struct copse_group group;    /* the workers in step, this one among them */
     struct copse_servers *servers; /* of the variables; NULL where replicas have them (servers.h) */
     uint32_t rank_first, rank_total; /* of the replicas among those of all workers */
     struct copse_reducer *reducer; /* NULL until values are reduced */

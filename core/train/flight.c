@@ -199,7 +199,8 @@ static copse_status update_bucket(struct copse_flight *f, uint32_t i)
     copse_trainer *t = f->t;
     const uint32_t b = f->bucket++;
     const copse_status s = apply(f, i, b);
-    if (s && b == 0 && (copse__across_is_whole(t, f->since) || (s == COPSE_ERR_CANCELLED && !t->strategy->remote)))
+    if (s && b == 0 &&
+        (copse__across_is_whole(t, f->since) || (s == COPSE_ERR_CANCELLED && t->strategy->group.workers == 1)))
         t->is_failed = false; /* a worker could not take part, or it was cancelled: nothing was changed */
     return s;
 }

@@ -39,8 +39,6 @@ static copse_status agree(copse_tower_optimizer *t)
 {
     const struct copse_optimizer_params *o = &t->params.optimizer;
     char text[512];
-    if (!t->strategy->remote)
-        return COPSE_OK;
     snprintf(text, sizeof text,
              "name %s\nreduction %d\nfactory %d\noptimizer %d\nlearning rate %a\nmomentum %a\nbetas %a %a\n"
              "epsilon %a\nweight decay %a\nschedule %d\nseed %llu\n",
@@ -48,7 +46,7 @@ static copse_status agree(copse_tower_optimizer *t)
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
              (double)o->epsilon, (double)o->weight_decay, o->schedule != NULL,
              (unsigned long long)t->params.seed);
-    return copse__cluster_agree(t->strategy->cluster, "the settings of the tower optimizer", text);
+    return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
 }
 
 static void drop_held(void *tower)
@@ -380,7 +378,7 @@ copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v,
     if (!t || !v || !name || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
     *out = NULL;
-    if (t->strategy->remote)
+    if (t->strategy->group.workers > 1)
         COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: a slot that all workers have parts of"));
     COPSE_TRY(copse__tower_rule(t));
     if (v->strategy != t->strategy || copse__optimizer_bucket(t->optimizer, v) == COPSE_NO_BUCKET)

@@ -205,8 +205,7 @@ copse_status copse__towers_read(struct copse_tower_state *s)
         if (!copse__add(elements, (size_t)s->arrays[i].variable->count, &elements))
             return no_memory();
     s->values = copse__alloc(s->arena.mem, elements, sizeof *s->values);
-    copse_cluster *c = s->strategy->remote ? s->strategy->cluster : NULL;
-    COPSE_TRY(copse__across_settle(c, s->values ? COPSE_OK : no_memory(), "room for a checkpoint"));
+    COPSE_TRY(copse__group_settle(&s->strategy->group, s->values ? COPSE_OK : no_memory(), "room for a checkpoint"));
     const copse_status status = read_arrays(s);
     s->is_stuck = status == COPSE_ERR_TIMEOUT;
     COPSE_TRY(status);

@@ -233,7 +233,6 @@ struct copse_state;
 copse_status copse__across_merge(struct copse_state *s);
 /* All have come here; fails where one has. */
 copse_status copse__across_finish(copse_trainer *t, copse_status mine, const char *what);
-copse_status copse__across_settle(copse_cluster *c, copse_status mine, const char *what);
 /* The first worker has read `*file`, or failed with `mine` and its text: all get the same, `*file` too,
    to be released by everybody. */
 copse_status copse__across_checkpoint(copse_trainer *t, copse_status mine, const char *path,
