@@ -100,7 +100,7 @@ static copse_status make(copse_strategy *st, copse_trainer **out)
         return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
     (*out)->strategy = st;
     for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
-        (*out)->step = COPSE_MAX((*out)->step, t->step);
+        (*out)->step = COPSE_MAX((*out)->step, t->optimizer->step);
     return COPSE_OK;
 }
 

@@ -8,11 +8,16 @@
 
 copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
 {
-    const uint64_t hash = copse__hash(copse__hash(COPSE_HASH_START, t->name, strlen(t->name)), &t->step,
-                                      sizeof t->step);
+    const struct copse_optimizer *o = t->optimizer;
+    const uint64_t hash =
+        copse__hash(copse__hash(COPSE_HASH_START, o->name, strlen(o->name)), &o->step, sizeof o->step);
     char line[sizeof ((struct copse_header *)0)->what];
-    snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, t->name, (unsigned)hash);
-    const copse_status s = copse__group_barrier(&t->strategy->group, line, size, mine);
+    snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, o->name, (unsigned)hash);
+    return copse__tower_told(t, copse__group_barrier(&t->strategy->group, line, size, mine));
+}
+
+copse_status copse__tower_told(copse_tower_optimizer *t, copse_status s)
+{
     t->is_told |= s != COPSE_OK && t->strategy->group.workers > 1;
     return s;
 }
@@ -84,19 +89,4 @@ copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_varia
     *out = copse_value_retain(sum->items[0]);
     copse_value_release(&sum);
     return COPSE_OK;
-}
-
-copse_status copse__tower_join(copse_tower_optimizer *t, const char *what, uint32_t *words, size_t count,
-                               copse_status mine)
-{
-    copse_strategy *st = t->strategy;
-    struct copse_mem *mem = &st->ctx->base.mem;
-    uint32_t *room = copse__alloc(mem, copse__group_sum_room(&st->group, count), sizeof *room);
-    if (!mine && !room)
-        mine = copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
-    copse_status s = copse__tower_meet(t, what, count, mine);
-    if (!s)
-        s = copse__group_sum(&st->group, words, 0, count, room); /* of integers: a number and zeros */
-    copse__free(mem, room);
-    return s;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Train steps: losses by name and their total around a trainer, hooks and counters around its step. */
 #include "copse/train_step.h"
-#include "core/replica/storage.h"
 #include "core/train/trainer.h"
 
 struct copse_train_step {
@@ -178,7 +177,7 @@ void copse_global_step_set(copse_strategy *st, uint64_t value)
                                                        "it: %s", copse_last_error());
 }
 
-/* Each worker's step counts once: W workers come to W S. */
+/* With servers each worker's step counts once: W workers come to W S. */
 static uint64_t count_in_job(copse_strategy *st)
 {
     uint64_t step;
