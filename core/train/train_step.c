@@ -162,14 +162,18 @@ copse_trainer *copse_train_step_trainer(copse_train_step *ts)
 
 /* ---- a run ---- */
 
+/* With servers each worker's step counts once: W workers come to W S. */
+static uint64_t count_in_job(copse_strategy *st)
+{
+    uint64_t step;
+    return st->table->count_add(st, &step) == COPSE_OK ? step : ++st->global_step;
+}
+
 static uint64_t count_step(copse_train_step *ts)
 {
-    struct copse_optimizer *o = ts->trainer->optimizer;
     switch (ts->params.global_step) {
     case COPSE_GLOBAL_STEP_DEFAULT:
-        if (o->table->count_step(o)) /* with servers each worker's step counts once: W workers come to W S */
-            o->strategy->global_step++;
-        return o->strategy->global_step;
+        return count_in_job(ts->trainer->strategy);
     case COPSE_GLOBAL_STEP_OWN:
         return ++*ts->params.counter;
     case COPSE_GLOBAL_STEP_NONE:
