@@ -234,7 +234,7 @@ static void alone_it_is_the_identity(void **state)
     const float values[3] = { 1, 2, 6 };
     float got[3];
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(3), &x));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3), &x));
     OK(copse_all_reduce(g, x, COPSE_SUM, &y));
     assert_ptr_equal(x, y);
     OK(copse_sync_moments(g, x, NULL, 0, &mean, &variance));
@@ -249,7 +249,7 @@ static void alone_it_is_the_identity(void **state)
     rig_near((double)got[0], 3.0, 1e-6);
     rig_near((double)got[1], 14.0 / 3.0, 1e-5);
     FAILS(COPSE_ERR_ARGUMENT, copse_all_reduce(g, x, (copse_averaging)7, &y), "reduction 7");
-    OK(copse_input(g, "table", COPSE_F32, COPSE_SHAPE(3, 2), &x));
+    OK(copse_graph_input(g, "table", COPSE_F32, COPSE_SHAPE(3, 2), &x));
     FAILS(COPSE_ERR_ARGUMENT,
           copse_sync_moments(g, x, (const uint32_t[]){ 1 }, 1, &mean, &variance), "axis 0");
     copse_function_release(&f);

@@ -199,11 +199,11 @@ static copse_status feed(void *user, const copse_tensor *leaf, void *values, siz
 
 static copse_status build(copse_graph *g, struct reference *f)
 {
-    COPSE_TRY(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(BATCH, IN), &f->x));
-    COPSE_TRY(copse_input(g, "y", COPSE_I32, COPSE_SHAPE(BATCH), &f->y));
+    COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(BATCH, IN), &f->x));
+    COPSE_TRY(copse_graph_input(g, "y", COPSE_I32, COPSE_SHAPE(BATCH), &f->y));
     for (int v = 0; v < VARIABLES; v++) {
         const uint32_t layer = (uint32_t)v / 2;
-        COPSE_TRY(copse_input(g, "p", COPSE_F32,
+        COPSE_TRY(copse_graph_input(g, "p", COPSE_F32,
                               v % 2 ? COPSE_SHAPE(widths[layer + 1])
                                     : COPSE_SHAPE(widths[layer], widths[layer + 1]),
                               &f->inputs[v]));

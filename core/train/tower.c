@@ -79,6 +79,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     t->rule = rule;
     t->has_rule = !params->factory;
     t->strategy = copse_strategy_retain(st);
+    copse__tapes_init(t);
     t->next = st->towers;
     st->towers = t;
     const copse_status s = agree(t);

@@ -188,7 +188,7 @@ static copse_status clip(struct parity *p, const struct request *r, copse_graph 
     copse_tensor *inputs[MAX_ARRAYS], *outputs[MAX_ARRAYS];
     copse_device *device;
     for (size_t i = 0; i < r->array_count; i++) {
-        COPSE_TRY(copse_input(g, "gradient", COPSE_F32, r->arrays[i].shape, &inputs[i]));
+        COPSE_TRY(copse_graph_input(g, "gradient", COPSE_F32, r->arrays[i].shape, &inputs[i]));
         pairs[i].gradient = inputs[i];
     }
     const float largest = number(r->words[3]);
