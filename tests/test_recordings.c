@@ -456,7 +456,7 @@ static void wait_that_fails_is_named(void **state)
     const struct copse_host_batch b = batch_of(6, 6);
     fake_fail(0, FAKE_WAIT, 1, COPSE_ERR_TIMEOUT, true);
     step(&j, 5);
-    FAILS(COPSE_ERR_TIMEOUT, copse_trainer_step(j.t, &b), "the last step of 5 examples on replica 0");
+    FAILS(COPSE_ERR_TIMEOUT, copse_trainer_step(j.t, &b), "the last run of x f32[5, 20], y i32[5] on replica 0");
     memset(copse_fake.devices[0].faults, 0, sizeof copse_fake.devices[0].faults);
     assert_int_equal(kept(&j), 1);
     assert_int_equal(copse_trainer_steps(j.t), 2);

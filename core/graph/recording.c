@@ -19,7 +19,7 @@ static void list_inputs(const struct copse_recording *r, char *text, size_t room
 {
     size_t at = 0;
     char shape[96];
-    text[0] = 0;
+    snprintf(text, room, "no inputs");
     for (uint32_t i = 0; i < r->input_count && at < room; i++) {
         const struct copse_input_type *t = &r->inputs[i].is;
         const int n = snprintf(text + at, room - at, "%s%s %s%s", i ? ", " : "", t->name,
@@ -241,10 +241,11 @@ static copse_status make_room(struct copse_recordings *list)
         struct copse_recording *r = list->at[i];
         if (list->table->is_needed && list->table->is_needed(r))
             continue;
-        COPSE_TRY(copse_note(settle(r), "while waiting for the last run of a recording on replica %u",
-                             list->replica));
-        copse__log(&list->ctx->base.log, COPSE_LOG_DEBUG, "%s: replica %u releases a recording, %u are kept",
-                   list->table->name, list->replica, list->limit);
+        char text[320];
+        list_inputs(r, text, sizeof text);
+        COPSE_TRY(copse_note(settle(r), "while waiting for the last run of %s on replica %u", text, list->replica));
+        copse__log(&list->ctx->base.log, COPSE_LOG_DEBUG, "%s: replica %u releases the recording of %s, %u are kept",
+                   list->table->name, list->replica, text, list->limit);
         list->count--;
         memmove(&list->at[i], &list->at[i + 1], (list->count - i) * sizeof(struct copse_recording *));
         release(r);
