@@ -5,7 +5,7 @@
 
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 #include "copse/function.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"

@@ -19,7 +19,7 @@ static copse_status change_with(copse_variable *v, uint32_t rank, enum copse_cha
         return copse__servers_change(v, change, by);
     if (change == COPSE_CHANGE_SET)
         return copse__component_write(v, rank, by);
-    if (v->initial && v->strategy->remote) /* until they meet, workers may start from different values */
+    if (v->initial && v->strategy->group.workers > 1) /* until they meet, workers may start from different values */
         COPSE_TRY(copse__store_build(v->strategy));
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *now = copse__alloc(mem, (size_t)v->count, 4);
@@ -187,7 +187,7 @@ static copse_status find_given(copse_strategy *st, copse_value *given, copse_val
         *out = copse_value_retain(given);
         return COPSE_OK;
     }
-    if (!st->remote || (given->kind != COPSE_VALUE_ARRAY && given->kind != COPSE_VALUE_SPARSE))
+    if (st->group.workers == 1 || (given->kind != COPSE_VALUE_ARRAY && given->kind != COPSE_VALUE_SPARSE))
         return COPSE_OK;
     for (uint32_t r = 0; r < st->replica_count; r++)
         same[r] = given;

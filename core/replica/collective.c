@@ -21,7 +21,7 @@ static copse_status agree(copse_strategy *st)
     char text[256];
     snprintf(text, sizeof text, "reduction %d\nbucket bytes %zu\n", (int)st->params.reduction,
              st->params.bucket_bytes);
-    return copse__cluster_agree(st->cluster, "the settings of the strategy", text);
+    return copse__group_agree(&st->group, "the settings of the strategy", text);
 }
 
 static const char *failed_device(const void *user)
@@ -37,16 +37,11 @@ static copse_status join(copse_strategy *st, copse_cluster *cluster)
 {
     st->kind = COPSE_STRATEGY_COLLECTIVE;
     st->cluster = copse_cluster_retain(cluster);
-    if (copse_cluster_size(cluster) == 1)
-        return COPSE_OK;
-    st->remote = copse__alloc(&st->ctx->base.mem, 1, sizeof *st->remote);
-    if (!st->remote)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
-    COPSE_TRY(copse__remote_init(st->remote, cluster, st->replica_count, binding_bytes(st)));
-    st->remote->failed_device = failed_device;
-    st->remote->user = st;
-    st->rank_first = copse__remote_first(st->remote);
-    st->rank_total = copse__remote_total(st->remote);
+    COPSE_TRY(copse__group_join(&st->group, cluster, st->replica_count, binding_bytes(st)));
+    st->group.failed_device = failed_device;
+    st->group.user = st;
+    st->rank_first = st->group.first;
+    st->rank_total = st->group.ranks;
     return agree(st);
 }
 
@@ -101,11 +96,11 @@ copse_status copse__collective_share(copse_strategy *st, copse_variable *const *
 {
     char *text = NULL;
     COPSE_TRY(describe(st, list, count, &text));
-    copse_status s = copse__cluster_agree(st->cluster, "the variables", text);
+    copse_status s = copse__group_agree(&st->group, "the variables", text);
     copse__free(&st->ctx->base.mem, text);
     for (size_t i = count; i-- > 0 && !s;)
-        s = copse__cluster_broadcast(st->cluster, list[i]->initial,
-                                     (size_t)list[i]->count * sizeof(float), list[i]->name);
+        s = copse__group_broadcast(&st->group, list[i]->name, list[i]->initial,
+                                   (size_t)list[i]->count * sizeof(float), COPSE_OK);
     return s;
 }
 
@@ -121,6 +116,5 @@ copse_status copse__collective_start(copse_strategy *st, const struct copse_vari
     snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name,
              p->type == COPSE_I32 ? "i32" : "f32", shape, (unsigned)hash);
     const size_t bytes = mine ? 0 : (size_t)copse__elements(p->shape) * 4;
-    COPSE_TRY(copse__cluster_meet(st->cluster, what, bytes, mine));
-    return copse__cluster_hand(st->cluster, values, bytes);
+    return copse__group_broadcast(&st->group, what, values, bytes, mine);
 }

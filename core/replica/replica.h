@@ -4,7 +4,7 @@
 #define COPSE_CORE_REPLICA_H
 
 #include "core/graph/graph.h"
-#include "core/cluster/remote.h"
+#include "core/cluster/group.h"
 #include "core/reduce/exchange.h"
 
 struct copse_replica {
@@ -66,11 +66,12 @@ struct copse_strategy {
     struct { copse_variable **at; size_t count, room; } variables; /* in order of creation */
     struct copse_store store;
     uint64_t global_step; /* see train_step.h */
-    copse_cluster *cluster;      /* retained; NULL where there are no other workers */
-    struct copse_remote *remote; /* the same */
+    copse_cluster *cluster;      /* of the job, retained; NULL where this process is the job */
+    struct copse_group group;    /* the workers in step, this one among them */
     struct copse_servers *servers; /* of the variables; NULL where replicas have them (servers.h) */
     uint32_t rank_first, rank_total; /* of the replicas among those of all workers */
     struct copse_reducer *reducer; /* NULL until values are reduced */
+    struct copse_optimizer *optimizers; /* a list; trainers and tower optimizers own them and retain the strategy */
     struct copse_tower_optimizer *towers; /* the strategy's, a list; they retain it */
     uint32_t steps_per_run; /* >= 1: batches that a trainer takes ahead, see accelerator.h */
     uint32_t cores[COPSE_MAX_REPLICAS]; /* of an accelerator: each replica's */
@@ -94,28 +95,6 @@ int copse__id_compare(const char *a, const char *b);
 copse_status copse__store_build(copse_strategy *st);
 /* Release the exchange and its memory. */
 void copse__store_fini(copse_strategy *st);
-
-/* ---- buckets (buckets.c): the parts of the store that one optimizer reduces and updates ---- */
-
-#define COPSE_NO_BUCKET UINT32_MAX
-
-struct copse_buckets {
-    uint32_t count;
-    uint32_t *ids;         /* of the exchange, in the order in which gradients become ready */
-    uint32_t *of_variable; /* by index of the variable: its bucket, or COPSE_NO_BUCKET */
-    size_t variable_count;
-};
-
-/* Cut the trained variables, all placed, into buckets with their own slots. `is_trained` by index
-   of the variable, NULL = all. */
-copse_status copse__buckets_make(copse_strategy *st, const bool *is_trained,
-                                 const struct copse_exchange_rule *rule,
-                                 struct copse_buckets *out);
-void copse__buckets_fini(copse_strategy *st, struct copse_buckets *b);
-static inline uint32_t copse__bucket_of(const struct copse_buckets *b, const copse_variable *v)
-{
-    return v->index < b->variable_count ? b->of_variable[v->index] : COPSE_NO_BUCKET;
-}
 
 /* ---- across workers (collective.c) ---- */
 

@@ -21,7 +21,7 @@ copse_status copse__component_scatter(copse_variable *v, uint32_t rank, const co
     const size_t count = copse_value_count(slices);
     const size_t room = v->strategy->servers ? 1 : (size_t)v->count;
     const size_t row = (size_t)v->count / v->tensor.shape.dims[0];
-    if (v->initial && v->strategy->remote) /* until they meet, workers may start from different values */
+    if (v->initial && v->strategy->group.workers > 1) /* until they meet, workers may start from different values */
         COPSE_TRY(copse__store_build(v->strategy));
     if (count == 0)
         return COPSE_OK;

@@ -12,7 +12,7 @@ static void release_all(copse_strategy *st)
     copse__store_fini(st);
     copse__reducer_release(&st->reducer);
     copse__servers_free(st);
-    copse__free(mem, st->remote);
+    copse__group_leave(&st->group);
     copse_cluster_release(&st->cluster);
     for (size_t i = 0; i < st->variables.count; i++)
         copse__variable_free(st->variables.at[i]);
@@ -141,6 +141,7 @@ copse_status copse__strategy_create(copse_context *ctx, copse_strategy_kind kind
         }
     }
     st->rank_total = st->replica_count;
+    copse__group_alone(&st->group, st->replica_count);
     *out = st;
     return COPSE_OK;
 }

@@ -114,7 +114,7 @@ static bool will_be_trained(const struct copse_variable_params *p)
 static copse_status start_together(copse_strategy *st, const struct copse_variable_params *p,
                                    void *values, copse_status s)
 {
-    return st->remote && !will_be_trained(p) ? copse__collective_start(st, p, values, s) : s;
+    return will_be_trained(p) ? s : copse__collective_start(st, p, values, s);
 }
 
 /* A trained variable keeps its values until it has a place; the others have theirs at once, and a server

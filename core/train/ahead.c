@@ -3,7 +3,6 @@
    device memory, written on each replica's transfer queue while its own queue computes. A step begins with a
    copy on the device, from the place to where the recordings read. */
 #include "core/train/flight.h"
-#include "core/train/tower.h"
 
 /* ---- memory ---- */
 
@@ -109,8 +108,9 @@ static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const st
     *s = a->shares;
     s->at = s->of_all + t->strategy->rank_first;
     if (t->gathered == 0)
-        COPSE_TRY(copse__tower_pull_step(t->strategy));
-    return copse__recordings_find(t, &a->kind.batch, pass, s); /* they may have moved, and those of another pass after a flush */
+        COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
+    /* They may have moved, and those of another pass after a flush. */
+    return copse__recordings_find(t, &a->kind.batch, pass, s);
 }
 
 copse_status copse__ahead_prepare(copse_trainer *t, const struct copse_host_batch *batch,

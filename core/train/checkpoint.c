@@ -6,7 +6,7 @@
 
 #include "copse/train_step.h"
 #include "core/data/array.h"
-#include "core/train/places.h"
+#include "core/optim/progress.h"
 #include "core/train/state.h"
 
 #define CHUNK_BYTES ((size_t)64 << 10) /* a multiple of every element size */
@@ -78,7 +78,6 @@ static void set_float(struct copse_setting *s, const char *key, float value)
 
 size_t copse__settings(const copse_trainer *t, struct copse_setting list[COPSE_SETTINGS])
 {
-    const struct copse_optimizer_params *p = &t->rule.params;
     size_t n = 0;
     if (!t->params.loss) { /* no trainer: replicated_state.c */
         set_text(&list[n++], "matmul", t->strategy->choice.family ? t->strategy->matmul : "auto");
@@ -86,14 +85,16 @@ size_t copse__settings(const copse_trainer *t, struct copse_setting list[COPSE_S
         snprintf(list[n].value, sizeof list[n].value, "%u", t->strategy->rank_total);
         return n + 1;
     }
-    set_text(&list[n++], "optimizer", copse__rule_name(&t->rule));
+    const struct copse_rule *rule = &t->optimizer->rule;
+    const struct copse_optimizer_params *p = &rule->params;
+    set_text(&list[n++], "optimizer", copse__rule_name(rule));
     if (p->schedule) /* a function: its values are the application's */
         set_text(&list[n++], "learning_rate", "scheduled");
     else
         set_float(&list[n++], "learning_rate", p->learning_rate);
-    if (t->rule.slots == 1)
+    if (rule->slots == 1)
         set_float(&list[n++], "momentum", p->momentum);
-    if (t->rule.slots == 2) {
+    if (rule->slots == 2) {
         set_float(&list[n++], "beta1", p->beta1);
         set_float(&list[n++], "beta2", p->beta2);
         set_float(&list[n++], "epsilon", p->epsilon);
@@ -130,7 +131,7 @@ static copse_status check_finite(const struct copse_state *s)
     for (size_t i = 0; i < s->count; i++) {
         const struct copse_entry *e = &s->entries[i];
         const float *x = e->view.data;
-        if (copse__bucket_of(&s->trainer->buckets, e->variable) == COPSE_NO_BUCKET &&
+        if (!copse__trainer_trains(s->trainer, e->variable) &&
             !copse__towers_train(e->variable))
             continue;
         for (uint64_t k = 0; k < e->variable->count; k++)
@@ -241,18 +242,19 @@ static copse_status write_file(copse_trainer *t, const char *path, const struct 
 static copse_status put_servers(struct writer *w, struct copse_state *s, const struct copse_position *mine)
 {
     copse_trainer *t = s->trainer;
-    char *texts = copse__arena_alloc(&s->arena, 48 + COPSE_PLACES_TEXT, 1);
+    char *texts = copse__arena_alloc(&s->arena, 48 + COPSE_PROGRESS_TEXT, 1);
     const uint64_t global = copse_global_step(t->strategy);
     if (!texts)
         return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
-    snprintf(texts, 24, "%llu", (unsigned long long)copse__pushes_seen_updates(t));
+    snprintf(texts, 24, "%llu", (unsigned long long)t->optimizer->table->next(t->optimizer, 0) - 1);
     put(w, COPSE_UPDATES_KEY, texts);
     snprintf(texts + 24, 24, "%llu", (unsigned long long)global);
     if (global > 0)
         put(w, COPSE_GLOBAL_KEY, texts + 24);
-    copse__places_text(t, mine, texts + 48);
+    const struct copse_server_place here = { t->step, mine->batch, mine->epoch, 0 };
+    copse__progress_text(t->optimizer, &here, texts + 48);
     if (texts[48])
-        put(w, COPSE_PLACES_KEY, texts + 48);
+        put(w, COPSE_PROGRESS_KEY, texts + 48);
     return COPSE_OK;
 }
 
@@ -275,7 +277,7 @@ static copse_status write_state(struct copse_state *s, const char *path,
     };
     put(&w, "producer", "copse");
     put(&w, "format", COPSE_CHECKPOINT_FORMAT);
-    if (t->pushes)
+    if (t->optimizer && t->optimizer->table->progress)
         COPSE_TRY(put_servers(&w, s, &p->position));
     for (size_t i = 0; i < COPSE_COUNT(counters); i++) {
         snprintf(numbers[i], sizeof numbers[i], "%llu", (unsigned long long)counters[i].value);
@@ -319,14 +321,14 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
     static const struct copse_state_params none;
     struct copse_state state = { 0 };
     const struct copse_state_params *p = params ? params : &none;
-    if (!t || copse__places_is_guest(t))
+    if (!t || (t->optimizer && copse__progress_is_guest(t->optimizer)))
         return check_whole(t, path);
     copse_status s = prepare(t, path, p, &state);
     s = copse__across_finish(t, s, "before a checkpoint");
     if (s == COPSE_OK)
         s = copse__across_finish(t, write_state(&state, path, p), "checkpoint");
-    if (s == COPSE_OK && t->pushes)
-        s = copse__places_open(t);
+    if (s == COPSE_OK && t->optimizer)
+        s = copse__progress_open(t->optimizer);
     copse__state_fini(&state);
     return copse_note(s, "while writing the checkpoint of step %llu", (unsigned long long)t->step);
 }

@@ -99,6 +99,10 @@ void copse__batch_kind_take(struct copse_batch_kind *kind, const struct copse_ho
 bool copse__batch_kind_is(const struct copse_batch_kind *kind, const struct copse_host_batch *batch);
 /* A batch that is fed needs the recording. */
 bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec);
+/* Bring the variables that are about to be read. */
+copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull when);
+/* All buckets of an update were applied. */
+copse_status copse__trainer_commit(copse_trainer *t);
 /* flight.c */
 copse_status copse__fly(struct copse_flight *f);
 bool copse__is_cancelled(copse_trainer *t);

@@ -76,7 +76,7 @@ static copse_status locate(void *user, struct copse_variable *v, struct copse_bi
 static uint32_t bucket_of(void *user, const struct copse_variable *v)
 {
     const struct copse_step_recording *r = user;
-    return copse__bucket_of(&r->trainer->buckets, v);
+    return copse__optimizer_bucket(r->trainer->optimizer, v);
 }
 
 static void target(struct copse_recording *base, struct copse_program_params *params)
@@ -87,7 +87,7 @@ static void target(struct copse_recording *base, struct copse_program_params *pa
     const bool is_training = r->pass != COPSE_PASS_EVALUATE;
     *params = (struct copse_program_params){
         .queue = st->replicas[r->replica].queue,
-        .bucket_count = is_training ? t->buckets.count : 1,
+        .bucket_count = is_training ? (uint32_t)t->optimizer->buckets.count : 1,
         .cross = copse__layout_cross,
         .step = { st->replicas[r->replica].step, 0, 4 * COPSE_STEP_WORDS },
         .locate = locate,
@@ -127,7 +127,7 @@ static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_
         return n;
     }
     for (size_t v = 0; r->pass == COPSE_PASS_TRAIN && v < t->trained_count; v++)
-        if (copse__bucket_of(&t->buckets, t->trained[v]) == b)
+        if (copse__optimizer_bucket(t->optimizer, t->trained[v]) == b)
             out[n++] = zero(copse__variable_gradient(t->trained[v], r->replica));
     return n;
 }

@@ -78,13 +78,13 @@ static copse_status call_models(struct model_run *m)
 }
 
 /* What only this worker has failed with so far becomes everybody's, wherever they have come to. */
-static copse_status tell(const copse_strategy *st, copse_status mine)
+static copse_status tell(copse_strategy *st, copse_status mine)
 {
     char text[COPSE_ERROR_BYTES];
-    if (!st->remote || are_told(st) || copse__cluster_check(st->cluster))
+    if (st->group.workers == 1 || are_told(st) || copse__cluster_check(st->group.cluster))
         return mine;
     memcpy(text, copse_last_error(), sizeof text);
-    (void)copse__cluster_meet(st->cluster, "a replicated model", 0, mine);
+    (void)copse__group_barrier(&st->group, "a replicated model", 0, mine);
     copse__fail_again(text);
     return mine;
 }
@@ -132,15 +132,13 @@ static copse_status read_losses(const struct model_run *m, float *losses)
 }
 
 /* `mine`: why this worker has no results. */
-static copse_status swap_losses(const copse_strategy *st, float *losses, bool has_any, copse_status mine)
+static copse_status swap_losses(copse_strategy *st, float *losses, bool has_any, copse_status mine)
 {
     size_t sizes[COPSE_MAX_WORKERS];
-    if (!st->remote)
-        return mine;
-    COPSE_TRY(copse__cluster_meet(st->cluster, "losses of a replicated model", has_any, mine));
-    for (uint32_t w = 0; w < st->cluster->t.size; w++)
-        sizes[w] = has_any ? st->remote->rank_counts[w] * sizeof *losses : 0;
-    return copse__cluster_swap(st->cluster, losses, sizes);
+    COPSE_TRY(copse__group_barrier(&st->group, "losses of a replicated model", has_any, mine));
+    for (uint32_t w = 0; w < st->group.workers; w++)
+        sizes[w] = has_any ? st->group.rank_counts[w] * sizeof *losses : 0;
+    return copse__group_gather_parts(&st->group, losses, sizes);
 }
 
 static copse_status add_losses(const struct model_run *m, copse_status mine, double *out)

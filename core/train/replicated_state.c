@@ -21,7 +21,7 @@ static copse_status check(copse_strategy *st, const char *path)
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: the default strategy has no variables");
     COPSE_TRY(copse__require_cross(st, "checkpoint"));
-    if (st->remote || is_guest(st)) /* one worker looks at it, and tells the others where it is missing */
+    if (st->group.workers > 1 || is_guest(st)) /* one worker looks at it, and tells the others where it is missing */
         return COPSE_OK;
     return path && *path ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
 }
@@ -100,7 +100,7 @@ static copse_status make(copse_strategy *st, copse_trainer **out)
         return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
     (*out)->strategy = st;
     for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
-        (*out)->step = COPSE_MAX((*out)->step, t->step);
+        (*out)->step = COPSE_MAX((*out)->step, t->optimizer->step);
     return COPSE_OK;
 }
 

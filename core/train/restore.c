@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "copse/train_step.h"
-#include "core/train/places.h"
+#include "core/optim/progress.h"
 #include "core/train/state.h"
 
 struct loaded {
@@ -240,10 +240,12 @@ static copse_status take_over(copse_trainer *t, const struct copse_state *s, con
     copse_status status = copse__state_write(s);
     uint64_t updates = l->updates;
     struct copse_server_places places = l->places;
-    if (status == COPSE_OK && t->pushes)
-        status = copse__pushes_updates(t, true, &updates);
-    if (status == COPSE_OK && t->pushes)
-        status = copse__pushes_places(t, COPSE_PLACES_SET, &places);
+    struct copse_optimizer *o = t->optimizer;
+    const bool is_shared = o && o->table->progress;
+    if (status == COPSE_OK && is_shared)
+        status = o->table->counts(o, NULL, true, &updates);
+    if (status == COPSE_OK && is_shared)
+        status = o->table->progress(o, COPSE_PLACES_SET, &places);
     if (status != COPSE_OK)
         return copse_note(status, "while restoring %s%s", l->path,
                           was_failed ? "" : "; the trainer is not usable any more");
@@ -251,11 +253,11 @@ static copse_status take_over(copse_trainer *t, const struct copse_state *s, con
     t->step = t->taken = l->step;
     t->params.seed = l->seed;
     t->is_failed = false;
-    if (!t->pushes)
+    if (!is_shared)
         return COPSE_OK;
     if (l->global > 0)
         copse_global_step_set(t->strategy, l->global);
-    return copse__places_open(t);
+    return copse__progress_open(o);
 }
 
 /* Everything that can be wrong, before anything is changed. */
@@ -263,9 +265,12 @@ static copse_status examine(copse_trainer *t, struct loaded *l, struct copse_sta
 {
     COPSE_TRY(read_metadata(&t->strategy->ctx->base.mem, l));
     COPSE_TRY(check_settings(t, l, false));
-    COPSE_TRY(copse__places_read(t, l->path, t->pushes ? find(l, COPSE_PLACES_KEY) : NULL, l->step,
-                                 &l->position, &l->places));
-    l->places.seed = l->seed;
+    if (t->optimizer && t->optimizer->table->progress) {
+        struct copse_server_place mine = { l->step, l->position.batch, l->position.epoch, 0 };
+        COPSE_TRY(copse__progress_read(t->optimizer, l->path, find(l, COPSE_PROGRESS_KEY), &mine, &l->places));
+        l->position = (struct copse_position){ mine.epoch, mine.batch };
+        l->places.seed = l->seed;
+    }
     COPSE_TRY(copse__state_list(t, true, state));
     COPSE_TRY(match(state, l));
     COPSE_TRY(copse__towers_match(t->strategy, &state->towers, l->path, l->file));
@@ -308,13 +313,19 @@ static copse_status load(copse_trainer *t, struct loaded *l)
 /* A worker beside the chief of a job with parameter servers. */
 static copse_status restore_guest(copse_trainer *t, struct copse_position *position)
 {
-    struct copse_position at;
-    COPSE_TRY(copse__places_await(t, &at));
+    struct copse_server_places places;
+    uint64_t updates = 0;
+    COPSE_TRY(copse__progress_await(t->optimizer, &places));
+    COPSE_TRY(t->optimizer->table->counts(t->optimizer, NULL, false, &updates));
+    const struct copse_server_place *at = &places.at[copse_cluster_rank(t->strategy->cluster)];
+    t->step = t->taken = at->steps;
+    if (places.seed)
+        t->params.seed = places.seed;
     forget(t);
     copse__towers_forget(t->strategy);
     t->is_failed = false; /* what counts is with the servers */
     if (position)
-        *position = at;
+        *position = (struct copse_position){ at->epoch, at->batch };
     return COPSE_OK;
 }
 
@@ -326,7 +337,7 @@ copse_status copse_trainer_restore(copse_trainer *t, const char *path,
         *file = NULL;
     if (!t)
         return no_path();
-    if (copse__places_is_guest(t))
+    if (t->optimizer && copse__progress_is_guest(t->optimizer))
         return restore_guest(t, position);
     copse_status s = load(t, &l);
     if (s == COPSE_OK)

@@ -3,7 +3,6 @@
    they become one array per variable. */
 #include <stdio.h>
 
-#include "core/train/pushes.h"
 #include "core/train/state.h"
 
 /* ---- the list ---- */
@@ -42,9 +41,9 @@ static bool add(struct copse_state *s, copse_variable *v, uint32_t slot, const c
     return e->name && (!is_joined || e->part_name);
 }
 
-static bool has_bucket(const copse_trainer *t, const copse_variable *v)
+bool copse__trainer_trains(const copse_trainer *t, const copse_variable *v)
 {
-    return copse__bucket_of(&t->buckets, v) != COPSE_NO_BUCKET;
+    return t->optimizer && copse__optimizer_bucket(t->optimizer, v) != COPSE_NO_BUCKET;
 }
 
 /* Parts whose slots are joined: all of them are trained. Else each part has its own. */
@@ -52,7 +51,7 @@ static bool are_trained(const copse_trainer *t, const copse_variable *v)
 {
     copse_variable *const *parts = &t->strategy->variables.at[v->index - v->part];
     for (uint32_t i = 0; i < v->whole->parts; i++)
-        if (!has_bucket(t, parts[i]))
+        if (!copse__trainer_trains(t, parts[i]))
             return false;
     return true;
 }
@@ -65,9 +64,9 @@ static bool add_slots(struct copse_state *s, const copse_trainer *t, uint32_t sl
         copse_variable *const *at = &st->variables.at[i];
         const bool is_joined = at[0]->whole && are_trained(t, at[0]);
         count = is_joined ? at[0]->whole->parts : 1;
-        for (uint32_t k = 0; k < slots && has_bucket(t, at[0]); k++)
+        for (uint32_t k = 0; k < slots && copse__trainer_trains(t, at[0]); k++)
             for (uint32_t p = 0; p < count; p++)
-                if (!add(s, at[p], k, t->rule.slot_names[k], is_joined))
+                if (!add(s, at[p], k, t->optimizer->rule.slot_names[k], is_joined))
                     return false;
     }
     return true;
@@ -76,7 +75,7 @@ static bool add_slots(struct copse_state *s, const copse_trainer *t, uint32_t sl
 copse_status copse__state_list(copse_trainer *t, bool has_slots, struct copse_state *out)
 {
     copse_strategy *st = t->strategy;
-    const uint32_t slots = has_slots ? t->rule.slots : 0;
+    const uint32_t slots = has_slots && t->optimizer ? t->optimizer->rule.slots : 0;
     *out = (struct copse_state){ .trainer = t, .arena.mem = &st->ctx->base.mem, .has_slots = has_slots };
     out->entries = copse__arena_alloc(&out->arena, st->variables.count,
                                       (1 + slots) * sizeof *out->entries);
@@ -110,56 +109,6 @@ void copse__state_fini(struct copse_state *s)
     *s = (struct copse_state){ 0 };
 }
 
-/* ---- slots ---- */
-
-/* A kernel has the slots of its range one behind another: [slot 0 of `count`][slot 1 of `count`]. */
-struct part {
-    copse_queue *queue;
-    copse_buffer *buffer;
-    size_t offset, size; /* in the buffer, bytes */
-    size_t at;           /* in the entry's data, bytes */
-};
-
-static bool part_of(const copse_trainer *t, const struct copse_entry *e,
-                    const struct copse_slot_range *range, struct part *out)
-{
-    const copse_variable *v = e->variable;
-    const uint64_t first = COPSE_MAX(range->first, v->first);
-    const uint64_t end = COPSE_MIN(range->first + range->count, v->first + v->count);
-    if (first >= end)
-        return false;
-    *out = (struct part){
-        .queue = t->strategy->replicas[range->rank].queue,
-        .buffer = range->buffer,
-        .offset = (size_t)(4 * (e->slot * range->count + first - range->first)),
-        .size = (size_t)(4 * (end - first)),
-        .at = (size_t)(4 * (first - v->first)),
-    };
-    return true;
-}
-
-/* Queue the transfers of one slot array; `to` NULL: to the device. */
-static copse_status move_slot(const copse_trainer *t, const struct copse_entry *e, char *to)
-{
-    const struct copse_slot_range *list;
-    struct part p;
-    size_t count;
-    if (t->pushes && !to)
-        return copse__pushes_set_slot(t, e->variable, e->slot, e->view.data);
-    const uint32_t bucket = t->buckets.ids[copse__bucket_of(&t->buckets, e->variable)];
-    copse__exchange_slots(t->strategy->store.exchange, bucket, &list, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (!part_of(t, e, &list[i], &p))
-            continue;
-        if (to)
-            COPSE_TRY(copse_queue_read(p.queue, p.buffer, p.offset, to + p.at, p.size));
-        else
-            COPSE_TRY(copse_queue_write(p.queue, p.buffer, p.offset,
-                                        (const char *)e->view.data + p.at, p.size));
-    }
-    return COPSE_OK;
-}
-
 static copse_status finish(const copse_trainer *t)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
@@ -175,13 +124,14 @@ static copse_status read_entries(struct copse_state *s)
     char *next = s->words;
     for (size_t i = 0; i < s->count; i++) {
         struct copse_entry *e = &s->entries[i];
-        if (t->pushes && s->has_slots && copse__bucket_of(&t->buckets, e->variable) != COPSE_NO_BUCKET)
-            memcpy(next, copse__pushes_seen(t, e->variable, e->slot), (size_t)e->variable->count * 4);
-        else if (e->slot == COPSE_ENTRY_VALUE)
+        const bool is_seen = s->has_slots && t->optimizer && t->optimizer->table->snapshot &&
+                             copse__trainer_trains(t, e->variable);
+        if (e->slot == COPSE_ENTRY_VALUE && !is_seen)
             COPSE_TRY(copse_note(copse__variable_checkpoint(e->variable, next),
                                  "while reading '%s'", e->name));
         else
-            COPSE_TRY(copse_note(move_slot(s->trainer, e, next), "while reading '%s'", e->name));
+            COPSE_TRY(copse_note(t->optimizer->table->read_slot(t->optimizer, e->variable, e->slot, (float *)(void *)next),
+                                 "while reading '%s'", e->name));
         e->view.data = next;
         next += 4 * e->variable->count;
     }
@@ -209,10 +159,13 @@ copse_status copse__state_read(struct copse_state *s)
     s->words = copse__alloc(s->arena.mem, elements, 4);
     if (!s->words)
         return no_memory();
-    copse_status status = s->trainer->pushes && s->has_slots ? copse__pushes_look(s->trainer) : COPSE_OK;
+    struct copse_optimizer *o = s->trainer->optimizer;
+    const bool is_shared = o && o->table->snapshot && s->has_slots;
+    copse_status status = is_shared ? o->table->snapshot(o) : COPSE_OK;
     if (!status)
         status = read_entries(s);
-    copse__pushes_forget(s->trainer);
+    if (is_shared)
+        o->table->forget(o);
     s->is_stuck = status == COPSE_ERR_TIMEOUT;
     if (status != COPSE_OK) /* one device failed: what others have queued still lands in `words` */
         drain(s);
@@ -221,6 +174,7 @@ copse_status copse__state_read(struct copse_state *s)
 
 copse_status copse__state_write(const struct copse_state *s)
 {
+    struct copse_optimizer *o = s->trainer->optimizer;
     COPSE_TRY(finish(s->trainer)); /* nothing that still runs writes over it */
     for (size_t i = 0; i < s->count; i++) {
         const struct copse_entry *e = &s->entries[i];
@@ -228,7 +182,7 @@ copse_status copse__state_write(const struct copse_state *s)
             COPSE_TRY(copse_note(copse__variable_restore(e->variable, e->view.data),
                                  "while writing '%s'", e->name));
         else
-            COPSE_TRY(copse_note(move_slot(s->trainer, e, NULL), "while writing '%s'", e->name));
+            COPSE_TRY(copse_note(o->table->write_slot(o, e->variable, e->slot, e->view.data), "while writing '%s'", e->name));
     }
     COPSE_TRY(copse_note(finish(s->trainer), "while writing the optimizer's slots"));
     return copse__towers_write(&s->towers);

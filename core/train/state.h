@@ -7,7 +7,7 @@
 #include "core/train/tower_state.h"
 #include "core/train/trainer.h"
 
-#define COPSE_ENTRY_VALUE UINT32_MAX
+#define COPSE_ENTRY_VALUE COPSE_SLOT_VALUE
 
 struct copse_entry {
     const char *name;      /* in a file; of a part that is joined that of the whole */
@@ -27,6 +27,8 @@ struct copse_state {
     bool is_stuck; /* a device hangs and may still write there */
     struct copse_tower_state towers; /* of the strategy's tower optimizers, in whole states */
 };
+
+bool copse__trainer_trains(const copse_trainer *t, const copse_variable *v);
 
 /* The entries without their data, parts that are joined one behind another: every variable of the strategy and, if
    asked for, the trainer's slots. */

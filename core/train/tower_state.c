@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "copse/train_step.h"
-#include "core/replica/servers.h"
 #include "core/train/state.h"
 
 static copse_status no_memory(void)
@@ -12,26 +11,23 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
 }
 
-static struct copse_tower_bucket *bucket_of(const copse_tower_optimizer *t, const copse_variable *v)
+static bool trains(const copse_tower_optimizer *t, const copse_variable *v)
 {
-    for (size_t i = 0; i < t->buckets.count; i++)
-        if (t->buckets.at[i].variable == v)
-            return &t->buckets.at[i];
-    return NULL;
+    return copse__optimizer_bucket(t->optimizer, v) != COPSE_NO_BUCKET;
 }
 
 copse_status copse__towers_whole(const copse_strategy *st)
 {
     for (const copse_tower_optimizer *t = st->towers; t; t = t->next) {
-        if (t->is_failed)
+        if (t->optimizer->is_torn)
             return copse_fail(COPSE_ERR_DEVICE_LOST, "checkpoint: the last update of tower optimizer '%s' was "
                                                      "cut short; the parameters are not a whole step's",
-                              t->name);
+                              t->optimizer->name);
         for (uint32_t r = 0; r < st->replica_count; r++)
             if (t->kept[r].count > 0)
                 return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: tower optimizer '%s' keeps gradients of "
                                                       "replica %u: end the step first",
-                                  t->name, st->rank_first + r);
+                                  t->optimizer->name, st->rank_first + r);
     }
     return COPSE_OK;
 }
@@ -39,7 +35,7 @@ copse_status copse__towers_whole(const copse_strategy *st)
 bool copse__towers_train(const copse_variable *v)
 {
     for (const copse_tower_optimizer *t = v->strategy->towers; t; t = t->next)
-        if (bucket_of(t, v))
+        if (trains(t, v))
             return true;
     return false;
 }
@@ -70,7 +66,7 @@ static char *text_of(struct copse_tower_state *s, const char *const *parts, size
 static copse_status add(struct copse_tower_state *s, copse_tower_optimizer *t, copse_variable *v, uint32_t slot)
 {
     struct copse_tower_array *a = &s->arrays[s->count];
-    const char *name = TEXT(s, v->name, "/", t->name, "/", t->rule.slot_names[slot]);
+    const char *name = TEXT(s, v->name, "/", t->optimizer->name, "/", t->optimizer->rule.slot_names[slot]);
     if (!name)
         return no_memory();
     *a = (struct copse_tower_array){ .tower = t, .variable = v, .slot = slot };
@@ -102,7 +98,7 @@ copse_status copse__towers_list(copse_strategy *st, struct copse_tower_state *ou
     COPSE_TRY(begin(st, out));
     for (copse_tower_optimizer *t = st->towers; t; t = t->next)
         for (size_t i = 0; i < st->variables.count; i++)
-            for (uint32_t k = 0; k < t->rule.slots && bucket_of(t, st->variables.at[i]); k++)
+            for (uint32_t k = 0; k < t->optimizer->rule.slots && trains(t, st->variables.at[i]); k++)
                 COPSE_TRY(add(out, t, st->variables.at[i], k));
     return COPSE_OK;
 }
@@ -137,30 +133,29 @@ static copse_status put_number(struct copse_tower_state *s, const char *key, uin
 static copse_status put_counts(struct copse_tower_state *s, copse_tower_optimizer *t, uint64_t *most)
 {
     const copse_strategy *st = s->strategy;
+    struct copse_optimizer *o = t->optimizer;
+    uint64_t count = 0;
     for (size_t i = 0; i < st->variables.count; i++) {
-        struct copse_tower_bucket *b = bucket_of(t, st->variables.at[i]);
-        if (!b)
+        const copse_variable *v = st->variables.at[i];
+        if (!trains(t, v))
             continue;
-        const struct copse_server *server = st->servers->at[b->variable->server].server;
-        COPSE_TRY(server->table->updates(st->servers->at[b->variable->server].server, b->group, false,
-                                         &b->updates));
-        *most = COPSE_MAX(*most, b->updates);
-        COPSE_TRY(put_number(s, TEXT(s, COPSE_TOWER_KEY, t->name, ".server_updates.", b->variable->name),
-                             b->updates));
+        COPSE_TRY(o->table->counts(o, v, false, &count));
+        *most = COPSE_MAX(*most, count);
+        COPSE_TRY(put_number(s, TEXT(s, COPSE_TOWER_KEY, o->name, ".server_updates.", v->name), count));
     }
     return COPSE_OK;
 }
 
 static copse_status describe(struct copse_tower_state *s, copse_tower_optimizer *t)
 {
-    uint64_t slots = 0, updates = s->strategy->servers ? 0 : t->step;
+    uint64_t slots = 0, updates = t->optimizer->table->counts ? 0 : t->optimizer->step;
     for (size_t i = 0; i < s->count; i++)
         slots += s->arrays[i].tower == t;
-    if (s->strategy->servers)
+    if (t->optimizer->table->counts)
         COPSE_TRY(put_counts(s, t, &updates));
-    COPSE_TRY(put_number(s, TEXT(s, COPSE_TOWER_KEY, t->name, ".updates"), updates));
-    COPSE_TRY(put_number(s, TEXT(s, COPSE_TOWER_KEY, t->name, ".slots"), slots));
-    return t->has_rule ? put(s, TEXT(s, COPSE_TOWER_KEY, t->name, ".optimizer"), copse__rule_name(&t->rule))
+    COPSE_TRY(put_number(s, TEXT(s, COPSE_TOWER_KEY, t->optimizer->name, ".updates"), updates));
+    COPSE_TRY(put_number(s, TEXT(s, COPSE_TOWER_KEY, t->optimizer->name, ".slots"), slots));
+    return t->optimizer->has_rule ? put(s, TEXT(s, COPSE_TOWER_KEY, t->optimizer->name, ".optimizer"), copse__rule_name(&t->optimizer->rule))
                        : COPSE_OK;
 }
 
@@ -173,12 +168,25 @@ static copse_status check_finite(const struct copse_tower_array *a, const float 
     return COPSE_OK;
 }
 
+static copse_status read_slot(struct copse_tower_state *s, const struct copse_tower_array *a, float *to)
+{
+    struct copse_optimizer *o = a->tower->optimizer;
+    copse_status status = o->table->read_slot(o, a->variable, a->slot, to);
+    for (uint32_t r = 0; r < s->strategy->replica_count; r++) {
+        const copse_status done = copse_queue_finish(s->strategy->replicas[r].queue);
+        status = done == COPSE_ERR_TIMEOUT || !status ? done : status;
+    }
+    return status == COPSE_ERR_TIMEOUT ? status
+                                       : copse__slot_join(o, a->variable->name, (uint32_t *)(void *)to,
+                                                          (size_t)a->variable->count, status);
+}
+
 static copse_status read_arrays(struct copse_tower_state *s)
 {
     float *at = s->values;
     for (size_t i = 0; i < s->count; i++) {
         struct copse_tower_array *a = &s->arrays[i];
-        COPSE_TRY(copse_note(copse__tower_read_slot(a->tower, bucket_of(a->tower, a->variable), a->slot, at),
+        COPSE_TRY(copse_note(read_slot(s, a, at),
                              "while reading '%s'", a->named.name));
         a->named.array.data = at;
         at += a->variable->count;
@@ -197,8 +205,7 @@ copse_status copse__towers_read(struct copse_tower_state *s)
         if (!copse__add(elements, (size_t)s->arrays[i].variable->count, &elements))
             return no_memory();
     s->values = copse__alloc(s->arena.mem, elements, sizeof *s->values);
-    copse_cluster *c = s->strategy->remote ? s->strategy->cluster : NULL;
-    COPSE_TRY(copse__across_settle(c, s->values ? COPSE_OK : no_memory(), "room for a checkpoint"));
+    COPSE_TRY(copse__group_settle(&s->strategy->group, s->values ? COPSE_OK : no_memory(), "room for a checkpoint"));
     const copse_status status = read_arrays(s);
     s->is_stuck = status == COPSE_ERR_TIMEOUT;
     COPSE_TRY(status);
@@ -215,7 +222,7 @@ static copse_status match_variable(struct copse_tower_state *s, const char *path
 {
     const size_t first = s->count;
     size_t there = 0;
-    for (uint32_t k = 0; k < t->rule.slots; k++) {
+    for (uint32_t k = 0; k < t->optimizer->rule.slots; k++) {
         COPSE_TRY(add(s, t, v, k));
         there += copse_checkpoint_find(s->file, s->arrays[first + k].named.name) != NULL;
     }
@@ -232,24 +239,24 @@ static copse_status match_tower(struct copse_tower_state *s, const char *path, c
                                 uint64_t *updates)
 {
     const copse_strategy *st = s->strategy;
-    const char *updates_key = TEXT(s, COPSE_TOWER_KEY, t->name, ".updates");
-    const char *slots_key = TEXT(s, COPSE_TOWER_KEY, t->name, ".slots");
-    const char *rule_key = TEXT(s, COPSE_TOWER_KEY, t->name, ".optimizer");
+    const char *updates_key = TEXT(s, COPSE_TOWER_KEY, t->optimizer->name, ".updates");
+    const char *slots_key = TEXT(s, COPSE_TOWER_KEY, t->optimizer->name, ".slots");
+    const char *rule_key = TEXT(s, COPSE_TOWER_KEY, t->optimizer->name, ".optimizer");
     const size_t first = s->count;
     uint64_t slots;
     if (!updates_key || !slots_key || !rule_key)
         return no_memory();
     if (!copse__state_text(s->file, updates_key))
-        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has no tower optimizer '%s'", path, t->name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has no tower optimizer '%s'", path, t->optimizer->name);
     COPSE_TRY(copse__state_number(path, s->file, updates_key, UINT64_MAX, updates));
     COPSE_TRY(copse__state_number(path, s->file, slots_key, UINT64_MAX, &slots));
     const char *rule = copse__state_text(s->file, rule_key);
     if (rule) {
         COPSE_TRY(copse__tower_rule(t));
-        if (strcmp(rule, copse__rule_name(&t->rule)) != 0)
+        if (strcmp(rule, copse__rule_name(&t->optimizer->rule)) != 0)
             return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s was made with the tower optimizer '%s' as %s, "
                                                   "here it is %s",
-                              path, t->name, rule, copse__rule_name(&t->rule));
+                              path, t->optimizer->name, rule, copse__rule_name(&t->optimizer->rule));
     }
     for (size_t i = 0; i < st->variables.count && rule; i++)
         if (st->variables.at[i]->is_trained)
@@ -257,7 +264,7 @@ static copse_status match_tower(struct copse_tower_state *s, const char *path, c
     if (s->count - first != slots)
         return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has %zu arrays for the slots of tower optimizer "
                                               "'%s', of %llu: a variable's are missing",
-                          path, s->count - first, t->name, (unsigned long long)slots);
+                          path, s->count - first, t->optimizer->name, (unsigned long long)slots);
     return COPSE_OK;
 }
 
@@ -270,8 +277,8 @@ static copse_status check_others(const struct copse_tower_state *s, const char *
     for (size_t i = 0; i < count; i++) {
         bool is_known = strncmp(list[i].key, COPSE_TOWER_KEY, prefix) != 0;
         for (const copse_tower_optimizer *t = s->strategy->towers; t && !is_known; t = t->next) {
-            const size_t n = strlen(t->name);
-            is_known = strncmp(list[i].key + prefix, t->name, n) == 0 && list[i].key[prefix + n] == '.';
+            const size_t n = strlen(t->optimizer->name);
+            is_known = strncmp(list[i].key + prefix, t->optimizer->name, n) == 0 && list[i].key[prefix + n] == '.';
         }
         if (!is_known)
             return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has '%s', of a tower optimizer that the "
@@ -309,55 +316,59 @@ void copse__towers_forget(const copse_strategy *st)
 {
     for (copse_tower_optimizer *t = st->towers; t; t = t->next) {
         copse__tower_drop_all(t);
-        t->is_failed = false;
+        t->optimizer->is_torn = false;
     }
 }
 
-/* Variables that had not been updated then. */
-static copse_status write_zeros(copse_tower_optimizer *t, const struct copse_tower_bucket *b)
+/* What the file has no slots of had not been updated then. */
+static copse_status write_zeros(copse_tower_optimizer *t, const copse_variable *v)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     copse_status s = COPSE_OK;
-    float *zeros = copse__alloc(mem, (size_t)b->variable->count, sizeof *zeros);
+    float *zeros = copse__alloc(mem, (size_t)v->count, sizeof *zeros);
     if (!zeros)
         return no_memory();
-    for (uint32_t k = 0; k < t->rule.slots && !s; k++)
-        s = copse__tower_write_slot(t, b, k, zeros);
+    for (uint32_t k = 0; k < t->optimizer->rule.slots && !s; k++)
+        s = t->optimizer->table->write_slot(t->optimizer, v, k, zeros);
     copse__free(mem, zeros);
     return s;
 }
 
 static copse_status set_count(const struct copse_tower_state *s, const struct copse_tower_progress *p,
-                              struct copse_tower_bucket *b)
+                              const copse_variable *v)
 {
-    struct copse_server *server = s->strategy->servers->at[b->variable->server].server;
-    const char *parts[] = { COPSE_TOWER_KEY, p->tower->name, ".server_updates.", b->variable->name };
+    struct copse_optimizer *o = p->tower->optimizer;
+    const char *parts[] = { COPSE_TOWER_KEY, o->name, ".server_updates.", v->name };
     char key[1280];
-    b->updates = p->updates;
+    uint64_t count = p->updates;
     const int n = snprintf(key, sizeof key, "%s%s%s%s", parts[0], parts[1], parts[2], parts[3]);
     if (n > 0 && (size_t)n < sizeof key && copse__state_text(s->file, key))
-        COPSE_TRY(copse__state_number("it", s->file, key, UINT64_MAX, &b->updates));
-    return server->table->updates(server, b->group, true, &b->updates);
+        COPSE_TRY(copse__state_number("it", s->file, key, UINT64_MAX, &count));
+    return o->table->counts(o, v, true, &count);
 }
 
 static copse_status write_tower(const struct copse_tower_state *s, const struct copse_tower_progress *p)
 {
     copse_tower_optimizer *t = p->tower;
-    struct copse_tower_bucket *b;
+    struct copse_optimizer *o = t->optimizer;
+    const copse_strategy *st = s->strategy;
     copse__tower_drop_all(t);
-    t->is_failed = true; /* until all is there */
-    for (size_t i = 0; i < t->buckets.count; i++)
-        COPSE_TRY(write_zeros(t, &t->buckets.at[i]));
+    o->is_torn = true; /* until all is there */
+    for (size_t i = 0; i < st->variables.count; i++)
+        if (trains(t, st->variables.at[i]))
+            COPSE_TRY(write_zeros(t, st->variables.at[i]));
     for (size_t i = 0; i < s->count; i++) {
         const struct copse_tower_array *a = &s->arrays[i];
         if (a->tower != t)
             continue;
-        COPSE_TRY(copse__tower_bucket(t, a->variable, &b));
-        COPSE_TRY(copse_note(copse__tower_write_slot(t, b, a->slot, a->named.array.data), "while writing '%s'",
-                             a->named.name));
+        if (!trains(t, a->variable))
+            COPSE_TRY(o->table->prepare(o, &a->variable, 1));
+        COPSE_TRY(copse_note(o->table->write_slot(o, a->variable, a->slot, a->named.array.data),
+                             "while writing '%s'", a->named.name));
     }
-    for (size_t i = 0; i < t->buckets.count && s->strategy->servers; i++)
-        COPSE_TRY(set_count(s, p, &t->buckets.at[i]));
+    for (size_t i = 0; i < st->variables.count && o->table->counts; i++)
+        if (trains(t, st->variables.at[i]))
+            COPSE_TRY(set_count(s, p, st->variables.at[i]));
     return COPSE_OK;
 }
 
@@ -374,8 +385,8 @@ copse_status copse__towers_write(const struct copse_tower_state *s)
         COPSE_TRY(copse_note(copse_queue_finish(st->replicas[r].queue), "while writing the slots of tower "
                                                                         "optimizers"));
     for (size_t i = 0; i < s->tower_count; i++) {
-        s->progress[i].tower->step = s->progress[i].updates;
-        s->progress[i].tower->is_failed = false;
+        s->progress[i].tower->optimizer->step = s->progress[i].updates;
+        s->progress[i].tower->optimizer->is_torn = false;
     }
     copse_global_step_set(st, s->global_step);
     return COPSE_OK;

@@ -186,23 +186,14 @@ void copse_global_step_set(copse_strategy *st, uint64_t value)
                                                        "it: %s", copse_last_error());
 }
 
-/* Each worker's step counts once: W workers come to W S. */
-static uint64_t count_at_server(copse_strategy *st)
-{
-    uint64_t step = 1;
-    st->global_step = first_of(st)->table->counter(first_of(st), false, &step) == COPSE_OK
-                          ? step
-                          : st->global_step + 1;
-    return st->global_step;
-}
-
 static uint64_t count_step(copse_train_step *ts)
 {
+    struct copse_optimizer *o = ts->trainer->optimizer;
     switch (ts->params.global_step) {
     case COPSE_GLOBAL_STEP_DEFAULT:
-        if (ts->trainer->strategy->servers)
-            return count_at_server(ts->trainer->strategy);
-        return ++ts->trainer->strategy->global_step;
+        if (o->table->count_step(o)) /* with servers each worker's step counts once: W workers come to W S */
+            o->strategy->global_step++;
+        return o->strategy->global_step;
     case COPSE_GLOBAL_STEP_OWN:
         return ++*ts->params.counter;
     case COPSE_GLOBAL_STEP_NONE:

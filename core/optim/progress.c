@@ -1,36 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* Every push says where its worker is, so that what a server has and how far it has come belong together. */
-#include "core/train/places.h"
+/* Every push carries the progress of its worker, so that the values of a store and the progress of all workers belong
+   together. */
+#include "core/optim/progress.h"
 
 #include <stdio.h>
 
-#include "core/cluster/cluster.h"
-
 #define LOOK_NS 20000000ull
 
-static uint32_t workers_of(const copse_trainer *t)
+static uint32_t workers_of(const struct copse_optimizer *o)
 {
-    return t->strategy->cluster ? copse_cluster_size(t->strategy->cluster) : 1;
+    return o->strategy->cluster ? copse_cluster_size(o->strategy->cluster) : 1;
 }
 
-bool copse__places_is_guest(const copse_trainer *t)
+bool copse__progress_is_guest(const struct copse_optimizer *o)
 {
-    return t->pushes && t->strategy->cluster && !copse_cluster_is_chief(t->strategy->cluster);
+    return o->table->progress && o->strategy->cluster && !copse_cluster_is_chief(o->strategy->cluster);
 }
 
 /* ---- as text ---- */
 
-void copse__places_text(const copse_trainer *t, const struct copse_position *mine,
-                        char text[COPSE_PLACES_TEXT])
+void copse__progress_text(const struct copse_optimizer *o, const struct copse_server_place *mine,
+                          char text[COPSE_PROGRESS_TEXT])
 {
-    const uint32_t count = workers_of(t);
+    const uint32_t count = workers_of(o);
     size_t used = 0;
     text[0] = '\0';
     for (uint32_t w = 0; count > 1 && w < count; w++) {
-        struct copse_server_place at = copse__pushes_seen_place(t, w);
-        if (w == copse_cluster_rank(t->strategy->cluster))
-            at = (struct copse_server_place){ t->step, mine->batch, mine->epoch, 0 };
-        used += (size_t)snprintf(text + used, COPSE_PLACES_TEXT - used, "%s%llu:%u:%llu",
+        const bool is_this = w == copse_cluster_rank(o->strategy->cluster);
+        const struct copse_server_place at = is_this ? *mine : o->table->seen(o, w);
+        used += (size_t)snprintf(text + used, COPSE_PROGRESS_TEXT - used, "%s%llu:%u:%llu",
                                  w > 0 ? " " : "", (unsigned long long)at.steps, at.epoch,
                                  (unsigned long long)at.batch);
     }
@@ -74,15 +72,14 @@ static bool is_before(const struct copse_server_place *a, const struct copse_ser
     return a->epoch != b->epoch ? a->epoch < b->epoch : a->batch < b->batch;
 }
 
-copse_status copse__places_read(const copse_trainer *t, const char *path, const char *text, uint64_t steps,
-                                struct copse_position *mine, struct copse_server_places *out)
+copse_status copse__progress_read(const struct copse_optimizer *o, const char *path, const char *text,
+                                  struct copse_server_place *mine, struct copse_server_places *out)
 {
-    const uint32_t wanted = workers_of(t);
-    *out = (struct copse_server_places){ .seed = t->params.seed };
-    out->at[0] = (struct copse_server_place){ steps, mine->batch, mine->epoch, 0 };
+    const uint32_t wanted = workers_of(o);
+    *out = (struct copse_server_places){ .at = { *mine } };
     const uint32_t count = text ? parse(text, out->at) : 1;
     if (count == 0)
-        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"" COPSE_PLACES_KEY "\" is no list of places",
+        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"" COPSE_PROGRESS_KEY "\" is no list of places",
                           path);
     if (count == wanted)
         return COPSE_OK;
@@ -92,38 +89,30 @@ copse_status copse__places_read(const copse_trainer *t, const char *path, const 
             slowest = out->at[w];
     for (uint32_t w = 0; w < wanted; w++)
         out->at[w] = slowest;
-    *mine = (struct copse_position){ slowest.epoch, slowest.batch };
+    *mine = slowest;
     return COPSE_OK;
 }
 
-/* ---- with the servers ---- */
+/* ---- with the stores ---- */
 
-copse_status copse__places_open(copse_trainer *t)
+copse_status copse__progress_open(struct copse_optimizer *o)
 {
     struct copse_server_places none;
-    return copse__pushes_places(t, COPSE_PLACES_OPEN, &none);
+    return o->table->progress ? o->table->progress(o, COPSE_PLACES_OPEN, &none) : COPSE_OK;
 }
 
-copse_status copse__places_await(copse_trainer *t, struct copse_position *out)
+copse_status copse__progress_await(struct copse_optimizer *o, struct copse_server_places *out)
 {
-    const uint64_t most = t->strategy->cluster->deadline_ns, end = copse__now_ns() + most;
-    struct copse_server_places places = { .is_open = 0 };
-    uint64_t updates = 0;
+    const uint64_t most = o->strategy->cluster->deadline_ns, end = copse__now_ns() + most;
+    *out = (struct copse_server_places){ .is_open = 0 };
     for (;;) {
-        COPSE_TRY(copse__pushes_places(t, COPSE_PLACES_READ, &places));
-        if (places.is_open)
-            break;
+        COPSE_TRY(o->table->progress(o, COPSE_PLACES_READ, out));
+        if (out->is_open)
+            return COPSE_OK;
         if (copse__now_ns() >= end)
             return copse_fail(COPSE_ERR_TIMEOUT, "checkpoint: the chief has restored or written none within "
                                                  "%.3g s: do all workers have the same settings?",
                               (double)most / 1e9);
         copse__sleep_ns(LOOK_NS);
     }
-    COPSE_TRY(copse__pushes_updates(t, false, &updates));
-    const struct copse_server_place *at = &places.at[copse_cluster_rank(t->strategy->cluster)];
-    t->step = t->taken = at->steps;
-    if (places.seed)
-        t->params.seed = places.seed;
-    *out = (struct copse_position){ at->epoch, at->batch };
-    return COPSE_OK;
 }
