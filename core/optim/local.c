@@ -62,12 +62,6 @@ static copse_status write_slot(struct copse_optimizer *o, const copse_variable *
     return copse__slot_write_own(o, v, slot, values);
 }
 
-static copse_status count_step(struct copse_optimizer *o)
-{
-    o->strategy->global_step++;
-    return COPSE_OK;
-}
-
 const struct copse_optimizer_table copse__optimizer_local = {
     .name = "local",
     .prepare = prepare,
@@ -78,5 +72,4 @@ const struct copse_optimizer_table copse__optimizer_local = {
     .next = next,
     .read_slot = read_slot,
     .write_slot = write_slot,
-    .count_step = count_step,
 };

@@ -73,8 +73,6 @@ struct copse_optimizer_table {
        the same step. */
     copse_status (*progress)(struct copse_optimizer *o, enum copse_server_say say, struct copse_server_places *all);
     struct copse_server_place (*seen)(const struct copse_optimizer *o, uint32_t worker);
-    /* Add 1 to the strategy's global step. */
-    copse_status (*count_step)(struct copse_optimizer *o);
     void (*release)(struct copse_optimizer *o); /* what the implementation has; buckets are dropped behind it */
 };
 

@@ -201,16 +201,6 @@ static uint64_t next(const struct copse_optimizer *o, uint64_t step)
     return most + 1;
 }
 
-static copse_status count_step(struct copse_optimizer *o)
-{
-    copse_strategy *st = o->strategy;
-    struct copse_server *server = st->servers->at[0].server;
-    uint64_t value = 1;
-    COPSE_TRY(server->table->counter(server, false, &value));
-    st->global_step = value;
-    return COPSE_OK;
-}
-
 static void release(struct copse_optimizer *o)
 {
     struct copse_ps *ps = copse__ps(o);
@@ -240,6 +230,5 @@ const struct copse_optimizer_table copse__optimizer_ps = {
     .forget = copse__ps_forget,
     .progress = copse__ps_progress,
     .seen = copse__ps_seen,
-    .count_step = count_step,
     .release = release,
 };

@@ -3,6 +3,7 @@
    values. */
 #include "core/optim/ps.h"
 #include "core/replica/context.h"
+#include "core/replica/storage.h"
 
 /* The replica that the thread is in, where the strategy has others; else COPSE_HOST. */
 static uint32_t one_of_several(const copse_strategy *st)
@@ -66,5 +67,5 @@ copse_status copse__ps_pull(struct copse_optimizer *o, enum copse_pull when, uin
     case COPSE_PULL_ALWAYS:
         break;
     }
-    return is_due ? copse__servers_pull(st) : COPSE_OK;
+    return is_due ? st->table->storage->pull(st) : COPSE_OK;
 }

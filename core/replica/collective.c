@@ -2,7 +2,16 @@
 /* The strategy across workers: mirrored on this worker's devices, in step with the others. */
 #include <stdio.h>
 
-#include "core/replica/replica.h"
+#include "core/replica/storage.h"
+
+const struct copse_strategy_table copse__collective = {
+    .kind = COPSE_STRATEGY_COLLECTIVE,
+    .name = "collective",
+    .storage = &copse__on_replicas,
+    .count_read = copse__count_read,
+    .count_set = copse__count_set,
+    .count_add = copse__count_add,
+};
 
 /* The smallest range that all replicas of this worker can bind. */
 static uint64_t binding_bytes(const copse_strategy *st)
@@ -35,7 +44,6 @@ static const char *failed_device(const void *user)
 
 static copse_status join(copse_strategy *st, copse_cluster *cluster)
 {
-    st->kind = COPSE_STRATEGY_COLLECTIVE;
     st->cluster = copse_cluster_retain(cluster);
     COPSE_TRY(copse__group_join(&st->group, cluster, st->replica_count, binding_bytes(st)));
     st->group.failed_device = failed_device;
@@ -59,7 +67,7 @@ copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
                                               "part in collectives: use the parameter server strategy, or "
                                               "describe the job without them");
     copse_strategy *st;
-    COPSE_TRY(copse_mirrored_create(ctx, devices, count, params, &st));
+    COPSE_TRY(copse__strategy_create(ctx, &copse__collective, devices, count, params, &st));
     const copse_status s = join(st, cluster);
     if (s) {
         copse_strategy_release(&st);

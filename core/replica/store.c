@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The flat store: lays trained variables out in pieces, and fills them. */
-#include "core/replica/servers.h"
+#include "core/replica/storage.h"
 
 static uint64_t padded(const copse_variable *v)
 {
@@ -55,8 +55,7 @@ static copse_status fill(copse_strategy *st, size_t begin)
         copse__free(&st->ctx->base.mem, v->initial);
         v->initial = NULL;
         v->is_placed = true;
-        if (st->servers)
-            copse__servers_forget(v);
+        st->table->storage->moved(v);
     }
     return COPSE_OK;
 }

@@ -12,7 +12,7 @@ copse_status copse__ahead_init(copse_trainer *t)
     const uint32_t room = t->params.prefetch;
     if (room == 0)
         return COPSE_OK;
-    if (st->kind == COPSE_STRATEGY_ACCELERATOR)
+    if (st->steps_per_run > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: prefetch is %u, and an accelerator takes whole runs of "
                                               "batches ahead: leave it 0", room);
     t->infeed.ring = copse__alloc(&st->ctx->base.mem, room, sizeof *t->infeed.ring);

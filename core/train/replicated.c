@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Replicated models: the model function called once per replica, and what the calls gave made one. */
+#include "core/replica/storage.h"
 #include "core/train/tower.h"
 
 struct model_run {
@@ -283,7 +284,7 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
     for (size_t i = 0; i < count; i++) {
         if (!states[i] || states[i]->strategy != st)
             return copse_fail(COPSE_ERR_ARGUMENT, "metrics: state %zu is NULL or another strategy's", i);
-        if (st->rank_total > 1 && !st->servers && !copse__variable_is_local(states[i]))
+        if (!st->table->has_one_copy && st->rank_total > 1 && !copse__variable_is_local(states[i]))
             return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is mirrored; states of metrics "
                                                   "are replica-local (COPSE_SYNC_ON_READ)",
                               states[i]->name);
@@ -320,7 +321,8 @@ static copse_status reduce_state(copse_variable *v)
     copse_status s = words ? copse_value_read(sum, words)
                            : copse_fail(COPSE_ERR_NO_MEMORY, "metrics: no memory");
     for (uint32_t r = 0; s == COPSE_OK && r < st->replica_count; r++)
-        s = copse__component_write(v, r, words + (st->rank_first + r > 0 ? 4 * v->count : 0));
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET,
+                                        words + (st->rank_first + r > 0 ? 4 * v->count : 0));
     copse_value_release(&sum);
     copse__free(mem, words);
     return s;
@@ -329,7 +331,7 @@ static copse_status reduce_state(copse_variable *v)
 copse_status copse_metrics_reduce(copse_strategy *st, copse_variable *const *states, size_t count)
 {
     COPSE_TRY(check_states(st, states, count));
-    for (size_t i = 0; st->rank_total > 1 && !st->servers && i < count; i++) /* a server has one copy */
+    for (size_t i = 0; st->rank_total > 1 && !st->table->has_one_copy && i < count; i++)
         COPSE_TRY(copse_note(reduce_state(states[i]), "while reducing metric '%s'", states[i]->name));
     return COPSE_OK;
 }

@@ -233,7 +233,8 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
         return s;
     struct copse_optimizer *o = t->optimizer;
     o->step++;
+    uint64_t count;
     if (moves_step)
-        COPSE_TRY(o->table->count_step(o));
+        COPSE_TRY(o->strategy->table->count_add(o->strategy, &count));
     return o->table->pull(o, COPSE_PULL_ALWAYS, 0); /* later computations see the update */
 }
