@@ -406,7 +406,7 @@ static void tpu_4(void **state)
     (void)state;
     job_open(&j, &p);
     const size_t count = read_all(&j, 0, before);
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &nothing), "holds");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &nothing), "1 to 16 inputs");
     feed(&j, 0, 3);
     const uint64_t submissions = copse_strategy_submissions(j.st);
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &last), "static");

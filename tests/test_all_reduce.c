@@ -96,7 +96,7 @@ static void norm_run(size_t n, size_t batch, int steps, const struct copse_strat
     copse_strategy *st = norm_open(n, params, &m, &t);
     for (int i = 0; i < steps; i++) {
         const size_t first = (size_t)i * batch % (ROWS - batch + 1);
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(1, x + first * IN, y + first),
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(IN, x + first * IN, y + first),
                                                              .count = batch }));
     }
     OK(norm_values(&m, 0, values));
@@ -167,7 +167,7 @@ static void step_with_sums_allocates_nothing(void **state)
     for (int i = 0; i < 40; i++) {
         if (i == 20)
             copse_context_memory(ctx, &before);
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(1, x, y),
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(IN, x, y),
                                                              .count = i % 2 ? 20 : 2 }));
         OK(copse_trainer_result(t, true, &r));
     }

@@ -130,7 +130,7 @@ static copse_status norm_train(struct worker *w, copse_strategy *st)
     for (size_t i = 0; i < 6 && !s; i++) {
         struct copse_step_result r;
         const size_t first = i * batch % (ROWS - batch + 1);
-        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(1, x + first * IN, y + first),
+        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(IN, x + first * IN, y + first),
                                                               .count = batch });
         if (!s)
             s = copse_trainer_result(t, true, &r);
