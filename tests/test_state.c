@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "core/replica/storage.h"
-#include "core/train/state.h"
+#include "core/state/state.h"
 #include "tests/state_rig.h"
 
 /* Everything that a run has come to: all replicas' values, and a checkpoint's bytes. */

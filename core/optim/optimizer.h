@@ -94,8 +94,11 @@ struct copse_optimizer {
     uint32_t held[COPSE_MAX_REPLICAS]; /* lists of gradients that replicas have handed over, and that wait for others */
     bool is_torn; /* an update was cut short */
     uint64_t step; /* of a named one: its updates, of this worker */
-    void *owner;
-    void (*drop_held)(void *owner); /* forget those gradients; or NULL */
+    struct {
+        void *user;
+        void (*drop_held)(void *user); /* forget those gradients */
+        copse_status (*make_rule)(void *user); /* give a rule, where there is none yet */
+    } owner; /* of a named one */
 };
 
 /* One for the strategy's variables, of the implementation that its kind needs. `name`: "" or NULL for a trainer, else

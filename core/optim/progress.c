@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "core/replica/servers.h"
+
 #define LOOK_NS 20000000ull
 
 static uint32_t workers_of(const struct copse_optimizer *o)
@@ -101,12 +103,14 @@ copse_status copse__progress_open(struct copse_optimizer *o)
     return o->table->progress ? o->table->progress(o, COPSE_PLACES_OPEN, &none) : COPSE_OK;
 }
 
-copse_status copse__progress_await(struct copse_optimizer *o, struct copse_server_places *out)
+/* Until the chief has opened. `read` gets the progress. */
+static copse_status await(const copse_strategy *st, copse_status (*read)(void *user, struct copse_server_places *out),
+                          void *user, struct copse_server_places *out)
 {
-    const uint64_t most = o->strategy->cluster->deadline_ns, end = copse__now_ns() + most;
+    const uint64_t most = st->cluster->deadline_ns, end = copse__now_ns() + most;
     *out = (struct copse_server_places){ .is_open = 0 };
     for (;;) {
-        COPSE_TRY(o->table->progress(o, COPSE_PLACES_READ, out));
+        COPSE_TRY(read(user, out));
         if (out->is_open)
             return COPSE_OK;
         if (copse__now_ns() >= end)
@@ -115,4 +119,83 @@ copse_status copse__progress_await(struct copse_optimizer *o, struct copse_serve
                               (double)most / 1e9);
         copse__sleep_ns(LOOK_NS);
     }
+}
+
+static copse_status read_own(void *user, struct copse_server_places *out)
+{
+    struct copse_optimizer *o = user;
+    return o->table->progress(o, COPSE_PLACES_READ, out);
+}
+
+copse_status copse__progress_await(struct copse_optimizer *o, struct copse_server_places *out)
+{
+    return await(o->strategy, read_own, o, out);
+}
+
+/* ---- of a strategy whose optimizers are named ---- */
+
+bool copse__progress_guest_of(const copse_strategy *st)
+{
+    return st->servers && st->cluster && !copse_cluster_is_chief(st->cluster);
+}
+
+/* A group that is not updated has the progress, the same of all workers: that of the first variable that is trained;
+   where there is none, `server` is NULL. It lasts until all workers are done. */
+static copse_status find_group(copse_strategy *st, struct copse_server **server, uint32_t *group)
+{
+    static const char name[] = "replicated state";
+    const struct copse_optimizer_params rule = { .kind = COPSE_SGD, .learning_rate = 1.0f };
+    const uint64_t key = copse__hash(COPSE_HASH_START, name, sizeof name) | 1;
+    size_t i = 0;
+    while (i < st->variables.count && !st->variables.at[i]->is_trained)
+        i++;
+    *server = NULL;
+    if (i == st->variables.count)
+        return COPSE_OK;
+    const copse_variable *v = st->variables.at[i];
+    *server = st->servers->at[v->server].server;
+    return (*server)->table->group(*server, key, &st->servers->at[v->server].ids.at[v->shelf_place], 1, &rule,
+                                   group);
+}
+
+copse_status copse__progress_let(copse_strategy *st, uint32_t epoch, uint64_t batch)
+{
+    struct copse_server_places all = { .is_open = 1 };
+    struct copse_server *server;
+    uint32_t group;
+    if (!st->servers || !st->cluster || copse_cluster_size(st->cluster) == 1)
+        return COPSE_OK;
+    COPSE_TRY(find_group(st, &server, &group));
+    if (!server)
+        return COPSE_OK;
+    for (uint32_t w = 0; w < COPSE_MAX_WORKERS; w++)
+        all.at[w] = (struct copse_server_place){ .batch = batch, .epoch = epoch };
+    COPSE_TRY(server->table->places(server, group, COPSE_PLACES_SET, &all));
+    return server->table->places(server, group, COPSE_PLACES_OPEN, &all);
+}
+
+struct group {
+    struct copse_server *server;
+    uint32_t id;
+};
+
+static copse_status read_group(void *user, struct copse_server_places *out)
+{
+    const struct group *g = user;
+    return g->server->table->places(g->server, g->id, COPSE_PLACES_READ, out);
+}
+
+copse_status copse__progress_await_chief(copse_strategy *st, uint32_t *epoch, uint64_t *batch)
+{
+    struct copse_server_places all;
+    struct group g;
+    COPSE_TRY(find_group(st, &g.server, &g.id));
+    if (!g.server)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: a worker beside the chief needs a variable that is "
+                                                 "trained, to wait for the chief's restore");
+    COPSE_TRY(await(st, read_group, &g, &all));
+    const struct copse_server_place *at = &all.at[copse_cluster_rank(st->cluster)];
+    *epoch = at->epoch;
+    *batch = at->batch;
+    return COPSE_OK;
 }

@@ -25,4 +25,14 @@ copse_status copse__progress_open(struct copse_optimizer *o);
 /* A guest's: wait until the chief has opened, and get the progress of all. */
 copse_status copse__progress_await(struct copse_optimizer *o, struct copse_server_places *out);
 
+/* ---- of a strategy whose optimizers are named: one progress for all of them ---- */
+
+/* Whether the chief writes and restores this worker's checkpoints. */
+bool copse__progress_guest_of(const copse_strategy *st);
+/* The chief's: all workers begin at this position of the data. Nothing to do where there are no servers or no other
+   workers. */
+copse_status copse__progress_let(copse_strategy *st, uint32_t epoch, uint64_t batch);
+/* A guest's: wait until the chief has let it begin. */
+copse_status copse__progress_await_chief(copse_strategy *st, uint32_t *epoch, uint64_t *batch);
+
 #endif

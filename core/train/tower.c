@@ -54,6 +54,11 @@ static void drop_held(void *tower)
     copse__tower_drop_all(tower);
 }
 
+static copse_status make_rule(void *tower)
+{
+    return copse__tower_rule(tower);
+}
+
 copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_params *params,
                                 copse_tower_optimizer **out)
 {
@@ -78,8 +83,9 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
         copse__free(&st->ctx->base.mem, t);
         return s;
     }
-    t->optimizer->owner = t;
-    t->optimizer->drop_held = drop_held;
+    t->optimizer->owner.user = t;
+    t->optimizer->owner.drop_held = drop_held;
+    t->optimizer->owner.make_rule = make_rule;
     t->params = *params;
     t->params.name = NULL;
     if (params->recordings == 0)

@@ -159,21 +159,6 @@ copse_trainer *copse_train_step_trainer(copse_train_step *ts)
 
 /* ---- a run ---- */
 
-uint64_t copse_global_step(const copse_strategy *st)
-{
-    uint64_t step;
-    if (!st)
-        return 0;
-    return st->table->count_read((copse_strategy *)(uintptr_t)st, &step) == COPSE_OK ? step : st->global_step;
-}
-
-void copse_global_step_set(copse_strategy *st, uint64_t value)
-{
-    if (st && st->table->count_set(st, value) != COPSE_OK)
-        copse__log(&st->ctx->base.log, COPSE_LOG_WARN, "global step: the parameter server did not take "
-                                                       "it: %s", copse_last_error());
-}
-
 /* With servers each worker's step counts once: W workers come to W S. */
 static uint64_t count_in_job(copse_strategy *st)
 {

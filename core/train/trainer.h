@@ -224,14 +224,5 @@ copse_status copse__across_collect(copse_trainer *t, struct copse_step_slot *slo
 /* Value of a row of a slot, [part][replica of any worker]; 0 is the loss. */
 float copse__across_value(const copse_trainer *t, const struct copse_step_slot *slot, size_t row,
                           uint32_t index);
-/* The first worker gets the slots that stand with the others; the rest of a state is everywhere. */
-struct copse_state;
-copse_status copse__across_merge(struct copse_state *s);
-/* All have come here; fails where one has. */
-copse_status copse__across_finish(copse_trainer *t, copse_status mine, const char *what);
-/* The first worker has read `*file`, or failed with `mine` and its text: all get the same, `*file` too,
-   to be released by everybody. */
-copse_status copse__across_checkpoint(copse_trainer *t, copse_status mine, const char *path,
-                                      copse_checkpoint **file);
 
 #endif
