@@ -92,6 +92,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
         t->params.recordings = COPSE_TAPES;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
+    copse__tapes_init(t);
     t->next = st->towers;
     st->towers = t;
     s = agree(t);
