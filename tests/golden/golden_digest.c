@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { MOST_LOSSES = 50 };
-static const char application[] = "application/", steps[] = "application/steps";
+static const char application[] = "application/", steps[] = "application/steps"; /* of `copse train` */
 
 struct file {
     unsigned char *bytes;
@@ -33,8 +33,8 @@ static int load(const char *path, struct file *f)
     uint64_t length = 0;
     if (!in)
         return fail(path, "cannot be opened");
-    if (fseek(in, 0, SEEK_END) || (size = ftell(in)) < 8 || fseek(in, 0, SEEK_SET) || !(f->bytes = malloc((size_t)size)) ||
-        fread(f->bytes, 1, (size_t)size, in) != (size_t)size) {
+    if (fseek(in, 0, SEEK_END) || (size = ftell(in)) < 8 || fseek(in, 0, SEEK_SET) ||
+        !(f->bytes = malloc((size_t)size)) || fread(f->bytes, 1, (size_t)size, in) != (size_t)size) {
         fclose(in);
         return fail(path, "cannot be read");
     }
@@ -75,7 +75,8 @@ static int print_tensors(const char *path, const struct file *f)
     if (!list)
         return fail(path, "no memory");
     cJSON_ArrayForEach(each, f->header)
-        if (strcmp(each->string, "__metadata__") != 0 && strncmp(each->string, application, sizeof application - 1) != 0)
+        if (strcmp(each->string, "__metadata__") != 0 &&
+            strncmp(each->string, application, sizeof application - 1) != 0)
             list[count++] = each;
     qsort(list, count, sizeof *list, by_name);
     for (size_t i = 0; i < count && code == 0; i++) {

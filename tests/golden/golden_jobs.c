@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* golden_jobs DATA FOLDER DEVICES [KEY=VALUE...]: one row of the golden table that `copse train` cannot express. Trains on
-   DATA (CSV), prints each loss exactly, and writes FOLDER/save and FOLDER/checkpoint*.safetensors. The environment may
-   describe a job of several workers (copse_cluster_spec_find); a task of the role ps serves.
+/* golden_jobs DATA FOLDER DEVICES [KEY=VALUE...]: one row of the golden table that `copse train` cannot express. Trains
+   on DATA (CSV), prints each loss with all digits, and writes FOLDER/save and FOLDER/checkpoint*.safetensors. The
+   environment may describe a job of several workers (copse_cluster_spec_find); a task of the role ps serves.
    golden_jobs.h has the keys. It uses few functions of the public API, so that it is easy to keep. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -474,7 +474,8 @@ static copse_status run(const char *data, char *devices)
     COPSE_TRY(copse_context_create(NULL, &env.ctx));
     COPSE_TRY(copse_cluster_spec_find(env.ctx, &env.spec));
     if (env.spec)
-        COPSE_TRY(copse_cluster_open(env.ctx, env.spec, NULL, &env.cluster));
+        COPSE_TRY(copse_cluster_open(env.ctx, env.spec, &(struct copse_cluster_params){ .deadline_ms = 240000 },
+                                     &env.cluster));
     if (env.spec && copse_cluster_spec_role(env.spec) == COPSE_ROLE_PS)
         return copse_parameter_server_serve(env.ctx, env.cluster, env.devices[0], NULL);
     COPSE_TRY(copse_dataset_open(env.ctx, data, NULL, &env.data));

@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: MIT
 # run.sh COPSE [FILTER]: runs the golden table with one build and prints a line for each row:
 #   NAME vars=SHA state=SHA losses=SHA last=LOSS
-# vars: the tensors of the file that --save wrote (names, types, shapes, bytes); state: those of the checkpoint, optimizer
-# slots included; losses: the losses of the first 50 steps and the results of every epoch; last: the last loss.
-# A row that cannot run here prints "NAME skipped: REASON", one that fails "NAME failed: REASON".
-# COPSE is BUILD/copse; programs and modules are taken from BUILD and BUILD/tests. FILTER is an extended regular
-# expression that NAME must match, such as '^host/'. JOBS=N runs N rows at a time (default 1; the order of the lines is then
-# that of their ends). KEEP=FOLDER keeps each row's files in FOLDER/NAME. --list as FILTER prints the names.
+# vars: the tensors of the file that --save wrote (names, types, shapes, bytes). state: those of the checkpoint,
+# optimizer slots included. losses: the losses of the first 50 steps and the results of every epoch. last: the last
+# loss. The three are SHA-256. Rows of golden_jobs print "none" for a file that they do not write; their losses are
+# all numbers that the program prints. A row that cannot run here prints "NAME skipped: REASON", one that fails
+# "NAME failed: REASON".
+# COPSE is BUILD/copse; the modules of BUILD and the programs of BUILD/tests are used with it. FILTER is an extended
+# regular expression that NAME must match, such as '^host/'; --list in its place prints the names.
+# In the environment: JOBS=N runs N rows at a time, and then prints them in the order of their ends; KEEP=FOLDER
+# keeps the files of each row in FOLDER/NAME; LIMIT=N ends a process after N seconds (300).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
-[ $# -ge 1 ] || { sed -n '3,11s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '3,13s/^# //p' "$0" >&2; exit 2; }
 copse=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 build=$(dirname "$copse") tests=$(dirname "$copse")/tests
 jobs=${GOLDEN_JOBS-$tests/golden_jobs} # GOLDEN_JOBS: for a build that has none of its own
@@ -22,7 +25,8 @@ export COPSE_MODULES=$build OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONF
 # ---- the table: a row is "name how replicas options" and runs on every driver of `drivers` ----
 # how: run | resume (in two parts; must give the bits of one part) | gloo:R+R (workers with R replicas each)
 #      | gloo-resume:R+R | mpi:RxW (W workers with R replicas each) | gloo-ps:S, mpi-ps:S (one worker, S servers)
-# Options of `copse train`; behind the word `api`, keys of golden_jobs. The mixed driver takes opencl:0 and vulkan:0 in turn.
+# options: of `copse train`; after the word `api`, keys of golden_jobs. The driver `mixed` takes opencl:0 and vulkan:0
+# in turn.
 drivers='host opencl vulkan mixed'
 rows() {
     cat <<'TABLE'
@@ -92,7 +96,7 @@ shares-3               run 3 api shares=1,2.5,0.5
 shares-5-empty         run 5 api shares=3,0,1,0,2
 shares-ps              run 3 api shares=2,1,1 strategy=parameter_server
 shares-gloo            gloo:2+1 - api shares=1,2.5,0.5
-ceil-5                 run 5 api sharing=ceil
+ceil-5                 run 5 api sharing=ceil batch=37
 fixed-3                run 3 api sharing=fixed batch=42
 frozen-2               run 2 api frozen=1
 frozen-ps              run 2 api frozen=1 strategy=parameter_server optimizer=adamw
@@ -193,7 +197,8 @@ task() {
         command=worker
         [ "$rank" = 0 ] && command=train
         set -- "$copse" $command --json --devices "$list" --data "$data" --model mlp:24,12 --batch 40 --seed 3 \
-            --lr 0.02 --bucket-bytes 2048 --save "$work/save" --checkpoint "$work/checkpoint.safetensors" "$@"
+            --lr 0.02 --bucket-bytes 2048 --worker-deadline 240 \
+            --save "$work/save" --checkpoint "$work/checkpoint.safetensors" "$@"
     fi
     timeout -k 5 $limit $launcher "$@" >>"$work/out.$rank" 2>>"$work/err.$rank"
 }
@@ -211,12 +216,15 @@ gloo_job() {
         [ $i -lt $workers ] && w="$w${w:+,}\"127.0.0.1:$port\"" || p="$p${p:+,}\"127.0.0.1:$port\""
         i=$((i + 1))
     done
+    spec="\"worker\":[$w]${p:+,\"ps\":[$p]}"
     i=0
     for list in $lists $(seq -f ps%g $servers); do
         type=worker index=$i
         [ $i -ge $workers ] && type=ps index=$((i - workers)) list=$(devices $driver 1)
-        COPSE_CONFIG="{\"cluster\":{\"worker\":[$w]${p:+,\"ps\":[$p]}},\"task\":{\"type\":\"$type\",\"index\":$index}}" \
-            task $i "$list" "$@" &
+        (
+            export COPSE_CONFIG="{\"cluster\":{$spec},\"task\":{\"type\":\"$type\",\"index\":$index}}"
+            task $i "$list" "$@"
+        ) &
         pids="$pids $!"
         i=$((i + 1))
     done
