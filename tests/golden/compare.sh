@@ -48,6 +48,7 @@ awk -v old="$work/old" -v new="$work/new" '
         print $1 ": differs in" what "; old " column(a, "last") ", new " column(b, "last")
     }
     END {
+        if (!rows) { print "no row has such a name"; exit 2 }
         printf "%d rows, %d differ%s\n", rows, differ, skipped ? ", " skipped " skipped" : ""
         exit differ > 0
     }' "$work/names"

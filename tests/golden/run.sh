@@ -172,8 +172,11 @@ devices() {
 
 names() {
     for driver in $drivers; do
-        rows | while read -r name rest; do
-            [ "$driver/$name" = mixed/one_device ] || echo "$driver/$name"
+        rows | while read -r name how replicas rest; do
+            case "$driver $how $replicas" in
+            'mixed run 1' | 'mixed resume 1') ;; # those of opencl
+            *) echo "$driver/$name" ;;
+            esac
         done
     done
 }
@@ -299,7 +302,7 @@ one() {
     [ ! "$is_api" ] || [ -x "$jobs" ] || skip "there is no $jobs"
     case $how in *-ps:*) [ "$is_api" ] || set -- --strategy parameter_server "$@" ;; esac
     work=$base/$row
-    mkdir -p "$work"
+    mkdir -p "$work" && rm -f "$work"/*
     case $is_api$how in
     1*resume*)
         once "$@" resume=0 || failed "it ended with an error"
