@@ -101,7 +101,7 @@ static copse_status train(struct trainers *w, copse_batches *walk, unsigned most
     struct copse_host_batch in;
     for (unsigned taken = 1; !most || taken <= most; taken++) {
         COPSE_TRY(next(walk, &in));
-        if (!in.x)
+        if (in.count == 0)
             break;
         for (size_t i = 0; i < w->count; i++) {
             COPSE_TRY(copse_trainer_step(w->t[i], &in));
@@ -123,8 +123,17 @@ static copse_status evaluate(struct trainers *w)
     static float x[LONGEST_BATCH * INPUTS];
     static int32_t y[LONGEST_BATCH];
     struct copse_step_result r;
-    COPSE_TRY(copse_dataset_gather(env.data, NULL, keys.batch, x, y));
-    COPSE_TRY(copse_trainer_evaluate(w->t[0], &(struct copse_host_batch){ .x = x, .y = y, .count = keys.batch }, &r));
+    COPSE_TRY(copse_dataset_gather(env.data, "x", NULL, keys.batch, x));
+    COPSE_TRY(copse_dataset_gather(env.data, "y", NULL, keys.batch, y));
+    const struct copse_column columns[] = {
+        { .name = "x", .type = COPSE_F32, .shape = COPSE_SHAPE(INPUTS), .data = x },
+        { .name = "y", .type = COPSE_I32, .data = y },
+    };
+    COPSE_TRY(copse_trainer_evaluate(w->t[0],
+                                     &(struct copse_host_batch){ .columns = columns,
+                                                                 .column_count = 2,
+                                                                 .count = keys.batch },
+                                     &r));
     print_number(r.loss);
     return COPSE_OK;
 }
@@ -214,8 +223,10 @@ static copse_status replicate(struct towers *w, const struct copse_host_batch *i
     const bool is_training = mode == COPSE_MODEL_TRAIN;
     struct copse_replicated_result result;
     copse_value *x, *y;
-    COPSE_TRY(copse_value_create(env.ctx, COPSE_F32, COPSE_SHAPE(rows, INPUTS), in->x + from * INPUTS, &x));
-    COPSE_TRY(copse_value_create(env.ctx, COPSE_I32, COPSE_SHAPE(rows), (const int32_t *)in->y + from, &y));
+    COPSE_TRY(copse_value_create(env.ctx, COPSE_F32, COPSE_SHAPE(rows, INPUTS),
+                                 (const float *)in->columns[0].data + from * INPUTS, &x));
+    COPSE_TRY(copse_value_create(env.ctx, COPSE_I32, COPSE_SHAPE(rows),
+                                 (const int32_t *)in->columns[1].data + from, &y));
     COPSE_TRY(copse_replicated_run(w->m.st, &params, mode, x, is_training ? y : NULL, &result));
     if (is_training)
         print_number(result.loss);
@@ -234,7 +245,7 @@ static copse_status train_towers(struct towers *w, copse_batches *walk, unsigned
     struct copse_host_batch in;
     for (unsigned taken = 1; !most || taken <= most; taken++) {
         COPSE_TRY(next(walk, &in));
-        if (!in.x)
+        if (in.count == 0)
             break;
         COPSE_TRY(replicate(w, &in, COPSE_MODEL_TRAIN));
         if (in.index == 0)
@@ -349,8 +360,6 @@ static copse_status run_train_step(void)
                                       &(struct copse_train_step_params){ .losses = losses_of,
                                                                          .user = &m,
                                                                          .total_loss = total_of,
-                                                                         .example = COPSE_SHAPE(INPUTS),
-                                                                         .target_type = COPSE_I32,
                                                                          .optimizer = make_rule(keys.optimizer),
                                                                          .seed = 3,
                                                                          .check_gradients = keys.check,
@@ -358,7 +367,7 @@ static copse_status run_train_step(void)
                                       &step));
     for (;;) {
         COPSE_TRY(next(walk, &in));
-        if (!in.x)
+        if (in.count == 0)
             break;
         COPSE_TRY(copse_train_step_run(step, &in, &r));
         for (size_t i = 0; r.is_updated && i < r.loss_count; i++)

@@ -98,13 +98,14 @@ copse_status model_logits(copse_graph *g, const copse_batch *in, void *user, cop
 {
     static const uint32_t examples = 0;
     const struct model *m = user;
-    copse_tensor *parts_of[MOST_PARTS], *w, *h;
+    copse_tensor *parts_of[MOST_PARTS], *x, *w, *h;
+    COPSE_TRY(copse_input(in, "x", &x));
     for (size_t i = 0; i + 1 < m->first; i++)
         parts_of[i] = copse_variable_tensor(m->variables[i]);
     w = parts_of[0];
     if (keys.parts > 1)
         COPSE_TRY(copse_concat(g, parts_of, m->first - 1, 0, &w));
-    COPSE_TRY(copse_dense(g, in->x, w, copse_variable_tensor(m->variables[m->first - 1]), COPSE_RELU, &h));
+    COPSE_TRY(copse_dense(g, x, w, copse_variable_tensor(m->variables[m->first - 1]), COPSE_RELU, &h));
     if (keys.dropout)
         COPSE_TRY(copse_dropout(g, h, (float)keys.dropout / 100.0f, in->is_training, &h));
     if (keys.norm)
@@ -115,14 +116,15 @@ copse_status model_logits(copse_graph *g, const copse_batch *in, void *user, cop
 
 copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
-    copse_tensor *h, *guess, *right, *accuracy, *other;
+    copse_tensor *h, *y, *guess, *right, *accuracy, *other;
+    COPSE_TRY(copse_input(in, "y", &y));
     COPSE_TRY(model_logits(g, in, user, &h));
     COPSE_TRY(copse_argmax(g, h, 1, &guess));
-    COPSE_TRY(copse_equal(g, guess, in->y, &right));
+    COPSE_TRY(copse_equal(g, guess, y, &right));
     COPSE_TRY(copse_mean(g, right, NULL, 0, false, &accuracy));
     if (strcmp(keys.loop, "train_step") != 0) /* whose reports are its losses */
         COPSE_TRY(copse_report(g, "accuracy", accuracy));
-    COPSE_TRY(copse_sparse_cross_entropy(g, h, in->y, keys.sum ? COPSE_SUM : COPSE_MEAN, loss));
+    COPSE_TRY(copse_sparse_cross_entropy(g, h, y, keys.sum ? COPSE_SUM : COPSE_MEAN, loss));
     if (keys.norm || keys.mean) { /* ... plus what all replicas have of it */
         COPSE_TRY(copse_all_reduce(g, *loss, keys.mean ? COPSE_MEAN : COPSE_SUM, &other));
         COPSE_TRY(copse_add(g, *loss, other, loss));
@@ -196,8 +198,6 @@ copse_status make_trainer(struct model *m, copse_variable *const *variables, siz
                                     .loss = model_loss,
                                     .user = m,
                                     .reduction = keys.sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
-                                    .example = COPSE_SHAPE(INPUTS),
-                                    .target_type = COPSE_I32,
                                     .optimizer = rule,
                                     .seed = 3,
                                     .variables = variables,
