@@ -17,8 +17,7 @@ bool copse__peer_is_gone(copse_cluster *c, uint32_t peer)
 
 copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer)
 {
-    const uint32_t status = c->said >> peer & 1 ? c->notices[peer].status : COPSE_OK;
-    return status <= COPSE_ERR_INTERNAL ? (copse_status)status : COPSE_ERR_COMM;
+    return c->said >> peer & 1 ? copse__status_of(c->notices[peer].status) : COPSE_OK;
 }
 
 copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
@@ -34,7 +33,7 @@ copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
                           copse__cluster_names(c, 1ull << peer, name), what);
     const copse_status failure = copse__peer_failure(c, peer);
     if (failure)
-        return copse_fail(failure, "cluster: %.*s (%s)", COPSE_NOTICE_WHY - 1, c->notices[peer].why, what);
+        return copse_fail(failure, "cluster: %s (%s)", c->notices[peer].why, what);
     return copse_fail(COPSE_ERR_COMM, "cluster: lost %s (%s)",
                       copse__cluster_names(c, 1ull << peer, name), what);
 }

@@ -299,8 +299,11 @@ static copse_status share_verdict(copse_cluster *c, copse_status mine, uint64_t 
     if (mine)
         snprintf(v.text, sizeof v.text, "%s", copse_last_error());
     COPSE_TRY(copse__cluster_broadcast(c, &v, sizeof v, "whether there is a checkpoint"));
-    *header = v.header;
     v.text[sizeof v.text - 1] = '\0';
+    if (v.header > COPSE_ST_HEADER_MAX)
+        return copse_fail(COPSE_ERR_COMM, "checkpoint: a header of %llu bytes from the first worker; it has at most %u",
+                          (unsigned long long)v.header, COPSE_ST_HEADER_MAX);
+    *header = v.header;
     if (v.status)
         copse__fail_again(v.text);
     return (copse_status)v.status;
