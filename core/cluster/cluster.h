@@ -52,6 +52,12 @@ struct copse_notice {
     char why[COPSE_NOTICE_WHY]; /* what a worker said that gave up or failed; else empty */
 };
 
+/* A status from another task. */
+static inline copse_status copse__status_of(uint32_t word)
+{
+    return word <= COPSE_ERR_INTERNAL ? (copse_status)word : COPSE_ERR_COMM;
+}
+
 struct copse_cluster {
     copse_refs refs;
     copse_context *ctx;       /* retained */

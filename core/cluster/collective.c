@@ -75,7 +75,7 @@ copse_status copse__collective_meet(copse_cluster *c, copse_cluster_busy_fn *bus
             continue;
         COPSE_TRY(compare(c, r));
         if (c->headers[r].verdict && !verdict) {
-            verdict = (copse_status)c->headers[r].verdict;
+            verdict = copse__status_of(c->headers[r].verdict);
             from = r;
         }
     }

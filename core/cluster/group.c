@@ -105,7 +105,7 @@ copse_status copse__group_settle(struct copse_group *g, copse_status mine, const
     for (uint32_t v = 0; v < g->workers; v++)
         if (all[v])
             return copse_fail(COPSE_ERR_COMM, "%s: worker %u failed: %s", what, v,
-                              copse_status_text((copse_status)all[v]));
+                              copse_status_text(copse__status_of(all[v])));
     return COPSE_OK;
 }
 
