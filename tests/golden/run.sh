@@ -345,4 +345,4 @@ gzip -dc "$top/examples/data/digits/digits.csv.gz" | head -n 230 >"$base/digits.
 cp "$tests/golden_digest" "$base/golden_digest" 2>/dev/null ||
     ${CC:-cc} -std=c11 -O1 "$here/golden_digest.c" -o "$base/golden_digest" -lcjson || exit 2
 "$copse" devices >"$base/devices" 2>/dev/null || exit 2
-names | grep -E "${2-.}" | GOLDEN_BASE=$base xargs -P "${JOBS-1}" -n 1 sh "$0" "$copse"
+names | grep -E "${2-.}" | GOLDEN_BASE=$base xargs -P "${JOBS-1}" -n 1 sh "$0" "$copse"; exit # on one line: the file may change while it runs
