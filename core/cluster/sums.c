@@ -162,15 +162,20 @@ copse_status copse__cluster_hand(copse_cluster *c, void *bytes, size_t size)
     return s;
 }
 
-copse_status copse__cluster_meet(copse_cluster *c, const char *what, uint64_t size,
-                                 copse_status verdict)
+copse_status copse__cluster_meet_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
+                                    copse_status verdict)
 {
     char text[COPSE_ERROR_BYTES];
     memcpy(text, copse_last_error(), sizeof text);
-    copse_status s = copse__collective_begin(c, what, size, verdict);
+    copse_status s = copse__collective_begin_on(c, what, form, size, verdict);
     if (!s)
         s = copse__collective_meet(c, NULL, NULL);
     if (verdict)
         copse__fail_again(text); /* the first failure is the one to tell */
     return verdict ? verdict : s;
+}
+
+copse_status copse__cluster_meet(copse_cluster *c, const char *what, uint64_t size, copse_status verdict)
+{
+    return copse__cluster_meet_on(c, what, "", size, verdict);
 }
