@@ -68,6 +68,12 @@ copse_status copse__group_barrier(struct copse_group *g, const char *what, uint6
     return g->cluster ? copse__cluster_meet(g->cluster, what, size, mine) : mine;
 }
 
+copse_status copse__group_barrier_on(struct copse_group *g, const char *what, const char *form, uint64_t size,
+                                     copse_status mine)
+{
+    return g->cluster ? copse__cluster_meet_on(g->cluster, what, form, size, mine) : mine;
+}
+
 copse_status copse__group_broadcast(struct copse_group *g, const char *what, void *bytes, size_t size,
                                     copse_status mine)
 {
