@@ -31,7 +31,7 @@ struct copse_setting {
     const char *key;
     char value[40];
 };
-#define COPSE_SETTINGS 12
+#define COPSE_SETTINGS 16
 
 struct copse_state {
     copse_strategy *strategy; /* NULL: there is nothing */
