@@ -11,18 +11,6 @@ static copse_status no_memory(void)
 
 /* ---- groups ---- */
 
-struct copse_ps_group *copse__ps_group(const struct copse_optimizer *o, const copse_variable *v, uint32_t *member)
-{
-    const struct copse_ps *ps = copse__ps(o);
-    for (size_t k = 0; k < ps->groups.count; k++)
-        for (uint32_t i = 0; i < ps->groups.at[k].count; i++)
-            if (ps->groups.at[k].list[i] == v) {
-                *member = i;
-                return &ps->groups.at[k];
-            }
-    return NULL;
-}
-
 static void free_group(struct copse_ps *ps, struct copse_ps_group *g)
 {
     struct copse_mem *mem = &ps->base.strategy->ctx->base.mem;
