@@ -6,7 +6,7 @@ SPEC(1, RUNS)
 PARAMS(uint n; float limit;)
 #include "stream.clh"
 
-KERNEL2(clip, OUT(real, grad), IN(uint, step))
+KERNEL2(clip, IN(uint, step), OUT(real, grad))
 {
     const float most = p.limit / AS_FLOAT(step[9]);
     STREAM(i, p.n)

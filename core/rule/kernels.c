@@ -93,8 +93,8 @@ void copse_host_average(const void *params, const int32_t *spec, const struct co
 void copse_host_clip(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_clip *p = params;
-    const float most = p->limit / word(&args[1], COPSE_STEP_SCALE);
-    float *grad = args[0].data;
+    const float most = p->limit / word(&args[0], COPSE_STEP_SCALE);
+    float *grad = args[1].data;
     (void)spec;
     for (size_t i = 0; i < p->n; i++)
         grad[i] = grad[i] > most ? most : grad[i] < -most ? -most : grad[i];

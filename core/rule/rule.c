@@ -175,7 +175,7 @@ copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
                               const struct copse_binding *gradients, const struct copse_binding *step,
                               uint64_t count, struct copse_command *out)
 {
-    const struct request r = { .rule = rule, .dev = dev, .bindings = { *gradients, *step }, .binding_count = 2,
+    const struct request r = { .rule = rule, .dev = dev, .bindings = { *step, *gradients }, .binding_count = 2,
                                .count = count };
     const struct copse_params_clip p = { .n = (uint32_t)count, .limit = rule->params.clip_value };
     return dispatch(&r, COPSE_KERNEL_clip, (int32_t[]){ 0, 0 }, &p, out);

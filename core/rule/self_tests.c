@@ -80,9 +80,9 @@ void copse_self_test_clip(const struct copse_kernel *k, struct copse_self_test *
     const struct copse_params_clip p = { .n = N, .limit = 4.0f };
     memcpy(t->params, &p, sizeof p);
     t->groups = groups_of(k, (N + (uint32_t)k->spec[0] - 1) / (uint32_t)COPSE_MAX(k->spec[0], 1));
-    t->counts[0] = N;
-    t->counts[1] = COPSE_STEP_WORDS;
+    t->counts[0] = COPSE_STEP_WORDS;
+    t->counts[1] = N;
     for (uint32_t i = 0; i < N; i++)
-        set(t, 0, i, (float)((i + i / 8) % 8) - 3.5f);
-    set(t, 1, COPSE_STEP_SCALE, 2.0f);
+        set(t, 1, i, (float)((i + i / 8) % 8) - 3.5f);
+    set(t, 0, COPSE_STEP_SCALE, 2.0f);
 }
