@@ -111,7 +111,7 @@ static copse_status build_bias(copse_graph *g, copse_tensor *const *in, copse_te
 {
     copse_tensor *w, *b, *y;
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1, N), 0.0, &w));
-    COPSE_TRY(copse_input(g, "b", COPSE_F32, COPSE_SHAPE(N), &b));
+    COPSE_TRY(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(N), &b));
     COPSE_TRY(copse_dense(g, in[0], w, b, COPSE_LINEAR, &y));
     return copse_gradients(g, y, in[1], &b, 1, out);
 }
@@ -196,7 +196,7 @@ static copse_status run_graph(struct copse_conform_run *r, const struct graph_ca
     copse_function *f = NULL;
     copse_status s;
     for (uint32_t i = 0; i < c->in_count; i++)
-        COPSE_TRY(copse_input(g, "x", COPSE_F32, c->in[i], &in[i]));
+        COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, c->in[i], &in[i]));
     COPSE_TRY(c->build(g, in, &y));
     const struct copse_function_params params = { g, &y, 1, variant };
     COPSE_TRY(copse_function_create(r->dev, &params, &f));

@@ -36,13 +36,29 @@ copse_status copse__across_init(copse_trainer *t)
     const struct copse_optimizer_params *o = &p->optimizer;
     char text[768];
     snprintf(text, sizeof text,
-             "loss %d\nexample %llu numbers\ntarget %llu numbers of type %d\noptimizer %d\n"
-             "learning rate %a\nmomentum %a\nbetas %a %a\nepsilon %a\nweight decay %a\nclipping %a\n"
-             "average %a\nschedule %d\nseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\ngating %d\nchecks %d %d\n",
-             (int)p->reduction, (unsigned long long)copse__elements(p->example),
-             (unsigned long long)copse__elements(p->target), (int)p->target_type, (int)o->kind,
+             "loss %d
+optimizer %d
+learning rate %a
+momentum %a
+betas %a %a
+epsilon %a
+weight decay %a
+"
+             "clipping %a
+average %a
+schedule %d
+seed %llu
+micro-batches %u
+sharing %d
+batch size %llu
+"
+             "gating %d
+checks %d %d
+",
+             (int)p->reduction, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
-             (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average, o->schedule != NULL,
+             (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average,
+             o->schedule != NULL,
              (unsigned long long)p->seed, p->accumulate, (int)p->sharing,
              (unsigned long long)p->batch_size, (int)p->gating, p->check_numerics,
              p->check_gradients);

@@ -79,12 +79,12 @@ static copse_status queue_segment(struct copse_flight *f)
     const uint32_t i = f->queued;
     const bool is_last = i + 1 == f->layout->events.count;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        const struct copse_recording *rec = f->shares->recordings[r];
-        if (rec->program)
-            COPSE_TRY(copse__program_replay(rec->program, i));
+        const struct copse_step_recording *rec = f->shares->recordings[r];
+        if (rec->base.program)
+            COPSE_TRY(copse__program_replay(rec->base.program, i));
         else if (rec->zeros && rec->zeros[i])
             COPSE_TRY(copse__segment_replay(rec->zeros[i]));
-        if (i == f->report && rec->program)
+        if (i == f->report && rec->base.program)
             COPSE_TRY(read_reports(f, r));
         if (is_last && f->is_training && copse__trainer_watches(t))
             COPSE_TRY(read_watches(f, r));

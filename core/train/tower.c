@@ -44,7 +44,8 @@ static copse_status agree(copse_tower_optimizer *t)
              "epsilon %a\nweight decay %a\nclipping %a\naverage %a\nschedule %d\nseed %llu\n",
              t->optimizer->name, (int)t->params.reduction, t->params.factory != NULL, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
-             (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average, o->schedule != NULL,
+             (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average,
+             o->schedule != NULL,
              (unsigned long long)t->params.seed);
     return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
 }
@@ -92,6 +93,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
         t->params.recordings = COPSE_TAPES;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
+    copse__tapes_init(t);
     t->next = st->towers;
     st->towers = t;
     s = agree(t);

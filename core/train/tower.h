@@ -5,6 +5,7 @@
 #define COPSE_TOWER_H
 
 #include "copse/replicated.h"
+#include "core/graph/recording.h"
 #include "core/optim/optimizer.h"
 #include "core/replica/run.h"
 
@@ -14,21 +15,13 @@ struct copse_tower_call {
     size_t count;
 };
 
-/* A loss function recorded for one replica and one set of shapes and variables. */
+/* A loss function recorded for one replica and one set of inputs and variables. */
 struct copse_tape {
+    struct copse_recording base;
+    copse_tower_optimizer *t;
     uint32_t replica;
     bool has_gradients;
-    copse_loss_fn *loss;
-    void *user;
-    copse_shape x_shape, y_shape;
-    copse_type y_type;
-    bool has_y;
-    copse_variable **variables;
-    size_t count;
-    copse_graph *graph;
-    copse_program *program;
-    struct copse_binding x, y;      /* buffer NULL: not used */
-    copse_shape shape;              /* of the result */
+    size_t count;                   /* variables */
     struct copse_block *result;     /* where a replay leaves it, */
     struct copse_block **gradients; /* [count] and these; NULL: it does not depend on the variable */
 };
@@ -43,7 +36,7 @@ struct copse_tower_optimizer {
     bool is_told; /* what failed last has failed on all workers, who know it */
     uint64_t calls[COPSE_MAX_REPLICAS]; /* since the last finish */
     struct { struct copse_tower_call *at; size_t count, room; } kept[COPSE_MAX_REPLICAS];
-    struct { struct copse_tape **at; size_t count, room; } tapes; /* newest use first */
+    struct copse_recordings tapes[COPSE_MAX_REPLICAS];
 };
 
 /* The replica that the thread is in; COPSE_ERR_CONTEXT unless it is one of the strategy's. */
@@ -57,6 +50,7 @@ void copse__tower_drop_all(copse_tower_optimizer *t);
 #define COPSE_TAPES 32 /* of a replica that are kept, unless the application says */
 
 /* tower_tape.c */
+void copse__tapes_init(copse_tower_optimizer *t);
 void copse__tapes_fini(copse_tower_optimizer *t);
 
 /* tower_update.c: sum the first kept lists of all replicas and update. */

@@ -155,12 +155,6 @@ static copse_status check(const struct copse_trainer_params *p)
 {
     if (!p->loss)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: needs a loss function");
-    if (p->example.rank >= COPSE_MAX_RANK || p->target.rank >= COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: examples have at most %d dimensions",
-                          COPSE_MAX_RANK - 1);
-    if (p->target_type != COPSE_F32 && p->target_type != COPSE_I32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: unknown target type %d",
-                          (int)p->target_type);
     if (p->reduction != COPSE_LOSS_MEAN && p->reduction != COPSE_LOSS_SUM)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no reduction of losses %d",
                           (int)p->reduction);
@@ -198,6 +192,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     t->params.accumulate = COPSE_MAX(params->accumulate, 1);
     if (params->recordings == 0)
         t->params.recordings = COPSE_RECORDINGS;
+    copse__recordings_init(t);
     const copse_status s = init(t, params);
     if (s != COPSE_OK)
         copse_trainer_release(&t);
@@ -222,7 +217,8 @@ void copse_trainer_release(copse_trainer **trainer)
                        st->replicas[r].dev->info.id, copse_last_error());
     }
     copse__gathered_drop(t);
-    copse__recordings_fini(t);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        copse__recordings_fini(&t->recordings[r]);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);
     copse__optimizer_release(&t->optimizer);
