@@ -69,9 +69,10 @@ static copse_status model_loss(copse_graph *g, const copse_batch *in, void *user
 {
     static const uint32_t axis[] = { 1 };
     const struct model *m = user;
-    copse_tensor *w, *y;
+    copse_tensor *w, *x, *y;
+    COPSE_TRY(copse_input(in, "x", &x));
     COPSE_TRY(copse_concat(g, m->w, 2, 0, &w));
-    COPSE_TRY(copse_mul(g, in->x, w, &y));
+    COPSE_TRY(copse_mul(g, x, w, &y));
     COPSE_TRY(copse_sum(g, y, axis, 1, false, &y));
     return copse_mean(g, y, NULL, 0, false, loss);
 }
@@ -119,15 +120,15 @@ static copse_status create(copse_strategy *st, const struct copse_optimizer_para
                            copse_trainer **out)
 {
     COPSE_TRY(model_create(m, st));
-    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = m,
-                                                                    .example = COPSE_SHAPE(ALL),
-                                                                    .optimizer = *p }, out);
+    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = m, .optimizer = *p },
+                                out);
 }
 
 static copse_status train(copse_trainer *t, int from, int to)
 {
     for (int i = from; i < to; i++) {
-        const struct copse_host_batch batch = { .x = data_x[i], .count = ROWS };
+        const struct copse_column x = { "x", COPSE_F32, COPSE_SHAPE(ALL), data_x[i] };
+        const struct copse_host_batch batch = { .columns = &x, .column_count = 1, .count = ROWS };
         if (copse_accelerator_steps_per_run(copse_trainer_strategy(t)) > 1) {
             COPSE_TRY(copse_trainer_feed(t, &batch));
             COPSE_TRY(copse_trainer_run(t));

@@ -36,25 +36,9 @@ copse_status copse__across_init(copse_trainer *t)
     const struct copse_optimizer_params *o = &p->optimizer;
     char text[768];
     snprintf(text, sizeof text,
-             "loss %d
-optimizer %d
-learning rate %a
-momentum %a
-betas %a %a
-epsilon %a
-weight decay %a
-"
-             "clipping %a
-average %a
-schedule %d
-seed %llu
-micro-batches %u
-sharing %d
-batch size %llu
-"
-             "gating %d
-checks %d %d
-",
+             "loss %d\noptimizer %d\nlearning rate %a\nmomentum %a\nbetas %a %a\nepsilon %a\nweight decay %a\n"
+             "clipping %a\naverage %a\nschedule %d\nseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\n"
+             "gating %d\nchecks %d %d\n",
              (int)p->reduction, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
              (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average,
