@@ -75,6 +75,8 @@ static bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec)
     case COPSE_KERNEL_sgd:
     case COPSE_KERNEL_momentum:
     case COPSE_KERNEL_adam:
+    case COPSE_KERNEL_average:
+    case COPSE_KERNEL_clip:
     case COPSE_KERNEL_dense_grad:
     case COPSE_KERNEL_accumulate:
     case COPSE_KERNEL_tree_sum:

@@ -23,12 +23,15 @@ struct copse_update {
 
 /* What becomes of the sums of a bucket. */
 struct copse_exchange_rule {
-    uint32_t slots; /* optimizer words per element, 0..2; they start at zero */
+    uint32_t slots; /* optimizer words per element, 0..3; they start at zero */
     copse_status (*update)(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out);
     void *user; /* used while the bucket is recorded only */
     bool stays; /* values do not change, and nothing is handed on: the caller waits for all ranks before it
                    writes gradients again. Within one process. */
+    /* Commands before and behind the update, like `update`; NULL: none. */
+    copse_status (*before)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
+    copse_status (*behind)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
 };
 
 /* Called before the host waits for a rank: a chance to queue work that does not depend on the bucket,

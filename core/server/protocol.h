@@ -67,7 +67,7 @@ struct copse_server_seen {
 
 struct copse_server_rule {
     uint32_t kind;
-    float learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+    float learning_rate, momentum, beta1, beta2, epsilon, weight_decay, average;
 };
 
 #endif

@@ -196,7 +196,7 @@ static copse_status do_group(struct hall *h, uint32_t worker, const struct copse
     const struct copse_optimizer_params rule = {
         .kind = (copse_optimizer_kind)as.kind, .learning_rate = as.learning_rate,
         .momentum = as.momentum, .beta1 = as.beta1, .beta2 = as.beta2, .epsilon = as.epsilon,
-        .weight_decay = as.weight_decay,
+        .weight_decay = as.weight_decay, .average = as.average,
     };
     const uint32_t n = r->value ? 0 : h->clients[worker].groups;
     struct shared_group *shared = find_group(h, r->value, n);

@@ -219,7 +219,7 @@ static copse_status there_group(struct copse_server *server, uint64_t key, const
 {
     struct there *t = there_of(server);
     const struct copse_server_rule rule = { (uint32_t)p->kind, p->learning_rate, p->momentum, p->beta1,
-                                            p->beta2, p->epsilon, p->weight_decay };
+                                            p->beta2, p->epsilon, p->weight_decay, p->average };
     const size_t size = sizeof rule + count * sizeof *ids;
     COPSE_TRY(make_room(t, size));
     memcpy(t->scratch, &rule, sizeof rule);
