@@ -29,6 +29,7 @@ void copse_graph_release(copse_graph **g)
         return;
     copse_context *ctx = (*g)->ctx;
     copse__free(&ctx->base.mem, (*g)->nodes.at);
+    copse__free(&ctx->base.mem, (*g)->updates.at);
     copse__arena_fini(&(*g)->arena);
     copse__free(&ctx->base.mem, *g);
     copse_context_release(&ctx);

@@ -121,7 +121,7 @@ static copse_status place_copies(struct copse_recorder *r, const copse_tensor *t
 {
     for (size_t i = 0; i < r->params->placement_count; i++) {
         const struct copse_placement *p = &r->params->placements[i];
-        if (p->tensor == t && (copse__root(t) != t || copse__is_leaf(t) || t->op->crosses ||
+        if (p->tensor == t && p->at.buffer && (copse__root(t) != t || copse__is_leaf(t) || t->op->crosses ||
                                copse__placement_of(r, t) != p))
             COPSE_TRY(push_copy(r, t, i, t->op->crosses));
     }

@@ -98,6 +98,7 @@ enum copse_step_word {
     COPSE_STEP_BIAS2,        /* float bits: 1 - beta2^step */
     COPSE_STEP_SCALE,        /* float bits: factor on gradients before the update (1 = none) */
     COPSE_STEP_PART,         /* float bits: replica's examples / examples of this (micro-)batch */
+    COPSE_STEP_IS_FIRST,     /* float bits: 1 on the first replica with examples of this (micro-)batch, else 0 */
     COPSE_STEP_WORDS = 64,   /* size of the buffer: 256 bytes */
 };
 
