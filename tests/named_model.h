@@ -37,7 +37,7 @@ static inline void named_fill(struct named_data *d)
     }
 }
 
-static inline copse_status named_dataset(copse_context *ctx, const struct named_data *d, bool is_typed,
+static inline copse_status named_dataset(copse_context *in, const struct named_data *d, bool is_typed,
                                          copse_dataset **out)
 {
     const struct copse_column columns[] = {
@@ -47,7 +47,7 @@ static inline copse_status named_dataset(copse_context *ctx, const struct named_
           is_typed ? (const void *)d->tokens : d->tokens_f32 },
         { "mask", COPSE_F32, COPSE_SHAPE(NAMED_TOKENS), d->mask },
     };
-    return copse_dataset_columns(ctx, columns, 3, NAMED_ROWS, out);
+    return copse_dataset_columns(in, columns, 3, NAMED_ROWS, out);
 }
 
 /* (image / 255, tokens mask) w, compared with the mean of the mask. */
