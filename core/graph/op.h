@@ -31,6 +31,9 @@ struct copse_op {
     /* y is the sum of in[0] over the replicas, made by the exchange between them: a program ends a
        segment there instead of lowering the node. */
     bool crosses;
+
+    /* It takes operands of types that are stored and not computed (u8). */
+    bool takes_stored;
 };
 
 struct copse_tensor {
