@@ -37,8 +37,8 @@ copse_status copse__across_init(copse_trainer *t)
     char text[512];
     snprintf(text, sizeof text,
              "loss %d\noptimizer %d\n"
-             "learning rate %a\nmomentum %a\nbetas %a %a\nepsilon %a\nweight decay %a\nschedule "
-             "%d\nseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\ngating %d\nchecks %d %d\n",
+             "learning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
+             "schedule %d\nseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\ngating %d\nchecks %d %d\n",
              (int)p->reduction, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
              (double)o->epsilon, (double)o->weight_decay, o->schedule != NULL,
