@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tower optimizers: made, given gradients, asked for slots. What an update does stands in tower_update.c. */
+/* Tower optimizers: made, given gradients, asked for slots. tower_update.c has the update. */
 #include <stdio.h>
 
 #include "core/train/tower.h"
@@ -181,7 +181,7 @@ static copse_status check_pair(const copse_tower_optimizer *t,
     COPSE_TRY(copse__tower_trained(t, v));
     for (size_t k = 0; k < i; k++)
         if (pairs[k].variable == v)
-            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: '%s' stands in the list twice",
+            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: '%s' is in the list twice",
                               v->name);
     if (!g)
         return COPSE_OK;
