@@ -45,7 +45,7 @@ struct copse_exchange_remote {
     struct copse_workers workers; /* rank_counts lives as long as the exchange */
     uint64_t binding_bytes;       /* the smallest limit of all workers' devices */
     /* A bucket begins: receiving may be asked for; and before anything is sent, all have met. */
-    copse_status (*begin)(void *user, uint32_t bucket, uint64_t bytes);
+    copse_status (*begin)(void *user, uint32_t bucket, uint64_t elements);
     copse_status (*meet)(void *user, copse_exchange_busy_fn *busy, void *busy_user);
     copse_status (*recv)(void *user, uint32_t worker, uint32_t kind, void *bytes, size_t size);
     copse_status (*send)(void *user, uint32_t worker, uint32_t kind, const void *bytes,

@@ -36,8 +36,8 @@ copse_status copse__across_init(copse_trainer *t)
     const struct copse_optimizer_params *o = &p->optimizer;
     char text[768];
     snprintf(text, sizeof text,
-             "loss %d\noptimizer %d\nlearning rate %a\nmomentum %a\nbetas %a %a\nepsilon %a\nweight decay %a\n"
-             "clipping %a\naverage %a\nschedule %d\nseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\n"
+             "loss %d\noptimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
+             "clipping %.9g\naverage %.9g\nschedule %d\nseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\n"
              "gating %d\nchecks %d %d\n",
              (int)p->reduction, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,

@@ -40,8 +40,8 @@ static copse_status agree(copse_tower_optimizer *t)
     const struct copse_optimizer_params *o = &t->params.optimizer;
     char text[768];
     snprintf(text, sizeof text,
-             "name %s\nreduction %d\nfactory %d\noptimizer %d\nlearning rate %a\nmomentum %a\nbetas %a %a\n"
-             "epsilon %a\nweight decay %a\nclipping %a\naverage %a\nschedule %d\nseed %llu\n",
+             "name %s\nreduction %d\nfactory %d\noptimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\n"
+             "epsilon %.9g\nweight decay %.9g\nclipping %.9g\naverage %.9g\nschedule %d\nseed %llu\n",
              t->optimizer->name, (int)t->params.reduction, t->params.factory != NULL, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
              (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average,
@@ -170,6 +170,16 @@ copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_va
                                                 "frozen, replica-local or of whole numbers", v->name);
 }
 
+copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i)
+{
+    COPSE_TRY(copse__tower_trained(t, pairs[i].variable));
+    for (size_t k = 0; k < i; k++)
+        if (pairs[k].variable == pairs[i].variable)
+            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is twice in the list",
+                              pairs[i].variable->name);
+    return COPSE_OK;
+}
+
 /* ---- gradients ---- */
 
 static copse_status check_pair(const copse_tower_optimizer *t,
@@ -178,11 +188,7 @@ static copse_status check_pair(const copse_tower_optimizer *t,
     const copse_value *g = pairs[i].gradient;
     const copse_variable *v = pairs[i].variable;
     char mine[96], theirs[96];
-    COPSE_TRY(copse__tower_trained(t, v));
-    for (size_t k = 0; k < i; k++)
-        if (pairs[k].variable == v)
-            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: '%s' is in the list twice",
-                              v->name);
+    COPSE_TRY(copse__tower_listed(t, pairs, i));
     if (!g)
         return COPSE_OK;
     if ((g->kind != COPSE_VALUE_ARRAY && g->kind != COPSE_VALUE_SPARSE) || g->type != COPSE_F32)

@@ -65,7 +65,7 @@ struct copse_trainer_params {
     copse_loss_reduction reduction; /**< never inferred from the loss function */
     struct copse_optimizer_params optimizer;
     uint64_t seed;               /**< of dropout */
-    copse_variable *const *variables; /**< what is trained, not empty           [NULL = all] */
+    copse_variable *const *variables; /**< what is trained, each once, not empty [NULL = all] */
     size_t variable_count;       /**< of `variables` */
     uint32_t accumulate;         /**< micro-batches to an update: each call of copse_trainer_step takes
                                       one, every accumulate-th reduces and updates     [0 = 1] */
