@@ -49,7 +49,8 @@ struct copse_optimizer_table {
     /* Slots, at zero, and buckets for these variables, which have places in the store and no bucket. In order of
        creation. */
     copse_status (*prepare)(struct copse_optimizer *o, copse_variable *const *list, size_t count);
-    /* Reduce, update and hand on; `ps`: reduce and keep the sums for `commit`. */
+    /* Reduce, update and hand on; `ps`: reduce and keep the sums for `commit`. The gradients are dense: slices of rows
+       are made dense by the caller (tower_update.c). A rule for rows belongs here, as an entry beside this one. */
     copse_status (*apply)(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready);
     /* The same where all replicas have one queue: queued behind what was queued before, nothing is waited for. */
     copse_status (*queue)(struct copse_optimizer *o, uint32_t bucket);
@@ -130,7 +131,7 @@ void copse__optimizer_drop(struct copse_optimizer *o, size_t first);
 struct copse_slot_part {
     copse_queue *queue;
     copse_buffer *buffer;
-    size_t offset, size; /* of word 0, bytes; words stand one array behind another, `stride` bytes apart */
+    size_t offset, size; /* of word 0, bytes; the words of an element are `stride` bytes apart */
     size_t stride;
     size_t at; /* first element, in the variable */
 };

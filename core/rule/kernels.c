@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Host functions of the update kernels: the kernels' own steps in single precision, so that a
-   replica on the host keeps pace with the devices. They never stand in a graph: arguments are
+   replica on the host keeps pace with the devices. They are never nodes of a graph: arguments are
    float. */
 #include <math.h>
 

@@ -29,7 +29,7 @@ struct copse_st_header {
     uint64_t data_bytes; /* end of the last entry */
 };
 
-/* Results live in the arena. `path` stands in error texts. */
+/* Results live in the arena. Error texts name `path`. */
 copse_status copse__st_parse(struct copse_arena *arena, const char *path, const char *text,
                              size_t size, struct copse_st_header *out);
 

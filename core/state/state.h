@@ -101,7 +101,7 @@ copse_status copse__state_match_named(struct copse_state *s);
 copse_status copse__state_reset_named(const struct copse_state *s);
 /* Behind them: counts, and the global step. */
 copse_status copse__state_finish_named(struct copse_state *s);
-/* What belongs to another past, where another worker has restored the stores. */
+/* Drop gathered gradients: another worker has restored the stores. */
 void copse__state_forget_named(const copse_strategy *st);
 
 /* ---- devices (transfer.c) ---- */

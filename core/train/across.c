@@ -36,9 +36,9 @@ copse_status copse__across_init(copse_trainer *t)
     const struct copse_optimizer_params *o = &p->optimizer;
     char text[768];
     snprintf(text, sizeof text,
-             "loss %d\noptimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
-             "clipping %.9g\naverage %.9g\nschedule %d\nseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\n"
-             "gating %d\nchecks %d %d\n",
+             "loss %d\noptimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\n"
+             "epsilon %.9g\nweight decay %.9g\nclipping %.9g\naverage %.9g\nschedule %d\nseed %llu\n"
+             "micro-batches %u\nsharing %d\nbatch size %llu\ngating %d\nchecks %d %d\n",
              (int)p->reduction, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
              (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average,

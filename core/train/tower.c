@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tower optimizers: made, given gradients, asked for slots. What an update does stands in tower_update.c. */
+/* Tower optimizers: made, given gradients, asked for slots. tower_update.c has the update. */
 #include <stdio.h>
 
 #include "core/train/tower.h"

@@ -61,7 +61,7 @@ void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t replica);
 
 /* tower_across.c: with the other workers of a collective strategy; alone, nothing but `mine`. */
 
-/* All have come to "<what> of <name>" with updates in the same number; a worker's failure is everybody's. */
+/* Barrier of all workers at "<what> of <name>", with the same number of updates; if one fails, all fail. */
 copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine);
 /* Returns `s`, the result of a collective: where it failed, all workers know it. */
 copse_status copse__tower_told(copse_tower_optimizer *t, copse_status s);

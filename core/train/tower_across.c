@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tower optimizers of several workers in step: what they tell each other besides what the exchange of gradients
-   does. An update begins where all meet, and is begun when all have what they need, or by nobody. */
+   does. An update begins with a barrier; either all workers have what they need and begin it, or none does. */
 #include <stdio.h>
 
 #include "core/replica/cross_device.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The update of a tower optimizer: what all replicas gave goes into the store's gradients, and the
    exchange sums, updates and hands on, one bucket per variable. Of several workers in step each fails before all
-   have met a second time, or nobody does. */
+   have met a second time, or none does. */
 #include "core/train/tower.h"
 
 static copse_status no_memory(void)
@@ -107,7 +107,7 @@ static copse_status put_sparse(copse_strategy *st, const copse_variable *v, uint
     return s;
 }
 
-/* Slices that are summed stand with the first replica of all. */
+/* The first replica of all has the slices that were summed. */
 static copse_status put(const struct update *u, size_t i)
 {
     copse_strategy *st = u->t->strategy;

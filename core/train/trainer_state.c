@@ -206,7 +206,7 @@ static copse_status take_shares(copse_trainer *t, const struct copse_state *s)
     return copse_note(copse_trainer_set_shares(t, weights), "while restoring %s", s->path);
 }
 
-/* What belongs to another past. */
+/* Drop results, gathered gradients and fed batches of before the restore. */
 static void forget(copse_trainer *t)
 {
     t->infeed.count = 0;
