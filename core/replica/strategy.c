@@ -15,7 +15,7 @@ static void release_all(copse_strategy *st)
     copse__free(mem, st->remote);
     copse_cluster_release(&st->cluster);
     for (size_t i = 0; i < st->variables.count; i++)
-        copse__variable_free(st->variables.at[i]);
+        copse__variable_retire(st->variables.at[i]);
     copse__free(mem, st->variables.at);
     for (uint32_t r = 0; r < st->replica_count; r++) {
         copse_buffer_release(&st->replicas[r].step);

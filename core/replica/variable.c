@@ -71,10 +71,9 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': needs 1 to 2^31-1 elements", p->name);
     COPSE_TRY(check_type(p));
     COPSE_TRY(check_rules(st, p));
-    if (p->colocate_with && p->colocate_with->strategy != st)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': variable '%s', to be colocated with, "
-                                              "belongs to another strategy", p->name,
-                          p->colocate_with->name);
+    if (p->colocate_with)
+        COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'",
+                             p->name));
     for (size_t i = 0; i < st->variables.count; i++)
         if (strcmp(st->variables.at[i]->name, p->name) == 0)
             return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the name is taken", p->name);
@@ -135,7 +134,9 @@ static copse_status place(copse_variable *v, const struct copse_variable_params 
 static copse_variable *new_variable(copse_strategy *st, const struct copse_variable_params *p)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
-    copse_variable *v = copse__alloc(mem, 1, sizeof *v);
+    copse__mutex_lock(&st->ctx->lock);
+    copse_variable *v = copse__handle_take(&st->ctx->variables, mem, sizeof *v);
+    copse__mutex_unlock(&st->ctx->lock);
     if (!v)
         return NULL;
     v->strategy = st;

@@ -101,9 +101,7 @@ static copse_status build(struct copse_recording *r, struct built *b)
 static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
 {
     const struct copse_recording *r = user;
-    if (v->strategy != r->trainer->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' belongs to another strategy",
-                          v->name);
+    COPSE_TRY(copse__variable_of(v, r->trainer->strategy, "trainer"));
     COPSE_TRY(copse__store_build(v->strategy)); /* it may be younger than the trainer */
     *out = copse__variable_values(v, r->replica);
     return COPSE_OK;

@@ -283,8 +283,7 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
         return copse_fail(COPSE_ERR_ARGUMENT, "metrics: strategy or list is NULL");
     COPSE_TRY(copse__require_cross(st, "metrics: reducing"));
     for (size_t i = 0; i < count; i++) {
-        if (!states[i] || states[i]->strategy != st)
-            return copse_fail(COPSE_ERR_ARGUMENT, "metrics: state %zu is NULL or another strategy's", i);
+        COPSE_TRY(copse_note(copse__variable_of(states[i], st, "metrics"), "in state %zu", i));
         if (st->rank_total > 1 && !st->servers && !copse__variable_is_local(states[i]))
             return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is mirrored; states of metrics "
                                                   "are replica-local (COPSE_SYNC_ON_READ)",

@@ -365,6 +365,7 @@ copse_status copse_trainer_gradient(const copse_trainer *t, const copse_variable
     if (!t || !v || !out || replica >= t->strategy->replica_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, the variable or the place is NULL, or "
                                               "there is no replica %u", replica);
+    COPSE_TRY(copse__variable_check(v, "copse_trainer_gradient"));
     while (i < t->trained_count && t->trained[i] != v)
         i++;
     if (!t->params.summarize_gradients || i == t->trained_count)

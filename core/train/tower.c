@@ -148,11 +148,7 @@ copse_status copse__tower_rule(copse_tower_optimizer *t)
 
 copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_variable *v)
 {
-    if (!v)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a variable is NULL");
-    if (v->strategy != t->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' belongs to another strategy",
-                          v->name);
+    COPSE_TRY(copse__variable_of(v, t->strategy, "tower optimizer"));
     return v->is_trained
                ? COPSE_OK
                : copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is not trainable: it is "
@@ -362,6 +358,7 @@ copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v,
     if (!t || !v || !name || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse__variable_check(v, "copse_tower_slot"));
     if (t->strategy->remote)
         COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: a slot that all workers have parts of"));
     COPSE_TRY(copse__tower_rule(t));

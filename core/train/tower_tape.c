@@ -98,9 +98,7 @@ struct place_of {
 static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
 {
     const struct place_of *p = user;
-    if (v->strategy != p->t->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' belongs to another "
-                                              "strategy", v->name);
+    COPSE_TRY(copse__variable_of(v, p->t->strategy, "tower optimizer"));
     COPSE_TRY(copse__store_build(v->strategy));
     *out = copse__variable_values(v, p->replica);
     return COPSE_OK;

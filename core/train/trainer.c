@@ -20,9 +20,7 @@ static copse_status check_trained(const copse_strategy *st, const copse_variable
 {
     if (!v)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable %zu to train is NULL", i);
-    if (v->strategy != st)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' to train belongs to another "
-                                              "strategy", v->name);
+    COPSE_TRY(copse__variable_of(v, st, "trainer"));
     if (!v->is_trained)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' is not trainable: it is frozen, "
                                               "replica-local or of whole numbers", v->name);
