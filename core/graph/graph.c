@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Building a graph: nodes, inputs, variables' leaves, reports. Knows no op by name. */
+#include "core/base/callback.h"
 #include "core/graph/graph.h"
 
 /* Elements of one tensor: 31 bits, so that kernels index with uint and sizes fit on every host. */
@@ -28,6 +29,8 @@ void copse_graph_release(copse_graph **g)
     if (!g || !*g)
         return;
     copse_context *ctx = (*g)->ctx;
+    if (!copse__callback_may_release(&ctx->base.log, "copse_graph_release", *g))
+        return;
     copse__free(&ctx->base.mem, (*g)->nodes.at);
     copse__arena_fini(&(*g)->arena);
     copse__free(&ctx->base.mem, *g);

@@ -293,6 +293,8 @@ static copse_status change(copse_variable *v, enum copse_change change, copse_va
     const struct copse_frame *f = copse__context_top();
     if (f && f->strategy != v->strategy)
         return refuse_place(v);
+    if (!f || !f->is_graph) /* there change_in_replica says it */
+        COPSE_TRY(copse__callback_check(call_of(change), v->strategy));
     copse_value *mine;
     if (!f || (!f->handle && f->update_rank == COPSE_HOST))
         return change_cross(v, change, value);

@@ -125,6 +125,7 @@ copse_status copse_variable_assign(copse_variable *v, const void *values)
     COPSE_TRY(copse__variable_check(v, "copse_variable_assign"));
     if (!values)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': nothing to assign", v->name);
+    COPSE_TRY(copse__callback_check("copse_variable_assign", v->strategy));
     if (v->strategy->servers)
         return copse__servers_change(v, COPSE_CHANGE_SET, values);
     if (v->initial) {

@@ -3,6 +3,7 @@
 #ifndef COPSE_CORE_REPLICA_H
 #define COPSE_CORE_REPLICA_H
 
+#include "core/base/callback.h"
 #include "core/graph/graph.h"
 #include "core/cluster/remote.h"
 #include "core/reduce/exchange.h"

@@ -103,6 +103,7 @@ copse_status copse__strategy_create(copse_context *ctx, copse_strategy_kind kind
     if (!ctx || !out || !devices)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: context, devices or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse__callback_check("creation of a strategy", NULL));
     if (count == 0 || count > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count,
                           COPSE_MAX_REPLICAS);

@@ -212,6 +212,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     if (f && f->strategy != st)
         return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': made for another strategy; the thread is %s",
                           p->name, copse__context_place(place));
+    COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'", p->name));
     if (f && f->handle)
         COPSE_TRY(copse__run_variable(f, p->name, out));
     if (*out) {

@@ -319,6 +319,7 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
     static const struct copse_state_params none;
     struct copse_state state = { 0 };
     const struct copse_state_params *p = params ? params : &none;
+    COPSE_TRY(copse__callback_check("copse_trainer_checkpoint", t));
     if (!t || copse__places_is_guest(t))
         return check_whole(t, path);
     copse_status s = prepare(t, path, p, &state);
@@ -337,6 +338,7 @@ copse_status copse_trainer_save(copse_trainer *t, const char *path)
     struct copse_state state = { 0 };
     struct writer w;
     char step[24];
+    COPSE_TRY(copse__callback_check("copse_trainer_save", t));
     copse_status s = check_whole(t, path);
     if (!t)
         return s;

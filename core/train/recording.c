@@ -57,10 +57,14 @@ static copse_status call_user(const struct copse_recording *r, const copse_batch
                               copse_tensor **loss)
 {
     const struct copse_trainer_params *p = &r->trainer->params;
+    struct copse_callback here = { .name = "the loss function of a trainer", .is_passive = true,
+                                   .used = { r->trainer, r->graph } };
     struct copse_frame frame;
     copse__context_push_replica(&frame, r->trainer->strategy, r->replica);
     frame.is_graph = true;
-    return copse__context_pop(&frame, p->loss(r->graph, in, p->user, loss));
+    copse__callback_enter(&here);
+    const copse_status s = p->loss(r->graph, in, p->user, loss);
+    return copse__callback_leave(&here, copse__context_pop(&frame, s));
 }
 
 static copse_status call_loss(struct copse_recording *r, struct built *b)

@@ -262,7 +262,7 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     struct model_run *m = copse__alloc(mem, 1, sizeof *m);
     if (!m)
         return copse_fail(COPSE_ERR_NO_MEMORY, "replicated model: no memory");
-    m->strategy = st;
+    m->strategy = copse_strategy_retain(st); /* the model function may release the application's reference */
     m->params = params;
     m->mode = mode;
     for (copse_tower_optimizer *t = st->towers; t; t = t->next)
@@ -272,6 +272,7 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     if (s == COPSE_OK)
         s = combine(m, out);
     release(mem, m);
+    copse_strategy_release(&st);
     return s;
 }
 

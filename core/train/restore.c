@@ -324,6 +324,7 @@ copse_status copse_trainer_restore(copse_trainer *t, const char *path,
     struct loaded l = { .path = path && *path ? path : NULL };
     if (file)
         *file = NULL;
+    COPSE_TRY(copse__callback_check("copse_trainer_restore", t));
     if (!t)
         return no_path();
     if (copse__places_is_guest(t))

@@ -64,6 +64,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
                           (int)params->reduction);
     struct copse_rule rule = { .slots = 0 };
     char name[COPSE_TOWER_NAME];
+    COPSE_TRY(copse__callback_check("copse_tower_create", st));
     COPSE_TRY(choose_name(st, params->name, name));
     if (!params->factory)
         COPSE_TRY(copse__rule_init(&params->optimizer, &rule));
@@ -103,6 +104,8 @@ void copse_tower_release(copse_tower_optimizer **at)
         return;
     copse_tower_optimizer *t = *at;
     copse_strategy *st = t->strategy;
+    if (!copse__callback_may_release(&st->ctx->base.log, "copse_tower_release", t))
+        return;
     struct copse_mem *mem = &st->ctx->base.mem;
     copse_tower_optimizer **link = &st->towers;
     while (*link != t)
@@ -130,6 +133,7 @@ copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank
         return copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: gradients are given by replicas of its "
                                              "strategy; the thread is %s%s", copse__context_place(place),
                           f && f->is_graph ? ", where a graph is built" : "");
+    COPSE_TRY(copse__callback_check("tower optimizer", t));
     *rank = f->rank;
     return COPSE_OK;
 }
@@ -139,8 +143,11 @@ copse_status copse__tower_rule(copse_tower_optimizer *t)
     struct copse_optimizer_params params = { .learning_rate = 0 };
     if (t->has_rule)
         return COPSE_OK;
-    COPSE_TRY(copse_note(t->params.factory(t->params.factory_user, &params),
-                         "in the factory of a tower optimizer"));
+    struct copse_callback here = { .name = "the factory of a tower optimizer", .is_passive = true, .used = { t } };
+    COPSE_TRY(copse__callback_check("tower optimizer", t));
+    copse__callback_enter(&here);
+    const copse_status s = copse__callback_leave(&here, t->params.factory(t->params.factory_user, &params));
+    COPSE_TRY(copse_note(s, "in the factory of a tower optimizer"));
     COPSE_TRY(copse__rule_init(&params, &t->rule));
     t->has_rule = true;
     return COPSE_OK;

@@ -110,7 +110,7 @@ static copse_status push(copse_tower_optimizer *t, struct copse_tower_bucket *b,
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     struct copse_server *server = server_of(b->variable);
     struct copse_server_push p = { .scale = 1.0f, .gradients = sum, .elements = b->variable->count };
-    copse__rule_step(&t->rule, b->updates + 1, words);
+    COPSE_TRY(copse__rule_step_of(&t->rule, t, b->updates + 1, words));
     memcpy(&p.rate, &words[COPSE_STEP_RATE], sizeof p.rate);
     return copse_note(server->table->push(server, b->group, &p, &b->updates),
                       "while pushing the gradient of '%s'", b->variable->name);

@@ -38,10 +38,14 @@ static copse_status call_user(struct builder *b)
     const copse_batch in = { .x = b->x, .y = b->y, .is_training = tape->has_gradients,
                              .replica = b->t->strategy->rank_first + tape->replica,
                              .replicas = b->t->strategy->rank_total };
+    struct copse_callback here = { .name = "the loss function of a tower optimizer", .is_passive = true,
+                                   .used = { b->t, tape->graph } };
     struct copse_frame frame;
     copse__context_push_replica(&frame, b->t->strategy, tape->replica);
     frame.is_graph = true;
-    COPSE_TRY(copse__context_pop(&frame, tape->loss(tape->graph, &in, tape->user, &b->result)));
+    copse__callback_enter(&here);
+    const copse_status s = tape->loss(tape->graph, &in, tape->user, &b->result);
+    COPSE_TRY(copse__callback_leave(&here, copse__context_pop(&frame, s)));
     return b->result ? copse__own(tape->graph, b->result, &b->result)
                      : copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the function set no tensor");
 }

@@ -184,7 +184,7 @@ static copse_status write_step(copse_tower_optimizer *t, uint64_t *ready)
 {
     const float one = 1.0f;
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
-    copse__rule_step(&t->rule, t->step + 1, words);
+    COPSE_TRY(copse__rule_step_of(&t->rule, t, t->step + 1, words));
     words[COPSE_STEP_NUMBER] = (uint32_t)t->step + 1;
     memcpy(&words[COPSE_STEP_SCALE], &one, sizeof one);
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
