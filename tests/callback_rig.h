@@ -65,9 +65,10 @@ static inline void reach(struct stage *s, enum place place)
 
 static inline copse_status half(copse_graph *g, const copse_batch *in, struct stage *s, copse_tensor **out)
 {
-    copse_tensor *y;
+    copse_tensor *x, *y;
     s->g = g;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(s->w), &y));
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(s->w), &y));
     return copse_mean(g, y, NULL, 0, false, out);
 }
 
@@ -223,7 +224,8 @@ static inline uint64_t step_progress(void *user)
 static inline struct copse_host_batch batch_of_two(void)
 {
     static const float x[2] = { 1, 2 };
-    return (struct copse_host_batch){ .x = x, .count = 2 };
+    static const struct copse_column columns[] = { { "x", COPSE_F32, { 1, { 1 } }, x } };
+    return (struct copse_host_batch){ .columns = columns, .column_count = 1, .count = 2 };
 }
 
 static inline void make_trainers(struct stage *s)
@@ -231,10 +233,9 @@ static inline void make_trainers(struct stage *s)
     const struct copse_optimizer_params sgd = { .kind = COPSE_SGD, .schedule = schedule, .schedule_user = s };
     const struct copse_update_hook hooks[] = { { hook, s } };
     const struct copse_train_step_params ts = { .losses = losses, .user = s, .total_loss = total_loss, .total_user = s,
-                                                .example = COPSE_SHAPE(1), .optimizer = sgd, .update_hooks = hooks,
-                                                .update_hook_count = 1 };
-    const struct copse_trainer_params t = { .loss = loss, .user = s, .example = COPSE_SHAPE(1), .optimizer = sgd,
-                                            .transform = transform, .transform_user = s, .prefetch = 2 };
+                                                .optimizer = sgd, .update_hooks = hooks, .update_hook_count = 1 };
+    const struct copse_trainer_params t = { .loss = loss, .user = s, .optimizer = sgd, .transform = transform,
+                                            .transform_user = s, .prefetch = 2 };
     if (s->place == LOSSES || s->place == TOTAL_LOSS || s->place == HOOK) {
         OK(copse_train_step_create(s->st, &ts, &s->ts));
         s->t = copse_train_step_trainer(s->ts);

@@ -107,7 +107,7 @@ static void a_schedule_does_not_release_its_train_step(void **unused)
     (void)unused;
     set_stage(&s, LOSSES, NULL);
     const struct copse_train_step_params p = {
-        .losses = plain_losses, .user = &s, .example = COPSE_SHAPE(1),
+        .losses = plain_losses, .user = &s,
         .optimizer = { .kind = COPSE_SGD, .schedule = releases, .schedule_user = &s },
     };
     copse_train_step_release(&s.ts);

@@ -60,7 +60,7 @@ static copse_status t_restore(struct stage *s) { return copse_trainer_restore(s-
 static copse_status t_create(struct stage *s)
 {
     copse_trainer *t = NULL;
-    const struct copse_trainer_params p = { .loss = loss, .user = s, .example = COPSE_SHAPE(1),
+    const struct copse_trainer_params p = { .loss = loss, .user = s,
                                             .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } };
     const copse_status got = copse_trainer_create(s->st, &p, &t);
     copse_trainer_release(&t);
@@ -87,7 +87,7 @@ static copse_status ts_run(struct stage *s)
 static copse_status ts_create(struct stage *s)
 {
     copse_train_step *ts = NULL;
-    const struct copse_train_step_params p = { .losses = losses, .user = s, .example = COPSE_SHAPE(1),
+    const struct copse_train_step_params p = { .losses = losses, .user = s,
                                                .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } };
     const copse_status got = copse_train_step_create(s->st, &p, &ts);
     copse_train_step_release(&ts);

@@ -20,12 +20,14 @@ struct stage {
 
 static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
-    return copse_dense(g, in->x, copse_variable_tensor(user), NULL, COPSE_LINEAR, out);
+    copse_tensor *x;
+    COPSE_TRY(copse_input(in, "x", &x));
+    return copse_dense(g, x, copse_variable_tensor(user), NULL, COPSE_LINEAR, out);
 }
 
 static struct copse_trainer_params params_of(copse_variable *v)
 {
-    return (struct copse_trainer_params){ .loss = loss, .user = v, .example = COPSE_SHAPE(2), .target = COPSE_SCALAR,
+    return (struct copse_trainer_params){ .loss = loss, .user = v,
                                           .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } };
 }
 
@@ -96,7 +98,7 @@ static copse_status loss_with_it(struct stage *s)
     copse_trainer *t;
     const struct copse_trainer_params p = params_of(s->v);
     OK(copse_trainer_create(s->st, &p, &t));
-    const copse_status got = copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 1 });
+    const copse_status got = copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1 });
     copse_trainer_release(&t);
     return got;
 }
@@ -257,7 +259,7 @@ static copse_variable *outlive(bool is_placed, bool is_frozen)
         struct copse_trainer_params tp = params_of(variable(st, "beside"));
         copse_trainer *t;
         OK(copse_trainer_create(st, &tp, &t));
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 1 }));
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1 }));
         copse_trainer_release(&t);
     }
     copse_strategy_release(&st);

@@ -60,10 +60,10 @@ static copse_status distance(copse_graph *g, const copse_batch *in, void *user, 
 {
     const struct towers *m = user;
     copse_tensor *d;
-    COPSE_TRY(copse_dropout(g, in->x, 0.3f, in->is_training, &d));
+    COPSE_TRY(copse_dropout(g, rig_x(in), 0.3f, in->is_training, &d));
     COPSE_TRY(copse_mul(g, d, copse_variable_tensor(m->weights), &d));
     COPSE_TRY(copse_add(g, d, copse_variable_tensor(m->offset), &d));
-    COPSE_TRY(copse_sub(g, d, in->y, &d));
+    COPSE_TRY(copse_sub(g, d, rig_y(in), &d));
     COPSE_TRY(copse_square(g, d, &d));
     return copse_mean(g, d, NULL, 0, false, loss);
 }

@@ -340,7 +340,8 @@ bad 'epochs that are over' 'of epoch 3 already, --epochs is 1' \
     train $constant --epochs 1 --checkpoint "$work/points-f" --resume
 [ "$(cksum "$work"/points-f/*)" = "$unchanged" ] || no 'epochs that are over: the checkpoints changed'
 
-# A signal: the step is finished, a checkpoint written, and the run can go on. By itself it would not end.
+# A signal: the step is finished, a checkpoint written, and the run can go on. By itself it would not end. `timeout`
+# sends every signal twice at once, to the command and to its group: that is one request.
 # signalled SIGNAL CODE OPTION...
 signalled() {
     signal=$1 code=$2
@@ -364,7 +365,10 @@ signalled INT 130 --epochs 4000000001
 points=$work/points-s
 untrained_state 'another length' '--epochs=4000000001, now it is --epochs=4000000002' train --devices host \
     --model mlp:8 --batch 256 --quiet --epochs 4000000002 --checkpoint "$work/points-s" --resume
-signalled TERM 143 --epochs 4000000001 --schedule constant
+for _ in 1 2 3 4 5; do
+    signalled INT 130 --epochs 4000000001
+    signalled TERM 143 --epochs 4000000001 --schedule constant
+done
 passes=$(tail -1 "$work/stdout" | sed -n 's/.*"epoch":\([0-9]*\).*/\1/p')
 good 'after a signal' '"event":"resume"' train --devices host --model mlp:8 --batch 256 --json --schedule constant \
     --epochs $((passes + 2)) --checkpoint "$work/points-s" --resume

@@ -194,8 +194,6 @@ static copse_status make_trainer(struct run *r)
     const struct copse_trainer_params params = {
         .loss = mlp_loss,
         .user = &r->model,
-        .example = COPSE_SHAPE((uint32_t)info.row_size),
-        .target_type = COPSE_I32,
         .optimizer = {
             .kind = optimizer_of(s),
             .learning_rate = s->lr,

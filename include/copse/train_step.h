@@ -66,8 +66,6 @@ struct copse_train_step_params {
     copse_total_loss_fn *total_loss; /**< [NULL = the loss itself, where there is one] */
     void *total_user;
     copse_loss_reduction reduction;
-    copse_shape example, target;  /**< as in copse_trainer_params */
-    copse_type target_type;
     struct copse_optimizer_params optimizer;
     uint64_t seed;
     copse_global_step_kind global_step;
