@@ -314,6 +314,7 @@ void copse_context_release(copse_context **at)
     copse__tunings_free(ctx);
     copse__free(mem, ctx->devices);
     copse__free(mem, ctx->backends);
+    copse__handles_fini(&ctx->variables, mem);
     copse__mutex_fini(&ctx->verdict_lock);
     copse__mutex_fini(&ctx->lock);
     mem->resize(mem->user, ctx, 0);

@@ -4,6 +4,7 @@
 #ifndef COPSE_CORE_DEVICE_H
 #define COPSE_CORE_DEVICE_H
 
+#include "core/base/handles.h"
 #include "core/device/backend.h"
 #include "kernel_ids.h" /* generated: enum copse_kernel_id, struct copse_params_<kernel> */
 
@@ -23,6 +24,7 @@ struct copse_context {
     copse_mutex verdict_lock;        /* guards the verdicts; taken before `lock` */
     struct copse_verdicts *verdicts; /* blocked kernels, by device and driver */
     struct copse_tunings *tunings;   /* speeds of variants, likewise; the same lock */
+    struct copse_handles variables;  /* live ones and those of released strategies; guarded by `lock` */
 };
 
 /* registry.c: the only file that names backends. NULL-terminated. The names are those of every

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Building a graph: nodes, inputs, variables' leaves, reports. Knows no op by name. */
+#include "core/base/callback.h"
 #include "core/graph/graph.h"
 #include "core/graph/type.h"
 
@@ -8,6 +9,7 @@
 
 const struct copse_op copse_op_input = { .name = "input" };
 const struct copse_op copse_op_variable = { .name = "variable" };
+const struct copse_op copse_op_released = { .name = "released variable" };
 
 copse_status copse_graph_create(copse_context *ctx, copse_graph **out)
 {
@@ -28,6 +30,8 @@ void copse_graph_release(copse_graph **g)
     if (!g || !*g)
         return;
     copse_context *ctx = (*g)->ctx;
+    if (!copse__callback_may_release(&ctx->base.log, "copse_graph_release", *g))
+        return;
     copse__free(&ctx->base.mem, (*g)->nodes.at);
     copse__free(&ctx->base.mem, (*g)->updates.at);
     copse__arena_fini(&(*g)->arena);
@@ -65,6 +69,9 @@ copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out)
         *out = t;
         return COPSE_OK;
     }
+    if (t->op == &copse_op_released)
+        return copse_fail(COPSE_ERR_ARGUMENT, "graph: an operand is variable '%s', whose strategy was released",
+                          t->name);
     if (t->graph)
         return copse_fail(COPSE_ERR_ARGUMENT, "graph: an operand ('%s') belongs to another graph",
                           t->name ? t->name : t->op->name);
@@ -77,6 +84,9 @@ copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out)
     if (!leaf)
         return copse_fail(COPSE_ERR_NO_MEMORY, "graph: no memory for a variable");
     *leaf = *t;
+    leaf->name = copse__arena_strdup(&g->arena, t->name); /* the graph may outlive the variable */
+    if (!leaf->name)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "graph: no memory for a variable");
     COPSE_TRY(append(g, leaf));
     *out = leaf;
     return COPSE_OK;
@@ -153,6 +163,8 @@ copse_status copse_report(copse_graph *g, const char *name, copse_tensor *t)
 {
     if (!g || !name || !t)
         return copse_fail(COPSE_ERR_ARGUMENT, "report: graph, name or tensor is NULL");
+    copse_tensor *own;
+    COPSE_TRY(copse__own(g, t, &own));
     if (t->type != COPSE_F32 || copse__elements(t->shape) != 1)
         return copse_fail(COPSE_ERR_SHAPE, "report '%s': must be an f32 scalar", name);
     if (g->report_count == COPSE_MAX_REPORTS)
@@ -161,8 +173,6 @@ copse_status copse_report(copse_graph *g, const char *name, copse_tensor *t)
     char *copy = copse__arena_strdup(&g->arena, name);
     if (!copy)
         return copse_fail(COPSE_ERR_NO_MEMORY, "report '%s': no memory", name);
-    copse_tensor *own;
-    COPSE_TRY(copse__own(g, t, &own));
     g->reports[g->report_count].name = copy;
     g->reports[g->report_count].is_loss = false;
     g->reports[g->report_count++].tensor = own;

@@ -32,6 +32,7 @@ struct copse_graph {
 };
 
 extern const struct copse_op copse_op_input, copse_op_variable;
+extern const struct copse_op copse_op_released; /* of a variable whose strategy was released; no operand */
 
 /* The graph's own node for `t` (a variable's tensor gets a leaf node on first use). */
 copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out);

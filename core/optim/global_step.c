@@ -13,7 +13,9 @@ uint64_t copse_global_step(const copse_strategy *st)
 
 void copse_global_step_set(copse_strategy *st, uint64_t value)
 {
-    if (st && st->table->count_set(st, value) != COPSE_OK)
+    if (!st || (st->ctx && !copse__callback_allows(&st->ctx->base.log, "copse_global_step_set", st)))
+        return;
+    if (st->table->count_set(st, value) != COPSE_OK)
         copse__log(&st->ctx->base.log, COPSE_LOG_WARN, "global step: the parameter server did not take "
                                                        "it: %s", copse_last_error());
 }

@@ -58,7 +58,8 @@ void copse__optimizer_release(struct copse_optimizer **at)
     *at = NULL;
 }
 
-void copse__optimizer_words(const struct copse_optimizer *o, uint64_t step, uint32_t words[])
+copse_status copse__optimizer_words(const struct copse_optimizer *o, const void *user, uint64_t step,
+                                    uint32_t words[])
 {
-    copse__rule_step(&o->rule, o->table->next(o, step), words);
+    return copse__rule_step_of(&o->rule, user, o->table->next(o, step), words);
 }

@@ -115,8 +115,10 @@ static inline uint32_t copse__optimizer_bucket(const struct copse_optimizer *o, 
     return v->index < o->of_variable.count ? o->of_variable.at[v->index] : COPSE_NO_BUCKET;
 }
 
-/* Rate, bias corrections and number of the update; `step`: this worker's count with it. Asks the schedule. */
-void copse__optimizer_words(const struct copse_optimizer *o, uint64_t step, uint32_t words[]);
+/* Rate, bias corrections and number of the update; `step`: this worker's count with it. Asks the schedule, which may
+   make no call on `user`, the trainer or tower optimizer. */
+copse_status copse__optimizer_words(const struct copse_optimizer *o, const void *user, uint64_t step,
+                                    uint32_t words[]);
 
 /* buckets.c: cut these variables, in order of creation, into buckets of the exchange, with `rule`. Where it fails no
    bucket is added. */

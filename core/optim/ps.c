@@ -168,7 +168,7 @@ static copse_status push(struct copse_ps *ps, struct copse_ps_group *g, const st
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     const bool is_named = ps->base.name[0] != '\0';
     if (is_named)
-        copse__rule_step(&ps->base.rule, g->updates + 1, words);
+        COPSE_TRY(copse__rule_step_of(&ps->base.rule, ps->base.owner.user, g->updates + 1, words));
     memcpy(&p.rate, is_named ? &words[COPSE_STEP_RATE] : &c->words[COPSE_STEP_RATE], sizeof p.rate);
     memcpy(&p.scale, &c->words[COPSE_STEP_SCALE], sizeof p.scale);
     clip(&ps->base, g, p.scale);

@@ -246,13 +246,25 @@ static copse_status refuse_place(const copse_variable *v)
                       v->name, copse__context_place(place));
 }
 
+static const char *call_of(enum copse_change change)
+{
+    static const char *const calls[] = { "copse_assign", "copse_assign_add", "copse_assign_sub",
+                                         "copse_scatter_add", "copse_scatter_sub", "copse_scatter_update",
+                                         "copse_scatter_mul", "copse_scatter_div", "copse_scatter_min",
+                                         "copse_scatter_max" };
+    return calls[change];
+}
+
 static copse_status change(copse_variable *v, enum copse_change change, copse_value *value)
 {
-    if (!v || !value)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: it, or what to assign, is NULL");
+    COPSE_TRY(copse__variable_check(v, call_of(change)));
+    if (!value)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the value for variable '%s' is NULL", call_of(change), v->name);
     const struct copse_frame *f = copse__context_top();
     if (f && f->strategy != v->strategy)
         return refuse_place(v);
+    if (!f || !f->is_graph) /* there change_in_replica says it */
+        COPSE_TRY(copse__callback_check(call_of(change), v->strategy));
     copse_value *mine;
     if (!f || (!f->handle && f->update_rank == COPSE_HOST))
         return change_cross(v, change, value);
@@ -337,9 +349,11 @@ static copse_status read_local(copse_variable *v, copse_value **out)
 
 copse_status copse_read(copse_variable *v, copse_value **out)
 {
-    if (!v || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: it, or the result, is NULL");
-    *out = NULL;
+    if (out)
+        *out = NULL;
+    COPSE_TRY(copse__variable_check(v, "copse_read"));
+    if (!out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': no place for the result", v->name);
     const struct copse_frame *f = copse__context_top();
     if (f && f->strategy != v->strategy)
         return refuse_place(v);
@@ -364,8 +378,11 @@ bool copse__variable_is_mirrored(const copse_variable *v)
 
 copse_status copse_variable_value(copse_variable *v, copse_value **out)
 {
-    if (!v || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: it, or the result, is NULL");
+    if (out)
+        *out = NULL;
+    COPSE_TRY(copse__variable_check(v, "copse_variable_value"));
+    if (!out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': no place for the result", v->name);
     return copse__value_of_variable(v, COPSE_ALL_RANKS, out);
 }
 

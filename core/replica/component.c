@@ -35,7 +35,7 @@ copse_status copse__components_make(copse_variable *v, const void *initial)
     return COPSE_OK;
 }
 
-void copse__variable_free(copse_variable *v)
+static void free_parts(copse_variable *v)
 {
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     for (uint32_t r = 0; v->components && r < v->strategy->replica_count; r++)
@@ -45,7 +45,53 @@ void copse__variable_free(copse_variable *v)
     copse__free(mem, v->name);
     if (v->part == 0)
         copse__free(mem, (void *)(uintptr_t)v->whole);
-    copse__free(mem, v);
+}
+
+static void give_back(copse_context *ctx, copse_variable *v)
+{
+    v->strategy = NULL;
+    copse__mutex_lock(&ctx->lock);
+    copse__handle_give(&ctx->variables, v);
+    copse__mutex_unlock(&ctx->lock);
+}
+
+void copse__variable_free(copse_variable *v)
+{
+    free_parts(v);
+    give_back(v->strategy->ctx, v);
+}
+
+void copse__variable_retire(copse_variable *v)
+{
+    copse_context *ctx = v->strategy->ctx;
+    snprintf(v->last_name, sizeof v->last_name, "%s", v->name);
+    free_parts(v);
+    v->components = NULL;
+    v->initial = NULL;
+    v->whole = NULL;
+    v->holder = NULL;
+    v->name = v->last_name;
+    v->tensor.name = v->last_name;
+    v->tensor.op = &copse_op_released;
+    give_back(ctx, v);
+}
+
+copse_status copse__variable_check(const copse_variable *v, const char *what)
+{
+    if (!v)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: no variable, it is NULL", what);
+    if (!v->strategy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy of variable '%s' was released, and the variable "
+                                              "with it", what, v->name);
+    return COPSE_OK;
+}
+
+copse_status copse__variable_of(const copse_variable *v, const copse_strategy *st, const char *what)
+{
+    COPSE_TRY(copse__variable_check(v, what));
+    if (v->strategy != st)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: variable '%s' belongs to another strategy", what, v->name);
+    return COPSE_OK;
 }
 
 /* ---- values on the replicas ---- */
@@ -188,14 +234,17 @@ const struct copse_storage copse__on_replicas = {
 
 copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *values)
 {
-    if (!v || !values || replica >= v->strategy->replica_count)
+    COPSE_TRY(copse__variable_check(v, "copse_variable_read"));
+    if (!values || replica >= v->strategy->replica_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable: no such replica, or nowhere to read to");
     return copse__storage(v)->read(v, replica, values);
 }
 
 copse_status copse_variable_assign(copse_variable *v, const void *values)
 {
-    if (!v || !values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: nothing to assign");
+    COPSE_TRY(copse__variable_check(v, "copse_variable_assign"));
+    if (!values)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': nothing to assign", v->name);
+    COPSE_TRY(copse__callback_check("copse_variable_assign", v->strategy));
     return copse__storage(v)->assign(v, values);
 }

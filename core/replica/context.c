@@ -86,6 +86,7 @@ copse_status copse__require_cross(copse_strategy *st, const char *what)
     char place[COPSE_PLACE_BYTES];
     if (!st)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy is NULL", what);
+    COPSE_TRY(copse__callback_check(what, st));
     if (!top || (!top->handle && top->strategy == st))
         return COPSE_OK;
     if (top->handle)

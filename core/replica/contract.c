@@ -173,9 +173,7 @@ copse_status copse_strategy_update(copse_strategy *st, copse_variable *v, copse_
                                    copse_value **result)
 {
     COPSE_TRY(check_update(st, fn, args, count, result));
-    if (!v || v->strategy != st)
-        return copse_fail(COPSE_ERR_ARGUMENT, "update: %s%s%s", v ? "variable '" : "no variable",
-                          v ? v->name : "", v ? "' belongs to another strategy" : "");
+    COPSE_TRY(copse__variable_of(v, st, "update"));
     for (size_t i = 0; st->table->has_one_copy && i < count; i++)
         if (args[i])
             COPSE_TRY(copse_note(check_single(args[i]), "in argument %zu of an update", i));

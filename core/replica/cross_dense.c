@@ -165,7 +165,11 @@ copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_va
                                      size_t count, copse_value **out)
 {
     *out = NULL;
+    struct copse_callback here = { .name = "the accumulate function of cross-device operations",
+                                   .is_passive = true };
+    copse__callback_enter(&here);
     copse_status s = b->params->accumulate(b->params->user, parts, count, out);
+    s = copse__callback_leave(&here, s);
     return s ? s : check_accumulated(*out, parts[0]);
 }
 

@@ -261,10 +261,14 @@ copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x,
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: there is no operation %d", (int)op);
     struct copse_cross_batch b = { .params = x ? &x->params : &copse__cross_defaults, .st = st, .op = op,
                                    .subject = subject };
-    const copse_status s = copse__places_of(st, to, &b.places);
+    copse_status s = copse__places_of(st, to, &b.places);
     if (s)
         return copse__group_barrier(&st->group, "a reduction", 0, s);
-    return run_batch(&b, values, count, out);
+    if (x) /* its accumulate function may release what the application holds */
+        copse_cross_device_retain(x);
+    s = run_batch(&b, values, count, out);
+    copse_cross_device_release(&x);
+    return s;
 }
 
 copse_status copse_cross_batch_reduce(copse_cross_device *x, copse_strategy *st, copse_reduce_op op,
@@ -272,6 +276,7 @@ copse_status copse_cross_batch_reduce(copse_cross_device *x, copse_strategy *st,
                                       const struct copse_destinations *to, size_t count,
                                       copse_value **out)
 {
+    COPSE_TRY(copse__callback_check("copse_cross_batch_reduce", st));
     return copse__cross_reduce_for(NULL, x, st, op, values, to, count, out);
 }
 
@@ -285,6 +290,7 @@ copse_status copse_cross_reduce(copse_cross_device *x, copse_strategy *st, copse
 copse_status copse_cross_broadcast(copse_cross_device *x, copse_strategy *st, copse_value *value,
                                    const struct copse_destinations *to, copse_value **out)
 {
+    COPSE_TRY(copse__callback_check("copse_cross_broadcast", st));
     if (!st || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "broadcast: strategy or result is NULL");
     struct copse_cross_batch b = { .params = x ? &x->params : &copse__cross_defaults, .st = st, .is_broadcast = true };

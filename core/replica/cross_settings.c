@@ -107,6 +107,7 @@ copse_status copse_strategy_links(copse_strategy *st, struct copse_link *links)
     const struct copse_link *all;
     if (!st || !st->ctx || !links)
         return copse_fail(COPSE_ERR_ARGUMENT, "links: no strategy with devices, or no result");
+    COPSE_TRY(copse__callback_check("copse_strategy_links", st));
     COPSE_TRY(copse__strategy_reducer(st, &x));
     COPSE_TRY(copse__reducer_links(x, &all));
     memcpy(links, all, (st->replica_count + 1) * sizeof *links);
@@ -118,6 +119,7 @@ copse_status copse_strategy_set_links(copse_strategy *st, const struct copse_lin
     copse_reducer *x;
     if (!st || !st->ctx || !links)
         return copse_fail(COPSE_ERR_ARGUMENT, "links: no strategy with devices, or no numbers");
+    COPSE_TRY(copse__callback_check("copse_strategy_set_links", st));
     for (uint32_t i = 0; i <= st->replica_count; i++)
         if (!(links[i].latency >= 0 && links[i].read_rate > 0 && links[i].write_rate > 0 &&
               links[i].sum_rate > 0))

@@ -146,5 +146,5 @@ const char *copse_parameter_device(const copse_strategy *st)
 
 uint32_t copse_variable_server(const copse_variable *v)
 {
-    return v->strategy->servers ? v->server : COPSE_NO_SERVER;
+    return v && v->strategy && v->strategy->servers ? v->server : COPSE_NO_SERVER;
 }

@@ -3,6 +3,7 @@
 #ifndef COPSE_CORE_REPLICA_H
 #define COPSE_CORE_REPLICA_H
 
+#include "core/base/callback.h"
 #include "core/graph/graph.h"
 #include "core/cluster/group.h"
 #include "core/reduce/exchange.h"
@@ -23,8 +24,9 @@ struct copse_whole {
 
 struct copse_variable {
     struct copse_tensor tensor; /* graph NULL: legal in every graph */
-    copse_strategy *strategy;   /* not a reference: variables die with it */
+    copse_strategy *strategy;   /* not a reference; NULL: it was released, and only this block is left */
     char *name;
+    char last_name[48];         /* the start of the name, once the strategy is released */
     uint64_t count;  /* elements */
     copse_synchronization synchronization; /* ON_WRITE or ON_READ; NONE on one device */
     copse_aggregation aggregation;
@@ -135,8 +137,15 @@ copse_status copse__collective_start(copse_strategy *st, const struct copse_vari
 
 /* ---- variables ---- */
 
-/* Release a variable and its components; not part of its strategy any more. */
+/* Release a variable that the application has never seen. */
 void copse__variable_free(copse_variable *v);
+/* Release what a variable holds, with its strategy. The application may keep the handle: the context keeps the
+   block, and every call refuses it. */
+void copse__variable_retire(copse_variable *v);
+/* COPSE_ERR_ARGUMENT where `v` is NULL, or its strategy was released; `what` begins the text. */
+copse_status copse__variable_check(const copse_variable *v, const char *what);
+/* The same, and where `v` belongs to another strategy than `st`. */
+copse_status copse__variable_of(const copse_variable *v, const copse_strategy *st, const char *what);
 /* Whether replicas keep it for themselves: ON_READ, and there is somebody to keep it from. */
 static inline bool copse__variable_is_local(const copse_variable *v)
 {

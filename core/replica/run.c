@@ -24,6 +24,7 @@ struct copse_run {
     size_t count;
     void *user;
     struct copse_frame *caller;
+    struct copse_callback *callbacks; /* of the caller's thread */
     struct { copse_variable **at; size_t count, room; } created;
     copse_mutex lock;
     copse_cond caller_cond;
@@ -62,9 +63,6 @@ const struct copse_frame *copse__run_frame(const struct copse_run *run, uintptr_
 copse_status copse__run_variable(struct copse_frame *f, const char *name, copse_variable **out)
 {
     *out = NULL;
-    if (!f->run)
-        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': a loss function makes none; make it before "
-                                             "the trainer", name);
     if (f->rank == 0)
         return COPSE_OK;
     const struct copse_run *run = f->run;
@@ -122,6 +120,7 @@ static void replica_main(void *arg)
     struct member *m = arg;
     struct copse_run *run = m->run;
     copse__context_start_replica(&m->frame, run->strategy, m->frame.rank, run->caller);
+    copse__callback_inherit(run->callbacks);
     m->frame.run = run;
     copse_status s = call(run, m);
     s = copse_note(copse__context_pop(&m->frame, s), "in replica %u", m->frame.rank);
@@ -312,7 +311,8 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
         if (args[i])
             COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count), "in argument %zu of a run", i));
     struct copse_run run = { .strategy = copse_strategy_retain(st), .fn = fn, .args = args,
-                             .count = count, .user = user, .caller = copse__context_top() };
+                             .count = count, .user = user, .caller = copse__context_top(),
+                             .callbacks = copse__callback_top() };
     for (uint32_t r = 0; r < st->replica_count; r++) {
         run.members[r].run = &run;
         run.members[r].frame.rank = r;
@@ -359,6 +359,7 @@ copse_status copse__meet(copse_replica_context *rc, struct copse_meeting *m)
                           "replica %u on %s: %s inside a loss function, which builds a graph and runs "
                           "once for all steps; use copse_all_reduce there",
                           f->rank, copse_replica_device(rc), m->what);
+    COPSE_TRY(copse__callback_check(m->what, NULL));
     if (!f || f->strategy->replica_count == 1)
         return meet_alone(copse_current_strategy(), f ? f->run : NULL, m);
 

@@ -15,7 +15,7 @@ static void release_all(copse_strategy *st)
     copse__group_leave(&st->group);
     copse_cluster_release(&st->cluster);
     for (size_t i = 0; i < st->variables.count; i++)
-        copse__variable_free(st->variables.at[i]);
+        copse__variable_retire(st->variables.at[i]);
     copse__free(mem, st->variables.at);
     for (uint32_t r = 0; r < st->replica_count; r++) {
         copse_buffer_release(&st->replicas[r].step);
@@ -102,6 +102,7 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
     if (!ctx || !out || !devices)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: context, devices or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse__callback_check("creation of a strategy", NULL));
     if (count == 0 || count > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count,
                           COPSE_MAX_REPLICAS);

@@ -74,10 +74,9 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed", p->name,
                           (double)p->scale);
     COPSE_TRY(check_rules(st, p));
-    if (p->colocate_with && p->colocate_with->strategy != st)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': variable '%s', to be colocated with, "
-                                              "belongs to another strategy", p->name,
-                          p->colocate_with->name);
+    if (p->colocate_with)
+        COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'",
+                             p->name));
     for (size_t i = 0; i < st->variables.count; i++)
         if (strcmp(st->variables.at[i]->name, p->name) == 0)
             return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the name is taken", p->name);
@@ -137,7 +136,9 @@ static copse_status place(copse_variable *v, const struct copse_variable_params 
 static copse_variable *new_variable(copse_strategy *st, const struct copse_variable_params *p)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
-    copse_variable *v = copse__alloc(mem, 1, sizeof *v);
+    copse__mutex_lock(&st->ctx->lock);
+    copse_variable *v = copse__handle_take(&st->ctx->variables, mem, sizeof *v);
+    copse__mutex_unlock(&st->ctx->lock);
     if (!v)
         return NULL;
     v->strategy = st;
@@ -213,6 +214,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     if (f && f->strategy != st)
         return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': made for another strategy; the thread is %s",
                           p->name, copse__context_place(place));
+    COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'", p->name));
     if (f && f->handle)
         COPSE_TRY(copse__run_variable(f, p->name, out));
     if (*out) {

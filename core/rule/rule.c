@@ -2,6 +2,7 @@
 /* Update rules: settings checked and filled in, the dispatch of each, the words of a step. */
 #include <math.h>
 
+#include "core/base/callback.h"
 #include "core/rule/rule.h"
 
 #define PER 32 /* elements of an invocation: a group of 64 has some 10 us of work on a CPU */
@@ -200,4 +201,12 @@ void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t wor
     words[COPSE_STEP_BIAS1] = bits(1.0 - pow((double)p->beta1, t));
     words[COPSE_STEP_BIAS2] = bits(1.0 - pow((double)p->beta2, t));
     words[COPSE_STEP_AVERAGE] = bits((1.0 - (double)p->average) / (1.0 - pow((double)p->average, t)));
+}
+
+copse_status copse__rule_step_of(const struct copse_rule *rule, const void *owner, uint64_t step, uint32_t words[])
+{
+    struct copse_callback here = { .name = "the schedule of an optimizer", .is_passive = true, .used = { owner } };
+    copse__callback_enter(&here);
+    copse__rule_step(rule, step, words);
+    return copse__callback_leave(&here, COPSE_OK);
 }

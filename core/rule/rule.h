@@ -38,5 +38,8 @@ copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
 
 /* Fill the step words that depend on the rule: rate and bias corrections of a step (from 1). */
 void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[]);
+/* The same for a rule that may have a schedule: `owner` is what the call in progress works on, on which the schedule
+   calls nothing (core/base/callback.h). */
+copse_status copse__rule_step_of(const struct copse_rule *rule, const void *owner, uint64_t step, uint32_t words[]);
 
 #endif

@@ -66,8 +66,8 @@ copse_status copse__flight_plan(copse_trainer *t, const struct copse_host_batch 
 copse_status copse__recordings_find(copse_trainer *t, const struct copse_host_batch *batch,
                                     enum copse_pass pass, struct copse_shares *s);
 /* The step words of a batch: of all replicas, which for the first part asks the schedule, and of one. */
-void copse__words_begin(copse_trainer *t, bool is_training, const struct copse_gathered *g,
-                        uint32_t epoch, uint32_t *words);
+copse_status copse__words_begin(copse_trainer *t, bool is_training, const struct copse_gathered *g,
+                                uint32_t epoch, uint32_t *words);
 void copse__words_share(const copse_trainer *t, const struct copse_batch_place *batch,
                         const struct copse_shard *share, size_t first_examples, uint32_t *words);
 /* The newest micro-batch is one of `count` examples; where its reports go. */

@@ -46,13 +46,15 @@ static copse_status transform(struct builder *b)
     const struct copse_trainer_params *p = &b->t->params;
     if (!p->transform)
         return COPSE_OK;
+    struct copse_callback here = { .name = "the gradient transform of a trainer", .is_passive = true,
+                                   .used = { b->t, b->g } };
     struct copse_frame frame; /* as the loss function's */
     copse__context_push_replica(&frame, b->t->strategy, b->r->replica);
     frame.is_graph = true;
-    COPSE_TRY(copse_note(copse__context_pop(&frame, p->transform(b->g, b->pairs,
-                                                                 b->t->trained_count,
-                                                                 p->transform_user)),
-                         "while transforming gradients"));
+    copse__callback_enter(&here);
+    copse_status s = p->transform(b->g, b->pairs, b->t->trained_count, p->transform_user);
+    s = copse__callback_leave(&here, copse__context_pop(&frame, s));
+    COPSE_TRY(copse_note(s, "while transforming gradients"));
     for (size_t i = 0; i < b->t->trained_count; i++) {
         const copse_variable *v = b->t->trained[i];
         copse_tensor **dx = &b->pairs[i].gradient;

@@ -138,6 +138,7 @@ static copse_status check_fed(copse_trainer *t)
 copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch *batch)
 {
     struct copse_infeed *in;
+    COPSE_TRY(copse__callback_check("copse_trainer_feed", t));
     if (t && t->infeed.ring)
         return copse__ahead_feed(t, batch);
     COPSE_TRY(check_fed(t));
@@ -160,7 +161,7 @@ uint32_t copse_trainer_fed(const copse_trainer *t)
 
 void copse_trainer_unfeed(copse_trainer *t)
 {
-    if (t)
+    if (t && copse__callback_allows(&t->strategy->ctx->base.log, "copse_trainer_unfeed", t))
         t->infeed.count = 0;
 }
 
@@ -185,7 +186,7 @@ static copse_status write_words(copse_trainer *t)
             g.examples = 0;
         }
         g.examples += in->kind.batch.count;
-        copse__words_begin(t, true, &g, in->places[k].epoch, words);
+        COPSE_TRY(copse__words_begin(t, true, &g, in->places[k].epoch, words));
         for (uint32_t r = 0; r < replicas; r++) {
             copse__words_share(t, &in->places[k], &in->shares->at[r], g.first_examples, words);
             memcpy(words_of(t, r, k), words, sizeof words);
@@ -341,6 +342,7 @@ copse_status copse__trainer_run(copse_trainer *t, uint32_t *done)
 
 copse_status copse_trainer_run(copse_trainer *t)
 {
+    COPSE_TRY(copse__callback_check("copse_trainer_run", t));
     uint32_t done;
     return copse__trainer_run(t, &done);
 }

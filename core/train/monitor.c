@@ -99,13 +99,23 @@ static copse_status save_if_due(copse_monitor *m)
     return is_due ? save(m) : COPSE_OK;
 }
 
+/* Around everything that calls functions of the step. */
+static void enter(const copse_monitor *m, struct copse_callback *here)
+{
+    *here = (struct copse_callback){ .name = "a function of the step that a monitor calls", .used = { m } };
+    copse__callback_enter(here);
+}
+
 copse_status copse_monitor_checkpoint(copse_monitor *m)
 {
+    COPSE_TRY(copse__callback_check("copse_monitor_checkpoint", m));
     if (m && m->is_guest)
         return COPSE_OK;
     if (!m || !m->has_place)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it has no place for checkpoints");
-    return is_saved(m) ? COPSE_OK : save(m);
+    struct copse_callback here;
+    enter(m, &here);
+    return copse__callback_leave(&here, is_saved(m) ? COPSE_OK : save(m));
 }
 
 /* ---- resuming ---- */
@@ -296,7 +306,11 @@ copse_status copse_monitor_run(copse_monitor *m, uint64_t steps, uint64_t *done)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it is NULL");
     const uint64_t before = m->completed;
     const uint64_t goal = steps > UINT64_MAX - before ? UINT64_MAX : before + steps;
-    const copse_status s = run(m, goal);
+    struct copse_callback here;
+    COPSE_TRY(copse__callback_check("copse_monitor_run", m));
+    COPSE_TRY(copse__callback_check("copse_monitor_run", m->step));
+    enter(m, &here);
+    const copse_status s = copse__callback_leave(&here, run(m, goal));
     if (done && m->completed > before)
         *done = m->completed - before;
     return s;
@@ -386,6 +400,7 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
     if (!step || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: step or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse__callback_check("copse_monitor_create", NULL));
     COPSE_TRY(check(step, p));
     struct copse_base *base = copse__base(step->ctx);
     copse_monitor *m = copse__alloc(&base->mem, 1, sizeof *m);
@@ -403,7 +418,9 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
     m->every_progress = p->every_progress;
     m->every_ns = (uint64_t)ceil(seconds * 1e9);
     m->retries = p->retries == COPSE_NO_RETRIES ? 0 : p->retries ? p->retries : RETRIES_DEFAULT;
-    const copse_status s = begin(m, p);
+    struct copse_callback here;
+    enter(m, &here);
+    const copse_status s = copse__callback_leave(&here, begin(m, p));
     if (s != COPSE_OK)
         copse_monitor_release(&m);
     *out = m;
@@ -415,6 +432,8 @@ void copse_monitor_release(copse_monitor **monitor)
     if (!monitor || !*monitor)
         return;
     copse_monitor *m = *monitor;
+    if (!copse__callback_may_release(m->log, "copse_monitor_release", m))
+        return;
     *monitor = NULL;
     if (m->has_place)
         copse__monitor_files_fini(&m->files);

@@ -40,6 +40,8 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     struct copse_step_recording *r = (struct copse_step_recording *)base;
     copse_strategy *st = r->trainer->strategy;
     const struct copse_trainer_params *p = &r->trainer->params;
+    struct copse_callback here = { .name = "the loss function of a trainer", .is_passive = true,
+                                   .used = { r->trainer, base->graph } };
     struct copse_frame frame;
     base->graph->replicas = st->rank_total;
     base->graph->takes_updates = r->pass == COPSE_PASS_EVALUATE ? COPSE_UPDATES_IGNORED : COPSE_UPDATES_TAKEN;
@@ -48,7 +50,9 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     in->replicas = st->rank_total;
     copse__context_push_replica(&frame, st, r->replica);
     frame.is_graph = true;
-    return copse__context_pop(&frame, p->loss(base->graph, in, p->user, &base->result));
+    copse__callback_enter(&here);
+    const copse_status s = p->loss(base->graph, in, p->user, &base->result);
+    return copse__callback_leave(&here, copse__context_pop(&frame, s));
 }
 
 static copse_status extend(struct copse_recording *base)
@@ -69,9 +73,7 @@ static copse_status extend(struct copse_recording *base)
 static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
 {
     const struct copse_step_recording *r = user;
-    if (v->strategy != r->trainer->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' belongs to another strategy",
-                          v->name);
+    COPSE_TRY(copse__variable_of(v, r->trainer->strategy, "trainer"));
     COPSE_TRY(copse__store_build(v->strategy)); /* it may be younger than the trainer */
     *out = copse__variable_values(v, r->replica);
     return COPSE_OK;

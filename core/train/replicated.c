@@ -261,7 +261,7 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     struct model_run *m = copse__alloc(mem, 1, sizeof *m);
     if (!m)
         return copse_fail(COPSE_ERR_NO_MEMORY, "replicated model: no memory");
-    m->strategy = st;
+    m->strategy = copse_strategy_retain(st); /* the model function may release the application's reference */
     m->params = params;
     m->mode = mode;
     for (copse_tower_optimizer *t = st->towers; t; t = t->next)
@@ -271,6 +271,7 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     if (s == COPSE_OK)
         s = combine(m, out);
     release(mem, m);
+    copse_strategy_release(&st);
     return s;
 }
 
@@ -282,8 +283,7 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
         return copse_fail(COPSE_ERR_ARGUMENT, "metrics: strategy or list is NULL");
     COPSE_TRY(copse__require_cross(st, "metrics: reducing"));
     for (size_t i = 0; i < count; i++) {
-        if (!states[i] || states[i]->strategy != st)
-            return copse_fail(COPSE_ERR_ARGUMENT, "metrics: state %zu is NULL or another strategy's", i);
+        COPSE_TRY(copse_note(copse__variable_of(states[i], st, "metrics"), "in state %zu", i));
         if (!st->table->has_one_copy && st->rank_total > 1 && !copse__variable_is_local(states[i]))
             return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is mirrored; states of metrics "
                                                   "are replica-local (COPSE_SYNC_ON_READ)",

@@ -56,6 +56,7 @@ void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *sl
 
 copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step_result *out)
 {
+    COPSE_TRY(copse__callback_check("copse_trainer_result", t));
     if (!t || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or the place for the result, is NULL");
     if (t->taken == t->step)

@@ -52,13 +52,13 @@ static double scale_of(const copse_trainer *t, size_t first_examples, size_t exa
                                                  : (double)first_examples / (double)examples;
 }
 
-void copse__words_begin(copse_trainer *t, bool is_training, const struct copse_gathered *g,
-                        uint32_t epoch, uint32_t *words)
+copse_status copse__words_begin(copse_trainer *t, bool is_training, const struct copse_gathered *g,
+                                uint32_t epoch, uint32_t *words)
 {
     if (!is_training || g->part == 0) { /* the schedule is asked once a step */
         memset(words, 0, sizeof t->words);
         if (is_training)
-            copse__optimizer_words(t->optimizer, g->step, words);
+            COPSE_TRY(copse__optimizer_words(t->optimizer, t, g->step, words));
     }
     words[COPSE_STEP_NUMBER] = (uint32_t)g->step;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
@@ -66,6 +66,7 @@ void copse__words_begin(copse_trainer *t, bool is_training, const struct copse_g
     words[COPSE_STEP_EPOCH] = epoch;
     words[COPSE_STEP_SCALE] =
         float_bits(is_training ? scale_of(t, g->first_examples, g->examples) : 1.0);
+    return COPSE_OK;
 }
 
 void copse__words_share(const copse_trainer *t, const struct copse_batch_place *batch,
@@ -85,7 +86,7 @@ static copse_status begin(copse_trainer *t, bool is_training, const struct copse
                           const struct copse_gathered *g)
 {
     const struct copse_batch_place place = { batch->epoch, batch->first, batch->count };
-    copse__words_begin(t, is_training, g, batch->epoch, t->words);
+    COPSE_TRY(copse__words_begin(t, is_training, g, batch->epoch, t->words));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
         copse__words_share(t, &place, &s->at[r], g->first_examples, t->words);
@@ -258,6 +259,7 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
 
 copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch *batch)
 {
+    COPSE_TRY(copse__callback_check("copse_trainer_step", t));
     return copse__across_give_up(t, step(t, batch));
 }
 
@@ -290,6 +292,7 @@ static copse_status flush(copse_trainer *t)
 
 copse_status copse_trainer_flush(copse_trainer *t)
 {
+    COPSE_TRY(copse__callback_check("copse_trainer_flush", t));
     COPSE_TRY(copse__trainer_check(t));
     const uint64_t since = copse__across_now(t);
     return t->gathered > 0 ? copse__across_give_up(t, copse__across_tell(t, since, flush(t))) : COPSE_OK;
@@ -347,6 +350,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
 copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_batch *batch,
                                     struct copse_step_result *out)
 {
+    COPSE_TRY(copse__callback_check("copse_trainer_evaluate", t));
     return copse__across_give_up(t, evaluate(t, batch, out));
 }
 
@@ -357,6 +361,7 @@ copse_status copse_trainer_gradient(const copse_trainer *t, const copse_variable
     if (!t || !v || !out || replica >= t->strategy->replica_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, the variable or the place is NULL, or "
                                               "there is no replica %u", replica);
+    COPSE_TRY(copse__variable_check(v, "copse_trainer_gradient"));
     while (i < t->trained_count && t->trained[i] != v)
         i++;
     if (!t->params.summarize_gradients || i == t->trained_count)

@@ -115,6 +115,7 @@ copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *i
 
 copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
 {
+    COPSE_TRY(copse__callback_check("copse_trainer_set_shares", t));
     double weights[COPSE_MAX_REPLICAS] = { 0 };
     struct copse_shard unused[COPSE_MAX_REPLICAS];
     if (!t || !shares)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps: the application's own, and those with a walk over a dataset. */
+#include "core/base/callback.h"
 #include "core/train/step.h"
 
 #include "core/data/dataset.h"
@@ -80,7 +81,13 @@ copse_status copse_step_run(copse_step *step)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: it is NULL");
     if (!step->f.run)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "step: it is abstract: there is no function to run");
-    return step->f.run(step->user);
+    struct copse_callback here = { .name = "the run function of a step", .used = { step } };
+    COPSE_TRY(copse__callback_check("copse_step_run", step));
+    copse_step_retain(step); /* the function may release the application's reference */
+    copse__callback_enter(&here);
+    const copse_status s = copse__callback_leave(&here, step->f.run(step->user));
+    copse_step_release(&step);
+    return s;
 }
 
 /* ---- input ---- */

@@ -72,6 +72,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: there is no reduction of losses %d",
                           (int)params->reduction);
     char name[COPSE_OPTIMIZER_NAME];
+    COPSE_TRY(copse__callback_check("copse_tower_create", st));
     COPSE_TRY(choose_name(st, params->name, name));
     copse_tower_optimizer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
     if (!t)
@@ -118,6 +119,8 @@ void copse_tower_release(copse_tower_optimizer **at)
         return;
     copse_tower_optimizer *t = *at;
     copse_strategy *st = t->strategy;
+    if (!copse__callback_may_release(&st->ctx->base.log, "copse_tower_release", t))
+        return;
     struct copse_mem *mem = &st->ctx->base.mem;
     copse_tower_optimizer **link = &st->towers;
     while (*link != t)
@@ -143,6 +146,7 @@ copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank
         return copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: gradients are given by replicas of its "
                                              "strategy; the thread is %s%s", copse__context_place(place),
                           f && f->is_graph ? ", where a graph is built" : "");
+    COPSE_TRY(copse__callback_check("tower optimizer", t));
     *rank = f->rank;
     return COPSE_OK;
 }
@@ -152,18 +156,17 @@ copse_status copse__tower_rule(copse_tower_optimizer *t)
     struct copse_optimizer_params params = { .learning_rate = 0 };
     if (t->optimizer->has_rule)
         return COPSE_OK;
-    COPSE_TRY(copse_note(t->params.factory(t->params.factory_user, &params),
-                         "in the factory of a tower optimizer"));
+    struct copse_callback here = { .name = "the factory of a tower optimizer", .is_passive = true, .used = { t } };
+    COPSE_TRY(copse__callback_check("tower optimizer", t));
+    copse__callback_enter(&here);
+    const copse_status s = copse__callback_leave(&here, t->params.factory(t->params.factory_user, &params));
+    COPSE_TRY(copse_note(s, "in the factory of a tower optimizer"));
     return copse__optimizer_rule(t->optimizer, &params);
 }
 
 copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_variable *v)
 {
-    if (!v)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a variable is NULL");
-    if (v->strategy != t->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' belongs to another strategy",
-                          v->name);
+    COPSE_TRY(copse__variable_of(v, t->strategy, "tower optimizer"));
     return v->is_trained
                ? COPSE_OK
                : copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is not trainable: it is "
@@ -379,6 +382,7 @@ copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v,
     if (!t || !v || !name || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse__variable_check(v, "copse_tower_slot"));
     if (t->strategy->group.workers > 1)
         COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: a slot that all workers have parts of"));
     COPSE_TRY(copse__tower_rule(t));

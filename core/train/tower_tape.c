@@ -39,6 +39,8 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     const struct copse_tape *tape = (const struct copse_tape *)base;
     copse_strategy *st = tape->t->strategy;
     copse_loss_fn *loss = (copse_loss_fn *)(uintptr_t)base->words[KEY_LOSS];
+    struct copse_callback here = { .name = "the loss function of a tower optimizer", .is_passive = true,
+                                   .used = { tape->t, base->graph } };
     struct copse_frame frame;
     base->graph->replicas = st->rank_total;
     in->is_training = tape->has_gradients;
@@ -46,7 +48,9 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     in->replicas = st->rank_total;
     copse__context_push_replica(&frame, st, tape->replica);
     frame.is_graph = true;
-    return copse__context_pop(&frame, loss(base->graph, in, (void *)(uintptr_t)base->words[KEY_USER], &base->result));
+    copse__callback_enter(&here);
+    const copse_status s = loss(base->graph, in, (void *)(uintptr_t)base->words[KEY_USER], &base->result);
+    return copse__callback_leave(&here, copse__context_pop(&frame, s));
 }
 
 static copse_status place(struct copse_tape *tape, copse_tensor *tensor, struct copse_block **block)
@@ -88,9 +92,7 @@ static copse_status extend(struct copse_recording *base)
 static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
 {
     const struct copse_tape *tape = user;
-    if (v->strategy != tape->t->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' belongs to another "
-                                              "strategy", v->name);
+    COPSE_TRY(copse__variable_of(v, tape->t->strategy, "tower optimizer"));
     COPSE_TRY(copse__store_build(v->strategy));
     *out = copse__variable_values(v, tape->replica);
     return COPSE_OK;

@@ -149,7 +149,7 @@ static copse_status write_step(struct update *u)
     copse_tower_optimizer *t = u->t;
     const float one = 1.0f;
     uint32_t *words = u->words;
-    copse__optimizer_words(t->optimizer, t->optimizer->step + 1, words);
+    COPSE_TRY(copse__optimizer_words(t->optimizer, t, t->optimizer->step + 1, words));
     words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
     memcpy(&words[COPSE_STEP_SCALE], &one, sizeof one);
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {

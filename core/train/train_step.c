@@ -32,7 +32,9 @@ static copse_status build(copse_graph *g, const copse_batch *in, void *user, cop
     const copse_train_step *ts = user;
     const struct copse_train_step_params *p = &ts->params;
     struct copse_losses losses = { .count = 0 };
-    COPSE_TRY(p->losses(g, in, p->user, &losses));
+    struct copse_callback here = { .name = "the losses function of a train step", .is_passive = true, .used = { ts } };
+    copse__callback_enter(&here);
+    COPSE_TRY(copse__callback_leave(&here, p->losses(g, in, p->user, &losses)));
     COPSE_TRY(check_losses(&losses));
     if (g->report_count > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: its losses are the reports; '%s' cannot be "
@@ -41,9 +43,12 @@ static copse_status build(copse_graph *g, const copse_batch *in, void *user, cop
         COPSE_TRY(copse_report(g, losses.names[i], losses.at[i]));
         g->reports[i].is_loss = true;
     }
-    if (p->total_loss)
-        return copse_note(p->total_loss(g, &losses, p->total_user, total),
-                          "while making the total loss");
+    if (p->total_loss) {
+        here.name = "the total loss function of a train step";
+        copse__callback_enter(&here);
+        const copse_status s = copse__callback_leave(&here, p->total_loss(g, &losses, p->total_user, total));
+        return copse_note(s, "while making the total loss");
+    }
     if (losses.count > 1)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses need a total_loss function, which "
                                               "says what is minimised", losses.count);
@@ -144,6 +149,10 @@ void copse_train_step_release(copse_train_step **at)
     if (!at || !*at)
         return;
     copse_train_step *ts = *at;
+    const struct copse_logger *log = &ts->trainer->strategy->ctx->base.log;
+    if (!copse__callback_may_release(log, "copse_train_step_release", ts) ||
+        !copse__callback_may_release(log, "copse_train_step_release", ts->trainer))
+        return;
     copse_context *ctx = copse_context_retain(ts->trainer->strategy->ctx); /* its memory */
     copse_trainer_release(&ts->trainer);
     copse__free(&ctx->base.mem, ts->hooks);
@@ -199,9 +208,13 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
     if (!ts || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: it, or the place for the result, is NULL");
     *out = (struct copse_train_step_result){ .is_updated = false };
+    COPSE_TRY(copse__callback_check("copse_train_step_run", ts));
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();
-        const copse_status s = ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user);
+        struct copse_callback here = { .name = "an update hook of a train step", .used = { ts, ts->trainer } };
+        copse__callback_enter(&here);
+        copse_status s = ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user);
+        s = copse__callback_leave(&here, s);
         COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
     }
     COPSE_TRY(copse_trainer_step(ts->trainer, batch));

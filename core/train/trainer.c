@@ -13,9 +13,7 @@ static copse_status check_trained(const copse_strategy *st, const copse_variable
 {
     if (!v)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable %zu to train is NULL", i);
-    if (v->strategy != st)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' to train belongs to another "
-                                              "strategy", v->name);
+    COPSE_TRY(copse__variable_of(v, st, "trainer"));
     if (!v->is_trained)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' is not trainable: it is frozen, "
                                               "replica-local or of whole numbers", v->name);
@@ -181,6 +179,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     if (!st || !params || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: strategy, params or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse__callback_check("copse_trainer_create", st));
     COPSE_TRY(check(params));
     if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: the default strategy has no device; make a "
@@ -210,6 +209,8 @@ void copse_trainer_release(copse_trainer **trainer)
         return;
     copse_trainer *t = *trainer;
     copse_strategy *st = t->strategy;
+    if (!copse__callback_may_release(&st->ctx->base.log, "copse_trainer_release", t))
+        return;
     struct copse_mem *mem = &st->ctx->base.mem;
     bool is_idle = true;
     for (uint32_t r = 0; r < st->replica_count; r++) {

@@ -116,6 +116,7 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
     static const struct copse_state_params none;
     struct copse_state state;
     const struct copse_state_params *p = params ? params : &none;
+    COPSE_TRY(copse__callback_check("copse_trainer_checkpoint", t));
     if (!t || copse__progress_is_guest(t->optimizer))
         return check_whole(t, path);
     copse__state_begin(&state, t->strategy, t->step);
@@ -141,6 +142,7 @@ static copse_status save(copse_trainer *t, const char *path, struct copse_state 
 copse_status copse_trainer_save(copse_trainer *t, const char *path)
 {
     struct copse_state state;
+    COPSE_TRY(copse__callback_check("copse_trainer_save", t));
     if (!t)
         return no_path();
     copse__state_begin(&state, t->strategy, t->step);
@@ -309,6 +311,7 @@ copse_status copse_trainer_restore(copse_trainer *t, const char *path,
     path = path && *path ? path : NULL;
     if (file)
         *file = NULL;
+    COPSE_TRY(copse__callback_check("copse_trainer_restore", t));
     if (!t)
         return no_path();
     if (copse__progress_is_guest(t->optimizer))

@@ -96,7 +96,8 @@ COPSE_API void copse_context_release(copse_context **ctx);
 
 /** What the context's allocator has given out. */
 struct copse_memory_stats {
-    size_t live_blocks;       /**< blocks not yet freed */
+    size_t live_blocks;       /**< blocks not yet freed, without the room for handles of variables, 128 at
+                                   a time, which the context keeps */
     unsigned long long calls; /**< allocations and resizes since the context was made */
     unsigned long long device_allocations; /**< device buffers made since then, pool misses only */
 };

@@ -33,7 +33,7 @@ struct copse_optimizer_params {
     float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = 1e-8] */
     float weight_decay;  /**< per step, times the learning rate         [0 = off] */
     /** Learning rate of step `step` (from 1) instead of `learning_rate`; called once a step on the
-        thread that steps. [NULL = constant] */
+        thread that steps; strategy.h says what it may call. [NULL = constant] */
     float (*schedule)(void *user, uint64_t step);
     void *schedule_user;
     float clip_value; /**< > 0: each element of the gradient, of its sum over all replicas and workers (with

@@ -2,6 +2,38 @@
 /** @file
  * Strategies and variables: where replicas run, how their gradients become one, and the variables that
  * they train, mirror, or keep for themselves.
+ *
+ * **Handles.** Objects that a `_release` function takes live until their last reference is released. Trainers, train
+ * steps, tower optimizers, partitioned variables, steps and values hold a reference to their strategy. A variable has
+ * no reference of its own: it dies with its strategy. Its handle may be kept until the context is released; every call
+ * with it returns COPSE_ERR_ARGUMENT and names the variable, and what it tells about itself (name, of which 47 bytes
+ * are kept, shape, type, ...) stays. It may become the handle of a new variable when 63 others were released after
+ * it. Replica contexts are numbers, refused when their call has ended (replica.h). Borrowed handles
+ * (copse_trainer_strategy, copse_train_step_trainer, copse_step_trainer, ...) live as long as their owner.
+ *
+ * **Functions of the application** that the library calls, and what they may call, themselves or on threads of replicas
+ * that they start. Everything else is COPSE_ERR_CONTEXT, has no effect, and names the call and the function; the call
+ * in progress goes on.
+ *
+ * | function                                                | may call                                         |
+ * |---------------------------------------------------------|--------------------------------------------------|
+ * | loss, losses and total loss function; gradient          | functions on graphs, values and copse_function;  |
+ * | transform; schedule; factory of a tower optimizer;      | getters; reads: copse_variable_read, copse_read, |
+ * | accumulate function of cross-device operations          | copse_tower_slot; copse_trainer_cancel           |
+ * | update hook of a train step                             | all; on this train step and its trainer only     |
+ * |                                                         | getters and copse_trainer_cancel                 |
+ * | run function of a step                                  | all, but not copse_step_run or copse_monitor_run |
+ * |                                                         | of this step                                     |
+ * | function of a step that a monitor calls                 | all, but no call that changes this monitor       |
+ * | function of a replica, a merge, an update; model        | all that its context allows (replica.h)          |
+ *
+ * In a loss function and a transform, copse_merge_call, copse_replica_all_reduce, copse_assign and the like are
+ * COPSE_ERR_UNSUPPORTED. A call that returns nothing (copse_trainer_unfeed, copse_global_step_set, the release of a
+ * trainer, train step, tower optimizer, graph or monitor that the call in progress works on) and is refused logs an
+ * error, leaves the caller's pointer as it is and the object alive; when the function returns, the call in progress
+ * fails with COPSE_ERR_CONTEXT. Objects with references (strategies, steps, cross-device operations, values) may be
+ * released anywhere: the call in progress holds a reference.
+ * Callbacks of the context (memory, log, kernel cache) call nothing of the library.
  */
 #ifndef COPSE_STRATEGY_H
 #define COPSE_STRATEGY_H
@@ -191,7 +223,8 @@ struct copse_variable_params {
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy has no variables.
  * @retval COPSE_ERR_COMM      A worker was lost, or makes another variable; or with the status of a worker that cannot
  *                             make it, which the text names.
- * Lifetime: that of the strategy; a value of the variable (copse_variable_value) keeps that alive.
+ * Lifetime: that of the strategy; a value of the variable (copse_variable_value) keeps that alive. The handle: see
+ * above.
  */
 COPSE_API COPSE_CHECKED copse_status copse_variable_create(
     copse_strategy *st, const struct copse_variable_params *params, copse_variable **out);

@@ -21,7 +21,7 @@ typedef struct copse_trainer copse_trainer;
  * Builds the loss of one replica's share from the inputs that it asks for by name (copse_input). Called once for each
  * replica, size of its share and list of inputs (name, type, shape), and again when these come back after their
  * recording was released (`recordings`), never in a step of which the recording is kept. The calls for one size must
- * build the same.
+ * build the same. It only builds: strategy.h says what it may call.
  * The loss is a mean over the examples of `in`; the library weights it by the replica's share of
  * the global batch, so unequal shares are right. `copse_report` names further scalars.
  */
@@ -138,6 +138,7 @@ struct copse_trainer_params {
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_create(
     copse_strategy *st, const struct copse_trainer_params *params, copse_trainer **out);
+/** Wait for its steps and free it; sets `*t` to NULL. Refused in its own functions, see strategy.h. */
 COPSE_API void copse_trainer_release(copse_trainer **t);
 
 /** What a step, or an evaluation, came to. */
