@@ -7,6 +7,7 @@
 #include "core/graph/op.h"
 
 #define COPSE_MAX_REPORTS 7
+#define COPSE_MAX_OUTPUTS 16
 
 struct copse_graph {
     copse_context *ctx;
@@ -18,6 +19,12 @@ struct copse_graph {
         bool is_loss; /* reduced over replicas as the loss is, not as a mean */
     } reports[COPSE_MAX_REPORTS];
     size_t report_count;
+    struct {
+        const char *name;
+        copse_tensor *tensor; /* f32 or i32, of any shape */
+        int reduction;        /* enum copse_output_reduction */
+    } outputs[COPSE_MAX_OUTPUTS]; /* of the trainer's step */
+    size_t output_count;
     uint32_t replicas; /* that compute this graph together; 0 and 1: nothing crosses replicas */
 };
 

@@ -94,6 +94,7 @@ static copse_status build(struct copse_recording *r, struct built *b)
     COPSE_TRY(place_report(r, b, 0, b->loss));
     for (size_t i = 0; i < g->report_count; i++)
         COPSE_TRY(place_report(r, b, 1 + i, g->reports[i].tensor));
+    COPSE_TRY(copse__loss_outputs_place(r, &b->places));
     return r->pass == COPSE_PASS_EVALUATE ? COPSE_OK
                                           : copse__gradients_build(r, b->loss, &b->places);
 }
@@ -206,6 +207,7 @@ static void release(copse_trainer *t, struct copse_recording *r)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     copse__program_release(&r->program);
+    copse__loss_outputs_free(r);
     for (uint32_t i = 0; r->zeros && i < copse__layout_of(t, r->pass)->events.count; i++)
         copse__segment_release(&r->zeros[i]);
     copse__free(mem, r->zeros);

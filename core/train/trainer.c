@@ -232,6 +232,7 @@ void copse_trainer_release(copse_trainer **trainer)
     }
     copse__gathered_drop(t);
     copse__recordings_fini(t);
+    copse__loss_outputs_fini(t);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);
     copse__pushes_free(t);
