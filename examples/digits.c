@@ -12,14 +12,16 @@ struct model {
 static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
     const struct model *m = user;
-    copse_tensor *h, *logits, *guess, *is_right, *accuracy;
-    COPSE_TRY(copse_dense(g, in->x, m->w1, m->b1, COPSE_RELU, &h));
+    copse_tensor *x, *y, *h, *logits, *guess, *is_right, *accuracy;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_input(in, "y", &y));
+    COPSE_TRY(copse_dense(g, x, m->w1, m->b1, COPSE_RELU, &h));
     COPSE_TRY(copse_dense(g, h, m->w2, m->b2, COPSE_LINEAR, &logits));
     COPSE_TRY(copse_argmax(g, logits, 1, &guess));
-    COPSE_TRY(copse_equal(g, guess, in->y, &is_right));
+    COPSE_TRY(copse_equal(g, guess, y, &is_right));
     COPSE_TRY(copse_mean(g, is_right, NULL, 0, false, &accuracy));
     COPSE_TRY(copse_report(g, "accuracy", accuracy));
-    return copse_sparse_cross_entropy(g, logits, in->y, COPSE_MEAN, out);
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, out);
 }
 
 static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,
@@ -59,9 +61,12 @@ static copse_status test(copse_trainer *trainer, copse_dataset *data)
     struct copse_dataset_info info;
     struct copse_step_result result;
     copse_dataset_describe(data, &info);
-    COPSE_TRY(copse_dataset_gather(data, NULL, info.rows, x, y));
-    COPSE_TRY(copse_trainer_evaluate(
-        trainer, &(struct copse_host_batch){ .x = x, .y = y, .count = info.rows }, &result));
+    COPSE_TRY(copse_dataset_gather(data, "x", NULL, info.rows, x));
+    COPSE_TRY(copse_dataset_gather(data, "y", NULL, info.rows, y));
+    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(64), x },
+                                                          { "y", COPSE_I32, COPSE_SCALAR, y }),
+                                            .count = info.rows };
+    COPSE_TRY(copse_trainer_evaluate(trainer, &batch, &result));
     printf("held-out accuracy %.1f %%\n", 100.0 * result.reports[0]);
     return COPSE_OK;
 }
@@ -95,9 +100,7 @@ static copse_status run(const char *path)
     COPSE_TRY(make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
     COPSE_TRY(copse_trainer_create(st,
                                    &(struct copse_trainer_params){ .loss = loss,
-                                                                   .user = &m,
-                                                                   .example = COPSE_SHAPE(64),
-                                                                   .target_type = COPSE_I32 },
+                                                                   .user = &m },
                                    &trainer));
     COPSE_TRY(train(trainer, batches));
     COPSE_TRY(test(trainer, test_part));

@@ -66,10 +66,12 @@ struct model {
 static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
     const struct model *m = user;
-    copse_tensor *h, *logits;
-    COPSE_TRY(copse_dense(g, in->x, m->w1, m->b1, COPSE_RELU, &h));
+    copse_tensor *x, *y, *h, *logits;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_input(in, "y", &y));
+    COPSE_TRY(copse_dense(g, x, m->w1, m->b1, COPSE_RELU, &h));
     COPSE_TRY(copse_dense(g, h, m->w2, m->b2, COPSE_LINEAR, &logits));
-    return copse_sparse_cross_entropy(g, logits, in->y, COPSE_MEAN, out);
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, out);
 }
 
 static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,
@@ -143,9 +145,7 @@ static copse_status run(struct program *p, const char *path)
     COPSE_TRY(make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
     COPSE_TRY(copse_trainer_create(st,
                                    &(struct copse_trainer_params){ .loss = loss,
-                                                                   .user = &m,
-                                                                   .example = COPSE_SHAPE(64),
-                                                                   .target_type = COPSE_I32 },
+                                                                   .user = &m },
                                    &trainer));
     COPSE_TRY(train(trainer, batches));
 

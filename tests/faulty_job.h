@@ -66,8 +66,6 @@ static inline copse_status job_make_trainer(void *user, copse_trainer **out)
     return copse_trainer_create(job.st,
                                 &(struct copse_trainer_params){ .loss = model_loss,
                                                                 .user = &job.m,
-                                                                .example = COPSE_SHAPE(MODEL_IN),
-                                                                .target_type = COPSE_I32,
                                                                 .prefetch = job.prefetch },
                                 out);
 }

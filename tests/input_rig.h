@@ -3,6 +3,7 @@
 #ifndef COPSE_INPUT_RIG_H
 #define COPSE_INPUT_RIG_H
 
+#include "tests/batch_rig.h"
 #include "copse/copse.h"
 #include "tests/temp_files.h"
 
@@ -86,11 +87,11 @@ static inline const char *rest(copse_distributed *d)
         for (uint32_t r = 0; r < copse_distributed_replicas(d); r++) {
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", r > 0 ? "," : "",
                                   shares[r].count == 0 ? "_" : "");
-            if (shares[r].count == 0 && (shares[r].x != NULL || shares[r].rows != NULL))
+            if (shares[r].count == 0 && (shares[r].columns != NULL || shares[r].rows != NULL))
                 fail_msg("an empty minibatch with data");
             for (size_t i = 0; i < shares[r].count; i++)
                 n += (size_t)snprintf(text + n, sizeof text - n, "%s%g", i > 0 ? " " : "",
-                                      (double)shares[r].x[i]);
+                                      (double)rig_floats(&shares[r])[i]);
             assert_true(n < sizeof text);
         }
     }

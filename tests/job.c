@@ -27,8 +27,6 @@ copse_status job_make(void *user, copse_trainer **out)
         s = copse_trainer_create(st,
                                  &(struct copse_trainer_params){ .loss = model_loss,
                                                                  .user = &j->m,
-                                                                 .example = COPSE_SHAPE(MODEL_IN),
-                                                                 .target_type = COPSE_I32,
                                                                  .optimizer = j->optimizer,
                                                                  .seed = j->seed },
                                  out);

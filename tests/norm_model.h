@@ -4,7 +4,7 @@
 #define COPSE_NORM_MODEL_H
 
 #include "core/base/random.h"
-#include "copse/copse.h"
+#include "tests/batch_rig.h"
 
 enum { IN = 6, WIDE = 16, CLASSES = 4, ROWS = 48 };
 
@@ -19,11 +19,11 @@ static inline copse_status norm_loss(copse_graph *g, const copse_batch *in, void
     for (int i = 0; i < 6; i++)
         t[i] = copse_variable_tensor(m->v[i]);
     const struct copse_batch_norm settings = { .gamma = t[2], .beta = t[3] };
-    COPSE_TRY(copse_dense(g, in->x, t[0], t[1], COPSE_LINEAR, &h));
+    COPSE_TRY(copse_dense(g, rig_x(in), t[0], t[1], COPSE_LINEAR, &h));
     COPSE_TRY(copse_sync_batch_norm(g, h, (const uint32_t[]){ 0 }, 1, &settings, &h));
     COPSE_TRY(copse_relu(g, h, &h));
     COPSE_TRY(copse_dense(g, h, t[4], t[5], COPSE_LINEAR, &h));
-    return copse_sparse_cross_entropy(g, h, in->y, COPSE_MEAN, loss);
+    return copse_sparse_cross_entropy(g, h, rig_y(in), COPSE_MEAN, loss);
 }
 
 static inline void norm_data(float *x, int32_t *y)
@@ -60,8 +60,6 @@ static inline copse_status norm_create(struct norm *m, copse_strategy *st, copse
         st,
         &(struct copse_trainer_params){ .loss = norm_loss,
                                         .user = m,
-                                        .example = COPSE_SHAPE(IN),
-                                        .target_type = COPSE_I32,
                                         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } },
         t);
 }

@@ -83,20 +83,15 @@ static inline const float *targets(void)
 
 static inline struct copse_host_batch rows(size_t first, size_t count)
 {
-    return (struct copse_host_batch){ .x = features() + first * WIDTH, .y = targets() + first, .count = count,
-                                      .first = first };
+    return rig_kept((struct copse_host_batch){ RIG_PAIR(WIDTH, features() + first * WIDTH, 1, targets() + first),
+                                               .count = count, .first = first });
 }
 
+/* 19 rows with targets: the last batch of eight has three. */
 static inline copse_status labelled_rows(copse_dataset **out)
 {
-    static const size_t count = 19; /* the last batch has three rows */
-    const struct copse_array_view x = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { count, WIDTH },
-                                        .data = features() };
-    int32_t labels[19];
-    for (size_t i = 0; i < count; i++)
-        labels[i] = (int32_t)(i % 2);
-    const struct copse_array_view y = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { count }, .data = labels };
-    return copse_dataset_create(ctx, &x, &y, &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);
+    const struct copse_host_batch all = rows(0, 19);
+    return copse_dataset_columns(ctx, all.columns, all.column_count, all.count, out);
 }
 
 /* ---- comparing ---- */

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "copse/copse.h"
+#include "tests/batch_rig.h"
 
 /* The call succeeds. */
 #define OK(expr)                                                                       \

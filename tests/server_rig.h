@@ -148,8 +148,6 @@ static inline copse_status make_trainer(copse_strategy *st, struct model *m, cop
     return copse_trainer_create(st,
                                 &(struct copse_trainer_params){ .loss = model_loss,
                                                                 .user = m,
-                                                                .example = COPSE_SHAPE(MODEL_IN),
-                                                                .target_type = COPSE_I32,
                                                                 .optimizer = { .kind = kind,
                                                                                .learning_rate = 0.01f },
                                                                 .seed = 3 },
@@ -165,8 +163,7 @@ static inline copse_status one_step(copse_trainer *t, const struct data *d, uint
 {
     const size_t row = (size_t)i * 32 % (MODEL_ROWS - 32);
     struct copse_step_result result;
-    COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ .x = d->x + row * MODEL_IN,
-                                                                .y = d->y + row, .count = 32 }));
+    COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, d->x + row * MODEL_IN, d->y + row), .count = 32 }));
     COPSE_TRY(copse_trainer_result(t, true, &result));
     *loss = result.loss;
     return COPSE_OK;

@@ -77,7 +77,7 @@ static inline struct copse_host_batch rig_rows(size_t count)
     static float x[64];
     for (int i = 0; i < 64; i++)
         x[i] = (float)(i + 1);
-    return (struct copse_host_batch){ .x = x, .count = count };
+    return rig_kept((struct copse_host_batch){ RIG_X(1, x), .count = count });
 }
 
 #endif

@@ -44,8 +44,6 @@ static void job_open(struct job *j, const struct job_params *p)
         j->st,
         &(struct copse_trainer_params){ .loss = model_loss,
                                         .user = &j->m,
-                                        .example = COPSE_SHAPE(MODEL_IN),
-                                        .target_type = COPSE_I32,
                                         .accumulate = p->accumulate,
                                         .check_numerics = p->checks,
                                         .seed = 3 },
@@ -67,8 +65,8 @@ static struct copse_host_batch batch_at(uint32_t i, size_t count)
     if (!is_made)
         model_data(x, y);
     is_made = true;
-    return (struct copse_host_batch){ .x = x + first * MODEL_IN, .y = y + first, .count = count,
-                                      .first = first, .epoch = i / 8 };
+    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, x + first * MODEL_IN, y + first), .count = count,
+                                      .first = first, .epoch = i / 8 });
 }
 
 static void feed(struct job *j, uint32_t first, uint32_t count)
@@ -266,7 +264,7 @@ static copse_status crossing_loss(copse_graph *g, const copse_batch *in, void *u
                                   copse_tensor **loss)
 {
     copse_tensor *y, *sum;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(*(copse_variable **)user), &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(*(copse_variable **)user), &y));
     COPSE_TRY(copse_sum(g, y, NULL, 0, false, &sum));
     COPSE_TRY(copse_all_reduce(g, sum, COPSE_SUM, &sum));
     COPSE_TRY(copse_sub(g, y, sum, &y));
@@ -299,7 +297,6 @@ static void tpu_1_with_sums_in_the_loss(void **state)
                 st,
                 &(struct copse_trainer_params){ .loss = crossing_loss,
                                                 .user = &w,
-                                                .example = COPSE_SHAPE(1),
                                                 .optimizer = { .kind = COPSE_SGD,
                                                                .learning_rate = 1e-4f } },
                 &t));
@@ -409,7 +406,7 @@ static void tpu_4(void **state)
     (void)state;
     job_open(&j, &p);
     const size_t count = read_all(&j, 0, before);
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &nothing), "holds");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &nothing), "1 to 16 inputs");
     feed(&j, 0, 3);
     const uint64_t submissions = copse_strategy_submissions(j.st);
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &last), "static");
@@ -492,7 +489,8 @@ static void checks_stop_a_run_at_the_step(void **state)
 
     for (int i = 0; i < BATCH * MODEL_IN; i++)
         poison[i] = NAN;
-    bad.x = poison;
+    const struct copse_column bad_columns[] = { { "x", COPSE_F32, COPSE_SHAPE(MODEL_IN), poison }, bad.columns[1] };
+    bad.columns = bad_columns;
     job_open(&j, &p);
     feed(&j, 0, 2);
     OK(copse_trainer_feed(j.t, &bad));

@@ -20,7 +20,7 @@ static copse_status feed(void)
 {
     for (int i = 0; i < STEPS; i++)
         COPSE_TRY(copse_trainer_feed(job.t, &(struct copse_host_batch){
-                                                .x = job.x, .y = job.y, .count = BATCH }));
+                                                RIG_XY(MODEL_IN, job.x, job.y), .count = BATCH }));
     return COPSE_OK;
 }
 
@@ -106,7 +106,7 @@ static void shortage_is_no_half_update(void **state)
             assert_int_equal(s, COPSE_ERR_NO_MEMORY);
             assert_true(done <= STEPS);
             const copse_status again = copse_trainer_feed(
-                job.t, &(struct copse_host_batch){ .x = job.x, .y = job.y, .count = BATCH });
+                job.t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, job.x, job.y), .count = BATCH });
             if (again == COPSE_ERR_DEVICE_LOST) { /* in the middle of an update */
                 assert_non_null(strstr(copse_last_error(), "cut short"));
                 cut++;
@@ -132,7 +132,7 @@ static void infeed_that_does_not_fit_is_refused(void **state)
 {
     (void)state;
     open_job(1, cores, 3);
-    OK(copse_trainer_step(job.t, &(struct copse_host_batch){ .x = job.x, .y = job.y,
+    OK(copse_trainer_step(job.t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, job.x, job.y),
                                                              .count = BATCH }));
     fake_fail(0, FAKE_BUFFER_INIT, 2, COPSE_ERR_NO_DEVICE_MEMORY, true);
     FAILS(COPSE_ERR_NO_DEVICE_MEMORY, feed(), "steps_per_run");

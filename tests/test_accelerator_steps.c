@@ -21,7 +21,7 @@ static copse_status levels_loss(copse_graph *g, const copse_batch *in, void *use
 {
     const struct levels *l = user;
     copse_tensor *mean, *w;
-    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, &mean));
+    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, &mean));
     COPSE_TRY(copse_report(g, "level", mean));
     COPSE_TRY(copse_sum(g, copse_variable_tensor(l->w), NULL, 0, false, &w));
     return copse_add(g, mean, w, loss);
@@ -42,7 +42,7 @@ static copse_status levels_make(void *user, copse_trainer **out)
         s = copse_trainer_create(
             st,
             &(struct copse_trainer_params){
-                .loss = levels_loss, .user = l, .example = COPSE_SHAPE(1), .target_type = COPSE_I32,
+                .loss = levels_loss, .user = l,
                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.25f,
                                .schedule = cancelling, .schedule_user = l },
                 .accumulate = l->accumulate },

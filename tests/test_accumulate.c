@@ -16,8 +16,8 @@ static int32_t data_y[MODEL_ROWS];
 
 static struct copse_host_batch rows(size_t first, size_t count)
 {
-    return (struct copse_host_batch){ .x = data_x + first * MODEL_IN, .y = data_y + first,
-                                      .count = count, .first = first };
+    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first),
+                                      .count = count, .first = first });
 }
 
 static copse_trainer *trainer(struct job *j, uint32_t accumulate, bool check)
@@ -29,8 +29,6 @@ static copse_trainer *trainer(struct job *j, uint32_t accumulate, bool check)
                                         .user = &j->m,
                                         .reduction = j->m.is_sum ? COPSE_LOSS_SUM
                                                                  : COPSE_LOSS_MEAN,
-                                        .example = COPSE_SHAPE(MODEL_IN),
-                                        .target_type = COPSE_I32,
                                         .optimizer = { .kind = j->m.is_sum ? COPSE_SGD : COPSE_MOMENTUM,
                                                        .learning_rate = 1e-3f },
                                         .seed = 3,

@@ -18,7 +18,7 @@ static copse_status shared_loss(copse_graph *g, const copse_batch *in, void *use
 {
     const struct shared *m = user;
     copse_tensor *s, *w = copse_variable_tensor(m->w);
-    COPSE_TRY(copse_sum(g, in->x, NULL, 0, false, &s));
+    COPSE_TRY(copse_sum(g, rig_x(in), NULL, 0, false, &s));
     COPSE_TRY(copse_reshape(g, s, COPSE_SHAPE(1), &s));
     if (m->is_inside)
         COPSE_TRY(copse_mul(g, s, w, &s));
@@ -43,7 +43,6 @@ static void shared_case(size_t n, copse_averaging op, bool is_inside, size_t row
         st,
         &(struct copse_trainer_params){ .loss = shared_loss,
                                         .user = &m,
-                                        .example = COPSE_SHAPE(1),
                                         .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-2f } },
         &t));
     /* A larger batch first, so that a replica without examples had some before. */
@@ -93,7 +92,7 @@ static copse_status means_loss(copse_graph *g, const copse_batch *in, void *user
     const struct means *m = user;
     copse_tensor *w, *x, *y;
     COPSE_TRY(copse_multiply_by(g, copse_variable_tensor(m->w), in->replica == 0 ? 1.0f : 0.0f, &w));
-    COPSE_TRY(copse_reshape(g, in->x, COPSE_SHAPE(MEANS), &x));
+    COPSE_TRY(copse_reshape(g, rig_x(in), COPSE_SHAPE(MEANS), &x));
     COPSE_TRY(copse_all_reduce(g, m->is_derivative ? w : x, COPSE_MEAN, &y));
     COPSE_TRY(copse_mul(g, y, m->is_derivative ? x : w, &y));
     return copse_sum(g, y, NULL, 0, false, loss);
@@ -113,11 +112,11 @@ static void graph_means(copse_strategy *st, size_t n, const float *x, bool is_de
     copse_trainer *t;
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){
-                                .loss = means_loss, .user = &m, .example = COPSE_SHAPE(MEANS),
+                                .loss = means_loss, .user = &m,
                                 .reduction = COPSE_LOSS_SUM, .variables = &m.w, .variable_count = 1,
                                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
                             &t));
-    OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = n }));
+    OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(MEANS, x), .count = n }));
     OK(copse_variable_read(m.w, 0, out));
     for (size_t i = 0; i < MEANS; i++)
         out[i] = -out[i];
@@ -180,7 +179,7 @@ static void norm_run(size_t n, size_t batch, int steps, const struct copse_strat
     copse_strategy *st = norm_open(n, params, &m, &t);
     for (int i = 0; i < steps; i++) {
         const size_t first = (size_t)i * batch % (ROWS - batch + 1);
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x + first * IN, .y = y + first,
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(IN, x + first * IN, y + first),
                                                              .count = batch }));
     }
     OK(norm_values(&m, 0, values));
@@ -251,7 +250,7 @@ static void step_with_sums_allocates_nothing(void **state)
     for (int i = 0; i < 40; i++) {
         if (i == 20)
             copse_context_memory(ctx, &before);
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .y = y,
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(IN, x, y),
                                                              .count = i % 2 ? 20 : 2 }));
         OK(copse_trainer_result(t, true, &r));
     }
@@ -272,7 +271,7 @@ struct odd {
 static copse_status odd_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     const struct odd *m = user;
-    copse_tensor *x = in->x, *y, *w = copse_variable_tensor(m->w);
+    copse_tensor *x = rig_x(in), *y, *w = copse_variable_tensor(m->w);
     if (m->kind == 0) /* the size of the share is in the shape */
         COPSE_TRY(copse_all_reduce(g, x, COPSE_SUM, &x));
     COPSE_TRY(copse_sum(g, x, NULL, 0, false, &y));
@@ -296,8 +295,7 @@ static void replicas_that_differ_are_named(void **state)
         copse_trainer *t;
         OK(copse_trainer_create(st,
                                 &(struct copse_trainer_params){ .loss = odd_loss,
-                                                                .user = &m,
-                                                                .example = COPSE_SHAPE(1) },
+                                                                .user = &m },
                                 &t));
         FAILS(expected[kind], copse_trainer_step(t, &rows), "replica 1");
         assert_true(rig_value(m.w, 0) == 2.0f);
@@ -317,7 +315,7 @@ static void alone_it_is_the_identity(void **state)
     const float values[3] = { 1, 2, 6 };
     float got[3];
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(3), &x));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3), &x));
     OK(copse_all_reduce(g, x, COPSE_SUM, &y));
     assert_ptr_equal(x, y);
     OK(copse_sync_moments(g, x, NULL, 0, &mean, &variance));
@@ -332,7 +330,7 @@ static void alone_it_is_the_identity(void **state)
     rig_near((double)got[0], 3.0, 1e-6);
     rig_near((double)got[1], 14.0 / 3.0, 1e-5);
     FAILS(COPSE_ERR_ARGUMENT, copse_all_reduce(g, x, (copse_averaging)7, &y), "reduction 7");
-    OK(copse_input(g, "table", COPSE_F32, COPSE_SHAPE(3, 2), &x));
+    OK(copse_graph_input(g, "table", COPSE_F32, COPSE_SHAPE(3, 2), &x));
     FAILS(COPSE_ERR_ARGUMENT,
           copse_sync_moments(g, x, (const uint32_t[]){ 1 }, 1, &mean, &variance), "axis 0");
     copse_function_release(&f);

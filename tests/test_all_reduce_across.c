@@ -36,7 +36,7 @@ static copse_status shared_loss(copse_graph *g, const copse_batch *in, void *use
 {
     const struct shared *m = user;
     copse_tensor *s, *w = copse_variable_tensor(m->w);
-    COPSE_TRY(copse_sum(g, in->x, NULL, 0, false, &s));
+    COPSE_TRY(copse_sum(g, rig_x(in), NULL, 0, false, &s));
     COPSE_TRY(copse_reshape(g, s, COPSE_SHAPE(1), &s));
     if (m->is_inside)
         COPSE_TRY(copse_mul(g, s, w, &s));
@@ -53,7 +53,7 @@ static copse_status make_shared(copse_strategy *st, struct shared *m, copse_trai
 {
     static const float two = 2;
     const struct copse_trainer_params params = {
-        .loss = shared_loss, .user = m, .example = COPSE_SHAPE(1),
+        .loss = shared_loss, .user = m,
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 1e-2f },
     };
     COPSE_TRY(copse_variable_create(
@@ -66,7 +66,7 @@ static copse_status shared_step(struct worker *w, copse_strategy *st)
 {
     static const float x[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
     struct shared m = *(const struct shared *)w->job;
-    const struct copse_host_batch batch = { .x = x, .count = m.rows };
+    const struct copse_host_batch batch = { RIG_X(1, x), .count = m.rows };
     struct copse_step_result r;
     copse_trainer *t;
     COPSE_TRY(make_shared(st, &m, &t));
@@ -130,7 +130,7 @@ static copse_status norm_train(struct worker *w, copse_strategy *st)
     for (size_t i = 0; i < 6 && !s; i++) {
         struct copse_step_result r;
         const size_t first = i * batch % (ROWS - batch + 1);
-        s = copse_trainer_step(t, &(struct copse_host_batch){ .x = x + first * IN, .y = y + first,
+        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(IN, x + first * IN, y + first),
                                                               .count = batch });
         if (!s)
             s = copse_trainer_result(t, true, &r);
@@ -168,7 +168,7 @@ static copse_status one_more(struct worker *w, copse_strategy *st)
     struct shared m = { .op = COPSE_SUM, .odd = w->rank };
     copse_trainer *t;
     COPSE_TRY(make_shared(st, &m, &t));
-    const copse_status s = copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 4 });
+    const copse_status s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
     copse_trainer_release(&t);
     return s;
 }
@@ -190,7 +190,7 @@ static copse_status rows_loss(copse_graph *g, const copse_batch *in, void *user,
 {
     copse_variable *const *w = user;
     copse_tensor *y;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(*w), &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(*w), &y));
     COPSE_TRY(copse_all_reduce(g, y, COPSE_SUM, &y));
     return copse_mean(g, y, NULL, 0, false, loss);
 }
@@ -207,10 +207,9 @@ static copse_status ragged_rows(struct worker *w, copse_strategy *st)
     COPSE_TRY(copse_trainer_create(st,
                                    &(struct copse_trainer_params){
                                        .loss = rows_loss, .user = &v, .variables = &v, .variable_count = 1,
-                                       .example = COPSE_SHAPE(1),
                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
                                    &ragged));
-    w->seen[0] = copse_trainer_step(ragged, &(struct copse_host_batch){ .x = x, .count = 3 });
+    w->seen[0] = copse_trainer_step(ragged, &(struct copse_host_batch){ RIG_X(1, x), .count = 3 });
     snprintf(w->text, sizeof w->text, "%s", copse_last_error());
     copse_status s = copse_variable_read(v, 0, w->values);
     copse_trainer_release(&ragged);
@@ -218,7 +217,7 @@ static copse_status ragged_rows(struct worker *w, copse_strategy *st)
         s = make_shared(st, &m, &even);
     if (s)
         return s;
-    s = copse_trainer_step(even, &(struct copse_host_batch){ .x = x, .count = 2 });
+    s = copse_trainer_step(even, &(struct copse_host_batch){ RIG_X(1, x), .count = 2 });
     copse_trainer_release(&even);
     return s;
 }

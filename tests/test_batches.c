@@ -15,15 +15,15 @@ static size_t walk(copse_batches *b, uint32_t *rows, size_t batch)
         assert_int_equal(t.index, index++);
         assert_in_range(t.count, 1, batch);
         for (size_t i = 0; i < t.count; i++) {
-            assert_true(t.x[2 * i] == (float)t.rows[i]);
-            assert_true(t.x[2 * i + 1] == 2 * (float)t.rows[i]);
-            assert_int_equal(((const int32_t *)t.y)[i], t.rows[i] % 3);
+            assert_true(rig_floats(&t)[2 * i] == (float)t.rows[i]);
+            assert_true(rig_floats(&t)[2 * i + 1] == 2 * (float)t.rows[i]);
+            assert_int_equal(rig_labels(&t)[i], t.rows[i] % 3);
             rows[n++] = t.rows[i];
         }
     }
     assert_int_equal(s, COPSE_ERR_END);
     assert_int_equal(copse_batches_next(b, &t), COPSE_ERR_END);
-    assert_null(t.x);
+    assert_null(t.columns);
     return n;
 }
 
@@ -144,7 +144,7 @@ static void test_batch_stays_valid_while_others_are_prepared(void **state)
     while (copse_batches_next(b, &t) == COPSE_OK) {
         copse__sleep_ns(500000);
         for (size_t i = 0; i < t.count; i++)
-            assert_true(t.x[2 * i] == (float)t.rows[i]);
+            assert_true(rig_floats(&t)[2 * i] == (float)t.rows[i]);
     }
     copse_batches_release(&b);
     copse_dataset_release(&ds);
@@ -166,7 +166,7 @@ static void test_start_waits_for_the_batch_being_prepared(void **state)
         OK(copse_batches_next(b, &t));
         assert_int_equal(t.index, 1);
         for (size_t i = 0; i < t.count; i++)
-            if (t.x[2 * i] != (float)t.rows[i])
+            if (rig_floats(&t)[2 * i] != (float)t.rows[i])
                 fail_msg("epoch %u, example %zu", epoch, i);
     }
     copse_batches_release(&b);

@@ -60,8 +60,6 @@ static void job_open(struct job *j, const struct how *how)
     OK(copse_trainer_create(j->st,
                             &(struct copse_trainer_params){ .loss = loss_of,
                                                             .user = j,
-                                                            .example = COPSE_SHAPE(MODEL_IN),
-                                                            .target_type = COPSE_I32,
                                                             .check_numerics = how->checks_loss,
                                                             .check_gradients = how->checks_gradients },
                             &j->t));
@@ -79,7 +77,7 @@ static void job_close(struct job *j)
 static copse_status step(struct job *j, const struct how *how)
 {
     const size_t first = (size_t)copse_trainer_steps(j->t) * 13 % (MODEL_ROWS - BATCH);
-    const struct copse_host_batch b = { .x = data_x + first * MODEL_IN, .y = data_y + first, .count = BATCH };
+    const struct copse_host_batch b = { RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first), .count = BATCH };
     if (!how->is_accelerator)
         return copse_trainer_step(j->t, &b);
     COPSE_TRY(copse_trainer_feed(j->t, &b));
@@ -222,7 +220,7 @@ static void wait_within_a_run_ends(void **state)
 static copse_status two_factors(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     copse_variable *const *v = user;
-    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, loss));
+    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, loss));
     COPSE_TRY(copse_mul(g, *loss, copse_variable_tensor(v[0]), loss));
     COPSE_TRY(copse_all_reduce(g, *loss, COPSE_SUM, loss));
     return copse_mul(g, *loss, copse_variable_tensor(v[1]), loss);
@@ -233,7 +231,7 @@ static copse_status cancel_two_factors(uint32_t wait)
 {
     static const char *const ids[] = { "fake:0", "fake:1" }, *const names[] = { "a", "b" };
     static const float one = 1.0f, x[] = { 1, 2, 3, 4 };
-    const struct copse_host_batch batch = { .x = x, .count = 4 };
+    const struct copse_host_batch batch = { RIG_X(1, x), .count = 4 };
     copse_context *ctx;
     copse_strategy *st;
     copse_trainer *t;
@@ -249,7 +247,7 @@ static copse_status cancel_two_factors(uint32_t wait)
             st, &(struct copse_variable_params){ .name = names[i], .values = &one }, &v[i]));
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){
-                                .loss = two_factors, .user = v, .example = COPSE_SHAPE(1),
+                                .loss = two_factors, .user = v,
                                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
                             &t));
     OK(copse_trainer_step(t, &batch));

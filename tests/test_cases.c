@@ -128,12 +128,12 @@ static void check_row(const struct copse_case *c)
                               (x->fill != COPSE_FILL_VALUES || (x->values && x->value_count > 0));
         if (!is_right)
             fail_msg("%s '%s': input %zu has no values", c->op, c->name, i);
-        OK(copse_input(g, "x", x->type, x->shape, &in[i]));
+        OK(copse_graph_input(g, "x", x->type, x->shape, &in[i]));
     }
     if (c->build(g, in, c->user, &y) != COPSE_OK)
         fail_msg("%s '%s': %s", c->op, c->name, copse_last_error());
     if (copse__case_has_gradient(c)) {
-        OK(copse_input(g, "dy", COPSE_F32, y->shape, &dy));
+        OK(copse_graph_input(g, "dy", COPSE_F32, y->shape, &dy));
         if (copse_gradients(g, y, dy, in, c->in[0].type == COPSE_F32 ? 1 : 0, dx) != COPSE_OK)
             fail_msg("%s '%s': %s", c->op, c->name, copse_last_error());
     }

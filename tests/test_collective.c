@@ -25,10 +25,10 @@ static copse_status product(copse_graph *g, const copse_batch *in, void *user, c
     copse_tensor *y;
     if (o->w) {
         const uint32_t local = in->replica - o->w->rank * o->w->replicas;
-        o->w->seen[local] = in->x->shape.dims[0];
+        o->w->seen[local] = rig_x(in)->shape.dims[0];
         o->w->seen[4 + local] = in->replica * 100 + in->replicas;
     }
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(o->v), &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(o->v), &y));
     return o->is_sum ? copse_sum(g, y, NULL, 0, false, loss)
                      : copse_mean(g, y, NULL, 0, false, loss);
 }
@@ -43,7 +43,6 @@ static copse_status make_one(copse_strategy *st, struct one *o, float first, cop
         .loss = product,
         .user = o,
         .reduction = o->is_sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
-        .example = COPSE_SHAPE(1),
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 1.0f },
     };
     return copse_trainer_create(st, &params, t);
@@ -64,7 +63,7 @@ static copse_status two_and_four(struct worker *w, copse_strategy *st)
     float x[4];
     COPSE_TRY(make_one(st, &o, 10.0f, &t));
     copse_status s = copse_trainer_step(
-        t, &(struct copse_host_batch){ .x = (float[]){ 2, 4 }, .count = 2 });
+        t, &(struct copse_host_batch){ RIG_X(1, (float[]){ 2, 4 }), .count = 2 });
     if (!s)
         s = read_one(w, st, &o, 0);
     if (!s)
@@ -74,7 +73,7 @@ static copse_status two_and_four(struct worker *w, copse_strategy *st)
     for (uint32_t step = 0; step < 100 && !s; step++) {
         for (uint32_t i = 0; i < 4; i++)
             x[i] = (float)((step * 7 + i * 3) % 11) / 7.0f - 0.7f;
-        s = copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 1 + step % 4 });
+        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 1 + step % 4 });
     }
     if (!s)
         s = read_one(w, st, &o, 4);
@@ -103,7 +102,7 @@ static copse_status one_to_four(struct worker *w, copse_strategy *st)
     struct one o[2] = { { .is_sum = true }, { .is_sum = false } };
     copse_trainer *t;
     COPSE_TRY(make_one(st, &o[0], 0.0f, &t));
-    s = copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 4 });
+    s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
     if (!s)
         s = read_one(w, st, &o[0], 0);
     copse_trainer_release(&t);
@@ -113,11 +112,11 @@ static copse_status one_to_four(struct worker *w, copse_strategy *st)
     o[1].v = o[0].v;
     COPSE_TRY(copse_variable_assign(o[1].v, (float[]){ 0 }));
     const struct copse_trainer_params params = {
-        .loss = product, .user = &o[1], .example = COPSE_SHAPE(1),
+        .loss = product, .user = &o[1],
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 1.0f },
     };
     COPSE_TRY(copse_trainer_create(st, &params, &t));
-    s = copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 4 });
+    s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
     if (!s)
         s = read_one(w, st, &o[1], 4);
     copse_trainer_release(&t);
@@ -183,7 +182,7 @@ static copse_status batch_of_eight(struct worker *w, copse_strategy *st)
     copse_trainer *t;
     COPSE_TRY(make_one(st, &o, 0.0f, &t));
     const copse_status s =
-        copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 8 });
+        copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 8 });
     copse_trainer_release(&t);
     w->seen[2] = copse_cluster_size(w->cluster);
     w->seen[3] = copse_cluster_rank(w->cluster);
@@ -306,7 +305,7 @@ static copse_status other_batch(struct worker *w, copse_strategy *st)
     copse_trainer *t;
     COPSE_TRY(make_one(st, &o, 0.0f, &t));
     copse_status s = copse_trainer_step(
-        t, &(struct copse_host_batch){ .x = x, .count = w->rank == 1 ? 3 : 4 });
+        t, &(struct copse_host_batch){ RIG_X(1, x), .count = w->rank == 1 ? 3 : 4 });
     copse_trainer_release(&t);
     return s;
 }
@@ -340,7 +339,7 @@ static copse_status cancel_one(struct worker *w, copse_strategy *st)
 {
     struct one o = { .is_sum = true };
     float x[4] = { 1, 2, 3, 4 };
-    const struct copse_host_batch batch = { .x = x, .count = 4 };
+    const struct copse_host_batch batch = { RIG_X(1, x), .count = 4 };
     copse_trainer *t;
     COPSE_TRY(make_one(st, &o, 0.0f, &t));
     if (w->rank == 1)
@@ -379,7 +378,7 @@ static copse_status lose_one(struct worker *w, copse_strategy *st)
 {
     struct one o = { .is_sum = true };
     float x[4] = { 1, 2, 3, 4 };
-    const struct copse_host_batch batch = { .x = x, .count = 4 };
+    const struct copse_host_batch batch = { RIG_X(1, x), .count = 4 };
     copse_trainer *t;
     COPSE_TRY(make_one(st, &o, 0.0f, &t));
     copse_status s = copse_trainer_step(t, &batch);
@@ -418,7 +417,7 @@ static copse_status train_batch(copse_trainer *t, uint32_t i, uint32_t prefetch,
 {
     for (uint32_t k = i + copse_trainer_fed(t); k < 20 && k <= i + prefetch; k++) {
         const size_t first = k * 30 % 170, count = k % 3 ? 30 : 3;
-        const struct copse_host_batch batch = { .x = x + first * MODEL_IN, .y = y + first,
+        const struct copse_host_batch batch = { RIG_XY(MODEL_IN, x + first * MODEL_IN, y + first),
                                                 .count = count, .first = (uint32_t)first };
         if (prefetch == 0)
             return copse_trainer_step(t, &batch);
@@ -441,8 +440,8 @@ static copse_status train_model(struct worker *w, copse_strategy *st)
     COPSE_TRY(copse__cluster_gather(w->cluster, &mine, all, 4, "data"));
     COPSE_TRY(model_create(&m, st));
     const struct copse_trainer_params params = {
-        .loss = model_loss, .user = &m, .example = COPSE_SHAPE(MODEL_IN),
-        .target_type = COPSE_I32, .seed = 5, .prefetch = w->rank % 2 ? ahead : 0,
+        .loss = model_loss, .user = &m,
+        .seed = 5, .prefetch = w->rank % 2 ? ahead : 0,
     };
     COPSE_TRY(copse_trainer_create(st, &params, &t));
     copse_status s = COPSE_OK;

@@ -33,7 +33,8 @@ static void test_digits_are_scaled_and_counted(void **state)
     assert_int_equal(info.classes, 10);
     assert_true(info.scale == 16);
     for (uint32_t i = 0; i < info.rows; i++) {
-        OK(copse_dataset_gather(ds, &i, 1, row, &label));
+        OK(copse_dataset_gather(ds, "x", &i, 1, row));
+        OK(copse_dataset_gather(ds, "y", &i, 1, &label));
         counts[label]++;
         for (int k = 0; k < 64; k++) {
             assert_true(row[k] >= 0 && row[k] <= 1 && row[k] * 16 == floorf(row[k] * 16));
@@ -70,7 +71,8 @@ static void test_folder_with_an_idx_pair(void **state)
     assert_int_equal(info.shape[0] * 10 + info.shape[1], 12);
     assert_int_equal(info.classes, 5);
     assert_true(info.scale == 204);
-    OK(copse_dataset_gather(ds, NULL, 2, f, l));
+    OK(copse_dataset_gather(ds, "x", NULL, 2, f));
+    OK(copse_dataset_gather(ds, "y", NULL, 2, l));
     assert_true(f[0] == 0 && f[1] == 0.25f && f[2] == 0.5f && f[3] == 1 && l[0] == 1 && l[1] == 4);
     copse_dataset_release(&ds);
     FAILS(COPSE_ERR_IO, copse_dataset_open(ctx, none, NULL, &ds), "no IDX pair");
@@ -126,7 +128,7 @@ static void test_single_idx_file_finds_its_labels(void **state)
     OK(copse_dataset_open(ctx, path, NULL, &ds));
     copse_dataset_describe(ds, &info);
     assert_int_equal(info.classes, 5);
-    OK(copse_dataset_gather(ds, NULL, 2, NULL, l));
+    OK(copse_dataset_gather(ds, "y", NULL, 2, l));
     assert_true(l[0] == 1 && l[1] == 4);
     copse_dataset_release(&ds);
     OK(copse_dataset_open(ctx, path, &(struct copse_dataset_params){ .no_labels = true },
@@ -160,16 +162,15 @@ static void test_npy_with_labels_of_its_own(void **state)
         copse_dataset_open(ctx, features, &(struct copse_dataset_params){ .labels = labels }, &ds));
     copse_dataset_describe(ds, &info);
     assert_int_equal(info.classes, 2);
-    OK(copse_dataset_gather(ds, NULL, 2, v, NULL));
+    OK(copse_dataset_gather(ds, "x", NULL, 2, v));
     assert_true(v[0] == 0.5f && v[1] == -1 && v[2] == 0.25f && v[3] == 0);
     copse_dataset_release(&ds);
     OK(copse_dataset_open(ctx, features, NULL, &ds));
     copse_dataset_describe(ds, &info);
     assert_false(info.has_labels);
-    int32_t none[2];
-    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, NULL, 2, NULL, none), "no labels");
-    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, NULL, 3, v, NULL), "3 rows");
-    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, &(uint32_t){ 2 }, 1, v, NULL),
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "y", NULL, 2, v), "no column 'y'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "x", NULL, 3, v), "3 rows");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "x", &(uint32_t){ 2 }, 1, v),
           "no row 2");
     copse_dataset_release(&ds);
 }
@@ -230,8 +231,8 @@ static void test_split_is_a_partition_that_depends_on_the_seed(void **state)
         assert_int_equal(info.rows, 1438);
         copse_dataset_describe(test[i], &info);
         assert_int_equal(info.rows, 359);
-        OK(copse_dataset_gather(train[i], NULL, 1438, rows[i], NULL));
-        OK(copse_dataset_gather(test[i], NULL, 359, rows[i] + 1438 * 2, NULL));
+        OK(copse_dataset_gather(train[i], "x", NULL, 1438, rows[i]));
+        OK(copse_dataset_gather(test[i], "x", NULL, 359, rows[i] + 1438 * 2));
         copse_dataset_release(&train[i]);
         copse_dataset_release(&test[i]);
     }
@@ -266,9 +267,12 @@ static void test_split_of_a_split_keeps_to_its_rows(void **state)
     copse_dataset_release(&ds);
     OK(copse_dataset_split(a, &(struct copse_split_params){ .seed = 4 }, &c, &d));
     copse_dataset_release(&a);
-    OK(copse_dataset_gather(held_out, NULL, 10, f, l));
-    OK(copse_dataset_gather(c, NULL, 32, f + 10 * 2, l + 10));
-    OK(copse_dataset_gather(d, NULL, 8, f + 42 * 2, l + 42));
+    OK(copse_dataset_gather(held_out, "x", NULL, 10, f));
+    OK(copse_dataset_gather(held_out, "y", NULL, 10, l));
+    OK(copse_dataset_gather(c, "x", NULL, 32, f + 10 * 2));
+    OK(copse_dataset_gather(c, "y", NULL, 32, l + 10));
+    OK(copse_dataset_gather(d, "x", NULL, 8, f + 42 * 2));
+    OK(copse_dataset_gather(d, "y", NULL, 8, l + 42));
     for (int i = 0; i < 50; i++) {
         assert_int_equal(l[i], (int)f[2 * i] % 3);
         assert_true(f[2 * i + 1] == 2 * f[2 * i]);

@@ -33,9 +33,9 @@ static void layers_match_their_definition(void **state)
         copse_graph *g;
         copse_tensor *in[3], *y;
         OK(copse_graph_create(harness_context(), &g));
-        OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(1, K), &in[0]));
-        OK(copse_input(g, "w", COPSE_F32, COPSE_SHAPE(K, N), &in[1]));
-        OK(copse_input(g, "bias", COPSE_F32, COPSE_SHAPE(N), &in[2]));
+        OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(1, K), &in[0]));
+        OK(copse_graph_input(g, "w", COPSE_F32, COPSE_SHAPE(K, N), &in[1]));
+        OK(copse_graph_input(g, "bias", COPSE_F32, COPSE_SHAPE(N), &in[2]));
         OK(copse_dense(g, in[0], in[1], in[2], f, &y));
         harness_in_double(g, in, values, 3, &y, 1, NULL, results);
         for (size_t j = 0; j < N; j++) {
@@ -58,10 +58,10 @@ static void misfits_are_named(void **state)
     copse_graph *g;
     copse_tensor *y, *a, *b, *v, *w;
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 5), &a));
-    OK(copse_input(g, "b", COPSE_F32, COPSE_SHAPE(6, 3), &b));
-    OK(copse_input(g, "v", COPSE_F32, COPSE_SHAPE(5), &v));
-    OK(copse_input(g, "w", COPSE_F32, COPSE_SHAPE(5, 4), &w));
+    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 5), &a));
+    OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(6, 3), &b));
+    OK(copse_graph_input(g, "v", COPSE_F32, COPSE_SHAPE(5), &v));
+    OK(copse_graph_input(g, "w", COPSE_F32, COPSE_SHAPE(5, 4), &w));
     harness_fails(copse_dense(g, a, b, NULL, COPSE_RELU, &y), COPSE_ERR_SHAPE,
                   "dense: operands f32[4, 5] and f32[6, 3]: expected w to have 5 rows");
     assert_null(y);

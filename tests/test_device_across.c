@@ -35,7 +35,7 @@ static atomic_uint calls_before[FAKE_FN_COUNT];
 static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     copse_variable *const *v = user;
-    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, loss));
+    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, loss));
     for (int i = 0; i < VARIABLES; i++)
         COPSE_TRY(copse_mul(g, *loss, copse_variable_tensor(v[i]), loss));
     return COPSE_OK;
@@ -55,7 +55,7 @@ static copse_status make(struct worker *w, copse_variable **v, copse_strategy **
             *st, &(struct copse_variable_params){ .name = names[i], .values = &one }, &v[i]));
     return copse_trainer_create(*st,
                                 &(struct copse_trainer_params){
-                                    .loss = scaled_loss, .user = v, .example = COPSE_SHAPE(1),
+                                    .loss = scaled_loss, .user = v,
                                     .accumulate = accumulate,
                                     .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
                                 t);
@@ -65,7 +65,7 @@ static copse_status make(struct worker *w, copse_variable **v, copse_strategy **
 static copse_status train(copse_trainer *t)
 {
     static const float x[] = { 1, 2, 3, 4, 5, 6 };
-    const struct copse_host_batch batch = { .x = x, .count = 6 };
+    const struct copse_host_batch batch = { RIG_X(1, x), .count = 6 };
     struct copse_step_result r;
     copse_status s = COPSE_OK;
     for (uint32_t i = 0; s == COPSE_OK && i < STEPS; i++) {
@@ -82,7 +82,7 @@ static copse_status train(copse_trainer *t)
 static copse_status train_and_flush(struct worker *w, copse_trainer *t)
 {
     static const float x[] = { 1, 2, 3, 4, 5, 6 };
-    const struct copse_host_batch batch = { .x = x, .count = 6 };
+    const struct copse_host_batch batch = { RIG_X(1, x), .count = 6 };
     struct copse_step_result r;
     for (uint32_t i = 0; i + 1 < accumulate; i++)
         COPSE_TRY(copse_trainer_step(t, &batch));

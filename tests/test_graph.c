@@ -17,8 +17,8 @@ static void error_names_op_shapes_and_expectation(void **state)
     copse_graph *g;
     copse_tensor *a, *b, *y;
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(64, 10), &a));
-    OK(copse_input(g, "b", COPSE_F32, COPSE_SHAPE(12, 3), &b));
+    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(64, 10), &a));
+    OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(12, 3), &b));
     assert_int_equal(copse_matmul(g, a, b, false, false, &y), COPSE_ERR_SHAPE);
     assert_null(y);
     assert_non_null(strstr(copse_last_error(), "matmul"));
@@ -36,8 +36,8 @@ static void operands_of_another_graph_are_refused(void **state)
     copse_tensor *a, *b, *y;
     OK(copse_graph_create(ctx, &g));
     OK(copse_graph_create(ctx, &other));
-    OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(2), &a));
-    OK(copse_input(other, "b", COPSE_F32, COPSE_SHAPE(2), &b));
+    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(2), &a));
+    OK(copse_graph_input(other, "b", COPSE_F32, COPSE_SHAPE(2), &b));
     assert_int_equal(copse_add(g, a, b, &y), COPSE_ERR_ARGUMENT);
     copse_graph_release(&other);
     copse_graph_release(&g);
@@ -49,7 +49,7 @@ static void result_of_2_31_elements_is_refused(void **state)
     copse_graph *g;
     copse_tensor *a, *y;
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(1), &a));
+    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(1), &a));
     assert_int_equal(copse_broadcast_to(g, a, COPSE_SHAPE(65536, 32768), &y), COPSE_ERR_SHAPE);
     OK(copse_broadcast_to(g, a, COPSE_SHAPE(65536, 0, 65536), &y)); /* but this one is empty */
     copse_graph_release(&g);
@@ -74,7 +74,7 @@ static void contributions_of_a_shared_operand_are_summed(void **state)
     double result[3];
     double *const results[1] = { result };
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(3), &x));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(3), &x));
     OK(copse_mul(g, x, x, &y)); /* x^2 + x: 2 x + 1 */
     OK(copse_add(g, y, x, &y));
     OK(copse_sum(g, y, NULL, 0, false, &y));
@@ -97,8 +97,8 @@ static void independent_tensor_has_a_zero_gradient(void **state)
     double result[2] = { 9.0, 9.0 };
     double *const results[1] = { result };
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(2), &x));
-    OK(copse_input(g, "z", COPSE_F32, COPSE_SHAPE(2), &z));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2), &x));
+    OK(copse_graph_input(g, "z", COPSE_F32, COPSE_SHAPE(2), &z));
     OK(copse_sum(g, x, NULL, 0, false, &y));
     wanted[0] = x;
     wanted[1] = z;
@@ -116,7 +116,7 @@ static void gradient_needs_a_scalar_or_a_start(void **state)
     copse_graph *g;
     copse_tensor *x, *y, *dx;
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(2), &x));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2), &x));
     OK(copse_exp(g, x, &y));
     assert_int_equal(copse_gradients(g, y, NULL, &x, 1, &dx), COPSE_ERR_SHAPE);
     OK(copse_gradients(g, y, x, &x, 1, &dx));
@@ -199,8 +199,8 @@ static void check_function(copse_device *dev)
     copse_tensor *x, *unused, *outputs[3];
     float values[6] = { 1, 2, 3, 4, 5, 6 }, y[6];
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &x));
-    OK(copse_input(g, "unused", COPSE_F32, COPSE_SHAPE(5), &unused));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &x));
+    OK(copse_graph_input(g, "unused", COPSE_F32, COPSE_SHAPE(5), &unused));
     OK(copse_square(g, x, &outputs[0]));
     OK(copse_reshape(g, outputs[0], COPSE_SHAPE(6), &outputs[1])); /* a view of another output */
     outputs[2] = x;                                                /* a leaf as an output */
@@ -239,7 +239,7 @@ static void check_arena(copse_device *dev)
     copse_program *p;
     float values[N], result[N];
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(N), &x));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(N), &x));
     y = x;
     for (int i = 0; i < 40; i++)
         OK(copse_neg(g, y, &y));
@@ -292,7 +292,7 @@ static void check_segments(copse_device *dev)
     const float values[4] = { 1, 2, 3, 4 };
     float result[4];
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(4), &x));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4), &x));
     OK(copse_add(g, x, x, &first));
     OK(copse_square(g, first, &second));
     OK(copse_queue_create(dev, &q));

@@ -180,7 +180,7 @@ static void test_data_policy_gives_each_row_to_one_replica(void **state)
                                 if (at.count > 0)
                                     assert_int_equal(at.first, shares[r].first);
                                 for (size_t i = 0; i < shares[r].count; i++) {
-                                    assert_int_equal((uint32_t)shares[r].x[i], shares[r].rows[i]);
+                                    assert_int_equal((uint32_t)rig_floats(&shares[r])[i], shares[r].rows[i]);
                                     seen[shares[r].rows[i]]++;
                                 }
                             }
@@ -319,8 +319,8 @@ static void one_9_walk(copse_dataset *data, uint32_t classes)
             for (size_t i = 0; i < shares[r].count; i++, rows++) {
                 const uint32_t row = shares[r].rows[i];
                 for (uint32_t k = 0; k < 3; k++)
-                    assert_true(shares[r].x[3 * i + k] == (float)(3 * row + k));
-                assert_int_equal(((const int32_t *)shares[r].y)[i], row);
+                    assert_true(rig_floats(&shares[r])[3 * i + k] == (float)(3 * row + k));
+                assert_int_equal(rig_labels(&shares[r])[i], row);
                 assert_int_equal(others[row], 70 + row);
             }
     assert_int_equal(rows, 5);

@@ -101,9 +101,9 @@ static void test_joined_rows_keep_their_labels(void **state)
     for (size_t i = 0; i < 5; i++) {
         /* One scale for all files: the largest is in the last. */
         const uint32_t row = share.rows[i];
-        assert_true(share.x[2 * i] == (float)(2 * row + 1) / 10);
-        assert_true(share.x[2 * i + 1] == (float)(2 * row + 2) / 10);
-        assert_int_equal(((const int32_t *)share.y)[i], row);
+        assert_true(rig_floats(&share)[2 * i] == (float)(2 * row + 1) / 10);
+        assert_true(rig_floats(&share)[2 * i + 1] == (float)(2 * row + 2) / 10);
+        assert_int_equal(rig_labels(&share)[i], row);
     }
     copse_distributed_release(&d);
     p.file_count = 4;
@@ -169,8 +169,8 @@ static copse_status count_up(void *user, struct copse_host_batch *out)
     if (c->next == c->end)
         return COPSE_ERR_END;
     c->value[c->next] = (float)c->next;
-    out->x = &c->value[c->next++];
-    out->count = 1;
+    *out = rig_kept((struct copse_host_batch){ RIG_X(1, &c->value[c->next]), .count = 1 });
+    c->next++;
     return COPSE_OK;
 }
 

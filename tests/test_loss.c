@@ -12,8 +12,8 @@ static copse_status line_loss(copse_graph *g, const copse_batch *in, void *user,
 {
     const struct line *l = user;
     copse_tensor *y, *error;
-    COPSE_TRY(copse_multiply_by(g, in->x, 3.0f, &y));
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(l->w), &error));
+    COPSE_TRY(copse_multiply_by(g, rig_x(in), 3.0f, &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(l->w), &error));
     COPSE_TRY(copse_sub(g, error, y, &error));
     COPSE_TRY(copse_square(g, error, &error));
     return l->is_sum ? copse_sum(g, error, NULL, 0, false, loss)
@@ -26,7 +26,6 @@ static struct copse_trainer_params line_params(struct line *l, copse_loss_reduct
         .loss = line_loss,
         .user = l,
         .reduction = reduction,
-        .example = COPSE_SHAPE(1),
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.2f },
     };
 }
@@ -41,7 +40,7 @@ static float step(size_t replicas, bool is_sum, copse_loss_reduction reduction, 
     struct copse_step_result result;
     copse_trainer *t;
     OK(copse_trainer_create(st, &params, &t));
-    OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = count }));
+    OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = count }));
     OK(copse_trainer_result(t, true, &result));
     const float w = rig_value(l.w, 0);
     *loss = result.loss;
@@ -91,7 +90,7 @@ static void loss_2(void **state)
     copse_trainer *t;
     double whole;
     OK(copse_trainer_create(st, &params, &t));
-    OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 6 }));
+    OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 6 }));
     const float w = step(1, false, COPSE_LOSS_MEAN, x, 6, &whole);
     rig_near((double)rig_value(l.w, 0), (double)w, 1e-5 * fabs((double)w));
     copse_trainer_release(&t);
@@ -127,7 +126,7 @@ static void loss_3(void **state)
             copse_strategy_release(&st);
         }
         double loss;
-        (void)step(2, true, COPSE_LOSS_SUM, rows.x, 2, &loss);
+        (void)step(2, true, COPSE_LOSS_SUM, rig_floats(&rows), 2, &loss);
     }
 }
 

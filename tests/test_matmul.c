@@ -55,9 +55,9 @@ static void the_reference_is_the_definition(void **state)
             copse_graph *g;
             copse_tensor *in[2], *y;
             OK(copse_graph_create(harness_context(), &g));
-            OK(copse_input(g, "a", COPSE_F32,
+            OK(copse_graph_input(g, "a", COPSE_F32,
                            ta ? COPSE_SHAPE(batch, k, m) : COPSE_SHAPE(batch, m, k), &in[0]));
-            OK(copse_input(g, "b", COPSE_F32,
+            OK(copse_graph_input(g, "b", COPSE_F32,
                            tb ? COPSE_SHAPE(batch, n, k) : COPSE_SHAPE(batch, k, n), &in[1]));
             OK(copse_matmul(g, in[0], in[1], ta, tb, &y));
             harness_in_double(g, in, (double *[]){ a, b }, 2, &y, 1, NULL, &got);
@@ -80,11 +80,11 @@ static void misfits_are_named(void **state)
     copse_graph *g;
     copse_tensor *y, *a, *b, *i, *v, *w;
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 5), &a));
-    OK(copse_input(g, "b", COPSE_F32, COPSE_SHAPE(6, 3), &b));
-    OK(copse_input(g, "i", COPSE_I32, COPSE_SHAPE(5, 3), &i));
-    OK(copse_input(g, "v", COPSE_F32, COPSE_SHAPE(5), &v));
-    OK(copse_input(g, "w", COPSE_F32, COPSE_SHAPE(5, 4), &w));
+    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 5), &a));
+    OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(6, 3), &b));
+    OK(copse_graph_input(g, "i", COPSE_I32, COPSE_SHAPE(5, 3), &i));
+    OK(copse_graph_input(g, "v", COPSE_F32, COPSE_SHAPE(5), &v));
+    OK(copse_graph_input(g, "w", COPSE_F32, COPSE_SHAPE(5, 4), &w));
     harness_fails(copse_matmul(g, a, b, false, false, &y), COPSE_ERR_SHAPE,
                   "matmul: operands f32[4, 5] and f32[6, 3]: expected equal inner sizes");
     assert_null(y);
@@ -104,7 +104,7 @@ static void variants_are_refused_by_name(void **state)
     copse_function *f;
     OK(copse_device_open(harness_context(), "host:0", NULL, &host));
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 4), &a));
+    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 4), &a));
     OK(copse_matmul(g, a, a, false, false, &y));
     harness_fails(copse_function_create(host, &(struct copse_function_params){ g, &y, 1,
                                                                                "matmul_cubic" },

@@ -271,7 +271,7 @@ static void steps(copse_trainer *t, uint32_t examples, uint32_t count)
     struct copse_step_result result;
     for (uint32_t i = 0; i < count; i++) {
         x[i % MAX_RANKS] += 0.125f;
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = examples }));
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SCALAR, x }), .count = examples }));
         OK(copse_trainer_result(t, true, &result));
     }
 }
@@ -280,7 +280,7 @@ static copse_trainer *trainer_of(copse_strategy *st, copse_loss_fn *loss, struct
 {
     copse_trainer *t;
     const struct copse_trainer_params p = {
-        .loss = loss, .user = m, .reduction = COPSE_LOSS_SUM, .target_type = COPSE_F32,
+        .loss = loss, .user = m, .reduction = COPSE_LOSS_SUM,
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.2f },
     };
     OK(copse_trainer_create(st, &p, &t));
@@ -333,7 +333,7 @@ static copse_status fit(copse_graph *g, const copse_batch *in, void *user, copse
 {
     const struct model *m = user;
     copse_tensor *x, *y;
-    COPSE_TRY(copse_reshape(g, in->x, COPSE_SHAPE(copse_tensor_shape(in->x).dims[0], 1), &x));
+    COPSE_TRY(copse_reshape(g, rig_x(in), COPSE_SHAPE(copse_tensor_shape(rig_x(in)).dims[0], 1), &x));
     COPSE_TRY(copse_mul(g, x, copse_variable_tensor(m->w), &y));
     COPSE_TRY(copse_sub(g, y, copse_variable_tensor(m->frozen), &y));
     COPSE_TRY(copse_mul(g, y, y, &y));

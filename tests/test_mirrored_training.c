@@ -26,7 +26,6 @@ static void mir_4(void **state)
             &(struct copse_trainer_params){ .loss = parabola,
                                             .user = &w,
                                             .reduction = COPSE_LOSS_SUM,
-                                            .example = COPSE_SHAPE(1),
                                             .optimizer = { .kind = COPSE_SGD,
                                                            .learning_rate = 0.2f } },
             &t));
@@ -43,10 +42,10 @@ static copse_status curve(copse_graph *g, const copse_batch *in, void *user, cop
 {
     copse_variable *const *v = user;
     copse_tensor *y;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(v[0]), &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(v[0]), &y));
     COPSE_TRY(copse_add(g, y, copse_variable_tensor(v[1]), &y));
     COPSE_TRY(copse_tanh(g, y, &y));
-    COPSE_TRY(copse_sub(g, y, in->x, &y));
+    COPSE_TRY(copse_sub(g, y, rig_x(in), &y));
     COPSE_TRY(copse_square(g, y, &y));
     return copse_mean(g, y, NULL, 0, false, loss);
 }
@@ -65,8 +64,7 @@ static void mir_5(void **state)
         copse_trainer *t;
         OK(copse_trainer_create(st,
                                 &(struct copse_trainer_params){ .loss = curve,
-                                                                .user = v,
-                                                                .example = COPSE_SHAPE(1) },
+                                                                .user = v },
                                 &t));
         for (size_t step = 1; step <= 8; step++) {
             const struct copse_host_batch rows = rig_rows(1 + step % 6); /* empty shares among them */
@@ -100,8 +98,7 @@ static void mir_6(void **state)
     size_t steps = 0, used = 0;
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){ .loss = curve,
-                                                            .user = v,
-                                                            .example = COPSE_SHAPE(1) },
+                                                            .user = v },
                             &t));
     OK(copse_dataset_create(ctx,
                             &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { ELEMENTS, 1 }, x },
@@ -112,7 +109,7 @@ static void mir_6(void **state)
     while (copse_batches_next(batches, &batch) == COPSE_OK) {
         assert_int_equal(batch.count, REPLICAS);
         for (size_t i = 0; i < batch.count; i++)
-            is_used[(int)batch.x[i]] = true;
+            is_used[(int)rig_floats(&batch)[i]] = true;
         OK(copse_trainer_step(t, &batch));
         steps++;
     }

@@ -20,13 +20,13 @@ struct model {
 static copse_status losses(copse_graph *g, const copse_batch *in, struct model *m, copse_tensor **loss)
 {
     copse_tensor *p, *three, *peak, *mean, *variance;
-    COPSE_TRY(copse_matmul(g, in->x, copse_variable_tensor(m->w), false, false, &p));
+    COPSE_TRY(copse_matmul(g, rig_x(in), copse_variable_tensor(m->w), false, false, &p));
     COPSE_TRY(copse_add(g, p, copse_variable_tensor(m->b), &p));
-    COPSE_TRY(copse_sub(g, p, in->y, &p));
+    COPSE_TRY(copse_sub(g, p, rig_y(in), &p));
     COPSE_TRY(copse_square(g, p, &p));
     COPSE_TRY(copse_max(g, p, NULL, 0, false, &peak));
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 3, &three));
-    COPSE_TRY(copse_sync_moments(g, in->x, NULL, 0, &mean, &variance));
+    COPSE_TRY(copse_sync_moments(g, rig_x(in), NULL, 0, &mean, &variance));
     COPSE_TRY(copse_reshape(g, mean, COPSE_SCALAR, &mean));
     COPSE_TRY(copse_reshape(g, variance, COPSE_SCALAR, &variance));
     COPSE_TRY(m->is_sum ? copse_sum(g, p, NULL, 0, false, loss) : copse_mean(g, p, NULL, 0, false, loss));
@@ -60,7 +60,7 @@ static copse_status make_model(copse_strategy *st, bool is_sum, struct model *m)
 static struct copse_trainer_params trainer_of(struct model *m)
 {
     return (struct copse_trainer_params){
-        .loss = loss_of, .user = m, .example = COPSE_SHAPE(WIDTH), .target = COPSE_SHAPE(1), .target_type = COPSE_F32,
+        .loss = loss_of, .user = m,
         .reduction = m->is_sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN, .variables = &m->w, .variable_count = 2,
         .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.05f },
     };
@@ -178,8 +178,8 @@ static copse_status losses_of(copse_graph *g, const copse_batch *in, void *user,
     list->count = 1;
     struct model *m = user;
     copse_tensor *p;
-    COPSE_TRY(copse_matmul(g, in->x, copse_variable_tensor(m->w), false, false, &p));
-    COPSE_TRY(copse_sub(g, p, in->y, &p));
+    COPSE_TRY(copse_matmul(g, rig_x(in), copse_variable_tensor(m->w), false, false, &p));
+    COPSE_TRY(copse_sub(g, p, rig_y(in), &p));
     COPSE_TRY(copse_square(g, p, &p));
     return copse_mean(g, p, NULL, 0, false, &list->at[0]);
 }
@@ -191,8 +191,7 @@ static copse_status train_step_numbers(copse_strategy *st, struct numbers *n)
     COPSE_TRY(make_model(st, false, &m));
     COPSE_TRY(copse_train_step_create(
         st,
-        &(struct copse_train_step_params){ .losses = losses_of, .user = &m, .example = COPSE_SHAPE(WIDTH),
-                                           .target = COPSE_SHAPE(1), .target_type = COPSE_F32, .variables = &m.w,
+        &(struct copse_train_step_params){ .losses = losses_of, .user = &m, .variables = &m.w,
                                            .variable_count = 1,
                                            .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
         &ts));

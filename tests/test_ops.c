@@ -60,7 +60,7 @@ static void dropout_does_not_depend_on_the_split(void **state)
             copse_tensor *x, *y;
             double *in = ones, *out = k ? part : whole;
             OK(copse_graph_create(harness_context(), &g));
-            OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(k ? ROWS - SKIP : ROWS, COLS), &x));
+            OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(k ? ROWS - SKIP : ROWS, COLS), &x));
             OK(copse_dropout(g, x, 0.5f, true, &y));
             step[COPSE_STEP_FIRST_EXAMPLE] = k ? 1000 + SKIP : 1000;
             harness_on_device(harness_device(d), g, &x, &in, 1, &y, 1, step, &out);

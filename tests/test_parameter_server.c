@@ -360,8 +360,6 @@ static void begin(struct trained *x, bool is_served, uint32_t replicas)
     OK(copse_trainer_create(x->st,
                             &(struct copse_trainer_params){ .loss = model_loss,
                                                             .user = &x->m,
-                                                            .example = COPSE_SHAPE(MODEL_IN),
-                                                            .target_type = COPSE_I32,
                                                             .seed = 3 },
                             &x->t));
 }
@@ -381,8 +379,7 @@ static double steps(struct trained *x, uint32_t first, uint32_t count)
     model_data(examples, classes);
     for (uint32_t i = first; i < first + count; i++) {
         const size_t row = (size_t)i * 32 % (MODEL_ROWS - 32);
-        OK(copse_trainer_step(x->t, &(struct copse_host_batch){ .x = examples + row * MODEL_IN,
-                                                                .y = classes + row, .count = 32 }));
+        OK(copse_trainer_step(x->t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, examples + row * MODEL_IN, classes + row), .count = 32 }));
         OK(copse_trainer_result(x->t, true, &result));
     }
     return result.loss;
@@ -442,7 +439,7 @@ static void test_changes_reach_the_replicas(void **state)
     OK(copse_variable_assign(a.m.variables[5], bias));
     OK(copse_variable_assign(b.m.variables[5], bias));
     struct copse_step_result one, two;
-    const struct copse_host_batch batch = { .x = examples, .y = classes, .count = 32 };
+    const struct copse_host_batch batch = { RIG_XY(MODEL_IN, examples, classes), .count = 32 };
     OK(copse_trainer_evaluate(a.t, &batch, &one));
     OK(copse_trainer_evaluate(b.t, &batch, &two));
     assert_true(one.loss == two.loss);

@@ -237,11 +237,10 @@ static copse_status stale(struct job *job, uint32_t worker, copse_strategy *st)
                                        .loss = parabola,
                                        .user = &w,
                                        .reduction = COPSE_LOSS_SUM,
-                                       .example = COPSE_SHAPE(1),
                                        .optimizer = { .kind = COPSE_SGD, .schedule = rate_of,
                                                       .schedule_user = &turn } },
                                    &t));
-    copse_status s = copse_trainer_step(t, &(struct copse_host_batch){ .x = &x, .count = 1 });
+    copse_status s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, &x), .count = 1 });
     if (!s)
         s = copse_variable_read(w, 0, &job->seen[worker][0]);
     if (worker == 0) /* its update is there */
@@ -325,12 +324,12 @@ static copse_status count_steps(struct job *job, uint32_t worker, copse_strategy
                                                                          .shape = COPSE_SHAPE(1) }, &w));
     COPSE_TRY(copse_train_step_create(st,
                                       &(struct copse_train_step_params){
-                                          .losses = one_loss, .user = &w, .example = COPSE_SHAPE(1),
+                                          .losses = one_loss, .user = &w,
                                           .optimizer = { .kind = COPSE_SGD } },
                                       &step));
     for (uint32_t i = 0; i < 5 && !s; i++) {
         const uint64_t before = result.global_step;
-        s = copse_train_step_run(step, &(struct copse_host_batch){ .x = &x, .count = 1 }, &result);
+        s = copse_train_step_run(step, &(struct copse_host_batch){ RIG_X(1, &x), .count = 1 }, &result);
         if (!s && result.global_step <= before)
             s = copse_fail(COPSE_ERR_INTERNAL, "the global step went from %llu to %llu",
                            (unsigned long long)before, (unsigned long long)result.global_step);

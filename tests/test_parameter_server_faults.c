@@ -50,7 +50,7 @@ static copse_status train(copse_strategy *st)
     struct model m = { .dropout = 0.0f };
     copse_partitioned *p = NULL;
     copse_trainer *t = NULL;
-    const struct copse_host_batch batch = { .x = x, .y = y, .count = 32 };
+    const struct copse_host_batch batch = { RIG_XY(MODEL_IN, x, y), .count = 32 };
     const struct copse_variable_params params = { .name = "p", .shape = COPSE_SHAPE(5),
                                                   .is_frozen = true };
     copse_status s = model_create(&m, st);
@@ -59,9 +59,7 @@ static copse_status train(copse_strategy *st)
     if (!s)
         s = copse_trainer_create(st,
                                  &(struct copse_trainer_params){ .loss = model_loss,
-                                                                 .user = &m,
-                                                                 .example = COPSE_SHAPE(MODEL_IN),
-                                                                 .target_type = COPSE_I32 },
+                                                                 .user = &m },
                                  &t);
     for (int i = 0; i < 2 && !s; i++)
         s = copse_trainer_step(t, &batch);
@@ -117,7 +115,7 @@ static void test_steps_allocate_nothing(void **state)
 {
     static const char *const ids[] = { "host:0", "host:0" };
     const struct copse_context_params params = { .disable = "opencl,vulkan", .resize = resize };
-    const struct copse_host_batch batch = { .x = x, .y = y, .count = 32 };
+    const struct copse_host_batch batch = { RIG_XY(MODEL_IN, x, y), .count = 32 };
     struct model m = { .dropout = 0.0f };
     copse_context *ctx;
     copse_strategy *st;
@@ -131,9 +129,7 @@ static void test_steps_allocate_nothing(void **state)
     OK(model_create(&m, st));
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){ .loss = model_loss,
-                                                            .user = &m,
-                                                            .example = COPSE_SHAPE(MODEL_IN),
-                                                            .target_type = COPSE_I32 },
+                                                            .user = &m },
                             &t));
     for (int i = 0; i < 20; i++) {
         if (i == 10)

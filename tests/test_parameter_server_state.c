@@ -150,7 +150,7 @@ static uint64_t steps_then[3];
 static copse_status turns(copse_trainer *t, const struct data *d, uint32_t worker, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ .x = d->x, .y = d->y, .count = 32,
+        COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, d->x, d->y), .count = 32,
                                                                     .epoch = 4, .index = worker + 2 * i }));
     return COPSE_OK;
 }
@@ -301,7 +301,7 @@ static void test_a_chief_that_restores_nothing(void **state)
 static copse_status no_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     (void)user;
-    return copse_mean(g, in->x, NULL, 0, false, loss);
+    return copse_mean(g, rig_x(in), NULL, 0, false, loss);
 }
 
 static copse_status train_nothing(struct job *job, uint32_t worker, copse_strategy *st)
@@ -311,7 +311,7 @@ static copse_status train_nothing(struct job *job, uint32_t worker, copse_strate
     (void)job;
     COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .is_frozen = true }, &v));
     copse_status s = copse_trainer_create(
-        st, &(struct copse_trainer_params){ .loss = no_loss, .example = COPSE_SHAPE(1) }, &t);
+        st, &(struct copse_trainer_params){ .loss = no_loss }, &t);
     if (!s && worker == 1)
         s = copse_trainer_restore(t, "", NULL, NULL);
     copse_trainer_release(&t);
@@ -346,7 +346,7 @@ static copse_status save_from_the_dead(struct job *job, uint32_t worker, copse_s
     if (!s && (copse_trainer_checkpoint(t, path, NULL) != COPSE_ERR_COMM ||
                !strstr(copse_last_error(), "lost ps 1 (s1:1)") || access(path, F_OK) == 0))
         s = copse_fail(COPSE_ERR_INTERNAL, "a checkpoint without the server: %s", copse_last_error());
-    if (!s && (copse_trainer_step(t, &(struct copse_host_batch){ .x = d->x, .y = d->y, .count = 32 }) !=
+    if (!s && (copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, d->x, d->y), .count = 32 }) !=
                COPSE_ERR_COMM))
         s = copse_fail(COPSE_ERR_INTERNAL, "a step without the server: %s", copse_last_error());
     copse_trainer_release(&t);
@@ -375,13 +375,12 @@ static void test_evaluating_between_micro_batches(void **state)
     copse_trainer *t;
     (void)state;
     model_data(d->x, d->y);
-    const struct copse_host_batch batch = { .x = d->x, .y = d->y, .count = 32 };
+    const struct copse_host_batch batch = { RIG_XY(MODEL_IN, d->x, d->y), .count = 32 };
     OK(copse_parameter_server_create(ctx, NULL, ids, 2, NULL, &st));
     OK(model_create(&m, st));
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){ .loss = model_loss, .user = &m,
-                                                            .example = COPSE_SHAPE(MODEL_IN),
-                                                            .target_type = COPSE_I32, .accumulate = 2 },
+                                                            .accumulate = 2 },
                             &t));
     float *zeros = calloc(m.variables[0]->count, sizeof *zeros);
     OK(copse_trainer_evaluate(t, &batch, &before));

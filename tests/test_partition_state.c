@@ -36,8 +36,8 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
             list[i] = copse_variable_tensor(parts[i]);
         COPSE_TRY(copse_concat(g, list, count, 0, &w));
     }
-    COPSE_TRY(copse_matmul(g, in->x, w, false, false, &y));
-    return copse_mean_squared_error(g, y, in->y, out);
+    COPSE_TRY(copse_matmul(g, rig_x(in), w, false, false, &y));
+    return copse_mean_squared_error(g, y, rig_y(in), out);
 }
 
 static void make(copse_strategy *st, uint32_t parts, struct linear *m, copse_trainer **t)
@@ -51,8 +51,6 @@ static void make(copse_strategy *st, uint32_t parts, struct linear *m, copse_tra
         OK(copse_variable_create(st, &p, &m->one));
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){ .loss = loss, .user = m,
-                                                            .example = COPSE_SHAPE(ROWS),
-                                                            .target = COPSE_SHAPE(COLUMNS),
                                                             .optimizer = { .kind = COPSE_ADAM } },
                             t));
 }
@@ -65,7 +63,7 @@ static void steps(copse_trainer *t, uint32_t first, uint32_t end)
             x[k] = (float)((k * 7 + i * 3) % 11) / 11.0f;
         for (uint32_t k = 0; k < BATCH * COLUMNS; k++)
             y[k] = (float)((k * 5 + i) % 7) / 7.0f;
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .y = y, .count = BATCH }));
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_PAIR(ROWS, x, COLUMNS, y), .count = BATCH }));
     }
 }
 
@@ -169,8 +167,6 @@ static void test_parts_of_their_own(void **state)
     }
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){ .loss = loss, .user = &m,
-                                                            .example = COPSE_SHAPE(ROWS),
-                                                            .target = COPSE_SHAPE(COLUMNS),
                                                             .optimizer = { .kind = COPSE_ADAM } },
                             &t));
     OK(copse_trainer_checkpoint(t, path, NULL));

@@ -44,8 +44,6 @@ static copse_status make_trainer(const struct job_params *p, struct job *j)
         j->st,
         &(struct copse_trainer_params){ .loss = model_loss,
                                         .user = &j->m,
-                                        .example = COPSE_SHAPE(MODEL_IN),
-                                        .target_type = COPSE_I32,
                                         .accumulate = p->accumulate,
                                         .check_numerics = p->checks,
                                         .prefetch = p->how == PLAIN ? 0 : p->prefetch,
@@ -78,9 +76,9 @@ static void job_close(struct job *j)
 static struct copse_host_batch batch_at(uint32_t i)
 {
     const uint32_t first = i * 7 % (MODEL_ROWS - BATCH + 1);
-    return (struct copse_host_batch){ .x = data_x + first * MODEL_IN, .y = data_y + first,
+    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first),
                                       .count = i % 5 == 4 ? SMALL : BATCH, .first = first,
-                                      .epoch = i / 5 };
+                                      .epoch = i / 5 });
 }
 
 static void feed_one(struct job *j)
@@ -89,13 +87,20 @@ static void feed_one(struct job *j)
     static float x[BATCH * MODEL_IN];
     static int32_t y[BATCH];
     struct copse_host_batch b = batch_at(j->fed++);
-    memcpy(x, b.x, b.count * MODEL_IN * sizeof *x);
-    memcpy(y, b.y, b.count * sizeof *y);
-    b.x = x;
-    b.y = y;
+    char names[2][2] = { "x", "y" };
+    struct copse_column columns[2] = { b.columns[0], b.columns[1] };
+    memcpy(x, b.columns[0].data, b.count * MODEL_IN * sizeof *x);
+    memcpy(y, b.columns[1].data, b.count * sizeof *y);
+    columns[0].data = x;
+    columns[1].data = y;
+    columns[0].name = names[0];
+    columns[1].name = names[1];
+    b.columns = columns;
     OK(copse_trainer_feed(j->t, &b));
     memset(x, 0x7f, sizeof x);
     memset(y, 0, sizeof y);
+    memset(names, '?', sizeof names);
+    memset(columns, 0, sizeof columns);
 }
 
 static size_t read_all(const struct job *j, uint32_t replica, float *out)
@@ -229,7 +234,7 @@ static void empty_shares_have_nothing_to_upload(void **state)
     static struct record want, got;
     float x[MODEL_IN] = { 1 };
     int32_t y = 2;
-    const struct copse_host_batch one = { .x = x, .y = &y, .count = 1 };
+    const struct copse_host_batch one = { RIG_XY(MODEL_IN, x, &y), .count = 1 };
     (void)state;
     for (int is_ahead = 0; is_ahead < 2; is_ahead++) {
         const struct job_params p = { .ids = rig_devices, .count = 3, .prefetch = 2,
@@ -282,8 +287,8 @@ static void step_allocates_nothing_after_warm_up(void **state)
 static void feeding_has_rules(void **state)
 {
     struct job_params p = { .ids = rig_devices, .count = 2, .prefetch = 2, .how = AHEAD };
-    const struct copse_host_batch b = batch_at(0), nothing = { .x = data_x },
-                                  unlabelled = { .x = data_x, .count = BATCH };
+    const struct copse_host_batch b = batch_at(0), nothing = { RIG_X(MODEL_IN, data_x) },
+                                  unlabelled = { RIG_X(MODEL_IN, data_x), .count = BATCH };
     struct job j;
     copse_trainer *other = NULL;
     copse_strategy *st;
@@ -292,8 +297,9 @@ static void feeding_has_rules(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(j.t, NULL), "1 to 2^32-1 examples");
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, NULL), "1 to 2^32-1 examples");
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &nothing), "1 to 2^32-1 examples");
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &unlabelled), "targets");
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(j.t, &unlabelled), "targets");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &unlabelled),
+          "the batch has no 'y', it has x f32[12, 20]");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(j.t, &unlabelled), "the batch has no 'y'");
     OK(copse_trainer_run(j.t)); /* of nothing */
     OK(copse_trainer_feed(j.t, &b));
     OK(copse_trainer_feed(j.t, &b));
@@ -312,7 +318,6 @@ static void feeding_has_rules(void **state)
     FAILS(COPSE_ERR_ARGUMENT,
           copse_trainer_create(st,
                                &(struct copse_trainer_params){ .loss = model_loss, .user = &j.m,
-                                                               .example = COPSE_SHAPE(MODEL_IN),
                                                                .prefetch = 2 },
                                &other),
           "leave it 0");

@@ -21,7 +21,7 @@ static void open_job(uint32_t devices)
 static struct copse_host_batch batch_at(uint64_t i)
 {
     const size_t first = (size_t)i * 13 % (MODEL_ROWS - BATCH);
-    return (struct copse_host_batch){ .x = job.x + first * MODEL_IN, .y = job.y + first, .count = BATCH };
+    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, job.x + first * MODEL_IN, job.y + first), .count = BATCH });
 }
 
 /* Batches are told by the steps that are done, so that what failed is fed again. */
@@ -81,7 +81,7 @@ static void shortage_changes_no_bit(void **state)
             for (uint32_t n = 1; n <= 61; n += n < 12 ? 1 : 7) {
                 open_job(devices);
                 OK(copse_trainer_feed(job.t, &(struct copse_host_batch){
-                                                 .x = job.x, .y = job.y, .count = BATCH }));
+                                                 RIG_XY(MODEL_IN, job.x, job.y), .count = BATCH }));
                 copse_trainer_unfeed(job.t); /* recordings are there, and one place */
                 fake_fail(devices - 1, functions[i], n, COPSE_ERR_NO_MEMORY, false);
                 const copse_status s = train(STEPS);

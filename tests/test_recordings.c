@@ -60,8 +60,6 @@ static void job_open_in(struct job *j, const struct job_params *p, copse_context
     OK(copse_trainer_create(j->st,
                             &(struct copse_trainer_params){ .loss = counted_loss,
                                                             .user = j,
-                                                            .example = COPSE_SHAPE(MODEL_IN),
-                                                            .target_type = COPSE_I32,
                                                             .accumulate = p->accumulate,
                                                             .prefetch = p->prefetch,
                                                             .recordings = p->recordings,
@@ -83,8 +81,8 @@ static void job_close(struct job *j)
 static struct copse_host_batch batch_of(size_t count, uint64_t at)
 {
     const size_t first = (size_t)at * 7 % (MODEL_ROWS - LARGEST);
-    return (struct copse_host_batch){ .x = data_x + first * MODEL_IN, .y = data_y + first, .count = count,
-                                      .first = first };
+    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, data_x + first * MODEL_IN, data_y + first), .count = count,
+                                      .first = first });
 }
 
 /* Sizes that come once, some that come again soon, and one that comes again late. */
@@ -374,7 +372,7 @@ static copse_status crossing_loss(copse_graph *g, const copse_batch *in, void *u
 {
     const struct crossing *m = user;
     copse_tensor *y;
-    COPSE_TRY(copse_sum(g, in->x, NULL, 0, false, &y));
+    COPSE_TRY(copse_sum(g, rig_x(in), NULL, 0, false, &y));
     COPSE_TRY(copse_reshape(g, y, COPSE_SHAPE(1), &y));
     for (uint32_t i = 0; i < m->sums; i++)
         COPSE_TRY(copse_all_reduce(g, y, COPSE_SUM, &y));
@@ -391,7 +389,7 @@ static void layout_outlives_recordings(void **state)
     (void)state;
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){ .loss = crossing_loss, .user = &m,
-                                                            .example = COPSE_SHAPE(1), .recordings = 1 },
+                                                            .recordings = 1 },
                             &t));
     for (size_t n = 3; n < 7; n++) {
         const struct copse_host_batch rows = rig_rows(n);
@@ -458,7 +456,7 @@ static void wait_that_fails_is_named(void **state)
     const struct copse_host_batch b = batch_of(6, 6);
     fake_fail(0, FAKE_WAIT, 1, COPSE_ERR_TIMEOUT, true);
     step(&j, 5);
-    FAILS(COPSE_ERR_TIMEOUT, copse_trainer_step(j.t, &b), "the last step of 5 examples on replica 0");
+    FAILS(COPSE_ERR_TIMEOUT, copse_trainer_step(j.t, &b), "the last run of x f32[5, 20], y i32[5] on replica 0");
     memset(copse_fake.devices[0].faults, 0, sizeof copse_fake.devices[0].faults);
     assert_int_equal(kept(&j), 1);
     assert_int_equal(copse_trainer_steps(j.t), 2);

@@ -11,7 +11,7 @@ static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *use
 {
     copse_variable *const *w = user;
     copse_tensor *x;
-    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, &x));
+    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, &x));
     return copse_mul(g, x, copse_variable_tensor(*w), loss);
 }
 
@@ -27,13 +27,13 @@ static copse_status mind_or_not(struct worker *w, copse_strategy *st)
     COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
     COPSE_TRY(copse_trainer_create(st,
                                    &(struct copse_trainer_params){
-                                       .loss = scaled_loss, .user = &v, .example = COPSE_SHAPE(1),
+                                       .loss = scaled_loss, .user = &v,
                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
                                    &t));
     copse_status s = COPSE_OK;
     for (uint32_t i = 0; i < STEPS && (s == COPSE_OK || s == COPSE_ERR_NONFINITE); i++) {
         x[0] = i == 1 ? NAN : 1.0f;
-        s = copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = 4 });
+        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
         if (s == COPSE_ERR_NONFINITE && w->seen[1]++ == 0) {
             w->seen[0] = i;
             snprintf(w->path, sizeof w->path, "%.60s", copse_last_error());

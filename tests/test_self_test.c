@@ -255,8 +255,8 @@ static copse_status multiply(copse_device *dev, const char *variant, unsigned la
     copse_function *f;
     *out = 0.0f;
     OK(copse_graph_create(dev->ctx, &g));
-    OK(copse_input(g, "a", COPSE_F32, at ? COPSE_SHAPE(2, 1) : COPSE_SHAPE(1, 2), &a));
-    OK(copse_input(g, "b", COPSE_F32, bt ? COPSE_SHAPE(1, 2) : COPSE_SHAPE(2, 1), &b));
+    OK(copse_graph_input(g, "a", COPSE_F32, at ? COPSE_SHAPE(2, 1) : COPSE_SHAPE(1, 2), &a));
+    OK(copse_graph_input(g, "b", COPSE_F32, bt ? COPSE_SHAPE(1, 2) : COPSE_SHAPE(2, 1), &b));
     OK(copse_matmul(g, a, b, at, bt, &c));
     const struct copse_function_params p = { g, &c, 1, variant };
     const copse_status s = copse_function_create(dev, &p, &f);
@@ -356,8 +356,8 @@ static copse_status make_square(copse_device *dev, uint32_t size)
     copse_graph *g;
     copse_function *f;
     OK(copse_graph_create(dev->ctx, &g));
-    OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(size, size), &a));
-    OK(copse_input(g, "b", COPSE_F32, COPSE_SHAPE(size, size), &b));
+    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(size, size), &a));
+    OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(size, size), &b));
     OK(copse_matmul(g, a, b, false, false, &c));
     const copse_status s =
         copse_function_create(dev, &(struct copse_function_params){ g, &c, 1, COPSE_LIBRARY_PRODUCT }, &f);

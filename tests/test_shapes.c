@@ -26,10 +26,10 @@ static void shape_errors(void **state)
     copse_graph *g;
     copse_tensor *x, *v, *n, *e, *y;
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(4, 6), &x));
-    OK(copse_input(g, "v", COPSE_F32, COPSE_SHAPE(5), &v));
-    OK(copse_input(g, "n", COPSE_I32, COPSE_SHAPE(4), &n));
-    OK(copse_input(g, "e", COPSE_F32, COPSE_SHAPE(4, 0), &e));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4, 6), &x));
+    OK(copse_graph_input(g, "v", COPSE_F32, COPSE_SHAPE(5), &v));
+    OK(copse_graph_input(g, "n", COPSE_I32, COPSE_SHAPE(4), &n));
+    OK(copse_graph_input(g, "e", COPSE_F32, COPSE_SHAPE(4, 0), &e));
     const uint32_t axes[] = { 1, 1 }, high[] = { 2 }, order[] = { 0, 0 }, start[] = { 0, 3 },
                    size[] = { 4, 4 };
 

@@ -17,7 +17,7 @@ struct job {
 static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
     struct job *j = user;
-    j->seen[in->replica] = copse_tensor_shape(in->x).dims[0];
+    j->seen[in->replica] = copse_tensor_shape(rig_x(in)).dims[0];
     return model_loss(g, in, &j->m, out);
 }
 
@@ -31,8 +31,6 @@ static copse_strategy *open_job(struct job *j, size_t replicas, copse_shard_rule
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){ .loss = loss,
                                                             .user = j,
-                                                            .example = COPSE_SHAPE(MODEL_IN),
-                                                            .target_type = COPSE_I32,
                                                             .optimizer = { .kind = COPSE_SGD },
                                                             .sharing = sharing,
                                                             .batch_size = 40,
@@ -44,7 +42,7 @@ static copse_strategy *open_job(struct job *j, size_t replicas, copse_shard_rule
 static void steps(struct job *j, copse_trainer *t, size_t count, size_t times, float *values)
 {
     for (size_t i = 0; i < times; i++)
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = data_x, .y = data_y,
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y),
                                                              .count = count }));
     for (int i = 0; i < MODEL_VARIABLES; i++) {
         const copse_shape s = copse_variable_shape(j->m.variables[i]);
@@ -117,7 +115,7 @@ static void measured_shares_are_frozen_and_can_be_given_back(void **state)
     copse_strategy *st = open_job(&j, 3, COPSE_SHARD_MEASURED, NULL, &t);
     OK(copse_trainer_shares(t, shares, &is_known));
     assert_false(is_known);
-    OK(copse_trainer_evaluate(t, &(struct copse_host_batch){ .x = data_x, .y = data_y, .count = 40 },
+    OK(copse_trainer_evaluate(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, data_x, data_y), .count = 40 },
                               &r)); /* measures nothing */
     OK(copse_trainer_shares(t, shares, &is_known));
     assert_false(is_known);
@@ -164,8 +162,8 @@ static void wrong_shares_are_refused(void **state)
     copse_trainer *t, *none;
     const float bad[2] = { 1.0f, -1.0f };
     copse_strategy *st = open_job(&j, 2, COPSE_SHARD_BALANCED, NULL, &t);
-    struct copse_trainer_params p = { .loss = loss, .user = &j, .example = COPSE_SHAPE(MODEL_IN),
-                                      .target_type = COPSE_I32, .sharing = COPSE_SHARD_WEIGHTED };
+    struct copse_trainer_params p = { .loss = loss, .user = &j,
+                                      .sharing = COPSE_SHARD_WEIGHTED };
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &p, &none), "needs them");
     p.shares = bad;
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &p, &none), "replica 1 is -1");

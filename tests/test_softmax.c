@@ -27,7 +27,7 @@ static void check_rows(copse_status (*build)(copse_graph *, copse_tensor *const 
     copse_graph *g;
     copse_tensor *t, *y;
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(1, cols), &t));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(1, cols), &t));
     OK(build(g, &t, NULL, &y));
     for (size_t d = 0; d <= harness_device_count(); d++) {
         if (d == 0)
@@ -72,9 +72,9 @@ static void labels_out_of_range(void **state)
         copse_graph *g;
         copse_tensor *t[3], *y[2];
         OK(copse_graph_create(harness_context(), &g));
-        OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &t[0]));
-        OK(copse_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &t[1]));
-        OK(copse_input(g, "dy", COPSE_F32, COPSE_SCALAR, &t[2]));
+        OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 3), &t[0]));
+        OK(copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2), &t[1]));
+        OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SCALAR, &t[2]));
         OK(copse_sparse_cross_entropy(g, t[0], t[1], COPSE_SUM, &y[0]));
         OK(copse_gradients(g, y[0], t[2], &t[0], 1, &y[1]));
         for (size_t d = 0; d <= harness_device_count(); d++) {

@@ -20,7 +20,7 @@ static void expect(const char *name, build_fn *build, const void *user, const do
     for (uint32_t k = 0; k < n; k++)
         rounded[k] = (float)x[k];
     OK(copse_graph_create(harness_context(), &g));
-    OK(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(n), &t));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(n), &t));
     OK(build(g, &t, user, &y));
     for (size_t d = 0; d <= harness_device_count(); d++) {
         const char *where = "reference";

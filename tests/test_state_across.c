@@ -75,11 +75,9 @@ static copse_status write_with_less_and_less(struct worker *w, copse_strategy *s
     snprintf(path, sizeof path, "%s/state", temp_folder);
     if (!s)
         s = copse_trainer_create(st, &(struct copse_trainer_params){ .loss = model_loss, .user = &m,
-                                                                      .example = COPSE_SHAPE(MODEL_IN),
-                                                                      .target_type = COPSE_I32,
                                                                       .optimizer.kind = COPSE_ADAM }, &t);
     if (!s)
-        s = copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .y = y, .count = 16 });
+        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, x, y), .count = 16 });
     if (!s && write == restore)
         s = checkpoint(t, path);
     for (uint32_t at = 1, row = 0; row < IN_A_ROW && !s; at++) {

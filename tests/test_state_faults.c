@@ -77,7 +77,7 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
 {
     copse_tensor *y;
     (void)user;
-    COPSE_TRY(copse_matmul(g, in->x, copse_variable_tensor(wide), false, false, &y));
+    COPSE_TRY(copse_matmul(g, rig_x(in), copse_variable_tensor(wide), false, false, &y));
     COPSE_TRY(copse_square(g, y, &y));
     return copse_mean(g, y, NULL, 0, false, out);
 }
@@ -91,11 +91,10 @@ static void open_job(void)
     job_mirror(DEVICES);
     OK(copse_variable_create(job.st, &w, &wide));
     OK(copse_trainer_create(job.st,
-                            &(struct copse_trainer_params){ .loss = loss,
-                                                            .example = COPSE_SHAPE(MODEL_IN) },
+                            &(struct copse_trainer_params){ .loss = loss },
                             &job.t));
     for (int i = 0; i < 3; i++)
-        OK(copse_trainer_step(job.t, &(struct copse_host_batch){ .x = job.x, .count = BATCH }));
+        OK(copse_trainer_step(job.t, &(struct copse_host_batch){ RIG_X(MODEL_IN, job.x), .count = BATCH }));
 }
 
 /* ---- checkpoints ---- */
@@ -114,7 +113,7 @@ static void write_good(void)
 {
     open_job();
     OK(copse_trainer_checkpoint(job.t, temp_path("good"), NULL));
-    OK(copse_trainer_step(job.t, &(struct copse_host_batch){ .x = job.x, .count = BATCH }));
+    OK(copse_trainer_step(job.t, &(struct copse_host_batch){ RIG_X(MODEL_IN, job.x), .count = BATCH }));
     OK(copse_trainer_restore(job.t, temp_path("good"), NULL, NULL));
     OK(copse_trainer_checkpoint(job.t, temp_path("again"), NULL));
     temp_check_same(temp_path("good"), temp_path("again"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checkpoints that are damaged or of another trainer: they change nothing. */
 #include "core/data/array.h"
-#include "core/train/state.h"
+#include "core/state/state.h"
 #include "tests/state_rig.h"
 
 /* The trainer, compared by its checkpoint, is as it was. */
@@ -103,8 +103,7 @@ static void foreign_checkpoints_change_nothing(void **state)
                                                               .shape = COPSE_SHAPE(3) }, &v));
     OK(copse_trainer_create(copse_trainer_strategy(other.t),
                             &(struct copse_trainer_params){ .loss = model_loss,
-                                                            .user = &other.j.m,
-                                                            .example = COPSE_SHAPE(MODEL_IN) },
+                                                            .user = &other.j.m },
                             &more));
     OK(copse_trainer_checkpoint(more, temp_path("bad"), NULL));
     expect_refused(&l, temp_path("bad"), COPSE_ERR_ARGUMENT, "has 'extra', which the trainer has not");

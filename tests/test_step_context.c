@@ -51,14 +51,15 @@ static copse_status array_loss(copse_graph *g, const copse_batch *in, void *user
 {
     const struct single *u = user;
     const uint32_t axis = 0;
-    copse_tensor *p, *sum, *mean, *whole, *scalar;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(u->w), &p));
+    copse_tensor *x, *p, *sum, *mean, *whole, *scalar;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(u->w), &p));
     COPSE_TRY(copse_sum(g, p, &axis, 1, false, &sum));
     COPSE_TRY(copse_mean(g, p, &axis, 1, false, &mean));
     COPSE_TRY(copse_cast(g, sum, COPSE_I32, &whole));
     COPSE_TRY(copse_mean(g, p, NULL, 0, false, &scalar));
     if (u->bad)
-        COPSE_TRY(misuse_outputs(g, u, in->x, whole));
+        COPSE_TRY(misuse_outputs(g, u, x, whole));
     COPSE_TRY(copse_step_output(g, "rows", p, COPSE_OUTPUT_NONE));
     COPSE_TRY(copse_step_output(g, "sum", sum, COPSE_OUTPUT_SUM));
     COPSE_TRY(copse_step_output(g, "mean", mean, COPSE_OUTPUT_MEAN));
@@ -74,7 +75,7 @@ static copse_status single_make(void *user, copse_trainer **out)
     struct single *u = user;
     return copse_trainer_create(u->st,
                                 &(struct copse_trainer_params){
-                                    .loss = array_loss, .user = u, .example = COPSE_SHAPE(WIDTH),
+                                    .loss = array_loss, .user = u,
                                     .recordings = u->recordings, .check_numerics = u->checks,
                                     .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.5f } },
                                 out);
@@ -396,7 +397,9 @@ static void outputs_of_a_released_recording_are_not_set(void **state)
     (void)state;
     OK(make_single(&u, "w", &step));
     OK(copse_step_run(step));
-    const struct copse_host_batch other = { .x = features(), .count = 4 };
+    const struct copse_host_batch other = {
+        COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(WIDTH), features() }), .count = 4
+    };
     OK(copse_trainer_evaluate(copse_step_trainer(step), &other, &result)); /* takes the place of the recording */
     OK(copse_step_outputs(step, &outputs));
     assert_int_equal(copse_outputs_value(outputs, "sum", &v), COPSE_ERR_ARGUMENT);

@@ -26,10 +26,10 @@ static copse_status line_loss(copse_graph *g, const copse_batch *in, void *user,
     const struct line *l = user;
     copse_tensor *y, *one;
     if (l->is_constant) {
-        COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, loss));
+        COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, loss));
         return copse_report(g, "again", *loss);
     }
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(l->w), &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(l->w), &y));
     if (l->has_bias)
         COPSE_TRY(copse_add(g, y, copse_variable_tensor(l->b), &y));
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0, &one));
@@ -52,8 +52,7 @@ static copse_status line_make(void *user, copse_trainer **out)
         s = copse_trainer_create(
             st,
             &(struct copse_trainer_params){
-                .loss = line_loss, .user = l, .example = COPSE_SHAPE(1),
-                .target_type = COPSE_I32,
+                .loss = line_loss, .user = l,
                 .reduction = l->is_constant ? COPSE_LOSS_MEAN : COPSE_LOSS_SUM,
                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.2f } },
             out);
@@ -322,12 +321,12 @@ static void step_6(void **state)
     assert_int_equal(copse_step_run(step), COPSE_ERR_UNSUPPORTED);
     for (int i = 0; i < 6; i++) {
         OK(copse_step_next(step, &batch));
-        assert_true(batch.epoch == (uint32_t)(i / 3) && batch.x[0] == (float)(1 + i % 3 * 2));
+        assert_true(batch.epoch == (uint32_t)(i / 3) && rig_floats(&batch)[0] == (float)(1 + i % 3 * 2));
     }
     assert_int_equal(copse_step_next(step, &batch), COPSE_ERR_END);
     OK(copse_step_seek(step, &(struct copse_position){ 1, 2 }));
     OK(copse_step_next(step, &batch));
-    assert_true(batch.count == 1 && batch.x[0] == 5.0f);
+    assert_true(batch.count == 1 && rig_floats(&batch)[0] == 5.0f);
     assert_int_equal(copse_step_seek(step, &(struct copse_position){ 0, 4 }), COPSE_ERR_ARGUMENT);
     copse_step_release(&step);
     input.dataset = no_dataset;

@@ -16,7 +16,7 @@ static copse_status constant_loss(copse_graph *g, const copse_batch *in, void *u
 {
     const struct single *u = user;
     copse_tensor *three, *zero;
-    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, loss));
+    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, loss));
     COPSE_TRY(copse_multiply_by(g, copse_variable_tensor(u->w), 0, &zero));
     COPSE_TRY(copse_add(g, *loss, zero, loss));
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 3, &three));
@@ -29,7 +29,7 @@ static copse_status constant_make(void *user, copse_trainer **out)
     struct single *u = user;
     return copse_trainer_create(u->st,
                                 &(struct copse_trainer_params){
-                                    .loss = constant_loss, .user = u, .example = COPSE_SHAPE(1),
+                                    .loss = constant_loss, .user = u,
                                     .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.5f } },
                                 out);
 }

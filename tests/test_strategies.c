@@ -33,9 +33,9 @@ static copse_status loss(copse_graph *g, const copse_batch *in, void *user, cops
     copse_tensor *w[VARIABLES], *h, *logits;
     for (int i = 0; i < VARIABLES; i++)
         w[i] = copse_variable_tensor(s->variables[i]);
-    COPSE_TRY(copse_dense(g, in->x, w[0], w[1], COPSE_RELU, &h));
+    COPSE_TRY(copse_dense(g, rig_x(in), w[0], w[1], COPSE_RELU, &h));
     COPSE_TRY(copse_dense(g, h, w[2], w[3], COPSE_LINEAR, &logits));
-    return copse_sparse_cross_entropy(g, logits, in->y, COPSE_MEAN, out);
+    return copse_sparse_cross_entropy(g, logits, rig_y(in), COPSE_MEAN, out);
 }
 
 static copse_status make_trainer(void *user, copse_trainer **out)
@@ -54,8 +54,6 @@ static copse_status make_trainer(void *user, copse_trainer **out)
     return copse_trainer_create(s->st,
                                 &(struct copse_trainer_params){ .loss = loss,
                                                                 .user = s,
-                                                                .example = COPSE_SHAPE(64),
-                                                                .target_type = COPSE_I32,
                                                                 .optimizer = { .kind = COPSE_ADAM },
                                                                 .accumulate = s->accumulate },
                                 out);

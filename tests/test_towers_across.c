@@ -60,10 +60,10 @@ static copse_status distance(copse_graph *g, const copse_batch *in, void *user, 
 {
     const struct towers *m = user;
     copse_tensor *d;
-    COPSE_TRY(copse_dropout(g, in->x, 0.3f, in->is_training, &d));
+    COPSE_TRY(copse_dropout(g, rig_x(in), 0.3f, in->is_training, &d));
     COPSE_TRY(copse_mul(g, d, copse_variable_tensor(m->weights), &d));
     COPSE_TRY(copse_add(g, d, copse_variable_tensor(m->offset), &d));
-    COPSE_TRY(copse_sub(g, d, in->y, &d));
+    COPSE_TRY(copse_sub(g, d, rig_y(in), &d));
     COPSE_TRY(copse_square(g, d, &d));
     return copse_mean(g, d, NULL, 0, false, loss);
 }
@@ -340,7 +340,7 @@ static copse_status misuse(struct worker *w, copse_strategy *st)
     copse_status s = copse_tower_create(st, &same, &other);
     CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "another one of the name 'slow'"));
     s = copse_tower_create(st, &differs, &other);
-    CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "learning rate") && !other);
+    CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "'learning rate 2', the first worker 'learning rate 1'") && !other);
     s = copse_strategy_run(st, give_unevenly, NULL, 0, &u, NULL);
     CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "no replica has a gradient"));
     u.is_none = false;

@@ -55,9 +55,9 @@ static copse_status distance(copse_graph *g, const copse_batch *in, void *user, 
 {
     const struct towers *m = user;
     copse_tensor *d;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(m->weights), &d));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(m->weights), &d));
     COPSE_TRY(copse_add(g, d, copse_variable_tensor(m->offset), &d));
-    COPSE_TRY(copse_sub(g, d, in->y, &d));
+    COPSE_TRY(copse_sub(g, d, rig_y(in), &d));
     COPSE_TRY(copse_square(g, d, &d));
     return copse_mean(g, d, NULL, 0, false, loss);
 }
@@ -415,7 +415,7 @@ struct beside {
 static copse_status first_weight(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
     const struct towers *m = user;
-    return copse_add(g, in->x, copse_variable_tensor(m->weights), out);
+    return copse_add(g, rig_x(in), copse_variable_tensor(m->weights), out);
 }
 
 static copse_status look_at(struct beside *b, uint32_t rank)
@@ -440,7 +440,7 @@ static copse_status disturb(copse_replica_context *rc, copse_value *const *args,
 {
     static const float data[2 * WIDTH], ones[WIDTH] = { 1, 1, 1, 1, 1, 1 };
     struct beside *b = user;
-    const struct copse_host_batch batch = { .x = data, .y = data, .count = 2 };
+    const struct copse_host_batch batch = { RIG_PAIR(WIDTH, data, WIDTH, data), .count = 2 };
     const uint32_t rank = copse_replica_id(rc);
     copse_value *one;
     (void)args, (void)count, (void)result;
@@ -468,8 +468,6 @@ static void make_beside(struct beside *b, copse_strategy *st)
     OK(make_towers(st, COPSE_SGD, &b->m));
     OK(copse_trainer_create(st,
                             &(struct copse_trainer_params){ .loss = distance, .user = &b->m,
-                                                            .example = COPSE_SHAPE(WIDTH),
-                                                            .target = COPSE_SHAPE(WIDTH),
                                                             .optimizer = { .kind = COPSE_SGD } },
                             &b->t));
 }
@@ -479,7 +477,7 @@ static void replicas_keep_their_values(void **unused)
 {
     static const char *const ids[] = { "host:0", "host:0" };
     static const float data[2 * WIDTH];
-    const struct copse_host_batch batch = { .x = data, .y = data, .count = 2 };
+    const struct copse_host_batch batch = { RIG_PAIR(WIDTH, data, WIDTH, data), .count = 2 };
     struct copse_step_result r;
     copse_strategy *st;
     struct beside b;

@@ -17,7 +17,7 @@
 #include "copse/parameter_server.h"
 #include "copse/replicated.h"
 #include "copse/train_step.h"
-#include "core/train/state.h"
+#include "core/state/state.h"
 #include "tests/temp_files.h"
 #include "tests/worker_rig.h"
 
@@ -61,7 +61,7 @@ static copse_status distance(copse_graph *g, const copse_batch *in, void *user, 
 {
     const struct towers *m = user;
     copse_tensor *d;
-    COPSE_TRY(copse_dropout(g, in->x, 0.25f, in->is_training, &d));
+    COPSE_TRY(copse_dropout(g, rig_x(in), 0.25f, in->is_training, &d));
     COPSE_TRY(copse_mul(g, d, copse_variable_tensor(m->weights), &d));
     COPSE_TRY(copse_square(g, d, &d));
     return copse_mean(g, d, NULL, 0, false, loss);
@@ -72,7 +72,7 @@ static copse_status difference(copse_graph *g, const copse_batch *in, void *user
 {
     const struct towers *m = user;
     copse_tensor *d;
-    COPSE_TRY(copse_add(g, in->x, copse_variable_tensor(m->offset), &d));
+    COPSE_TRY(copse_add(g, rig_x(in), copse_variable_tensor(m->offset), &d));
     COPSE_TRY(copse_square(g, d, &d));
     return copse_mean(g, d, NULL, 0, false, loss);
 }
@@ -333,7 +333,7 @@ static void what_does_not_fit_is_named(void **state)
 
 static copse_status make_trainer(struct towers *m, copse_trainer **out)
 {
-    const struct copse_trainer_params p = { .loss = distance, .user = m, .example = COPSE_SHAPE(WIDTH),
+    const struct copse_trainer_params p = { .loss = distance, .user = m,
                                             .variables = &m->idle, .variable_count = 1,
                                             .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } };
     return copse_trainer_create(m->st, &p, out);

@@ -72,14 +72,14 @@ static copse_status left_loss(copse_graph *g, const copse_batch *in, void *user,
 {
     copse_tensor *const *w = user;
     copse_tensor *h;
-    COPSE_TRY(copse_transpose(g, in->x, (const uint32_t[]){ 1, 0 }, &h));
+    COPSE_TRY(copse_transpose(g, rig_x(in), (const uint32_t[]){ 1, 0 }, &h));
     for (int i = 0; i < 3; i++) {
         COPSE_TRY(copse_matmul(g, w[i], h, false, false, &h));
         if (i < 2)
             COPSE_TRY(copse_relu(g, h, &h));
     }
     COPSE_TRY(copse_transpose(g, h, (const uint32_t[]){ 1, 0 }, &h));
-    return copse_sparse_cross_entropy(g, h, in->y, COPSE_MEAN, loss);
+    return copse_sparse_cross_entropy(g, h, rig_y(in), COPSE_MEAN, loss);
 }
 
 /* Train with C made before B: B's bucket is then ready after C's, though it comes first. */
@@ -111,12 +111,10 @@ static void train_left(size_t replicas, size_t bucket_bytes, float *values)
         st,
         &(struct copse_trainer_params){ .loss = left_loss,
                                         .user = w,
-                                        .example = COPSE_SHAPE(MODEL_IN),
-                                        .target_type = COPSE_I32,
                                         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f } },
         &t));
     for (int i = 0; i < 10; i++)
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .y = y, .count = 64 }));
+        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, x, y), .count = 64 }));
     for (int i = 0; i < 3; i++) {
         OK(copse_variable_read(v[i], 0, values));
         values += sizes[i] * sizes[i + 1];

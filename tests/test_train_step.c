@@ -17,7 +17,6 @@ static struct copse_train_step_params params_of(copse_losses_fn *losses, struct 
     return (struct copse_train_step_params){
         .losses = losses,
         .user = l,
-        .example = COPSE_SHAPE(1),
         .optimizer = { .kind = COPSE_SGD, .learning_rate = rate },
     };
 }
@@ -36,9 +35,9 @@ static copse_status classify(copse_graph *g, const copse_batch *in, void *user,
 {
     const struct linear *l = user;
     copse_tensor *y;
-    COPSE_TRY(copse_dense(g, in->x, copse_variable_tensor(l->a), copse_variable_tensor(l->b),
+    COPSE_TRY(copse_dense(g, rig_x(in), copse_variable_tensor(l->a), copse_variable_tensor(l->b),
                           COPSE_LINEAR, &y));
-    COPSE_TRY(copse_sparse_cross_entropy(g, y, in->y, COPSE_MEAN, &y));
+    COPSE_TRY(copse_sparse_cross_entropy(g, y, rig_y(in), COPSE_MEAN, &y));
     return one(losses, "cross entropy", y);
 }
 
@@ -49,14 +48,12 @@ static void cts_1(void **state)
     static const int32_t y[3] = { 0, 1, 2 };
     static const double expected[7] = { 1.098612, 1.064379, 1.052803, 1.046709,
                                         1.042076, 1.037908, 1.033918 };
-    const struct copse_host_batch batch = { .x = x, .y = y, .count = 3 };
+    const struct copse_host_batch batch = { RIG_XY(2, x, y), .count = 3 };
     for (size_t n = 1; n <= 5; n++) {
         copse_strategy *st = rig_strategy(n, NULL);
         struct linear l = { rig_variable(st, "w", COPSE_SHAPE(2, 3), ones),
                             rig_variable(st, "b", COPSE_SHAPE(3), zeros) };
         struct copse_train_step_params params = params_of(classify, &l, 0.1f);
-        params.example = COPSE_SHAPE(2);
-        params.target_type = COPSE_I32;
         copse_train_step *ts;
         OK(copse_train_step_create(st, &params, &ts));
         for (uint64_t i = 0; i < 7; i++) {
@@ -205,7 +202,7 @@ static void transformed(copse_transform_fn *fn, void *user, bool is_own, double 
     struct copse_train_step_result r;
     struct copse_gradient_summary summary;
     OK(copse_train_step_create(st, &params, &ts));
-    OK(copse_train_step_run(ts, &(struct copse_host_batch){ .x = (const float[]){ 0 }, .count = 1 },
+    OK(copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 0 }), .count = 1 },
                             &r));
     rig_near((double)rig_value(l.a, 0), 10.0 - a, 1e-5);
     rig_near((double)rig_value(l.b, 0), 10.0 - b, 1e-5);
@@ -268,7 +265,7 @@ static copse_status with_rows(copse_graph *g, const copse_batch *in, void *user,
 {
     const struct linear *l = user;
     copse_tensor *y, *z;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(l->a), &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(l->a), &y));
     COPSE_TRY(copse_square(g, copse_variable_tensor(l->b), &z));
     COPSE_TRY(copse_add(g, y, z, &y));
     COPSE_TRY(copse_mean(g, y, NULL, 0, false, &y));
@@ -280,7 +277,7 @@ static copse_status steep(copse_graph *g, const copse_batch *in, void *user,
                           struct copse_losses *losses)
 {
     copse_tensor *y;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(((struct linear *)user)->a), &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(((struct linear *)user)->a), &y));
     COPSE_TRY(copse_sqrt(g, y, &y));
     COPSE_TRY(copse_mean(g, y, NULL, 0, false, &y));
     return one(losses, "loss", y);
@@ -289,7 +286,7 @@ static copse_status steep(copse_graph *g, const copse_batch *in, void *user,
 static void good_and_bad(size_t n, float bad, float *values)
 {
     float x[5] = { 1, 2, 3, 4, 5 };
-    const struct copse_host_batch batch = { .x = x, .count = 5 };
+    const struct copse_host_batch batch = { RIG_X(1, x), .count = 5 };
     copse_strategy *st = rig_strategy(n, &(struct copse_strategy_params){ .bucket_bytes = 4 });
     struct linear l = { rig_scalar(st, "a", 2.0f), rig_scalar(st, "b", 1.0f) };
     struct copse_train_step_params params = params_of(with_rows, &l, 0.1f);
@@ -333,7 +330,7 @@ static void cts_5(void **state)
         copse_train_step *ts;
         params.skip_numerics = true;
         OK(copse_train_step_create(st, &params, &ts));
-        OK(copse_train_step_run(ts, &(struct copse_host_batch){ .x = (const float[]){ 1, NAN, 1 },
+        OK(copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, NAN, 1 }),
                                                                 .count = 3 }, &r));
         assert_true(isnan(r.total) && r.global_step == 1);
         for (uint32_t k = 0; k < n; k++)
@@ -341,7 +338,7 @@ static void cts_5(void **state)
         /* Infinity: the derivative of a is the mean of the rows, that of b is 2 b. */
         OK(copse_variable_assign(l.a, (const float[]){ 2.0f }));
         OK(copse_variable_assign(l.b, (const float[]){ 1.0f }));
-        OK(copse_train_step_run(ts, &(struct copse_host_batch){ .x = (const float[]){ 1, INFINITY, 1 },
+        OK(copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, INFINITY, 1 }),
                                                                 .count = 3 }, &r));
         assert_true(isinf(r.total) && r.total > 0 && r.global_step == 2);
         for (uint32_t k = 0; k < n; k++) {
@@ -355,10 +352,10 @@ static void cts_5(void **state)
         params.check_gradients = true;
         OK(copse_train_step_create(st, &params, &ts));
         FAILS(COPSE_ERR_NONFINITE,
-              copse_train_step_run(ts, &(struct copse_host_batch){ .x = (const float[]){ 1, 1, 0 },
+              copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, 1, 0 }),
                                                                    .count = 3 }, &r), "gradient of 'a'");
         assert_true(rig_value(l.a, (uint32_t)n - 1) == 2.0f);
-        OK(copse_train_step_run(ts, &(struct copse_host_batch){ .x = (const float[]){ 1, 1, 1 },
+        OK(copse_train_step_run(ts, &(struct copse_host_batch){ RIG_X(1, (const float[]){ 1, 1, 1 }),
                                                                 .count = 3 }, &r));
         assert_true(rig_value(l.a, 0) < 2.0f);
         close_step(&ts, &st);
@@ -434,7 +431,7 @@ static copse_status nothing(copse_graph *g, const copse_batch *in, void *user,
 {
     (void)user;
     copse_tensor *y;
-    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, &y));
+    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, &y));
     return one(losses, "constant", y);
 }
 

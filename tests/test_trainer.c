@@ -34,8 +34,6 @@ static struct fixture *fixture_with(copse_context *in, const char *const *device
         f->st,
         &(struct copse_trainer_params){ .loss = model_loss,
                                         .user = &f->m,
-                                        .example = COPSE_SHAPE(MODEL_IN),
-                                        .target_type = COPSE_I32,
                                         .optimizer = *optimizer },
         &f->t));
     return f;
@@ -57,7 +55,7 @@ static void fixture_close(struct fixture *f)
 
 static struct copse_host_batch batch_of(const struct fixture *f, size_t count)
 {
-    return (struct copse_host_batch){ .x = f->x, .y = f->y, .count = count };
+    return rig_kept((struct copse_host_batch){ RIG_XY(MODEL_IN, f->x, f->y), .count = count });
 }
 
 static void step_allocates_nothing_after_warm_up(void **state)
@@ -156,9 +154,7 @@ static void second_trainer_goes_on_with_the_values(void **state)
     copse_trainer_release(&f->t);
     OK(copse_trainer_create(f->st,
                             &(struct copse_trainer_params){ .loss = model_loss,
-                                                            .user = &f->m,
-                                                            .example = COPSE_SHAPE(MODEL_IN),
-                                                            .target_type = COPSE_I32 },
+                                                            .user = &f->m },
                             &f->t));
     OK(copse_trainer_evaluate(f->t, &batch, &after));
     assert_true(before.loss == after.loss);
@@ -170,10 +166,8 @@ static void a_strategy_has_several_trainers(void **state)
 {
     (void)state;
     struct fixture *f = fixture_open(ctx, &rig_devices[1], 1, 0.1f);
-    const struct copse_host_batch batch = { .x = f->x, .y = f->y, .count = MODEL_ROWS };
-    const struct copse_trainer_params params = { .loss = model_loss, .user = &f->m,
-                                                 .example = COPSE_SHAPE(MODEL_IN),
-                                                 .target_type = COPSE_I32 };
+    const struct copse_host_batch batch = { RIG_XY(MODEL_IN, f->x, f->y), .count = MODEL_ROWS };
+    const struct copse_trainer_params params = { .loss = model_loss, .user = &f->m };
     struct copse_step_result before, after, other;
     copse_variable *v;
     copse_trainer *t;
@@ -204,7 +198,7 @@ static void wrong_use_is_refused(void **state)
 {
     (void)state;
     struct fixture *f = fixture_open(ctx, &rig_devices[1], 1, 0.1f);
-    const struct copse_host_batch empty = { .x = f->x, .y = f->y };
+    const struct copse_host_batch empty = { RIG_XY(MODEL_IN, f->x, f->y) };
     assert_int_equal(copse_trainer_step(f->t, &empty), COPSE_ERR_ARGUMENT);
     fixture_close(f);
     copse_strategy *st;
@@ -299,7 +293,7 @@ static copse_status large_loss(copse_graph *g, const copse_batch *in, void *user
             COPSE_TRY(copse_add(g, sum, part, &part));
         sum = part;
     }
-    COPSE_TRY(copse_mean(g, in->x, NULL, 0, false, &part));
+    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, &part));
     return copse_mul(g, sum, part, loss);
 }
 
@@ -330,10 +324,9 @@ static void store_larger_than_a_binding_works(void **state)
                             &(struct copse_trainer_params){
                                 .loss = large_loss,
                                 .user = w,
-                                .example = COPSE_SHAPE(1),
                                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.25f } },
                             &t));
-    OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = &x, .count = 1 }));
+    OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, &x), .count = 1 }));
     OK(copse_trainer_result(t, true, &result));
     assert_true(fabs(result.loss / ((1.0 + 4.0 + 9.0) * N) - 1.0) < 1e-5);
     for (int i = 0; i < 3; i++) { /* w - 0.25 * 2 w = w / 2 */

@@ -16,8 +16,8 @@ static void multiply(copse_context *ctx, copse_device *dev, uint32_t side)
     copse_function *f;
     assert_non_null(values);
     OK(copse_graph_create(ctx, &g));
-    OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(side, side), &a));
-    OK(copse_input(g, "b", COPSE_F32, COPSE_SHAPE(side, side), &b));
+    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(side, side), &a));
+    OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(side, side), &b));
     OK(copse_matmul(g, a, b, false, false, &y));
     OK(copse_function_create(dev, &(struct copse_function_params){ g, &y, 1, NULL }, &f));
     for (size_t i = 0; i < n; i++)

@@ -19,7 +19,7 @@ static copse_status tower_loss(copse_graph *g, const copse_batch *in, void *user
 {
     const struct towers *u = user;
     copse_tensor *p;
-    COPSE_TRY(copse_matmul(g, in->x, copse_variable_tensor(u->w), false, false, &p));
+    COPSE_TRY(copse_matmul(g, rig_x(in), copse_variable_tensor(u->w), false, false, &p));
     COPSE_TRY(copse_square(g, p, &p));
     return copse_mean(g, p, NULL, 0, false, loss);
 }
@@ -325,7 +325,7 @@ static copse_status input_numbers(copse_strategy *st, struct numbers *n)
             const uint32_t i = in.pipeline + r * in.pipelines; /* minibatch of the step */
             put_each(n, i, (double)shares[r].count);
             put_each(n, i, (double)shares[r].index);
-            put_each(n, i, shares[r].count ? (double)shares[r].x[0] : 0);
+            put_each(n, i, shares[r].count ? (double)rig_floats(&shares[r])[0] : 0);
         }
     copse_distributed_release(&walk);
     return s == COPSE_ERR_END ? COPSE_OK : s;

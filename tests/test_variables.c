@@ -308,7 +308,7 @@ static copse_status misses(copse_graph *g, const copse_batch *in, void *user, co
 {
     const struct fitted *f = user;
     copse_tensor *y;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(f->w), &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(f->w), &y));
     COPSE_TRY(copse_sub(g, y, copse_variable_tensor(f->local), &y));
     COPSE_TRY(copse_square(g, y, &y));
     return copse_sum(g, y, NULL, 0, false, loss);
@@ -329,7 +329,7 @@ static void var_8_in_training(void **unused)
         struct fitted f = { make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_MEAN, 0),
                             make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 0) };
         struct copse_trainer_params p = { .loss = misses, .user = &f, .reduction = COPSE_LOSS_SUM,
-                                          .target_type = COPSE_F32, .variables = &f.local,
+                                          .variables = &f.local,
                                           .variable_count = 1,
                                           .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.0625f } };
         FAILS(COPSE_ERR_ARGUMENT, copse_trainer_create(st, &p, &t), copse_variable_name(f.local));
@@ -340,7 +340,7 @@ static void var_8_in_training(void **unused)
         for (int step = 0; step < 3; step++) {
             float change = 0; /* of w: sum of 2 (w - local) */
             struct copse_step_result result;
-            OK(copse_trainer_step(t, &(struct copse_host_batch){ .x = x, .count = n }));
+            OK(copse_trainer_step(t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SCALAR, x }), .count = n }));
             OK(copse_trainer_result(t, true, &result));
             for (uint32_t r = 0; r < n; r++)
                 change += 2 * (w - (3 + 2 * (float)r));

@@ -331,7 +331,7 @@ static char folder[] = "/tmp/copse_variables_XXXXXX";
 static copse_status weight_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     copse_tensor *y;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(user), &y));
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(user), &y));
     return copse_sum(g, y, NULL, 0, false, loss);
 }
 
@@ -345,8 +345,7 @@ static copse_status save_and_restore(struct worker *w, copse_strategy *st)
     COPSE_TRY(variable(st, "sum", COPSE_I32, zeros, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, &sum));
     COPSE_TRY(copse_variable_create(
         st, &(struct copse_variable_params){ .name = "weight", .shape = COPSE_SHAPE(1) }, &weight));
-    const struct copse_trainer_params params = { .loss = weight_loss, .user = weight,
-                                                 .example = COPSE_SHAPE(1) };
+    const struct copse_trainer_params params = { .loss = weight_loss, .user = weight };
     COPSE_TRY(copse_trainer_create(st, &params, &t));
     snprintf(path, sizeof path, "%s/%u.safetensors", folder, w->size);
     copse_status s = run_step(st, (struct step){ sum, 1, COPSE_I32, false });

@@ -87,13 +87,14 @@ cmp -s "$work/a" "$work/c" && no 'another seed gave the same figures'
 
 # Runs of several steps on logical cores; the last batch of an epoch is a run of its own.
 for strategy in one_device 'accelerator --steps-per-run 7' 'accelerator --cores 1 --steps-per-run 1' \
-    'one_device --prefetch 2'; do
+    'one_device --prefetch 2' collective; do
     "$copse" train $host --quiet --dropout 0.2 --strategy $strategy --save "$work/$(echo $strategy | tr -d ' ')" \
         >"$work/stdout" || no "strategy $strategy"
 done
 cmp -s "$work/one_device" "$work/accelerator--steps-per-run7" || no 'a run has other bits than its steps'
 cmp -s "$work/one_device" "$work/accelerator--cores1--steps-per-run1" || no 'runs of 1 have other bits'
 cmp -s "$work/one_device" "$work/one_device--prefetch2" || no 'batches ahead give other bits'
+cmp -s "$work/one_device" "$work/collective" || no 'a collective strategy of one process has other bits'
 # Who uploads ahead has a second queue: it shows on a device that has no more than one.
 for prefetch in 0 2; do
     COPSE_LIE=queues:1 "$liar" train --devices lying:0 --epochs 1 --quiet --strategy one_device \
@@ -340,7 +341,8 @@ bad 'epochs that are over' 'of epoch 3 already, --epochs is 1' \
     train $constant --epochs 1 --checkpoint "$work/points-f" --resume
 [ "$(cksum "$work"/points-f/*)" = "$unchanged" ] || no 'epochs that are over: the checkpoints changed'
 
-# A signal: the step is finished, a checkpoint written, and the run can go on. By itself it would not end.
+# A signal: the step is finished, a checkpoint written, and the run can go on. By itself it would not end. `timeout`
+# sends every signal twice at once, to the command and to its group: that is one request.
 # signalled SIGNAL CODE OPTION...
 signalled() {
     signal=$1 code=$2
@@ -364,7 +366,10 @@ signalled INT 130 --epochs 4000000001
 points=$work/points-s
 untrained_state 'another length' '--epochs=4000000001, now it is --epochs=4000000002' train --devices host \
     --model mlp:8 --batch 256 --quiet --epochs 4000000002 --checkpoint "$work/points-s" --resume
-signalled TERM 143 --epochs 4000000001 --schedule constant
+for _ in 1 2 3 4 5; do
+    signalled INT 130 --epochs 4000000001
+    signalled TERM 143 --epochs 4000000001 --schedule constant
+done
 passes=$(tail -1 "$work/stdout" | sed -n 's/.*"epoch":\([0-9]*\).*/\1/p')
 good 'after a signal' '"event":"resume"' train --devices host --model mlp:8 --batch 256 --json --schedule constant \
     --epochs $((passes + 2)) --checkpoint "$work/points-s" --resume

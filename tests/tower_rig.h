@@ -64,7 +64,7 @@ struct model {
 
 static inline copse_status product_of(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
-    return copse_mul(g, in->x, copse_variable_tensor(user), out);
+    return copse_mul(g, rig_x(in), copse_variable_tensor(user), out);
 }
 
 static inline void release_model(struct model *m)

@@ -43,17 +43,19 @@ copse_status model_create(struct model *m, copse_strategy *st)
 copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     const struct model *m = user;
-    copse_tensor *h = in->x, *guess, *right, *accuracy;
+    copse_tensor *h, *y, *guess, *right, *accuracy;
+    COPSE_TRY(copse_input(in, "x", &h));
+    COPSE_TRY(copse_input(in, "y", &y));
     for (int i = 0; i < 3; i++) {
         COPSE_TRY(copse_dense(g, h, m->w[i], m->b[i], i < 2 ? COPSE_RELU : COPSE_LINEAR, &h));
         if (i < 2 && m->dropout > 0.0f)
             COPSE_TRY(copse_dropout(g, h, m->dropout, in->is_training, &h));
     }
     COPSE_TRY(copse_argmax(g, h, 1, &guess));
-    COPSE_TRY(copse_equal(g, guess, in->y, &right));
+    COPSE_TRY(copse_equal(g, guess, y, &right));
     COPSE_TRY(copse_mean(g, right, NULL, 0, false, &accuracy));
     COPSE_TRY(copse_report(g, "accuracy", accuracy));
-    return copse_sparse_cross_entropy(g, h, in->y, m->is_sum ? COPSE_SUM : COPSE_MEAN, loss);
+    return copse_sparse_cross_entropy(g, h, y, m->is_sum ? COPSE_SUM : COPSE_MEAN, loss);
 }
 
 void model_data(float *x, int32_t *y)
@@ -97,8 +99,7 @@ static copse_status train(const struct run *r, copse_strategy *st, struct model 
     for (uint32_t i = 0; i < steps; i++) {
         struct copse_step_result result;
         const uint32_t first = i * batch % (MODEL_ROWS - batch + 1);
-        COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ .x = x + first * MODEL_IN,
-                                                                     .y = y + first,
+        COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(MODEL_IN, x + first * MODEL_IN, y + first),
                                                                      .count = batch,
                                                                      .first = first }));
         if (r->after_step) {
@@ -133,8 +134,6 @@ float *run_model(copse_context *ctx, const struct run *r, size_t *count)
                          .loss = model_loss,
                          .user = &m,
                          .reduction = r->is_sum ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN,
-                         .example = COPSE_SHAPE(MODEL_IN),
-                         .target_type = COPSE_I32,
                          .optimizer = r->optimizer,
                          .seed = 3 },
                      &t));

@@ -3,7 +3,7 @@
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
-#include "copse/copse.h"
+#include "tests/batch_rig.h"
 
 enum { MODEL_IN = 20, MODEL_CLASSES = 5, MODEL_VARIABLES = 6, MODEL_ROWS = 200 };
 

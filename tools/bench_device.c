@@ -28,8 +28,8 @@ static copse_status make_product(const struct bench *b, copse_device *dev, uint3
         return s;
     for (size_t i = 0; i < (size_t)n * n; i++)
         values[i] = (float)(i % 17) - 8.0f;
-    COPSE_TRY_OR(done, s, copse_input(g, "a", COPSE_F32, COPSE_SHAPE(n, n), &x));
-    COPSE_TRY_OR(done, s, copse_input(g, "b", COPSE_F32, COPSE_SHAPE(n, n), &y));
+    COPSE_TRY_OR(done, s, copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(n, n), &x));
+    COPSE_TRY_OR(done, s, copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(n, n), &y));
     COPSE_TRY_OR(done, s, copse_matmul(g, x, y, false, false, &product));
     COPSE_TRY_OR(done, s,
                  copse_function_create(dev,

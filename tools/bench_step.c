@@ -86,8 +86,7 @@ static copse_status time_update(const struct bench *b, const char *id, uint32_t 
                                 struct timing *t)
 {
     static const float x[] = { 1.0f };
-    static const int32_t y[] = { 0 };
-    struct steps steps = { .batch = { .x = x, .y = y, .count = 1 } };
+    struct steps steps = { .batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x }), .count = 1 } };
     copse_strategy *st = NULL;
     copse_variable *v;
     copse_status s;
@@ -102,8 +101,6 @@ static copse_status time_update(const struct bench *b, const char *id, uint32_t 
                                       &(struct copse_trainer_params){
                                           .loss = one_element,
                                           .user = v,
-                                          .example = COPSE_SHAPE(1),
-                                          .target_type = COPSE_I32,
                                           .optimizer = { .kind = COPSE_ADAM },
                                       },
                                       &steps.trainer));
@@ -177,8 +174,6 @@ static copse_status make_trainer(const struct bench *b, const struct model *m, s
                                 &(struct copse_trainer_params){
                                     .loss = mlp_loss,
                                     .user = mlp,
-                                    .example = COPSE_SHAPE(m->widths[0]),
-                                    .target_type = COPSE_I32,
                                     .optimizer = { .kind = COPSE_ADAM },
                                     .prefetch = way->prefetch,
                                 },
@@ -200,7 +195,9 @@ static copse_status time_steps(const struct bench *b, const struct model *m,
         goto done;
     for (size_t i = 0; i < values; i++)
         x[i] = (float)(next_random(&steps.random) % 256) / 255.0f;
-    steps.batch = (struct copse_host_batch){ .x = x, .y = steps.labels, .count = m->batch };
+    const struct copse_column columns[] = { { "x", COPSE_F32, COPSE_SHAPE(m->widths[0]), x },
+                                            { "y", COPSE_I32, COPSE_SCALAR, steps.labels } };
+    steps.batch = (struct copse_host_batch){ .columns = columns, .column_count = 2, .count = m->batch };
     COPSE_TRY_OR(done, s, make_trainer(b, m, &mlp, ids, count, way, &st, &steps.trainer));
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.05, 2.0 * bench_budget(b), t));
 done:

@@ -34,10 +34,16 @@ copse_status run_evaluate(struct run *r)
         struct copse_step_result result;
         for (size_t i = 0; i < n; i++)
             rows[i] = (uint32_t)(first + i);
-        s = copse_dataset_gather(r->test, rows, n, r->x, r->y);
+        const struct copse_host_batch batch = {
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE((uint32_t)info.row_size), r->x },
+                          { "y", COPSE_I32, COPSE_SCALAR, r->y }),
+            .count = n,
+        };
+        s = copse_dataset_gather(r->test, "x", rows, n, r->x);
         if (s == COPSE_OK)
-            s = copse_trainer_evaluate(
-                r->trainer, &(struct copse_host_batch){ .x = r->x, .y = r->y, .count = n }, &result);
+            s = copse_dataset_gather(r->test, "y", rows, n, r->y);
+        if (s == COPSE_OK)
+            s = copse_trainer_evaluate(r->trainer, &batch, &result);
         if (s == COPSE_OK) {
             loss += result.loss * (double)n;
             right += round(result.reports[0] * (double)n); /* a count, whatever the rounding */

@@ -50,9 +50,11 @@ copse_status mlp_create(struct mlp *m, copse_strategy *st, uint64_t seed)
 copse_status mlp_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     const struct mlp *m = user;
-    const uint32_t examples = copse_tensor_shape(in->x).dims[0];
-    copse_tensor *h, *guess, *is_right, *accuracy;
-    COPSE_TRY(copse_reshape(g, in->x, COPSE_SHAPE(examples, m->widths[0]), &h));
+    copse_tensor *x, *y, *h, *guess, *is_right, *accuracy;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_input(in, "y", &y));
+    const uint32_t examples = copse_tensor_shape(x).dims[0];
+    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(examples, m->widths[0]), &h));
     for (uint32_t i = 0; i < m->layers; i++) {
         const bool is_last = i + 1 == m->layers;
         COPSE_TRY(copse_dense(g, h, m->w[i], m->b[i], is_last ? COPSE_LINEAR : COPSE_RELU, &h));
@@ -60,8 +62,8 @@ copse_status mlp_loss(copse_graph *g, const copse_batch *in, void *user, copse_t
             COPSE_TRY(copse_dropout(g, h, m->dropout, in->is_training, &h));
     }
     COPSE_TRY(copse_argmax(g, h, 1, &guess));
-    COPSE_TRY(copse_equal(g, guess, in->y, &is_right));
+    COPSE_TRY(copse_equal(g, guess, y, &is_right));
     COPSE_TRY(copse_mean(g, is_right, NULL, 0, false, &accuracy));
     COPSE_TRY(copse_report(g, "accuracy", accuracy));
-    return copse_sparse_cross_entropy(g, h, in->y, COPSE_MEAN, loss);
+    return copse_sparse_cross_entropy(g, h, y, COPSE_MEAN, loss);
 }

@@ -1,21 +1,72 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that ask a command to end: it looks for them between two steps, or they end it, but not while it
-   writes a file. */
+/* Signals that ask a command to end. The command looks for a noted signal between two steps. Any other signal ends the
+   process, but not while it writes a file. */
+#include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "tools/tool.h"
 
-static volatile sig_atomic_t number;
+static atomic_int number;
+static atomic_uint held; /* nested pairs of hold and release that are open */
+/* A signal that came while a file is written and that ends the process behind it. */
+static atomic_int put_off;
 
+static struct kind {
+    const int which;
+    atomic_llong first; /* time of the first noted signal [ns, NONE: no signal was noted] */
+    bool is_held;       /* on_held_signal is its handler */
+    struct sigaction before;
+} kinds[] = { { .which = SIGINT }, { .which = SIGTERM }, { .which = SIGHUP } };
+enum { KINDS = sizeof kinds / sizeof *kinds, NONE = 0 };
+
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "signal handlers must not take locks");
+
+bool signals_are_one(int64_t first, int64_t next)
+{
+    return next - first <= SIGNALS_ONE_NS;
+}
+
+/* clock_gettime is legal in signal handlers. Not NONE. */
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec + 1;
+}
+
+/* Behind the handler that calls this. */
+static void end_by(int which)
+{
+    const struct sigaction standard = { .sa_handler = SIG_DFL };
+    sigaction(which, &standard, NULL);
+    raise(which);
+}
+
+/* Handlers may run on several threads at once. */
 static void on_signal(int which)
 {
-    number = which;
+    const int error = errno;
+    const int64_t at = now();
+    long long first = NONE;
+    int i = 0;
+    while (kinds[i].which != which)
+        i++;
+    if (atomic_compare_exchange_strong(&kinds[i].first, &first, at) || signals_are_one(first, at)) {
+        number = which;
+    } else {
+        put_off = which;
+        if (held == 0)
+            end_by(which);
+    }
+    errno = error;
 }
 
 /* Calls that a signal interrupts go on: what is being printed is printed whole. */
 void signals_catch(void)
 {
-    const struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+    const struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
@@ -27,45 +78,25 @@ int signals_caught(void)
 
 /* ---- while a file is written ---- */
 
-static struct {
-    const int which;
-    struct sigaction before;
-    bool is_held;
-    volatile sig_atomic_t is_noted; /* the one that signals_catch wants came meanwhile */
-} kinds[] = { { .which = SIGINT }, { .which = SIGTERM }, { .which = SIGHUP } };
-enum { KINDS = sizeof kinds / sizeof *kinds };
-
-static unsigned held;
-/* The one that came while files are written and would have ended the process; one that was noted earlier is not it
-   and is left to the command. */
-static volatile sig_atomic_t put_off;
-
 static void on_held_signal(int which)
 {
-    int i = 0;
-    while (kinds[i].which != which)
-        i++;
-    if (kinds[i].before.sa_handler == on_signal && !kinds[i].is_noted) {
-        kinds[i].is_noted = true;
-        number = which;
-    } else {
-        put_off = which;
-    }
+    put_off = which;
+    if (held == 0) /* another thread has just released */
+        end_by(which);
 }
 
-/* One that is ignored stays so. A driver's own handler would end the process, too. */
+/* An ignored signal stays ignored. A driver's own handler would end the process, too. */
 void signals_hold(void)
 {
     const struct sigaction action = { .sa_handler = on_held_signal, .sa_flags = SA_RESTART };
     if (held++ > 0)
         return;
-    put_off = 0;
     for (int i = 0; i < KINDS; i++) {
-        kinds[i].is_noted = false;
-        kinds[i].is_held = sigaction(kinds[i].which, NULL, &kinds[i].before) == 0 &&
-                           kinds[i].before.sa_handler != SIG_IGN;
-        if (kinds[i].is_held)
-            sigaction(kinds[i].which, &action, NULL);
+        struct kind *k = &kinds[i];
+        k->is_held = sigaction(k->which, NULL, &k->before) == 0 && k->before.sa_handler != SIG_IGN &&
+                     k->before.sa_handler != on_signal;
+        if (k->is_held)
+            sigaction(k->which, &action, NULL);
     }
 }
 
@@ -73,13 +104,10 @@ void signals_release(void)
 {
     if (held == 0 || --held > 0)
         return;
-    for (int i = 0; i < KINDS; i++) {
-        const struct sigaction standard = { .sa_handler = SIG_DFL };
-        /* one that was noted is not noted again; of flags that stand beside no handler nothing is kept */
-        const bool is_standard = kinds[i].is_noted || kinds[i].before.sa_handler == SIG_DFL;
+    for (int i = 0; i < KINDS; i++)
         if (kinds[i].is_held)
-            sigaction(kinds[i].which, is_standard ? &standard : &kinds[i].before, NULL);
-    }
-    if (put_off)
-        raise(put_off);
+            sigaction(kinds[i].which, &kinds[i].before, NULL);
+    const int which = atomic_exchange(&put_off, 0);
+    if (which)
+        raise(which);
 }

@@ -81,10 +81,15 @@ bool terminal_is(unsigned *columns);
 
 /* ---- signals (signals.c) ---- */
 
-/* From now on SIGINT and SIGTERM are noted; the next one of the kind ends the process at once. */
+/* Note SIGINT and SIGTERM from now on. The next signal of the kind that comes more than a second after the first ends
+   the process at once. `timeout` and supervisors send a signal twice, to the child and to its group: within a second
+   both are one request. */
 void signals_catch(void);
-/* The one that came, 0: none. */
+/* The noted signal that came last, 0: none. */
 int signals_caught(void);
+enum { SIGNALS_ONE_NS = 1000000000 };
+/* Whether two signals of a kind are one request. `first`, `next`: when they came [ns of one clock, first <= next]. */
+bool signals_are_one(int64_t first, int64_t next);
 /* Where SIGINT, SIGTERM or SIGHUP would end the process at once, it does so only behind signals_release: no half of
    a file stays. In pairs, which may be nested. */
 void signals_hold(void);

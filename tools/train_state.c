@@ -50,7 +50,7 @@ static copse_status add_data(struct text *t, const struct run *r)
     int32_t *labels = malloc(info.rows * sizeof *labels);
     if (!labels)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
-    const copse_status s = copse_dataset_gather(r->all, NULL, info.rows, NULL, labels);
+    const copse_status s = copse_dataset_gather(r->all, "y", NULL, info.rows, labels);
     for (size_t i = 0; s == COPSE_OK && i < info.rows; i++)
         sum = (sum ^ (uint32_t)labels[i]) * 16777619u;
     free(labels);

@@ -26,8 +26,8 @@ static void warn(struct copse_transport *t, uint64_t ranks)
     char names[COPSE_WORKERS_TEXT];
     const copse_cluster *c = (const copse_cluster *)(const void *)((const char *)t -
                                                                    offsetof(copse_cluster, t));
-    copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: waiting since %.3g s for %s to come",
-               (double)c->warn_ns / 1e9, copse__cluster_names(c, ranks, names));
+    copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: waiting since %.3g s for %s to come%s%s",
+               (double)c->warn_ns / 1e9, copse__cluster_names(c, ranks, names), t->text[0] ? ": " : "", t->text);
 }
 
 /* Everybody is there and the same as we are; or who is not. */
@@ -84,7 +84,6 @@ copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size,
         .size = size,
         .addresses = c->addresses,
         .job = job,
-        .is_again = c->epoch > 1,
         .deadline_ns = now + c->deadline_ns,
         .warn_ns = now + c->warn_ns,
         .resize = resize,
@@ -245,53 +244,6 @@ void copse_cluster_release(copse_cluster **at)
     copse_cluster_spec_release(&c->spec);
     copse__free(&ctx->base.mem, c);
     copse_context_release(&ctx);
-}
-
-uint32_t copse_cluster_rank(const copse_cluster *c)
-{
-    return c->t.rank;
-}
-
-uint32_t copse_cluster_size(const copse_cluster *c)
-{
-    uint32_t count = 0;
-    for (uint32_t r = 0; r < c->t.size; r++)
-        count += c->original[r] < copse__cluster_spec_trainers(c->spec);
-    return count;
-}
-
-uint32_t copse_cluster_servers(const copse_cluster *c)
-{
-    return c->t.size - copse_cluster_size(c);
-}
-
-const char *copse_cluster_engine(const copse_cluster *c)
-{
-    return c->table ? c->table->name : "local";
-}
-
-/* After a loss the first survivor is the chief. */
-bool copse_cluster_is_chief(const copse_cluster *c)
-{
-    return c->t.rank == 0;
-}
-
-bool copse_cluster_is_lost(const copse_cluster *c, uint32_t rank)
-{
-    return rank < c->t.size && (((c->t.lost & ~c->said) | c->adopted) >> rank & 1) != 0;
-}
-
-uint32_t copse_cluster_lost(const copse_cluster *c)
-{
-    uint32_t count = 0;
-    for (uint32_t r = 0; r < c->t.size; r++)
-        count += copse_cluster_is_lost(c, r);
-    return count;
-}
-
-bool copse_cluster_can_regroup(const copse_cluster *c)
-{
-    return !c->table || !c->table->ends_together;
 }
 
 void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *why, int code)

@@ -55,6 +55,12 @@ struct copse_notice {
     char why[COPSE_NOTICE_WHY]; /* what a worker said that gave up or failed; else empty */
 };
 
+/* A status from another task. */
+static inline copse_status copse__status_of(uint32_t word)
+{
+    return word <= COPSE_ERR_INTERNAL ? (copse_status)word : COPSE_ERR_COMM;
+}
+
 struct copse_cluster {
     copse_refs refs;
     copse_context *ctx;       /* retained */
@@ -217,6 +223,7 @@ copse_status copse__collective_begin_on(copse_cluster *c, const char *what, cons
    the cluster as it was, and all workers return them: a worker's verdict, and COPSE_ERR_SHAPE where forms differ. */
 copse_status copse__collective_meet(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the collective that was begun last; kind 0..3. */
+enum { COPSE_KIND_PARTS, COPSE_KIND_SUMS, COPSE_KIND_BYTES }; /* within a collective of values */
 uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind);
 
 /* Begin and meet. After a verdict other than COPSE_OK, that, with the text that it came with. */

@@ -10,17 +10,6 @@
 
 #define ARGUMENT COPSE_ERR_ARGUMENT
 
-void copse__args_judge(struct copse_conform_outcome *out, const char *call, copse_status got,
-                       copse_status expected, bool is_untouched)
-{
-    if (got != expected)
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "%.200s: %s, expected %s: %.160s", call,
-                           copse_status_name(got), copse_status_name(expected),
-                           got ? copse_last_error() : "");
-    else if (!is_untouched)
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "%.200s: refused, but it left a result", call);
-}
-
 /* ---- copse/device.h ---- */
 
 static copse_status devices(struct copse_conform_run *r, void *user,
@@ -169,20 +158,20 @@ static copse_status check_functions(copse_device *dev, copse_graph *g, copse_gra
     copse_tensor *x, *y, *far, *label, *none = NULL, *dx = NULL;
     copse_function *f = NULL;
     float values[4] = { 1, 2, 3, 4 };
-    COPSE_TRY(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
-    COPSE_TRY(copse_input(g, "label", COPSE_I32, COPSE_SHAPE(2), &label));
-    COPSE_TRY(copse_input(other, "far", COPSE_F32, COPSE_SHAPE(2, 2), &far));
+    COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
+    COPSE_TRY(copse_graph_input(g, "label", COPSE_I32, COPSE_SHAPE(2), &label));
+    COPSE_TRY(copse_graph_input(other, "far", COPSE_F32, COPSE_SHAPE(2, 2), &far));
     COPSE_TRY(copse_neg(g, x, &y));
     const copse_shape deep = { COPSE_MAX_RANK + 1, { 1 } };
     REFUSED_PLAIN(out, ARGUMENT, copse_graph_create(NULL, &g));
     REFUSED_PLAIN(out, ARGUMENT, copse_graph_create(dev->ctx, NULL));
-    REFUSED(out, ARGUMENT, none, copse_input(NULL, "x", COPSE_F32, COPSE_SCALAR, &none));
-    REFUSED(out, ARGUMENT, none, copse_input(g, NULL, COPSE_F32, COPSE_SCALAR, &none));
-    REFUSED(out, ARGUMENT, none, copse_input(g, "x", (copse_type)9, COPSE_SCALAR, &none));
-    REFUSED(out, ARGUMENT, none, copse_input(g, "x", COPSE_F32, deep, &none));
-    REFUSED_PLAIN(out, ARGUMENT, copse_input(g, "x", COPSE_F32, COPSE_SCALAR, NULL));
+    REFUSED(out, ARGUMENT, none, copse_graph_input(NULL, "x", COPSE_F32, COPSE_SCALAR, &none));
+    REFUSED(out, ARGUMENT, none, copse_graph_input(g, NULL, COPSE_F32, COPSE_SCALAR, &none));
+    REFUSED(out, ARGUMENT, none, copse_graph_input(g, "x", (copse_type)9, COPSE_SCALAR, &none));
+    REFUSED(out, ARGUMENT, none, copse_graph_input(g, "x", COPSE_F32, deep, &none));
+    REFUSED_PLAIN(out, ARGUMENT, copse_graph_input(g, "x", COPSE_F32, COPSE_SCALAR, NULL));
     REFUSED(out, COPSE_ERR_SHAPE, none,
-            copse_input(g, "x", COPSE_F32, COPSE_SHAPE(65536, 65536), &none));
+            copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(65536, 65536), &none));
     REFUSED(out, ARGUMENT, dx, copse_gradients(NULL, y, x, &x, 1, &dx));
     REFUSED(out, ARGUMENT, dx, copse_gradients(g, NULL, x, &x, 1, &dx));
     REFUSED(out, ARGUMENT, dx, copse_gradients(g, far, x, &x, 1, &dx));
@@ -252,8 +241,9 @@ static copse_status functions(struct copse_conform_run *r, void *user,
 static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
     copse_variable *const *v = user;
-    copse_tensor *y;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(*v), &y));
+    copse_tensor *x, *y;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(*v), &y));
     return copse_mean(g, y, NULL, 0, false, out);
 }
 
@@ -297,37 +287,61 @@ static void refuse_trainers(copse_strategy *st, const struct copse_trainer_param
     p.loss = NULL;
     REFUSED(out, ARGUMENT, t, copse_trainer_create(st, &p, &t));
     p = *good;
-    p.example.rank = COPSE_MAX_RANK;
-    REFUSED(out, ARGUMENT, t, copse_trainer_create(st, &p, &t));
-    p = *good;
-    p.target_type = (copse_type)9;
-    REFUSED(out, ARGUMENT, t, copse_trainer_create(st, &p, &t));
-    p = *good;
     p.optimizer.learning_rate = -1.0f;
     REFUSED(out, ARGUMENT, t, copse_trainer_create(st, &p, &t));
     p.optimizer.learning_rate = NAN;
     REFUSED(out, ARGUMENT, t, copse_trainer_create(st, &p, &t));
 }
 
+/* Batches of one example with wrong inputs. */
+static void refuse_inputs(copse_trainer *t, const struct copse_column *good, struct copse_conform_outcome *out)
+{
+    struct copse_column c[COPSE_MAX_INPUTS + 1] = { *good, *good };
+    struct copse_host_batch b = { .columns = c, .count = 1 };
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+    b.column_count = COPSE_MAX_INPUTS + 1;
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+    b.column_count = 2; /* both are "x" */
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+    b.column_count = 1;
+    c[0].name = "z";
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+    c[0].name = "";
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+    c[0].name = NULL;
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+    c[0] = *good;
+    c[0].shape.rank = COPSE_MAX_RANK;
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+    c[0] = *good;
+    c[0].type = (copse_type)99;
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+    c[0] = *good;
+    c[0].data = NULL;
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+    b.columns = NULL;
+    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(t, &b));
+}
+
 static copse_status check_training(copse_strategy *st, copse_trainer **t,
                                    struct copse_conform_outcome *out)
 {
     const float x[2] = { 1, 2 };
-    const struct copse_host_batch one = { .x = x, .count = 1 }, none = { .x = x, .count = 0 };
-    const struct copse_host_batch blank = { .count = 1 };
+    const struct copse_column good_x = { "x", COPSE_F32, COPSE_SHAPE(2), x };
+    const struct copse_host_batch one = { .columns = &good_x, .column_count = 1, .count = 1 };
+    const struct copse_host_batch none = { .columns = &good_x, .column_count = 1, .count = 0 };
     struct copse_step_result result;
     copse_variable *w;
     const struct copse_variable_params p = { .name = "w", .shape = COPSE_SHAPE(2) };
     COPSE_TRY(copse_variable_create(st, &p, &w));
-    const struct copse_trainer_params good = { .loss = loss, .user = &w,
-                                               .example = COPSE_SHAPE(2) };
+    const struct copse_trainer_params good = { .loss = loss, .user = &w };
     refuse_variables(st, w, out);
     refuse_trainers(st, &good, out);
     COPSE_TRY(copse_trainer_create(st, &good, t));
     REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(NULL, &one));
     REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(*t, NULL));
     REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(*t, &none));
-    REFUSED_PLAIN(out, ARGUMENT, copse_trainer_step(*t, &blank));
+    refuse_inputs(*t, &good_x, out);
     REFUSED_PLAIN(out, ARGUMENT, copse_trainer_evaluate(NULL, &one, &result));
     REFUSED_PLAIN(out, ARGUMENT, copse_trainer_evaluate(*t, NULL, &result));
     REFUSED_PLAIN(out, ARGUMENT, copse_trainer_evaluate(*t, &one, NULL));

@@ -88,11 +88,11 @@ static copse_status open_stage(copse_context *ctx, struct stage *s)
 {
     COPSE_TRY(copse_graph_create(ctx, &s->g));
     COPSE_TRY(copse_graph_create(ctx, &s->other));
-    COPSE_TRY(copse_input(s->g, "f", COPSE_F32, COPSE_SHAPE(2, 2), &s->f));
-    COPSE_TRY(copse_input(s->g, "i", COPSE_I32, COPSE_SHAPE(2, 2), &s->i));
-    COPSE_TRY(copse_input(s->g, "labels", COPSE_I32, COPSE_SHAPE(2), &s->labels));
-    COPSE_TRY(copse_input(s->other, "f", COPSE_F32, COPSE_SHAPE(2, 2), &s->far[0]));
-    return copse_input(s->other, "labels", COPSE_I32, COPSE_SHAPE(2), &s->far[1]);
+    COPSE_TRY(copse_graph_input(s->g, "f", COPSE_F32, COPSE_SHAPE(2, 2), &s->f));
+    COPSE_TRY(copse_graph_input(s->g, "i", COPSE_I32, COPSE_SHAPE(2, 2), &s->i));
+    COPSE_TRY(copse_graph_input(s->g, "labels", COPSE_I32, COPSE_SHAPE(2), &s->labels));
+    COPSE_TRY(copse_graph_input(s->other, "f", COPSE_F32, COPSE_SHAPE(2, 2), &s->far[0]));
+    return copse_graph_input(s->other, "labels", COPSE_I32, COPSE_SHAPE(2), &s->far[1]);
 }
 
 static void judge(struct copse_conform_outcome *out, const struct row *row, const char *what,
@@ -195,11 +195,11 @@ static copse_status check_shapes(struct stage *s, struct copse_conform_outcome *
 {
     copse_graph *g = s->g;
     copse_tensor *f3, *f23, *empty, *one, *long_labels;
-    COPSE_TRY(copse_input(g, "f3", COPSE_F32, COPSE_SHAPE(3), &f3));
-    COPSE_TRY(copse_input(g, "f23", COPSE_F32, COPSE_SHAPE(2, 3), &f23));
-    COPSE_TRY(copse_input(g, "empty", COPSE_F32, COPSE_SHAPE(2, 0), &empty));
-    COPSE_TRY(copse_input(g, "one", COPSE_F32, COPSE_SCALAR, &one));
-    COPSE_TRY(copse_input(g, "long_labels", COPSE_I32, COPSE_SHAPE(3), &long_labels));
+    COPSE_TRY(copse_graph_input(g, "f3", COPSE_F32, COPSE_SHAPE(3), &f3));
+    COPSE_TRY(copse_graph_input(g, "f23", COPSE_F32, COPSE_SHAPE(2, 3), &f23));
+    COPSE_TRY(copse_graph_input(g, "empty", COPSE_F32, COPSE_SHAPE(2, 0), &empty));
+    COPSE_TRY(copse_graph_input(g, "one", COPSE_F32, COPSE_SCALAR, &one));
+    COPSE_TRY(copse_graph_input(g, "long_labels", COPSE_I32, COPSE_SHAPE(3), &long_labels));
     BAD(SHAPE, copse_add(g, s->f, f3, &y));
     BAD(SHAPE, copse_div(g, f23, s->f, &y));
     BAD(SHAPE, copse_maximum(g, f3, s->f, &y));

@@ -5,7 +5,7 @@
 
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 #include "copse/function.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
@@ -233,7 +233,7 @@ static copse_status time_graph_on(struct copse_conform_run *r, copse_device *dev
     copse_status s;
     COPSE_TRY_OR(done, s, copse_graph_create(r->ctx, &g));
     for (uint32_t i = 0; i < 2 && c->in[i].rank; i++)
-        COPSE_TRY_OR(done, s, copse_input(g, "x", c->type[i], c->in[i], &in[i]));
+        COPSE_TRY_OR(done, s, copse_graph_input(g, "x", c->type[i], c->in[i], &in[i]));
     COPSE_TRY_OR(done, s, c->build(g, in, &y));
     const struct copse_function_params params = { g, &y, 1, w->variant };
     COPSE_TRY_OR(done, s, copse_function_create(dev, &params, &t.f));

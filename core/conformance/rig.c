@@ -133,7 +133,7 @@ static copse_status add_input(struct copse_rig *rig, uint64_t seed, const char *
                               copse_type type, copse_shape shape)
 {
     const size_t i = rig->in_count;
-    COPSE_TRY(copse_input(rig->graph, name, type, shape, &rig->in[i]));
+    COPSE_TRY(copse_graph_input(rig->graph, name, type, shape, &rig->in[i]));
     COPSE_TRY(numbers(rig, rig->in[i], &rig->values[i]));
     rig->in_count++;
     copse__fill(rig->c, (uint32_t)i, seed, elements(rig->in[i]), rig->values[i]);

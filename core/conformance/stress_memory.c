@@ -182,7 +182,6 @@ static copse_status large_store(struct copse_conform_run *r, void *user,
     const struct copse_trainer_params params = {
         .loss = loss,
         .user = w,
-        .example = COPSE_SHAPE(1),
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.5f },
     };
     const float x[2] = { 0.0f, 0.0f };
@@ -198,7 +197,8 @@ static copse_status large_store(struct copse_conform_run *r, void *user,
     for (int step = 0; step < 2; step++)
         COPSE_TRY_OR(done, s,
                      copse_trainer_step(
-                         t, &(struct copse_host_batch){ .x = x, .y = x, .count = 2 }));
+                         t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x }),
+                                                   .count = 2 }));
     if (st->store.piece_count < 2)
         copse__conform_say(out, COPSE_VERDICT_MISTRUSTED, "the store stood in one binding");
     for (uint32_t v = 0; v < VARIABLES; v++)

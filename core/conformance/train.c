@@ -6,7 +6,7 @@
 
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 #include "core/replica/replica.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
@@ -84,7 +84,10 @@ struct job {
 static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
     const struct job *j = user;
-    return network(g, in->x, in->y, j->tensors, out);
+    copse_tensor *x, *y;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_input(in, "y", &y));
+    return network(g, x, y, j->tensors, out);
 }
 
 static copse_status make_variables(copse_strategy *st, struct job *j)
@@ -119,10 +122,10 @@ static copse_status take_steps(copse_trainer *t, struct job *j)
     for (uint32_t step = 1; step <= j->steps; step++) {
         const uint32_t first = first_row(step);
         struct copse_step_result result;
-        COPSE_TRY(copse_trainer_step(t, &(struct copse_host_batch){ .x = j->data.x + first * IN,
-                                                                    .y = j->data.y + first,
-                                                                    .count = BATCH,
-                                                                    .first = first }));
+        const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(IN), j->data.x + first * IN },
+                                                              { "y", COPSE_I32, COPSE_SCALAR, j->data.y + first }),
+                                                .count = BATCH, .first = first };
+        COPSE_TRY(copse_trainer_step(t, &batch));
         COPSE_TRY(copse_trainer_result(t, true, &result));
         j->losses[step] = result.loss;
     }
@@ -136,8 +139,6 @@ static copse_status train(struct copse_conform_run *r, struct job *j)
     copse_status s;
     const struct copse_trainer_params params = { .loss = loss,
                                                  .user = j,
-                                                 .example = COPSE_SHAPE(IN),
-                                                 .target_type = COPSE_I32,
                                                  .optimizer = j->optimizer };
     COPSE_TRY_OR(done, s, copse_mirrored_create(r->ctx, j->ids, j->replicas, NULL, &st));
     COPSE_TRY_OR(done, s, make_variables(st, j));
@@ -199,11 +200,11 @@ static copse_status feed(void *user, const copse_tensor *leaf, void *values, siz
 
 static copse_status build(copse_graph *g, struct reference *f)
 {
-    COPSE_TRY(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(BATCH, IN), &f->x));
-    COPSE_TRY(copse_input(g, "y", COPSE_I32, COPSE_SHAPE(BATCH), &f->y));
+    COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(BATCH, IN), &f->x));
+    COPSE_TRY(copse_graph_input(g, "y", COPSE_I32, COPSE_SHAPE(BATCH), &f->y));
     for (int v = 0; v < VARIABLES; v++) {
         const uint32_t layer = (uint32_t)v / 2;
-        COPSE_TRY(copse_input(g, "p", COPSE_F32,
+        COPSE_TRY(copse_graph_input(g, "p", COPSE_F32,
                               v % 2 ? COPSE_SHAPE(widths[layer + 1])
                                     : COPSE_SHAPE(widths[layer], widths[layer + 1]),
                               &f->inputs[v]));

@@ -48,10 +48,10 @@ static void product_job(size_t index, struct copse_tune_job *j)
 static copse_status product_build(copse_graph *g, const struct copse_tune_job *j, copse_tensor **in,
                                   copse_tensor **out)
 {
-    COPSE_TRY(copse_input(g, "a", COPSE_F32, j->a_transposed ? COPSE_SHAPE(j->k, j->m)
+    COPSE_TRY(copse_graph_input(g, "a", COPSE_F32, j->a_transposed ? COPSE_SHAPE(j->k, j->m)
                                                              : COPSE_SHAPE(j->m, j->k),
                           &in[0]));
-    COPSE_TRY(copse_input(g, "b", COPSE_F32, j->b_transposed ? COPSE_SHAPE(j->n, j->k)
+    COPSE_TRY(copse_graph_input(g, "b", COPSE_F32, j->b_transposed ? COPSE_SHAPE(j->n, j->k)
                                                              : COPSE_SHAPE(j->k, j->n),
                           &in[1]));
     return copse_matmul(g, in[0], in[1], j->a_transposed, j->b_transposed, out);
@@ -92,7 +92,7 @@ static void column_sum_job(size_t index, struct copse_tune_job *j)
 static copse_status column_sum_build(copse_graph *g, const struct copse_tune_job *j,
                                      copse_tensor **in, copse_tensor **out)
 {
-    COPSE_TRY(copse_input(g, "x", COPSE_F32, COPSE_SHAPE(j->m, j->n), &in[0]));
+    COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(j->m, j->n), &in[0]));
     return copse__column_sum(g, in[0], out);
 }
 

@@ -8,8 +8,8 @@
 #define DEADLINE_NS      (120ull * 1000000000ull)
 
 struct slot {
-    float *features;
-    int32_t *labels;
+    void *values[COPSE_MAX_INPUTS];
+    struct copse_column columns[COPSE_MAX_INPUTS]; /* of these */
 };
 
 /* Batch b goes into slot b % slot_count. Without a thread there is one slot. With one there is a
@@ -45,8 +45,9 @@ static void fill_slot(const copse_batches *b, size_t index)
 {
     const struct slot *slot = &b->slots[index % b->slot_count];
 
-    copse__dataset_gather(b->ds, b->order + index * b->params.batch, batch_size(b, index),
-                          slot->features, slot->labels);
+    for (size_t c = 0; c < b->ds->info.columns; c++)
+        copse__dataset_gather(b->ds, c, b->order + index * b->params.batch, batch_size(b, index),
+                              slot->values[c]);
 }
 
 static void set_order(copse_batches *b)
@@ -83,26 +84,31 @@ static void prefetch(void *arg)
     copse__mutex_unlock(&b->lock);
 }
 
+static copse_status make_slot(copse_batches *b, struct slot *slot)
+{
+    for (size_t c = 0; c < b->ds->info.columns; c++) {
+        size_t bytes;
+        if (copse__mul(b->ds->columns[c].row_bytes, b->params.batch, &bytes))
+            slot->values[c] = copse__alloc_aligned(&copse__base(b->ctx)->mem, bytes, BUFFER_ALIGNMENT);
+        if (slot->values[c] == NULL)
+            return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory for %u batches of %zu rows of %zu bytes",
+                              b->slot_count, b->params.batch, b->ds->columns[c].row_bytes);
+        slot->columns[c] = b->ds->columns[c].is;
+        slot->columns[c].data = slot->values[c];
+    }
+    return COPSE_OK;
+}
+
 static copse_status make_slots(copse_batches *b)
 {
     struct copse_mem *mem = &copse__base(b->ctx)->mem;
-    size_t features, labels;
 
     b->order = copse__alloc(mem, b->ds->info.rows, sizeof *b->order);
     b->slots = copse__alloc(mem, b->slot_count, sizeof *b->slots);
-    if (b->order == NULL || b->slots == NULL ||
-        !copse__mul(b->ds->info.row_size, sizeof(float), &features) ||
-        !copse__mul(features, b->params.batch, &features) ||
-        !copse__mul(b->params.batch, sizeof(int32_t), &labels))
+    if (b->order == NULL || b->slots == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory");
-    for (uint32_t i = 0; i < b->slot_count; i++) {
-        b->slots[i].features = copse__alloc_aligned(mem, features, BUFFER_ALIGNMENT);
-        if (b->ds->info.has_labels)
-            b->slots[i].labels = copse__alloc_aligned(mem, labels, BUFFER_ALIGNMENT);
-        if (b->slots[i].features == NULL || (b->ds->info.has_labels && b->slots[i].labels == NULL))
-            return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory for %u batches of %zu bytes",
-                              b->slot_count, features);
-    }
+    for (uint32_t i = 0; i < b->slot_count; i++)
+        COPSE_TRY(make_slot(b, &b->slots[i]));
     return COPSE_OK;
 }
 
@@ -175,10 +181,9 @@ void copse_batches_release(copse_batches **batches)
         copse__mutex_fini(&b->lock);
     copse_context *ctx = b->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
-    for (uint32_t i = 0; b->slots != NULL && i < b->slot_count; i++) {
-        copse__free_aligned(mem, b->slots[i].features);
-        copse__free_aligned(mem, b->slots[i].labels);
-    }
+    for (uint32_t i = 0; b->slots != NULL && i < b->slot_count; i++)
+        for (size_t c = 0; c < b->ds->info.columns; c++)
+            copse__free_aligned(mem, b->slots[i].values[c]);
     copse__free(mem, b->slots);
     copse__free(mem, b->order);
     copse_dataset_release(&b->ds);
@@ -251,8 +256,8 @@ copse_status copse_batches_next(copse_batches *b, struct copse_host_batch *out)
         b->next = index + 1;
     }
     const struct slot *slot = &b->slots[index % b->slot_count];
-    out->x = slot->features;
-    out->y = slot->labels;
+    out->columns = slot->columns;
+    out->column_count = b->ds->info.columns;
     out->rows = b->order + index * b->params.batch;
     out->count = batch_size(b, index);
     out->epoch = b->epoch;

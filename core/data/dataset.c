@@ -1,28 +1,63 @@
 /* SPDX-License-Identifier: MIT */
-/* Features and labels in host memory: checks, scaling, splitting, gathering rows. Reads no files.
- */
+/* Datasets: named columns in host memory with the same number of rows; checks, scaling, splitting, gathering rows.
+   Reads no files. */
 #include "core/data/dataset.h"
 
 #include <math.h>
 
 #include "core/base/random.h"
+#include "core/graph/op.h"
+#include "core/graph/type.h"
 
 #define FOUND_CLASSES_MAX 65536u /* more are believed only when the caller says so */
 
-/* ds->features as F32, all finite, scaled. `from` is kept when it is F32 and nobody else has it. */
+static copse_status add_column(copse_dataset *ds, const char *name, copse_type type, copse_shape shape, copse_array *values)
+{
+    struct copse_dataset_column *c = &ds->columns[ds->info.columns++]; /* releases `values` from here on */
+    c->values = values;
+    c->name = copse__strdup(&copse__base(ds->ctx)->mem, name);
+    if (c->name == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
+    c->is = (struct copse_column){ c->name, type, shape, NULL };
+    c->row_bytes = (size_t)copse__elements(shape) * copse__type_bytes(type);
+    return COPSE_OK;
+}
+
+/* Of one row; more axes than a tensor may have are joined into one. */
+static copse_status row_shape(uint32_t rank, const size_t *axes, copse_shape *out)
+{
+    size_t all = 1;
+    *out = (copse_shape){ rank, { 0 } };
+    for (uint32_t i = 0; i < rank; i++) {
+        all *= axes[i];
+        if (rank < COPSE_MAX_RANK)
+            out->dims[i] = (uint32_t)axes[i];
+    }
+    if (rank >= COPSE_MAX_RANK)
+        *out = COPSE_SHAPE((uint32_t)all);
+    return all <= UINT32_MAX ? COPSE_OK
+                             : copse_fail(COPSE_ERR_SHAPE, "dataset: a row has %zu numbers, at most 2^32-1 are possible",
+                                          all);
+}
+
+/* Column "x": F32, all finite, scaled. `from` is kept when it is F32 and the dataset is its only user. */
 static copse_status set_features(copse_dataset *ds, const struct copse_array_view *from,
                                  copse_array *owner, copse_feature_scale scale, const char *name)
 {
     size_t row_size = ds->info.row_size;
     float largest = 0;
+    copse_array *features;
+    copse_shape shape;
 
+    COPSE_TRY(row_shape(ds->info.rank, ds->info.shape, &shape));
     if (owner != NULL && from->type == COPSE_ELEMENT_F32)
-        ds->features = copse_array_retain(owner);
+        features = copse_array_retain(owner);
     else
         COPSE_TRY(copse__array_create(ds->ctx, COPSE_ELEMENT_F32, from->rank, from->shape, NULL,
-                                      &ds->features));
-    float *v = ds->features->data;
-    for (size_t i = 0; i < ds->features->count; i++) {
+                                      &features));
+    COPSE_TRY(add_column(ds, "x", COPSE_F32, shape, features));
+    float *v = features->data;
+    for (size_t i = 0; i < features->count; i++) {
         v[i] = (float)copse__element_load(from->type, from->data, i);
         if (!isfinite(v[i]))
             return copse_fail(COPSE_ERR_FORMAT, "dataset: %s: row %zu, value %zu is not finite",
@@ -33,15 +68,14 @@ static copse_status set_features(copse_dataset *ds, const struct copse_array_vie
     if (scale == COPSE_SCALE_NONE || largest == 0)
         return COPSE_OK;
     ds->info.scale = largest;
-    for (size_t i = 0; i < ds->features->count; i++)
+    for (size_t i = 0; i < features->count; i++)
         v[i] /= largest;
     return COPSE_OK;
 }
 
 /* Labels that do not begin at 0, or have wide gaps, make classes that no example is of. */
-static void warn_of_unused_classes(const copse_dataset *ds, const char *name)
+static void warn_of_unused_classes(const copse_dataset *ds, const int32_t *labels, const char *name)
 {
-    const int32_t *labels = ds->labels->data;
     uint64_t seen[FOUND_CLASSES_MAX / 64] = { 0 };
     uint32_t used = 0;
     int32_t least = INT32_MAX;
@@ -66,6 +100,7 @@ static copse_status set_labels(copse_dataset *ds, const struct copse_array_view 
     size_t rows = ds->info.rows;
     double limit = classes != 0 ? classes : FOUND_CLASSES_MAX;
     int32_t largest = 0;
+    copse_array *labels;
 
     if (from->rank < 1 || from->rank > 2 || (from->rank == 2 && from->shape[1] != 1))
         return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: labels must have the shape [rows]", name);
@@ -74,8 +109,9 @@ static copse_status set_labels(copse_dataset *ds, const struct copse_array_view 
                           from->shape[0], rows);
     if (from->data == NULL)
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s: labels without data", name);
-    COPSE_TRY(copse__array_create(ds->ctx, COPSE_ELEMENT_I32, 1, &rows, NULL, &ds->labels));
-    int32_t *to = ds->labels->data;
+    COPSE_TRY(copse__array_create(ds->ctx, COPSE_ELEMENT_I32, 1, &rows, NULL, &labels));
+    COPSE_TRY(add_column(ds, "y", COPSE_I32, COPSE_SCALAR, labels));
+    int32_t *to = labels->data;
     for (size_t i = 0; i < rows; i++) {
         double v = copse__element_load(from->type, from->data, i);
         if (!(v >= 0) || v > INT32_MAX || v != floor(v))
@@ -94,7 +130,21 @@ static copse_status set_labels(copse_dataset *ds, const struct copse_array_view 
     ds->info.has_labels = true;
     ds->info.classes = classes != 0 ? classes : (uint32_t)largest + 1;
     if (classes == 0)
-        warn_of_unused_classes(ds, name);
+        warn_of_unused_classes(ds, to, name);
+    return COPSE_OK;
+}
+
+/* Without columns. */
+static copse_status make(copse_context *ctx, size_t rows, copse_dataset **out)
+{
+    copse_dataset *ds = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *ds);
+    *out = ds;
+    if (ds == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
+    atomic_init(&ds->refs, 1);
+    ds->ctx = copse_context_retain(ctx);
+    ds->info.rows = rows;
+    ds->info.scale = 1;
     return COPSE_OK;
 }
 
@@ -123,12 +173,8 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
         return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: there must be 1 to 2^32-1 rows, not empty",
                           name);
 
-    copse_dataset *ds = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *ds);
-    if (ds == NULL)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
-    atomic_init(&ds->refs, 1);
-    ds->ctx = copse_context_retain(ctx);
-    ds->info.rows = features->shape[0];
+    copse_dataset *ds;
+    COPSE_TRY(make(ctx, features->shape[0], &ds));
     ds->info.rank = features->rank - 1;
     memcpy(ds->info.shape, features->shape + 1, ds->info.rank * sizeof *ds->info.shape);
     ds->info.row_size = count / ds->info.rows;
@@ -155,6 +201,55 @@ copse_status copse_dataset_create(copse_context *ctx, const struct copse_array_v
     return copse__dataset_make(ctx, features, NULL, labels, params, "arrays", out);
 }
 
+static copse_status check_column(const copse_dataset *ds, const struct copse_column *c, size_t i)
+{
+    if (!c->name || !c->name[0] || !c->data)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: column %zu has no name or no data", i);
+    for (size_t k = 0; k < ds->info.columns; k++)
+        if (strcmp(ds->columns[k].name, c->name) == 0)
+            return copse_fail(COPSE_ERR_ARGUMENT, "dataset: columns %zu and %zu are both named '%s'", k, i, c->name);
+    return c->shape.rank < COPSE_MAX_RANK
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_SHAPE, "dataset: column '%s': a row has at most %d axes", c->name,
+                            COPSE_MAX_RANK - 1);
+}
+
+static bool element_of(copse_type type, copse_element *out)
+{
+    *out = type == COPSE_F32 ? COPSE_ELEMENT_F32 : COPSE_ELEMENT_I32;
+    return copse__type_is_known(type);
+}
+
+static copse_status copy_column(copse_dataset *ds, const struct copse_column *columns, size_t i)
+{
+    const struct copse_column *c = &columns[i];
+    size_t shape[COPSE_ARRAY_MAX_RANK] = { ds->info.rows }, count, bytes;
+    copse_element element;
+    copse_array *values;
+
+    COPSE_TRY(check_column(ds, c, i));
+    if (!element_of(c->type, &element))
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: column '%s': there is no element type %d", c->name,
+                          (int)c->type);
+    for (uint32_t k = 0; k < c->shape.rank; k++)
+        shape[k + 1] = c->shape.dims[k];
+    if (!copse__shape_size(c->shape.rank + 1, shape, copse_element_size(element), &count, &bytes))
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: column '%s' is too large", c->name);
+    COPSE_TRY(copse__array_create(ds->ctx, element, c->shape.rank + 1, shape, NULL, &values));
+    memcpy(values->data, c->data, values->bytes);
+    return add_column(ds, c->name, c->type, c->shape, values);
+}
+
+/* Its first column. */
+static void describe(copse_dataset *ds)
+{
+    const copse_shape s = ds->columns[0].is.shape;
+    ds->info.rank = s.rank;
+    ds->info.row_size = (size_t)copse__elements(s);
+    for (uint32_t k = 0; k < s.rank; k++)
+        ds->info.shape[k] = s.dims[k];
+}
+
 copse_dataset *copse_dataset_retain(copse_dataset *data)
 {
     copse__ref(&data->refs);
@@ -170,8 +265,10 @@ void copse_dataset_release(copse_dataset **data)
         return;
     copse_context *ctx = ds->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
-    copse_array_release(&ds->features);
-    copse_array_release(&ds->labels);
+    for (size_t i = 0; i < ds->info.columns; i++) {
+        copse_array_release(&ds->columns[i].values);
+        copse__free(mem, ds->columns[i].name);
+    }
     copse__free(mem, ds->rows);
     copse__free(mem, ds);
     copse_context_release(&ctx);
@@ -182,28 +279,60 @@ void copse_dataset_describe(const copse_dataset *data, struct copse_dataset_info
     *out = data->info;
 }
 
-void copse__dataset_gather(const copse_dataset *ds, const uint32_t *rows, size_t count,
-                           float *features, int32_t *labels)
+copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column *columns, size_t count, size_t rows,
+                                   copse_dataset **out)
 {
-    size_t width = ds->info.row_size;
+    if (!out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: no place for the result");
+    *out = NULL;
+    if (!ctx || !columns || count == 0 || count > COPSE_MAX_INPUTS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: the context or the list is NULL, or there are not 1 to %d columns",
+                          COPSE_MAX_INPUTS);
+    if (rows == 0 || rows > UINT32_MAX)
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: there must be 1 to 2^32-1 rows, not %zu", rows);
+    copse_dataset *ds;
+    copse_status s = make(ctx, rows, &ds);
+    for (size_t i = 0; s == COPSE_OK && i < count; i++)
+        s = copy_column(ds, columns, i);
+    if (s == COPSE_OK)
+        describe(ds);
+    else
+        copse_dataset_release(&ds);
+    *out = ds;
+    return s;
+}
+
+copse_status copse_dataset_column(const copse_dataset *data, size_t i, struct copse_column *out)
+{
+    if (!data || !out || i >= data->info.columns)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: it or the result is NULL, or there is no column %zu", i);
+    *out = data->columns[i].is;
+    return COPSE_OK;
+}
+
+void copse__dataset_gather(const copse_dataset *ds, size_t c, const uint32_t *rows, size_t count, void *out)
+{
+    const size_t width = ds->columns[c].row_bytes;
+    const char *from = ds->columns[c].values->data;
 
     for (size_t i = 0; i < count; i++) {
         size_t row = rows != NULL ? rows[i] : i;
         if (ds->rows != NULL)
             row = ds->rows[row];
-        if (features != NULL)
-            memcpy(features + i * width, (const float *)ds->features->data + row * width,
-                   width * sizeof(float));
-        if (labels != NULL)
-            labels[i] = ((const int32_t *)ds->labels->data)[row];
+        memcpy((char *)out + i * width, from + row * width, width);
     }
 }
 
-copse_status copse_dataset_gather(const copse_dataset *data, const uint32_t *rows, size_t count,
-                                  float *features, int32_t *labels)
+copse_status copse_dataset_gather(const copse_dataset *data, const char *column, const uint32_t *rows, size_t count,
+                                  void *out)
 {
-    if (labels != NULL && !data->info.has_labels)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: there are no labels");
+    size_t c = 0;
+    if (!data || !column || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: it, the column or the result is NULL");
+    while (c < data->info.columns && strcmp(data->columns[c].name, column) != 0)
+        c++;
+    if (c == data->info.columns)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: there is no column '%s'", column);
     if (rows == NULL && count > data->info.rows)
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %zu rows asked for, there are %zu", count,
                           data->info.rows);
@@ -211,7 +340,7 @@ copse_status copse_dataset_gather(const copse_dataset *data, const uint32_t *row
         if (rows[i] >= data->info.rows)
             return copse_fail(COPSE_ERR_ARGUMENT, "dataset: no row %u, there are %zu", rows[i],
                               data->info.rows);
-    copse__dataset_gather(data, rows, count, features, labels);
+    copse__dataset_gather(data, c, rows, count, out);
     return COPSE_OK;
 }
 
@@ -236,19 +365,19 @@ static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t co
 {
     struct copse_mem *mem = &copse__base(ds->ctx)->mem;
 
-    copse_dataset *part = copse__alloc(mem, 1, sizeof *part);
-    if (part == NULL)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
-    atomic_init(&part->refs, 1);
-    part->ctx = copse_context_retain(ds->ctx);
-    part->features = copse_array_retain(ds->features);
-    part->labels = ds->labels != NULL ? copse_array_retain(ds->labels) : NULL;
+    copse_dataset *part;
+    COPSE_TRY(make(ds->ctx, count, &part));
+    copse_status s = COPSE_OK;
+    for (size_t i = 0; s == COPSE_OK && i < ds->info.columns; i++) {
+        const struct copse_dataset_column *c = &ds->columns[i];
+        s = add_column(part, c->name, c->is.type, c->is.shape, copse_array_retain(c->values));
+    }
     part->info = ds->info;
     part->info.rows = count;
-    part->rows = copse__alloc(mem, count, sizeof *part->rows);
+    part->rows = s == COPSE_OK ? copse__alloc(mem, count, sizeof *part->rows) : NULL;
     if (part->rows == NULL) {
         copse_dataset_release(&part);
-        return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
+        return s != COPSE_OK ? s : copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
     }
     for (size_t i = 0; i < count; i++)
         part->rows[i] = ds->rows != NULL ? ds->rows[rows[i]] : rows[i];

@@ -6,11 +6,19 @@
 #include "copse/data.h"
 #include "core/data/array.h"
 
+/* One column: an array of which the first axis counts the rows. */
+struct copse_dataset_column {
+    struct copse_column is; /* without data */
+    size_t row_bytes;
+    copse_array *values; /* shared by the parts of a split */
+    char *name;
+};
+
 struct copse_dataset {
     copse_refs refs;
     copse_context *ctx;
-    copse_array *features, *labels; /* F32; I32 [rows] or NULL; shared by the parts of a split */
-    uint32_t *rows;                 /* which rows of the arrays, NULL = all in order */
+    struct copse_dataset_column columns[COPSE_MAX_INPUTS];
+    uint32_t *rows; /* which rows of the arrays, NULL = all in order */
     struct copse_dataset_info info;
 };
 
@@ -25,9 +33,8 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
 copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, size_t count,
                                  const struct copse_dataset_params *params, copse_dataset **out);
 
-/* copse_dataset_gather without its checks. */
-void copse__dataset_gather(const copse_dataset *ds, const uint32_t *rows, size_t count,
-                           float *features, int32_t *labels);
+/* Rows of column `c`, without the checks of copse_dataset_gather. */
+void copse__dataset_gather(const copse_dataset *ds, size_t c, const uint32_t *rows, size_t count, void *out);
 
 /* A permutation of 0..count-1 that depends on `count`, `seed` and `stream` alone. */
 void copse__shuffle(uint32_t *rows, uint32_t count, uint64_t seed, uint32_t stream);

@@ -19,6 +19,7 @@ struct copse_distributed {
     copse_batches *batches;       /* NULL when own is 0 */
     struct copse_host_batch held; /* its current one */
     bool is_held;
+    struct copse_column *columns; /* [replicas][COPSE_MAX_INPUTS], of the shares of a step */
 
     /* of a function */
     struct copse_pipeline_source source;
@@ -49,6 +50,9 @@ static copse_status make_batches(copse_distributed *d, const struct copse_batche
     if (d->own == 0)
         return COPSE_OK;
     /* A batch may be larger than the data here. */
+    d->columns = copse__alloc(&copse__base(d->ctx)->mem, d->replicas, COPSE_MAX_INPUTS * sizeof *d->columns);
+    if (d->columns == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "input: no memory for a walk");
     p.batch = COPSE_MIN(d->schedule.batch, d->data->info.rows);
     p.drop_last = d->schedule.drop_last;
     return copse_batches_create(d->data, &p, &d->batches);
@@ -202,6 +206,7 @@ void copse_distributed_release(copse_distributed **walk)
     if (d->source.release != NULL)
         d->source.release(d->source.user);
     copse__free(mem, d->taken);
+    copse__free(mem, d->columns);
     copse__free(mem, d);
     copse_context_release(&ctx);
 }
@@ -214,7 +219,7 @@ static copse_status next_of_function(copse_distributed *d, struct copse_host_bat
         copse_status s = d->source.next(d->source.user, b);
         if (s != COPSE_OK && s != COPSE_ERR_END)
             return s;
-        if (s == COPSE_OK && b->count > 0 && b->x == NULL)
+        if (s == COPSE_OK && b->count > 0 && b->columns == NULL)
             return copse_fail(COPSE_ERR_ARGUMENT, "input: the function gave %zu rows without data",
                               b->count);
         d->is_over = s == COPSE_ERR_END;
@@ -227,10 +232,19 @@ static copse_status next_of_function(copse_distributed *d, struct copse_host_bat
     return COPSE_OK;
 }
 
+/* Columns of the batch at hand, from a row on. */
+static const struct copse_column *share_columns(const copse_distributed *d, uint32_t r, size_t first)
+{
+    struct copse_column *to = d->columns + (size_t)r * COPSE_MAX_INPUTS;
+    for (size_t c = 0; c < d->held.column_count; c++) {
+        to[c] = d->held.columns[c];
+        to[c].data = (const char *)to[c].data + first * d->data->columns[c].row_bytes;
+    }
+    return to;
+}
+
 static copse_status next_of_data(copse_distributed *d, struct copse_host_batch *shares)
 {
-    size_t width = d->data->info.row_size;
-
     if (d->next >= d->own) /* padded */
         return COPSE_OK;
     uint64_t batch = copse__schedule_batch(&d->schedule, d->next);
@@ -244,8 +258,8 @@ static copse_status next_of_data(copse_distributed *d, struct copse_host_batch *
         struct copse_host_batch *share = &shares[r];
         if (at.count == 0)
             continue;
-        share->x = d->held.x + at.first * width;
-        share->y = d->held.y != NULL ? (const int32_t *)d->held.y + at.first : NULL;
+        share->columns = share_columns(d, r, at.first);
+        share->column_count = d->held.column_count;
         share->rows = d->held.rows + at.first;
         share->count = at.count;
         share->first = d->schedule.batch * batch + at.first;

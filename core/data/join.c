@@ -27,39 +27,39 @@ static copse_status open_parts(copse_context *ctx, const char *const *paths, siz
     return COPSE_OK;
 }
 
-/* Gives each part back as soon as it is copied. */
-static void append_parts(copse_dataset **parts, size_t count, float *features,
-                                 int32_t *labels)
+/* Column `c` of all parts. */
+static copse_status join_column(copse_context *ctx, copse_dataset **parts, size_t count, size_t rows, size_t c,
+                                copse_array **out)
 {
+    const struct copse_array_view *first = copse_array_view(parts[0]->columns[c].values);
+    size_t shape[COPSE_ARRAY_MAX_RANK], numbers, bytes;
+
+    memcpy(shape, first->shape, sizeof shape);
+    shape[0] = rows;
+    if (!copse__shape_size(first->rank, shape, sizeof(double), &numbers, &bytes))
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: too many rows");
+    COPSE_TRY(copse__array_create(ctx, first->type, first->rank, shape, NULL, out));
+    char *to = (*out)->data;
     for (size_t i = 0; i < count; i++) {
-        const struct copse_dataset_info info = parts[i]->info;
-        copse__dataset_gather(parts[i], NULL, info.rows, features, labels);
-        features += info.rows * info.row_size;
-        labels = labels != NULL ? labels + info.rows : NULL;
-        copse_dataset_release(&parts[i]);
+        copse__dataset_gather(parts[i], c, NULL, parts[i]->info.rows, to);
+        to += parts[i]->info.rows * parts[i]->columns[c].row_bytes;
     }
+    return COPSE_OK;
 }
 
 static copse_status join(copse_context *ctx, copse_dataset **parts, size_t count, size_t rows,
                          const struct copse_dataset_params *params, copse_dataset **out)
 {
-    const struct copse_dataset_info info = parts[0]->info;
-    size_t shape[COPSE_ARRAY_MAX_RANK] = { rows }, numbers, bytes;
+    const bool has_labels = parts[0]->info.has_labels;
     copse_array *features = NULL, *labels = NULL;
-    copse_status s;
-
-    memcpy(shape + 1, info.shape, info.rank * sizeof *shape);
-    if (!copse__shape_size(info.rank + 1, shape, sizeof(double), &numbers, &bytes))
-        return copse_fail(COPSE_ERR_SHAPE, "dataset: too many rows");
-    COPSE_TRY_OR(done, s,
-                 copse__array_create(ctx, COPSE_ELEMENT_F32, info.rank + 1, shape, NULL, &features));
-    if (info.has_labels)
-        COPSE_TRY_OR(done, s,
-                     copse__array_create(ctx, COPSE_ELEMENT_I32, 1, &rows, NULL, &labels));
-    append_parts(parts, count, features->data, labels != NULL ? labels->data : NULL);
-    s = copse__dataset_make(ctx, copse_array_view(features), features,
-                            labels != NULL ? copse_array_view(labels) : NULL, params, "files", out);
-done:
+    copse_status s = join_column(ctx, parts, count, rows, 0, &features);
+    if (s == COPSE_OK && has_labels)
+        s = join_column(ctx, parts, count, rows, 1, &labels);
+    for (size_t i = 0; i < count; i++) /* before more memory is asked for */
+        copse_dataset_release(&parts[i]);
+    if (s == COPSE_OK)
+        s = copse__dataset_make(ctx, copse_array_view(features), features,
+                                labels != NULL ? copse_array_view(labels) : NULL, params, "files", out);
     copse_array_release(&features);
     copse_array_release(&labels);
     return s;

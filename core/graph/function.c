@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* A graph as a function on one device: a program with a queue, a step buffer and output buffers. */
-#include "core/graph/graph.h"
+#include "core/graph/recording.h"
+#include "core/graph/type.h"
 
 #define MAX_OUTPUTS 64
 
 struct copse_function {
     copse_queue *queue;
     copse_buffer *step;
-    copse_program *program;
+    struct copse_recording recording;
     copse_buffer *outputs[MAX_OUTPUTS];
     size_t bytes[MAX_OUTPUTS];
     size_t output_count;
-    const copse_tensor **inputs; /* of the graph, used or not; compared, not read */
-    size_t input_count;
     uint64_t ticket;
 };
 
@@ -20,36 +19,34 @@ static copse_status record(copse_function *f, const struct copse_function_params
                            const struct copse_choice *choice)
 {
     copse_device *dev = f->queue->dev;
-    struct copse_placement placements[MAX_OUTPUTS];
+    f->recording.graph = p->graph;
+    COPSE_TRY(copse__recording_adopt(&f->recording));
     for (size_t i = 0; i < p->output_count; i++) {
-        const size_t bytes = 4 * (size_t)copse__elements(p->outputs[i]->shape);
+        const size_t bytes = (size_t)copse__elements(p->outputs[i]->shape) * copse__type_bytes(p->outputs[i]->type);
         const size_t room = copse__round_up(bytes ? bytes : 4, 16);
         f->bytes[i] = bytes;
         COPSE_TRY(copse__buffer_acquire(dev, room, &f->outputs[i]));
         f->output_count++;
-        placements[i] = (struct copse_placement){ p->outputs[i], { f->outputs[i], 0, room }, 0 };
+        COPSE_TRY(copse__recording_place(&f->recording, p->outputs[i],
+                                         (struct copse_binding){ f->outputs[i], 0, room }, 0));
     }
-    const struct copse_program_params params = {
-        .graph = p->graph,
+    struct copse_program_params params = {
         .queue = f->queue,
-        .placements = placements,
-        .placement_count = p->output_count,
         .step = { f->step, 0, 4 * COPSE_STEP_WORDS },
         .choices = choice,
         .choice_count = choice ? 1 : 0,
     };
-    return copse__program_create(&params, &f->program);
+    return copse__recording_compile(&f->recording, &params);
 }
 
-static copse_status keep_inputs(copse_function *f, const copse_graph *g)
+static void fini(copse_function *f, struct copse_mem *mem)
 {
-    f->inputs = copse__alloc(&g->ctx->base.mem, g->nodes.count, sizeof *f->inputs);
-    if (!f->inputs)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "function: no memory");
-    for (size_t i = 0; i < g->nodes.count; i++)
-        if (g->nodes.at[i]->op == &copse_op_input)
-            f->inputs[f->input_count++] = g->nodes.at[i];
-    return COPSE_OK;
+    copse__recording_fini(&f->recording, mem);
+    for (size_t i = 0; i < f->output_count; i++)
+        copse_buffer_release(&f->outputs[i]);
+    copse_buffer_release(&f->step);
+    copse_queue_release(&f->queue);
+    copse__free(mem, f);
 }
 
 static copse_status init(copse_function *f, copse_device *dev,
@@ -57,7 +54,6 @@ static copse_status init(copse_function *f, copse_device *dev,
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = 0x3f800000u; /* 1.0f */
-    COPSE_TRY(keep_inputs(f, p->graph));
     COPSE_TRY(copse_queue_create(dev, &f->queue));
     COPSE_TRY(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = sizeof words },
                                   &f->step));
@@ -88,13 +84,7 @@ copse_status copse__function_create(copse_device *dev, const struct copse_functi
         return copse_fail(COPSE_ERR_NO_MEMORY, "function: no memory");
     const copse_status s = init(f, dev, p, choice);
     if (s != COPSE_OK) {
-        copse__program_release(&f->program);
-        for (size_t i = 0; i < f->output_count; i++)
-            copse_buffer_release(&f->outputs[i]);
-        copse_buffer_release(&f->step);
-        copse_queue_release(&f->queue);
-        copse__free(&dev->base->mem, f->inputs);
-        copse__free(&dev->base->mem, f);
+        fini(f, &dev->base->mem);
         return s;
     }
     *out = f;
@@ -107,37 +97,29 @@ void copse_function_release(copse_function **function)
         return;
     copse_function *f = *function;
     copse_device *dev = copse_device_retain(f->queue->dev);
-    copse__program_release(&f->program);
-    for (size_t i = 0; i < f->output_count; i++)
-        copse_buffer_release(&f->outputs[i]);
-    copse_buffer_release(&f->step);
-    copse_queue_release(&f->queue);
-    copse__free(&dev->base->mem, f->inputs);
-    copse__free(&dev->base->mem, f);
+    fini(f, &dev->base->mem);
     copse_device_release(&dev);
     *function = NULL;
 }
 
 copse_status copse_function_write(copse_function *f, const copse_tensor *input, const void *values)
 {
-    struct copse_binding to;
     if (!f || !input || !values)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to write");
-    size_t i = 0;
-    while (i < f->input_count && f->inputs[i] != input)
-        i++;
-    if (i == f->input_count)
+    const struct copse_recorded_input *to = f->recording.inputs, *end = to + f->recording.input_count;
+    while (to < end && to->tensor != input)
+        to++;
+    if (to == end)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: only inputs of its graph can be written");
-    if (!copse__program_input(f->program, input, &to))
-        return COPSE_OK; /* no output depends on it */
-    return copse_queue_write(f->queue, to.buffer, to.offset, values, to.size);
+    return to->at.buffer ? copse_queue_write(f->queue, to->at.buffer, to->at.offset, values, to->at.size)
+                         : COPSE_OK; /* no output depends on it */
 }
 
 copse_status copse_function_run(copse_function *f)
 {
     if (!f)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to run");
-    COPSE_TRY(copse__program_replay(f->program, 0));
+    COPSE_TRY(copse__program_replay(f->recording.program, 0));
     return copse_queue_submit(f->queue, &f->ticket);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Building a graph: nodes, inputs, variables' leaves, reports. Knows no op by name. */
 #include "core/graph/graph.h"
+#include "core/graph/type.h"
 
 /* Elements of one tensor: 31 bits, so that kernels index with uint and sizes fit on every host. */
 #define MAX_ELEMENTS ((uint64_t)1 << 31)
@@ -113,10 +114,10 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
     return COPSE_OK;
 }
 
-copse_status copse_input(copse_graph *g, const char *name, copse_type type, copse_shape shape,
-                         copse_tensor **out)
+copse_status copse_graph_input(copse_graph *g, const char *name, copse_type type,
+                               copse_shape shape, copse_tensor **out)
 {
-    if (!g || !out || !name || (type != COPSE_F32 && type != COPSE_I32) ||
+    if (!g || !out || !name || !copse__type_is_known(type) ||
         shape.rank > COPSE_MAX_RANK)
         return copse_fail(COPSE_ERR_ARGUMENT, "input: needs a graph, a name, a known type and a "
                                               "rank of at most %d", COPSE_MAX_RANK);

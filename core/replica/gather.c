@@ -54,20 +54,18 @@ static copse_status make_room(struct gather *g)
     return COPSE_OK;
 }
 
-static copse_status swap(struct gather *g, copse_status mine)
+static copse_status exchange(struct gather *g, copse_status mine)
 {
-    const struct copse_remote *remote = g->st->remote;
+    struct copse_group *group = &g->st->group;
     size_t sizes[COPSE_MAX_WORKERS];
-    if (!remote)
-        return mine ? mine : make_room(g);
-    COPSE_TRY(copse__cluster_meet(remote->cluster, "arrays of all replicas", 0, mine));
-    for (uint32_t w = 0; w < remote->cluster->t.size; w++)
-        sizes[w] = remote->rank_counts[w] * sizeof *g->forms;
-    COPSE_TRY(copse__cluster_swap(remote->cluster, g->forms, sizes));
-    COPSE_TRY(copse__cluster_meet(remote->cluster, "elements of all replicas", 0, make_room(g)));
-    for (uint32_t w = 0, r = 0; w < remote->cluster->t.size; r += remote->rank_counts[w++])
-        sizes[w] = (size_t)(4 * (g->firsts[r + remote->rank_counts[w]] - g->firsts[r]));
-    return copse__cluster_swap(remote->cluster, g->words, sizes);
+    COPSE_TRY(copse__group_barrier(group, "arrays of all replicas", 0, mine));
+    for (uint32_t w = 0; w < group->workers; w++)
+        sizes[w] = group->rank_counts[w] * sizeof *g->forms;
+    COPSE_TRY(copse__group_gather_parts(group, g->forms, sizes));
+    COPSE_TRY(copse__group_barrier(group, "elements of all replicas", 0, make_room(g)));
+    for (uint32_t w = 0, r = 0; w < group->workers; r += group->rank_counts[w++])
+        sizes[w] = (size_t)(4 * (g->firsts[r + group->rank_counts[w]] - g->firsts[r]));
+    return copse__group_gather_parts(group, g->words, sizes);
 }
 
 static copse_status list(const struct gather *g, copse_value **out)
@@ -87,7 +85,7 @@ static copse_status list(const struct gather *g, copse_value **out)
 copse_status copse__value_gather(copse_strategy *st, copse_value *v, copse_value **out)
 {
     struct gather g = { .st = st, .mem = &st->ctx->base.mem };
-    copse_status s = swap(&g, bring(&g, v));
+    copse_status s = exchange(&g, bring(&g, v));
     if (!s)
         s = list(&g, out);
     for (uint32_t r = 0; r < st->replica_count; r++)

@@ -3,7 +3,6 @@
    device memory, written on each replica's transfer queue while its own queue computes. A step begins with a
    copy on the device, from the place to where the recordings read. */
 #include "core/train/flight.h"
-#include "core/train/tower.h"
 
 /* ---- memory ---- */
 
@@ -13,7 +12,7 @@ copse_status copse__ahead_init(copse_trainer *t)
     const uint32_t room = t->params.prefetch;
     if (room == 0)
         return COPSE_OK;
-    if (st->kind == COPSE_STRATEGY_ACCELERATOR)
+    if (st->steps_per_run > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: prefetch is %u, and an accelerator takes whole runs of "
                                               "batches ahead: leave it 0", room);
     t->infeed.ring = copse__alloc(&st->ctx->base.mem, room, sizeof *t->infeed.ring);
@@ -35,26 +34,8 @@ void copse__ahead_fini(copse_trainer *t)
     copse__free(&t->strategy->ctx->base.mem, in->ring);
 }
 
-/* Of one example. */
-static size_t x_bytes(const copse_trainer *t)
+static copse_status make_room(copse_trainer *t, uint32_t r, size_t bytes, struct copse_ahead *a)
 {
-    return (size_t)copse__elements(t->params.example) * 4;
-}
-
-static size_t y_bytes(const copse_trainer *t)
-{
-    return (size_t)copse__elements(t->params.target) * 4;
-}
-
-/* Where the targets of a share of n examples stand, behind its features. */
-static size_t y_at(const copse_trainer *t, size_t n)
-{
-    return copse__round_up(n * x_bytes(t), COPSE_ALIGNMENT);
-}
-
-static copse_status make_room(copse_trainer *t, uint32_t r, size_t n, struct copse_ahead *a)
-{
-    const size_t bytes = y_at(t, n) + n * y_bytes(t);
     if (copse_buffer_size(a->buffers[r]) >= bytes)
         return COPSE_OK;
     copse_buffer_release(&a->buffers[r]);
@@ -78,42 +59,21 @@ static copse_status upload(copse_trainer *t, const struct copse_host_batch *batc
                            const struct copse_shares *s, uint32_t r, struct copse_ahead *a)
 {
     const struct copse_replica *rep = &t->strategy->replicas[r];
-    const struct copse_recording *rec = s->recordings[r];
-    const size_t n = s->at[r].count, first = s->at[r].first;
-    const size_t x = x_bytes(t), y = y_bytes(t);
-    COPSE_TRY(make_room(t, r, n, a));
+    COPSE_TRY(make_room(t, r, copse__feed_bytes(s->recordings[r]), a));
     COPSE_TRY(wait_for_reader(rep, a->read[r]));
-    if (rec->x.buffer)
-        COPSE_TRY(copse_queue_write(rep->transfer, a->buffers[r], 0,
-                                    (const char *)batch->x + first * x, n * x));
-    if (rec->y.buffer)
-        COPSE_TRY(copse_queue_write(rep->transfer, a->buffers[r], y_at(t, n),
-                                    (const char *)batch->y + first * y, n * y));
+    COPSE_TRY(copse__feed_write(rep->transfer, s->recordings[r], batch, &s->at[r], a->buffers[r], 0));
     return copse_queue_submit(rep->transfer, &a->written[r]);
-}
-
-/* Before anything is queued. */
-static copse_status check_targets(const copse_trainer *t, const struct copse_host_batch *batch,
-                                  const struct copse_shares *s)
-{
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        if (s->at[r].count > 0 && s->recordings[r]->y.buffer && !batch->y)
-            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss needs targets, the batch has none");
-    return COPSE_OK;
 }
 
 static copse_status put(copse_trainer *t, const struct copse_host_batch *batch,
                         const struct copse_shares *s, struct copse_ahead *a)
 {
-    COPSE_TRY(check_targets(t, batch, s));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (s->at[r].count > 0)
             COPSE_TRY(copse_note(upload(t, batch, s, r, a),
                                  "while uploading replica %u's part of a batch ahead", r));
     a->shares = *s;
-    a->batch = *batch;
-    a->batch.x = a->batch.y = NULL; /* the caller's */
-    a->batch.rows = NULL;
+    copse__batch_kind_take(&a->kind, batch, s, t->strategy->replica_count);
     return COPSE_OK;
 }
 
@@ -148,8 +108,9 @@ static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const st
     *s = a->shares;
     s->at = s->of_all + t->strategy->rank_first;
     if (t->gathered == 0)
-        COPSE_TRY(copse__tower_pull_step(t->strategy));
-    return copse__recordings_find(t, pass, s); /* they may have moved, and those of another pass after a flush */
+        COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
+    /* They may have moved, and those of another pass after a flush. */
+    return copse__recordings_find(t, &a->kind.batch, pass, s);
 }
 
 copse_status copse__ahead_prepare(copse_trainer *t, const struct copse_host_batch *batch,
@@ -173,24 +134,16 @@ copse_status copse__ahead_prepare(copse_trainer *t, const struct copse_host_batc
     return COPSE_OK;
 }
 
-copse_status copse__ahead_take(copse_trainer *t, struct copse_ahead *a,
-                               const struct copse_recording *rec, const struct copse_shard *share)
+copse_status copse__ahead_take(copse_trainer *t, struct copse_ahead *a, const struct copse_step_recording *rec)
 {
     const uint32_t r = rec->replica;
     const struct copse_replica *rep = &t->strategy->replicas[r];
-    const size_t n = share->count;
-    if (n == 0)
+    if (rec->examples == 0)
         return COPSE_OK;
     COPSE_TRY(copse_note(copse__queue_wait_for(rep->queue, rep->transfer, a->written[r]),
                          "while waiting for the upload of replica %u's part of the batch", r));
     a->read[r] = copse__queue_next(rep->queue);
-    if (rec->x.buffer)
-        COPSE_TRY(copse_queue_copy(rep->queue, a->buffers[r], 0, rec->x.buffer, rec->x.offset,
-                                   n * x_bytes(t)));
-    if (rec->y.buffer)
-        COPSE_TRY(copse_queue_copy(rep->queue, a->buffers[r], y_at(t, n), rec->y.buffer,
-                                   rec->y.offset, n * y_bytes(t)));
-    return COPSE_OK;
+    return copse__feed_take(rep->queue, rec, a->buffers[r], 0);
 }
 
 /* Each is a step of its own. */

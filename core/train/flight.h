@@ -9,16 +9,16 @@
 struct copse_shares {
     struct copse_shard of_all[COPSE_MAX_REPLICAS]; /* replicas of all workers */
     const struct copse_shard *at;                  /* this worker's */
-    struct copse_recording *recordings[COPSE_MAX_REPLICAS];
+    struct copse_step_recording *recordings[COPSE_MAX_REPLICAS];
 };
 
-/* A batch in device memory, or on its way there: of each replica's share the features, then the targets. */
+/* A batch in device memory, or on its way there: a slot for each replica's share. */
 struct copse_ahead {
     copse_buffer *buffers[COPSE_MAX_REPLICAS];
     uint64_t written[COPSE_MAX_REPLICAS]; /* tickets: of the transfer queue, when it is there */
     uint64_t read[COPSE_MAX_REPLICAS];    /* of the replica's queue, when the place may be written again */
     struct copse_shares shares;
-    struct copse_host_batch batch; /* but for the values */
+    struct copse_batch_kind kind;
 };
 
 /* Segments queued, crossings and buckets exchanged. */
@@ -62,7 +62,9 @@ copse_status copse__flight_prepare(copse_trainer *t, const struct copse_host_bat
 /* The part of it that has nothing to do with other workers, or with what else is under way. */
 copse_status copse__flight_plan(copse_trainer *t, const struct copse_host_batch *batch,
                                 enum copse_pass pass, struct copse_shares *s);
-copse_status copse__recordings_find(copse_trainer *t, enum copse_pass pass, struct copse_shares *s);
+/* Those of a batch like this one, whose data is not read. */
+copse_status copse__recordings_find(copse_trainer *t, const struct copse_host_batch *batch,
+                                    enum copse_pass pass, struct copse_shares *s);
 /* The step words of a batch: of all replicas, which for the first part asks the schedule, and of one. */
 void copse__words_begin(copse_trainer *t, bool is_training, const struct copse_gathered *g,
                         uint32_t epoch, uint32_t *words);
@@ -78,8 +80,29 @@ copse_status copse__ahead_prepare(copse_trainer *t, const struct copse_host_batc
                                   enum copse_pass pass, struct copse_shares *s,
                                   struct copse_ahead **out);
 /* A replica's share goes where its recording reads it, when it is uploaded. */
-copse_status copse__ahead_take(copse_trainer *t, struct copse_ahead *a,
-                               const struct copse_recording *rec, const struct copse_shard *share);
+copse_status copse__ahead_take(copse_trainer *t, struct copse_ahead *a, const struct copse_step_recording *rec);
+/* feed.c */
+/* Of a slot for the recording's inputs. */
+size_t copse__feed_bytes(const struct copse_step_recording *rec);
+/* The batch has data for all inputs that its recordings use. */
+copse_status copse__feed_check(const copse_trainer *t, const struct copse_shares *s,
+                               const struct copse_host_batch *batch);
+/* A share of a batch goes to a slot, at a byte offset; slot NULL: to where the recording reads it. */
+copse_status copse__feed_write(copse_queue *q, const struct copse_step_recording *rec,
+                               const struct copse_host_batch *batch, const struct copse_shard *share,
+                               copse_buffer *slot, size_t at);
+/* From a slot to where the recording reads it. */
+copse_status copse__feed_take(copse_queue *q, const struct copse_step_recording *rec, copse_buffer *slot, size_t at);
+/* What is kept of a batch that is fed. */
+void copse__batch_kind_take(struct copse_batch_kind *kind, const struct copse_host_batch *batch,
+                            const struct copse_shares *s, uint32_t replicas);
+bool copse__batch_kind_is(const struct copse_batch_kind *kind, const struct copse_host_batch *batch);
+/* A batch that is fed needs the recording. */
+bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec);
+/* Bring the variables that are about to be read. */
+copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull when);
+/* All buckets of an update were applied. */
+copse_status copse__trainer_commit(copse_trainer *t);
 /* flight.c */
 copse_status copse__fly(struct copse_flight *f);
 bool copse__is_cancelled(copse_trainer *t);

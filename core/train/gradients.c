@@ -3,36 +3,25 @@
    and their places in the flat store. */
 #include <math.h>
 
+#include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/replica/context.h"
 #include "core/train/trainer.h"
 
 struct builder {
-    struct copse_recording *r;
+    struct copse_step_recording *r;
     copse_trainer *t;
     copse_graph *g;
     struct copse_gradient *pairs; /* of the trained variables */
-    struct copse_placements *out;
 };
 
-static copse_status place(struct builder *b, copse_tensor *t, struct copse_binding at,
-                          uint32_t bucket)
-{
-    const struct copse_placement p = { t, at, bucket };
-    return COPSE_PUSH(&b->g->ctx->base.mem, b->out, p)
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-}
-
-static copse_status differentiate(struct builder *b, copse_tensor *loss)
+static copse_status differentiate(struct builder *b)
 {
     copse_trainer *t = b->t;
     const size_t count = t->trained_count;
     bool is_any = false;
     copse_tensor *seed;
     COPSE_TRY(copse__step_scalar(b->g, COPSE_STEP_SHARE, &seed));
-    if (loss->shape.rank > 0)
-        COPSE_TRY(copse_reshape(b->g, seed, loss->shape, &seed));
     copse_tensor **x = copse__arena_alloc(&b->g->arena, count, 2 * sizeof *x);
     b->pairs = copse__arena_alloc(&b->g->arena, count, sizeof *b->pairs);
     if (!x || !b->pairs)
@@ -40,7 +29,7 @@ static copse_status differentiate(struct builder *b, copse_tensor *loss)
     for (size_t i = 0; i < count; i++)
         x[i] = &t->trained[i]->tensor;
     copse_tensor **dx = x + count;
-    COPSE_TRY(copse__gradients(b->g, loss, seed, x, count, dx));
+    COPSE_TRY(copse__recording_differentiate(&b->r->base, seed, x, count, dx));
     for (size_t i = 0; i < count; i++) {
         b->pairs[i] = (struct copse_gradient){ dx[i], t->trained[i] };
         is_any |= dx[i] != NULL;
@@ -87,7 +76,8 @@ static copse_status transform(struct builder *b)
 static copse_status watch(struct builder *b, size_t i, uint32_t which, copse_tensor *scalar)
 {
     const size_t at = (i * COPSE_WATCHES + which) * COPSE_REPORT_STRIDE;
-    return place(b, scalar, (struct copse_binding){ b->t->watches[b->r->replica], at, 4 }, 0);
+    const struct copse_binding to = { b->t->watches[b->r->replica], at, copse__type_bytes(COPSE_F32) };
+    return copse__recording_place(&b->r->base, scalar, to, 0);
 }
 
 /* The sum of x - x: 0, or NaN. */
@@ -142,20 +132,19 @@ static copse_status place_all(struct builder *b)
         } else if (!dx) {
             COPSE_TRY(copse_fill(b->g, COPSE_F32, v->tensor.shape, 0.0, &dx));
         }
-        COPSE_TRY(place(b, dx, copse__variable_gradient(v, b->r->replica),
-                        copse__bucket_of(&b->t->buckets, v)));
+        COPSE_TRY(copse__recording_place(&b->r->base, dx, copse__variable_gradient(v, b->r->replica),
+                                         copse__optimizer_bucket(b->t->optimizer, v)));
     }
     return COPSE_OK;
 }
 
-copse_status copse__gradients_build(struct copse_recording *r, copse_tensor *loss,
-                                    struct copse_placements *out)
+copse_status copse__gradients_build(struct copse_step_recording *r)
 {
-    struct builder b = { .r = r, .t = r->trainer, .g = r->graph, .out = out };
-    COPSE_TRY(differentiate(&b, loss));
-    const size_t first = r->graph->nodes.count;
+    struct builder b = { .r = r, .t = r->trainer, .g = r->base.graph };
+    COPSE_TRY(differentiate(&b));
+    const size_t first = b.g->nodes.count;
     COPSE_TRY(transform(&b));
     COPSE_TRY(watch_all(&b));
     COPSE_TRY(place_all(&b));
-    return copse__graph_hoist(r->graph, first);
+    return copse__graph_hoist(b.g, first);
 }

@@ -2,6 +2,7 @@
 /* The sums over replicas inside a loss function: memory and exchange of each, and the check that all
    recordings have the same of them. A crossing is a bucket of the exchange in a piece of its own whose
    update is an assignment. */
+#include "core/graph/type.h"
 #include "core/train/trainer.h"
 
 static copse_status assign(void *user, copse_device *dev, const struct copse_update *u,
@@ -12,7 +13,7 @@ static copse_status assign(void *user, copse_device *dev, const struct copse_upd
     *out = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
                                    .bindings = { u->gradients, u->values },
                                    .binding_count = 2 };
-    out->bindings[0].size = out->bindings[1].size = (size_t)(4 * u->count);
+    out->bindings[0].size = out->bindings[1].size = (size_t)u->count * copse__type_bytes(COPSE_F32);
     return COPSE_OK;
 }
 
@@ -38,7 +39,7 @@ static copse_status add_crossing(copse_trainer *t, struct copse_layout *l, copse
 copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_t index,
                                  struct copse_binding *operand, struct copse_binding *result)
 {
-    const struct copse_recording *r = recording;
+    const struct copse_step_recording *r = recording;
     copse_trainer *t = r->trainer;
     struct copse_layout *l = copse__layout_of(t, r->pass);
     if (l->is_known && index >= l->crossings.count)
@@ -57,7 +58,7 @@ copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_
                           copse__shape_text(y->shape, here), r->replica, r->examples,
                           copse__shape_text(c->shape, there));
     }
-    const size_t bytes = (size_t)copse__elements(c->shape) * sizeof(float);
+    const size_t bytes = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
     *operand = copse__exchange_gradients(t->strategy->store.exchange, c->piece, r->replica);
     *result = copse__exchange_values(t->strategy->store.exchange, c->piece, r->replica);
     operand->size = result->size = bytes;
@@ -77,14 +78,14 @@ static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const 
     return COPSE_OK;
 }
 
-copse_status copse__layout_settle(struct copse_recording *r)
+copse_status copse__layout_settle(struct copse_step_recording *r)
 {
     struct copse_layout *l = copse__layout_of(r->trainer, r->pass);
     if (!l->is_known)
-        return take_layout(r->trainer, l, r->program);
-    bool is_same = copse__program_segments(r->program) == l->events.count;
+        return take_layout(r->trainer, l, r->base.program);
+    bool is_same = copse__program_segments(r->base.program) == l->events.count;
     for (uint32_t i = 0; is_same && i < l->events.count; i++)
-        is_same = copse__program_crossing(r->program, i) == l->events.at[i];
+        is_same = copse__program_crossing(r->base.program, i) == l->events.at[i];
     return is_same ? COPSE_OK
                    : copse_fail(COPSE_ERR_ARGUMENT,
                                 "trainer: replica %u's loss on %zu examples has other sums over "

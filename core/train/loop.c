@@ -25,7 +25,7 @@ copse_status copse__infeed_init(copse_trainer *t)
     const copse_strategy *st = t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_infeed *in = &t->infeed;
-    if (st->kind != COPSE_STRATEGY_ACCELERATOR)
+    if (st->steps_per_run == 0)
         return COPSE_OK;
     const size_t room = st->steps_per_run;
     in->shares = copse__alloc(mem, 1, sizeof *in->shares);
@@ -53,25 +53,15 @@ void copse__infeed_fini(copse_trainer *t)
 
 /* ---- the infeed ---- */
 
-/* Of a replica's share of one batch. */
-static size_t x_bytes(const copse_trainer *t, uint32_t r)
+/* Of one batch of a run. */
+static size_t slot_bytes(const copse_trainer *t, uint32_t r)
 {
-    return t->infeed.shares->at[r].count * (size_t)copse__elements(t->params.example) * 4;
+    return copse__feed_bytes(t->infeed.shares->recordings[r]);
 }
 
-static size_t y_bytes(const copse_trainer *t, uint32_t r)
+static size_t slot_at(const copse_trainer *t, uint32_t r, uint32_t k)
 {
-    return t->infeed.shares->at[r].count * (size_t)copse__elements(t->params.target) * 4;
-}
-
-static size_t x_at(const copse_trainer *t, uint32_t r, uint32_t k)
-{
-    return t->infeed.room * WORD_BYTES + k * x_bytes(t, r);
-}
-
-static size_t y_at(const copse_trainer *t, uint32_t r, uint32_t k)
-{
-    return x_at(t, r, t->infeed.room) + k * y_bytes(t, r);
+    return copse__round_up(t->infeed.room * WORD_BYTES, COPSE_ALIGNMENT) + k * slot_bytes(t, r);
 }
 
 static copse_status make_room(copse_trainer *t)
@@ -79,9 +69,9 @@ static copse_status make_room(copse_trainer *t)
     struct copse_infeed *in = &t->infeed;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         size_t all;
-        if (!copse__mul(x_bytes(t, r) + y_bytes(t, r) + WORD_BYTES, in->room, &all)) /* no sum above is larger */
+        if (!copse__mul(slot_bytes(t, r) + WORD_BYTES + COPSE_ALIGNMENT, in->room, &all)) /* no sum above is larger */
             return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: %u batches are too large", in->room);
-        const size_t bytes = y_at(t, r, in->room);
+        const size_t bytes = slot_at(t, r, in->room);
         if (copse_buffer_size(in->buffers[r]) >= bytes)
             continue;
         copse_buffer_release(&in->buffers[r]);
@@ -98,25 +88,19 @@ static copse_status make_room(copse_trainer *t)
 static copse_status check_batch(const copse_trainer *t, const struct copse_host_batch *batch)
 {
     const struct copse_infeed *in = &t->infeed;
-    if (!batch || !batch->x)
+    if (!batch)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch holds 1 to 2^32-1 examples");
     if (in->count == in->room)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a run has %u steps, there is no room for one more",
                           in->room);
-    if (in->count > 0 && batch->count != in->examples)
+    if (in->count > 0 && batch->count != in->kind.batch.count)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch of %zu examples in a run of batches of %zu; "
                                               "shapes within a run are static: leave the last batch of "
                                               "an epoch out (drop_last), or run it alone",
-                          batch->count, in->examples);
-    return COPSE_OK;
-}
-
-static copse_status check_targets(const copse_trainer *t, const struct copse_host_batch *batch)
-{
-    const struct copse_shares *s = t->infeed.shares;
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        if (s->at[r].count > 0 && s->recordings[r]->y.buffer && !batch->y)
-            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss needs targets, the batch has none");
+                          batch->count, in->kind.batch.count);
+    if (in->count > 0 && !copse__batch_kind_is(&in->kind, batch))
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch of other inputs in a run; all batches of a run have the "
+                                              "same names, types and shapes");
     return COPSE_OK;
 }
 
@@ -126,29 +110,17 @@ static copse_status begin_feed(copse_trainer *t, const struct copse_host_batch *
     struct copse_infeed *in = &t->infeed;
     COPSE_TRY(copse__flight_prepare(t, batch, COPSE_PASS_TRAIN, in->shares));
     if (t->params.accumulate > 1)
-        COPSE_TRY(copse__recordings_find(t, COPSE_PASS_ADD, in->shares));
-    in->examples = batch->count;
+        COPSE_TRY(copse__recordings_find(t, batch, COPSE_PASS_ADD, in->shares));
+    copse__batch_kind_take(&in->kind, batch, in->shares, t->strategy->replica_count);
     return make_room(t);
 }
 
 static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, uint32_t k)
 {
     const struct copse_infeed *in = &t->infeed;
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        const struct copse_recording *rec = in->shares->recordings[r];
-        copse_queue *q = t->strategy->replicas[r].queue;
-        const size_t first = in->shares->at[r].first, n = in->shares->at[r].count;
-        if (n == 0)
-            continue;
-        if (rec->x.buffer)
-            COPSE_TRY(copse_queue_write(q, in->buffers[r], x_at(t, r, k),
-                                        (const char *)batch->x + first * (x_bytes(t, r) / n),
-                                        x_bytes(t, r)));
-        if (rec->y.buffer)
-            COPSE_TRY(copse_queue_write(q, in->buffers[r], y_at(t, r, k),
-                                        (const char *)batch->y + first * (y_bytes(t, r) / n),
-                                        y_bytes(t, r)));
-    }
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        COPSE_TRY(copse__feed_write(t->strategy->replicas[r].queue, in->shares->recordings[r], batch, &in->shares->at[r],
+                                    in->buffers[r], slot_at(t, r, k)));
     return COPSE_OK;
 }
 
@@ -173,8 +145,8 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
     COPSE_TRY(check_batch(t, batch));
     if (in->count == 0)
         COPSE_TRY(begin_feed(t, batch));
-    COPSE_TRY(copse__recordings_find(t, COPSE_PASS_TRAIN, in->shares));
-    COPSE_TRY(check_targets(t, batch));
+    COPSE_TRY(copse__recordings_find(t, batch, COPSE_PASS_TRAIN, in->shares));
+    COPSE_TRY(copse__feed_check(t, in->shares, batch));
     COPSE_TRY(copse_note(upload(t, batch, in->count), "while feeding batch %u of a run", in->count));
     in->places[in->count++] =
         (struct copse_batch_place){ batch->epoch, batch->first, batch->count };
@@ -209,10 +181,10 @@ static copse_status write_words(copse_trainer *t)
     memcpy(words, t->words, sizeof words);
     for (uint32_t k = 0; k < in->count; k++) {
         if (g.part == 0) {
-            g.first_examples = in->examples;
+            g.first_examples = in->kind.batch.count;
             g.examples = 0;
         }
-        g.examples += in->examples;
+        g.examples += in->kind.batch.count;
         copse__words_begin(t, true, &g, in->places[k].epoch, words);
         for (uint32_t r = 0; r < replicas; r++) {
             copse__words_share(t, &in->places[k], &in->shares->at[r], g.first_examples, words);
@@ -234,15 +206,10 @@ static copse_status take(const copse_trainer *t, const struct copse_shares *s, u
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        const struct copse_recording *rec = s->recordings[r];
+        const struct copse_step_recording *rec = s->recordings[r];
         copse_buffer *from = t->infeed.buffers[r];
         COPSE_TRY(copse_queue_copy(rep->queue, from, k * WORD_BYTES, rep->step, 0, WORD_BYTES));
-        if (rec->x.buffer)
-            COPSE_TRY(copse_queue_copy(rep->queue, from, x_at(t, r, k), rec->x.buffer, rec->x.offset,
-                                       x_bytes(t, r)));
-        if (rec->y.buffer)
-            COPSE_TRY(copse_queue_copy(rep->queue, from, y_at(t, r, k), rec->y.buffer, rec->y.offset,
-                                       y_bytes(t, r)));
+        COPSE_TRY(copse__feed_take(rep->queue, rec, from, slot_at(t, r, k)));
     }
     return COPSE_OK;
 }
@@ -268,7 +235,7 @@ static copse_status run_batch(struct loop *l)
                               .is_resident = l->is_resident, .keeps_reports = l->keeps_reports };
     slot->step = t->step + 1;
     copse__slot_note(t, slot, t->gathered, s);
-    (void)copse__gathered_add(t, t->infeed.examples);
+    (void)copse__gathered_add(t, t->infeed.kind.batch.count);
     memcpy(t->words, words_of(t, last, l->done), sizeof t->words);
     COPSE_TRY(take(t, s, l->done));
     COPSE_TRY(copse__fly(&f));
@@ -324,7 +291,7 @@ static copse_status begin_run(struct loop *l)
         l->shares[i] = *in->shares;
         l->shares[i].at = in->shares->at;
         if (i == 0 || t->params.accumulate > 1)
-            COPSE_TRY(copse__recordings_find(t, i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
+            COPSE_TRY(copse__recordings_find(t, &in->kind.batch, i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
                                              &l->shares[i]));
     }
     l->keeps_reports = !t->params.check_numerics;

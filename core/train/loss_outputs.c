@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Arrays that a loss function sets as outputs. Each recording has a buffer for each of them, which holds what the
    recording computed last; the outputs of a step are read from the recordings of its last micro-batch. */
+#include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/replica/cross_device.h"
 #include "core/train/flight.h"
+#include "core/optim/optimizer.h"
 #include "core/train/outputs.h"
 
 copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t, copse_output_reduction reduction)
@@ -75,10 +77,11 @@ static copse_status check_list(const copse_trainer *t, const copse_graph *g)
                                                     "call");
 }
 
-copse_status copse__loss_outputs_place(struct copse_recording *r, struct copse_placements *out)
+copse_status copse__loss_outputs_place(struct copse_step_recording *r)
 {
     copse_trainer *t = r->trainer;
-    const copse_graph *g = r->graph;
+    const copse_graph *g = r->base.graph;
+    const uint32_t last = (uint32_t)t->optimizer->buckets.count; /* bucket, from 1 */
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     COPSE_TRY(t->outputs.is_known ? check_list(t, g) : take_list(t, g));
     if (r->pass == COPSE_PASS_EVALUATE || g->output_count == 0)
@@ -88,22 +91,21 @@ copse_status copse__loss_outputs_place(struct copse_recording *r, struct copse_p
         return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
     for (size_t i = 0; i < g->output_count; i++) {
         copse_tensor *x = g->outputs[i].tensor;
-        const size_t bytes = (size_t)copse__elements(x->shape) * 4;
+        const size_t bytes = (size_t)copse__elements(x->shape) * copse__type_bytes(x->type);
         if (bytes == 0)
             continue;
         COPSE_TRY(copse_buffer_create(t->strategy->replicas[r->replica].queue->dev,
                                       &(struct copse_buffer_params){ .size = bytes }, &r->outputs[i]));
-        const struct copse_placement p = { x, { r->outputs[i], 0, bytes }, COPSE_MAX((uint32_t)t->buckets.count, 1) - 1 };
-        if (!COPSE_PUSH(mem, out, p))
-            return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        COPSE_TRY(copse__recording_place(&r->base, x, (struct copse_binding){ r->outputs[i], 0, bytes },
+                                         COPSE_MAX(last, 1) - 1));
     }
     return COPSE_OK;
 }
 
-void copse__loss_outputs_free(struct copse_recording *r)
+void copse__loss_outputs_free(struct copse_step_recording *r)
 {
     copse_trainer *t = r->trainer;
-    for (size_t i = 0; r->outputs && i < r->graph->output_count; i++)
+    for (size_t i = 0; r->outputs && i < r->base.graph->output_count; i++)
         copse_buffer_release(&r->outputs[i]);
     copse__free(&t->strategy->ctx->base.mem, (void *)r->outputs);
     t->outputs.is_newest = t->outputs.is_newest && t->outputs.newest[r->replica] != r;
@@ -140,19 +142,19 @@ static copse_status nothing_of(const copse_trainer *t, const struct copse_loss_o
     struct copse_block *block;
     COPSE_TRY(copse__block_create(t->strategy->ctx, NULL, o->type, copse__elements(shape), &block));
     if (block->host)
-        memset(block->host, 0, (size_t)copse__elements(shape) * 4);
+        memset(block->host, 0, (size_t)copse__elements(shape) * copse__type_bytes(o->type));
     return copse__value_from_block(t->strategy->ctx, t->strategy, COPSE_HOST, shape, block, out);
 }
 
 /* A copy, on the replica's device, of what its recording computed last. */
-static copse_status copy_of(const copse_trainer *t, const struct copse_recording *r, size_t i, copse_value **out)
+static copse_status copy_of(const copse_trainer *t, const struct copse_step_recording *r, size_t i, copse_value **out)
 {
     copse_queue *q = t->strategy->replicas[r->replica].queue;
-    const copse_tensor *x = r->graph->outputs[i].tensor;
+    const copse_tensor *x = r->base.graph->outputs[i].tensor;
     const uint64_t count = copse__elements(x->shape);
     struct copse_block *block;
     COPSE_TRY(copse__block_create(t->strategy->ctx, q, x->type, count, &block));
-    const copse_status s = count > 0 ? copse_queue_copy(q, r->outputs[i], 0, block->buffer, 0, (size_t)(4 * count))
+    const copse_status s = count > 0 ? copse_queue_copy(q, r->outputs[i], 0, block->buffer, 0, (size_t)count * copse__type_bytes(x->type))
                                      : COPSE_OK;
     if (s) {
         copse__block_release(&block);
@@ -168,7 +170,7 @@ static copse_status parts_of(const copse_trainer *t, size_t i, copse_value **out
     copse_value *parts[COPSE_MAX_REPLICAS] = { NULL };
     copse_status s = COPSE_OK;
     for (uint32_t r = 0; r < replicas && !s; r++)
-        s = t->outputs.newest[r]->program ? copy_of(t, t->outputs.newest[r], i, &parts[r])
+        s = t->outputs.newest[r]->base.program ? copy_of(t, t->outputs.newest[r], i, &parts[r])
                                           : nothing_of(t, &t->outputs.at[i], &parts[r]);
     if (!s && replicas == 1)
         *out = copse_value_retain(parts[0]);

@@ -39,10 +39,11 @@ copse_status copse__output_combine(copse_strategy *st, copse_value *value, copse
 {
     *out = NULL;
     if (mine)
-        return st->remote ? copse__cluster_meet(st->cluster, "an output", 0, mine) : mine;
+        return copse__group_barrier(&st->group, "an output", 0, mine);
     if (reduction != COPSE_OUTPUT_NONE)
         return reduce(st, value, reduction, out);
-    if (copse_value_kind_of(value) == COPSE_VALUE_PER_REPLICA || (st->remote && st->replica_count == 1))
+    const bool is_own = st->group.workers > 1 && st->replica_count == 1 && value->kind == COPSE_VALUE_ARRAY;
+    if (value->kind == COPSE_VALUE_PER_REPLICA || is_own)
         return copse__value_gather(st, value, out);
     *out = copse_value_retain(value);
     return COPSE_OK;

@@ -136,22 +136,17 @@ static copse_status set(const copse_outputs *o, struct copse_named_output *n, co
                         copse_output_reduction reduction, copse_status mine)
 {
     static const char *const words[] = { "parts", "sum", "mean" };
+    struct copse_group *g = o->strategy ? &o->strategy->group : &copse__group_of_one;
     char what[sizeof ((struct copse_header *)0)->what];
     double all[COPSE_MAX_REPLICAS];
     size_t sizes[COPSE_MAX_WORKERS];
-    const struct copse_remote *remote = o->strategy ? o->strategy->remote : NULL;
-    if (!remote) {
-        if (!mine)
-            reduce(o, n, values, reduction);
-        return mine;
-    }
     const uint64_t hash = copse__hash(COPSE_HASH_START, n->name, strlen(n->name));
     snprintf(what, sizeof what, "%s of output '%.24s', %08x", words[reduction], n->name, (unsigned)hash);
-    COPSE_TRY(copse__cluster_meet(remote->cluster, what, sizeof *values, mine));
-    for (uint32_t w = 0; w < remote->cluster->t.size; w++)
-        sizes[w] = remote->rank_counts[w] * sizeof *values;
+    COPSE_TRY(copse__group_barrier(g, what, sizeof *values, mine));
+    for (uint32_t w = 0; w < g->workers; w++)
+        sizes[w] = g->rank_counts[w] * sizeof *values;
     memcpy(all + o->first, values, o->own * sizeof *values);
-    COPSE_TRY(copse__cluster_swap(remote->cluster, all, sizes));
+    COPSE_TRY(copse__group_gather_parts(g, all, sizes));
     reduce(o, n, all, reduction);
     return COPSE_OK;
 }
@@ -176,8 +171,8 @@ copse_status copse_outputs_set(copse_outputs *o, const char *name, const double 
 }
 
 /* Whether a replica of this worker may set its number; `at` is its place among them. */
-static copse_status check_replica(const copse_outputs *o, const struct copse_named_output *n, uint32_t replica,
-                                  uint32_t at, copse_output_reduction reduction)
+static copse_status check_replica(const struct copse_named_output *n, uint32_t replica, uint32_t at,
+                                  copse_output_reduction reduction)
 {
     if (n->has[at])
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did",
@@ -185,7 +180,6 @@ static copse_status check_replica(const copse_outputs *o, const struct copse_nam
     if (n->has_count > 0 && n->reduction != reduction)
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u asks for another reduction than the "
                                               "others", n->name, replica);
-    (void)o;
     return COPSE_OK;
 }
 
@@ -209,7 +203,7 @@ copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const
                           name);
     COPSE_TRY(copse__outputs_named(o, name, &n));
     COPSE_TRY(find_replica(o, name, replica, &at));
-    const copse_status can = check_replica(o, n, replica, at, reduction);
+    const copse_status can = check_replica(n, replica, at, reduction);
     if (can) {
         drop_round(o, n);
         return set(o, n, n->pending, reduction, can);

@@ -2,19 +2,12 @@
 /* The train step: split the batch, write what the devices need of it, and let it fly (flight.c). After warm-up a step
    allocates nothing. */
 #include "core/train/flight.h"
-#include "core/train/pushes.h"
-#include "core/train/tower.h"
-
-static size_t row_bytes(copse_shape s)
-{
-    return (size_t)copse__elements(s) * 4;
-}
 
 static copse_status check_batch(const struct copse_host_batch *batch)
 {
     if (!batch || batch->count == 0 || batch->count > UINT32_MAX)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch holds 1 to 2^32-1 examples");
-    return batch->x ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the batch has no features");
+    return COPSE_OK;
 }
 
 static copse_status split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
@@ -25,40 +18,21 @@ static copse_status split(copse_trainer *t, const struct copse_host_batch *batch
 }
 
 /* Those of empty shares follow the layout of the others. */
-copse_status copse__recordings_find(copse_trainer *t, enum copse_pass pass, struct copse_shares *s)
+copse_status copse__recordings_find(copse_trainer *t, const struct copse_host_batch *batch,
+                                    enum copse_pass pass, struct copse_shares *s)
 {
     const uint32_t replicas = t->strategy->replica_count;
     bool is_any = copse__layout_of(t, pass)->is_known;
     for (uint32_t r = 0; r < replicas; r++)
         is_any |= s->at[r].count > 0;
     if (!is_any) { /* the examples are with other workers, whose reports and crossings are ours, too */
-        struct copse_recording *unused;
-        COPSE_TRY(copse__recording_get(t, 0, 1, pass, &unused));
+        struct copse_step_recording *unused;
+        COPSE_TRY(copse__recording_get(t, 0, batch, 1, pass, &unused));
     }
     for (int turn = 0; turn < 2; turn++)
         for (uint32_t r = 0; r < replicas; r++)
             if ((turn == 0) == (s->at[r].count > 0))
-                COPSE_TRY(
-                    copse__recording_get(t, r, s->at[r].count, pass, &s->recordings[r]));
-    return COPSE_OK;
-}
-
-copse_status copse__inputs_write(copse_trainer *t, const struct copse_recording *rec,
-                                 const struct copse_host_batch *batch, const struct copse_shard *share)
-{
-    const size_t first = share->first, n = share->count;
-    const size_t x = row_bytes(t->params.example), y = row_bytes(t->params.target);
-    copse_queue *q = t->strategy->replicas[rec->replica].queue;
-    if (n > 0 && rec->x.buffer)
-        COPSE_TRY(copse_queue_write(q, rec->x.buffer, rec->x.offset,
-                                    (const char *)batch->x + first * x, n * x));
-    if (n > 0 && rec->y.buffer) {
-        if (!batch->y)
-            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss needs targets, the batch "
-                                                  "has none");
-        COPSE_TRY(copse_queue_write(q, rec->y.buffer, rec->y.offset,
-                                    (const char *)batch->y + first * y, n * y));
-    }
+                COPSE_TRY(copse__recording_get(t, r, batch, s->at[r].count, pass, &s->recordings[r]));
     return COPSE_OK;
 }
 
@@ -84,7 +58,7 @@ void copse__words_begin(copse_trainer *t, bool is_training, const struct copse_g
     if (!is_training || g->part == 0) { /* the schedule is asked once a step */
         memset(words, 0, sizeof t->words);
         if (is_training)
-            copse__rule_step(&t->rule, t->pushes ? copse__pushes_next(t) : g->step, words);
+            copse__optimizer_words(t->optimizer, g->step, words);
     }
     words[COPSE_STEP_NUMBER] = (uint32_t)g->step;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
@@ -114,8 +88,8 @@ static copse_status begin(copse_trainer *t, bool is_training, const struct copse
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
         copse__words_share(t, &place, &s->at[r], g->first_examples, t->words);
-        COPSE_TRY(ahead ? copse__ahead_take(t, ahead, s->recordings[r], &s->at[r])
-                        : copse__inputs_write(t, s->recordings[r], batch, &s->at[r]));
+        COPSE_TRY(ahead ? copse__ahead_take(t, ahead, s->recordings[r])
+                        : copse__feed_write(rep->queue, s->recordings[r], batch, &s->at[r], NULL, 0));
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
     }
     return COPSE_OK;
@@ -190,6 +164,20 @@ void copse__gathered_next(copse_trainer *t)
     }
 }
 
+copse_status copse__trainer_commit(copse_trainer *t)
+{
+    const struct copse_optimizer_commit c = {
+        .words = t->words,
+        .place = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
+    };
+    return t->optimizer->table->commit(t->optimizer, &c);
+}
+
+copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull when)
+{
+    return t->optimizer->table->pull(t->optimizer, when, 0);
+}
+
 /* The gradients of one micro-batch, and the update behind the last of a step. */
 static copse_status gather(copse_trainer *t, const struct copse_host_batch *batch,
                            struct copse_ahead *ahead, const struct copse_shares *s, bool is_updating)
@@ -213,7 +201,8 @@ copse_status copse__flight_plan(copse_trainer *t, const struct copse_host_batch 
     COPSE_TRY(check_batch(batch));
     copse__recordings_begin(t);
     COPSE_TRY(split(t, batch, true, s));
-    return copse__recordings_find(t, pass, s);
+    COPSE_TRY(copse__recordings_find(t, batch, pass, s));
+    return copse__feed_check(t, s, batch);
 }
 
 copse_status copse__flight_prepare(copse_trainer *t, const struct copse_host_batch *batch,
@@ -224,8 +213,9 @@ copse_status copse__flight_prepare(copse_trainer *t, const struct copse_host_bat
     copse__recordings_begin(t);
     COPSE_TRY(split(t, batch, true, s));
     if (t->gathered == 0)
-        COPSE_TRY(copse__tower_pull_step(t->strategy));
-    return copse__recordings_find(t, pass, s);
+        COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
+    COPSE_TRY(copse__recordings_find(t, batch, pass, s));
+    return copse__feed_check(t, s, batch);
 }
 
 /* Before anything is queued; what was gathered goes, as on the other workers. */
@@ -255,7 +245,7 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
     if (can != COPSE_OK)
         return refuse(t, can);
     const uint64_t since = copse__across_now(t);
-    copse_status status = gather(t, ahead ? &ahead->batch : batch, ahead, &s, is_last);
+    copse_status status = gather(t, ahead ? &ahead->kind.batch : batch, ahead, &s, is_last);
     if (status != COPSE_OK) {
         status = copse__across_tell(t, since, status);
         copse__gathered_drop(t); /* the gradients are mixed with what failed */
@@ -283,15 +273,14 @@ static copse_status flush(copse_trainer *t)
     }
     const uint64_t since = copse__across_now(t);
     t->is_failed = true;
-    for (uint32_t b = 0; b < t->buckets.count; b++) {
-        const copse_status s = copse__exchange_run(t->strategy->store.exchange, t->buckets.ids[b],
-                                                   copse__ready_of(t, last), NULL, NULL);
+    for (uint32_t b = 0; b < t->optimizer->buckets.count; b++) {
+        const struct copse_optimizer_ready ready = { .tickets = copse__ready_of(t, last) };
+        const copse_status s = t->optimizer->table->apply(t->optimizer, b, &ready);
         if (s && b == 0 && copse__across_is_whole(t, since))
             t->is_failed = false; /* a worker could not take part: nothing was changed */
         COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
     }
-    if (t->pushes)
-        COPSE_TRY(copse__pushes_send(t));
+    COPSE_TRY(copse__trainer_commit(t));
     t->is_failed = false;
     copse__gathered_drop(t);
     t->step++;
@@ -322,9 +311,11 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     copse__recordings_begin(t);
     COPSE_TRY(split(t, batch, false, &s));
     if (t->strategy->store.holders == 0) /* else the step that gathers keeps the values it began with */
-        COPSE_TRY(copse__tower_pull_evaluation(t->strategy));
+        COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
     const uint64_t since = copse__across_now(t);
-    copse_status status = copse__recordings_find(t, COPSE_PASS_EVALUATE, &s);
+    copse_status status = copse__recordings_find(t, batch, COPSE_PASS_EVALUATE, &s);
+    if (status == COPSE_OK)
+        status = copse__feed_check(t, &s, batch);
     if (status == COPSE_ERR_NO_MEMORY || status == COPSE_ERR_TIMEOUT) /* this worker's alone, and the others wait */
         return copse__across_stop(t, since, status);
     COPSE_TRY(status);

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/base/platform.h"
-#include "core/train/trainer.h"
+#include "core/train/flight.h"
 
 #define RUNS 3 /* timed runs of each replica, behind one that is not */
 
@@ -16,7 +16,7 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
 {
     const uint32_t replicas = t->strategy->rank_total;
     struct copse_shard unused[COPSE_MAX_REPLICAS];
-    if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->remote)
+    if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: shares are measured within one process; give "
                                                  "those of all workers' replicas instead");
     if ((int)p->sharing < 0 || p->sharing > COPSE_SHARD_MEASURED)
@@ -39,14 +39,14 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
 
 /* Forward and backward of one replica alone. Crossings are not exchanged and nothing is updated: only
    gradients are written, and no step has read any yet. */
-static copse_status run_alone(copse_trainer *t, const struct copse_recording *rec,
+static copse_status run_alone(copse_trainer *t, const struct copse_step_recording *rec,
                               const struct copse_host_batch *batch, uint64_t *ns)
 {
     copse_queue *q = t->strategy->replicas[rec->replica].queue;
     const uint64_t begin = copse__now_ns();
-    COPSE_TRY(copse__inputs_write(t, rec, batch, &(struct copse_shard){ 0, rec->examples }));
-    for (uint32_t i = 0; i < copse__program_segments(rec->program); i++)
-        COPSE_TRY(copse__program_replay(rec->program, i));
+    COPSE_TRY(copse__feed_write(q, rec, batch, &(struct copse_shard){ 0, rec->examples }, NULL, 0));
+    for (uint32_t i = 0; i < copse__program_segments(rec->base.program); i++)
+        COPSE_TRY(copse__program_replay(rec->base.program, i));
     COPSE_TRY(copse_queue_finish(q));
     *ns = COPSE_MAX(copse__now_ns() - begin, 1);
     return COPSE_OK;
@@ -55,9 +55,9 @@ static copse_status run_alone(copse_trainer *t, const struct copse_recording *re
 static copse_status measure_replica(copse_trainer *t, uint32_t r, size_t examples,
                                     const struct copse_host_batch *batch)
 {
-    struct copse_recording *rec;
+    struct copse_step_recording *rec;
     uint64_t best = UINT64_MAX;
-    COPSE_TRY(copse__recording_get(t, r, examples, COPSE_PASS_TRAIN, &rec));
+    COPSE_TRY(copse__recording_get(t, r, batch, examples, COPSE_PASS_TRAIN, &rec));
     for (int i = 0; i < 1 + RUNS; i++) {
         uint64_t ns;
         COPSE_TRY(run_alone(t, rec, batch, &ns));

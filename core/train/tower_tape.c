@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tapes: loss functions recorded per replica and shape, whose loss and gradients become values. */
+/* Tapes: recordings (core/graph/recording.h) whose result and gradients become values. */
+#include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/train/tower.h"
 
@@ -15,229 +16,160 @@ static copse_queue *queue_of(const copse_tower_optimizer *t, uint32_t replica)
 
 /* ---- recording ---- */
 
-struct builder {
-    copse_tower_optimizer *t;
-    struct copse_tape *tape;
-    copse_tensor *x, *y, *result;
-    struct { struct copse_placement *at; size_t count, room; } places;
-};
+/* What a tape is looked up by, beside its inputs; variables follow. */
+enum { KEY_GRADIENTS, KEY_LOSS, KEY_USER, KEY_VARIABLES };
 
-static copse_status place(struct builder *b, copse_tensor *tensor, struct copse_block **block)
+static copse_variable *variable_of(const struct copse_tape *tape, size_t i)
 {
-    copse_context *ctx = b->t->strategy->ctx;
-    const uint64_t count = copse__elements(tensor->shape);
-    COPSE_TRY(copse__block_create(ctx, queue_of(b->t, b->tape->replica), tensor->type, count, block));
-    const struct copse_placement p = { tensor, { (*block)->buffer, 0, (size_t)count * 4 }, 0 };
-    return COPSE_PUSH(&ctx->base.mem, &b->places, p) ? COPSE_OK : no_memory();
+    return (copse_variable *)(uintptr_t)tape->base.words[KEY_VARIABLES + i];
+}
+
+static void begin(struct copse_recording *base)
+{
+    struct copse_tape *tape = (struct copse_tape *)base;
+    tape->t = base->list->user;
+    tape->replica = base->list->replica;
+    tape->has_gradients = base->words[KEY_GRADIENTS] != 0;
+    tape->count = base->word_count - KEY_VARIABLES;
 }
 
 /* In the replica's context, where merge calls and assignments are refused. */
-static copse_status call_user(struct builder *b)
+static copse_status call(struct copse_recording *base, copse_batch *in)
 {
-    const struct copse_tape *tape = b->tape;
-    const copse_batch in = { .x = b->x, .y = b->y, .is_training = tape->has_gradients,
-                             .replica = b->t->strategy->rank_first + tape->replica,
-                             .replicas = b->t->strategy->rank_total };
+    const struct copse_tape *tape = (const struct copse_tape *)base;
+    copse_strategy *st = tape->t->strategy;
+    copse_loss_fn *loss = (copse_loss_fn *)(uintptr_t)base->words[KEY_LOSS];
     struct copse_frame frame;
-    copse__context_push_replica(&frame, b->t->strategy, tape->replica);
+    base->graph->replicas = st->rank_total;
+    in->is_training = tape->has_gradients;
+    in->replica = st->rank_first + tape->replica;
+    in->replicas = st->rank_total;
+    copse__context_push_replica(&frame, st, tape->replica);
     frame.is_graph = true;
-    COPSE_TRY(copse__context_pop(&frame, tape->loss(tape->graph, &in, tape->user, &b->result)));
-    return b->result ? copse__own(tape->graph, b->result, &b->result)
-                     : copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the function set no tensor");
+    return copse__context_pop(&frame, loss(base->graph, in, (void *)(uintptr_t)base->words[KEY_USER], &base->result));
 }
 
-static copse_status check_loss(const copse_tensor *loss)
+static copse_status place(struct copse_tape *tape, copse_tensor *tensor, struct copse_block **block)
 {
-    char text[96];
-    return loss->type == COPSE_F32 && copse__elements(loss->shape) == 1
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_SHAPE, "tower optimizer: the loss must be an f32 scalar, it is %s",
-                            copse__shape_text(loss->shape, text));
+    const uint64_t count = copse__elements(tensor->shape);
+    COPSE_TRY(copse__block_create(tape->t->strategy->ctx, queue_of(tape->t, tape->replica), tensor->type, count,
+                                  block));
+    const struct copse_binding at = { (*block)->buffer, 0, (size_t)count * copse__type_bytes(tensor->type) };
+    return copse__recording_place(&tape->base, tensor, at, 0);
 }
 
-static copse_status differentiate(struct builder *b)
+static copse_status differentiate(struct copse_tape *tape)
 {
-    struct copse_tape *tape = b->tape;
-    copse_graph *g = tape->graph;
+    copse_graph *g = tape->base.graph;
     copse_tensor *seed;
-    COPSE_TRY(check_loss(b->result));
+    COPSE_TRY(copse__recording_check_loss(&tape->base));
     COPSE_TRY(copse__step_scalar(g, COPSE_STEP_SHARE, &seed));
-    if (b->result->shape.rank > 0)
-        COPSE_TRY(copse_reshape(g, seed, b->result->shape, &seed));
+    tape->gradients = copse__alloc(&tape->t->strategy->ctx->base.mem, tape->count, sizeof *tape->gradients);
     copse_tensor **x = copse__arena_alloc(&g->arena, tape->count, 2 * sizeof *x);
-    if (!x)
+    if (!tape->gradients || !x)
         return no_memory();
     copse_tensor **dx = x + tape->count;
     for (size_t i = 0; i < tape->count; i++)
-        x[i] = &tape->variables[i]->tensor;
-    COPSE_TRY(copse__gradients(g, b->result, seed, x, tape->count, dx));
+        x[i] = &variable_of(tape, i)->tensor;
+    COPSE_TRY(copse__recording_differentiate(&tape->base, seed, x, tape->count, dx));
     for (size_t i = 0; i < tape->count; i++)
         if (dx[i])
-            COPSE_TRY(place(b, dx[i], &tape->gradients[i]));
+            COPSE_TRY(place(tape, dx[i], &tape->gradients[i]));
     return COPSE_OK;
 }
 
-static copse_status build(struct builder *b)
+static copse_status extend(struct copse_recording *base)
 {
-    struct copse_tape *tape = b->tape;
-    tape->graph->replicas = b->t->strategy->rank_total;
-    COPSE_TRY(copse_input(tape->graph, "x", COPSE_F32, tape->x_shape, &b->x));
-    if (tape->has_y)
-        COPSE_TRY(copse_input(tape->graph, "y", tape->y_type, tape->y_shape, &b->y));
-    COPSE_TRY(call_user(b));
-    tape->shape = b->result->shape;
-    COPSE_TRY(place(b, b->result, &tape->result));
-    return tape->has_gradients ? differentiate(b) : COPSE_OK;
+    struct copse_tape *tape = (struct copse_tape *)base;
+    COPSE_TRY(place(tape, base->result, &tape->result));
+    return tape->has_gradients ? differentiate(tape) : COPSE_OK;
 }
-
-struct place_of {
-    const copse_tower_optimizer *t;
-    uint32_t replica;
-};
 
 static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
 {
-    const struct place_of *p = user;
-    if (v->strategy != p->t->strategy)
+    const struct copse_tape *tape = user;
+    if (v->strategy != tape->t->strategy)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' belongs to another "
                                               "strategy", v->name);
     COPSE_TRY(copse__store_build(v->strategy));
-    *out = copse__variable_values(v, p->replica);
+    *out = copse__variable_values(v, tape->replica);
     return COPSE_OK;
 }
 
-static copse_status compile(struct builder *b)
+static void target(struct copse_recording *base, struct copse_program_params *params)
 {
-    struct copse_tape *tape = b->tape;
-    copse_strategy *st = b->t->strategy;
-    struct place_of where = { b->t, tape->replica };
-    const struct copse_program_params params = {
-        .graph = tape->graph,
-        .queue = queue_of(b->t, tape->replica),
-        .placements = b->places.at,
-        .placement_count = b->places.count,
+    const struct copse_tape *tape = (const struct copse_tape *)base;
+    copse_strategy *st = tape->t->strategy;
+    *params = (struct copse_program_params){
+        .queue = queue_of(tape->t, tape->replica),
         .step = { st->replicas[tape->replica].step, 0, 4 * COPSE_STEP_WORDS },
         .locate = locate,
-        .user = &where,
+        .user = base,
         .choices = &st->choice,
         .choice_count = st->choice.family ? 1 : 0,
     };
-    COPSE_TRY(copse__program_create(&params, &tape->program));
-    (void)copse__program_input(tape->program, b->x, &tape->x);
-    if (b->y)
-        (void)copse__program_input(tape->program, b->y, &tape->y);
-    return COPSE_OK;
 }
 
-static copse_status record(copse_tower_optimizer *t, struct copse_tape *tape)
+static void release(struct copse_recording *base)
 {
-    struct builder b = { .t = t, .tape = tape };
-    copse_status s = copse_graph_create(t->strategy->ctx, &tape->graph);
-    if (s == COPSE_OK)
-        s = build(&b);
-    if (s == COPSE_OK)
-        s = compile(&b);
-    copse__free(&t->strategy->ctx->base.mem, b.places.at);
-    return copse_note(s, "while recording for replica %u", tape->replica);
-}
-
-/* ---- all tapes ---- */
-
-static void release(copse_tower_optimizer *t, struct copse_tape *tape)
-{
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    copse__program_release(&tape->program);
-    copse_graph_release(&tape->graph);
+    struct copse_tape *tape = (struct copse_tape *)base;
     copse__block_release(&tape->result);
     for (size_t i = 0; tape->gradients && i < tape->count; i++)
         copse__block_release(&tape->gradients[i]);
-    copse__free(mem, tape->gradients);
-    copse__free(mem, tape->variables);
-    copse__free(mem, tape);
+    copse__free(&tape->t->strategy->ctx->base.mem, tape->gradients);
+}
+
+static const struct copse_recording_table table = {
+    .name = "tower optimizer",
+    .size = sizeof(struct copse_tape),
+    .begin = begin,
+    .call = call,
+    .extend = extend,
+    .target = target,
+    .release = release,
+};
+
+/* ---- all tapes ---- */
+
+void copse__tapes_init(copse_tower_optimizer *t)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        t->tapes[r] = (struct copse_recordings){ .table = &table, .user = t, .ctx = t->strategy->ctx, .replica = r,
+                                                 .limit = t->params.recordings };
 }
 
 void copse__tapes_fini(copse_tower_optimizer *t)
 {
-    for (size_t i = 0; i < t->tapes.count; i++)
-        release(t, t->tapes.at[i]);
-    copse__free(&t->strategy->ctx->base.mem, t->tapes.at);
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        copse__recordings_fini(&t->tapes[r]);
 }
 
-static bool is_like(const struct copse_tape *a, const struct copse_tape *b,
-                    const struct copse_tower_gradient *pairs)
-{
-    bool is_same = a->replica == b->replica && a->has_gradients == b->has_gradients &&
-                   a->loss == b->loss && a->user == b->user && a->has_y == b->has_y &&
-                   a->y_type == b->y_type && a->count == b->count &&
-                   copse__shape_equal(a->x_shape, b->x_shape) &&
-                   copse__shape_equal(a->y_shape, b->y_shape);
-    for (size_t i = 0; is_same && i < a->count; i++)
-        is_same = a->variables[i] == pairs[i].variable;
-    return is_same;
-}
-
-static size_t tapes_of(const copse_tower_optimizer *t, uint32_t replica)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < t->tapes.count; i++)
-        n += t->tapes.at[i]->replica == replica;
-    return n;
-}
-
-/* Room for one more of a replica's: its least recently used go. */
-static copse_status make_room(copse_tower_optimizer *t, uint32_t replica)
-{
-    size_t n = tapes_of(t, replica);
-    for (size_t i = t->tapes.count; i-- > 0 && n >= t->params.recordings;) {
-        struct copse_tape *tape = t->tapes.at[i];
-        if (tape->replica != replica)
-            continue;
-        COPSE_TRY(copse_note(copse__program_settle(tape->program),
-                             "while waiting for what replica %u computed before", replica));
-        t->tapes.count--;
-        n--;
-        memmove(&t->tapes.at[i], &t->tapes.at[i + 1], (t->tapes.count - i) * sizeof tape);
-        release(t, tape);
-    }
-    return COPSE_OK;
-}
-
-static copse_status make(copse_tower_optimizer *t, const struct copse_tape *like,
-                         const struct copse_tower_gradient *pairs)
+/* The tape of a function for these inputs; `count` 0: without gradients. */
+static copse_status find(copse_tower_optimizer *t, uint32_t replica, const struct copse_tower_loss *of,
+                         const copse_value *x, const copse_value *y, const struct copse_tower_gradient *pairs,
+                         size_t count, struct copse_tape **out)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    COPSE_TRY(make_room(t, like->replica));
-    struct copse_tape *tape = copse__alloc(mem, 1, sizeof *tape);
-    if (!tape)
+    struct copse_recording_key key;
+    struct copse_recording *r;
+    uint64_t *words = copse__alloc(mem, KEY_VARIABLES + count, sizeof *words);
+    if (!words)
         return no_memory();
-    *tape = *like;
-    tape->variables = copse__alloc(mem, like->count, sizeof *tape->variables);
-    tape->gradients = copse__alloc(mem, like->count, sizeof *tape->gradients);
-    copse_status s = tape->variables && tape->gradients ? COPSE_OK : no_memory();
-    for (size_t i = 0; s == COPSE_OK && i < like->count; i++)
-        tape->variables[i] = pairs[i].variable;
-    if (s == COPSE_OK)
-        s = record(t, tape);
-    if (s == COPSE_OK && !COPSE_PUSH(mem, &t->tapes, tape))
-        s = no_memory();
-    if (s != COPSE_OK)
-        release(t, tape);
-    return s;
-}
-
-static copse_status find(copse_tower_optimizer *t, const struct copse_tape *like,
-                         const struct copse_tower_gradient *pairs, struct copse_tape **out)
-{
-    size_t i = 0;
-    while (i < t->tapes.count && !is_like(t->tapes.at[i], like, pairs))
-        i++;
-    if (i == t->tapes.count) {
-        COPSE_TRY(make(t, like, pairs));
-        i = t->tapes.count - 1;
-    }
-    *out = t->tapes.at[i];
-    memmove(t->tapes.at + 1, t->tapes.at, i * sizeof *t->tapes.at);
-    t->tapes.at[0] = *out;
+    words[KEY_GRADIENTS] = count > 0;
+    words[KEY_LOSS] = (uintptr_t)of->loss;
+    words[KEY_USER] = (uintptr_t)of->user;
+    for (size_t i = 0; i < count; i++)
+        words[KEY_VARIABLES + i] = (uintptr_t)pairs[i].variable;
+    key.words = words;
+    key.word_count = KEY_VARIABLES + count;
+    key.inputs[0] = (struct copse_input_type){ "x", x->type, x->shape };
+    if (y)
+        key.inputs[1] = (struct copse_input_type){ "y", y->type, y->shape };
+    key.input_count = y ? 2 : 1;
+    const copse_status s = copse__recordings_get(&t->tapes[replica], &key, &r);
+    copse__free(mem, words);
+    COPSE_TRY(copse_note(s, "while recording for replica %u", replica));
+    *out = (struct copse_tape *)r;
     return COPSE_OK;
 }
 
@@ -271,17 +203,17 @@ static uint32_t float_bits(float f)
     return u;
 }
 
-static copse_status write_step(copse_tower_optimizer *t, const struct copse_tape *tape)
+static copse_status write_step(copse_tower_optimizer *t, const struct copse_tape *tape, copse_shape x)
 {
     const struct copse_replica *r = &t->strategy->replicas[tape->replica];
     const float part = 1.0f / (float)t->strategy->rank_total;
     const uint32_t rank = t->strategy->rank_first + tape->replica;
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
-    words[COPSE_STEP_NUMBER] = (uint32_t)t->step + 1;
+    words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
     words[COPSE_STEP_SEED_HI] = (uint32_t)(t->params.seed >> 32);
     words[COPSE_STEP_FIRST_EXAMPLE] =
-        tape->x_shape.rank > 0 ? rank * tape->x_shape.dims[0] : rank;
+        x.rank > 0 ? rank * x.dims[0] : rank;
     words[COPSE_STEP_SHARE] = float_bits(t->reduction == COPSE_LOSS_SUM ? 1.0f : part);
     words[COPSE_STEP_PART] = float_bits(part);
     words[COPSE_STEP_SCALE] = float_bits(1.0f);
@@ -301,24 +233,23 @@ static copse_status take(copse_tower_optimizer *t, const struct copse_tape *tape
                          struct copse_tower_gradient *pairs, copse_value **result)
 {
     if (result)
-        COPSE_TRY(value_of(t, tape, tape->result, tape->shape, result));
+        COPSE_TRY(value_of(t, tape, tape->result, tape->base.result->shape, result));
     for (size_t i = 0; i < tape->count; i++)
         if (tape->gradients[i])
-            COPSE_TRY(value_of(t, tape, tape->gradients[i], tape->variables[i]->tensor.shape,
+            COPSE_TRY(value_of(t, tape, tape->gradients[i], variable_of(tape, i)->tensor.shape,
                                &pairs[i].gradient));
     return COPSE_OK;
 }
 
 static copse_status play(copse_tower_optimizer *t, const struct copse_tape *tape,
-                         const copse_value *x, const copse_value *y,
-                         struct copse_tower_gradient *pairs, copse_value **result)
+                         const copse_value *const *inputs, struct copse_tower_gradient *pairs,
+                         copse_value **result)
 {
     uint64_t ticket;
-    COPSE_TRY(feed(t, tape->replica, x, tape->x));
-    if (y)
-        COPSE_TRY(feed(t, tape->replica, y, tape->y));
-    COPSE_TRY(write_step(t, tape));
-    COPSE_TRY(copse__program_replay(tape->program, 0));
+    for (uint32_t i = 0; i < tape->base.input_count; i++)
+        COPSE_TRY(feed(t, tape->replica, inputs[i], tape->base.inputs[i].at));
+    COPSE_TRY(write_step(t, tape, inputs[0]->shape));
+    COPSE_TRY(copse__program_replay(tape->base.program, 0));
     copse_status s = take(t, tape, pairs, result);
     if (s == COPSE_OK)
         s = copse_queue_submit(queue_of(t, tape->replica), &ticket);
@@ -344,8 +275,7 @@ static copse_status argument(copse_value *v, const char *name, bool may_be_whole
 }
 
 static copse_status run(copse_tower_optimizer *t, uint32_t rank, const struct copse_tower_loss *of,
-                        bool has_gradients, struct copse_tower_gradient *pairs, size_t count,
-                        copse_value **result)
+                        struct copse_tower_gradient *pairs, size_t count, copse_value **result)
 {
     copse_value *x = NULL, *y = NULL;
     struct copse_tape *tape = NULL;
@@ -357,17 +287,12 @@ static copse_status run(copse_tower_optimizer *t, uint32_t rank, const struct co
     if (s == COPSE_OK)
         s = copse__store_build(st);
     if (s == COPSE_OK)
-        s = copse__tower_pull(st, rank, st->store.order.count > placed);
-    if (s == COPSE_OK) {
-        const struct copse_tape like = {
-            .replica = rank, .has_gradients = has_gradients, .loss = of->loss, .user = of->user,
-            .x_shape = x->shape, .has_y = y != NULL, .y_type = y ? y->type : COPSE_F32,
-            .y_shape = y ? y->shape : COPSE_SCALAR, .count = count,
-        };
-        s = find(t, &like, pairs, &tape);
-    }
+        s = t->optimizer->table->pull(
+            t->optimizer, st->store.order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA, rank);
     if (s == COPSE_OK)
-        s = play(t, tape, x, y, pairs, result);
+        s = find(t, rank, of, x, y, pairs, count, &tape);
+    if (s == COPSE_OK)
+        s = play(t, tape, (const copse_value *[]){ x, y }, pairs, result);
     copse_value_release(&x);
     copse_value_release(&y);
     return s;
@@ -393,11 +318,11 @@ copse_status copse_tower_compute(copse_tower_optimizer *t, const struct copse_to
     COPSE_TRY(copse__tower_replica(t, &rank));
     for (size_t i = 0; i < count; i++) {
         pairs[i].gradient = NULL;
-        COPSE_TRY(copse__tower_trained(t, pairs[i].variable));
+        COPSE_TRY(copse__tower_listed(t, pairs, i));
     }
     COPSE_TRY(copse__tower_rule(t));
     t->is_used = true;
-    return copse_note(run(t, rank, of, true, pairs, count, loss),
+    return copse_note(run(t, rank, of, pairs, count, loss),
                       "while computing gradients on replica %u", rank);
 }
 
@@ -410,5 +335,5 @@ copse_status copse_tower_forward(copse_tower_optimizer *t, const struct copse_to
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: no place for the result");
     *out = NULL;
     COPSE_TRY(copse__tower_replica(t, &rank));
-    return copse_note(run(t, rank, of, false, NULL, 0, out), "on replica %u", rank);
+    return copse_note(run(t, rank, of, NULL, 0, out), "on replica %u", rank);
 }

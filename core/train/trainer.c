@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing trainers. What a step does stands in run.c. */
-#include "core/train/pushes.h"
-
-static copse_status update(void *user, copse_device *dev, const struct copse_update *u,
-                           struct copse_command *out)
-{
-    return copse__rule_command(user, dev, &u->values, &u->gradients, &u->slots, &u->step, u->count,
-                               out);
-}
+#include "core/train/trainer.h"
 
 static copse_status no_memory(void)
 {
@@ -36,6 +29,9 @@ static copse_status mark_trained(const copse_trainer *t, const struct copse_trai
     const copse_strategy *st = t->strategy;
     for (size_t i = 0; p->variables && i < p->variable_count; i++) {
         COPSE_TRY(check_trained(st, p->variables[i], i));
+        if (list[p->variables[i]->index])
+            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' is twice in the list of those to train",
+                              p->variables[i]->name);
         list[p->variables[i]->index] = true;
     }
     for (size_t i = 0; !p->variables && i < st->variables.count; i++)
@@ -43,23 +39,20 @@ static copse_status mark_trained(const copse_trainer *t, const struct copse_trai
     return COPSE_OK;
 }
 
-static copse_status make_buckets(copse_trainer *t, const struct copse_trainer_params *p)
+static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
-    const struct copse_exchange_rule rule =
-        st->servers ? copse__push_rule()
-                    : (struct copse_exchange_rule){ t->rule.slots, update, &t->rule, false };
     bool *list = copse__alloc(mem, st->variables.count, sizeof *list);
     t->trained = copse__alloc(mem, st->variables.count, sizeof(copse_variable *));
     copse_status s = list && t->trained ? mark_trained(t, p, list) : no_memory();
     for (size_t i = 0; s == COPSE_OK && i < st->variables.count; i++)
         if (list[i])
             t->trained[t->trained_count++] = st->variables.at[i];
+    if (s == COPSE_OK && t->trained_count == 0)
+        s = copse_fail(COPSE_ERR_ARGUMENT, "trainer: the strategy has no variables to train");
     if (s == COPSE_OK)
-        s = copse__buckets_make(st, list, &rule, &t->buckets);
-    if (s == COPSE_OK && st->servers)
-        s = copse__pushes_make(t);
+        s = t->optimizer->table->prepare(t->optimizer, t->trained, t->trained_count);
     copse__free(mem, list);
     return s;
 }
@@ -147,14 +140,15 @@ static copse_status make_watches(copse_trainer *t)
 static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
-    COPSE_TRY(copse__rule_init(&p->optimizer, &t->rule));
+    COPSE_TRY(copse__optimizer_create(st, NULL, &t->optimizer));
+    COPSE_TRY(copse__optimizer_rule(t->optimizer, &p->optimizer));
     COPSE_TRY(copse__split_init(t, p));
     COPSE_TRY(copse__across_init(t));
     COPSE_TRY(make_slots(t));
     for (uint32_t r = 0; r < st->replica_count; r++)
         COPSE_TRY(make_buffer(t, r, COPSE_REPORT_BYTES, &t->reports[r]));
     COPSE_TRY(copse__store_build(st));
-    COPSE_TRY(make_buckets(t, p));
+    COPSE_TRY(make_optimizer(t, p));
     COPSE_TRY(copse__infeed_init(t));
     COPSE_TRY(copse__ahead_init(t));
     return copse__trainer_watches(t) ? make_watches(t) : COPSE_OK;
@@ -164,12 +158,6 @@ static copse_status check(const struct copse_trainer_params *p)
 {
     if (!p->loss)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: needs a loss function");
-    if (p->example.rank >= COPSE_MAX_RANK || p->target.rank >= COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: examples have at most %d dimensions",
-                          COPSE_MAX_RANK - 1);
-    if (p->target_type != COPSE_F32 && p->target_type != COPSE_I32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: unknown target type %d",
-                          (int)p->target_type);
     if (p->reduction != COPSE_LOSS_MEAN && p->reduction != COPSE_LOSS_SUM)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no reduction of losses %d",
                           (int)p->reduction);
@@ -207,6 +195,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     t->params.accumulate = COPSE_MAX(params->accumulate, 1);
     if (params->recordings == 0)
         t->params.recordings = COPSE_RECORDINGS;
+    copse__recordings_init(t);
     const copse_status s = init(t, params);
     if (s != COPSE_OK)
         copse_trainer_release(&t);
@@ -231,12 +220,12 @@ void copse_trainer_release(copse_trainer **trainer)
                        st->replicas[r].dev->info.id, copse_last_error());
     }
     copse__gathered_drop(t);
-    copse__recordings_fini(t);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        copse__recordings_fini(&t->recordings[r]);
     copse__loss_outputs_fini(t);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);
-    copse__pushes_free(t);
-    copse__buckets_fini(st, &t->buckets);
+    copse__optimizer_release(&t->optimizer);
     copse__ahead_fini(t);
     copse__infeed_fini(t);
     free_slots(t, is_idle);

@@ -5,8 +5,8 @@
 
 #include "copse/train.h"
 #include "core/data/shard.h"
-#include "core/optim/rule.h"
-#include "core/replica/replica.h"
+#include "core/graph/recording.h"
+#include "core/optim/optimizer.h"
 
 #define COPSE_STEPS_UNDER_WAY 8 /* at least: see `ring` */
 #define COPSE_RECORDINGS 32     /* of a replica that are kept, unless the application says */
@@ -34,18 +34,16 @@ struct copse_layout {
     struct { uint32_t *at; size_t count, room; } events; /* one per segment */
 };
 
-/* The recording of one replica for one size of its share. Lifetime: until a later `use` of the trainer makes another
-   one and it is among the least recently used. */
-struct copse_recording {
+/* The recording of one replica for one kind of its share of a batch. Lifetime: until a later `use` of the trainer makes
+   another one and it is among the least recently used. */
+struct copse_step_recording {
+    struct copse_recording base; /* without a program for an empty share */
     struct copse_trainer *trainer;
     uint32_t replica;
     size_t examples;
     enum copse_pass pass;
     uint64_t used; /* newest `use` of the trainer that has asked for it */
-    copse_graph *graph;
-    copse_program *program;       /* NULL for an empty share */
-    struct copse_segment **zeros; /* empty share: by segment, the fill that stands for it; or NULL */
-    struct copse_binding x, y;    /* size 0: the loss does not use it */
+    struct copse_segment **zeros; /* empty share: by segment, the fill in the place of the program's; or NULL */
     copse_buffer **outputs;       /* of the graph's outputs, NULL entries where one is empty; NULL: none */
 };
 
@@ -61,7 +59,7 @@ struct copse_loss_outputs {
     size_t count;
     bool is_known;  /* from the first recording on */
     bool is_newest; /* the buffers of `newest` hold the outputs of the newest step */
-    const struct copse_recording *newest[COPSE_MAX_REPLICAS];
+    const struct copse_step_recording *newest[COPSE_MAX_REPLICAS];
 };
 
 /* One step under way, or finished and not yet taken: what the replicas reported for each of its
@@ -86,16 +84,21 @@ static inline unsigned char *copse__slot_row(const struct copse_step_slot *slot,
            row / slot->replicas * COPSE_REPORT_BYTES;
 }
 
+/* A batch without its data: what its inputs are, and which rows of the epoch it has. */
+struct copse_batch_kind {
+    struct copse_host_batch batch; /* of these columns */
+    struct copse_column columns[COPSE_MAX_INPUTS];
+};
+
 /* Batches on the devices ahead of their steps. An accelerator's run has them in one buffer for each replica:
-   the step words of all, then the features of all, then the targets. Elsewhere each has a place in a ring
-   (ahead.c). */
+   the step words of all, then a slot for each batch. Elsewhere each has a place in a ring (ahead.c). */
 struct copse_infeed {
     uint32_t count, room;  /* batches; 0 = nothing can be fed */
     struct copse_ahead *ring; /* [room]; NULL with an accelerator, and without prefetch. Of flight.h */
     uint32_t first;           /* in the ring: the oldest that is fed, or the next place */
     /* of an accelerator */
-    struct copse_shares *shares; /* all batches have the same, of `examples`; flight.h */
-    size_t examples;
+    struct copse_shares *shares; /* all batches have the same, of one kind; flight.h */
+    struct copse_batch_kind kind; /* of all batches */
     struct copse_batch_place *places; /* [room] */
     uint32_t *words;       /* [replicas][room][COPSE_STEP_WORDS] */
     copse_buffer *buffers[COPSE_MAX_REPLICAS];
@@ -112,14 +115,12 @@ enum copse_watch {
 struct copse_trainer {
     copse_strategy *strategy;
     struct copse_trainer_params params; /* without what the caller may free: variables, shares */
-    struct copse_rule rule;
-    struct copse_buckets buckets; /* what it trains, with its optimizer's slots */
-    struct copse_pushes *pushes;  /* variables with servers, see pushes.h; else NULL */
+    struct copse_optimizer *optimizer; /* of what it trains */
     copse_variable **trained;     /* in order of creation */
     size_t trained_count;
     bool is_listed; /* the application named them: the loss must depend on one */
     struct copse_layout layouts[2]; /* evaluation, training */
-    struct { struct copse_recording **at; size_t count, room; } recordings[COPSE_MAX_REPLICAS]; /* newest use first */
+    struct copse_recordings recordings[COPSE_MAX_REPLICAS];
     uint64_t use; /* what is begun: steps, evaluations, feeds, runs */
     copse_buffer *reports[COPSE_MAX_REPLICAS]; /* loss and reports of the newest step */
     char *report_names[COPSE_MAX_REPORTS];
@@ -166,22 +167,18 @@ static inline void copse__recordings_begin(copse_trainer *t)
 {
     t->use++;
 }
-copse_status copse__recording_get(copse_trainer *t, uint32_t replica, size_t examples,
-                                  enum copse_pass pass, struct copse_recording **out);
-void copse__recordings_fini(copse_trainer *t);
+void copse__recordings_init(copse_trainer *t);
+/* For a share of `examples` of a batch like this one, whose data is not read. */
+copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch,
+                                  size_t examples, enum copse_pass pass, struct copse_step_recording **out);
 
 /* gradients.c: the nodes behind a recording's loss */
-struct copse_placements {
-    struct copse_placement *at;
-    size_t count, room;
-};
-copse_status copse__gradients_build(struct copse_recording *r, copse_tensor *loss,
-                                    struct copse_placements *out);
+copse_status copse__gradients_build(struct copse_step_recording *r);
 
 /* loss_outputs.c */
 /* Compare a new graph's outputs with the trainer's, and place them. */
-copse_status copse__loss_outputs_place(struct copse_recording *r, struct copse_placements *out);
-void copse__loss_outputs_free(struct copse_recording *r);
+copse_status copse__loss_outputs_place(struct copse_step_recording *r);
+void copse__loss_outputs_free(struct copse_step_recording *r);
 void copse__loss_outputs_fini(copse_trainer *t);
 /* A training step begins to overwrite the outputs of the one before; all of it is queued. */
 struct copse_shares;
@@ -195,7 +192,7 @@ copse_status copse__loss_outputs_read(copse_trainer *t, struct copse_outputs *to
 copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_t index,
                                  struct copse_binding *operand, struct copse_binding *result);
 /* Compare a new program with the layout, or take the layout from it. */
-copse_status copse__layout_settle(struct copse_recording *r);
+copse_status copse__layout_settle(struct copse_step_recording *r);
 void copse__layout_fini(copse_trainer *t, struct copse_layout *l);
 
 /* split.c */
@@ -203,10 +200,6 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
 /* Who gets what of a batch; `may_measure`: measure first where that is asked for, else even shares. */
 copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch,
                           bool may_measure, struct copse_shard *out);
-
-/* run.c */
-copse_status copse__inputs_write(copse_trainer *t, const struct copse_recording *rec,
-                                 const struct copse_host_batch *batch, const struct copse_shard *share);
 
 /* loop.c: nothing to make where the strategy is no accelerator */
 copse_status copse__infeed_init(copse_trainer *t);
@@ -265,15 +258,5 @@ copse_status copse__across_collect(copse_trainer *t, struct copse_step_slot *slo
 /* Value of a row of a slot, [part][replica of any worker]; 0 is the loss. */
 float copse__across_value(const copse_trainer *t, const struct copse_step_slot *slot, size_t row,
                           uint32_t index);
-/* The first worker gets the slots that stand with the others; the rest of a state is everywhere. */
-struct copse_state;
-copse_status copse__across_merge(struct copse_state *s);
-/* All have come here; fails where one has. */
-copse_status copse__across_finish(copse_trainer *t, copse_status mine, const char *what);
-copse_status copse__across_settle(copse_cluster *c, copse_status mine, const char *what);
-/* The first worker has read `*file`, or failed with `mine` and its text: all get the same, `*file` too,
-   to be released by everybody. */
-copse_status copse__across_checkpoint(copse_trainer *t, copse_status mine, const char *path,
-                                      copse_checkpoint **file);
 
 #endif

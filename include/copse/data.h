@@ -124,7 +124,7 @@ COPSE_API COPSE_CHECKED copse_status copse_read_csv(copse_context *ctx, const ch
                                                     const struct copse_csv_params *params,
                                                     copse_array **features, copse_array **labels);
 
-/** Features and, usually, labels in host memory. */
+/** Columns in host memory with the same number of rows. Features are the column "x", labels the column "y". */
 typedef struct copse_dataset copse_dataset;
 
 /** What happens to features when a dataset is made. */
@@ -173,7 +173,8 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_open(copse_context *ctx, cons
                                                         copse_dataset **out);
 
 /**
- * Make a dataset from arrays in memory, which are copied.
+ * Make a dataset of features and labels in memory, which are copied: columns "x", f32, and "y", i32. Rows of more than
+ * 5 axes become a list of numbers.
  *
  * @param features  Any element type, at least one axis; the first axis counts the rows, 1 to
  * 2^32-1.
@@ -194,6 +195,23 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_create(copse_context *ctx,
                                                           const struct copse_dataset_params *params,
                                                           copse_dataset **out);
 
+/**
+ * Make a dataset of named columns in memory, which are copied and keep their types.
+ *
+ * @param columns  Names unique and not empty; `data` holds [rows, shape...].
+ * @param count    1 to COPSE_MAX_INPUTS.
+ * @param rows     1 to 2^32-1.
+ * @param out      Receives one reference; NULL on failure.
+ *
+ * @retval COPSE_ERR_ARGUMENT   A column without name or data, two of one name, an unknown type, no column.
+ * @retval COPSE_ERR_SHAPE      There is no row, or a row has too many axes.
+ * @retval COPSE_ERR_NO_MEMORY
+ *
+ * Lifetime: retains the context. Thread-safety: any.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column *columns,
+                                                           size_t count, size_t rows, copse_dataset **out);
+
 /** Add a reference. Thread-safety: any. */
 COPSE_API copse_dataset *copse_dataset_retain(copse_dataset *data);
 
@@ -203,10 +221,11 @@ COPSE_API void copse_dataset_release(copse_dataset **data);
 /** What a dataset holds. */
 struct copse_dataset_info {
     size_t rows;                        /**< examples */
-    uint32_t rank;                      /**< axes of one example, 0 = a single number */
+    size_t columns;                     /**< see copse_dataset_column */
+    uint32_t rank;                      /**< of the first column: axes of one example, 0 = a single number */
     size_t shape[COPSE_ARRAY_MAX_RANK]; /**< of one example */
     size_t row_size;                    /**< numbers in one example */
-    bool has_labels;                    /**< there are labels */
+    bool has_labels;                    /**< it was made with labels, which are the column "y" */
     uint32_t classes;                   /**< labels are 0..classes-1; 0 without labels */
     float scale;                        /**< features were divided by this, 1 = unchanged */
 };
@@ -215,20 +234,27 @@ struct copse_dataset_info {
 COPSE_API void copse_dataset_describe(const copse_dataset *data, struct copse_dataset_info *out);
 
 /**
- * Copy rows out.
+ * Describe column `i`: name, type and shape of one row; `out->data` becomes NULL.
+ * @retval COPSE_ERR_ARGUMENT  There is no such column.
+ * Lifetime of the name: that of the dataset. Thread-safety: any.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_dataset_column(const copse_dataset *data, size_t i,
+                                                          struct copse_column *out);
+
+/**
+ * Copy rows of a column out.
  *
+ * @param column    Its name.
  * @param rows      Which rows, each < `info.rows`; NULL for 0..count-1.
  * @param count     How many.
- * @param features  Receives count * row_size numbers; NULL to skip.
- * @param labels    Receives count numbers; NULL to skip, as it must be without labels.
+ * @param out       Receives them one behind another, in the column's type.
  *
- * @retval COPSE_ERR_ARGUMENT   A row that is not there, or labels that are not there.
+ * @retval COPSE_ERR_ARGUMENT   There is no such column or row.
  *
  * Thread-safety: any.
  */
-COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *data,
-                                                          const uint32_t *rows, size_t count,
-                                                          float *features, int32_t *labels);
+COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *data, const char *column,
+                                                          const uint32_t *rows, size_t count, void *out);
 
 /** How to split a dataset. A zeroed struct, or NULL, means the defaults in brackets. */
 struct copse_split_params {
@@ -307,7 +333,7 @@ COPSE_API void copse_batches_position(const copse_batches *batches, uint32_t *ep
 /**
  * Take the next batch.
  *
- * @param out  Receives the batch, with i32 labels; zeroed unless the result is COPSE_OK. `count` is
+ * @param out  Receives the batch, one input for each column; zeroed unless the result is COPSE_OK. `count` is
  *             less than `params.batch` only in the last batch; `first` is index * params.batch.
  *
  * @retval COPSE_ERR_END      The epoch is over; stays so until `copse_batches_start`. Leaves the

@@ -51,8 +51,9 @@ COPSE_API void copse_graph_release(copse_graph **g);
  * Add a tensor whose values are given at each run.
  * @param name  Copied; for messages.
  */
-COPSE_API COPSE_CHECKED copse_status copse_input(copse_graph *g, const char *name, copse_type type,
-                                                 copse_shape shape, copse_tensor **out);
+COPSE_API COPSE_CHECKED copse_status copse_graph_input(copse_graph *g, const char *name,
+                                                       copse_type type, copse_shape shape,
+                                                       copse_tensor **out);
 
 /** Shape of a tensor. Thread-safety: any. */
 COPSE_API copse_shape copse_tensor_shape(const copse_tensor *t);

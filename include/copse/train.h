@@ -17,18 +17,11 @@ extern "C" {
 
 typedef struct copse_trainer copse_trainer;
 
-/** What a loss function sees: symbolic tensors of the replica's share of a batch. */
-typedef struct copse_batch {
-    copse_tensor *x;  /**< f32 [n, example...] */
-    copse_tensor *y;  /**< i32 [n], or f32 [n, target...] */
-    bool is_training; /**< false while evaluating: no dropout */
-    uint32_t replica, replicas;
-} copse_batch;
-
 /**
- * Builds the loss of one replica's share. Called once per replica and size of its share, and again when that size
- * comes back after its recording was released (`recordings`), never in a step of a size that is kept. The calls
- * for one size must build the same.
+ * Builds the loss of one replica's share from the inputs that it asks for by name (copse_input). Called once for each
+ * replica, size of its share and list of inputs (name, type, shape), and again when these come back after their
+ * recording was released (`recordings`), never in a step of which the recording is kept. The calls for one size must
+ * build the same.
  * The loss is a mean over the examples of `in`; the library weights it by the replica's share of
  * the global batch, so unequal shares are right. `copse_report` names further scalars.
  */
@@ -70,12 +63,9 @@ struct copse_trainer_params {
     copse_loss_fn *loss;
     void *user;                  /**< passed to `loss` */
     copse_loss_reduction reduction; /**< never inferred from the loss function */
-    copse_shape example;         /**< shape of one example of x */
-    copse_shape target;          /**< shape of one example of y; rank 0: one value */
-    copse_type target_type;      /**< COPSE_I32 for labels */
     struct copse_optimizer_params optimizer;
     uint64_t seed;               /**< of dropout */
-    copse_variable *const *variables; /**< what is trained, not empty           [NULL = all] */
+    copse_variable *const *variables; /**< what is trained, each once, not empty [NULL = all] */
     size_t variable_count;       /**< of `variables` */
     uint32_t accumulate;         /**< micro-batches to an update: each call of copse_trainer_step takes
                                       one, every accumulate-th reduces and updates     [0 = 1] */
@@ -152,8 +142,8 @@ struct copse_step_result {
  * call reduces and updates. The update, and the result, are those of the k batches as one; unequal ones
  * weigh by their examples. Steps are counted in updates. When a call fails, what was gathered is dropped.
  *
- * @retval COPSE_ERR_ARGUMENT     The batch is empty, or NULL and none is fed, or lacks features or targets that the
- *                                loss needs; the loss depends on none of the variables that were listed;
+ * @retval COPSE_ERR_ARGUMENT     The batch is empty, or NULL and none is fed, or lacks an input that the loss asks for,
+ *                                or two of its inputs have one name; the loss depends on none of the variables that were listed;
  *                                another trainer of the strategy gathers gradients of one of them.
  * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see sync.h.
  * @retval COPSE_ERR_CANCELLED    `copse_trainer_cancel` was called; nothing was changed.

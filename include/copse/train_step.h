@@ -66,15 +66,13 @@ struct copse_train_step_params {
     copse_total_loss_fn *total_loss; /**< [NULL = the loss itself, where there is one] */
     void *total_user;
     copse_loss_reduction reduction;
-    copse_shape example, target;  /**< as in copse_trainer_params */
-    copse_type target_type;
     struct copse_optimizer_params optimizer;
     uint64_t seed;
     copse_global_step_kind global_step;
     uint64_t *counter;            /**< COPSE_GLOBAL_STEP_OWN: 1 is added per update; outlives the step */
     const struct copse_update_hook *update_hooks; /**< run in this order; copied */
     size_t update_hook_count;
-    copse_variable *const *variables; /**< to train, not empty               [NULL = all] */
+    copse_variable *const *variables; /**< to train, each once, not empty    [NULL = all] */
     size_t variable_count;
     copse_transform_fn *transform; /**< of gradients, see train.h            [NULL] */
     void *transform_user;

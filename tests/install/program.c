@@ -13,16 +13,20 @@ struct line {
 static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {
     const struct line *m = user;
-    copse_tensor *y;
-    COPSE_TRY(copse_mul(g, in->x, copse_variable_tensor(m->a), &y));
-    COPSE_TRY(copse_add(g, y, copse_variable_tensor(m->b), &y));
-    return copse_mean_squared_error(g, y, in->y, out);
+    copse_tensor *x, *y, *guess;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_input(in, "y", &y));
+    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(m->a), &guess));
+    COPSE_TRY(copse_add(g, guess, copse_variable_tensor(m->b), &guess));
+    return copse_mean_squared_error(g, guess, y, out);
 }
 
 static copse_status fit(copse_context *ctx, float *a, float *b)
 {
     const float x[] = { -1, 0, 1, 2 }, y[] = { -1, 1, 3, 5 }; /* y = 2 x + 1 */
-    const struct copse_host_batch batch = { .x = x, .y = y, .count = 4 };
+    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x },
+                                                          { "y", COPSE_F32, COPSE_SHAPE(1), y }),
+                                            .count = 4 };
     struct copse_step_result result;
     struct line m;
     copse_strategy *st = NULL;
@@ -36,8 +40,6 @@ static copse_status fit(copse_context *ctx, float *a, float *b)
     const struct copse_trainer_params params = {
         .loss = loss,
         .user = &m,
-        .example = COPSE_SHAPE(1),
-        .target = COPSE_SHAPE(1),
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.1f },
     };
     COPSE_TRY(copse_trainer_create(st, &params, &t));

@@ -80,7 +80,7 @@ static copse_status network_loss(copse_graph *g, const copse_batch *in, void *us
     copse_tensor *w[6] = { NULL }, *h;
     for (int i = 0; i < (p->is_normalised ? 6 : 4); i++)
         w[i] = copse_variable_tensor(p->weights[i]);
-    COPSE_TRY(copse_dense(g, in->x, w[0], w[1], p->is_normalised ? COPSE_LINEAR : COPSE_TANH, &h));
+    COPSE_TRY(copse_dense(g, rig_x(in), w[0], w[1], p->is_normalised ? COPSE_LINEAR : COPSE_TANH, &h));
     if (p->is_normalised) {
         const uint32_t axis = 0;
         const struct copse_batch_norm norm = { .gamma = w[4], .beta = w[5] };
@@ -88,7 +88,7 @@ static copse_status network_loss(copse_graph *g, const copse_batch *in, void *us
         COPSE_TRY(copse_tanh(g, h, &h));
     }
     COPSE_TRY(copse_dense(g, h, w[2], w[3], COPSE_LINEAR, &h));
-    return copse_sparse_cross_entropy(g, h, in->y, COPSE_MEAN, loss);
+    return copse_sparse_cross_entropy(g, h, rig_y(in), COPSE_MEAN, loss);
 }
 
 /* network balanced|ceil KIND RATE ... DECAY  W1 B1 W2 B2 [GAMMA BETA]: as variables of these names */
@@ -107,8 +107,6 @@ copse_status network_command(struct parity *p, const struct request *r)
     const struct copse_trainer_params params = {
         .loss = network_loss,
         .user = p,
-        .example = COPSE_SHAPE(r->arrays[0].shape.dims[0]),
-        .target_type = COPSE_I32,
         .optimizer = optimizer_of(r->words + 2),
         .sharing = strcmp(r->words[1], "ceil") == 0 ? COPSE_SHARD_CEIL : COPSE_SHARD_BALANCED,
     };
@@ -119,8 +117,9 @@ copse_status network_command(struct parity *p, const struct request *r)
 copse_status step_command(struct parity *p, const struct request *r)
 {
     struct copse_step_result result;
-    const struct copse_host_batch batch = { .x = r->arrays[0].values,
-                                            .y = r->arrays[1].values,
+    const struct copse_host_batch batch = { COPSE_COLUMNS(
+                                                { "x", COPSE_F32, COPSE_SHAPE(r->arrays[0].shape.dims[1]), r->arrays[0].values },
+                                                { "y", COPSE_I32, COPSE_SCALAR, r->arrays[1].values }),
                                             .count = r->arrays[1].count };
     COPSE_TRY(copse_trainer_step(p->trainer, &batch));
     COPSE_TRY(copse_trainer_result(p->trainer, true, &result));
@@ -146,7 +145,8 @@ static copse_status walk(copse_distributed *d)
     copse_status s;
     while ((s = copse_distributed_next(d, shares)) == COPSE_OK)
         for (uint32_t i = 0; i < copse_distributed_replicas(d); i++)
-            COPSE_TRY(say_array(COPSE_F32, COPSE_SHAPE((uint32_t)shares[i].count), shares[i].x));
+            COPSE_TRY(say_array(COPSE_F32, COPSE_SHAPE((uint32_t)shares[i].count),
+                                rig_data(&shares[i], "x")));
     return s == COPSE_ERR_END ? COPSE_OK : s;
 }
 
@@ -188,7 +188,7 @@ static copse_status clip(struct parity *p, const struct request *r, copse_graph 
     copse_tensor *inputs[MAX_ARRAYS], *outputs[MAX_ARRAYS];
     copse_device *device;
     for (size_t i = 0; i < r->array_count; i++) {
-        COPSE_TRY(copse_input(g, "gradient", COPSE_F32, r->arrays[i].shape, &inputs[i]));
+        COPSE_TRY(copse_graph_input(g, "gradient", COPSE_F32, r->arrays[i].shape, &inputs[i]));
         pairs[i].gradient = inputs[i];
     }
     const float largest = number(r->words[3]);

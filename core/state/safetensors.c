@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/* Named arrays to and from a safetensors file: 8 bytes length, JSON header, the elements. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+
+#include "core/base/files.h"
+#include "core/base/platform.h"
+#include "core/data/array.h"
+#include "core/data/input.h"
+#include "core/state/safetensors.h"
+
+#define DATA_ALIGNMENT 64u                /* of the first element in the file */
+#define WRITE_BYTES    ((size_t)64 << 10) /* a multiple of every element size */
+
+/* ---- writing ---- */
+
+static copse_status no_memory(const char *path)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: %s: no memory", path);
+}
+
+static bool is_name(const char *text, size_t most)
+{
+    size_t size = text != NULL ? strlen(text) : SIZE_MAX;
+    return size <= most && copse__utf8_valid(text, size) == size;
+}
+
+static copse_status check_params(struct copse_mem *mem, const struct copse_checkpoint_params *p)
+{
+    size_t count, bytes, n = 0;
+
+    if (p->array_count > COPSE_ST_ARRAYS_MAX || p->metadata_count > COPSE_ST_ARRAYS_MAX)
+        return copse_fail(COPSE_ERR_ARGUMENT, "safetensors: more than %u arrays",
+                          COPSE_ST_ARRAYS_MAX);
+    const char **names =
+        copse__alloc(mem, COPSE_MAX(p->array_count, p->metadata_count), sizeof *names);
+    if (names == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: no memory");
+    const char *problem = NULL;
+    for (size_t i = 0; i < p->array_count && problem == NULL; i++) {
+        const struct copse_array_view *a = &p->arrays[i].array;
+        if (!is_name(p->arrays[i].name, COPSE_ST_NAME_MAX) ||
+            strcmp(p->arrays[i].name, COPSE_ST_METADATA) == 0)
+            problem = "has no allowed name";
+        else if (copse_element_size(a->type) == 0 || a->rank > COPSE_ARRAY_MAX_RANK ||
+                 !copse__shape_size(a->rank, a->shape, copse_element_size(a->type), &count, &bytes))
+            problem = "has no allowed type and shape";
+        else if (bytes > 0 && a->data == NULL)
+            problem = "has no elements";
+        names[n++] = p->arrays[i].name;
+    }
+    copse_status s = COPSE_OK;
+    if (problem != NULL)
+        s = copse_fail(COPSE_ERR_ARGUMENT, "safetensors: array %zu %s", n - 1, problem);
+    const char *twice = problem == NULL ? copse__st_twice(names, n) : NULL;
+    n = 0;
+    for (size_t i = 0; i < p->metadata_count && s == COPSE_OK; i++) {
+        if (!is_name(p->metadata[i].key, COPSE_ST_NAME_MAX) ||
+            !is_name(p->metadata[i].value, COPSE_ST_HEADER_MAX))
+            s = copse_fail(COPSE_ERR_ARGUMENT, "safetensors: metadata %zu is not allowed text", i);
+        names[n++] = p->metadata[i].key;
+    }
+    if (s == COPSE_OK && twice == NULL)
+        twice = copse__st_twice(names, n);
+    if (s == COPSE_OK && twice != NULL)
+        s = copse_fail(COPSE_ERR_ARGUMENT, "safetensors: the name \"%.200s\" is there twice",
+                       twice);
+    copse__free(mem, (void *)names);
+    return s;
+}
+
+/* Numbers go in as text: the printer would write large ones with an exponent. */
+static bool add_number(cJSON *array, uint64_t v)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%llu", (unsigned long long)v);
+    return cJSON_AddItemToArray(array, cJSON_CreateRaw(text));
+}
+
+static bool add_array(cJSON *root, const struct copse_named_array *named, uint64_t *offset)
+{
+    const struct copse_array_view *a = &named->array;
+    size_t count, bytes;
+
+    copse__shape_size(a->rank, a->shape, copse_element_size(a->type), &count, &bytes);
+    cJSON *object = cJSON_AddObjectToObject(root, named->name);
+    cJSON *dtype = cJSON_AddStringToObject(object, "dtype", copse_element_name(a->type));
+    cJSON *shape = cJSON_AddArrayToObject(object, "shape");
+    cJSON *offsets = cJSON_AddArrayToObject(object, "data_offsets");
+    bool ok = dtype != NULL && shape != NULL && offsets != NULL;
+    for (uint32_t i = 0; i < a->rank && ok; i++)
+        ok = add_number(shape, a->shape[i]);
+    ok = ok && add_number(offsets, *offset) && add_number(offsets, *offset + bytes);
+    *offset += bytes;
+    return ok;
+}
+
+/* The header's text, to be freed with cJSON_free; NULL when there is no memory. */
+static char *print_header(const struct copse_checkpoint_params *p)
+{
+    char *text = NULL;
+    uint64_t offset = 0;
+
+    cJSON *root = cJSON_CreateObject();
+    bool ok = root != NULL;
+    if (p->metadata_count > 0) {
+        cJSON *object = cJSON_AddObjectToObject(root, COPSE_ST_METADATA);
+        ok = object != NULL;
+        for (size_t i = 0; i < p->metadata_count && ok; i++)
+            ok = cJSON_AddStringToObject(object, p->metadata[i].key, p->metadata[i].value) != NULL;
+    }
+    for (size_t i = 0; i < p->array_count && ok; i++)
+        ok = add_array(root, &p->arrays[i], &offset);
+    if (ok)
+        text = cJSON_PrintUnformatted(root);
+    cJSON_Delete(root);
+    return text;
+}
+
+static bool write_elements(FILE *stream, const struct copse_array_view *a, unsigned char *buffer)
+{
+    size_t size = copse_element_size(a->type), count, bytes;
+
+    copse__shape_size(a->rank, a->shape, size, &count, &bytes);
+    for (size_t at = 0; at < bytes; at += WRITE_BYTES) {
+        size_t n = COPSE_MIN(WRITE_BYTES, bytes - at);
+        memcpy(buffer, (const char *)a->data + at, n);
+        copse__swap_from_little(buffer, n / size, size);
+        if (fwrite(buffer, 1, n, stream) != n)
+            return false;
+    }
+    return true;
+}
+
+static bool write_all(FILE *stream, const struct copse_checkpoint_params *p, const char *header,
+                      size_t header_size, unsigned char *buffer)
+{
+    uint64_t padded = copse__round_up(header_size + 8, DATA_ALIGNMENT) - 8;
+
+    for (int i = 0; i < 8; i++)
+        buffer[i] = (unsigned char)(padded >> (8 * i));
+    memset(buffer + 8, ' ', DATA_ALIGNMENT);
+    bool ok = fwrite(buffer, 1, 8, stream) == 8 &&
+              fwrite(header, 1, header_size, stream) == header_size &&
+              fwrite(buffer + 8, 1, padded - header_size, stream) == padded - header_size;
+    for (size_t i = 0; i < p->array_count && ok; i++)
+        ok = write_elements(stream, &p->arrays[i].array, buffer);
+    return ok;
+}
+
+copse_status copse_checkpoint_write(copse_context *ctx, const char *path,
+                                    const struct copse_checkpoint_params *params)
+{
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    struct copse_atomic_file file = { 0 };
+
+    COPSE_TRY(check_params(mem, params));
+    unsigned char *buffer = copse__alloc(mem, WRITE_BYTES, 1);
+    char *header = print_header(params);
+    size_t size = header != NULL ? strlen(header) : 0;
+    copse_status s = COPSE_OK;
+    if (buffer == NULL || header == NULL)
+        s = no_memory(path);
+    else if (size + DATA_ALIGNMENT > COPSE_ST_HEADER_MAX)
+        s = copse_fail(COPSE_ERR_ARGUMENT,
+                       "safetensors: %s: the header would have %zu bytes, at most %u "
+                       "are allowed",
+                       path, size, COPSE_ST_HEADER_MAX);
+    if (s == COPSE_OK)
+        s = copse__atomic_open(&file, mem, path);
+    if (s == COPSE_OK && !write_all(file.stream, params, header, size, buffer))
+        s = copse_fail(COPSE_ERR_IO, "safetensors: cannot write %s: is the disk full?", path);
+    if (s == COPSE_OK)
+        s = copse__atomic_commit(&file);
+    copse__atomic_abort(&file);
+    cJSON_free(header);
+    copse__free(mem, buffer);
+    return s;
+}
+
+/* ---- reading ---- */
+
+struct copse_checkpoint {
+    copse_refs refs;
+    copse_context *ctx;
+    struct copse_arena arena; /* names, metadata, lists */
+    struct copse_st_header header;
+    struct copse_named_array *named;
+    copse_array **arrays;
+};
+
+static copse_status read_bytes(FILE *stream, const char *path, void *to, size_t size)
+{
+    if (fread(to, 1, size, stream) == size)
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_IO, "safetensors: cannot read %s: %s", path,
+                      ferror(stream) ? "the system reports an error" : "it changed meanwhile");
+}
+
+/* The header's text, freed by the caller. */
+static copse_status read_header(struct copse_mem *mem, FILE *stream, const char *path, uint64_t size,
+                                char **text, size_t *length)
+{
+    unsigned char digits[8];
+    uint64_t n = 0;
+
+    if (size < 8)
+        return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s has only %llu bytes", path,
+                          (unsigned long long)size);
+    COPSE_TRY(read_bytes(stream, path, digits, 8));
+    for (int i = 8; i-- > 0;)
+        n = n << 8 | digits[i];
+    if (n > COPSE_ST_HEADER_MAX || n > size - 8)
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "safetensors: %s: a header of %llu bytes in a file of %llu bytes", path,
+                          (unsigned long long)n, (unsigned long long)size);
+    *length = (size_t)n;
+    *text = copse__alloc(mem, (size_t)n, 1);
+    return *text ? read_bytes(stream, path, *text, (size_t)n) : no_memory(path);
+}
+
+static copse_status make_arrays(copse_checkpoint *c, const char *path)
+{
+    const size_t count = c->header.entry_count;
+    c->named = copse__arena_alloc(&c->arena, count, sizeof *c->named);
+    c->arrays = copse__arena_alloc(&c->arena, count, sizeof *c->arrays);
+    if (c->named == NULL || c->arrays == NULL)
+        return no_memory(path);
+    for (size_t i = 0; i < count; i++) {
+        const struct copse_st_entry *e = &c->header.entries[i];
+        COPSE_TRY(copse__array_create(c->ctx, e->type, e->rank, e->shape, NULL, &c->arrays[i]));
+        c->named[i].name = e->name;
+        c->named[i].array = c->arrays[i]->view;
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__checkpoint_parse(copse_context *ctx, const char *path, const char *text,
+                                     size_t size, const uint64_t *data_bytes,
+                                     copse_checkpoint **out)
+{
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    *out = NULL;
+    copse_checkpoint *c = copse__alloc(mem, 1, sizeof *c);
+    if (c == NULL)
+        return no_memory(path);
+    atomic_init(&c->refs, 1);
+    c->ctx = copse_context_retain(ctx);
+    c->arena.mem = mem;
+    copse_status s = copse__st_parse(&c->arena, path, text, size, &c->header);
+    if (s == COPSE_OK && data_bytes && c->header.data_bytes != *data_bytes)
+        s = copse_fail(COPSE_ERR_FORMAT,
+                       "safetensors: %s: the header promises %llu bytes of data, there are %llu",
+                       path, (unsigned long long)c->header.data_bytes,
+                       (unsigned long long)*data_bytes);
+    if (s == COPSE_OK)
+        s = make_arrays(c, path);
+    if (s != COPSE_OK)
+        copse_checkpoint_release(&c);
+    *out = c;
+    return s;
+}
+
+copse_array *const *copse__checkpoint_storage(const copse_checkpoint *c)
+{
+    return c->arrays;
+}
+
+copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out)
+{
+    const struct copse_checkpoint_params p = {
+        .arrays = c->named, .array_count = c->header.entry_count,
+        .metadata = c->header.metadata, .metadata_count = c->header.metadata_count,
+    };
+    char *text = print_header(&p);
+    *out = text ? copse__strdup(c->arena.mem, text) : NULL;
+    cJSON_free(text);
+    return *out ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: no memory for a header");
+}
+
+static copse_status read_arrays(const copse_checkpoint *c, FILE *stream, const char *path)
+{
+    for (size_t i = 0; i < c->header.entry_count; i++) {
+        copse_array *a = c->arrays[i];
+        COPSE_TRY(read_bytes(stream, path, a->data, a->bytes));
+        copse__swap_from_little(a->data, a->count, copse_element_size(a->view.type));
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_checkpoint_read(copse_context *ctx, const char *path, copse_checkpoint **out)
+{
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    FILE *stream = NULL;
+    char *text = NULL;
+    size_t length = 0;
+    uint64_t size = 0;
+
+    *out = NULL;
+    copse_status s = copse__file_open(path, &stream, &size);
+    if (s == COPSE_OK)
+        s = read_header(mem, stream, path, size, &text, &length);
+    if (s == COPSE_OK) {
+        const uint64_t data_bytes = size - 8 - length;
+        s = copse__checkpoint_parse(ctx, path, text, length, &data_bytes, out);
+    }
+    if (s == COPSE_OK)
+        s = read_arrays(*out, stream, path);
+    if (stream != NULL)
+        fclose(stream);
+    copse__free(mem, text);
+    if (s != COPSE_OK)
+        copse_checkpoint_release(out);
+    return s;
+}
+
+copse_checkpoint *copse_checkpoint_retain(copse_checkpoint *checkpoint)
+{
+    copse__ref(&checkpoint->refs);
+    return checkpoint;
+}
+
+void copse_checkpoint_release(copse_checkpoint **checkpoint)
+{
+    copse_checkpoint *c = *checkpoint;
+
+    *checkpoint = NULL;
+    if (c == NULL || !copse__unref(&c->refs))
+        return;
+    copse_context *ctx = c->ctx;
+    for (size_t i = 0; c->arrays != NULL && i < c->header.entry_count; i++)
+        copse_array_release(&c->arrays[i]);
+    copse__arena_fini(&c->arena);
+    copse__free(&copse__base(ctx)->mem, c);
+    copse_context_release(&ctx);
+}
+
+const struct copse_named_array *copse_checkpoint_arrays(const copse_checkpoint *checkpoint,
+                                                        size_t *count)
+{
+    *count = checkpoint->header.entry_count;
+    return checkpoint->named;
+}
+
+const struct copse_metadata *copse_checkpoint_metadata(const copse_checkpoint *checkpoint,
+                                                       size_t *count)
+{
+    *count = checkpoint->header.metadata_count;
+    return checkpoint->header.metadata;
+}
+
+const struct copse_array_view *copse_checkpoint_find(const copse_checkpoint *checkpoint,
+                                                     const char *name)
+{
+    for (size_t i = 0; i < checkpoint->header.entry_count; i++)
+        if (strcmp(checkpoint->named[i].name, name) == 0)
+            return &checkpoint->named[i].array;
+    return NULL;
+}
