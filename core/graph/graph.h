@@ -7,6 +7,7 @@
 #include "core/graph/op.h"
 
 #define COPSE_MAX_REPORTS 7
+#define COPSE_MAX_OUTPUTS 16
 
 /* An assignment to a variable that the step executes behind everything that reads it (copse_update). */
 struct copse_graph_update {
@@ -28,6 +29,12 @@ struct copse_graph {
     size_t report_count;
     struct { struct copse_graph_update *at; size_t count, room; } updates;
     enum { COPSE_UPDATES_REFUSED, COPSE_UPDATES_IGNORED, COPSE_UPDATES_TAKEN } takes_updates;
+    struct {
+        const char *name;
+        copse_tensor *tensor; /* f32 or i32, of any shape */
+        int reduction;        /* enum copse_output_reduction */
+    } outputs[COPSE_MAX_OUTPUTS]; /* of the trainer's step */
+    size_t output_count;
     uint32_t replicas; /* that compute this graph together; 0 and 1: nothing crosses replicas */
 };
 

@@ -45,6 +45,10 @@ copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x,
 /* Element type and shape of an operand for a collective's header: those of all workers must be equal. */
 void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES]);
 
+/* What every replica of all workers has, a per-replica value of arrays or what a worker's only replica has, as a list of
+   arrays in host memory, in rank order: equal on all workers. (gather.c) */
+copse_status copse__value_gather(copse_strategy *st, copse_value *v, copse_value **out);
+
 /* Sum or (divisor > 0) mean of sparse values, mirrored at the places; see copse_cross_reduce. */
 copse_status copse__sparse_reduce(copse_strategy *st, copse_value *const *components, size_t count,
                                   uint32_t divisor, const struct copse_places *to,

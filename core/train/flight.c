@@ -227,6 +227,8 @@ copse_status copse__fly(struct copse_flight *f)
     const struct copse_layout *l = f->layout;
     const uint32_t count = (uint32_t)l->events.count, last = count - 1;
     const bool waits = is_gated(f);
+    if (f->is_training)
+        copse__loss_outputs_begin(f->t);
     f->report = last;
     for (uint32_t i = 0; f->is_training && f->t->params.check_numerics && i < count; i++)
         if (l->events.at[i] == COPSE_NO_CROSSING) { /* the loss is there when the first bucket is */
@@ -257,6 +259,8 @@ copse_status copse__fly(struct copse_flight *f)
         COPSE_TRY(copse__trainer_commit(f->t));
     if (f->is_updating)
         f->t->is_failed = false;
+    if (f->is_training)
+        copse__loss_outputs_end(f->t, f->shares);
     if (!f->is_resident)
         memcpy(f->slot->tickets, copse__ready_of(f->t, last),
                f->t->strategy->replica_count * sizeof *f->slot->tickets);

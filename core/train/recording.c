@@ -64,6 +64,7 @@ static copse_status extend(struct copse_recording *base)
     COPSE_TRY(place_report(r, 0, base->result));
     for (size_t i = 0; i < g->report_count; i++)
         COPSE_TRY(place_report(r, 1 + i, g->reports[i].tensor));
+    COPSE_TRY(copse__loss_outputs_place(r));
     if (r->pass == COPSE_PASS_EVALUATE)
         return COPSE_OK;
     COPSE_TRY(copse__gradients_build(r));
@@ -166,6 +167,7 @@ static copse_status record_zeros(struct copse_recording *base)
 static void release(struct copse_recording *base)
 {
     struct copse_step_recording *r = (struct copse_step_recording *)base;
+    copse__loss_outputs_free(r);
     for (uint32_t i = 0; r->zeros && i < copse__layout_of(r->trainer, r->pass)->events.count; i++)
         copse__segment_release(&r->zeros[i]);
     copse__free(&r->trainer->strategy->ctx->base.mem, r->zeros);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the last. */
 #include "copse/accelerator.h"
+#include "core/train/outputs.h"
 #include "core/train/step.h"
 #include "core/train/trainer.h"
 
@@ -24,7 +25,6 @@ struct single_loss {
     struct copse_position begun;     /* where the first batch of the update under way came from */
     struct wanted wanted[OUTPUTS_MAX];
     size_t wanted_count;
-    copse_outputs *outputs;
     struct copse_step_result newest; /* taken, not yet in the outputs, when has_newest */
     bool has_newest;
 };
@@ -44,9 +44,10 @@ static copse_status set_initial(struct single_loss *u)
         const struct wanted *w = &u->wanted[i];
         for (uint32_t r = 0; r < COPSE_MAX_REPLICAS; r++)
             values[r] = w->initial;
-        COPSE_TRY(copse__outputs_put(u->outputs, w->name, values, w->reduction != COPSE_OUTPUT_NONE));
+        COPSE_TRY(copse__outputs_put(u->step->outputs, w->name, values, w->reduction != COPSE_OUTPUT_NONE));
     }
-    return COPSE_OK;
+    copse__loss_outputs_begin(u->trainer); /* those of the loss function are not set */
+    return copse__loss_outputs_read(u->trainer, u->step->outputs);
 }
 
 /* Which value of a result is called so: 0 = the loss, then the reports. */
@@ -73,7 +74,7 @@ static copse_status set_output(struct single_loss *u, const struct wanted *w)
     uint32_t index;
     COPSE_TRY(index_of(u, w->name, &index));
     if (w->reduction == COPSE_OUTPUT_MEAN && !copse__value_is_sum(u->trainer, index))
-        return copse__outputs_put(u->outputs, w->name,
+        return copse__outputs_put(u->step->outputs, w->name,
                                   index == 0 ? &u->newest.loss : &u->newest.reports[index - 1], true);
     for (uint32_t r = 0; r < ranks; r++) {
         struct copse_replica_result result;
@@ -82,10 +83,10 @@ static copse_status set_output(struct single_loss *u, const struct wanted *w)
         sum += values[r];
     }
     if (w->reduction == COPSE_OUTPUT_NONE)
-        return copse__outputs_put(u->outputs, w->name, values, false);
+        return copse__outputs_put(u->step->outputs, w->name, values, false);
     if (w->reduction == COPSE_OUTPUT_MEAN)
         sum /= (double)ranks;
-    return copse__outputs_put(u->outputs, w->name, &sum, true);
+    return copse__outputs_put(u->step->outputs, w->name, &sum, true);
 }
 
 static copse_status take_results(struct single_loss *u, bool wait)
@@ -119,9 +120,10 @@ static copse_status train(struct single_loss *u, const struct copse_host_batch *
                       copse_step_seek(u->step, again) == COPSE_OK ? "" : ", which is lost");
 }
 
-static copse_status iterate(void *user, const struct copse_host_batch *in)
+static copse_status iterate(void *user, const struct copse_host_batch *in, copse_outputs *context)
 {
     struct single_loss *u = user;
+    (void)context; /* set when somebody asks for the outputs */
     COPSE_TRY(train(u, in, (struct copse_position){ in->epoch, in->index }));
     return take_results(u, false);
 }
@@ -158,7 +160,7 @@ static copse_status iterate_ahead(struct single_loss *u)
     COPSE_TRY(feed_ahead(u));
     if (copse_trainer_fed(u->trainer) == 0) {
         COPSE_TRY(copse_step_next(u->step, &batch));
-        return iterate(u, &batch);
+        return iterate(u, &batch, u->step->outputs);
     }
     COPSE_TRY(train(u, NULL, u->step->input.held[0].at));
     copse__step_let_go(u->step);
@@ -277,7 +279,7 @@ static copse_status make(struct single_loss *u)
     if (!u->trainer)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: the function gave no trainer");
     copse_strategy *st = u->trainer->strategy;
-    copse__step_set_strategy(u->step, st);
+    COPSE_TRY(copse__step_set_strategy(u->step, st));
     if (st->group.cluster && !u->cluster)
         u->cluster = copse_cluster_retain(st->group.cluster);
     copse__free(mem_of(u), u->fed);
@@ -289,8 +291,6 @@ static copse_status make(struct single_loss *u)
     }
     if (u->is_default)
         u->iterations = copse_accelerator_steps_per_run(st);
-    copse_outputs_release(&u->outputs);
-    COPSE_TRY(copse_outputs_create(u->step->ctx, st->rank_total, &u->outputs));
     return set_initial(u);
 }
 
@@ -298,7 +298,7 @@ static copse_status recover(void *user)
 {
     struct single_loss *u = user;
     copse_trainer_release(&u->trainer);
-    copse__step_set_strategy(u->step, NULL);
+    COPSE_TRY(copse__step_set_strategy(u->step, NULL));
     if (u->cluster && copse_cluster_lost(u->cluster) > 0)
         COPSE_TRY(copse_cluster_regroup(u->cluster));
     return make(u);
@@ -310,7 +310,6 @@ static void release(void *user)
     struct copse_mem *mem = mem_of(u);
     copse_trainer_release(&u->trainer);
     copse_cluster_release(&u->cluster);
-    copse_outputs_release(&u->outputs);
     copse__free(mem, u->fed);
     for (size_t i = 0; i < u->wanted_count; i++)
         copse__free(mem, u->wanted[i].name);
@@ -403,16 +402,24 @@ copse_trainer *copse_step_trainer(const copse_step *step)
     return step && step->is_single_loss ? ((const struct single_loss *)step->user)->trainer : NULL;
 }
 
-copse_status copse_step_outputs(copse_step *step, copse_outputs **out)
+static copse_status set_outputs(struct single_loss *u)
 {
-    if (!step || !out || !step->is_single_loss)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "step: only the single-loss step has outputs");
-    struct single_loss *u = step->user;
     COPSE_TRY(check_trainer(u));
     COPSE_TRY(take_results(u, true));
     for (size_t i = 0; u->has_newest && i < u->wanted_count; i++)
         COPSE_TRY(set_output(u, &u->wanted[i]));
+    if (u->has_newest)
+        COPSE_TRY(copse__loss_outputs_read(u->trainer, u->step->outputs));
     u->has_newest = false;
-    *out = u->outputs;
+    return COPSE_OK;
+}
+
+copse_status copse_step_outputs(copse_step *step, copse_outputs **out)
+{
+    if (!step || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "step: it, or the place for its outputs, is NULL");
+    if (step->is_single_loss)
+        COPSE_TRY(set_outputs(step->user));
+    *out = step->outputs;
     return COPSE_OK;
 }

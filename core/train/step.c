@@ -5,6 +5,7 @@
 
 #include "core/data/dataset.h"
 #include "core/replica/replica.h"
+#include "core/train/outputs.h"
 
 /* ---- life ---- */
 
@@ -34,17 +35,26 @@ copse_status copse_step_create(copse_context *ctx, copse_strategy *strategy,
     step->ctx = copse_context_retain(ctx);
     step->f = *f;
     step->user = user;
-    copse__step_set_strategy(step, strategy);
+    const copse_status s = copse__step_set_strategy(step, strategy);
+    if (s) {
+        step->f.release = NULL; /* `user` stays the caller's */
+        copse_step_release(&step);
+    }
     *out = step;
-    return COPSE_OK;
+    return s;
 }
 
-void copse__step_set_strategy(copse_step *step, copse_strategy *st)
+copse_status copse__step_set_strategy(copse_step *step, copse_strategy *st)
 {
+    copse_outputs *outputs;
+    COPSE_TRY(copse__outputs_create_for(step->ctx, st, &outputs));
     if (st)
         copse_strategy_retain(st);
     copse_strategy_release(&step->strategy);
+    copse_outputs_release(&step->outputs);
     step->strategy = st;
+    step->outputs = outputs;
+    return COPSE_OK;
 }
 
 copse_step *copse_step_retain(copse_step *step)
@@ -64,6 +74,7 @@ void copse_step_release(copse_step **at)
     if (step->f.release)
         step->f.release(step->user);
     copse_batches_release(&step->input.batches);
+    copse_outputs_release(&step->outputs);
     copse_strategy_release(&step->strategy);
     copse_context *ctx = step->ctx;
     copse__free(&copse__base(ctx)->mem, step);
@@ -222,7 +233,7 @@ copse_status copse_step_iterate(copse_step *step, uint32_t iterations, copse_ite
         return copse_fail(COPSE_ERR_ARGUMENT, "step: no function to iterate");
     for (uint32_t i = 0; i < iterations; i++) {
         COPSE_TRY(copse_step_next(step, &batch));
-        COPSE_TRY(fn(user, &batch));
+        COPSE_TRY(fn(user, &batch, step->outputs));
     }
     return COPSE_OK;
 }

@@ -28,13 +28,12 @@ struct copse_step {
     struct copse_step_functions f;
     void *user;
     struct copse_input_walk input;
+    copse_outputs *outputs; /* what iterations set: the step's context */
     bool is_single_loss; /* `user` is single_loss.c's own */
 };
 
-/* Set an output to one value that is reduced already, or to one value for each replica. */
-copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values, bool is_reduced);
-/* Take another strategy, retained. */
-void copse__step_set_strategy(copse_step *step, copse_strategy *st);
+/* Take another strategy, retained, and an empty table of outputs for its replicas. */
+copse_status copse__step_set_strategy(copse_step *step, copse_strategy *st);
 /* Take a batch ahead of its iteration, of at most COPSE_PREFETCH_MAX: until it is let go, the walk's position is
    before it, and whoever seeks or takes the next batch has it come again. */
 copse_status copse__step_hold(copse_step *step, struct copse_host_batch *out);

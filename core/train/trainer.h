@@ -54,6 +54,22 @@ struct copse_step_recording {
     enum copse_pass pass;
     uint64_t used; /* newest `use` of the trainer that has asked for it */
     struct copse_segment **zeros; /* empty share: by segment, the fill in the place of the program's; or NULL */
+    copse_buffer **outputs;       /* of the graph's outputs, NULL entries where one is empty; NULL: none */
+};
+
+/* Arrays that the loss function sets as outputs (loss_outputs.c). */
+struct copse_loss_output {
+    char *name;
+    int reduction; /* enum copse_output_reduction */
+    copse_type type;
+    copse_shape shape; /* in the first recording; the same in all where it is reduced */
+};
+struct copse_loss_outputs {
+    struct copse_loss_output *at;
+    size_t count;
+    bool is_known;  /* from the first recording on */
+    bool is_newest; /* the buffers of `newest` hold the outputs of the newest step */
+    const struct copse_step_recording *newest[COPSE_MAX_REPLICAS];
 };
 
 /* One step under way, or finished and not yet taken: what the replicas reported for each of its
@@ -121,6 +137,7 @@ struct copse_trainer {
     bool report_is_loss[COPSE_MAX_REPORTS];
     uint32_t report_count;
     bool has_names;
+    struct copse_loss_outputs outputs;
     copse_buffer *watches[COPSE_MAX_REPLICAS]; /* [trained_count][COPSE_WATCHES]; or NULL */
     unsigned char *watched;                    /* [replicas] of the same, as read back */
     bool has_watched[COPSE_MAX_REPLICAS];      /* its share was not empty */
@@ -167,6 +184,19 @@ copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const stru
 
 /* gradients.c: the nodes behind a recording's loss */
 copse_status copse__gradients_build(struct copse_step_recording *r);
+
+/* loss_outputs.c */
+/* Compare a new graph's outputs with the trainer's, and place them. */
+copse_status copse__loss_outputs_place(struct copse_step_recording *r);
+void copse__loss_outputs_free(struct copse_step_recording *r);
+void copse__loss_outputs_fini(copse_trainer *t);
+/* A training step begins to overwrite the outputs of the one before; all of it is queued. */
+struct copse_shares;
+void copse__loss_outputs_begin(copse_trainer *t);
+void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s);
+/* Those of the newest step into a table; not set where a later step has failed. On all workers together. */
+struct copse_outputs;
+copse_status copse__loss_outputs_read(copse_trainer *t, struct copse_outputs *to);
 
 /* layout.c */
 copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_t index,

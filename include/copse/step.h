@@ -11,6 +11,7 @@
 
 #include "copse/data.h"
 #include "copse/train.h"
+#include "copse/value.h"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -28,10 +29,19 @@ typedef enum copse_output_reduction {
     COPSE_OUTPUT_MEAN,
 } copse_output_reduction;
 
-/** A table of named values that iterations set; it holds those of the last one that set them. */
+/**
+ * A table of named outputs that iterations set; it holds those of the last one that set them. Every step has one, its
+ * *context*: iterations get it (copse_iteration_fn), copse_step_outputs gives it to others. An output is numbers
+ * (copse_outputs_set), a value such as an array (copse_outputs_set_value), or pointers of the application.
+ *
+ * The table of a step belongs to the replicas of the step's strategy. On a collective strategy outputs are those of all
+ * replicas of all workers, the same on each: all workers make the same calls in the same order, and a call waits
+ * for the others. What one worker is refused, all are.
+ */
 typedef struct copse_outputs copse_outputs;
 
-/** An empty table. Lifetime: retains the context. @param replicas  1 to COPSE_MAX_REPLICAS. */
+/** An empty table of no step, for replicas of one process. Lifetime: retains the context.
+    @param replicas  1 to COPSE_MAX_REPLICAS. */
 COPSE_API COPSE_CHECKED copse_status copse_outputs_create(copse_context *ctx, uint32_t replicas,
                                                           copse_outputs **out);
 /** Free it and set `*outputs` to NULL; NULL is fine. */
@@ -39,8 +49,9 @@ COPSE_API void copse_outputs_release(copse_outputs **outputs);
 
 /**
  * Set an output from outside of the replicas; a name that is there is overwritten.
- * @param values     One per replica.
+ * @param values     One per replica; in the table of a step one per replica of this worker.
  * @param reduction  NONE keeps them apart; SUM and MEAN (arithmetic) keep one value.
+ * @retval COPSE_ERR_COMM  A worker is lost, or at another call; the text names it.
  */
 COPSE_API COPSE_CHECKED copse_status copse_outputs_set(copse_outputs *o, const char *name,
                                                        const double *values,
@@ -48,13 +59,33 @@ COPSE_API COPSE_CHECKED copse_status copse_outputs_set(copse_outputs *o, const c
 /**
  * Set an output as a replica does. The values are reduced when every replica has set its own; until
  * then the output is what it was.
+ * @param replica  Its number, among those of all workers (copse_replica_id).
  * @retval COPSE_ERR_ARGUMENT  Without a reduction, or with another one than the first replica of
  *                             this round, or for a second time in a round; then the round is dropped.
  */
 COPSE_API COPSE_CHECKED copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica,
                                                                const char *name, double value,
                                                                copse_output_reduction reduction);
-/** Keep a pointer of the application under a name, from outside of the replicas. */
+/**
+ * Set an output to a value: in a replica (of copse_strategy_run) as one of all replicas, which all make the call; else
+ * from outside of them.
+ * @param value      In a replica: an array, a sparse value or a nest of them. Outside: the same, or a per-replica value
+ *                   such as a run returns.
+ * @param reduction  SUM, MEAN: over the replicas of all workers, as copse_strategy_reduce. NONE, not in a replica: a
+ *                   per-replica value of arrays becomes a list with an array for each replica of all workers, which may
+ *                   differ in shape; other values are kept as they are. On a collective strategy an array of a worker
+ *                   with one replica is that replica's.
+ * @retval COPSE_ERR_ARGUMENT  No value, NONE in a replica, or no arrays for a list.
+ * @retval COPSE_ERR_SHAPE     Values to be reduced differ in type or shape between replicas or workers.
+ * @retval COPSE_ERR_CONTEXT   The thread is in another strategy than the step's; or in a loss function, where
+ *                             copse_step_output is the call to make.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_outputs_set_value(copse_outputs *o, const char *name, copse_value *value,
+                                                             copse_output_reduction reduction);
+/** A value that was set. @param out  Receives a reference.
+    @retval COPSE_ERR_ARGUMENT  No value of that name was set. */
+COPSE_API COPSE_CHECKED copse_status copse_outputs_value(const copse_outputs *o, const char *name, copse_value **out);
+/** Keep a pointer of the application under a name, from outside of the replicas. Pointers are this worker's own. */
 COPSE_API COPSE_CHECKED copse_status copse_outputs_set_object(copse_outputs *o, const char *name,
                                                               void *object);
 /** The same as a replica: when all have, the list of their pointers, or a list of one when all are the
@@ -67,10 +98,10 @@ COPSE_API COPSE_CHECKED copse_status copse_outputs_set_replica_object(copse_outp
 /** An output. Lifetime of what it points to: until the table changes. */
 struct copse_output {
     const double *values;
-    size_t count;      /**< 1 when reduced or with one replica, else one per replica */
+    size_t count;      /**< 1 when reduced or with one replica, else one per replica of all workers */
     bool is_reduced;
 };
-/** @retval COPSE_ERR_ARGUMENT  No output of that name was set. */
+/** @retval COPSE_ERR_ARGUMENT  No numbers of that name were set. */
 COPSE_API COPSE_CHECKED copse_status copse_outputs_get(const copse_outputs *o, const char *name,
                                                        struct copse_output *out);
 /** Pointers kept under a name. @retval COPSE_ERR_ARGUMENT  None were. */
@@ -160,8 +191,9 @@ COPSE_API COPSE_CHECKED copse_status copse_step_position(const copse_step *step,
 COPSE_API COPSE_CHECKED copse_status copse_step_seek(copse_step *step,
                                                      const struct copse_position *position);
 
-/** One iteration: what is to be done with a batch. */
-typedef copse_status copse_iteration_fn(void *user, const struct copse_host_batch *in);
+/** One iteration on a batch. @param context  The step's outputs: those of earlier iterations until this one sets its
+    own. */
+typedef copse_status copse_iteration_fn(void *user, const struct copse_host_batch *in, copse_outputs *context);
 
 /**
  * Run iterations one after the other, each on a batch of its own.
@@ -223,12 +255,29 @@ COPSE_API COPSE_CHECKED copse_status copse_single_loss_step_create(
 COPSE_API copse_trainer *copse_step_trainer(const copse_step *step);
 
 /**
- * Outputs of its last iteration; at first, and after a restore, the initial ones. With a collective strategy they are
- * those of the replicas of all workers, the same on every worker: an output without a reduction has a value for each.
+ * In a loss function of a trainer: set an output of the step to an array. copse_step_outputs gives it as a value
+ * (copse_outputs_value) of the last iteration, with accumulation of its last micro-batch. At most 16 per graph.
+ * @param t          f32 or i32 tensor of this graph.
+ * @param reduction  Over the replicas of all workers. SUM adds up. MEAN, of f32, weights replicas by their examples. Both
+ *                   need a shape that is the same for every share. NONE: a list with the array of each replica, in
+ *                   rank order, whose shape may depend on the share; with one replica the array.
+ * A replica without examples adds zeros; in a list it has an array of no rows, or a zero where the others have
+ * scalars.
+ * @retval COPSE_ERR_ARGUMENT  A name that is set twice, a mean of i32, too many outputs. Calls for other shares that set
+ *                             other outputs are refused when they are recorded, other shapes with COPSE_ERR_SHAPE.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t,
+                                                       copse_output_reduction reduction);
+
+/**
+ * The outputs of a step's last iteration: its context. Of the single-loss step those that its params name, at first and
+ * after a restore with their initial values, and the arrays that its loss function set (copse_step_output), which are
+ * not set then and where a later iteration has failed. With a collective strategy they are those of the
+ * replicas of all workers, the same on every worker; where the loss function sets arrays, all workers make this call.
  * @retval COPSE_ERR_ARGUMENT   An output that the loss function does not report.
  * @retval COPSE_ERR_NONFINITE  A loss was NaN or infinite.
- * @retval COPSE_ERR_UNSUPPORTED  The step is of another kind.
- * Lifetime: that of the step. Blocking: until the last iteration has run.
+ * Lifetime: that of the step, or until it recovers from a failed device. Blocking: of the single-loss step until the
+ * last iteration has run.
  */
 COPSE_API COPSE_CHECKED copse_status copse_step_outputs(copse_step *step, copse_outputs **out);
 

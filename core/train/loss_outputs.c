@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* Arrays that a loss function sets as outputs. Each recording has a buffer for each of them, which holds what the
+   recording computed last; the outputs of a step are read from the recordings of its last micro-batch. */
+#include "core/graph/type.h"
+#include "core/ops/ops.h"
+#include "core/replica/cross_device.h"
+#include "core/train/flight.h"
+#include "core/optim/optimizer.h"
+#include "core/train/outputs.h"
+
+copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t, copse_output_reduction reduction)
+{
+    if (!g || !name || !*name || !t)
+        return copse_fail(COPSE_ERR_ARGUMENT, "output: graph, name or tensor is NULL");
+    COPSE_TRY(copse__outputs_check_reduction(name, reduction));
+    if (reduction == COPSE_OUTPUT_MEAN && t->type != COPSE_F32)
+        return copse_fail(COPSE_ERR_ARGUMENT, "output '%s': the mean of i32 is no i32; convert it with copse_cast",
+                          name);
+    for (size_t i = 0; i < g->output_count; i++)
+        if (strcmp(g->outputs[i].name, name) == 0)
+            return copse_fail(COPSE_ERR_ARGUMENT, "output '%s' is set twice", name);
+    if (g->output_count == COPSE_MAX_OUTPUTS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "output '%s': a graph has at most %d outputs", name, COPSE_MAX_OUTPUTS);
+    COPSE_TRY(copse__own(g, t, &t));
+    if (reduction == COPSE_OUTPUT_MEAN && g->replicas > 1) { /* weighted by examples, so that parts are added up */
+        copse_tensor *part;
+        COPSE_TRY(copse__step_scalar(g, COPSE_STEP_PART, &part));
+        COPSE_TRY(copse_mul(g, t, part, &t));
+    }
+    char *copy = copse__arena_strdup(&g->arena, name);
+    if (!copy)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "output '%s': no memory", name);
+    g->outputs[g->output_count].name = copy;
+    g->outputs[g->output_count].tensor = t;
+    g->outputs[g->output_count++].reduction = (int)reduction;
+    return COPSE_OK;
+}
+
+/* ---- the list of a trainer: from the first graph; later graphs must agree ---- */
+
+static copse_status take_list(copse_trainer *t, const copse_graph *g)
+{
+    struct copse_loss_outputs *list = &t->outputs;
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    list->at = copse__alloc(mem, g->output_count, sizeof *list->at);
+    if (!list->at)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    for (; list->count < g->output_count; list->count++) {
+        struct copse_loss_output *o = &list->at[list->count];
+        o->name = copse__strdup(mem, g->outputs[list->count].name);
+        if (!o->name)
+            return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        o->reduction = g->outputs[list->count].reduction;
+        o->type = g->outputs[list->count].tensor->type;
+        o->shape = g->outputs[list->count].tensor->shape;
+    }
+    list->is_known = true;
+    return COPSE_OK;
+}
+
+static copse_status check_list(const copse_trainer *t, const copse_graph *g)
+{
+    char here[96], there[96];
+    bool is_same = t->outputs.count == g->output_count;
+    for (size_t i = 0; is_same && i < g->output_count; i++) {
+        const struct copse_loss_output *o = &t->outputs.at[i];
+        const copse_tensor *x = g->outputs[i].tensor;
+        is_same = strcmp(o->name, g->outputs[i].name) == 0 && o->reduction == g->outputs[i].reduction &&
+                  o->type == x->type && o->shape.rank == x->shape.rank;
+        if (is_same && o->reduction != COPSE_OUTPUT_NONE && !copse__shape_equal(o->shape, x->shape))
+            return copse_fail(COPSE_ERR_SHAPE, "trainer: output '%s' is %s here and was %s before; an output that is "
+                                               "reduced has one shape, whatever the share is", o->name,
+                              copse__shape_text(x->shape, here), copse__shape_text(o->shape, there));
+    }
+    return is_same ? COPSE_OK
+                   : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss function must set the same outputs on every "
+                                                    "call");
+}
+
+copse_status copse__loss_outputs_place(struct copse_step_recording *r)
+{
+    copse_trainer *t = r->trainer;
+    const copse_graph *g = r->base.graph;
+    const uint32_t last = (uint32_t)t->optimizer->buckets.count; /* bucket, from 1 */
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    COPSE_TRY(t->outputs.is_known ? check_list(t, g) : take_list(t, g));
+    if (r->pass == COPSE_PASS_EVALUATE || g->output_count == 0)
+        return COPSE_OK;
+    r->outputs = copse__alloc(mem, g->output_count, sizeof(copse_buffer *));
+    if (!r->outputs)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    for (size_t i = 0; i < g->output_count; i++) {
+        copse_tensor *x = g->outputs[i].tensor;
+        const size_t bytes = (size_t)copse__elements(x->shape) * copse__type_bytes(x->type);
+        if (bytes == 0)
+            continue;
+        COPSE_TRY(copse_buffer_create(t->strategy->replicas[r->replica].queue->dev,
+                                      &(struct copse_buffer_params){ .size = bytes }, &r->outputs[i]));
+        COPSE_TRY(copse__recording_place(&r->base, x, (struct copse_binding){ r->outputs[i], 0, bytes },
+                                         COPSE_MAX(last, 1) - 1));
+    }
+    return COPSE_OK;
+}
+
+void copse__loss_outputs_free(struct copse_step_recording *r)
+{
+    copse_trainer *t = r->trainer;
+    for (size_t i = 0; r->outputs && i < r->base.graph->output_count; i++)
+        copse_buffer_release(&r->outputs[i]);
+    copse__free(&t->strategy->ctx->base.mem, (void *)r->outputs);
+    t->outputs.is_newest = t->outputs.is_newest && t->outputs.newest[r->replica] != r;
+}
+
+void copse__loss_outputs_fini(copse_trainer *t)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    for (size_t i = 0; i < t->outputs.count; i++)
+        copse__free(mem, t->outputs.at[i].name);
+    copse__free(mem, t->outputs.at);
+}
+
+void copse__loss_outputs_begin(copse_trainer *t)
+{
+    t->outputs.is_newest = false;
+}
+
+void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s)
+{
+    memcpy((void *)t->outputs.newest, (void *)s->recordings,
+           t->strategy->replica_count * sizeof *t->outputs.newest);
+    t->outputs.is_newest = true;
+}
+
+/* ---- reading ---- */
+
+/* A replica without examples adds zeros, or has no rows. */
+static copse_status nothing_of(const copse_trainer *t, const struct copse_loss_output *o, copse_value **out)
+{
+    copse_shape shape = o->shape;
+    if (o->reduction == COPSE_OUTPUT_NONE && shape.rank > 0)
+        shape.dims[0] = 0;
+    struct copse_block *block;
+    COPSE_TRY(copse__block_create(t->strategy->ctx, NULL, o->type, copse__elements(shape), &block));
+    if (block->host)
+        memset(block->host, 0, (size_t)copse__elements(shape) * copse__type_bytes(o->type));
+    return copse__value_from_block(t->strategy->ctx, t->strategy, COPSE_HOST, shape, block, out);
+}
+
+/* A copy, on the replica's device, of what its recording computed last. */
+static copse_status copy_of(const copse_trainer *t, const struct copse_step_recording *r, size_t i, copse_value **out)
+{
+    copse_queue *q = t->strategy->replicas[r->replica].queue;
+    const copse_tensor *x = r->base.graph->outputs[i].tensor;
+    const uint64_t count = copse__elements(x->shape);
+    struct copse_block *block;
+    COPSE_TRY(copse__block_create(t->strategy->ctx, q, x->type, count, &block));
+    const copse_status s = count > 0 ? copse_queue_copy(q, r->outputs[i], 0, block->buffer, 0, (size_t)count * copse__type_bytes(x->type))
+                                     : COPSE_OK;
+    if (s) {
+        copse__block_release(&block);
+        return copse__queue_settle(q, s);
+    }
+    return copse__value_from_block(t->strategy->ctx, t->strategy, r->replica, x->shape, block, out);
+}
+
+/* What this worker's replicas have. */
+static copse_status parts_of(const copse_trainer *t, size_t i, copse_value **out)
+{
+    const uint32_t replicas = t->strategy->replica_count;
+    copse_value *parts[COPSE_MAX_REPLICAS] = { NULL };
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < replicas && !s; r++)
+        s = t->outputs.newest[r]->base.program ? copy_of(t, t->outputs.newest[r], i, &parts[r])
+                                          : nothing_of(t, &t->outputs.at[i], &parts[r]);
+    if (!s && replicas == 1)
+        *out = copse_value_retain(parts[0]);
+    else if (!s)
+        s = copse__value_distributed(t->strategy, COPSE_VALUE_PER_REPLICA, parts, NULL, replicas, out);
+    for (uint32_t r = 0; r < replicas; r++)
+        copse_value_release(&parts[r]);
+    return s;
+}
+
+static copse_status read_output(copse_trainer *t, size_t i, copse_outputs *to)
+{
+    const struct copse_loss_output *o = &t->outputs.at[i];
+    /* Means are weighted already. */
+    const copse_output_reduction how = o->reduction == COPSE_OUTPUT_NONE ? COPSE_OUTPUT_NONE : COPSE_OUTPUT_SUM;
+    copse_value *own = NULL, *all;
+    copse_status s = parts_of(t, i, &own);
+    s = copse__output_combine(t->strategy, own, how, s, &all);
+    copse_value_release(&own);
+    COPSE_TRY(copse_note(s, "while reading output '%s'", o->name));
+    s = copse__outputs_keep(to, o->name, all);
+    copse_value_release(&all);
+    return s;
+}
+
+copse_status copse__loss_outputs_read(copse_trainer *t, copse_outputs *to)
+{
+    for (size_t i = 0; i < t->outputs.count; i++)
+        COPSE_TRY(t->outputs.is_newest ? read_output(t, i, to) : copse__outputs_keep(to, t->outputs.at[i].name, NULL));
+    return COPSE_OK;
+}
