@@ -185,6 +185,93 @@ static void workers_with_other_crossings_are_named(void **state)
     }
 }
 
+/* ---- updates of variables ---- */
+
+struct updated {
+    copse_variable *w, *mean, *count, *total;
+};
+
+static copse_status updated_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    static const uint32_t axis = 0;
+    const struct updated *m = user;
+    copse_tensor *x, *mean, *variance, *old, *one, *sum;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_sync_moments(g, x, &axis, 1, &mean, &variance));
+    COPSE_TRY(copse_multiply_by(g, copse_variable_tensor(m->mean), 0.5f, &old));
+    COPSE_TRY(copse_multiply_by(g, mean, 0.5f, &sum));
+    COPSE_TRY(copse_add(g, old, sum, &sum));
+    COPSE_TRY(copse_update(g, m->mean, sum));
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1), 1.0, &one));
+    COPSE_TRY(copse_add(g, copse_variable_tensor(m->count), one, &one));
+    COPSE_TRY(copse_update(g, m->count, one));
+    COPSE_TRY(copse_sum(g, x, &axis, 1, true, &sum));
+    COPSE_TRY(copse_update(g, m->total, sum));
+    COPSE_TRY(copse_sub(g, x, copse_variable_tensor(m->w), &x));
+    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(m->mean), &x));
+    return copse_mean(g, x, NULL, 0, false, loss);
+}
+
+static copse_status make_updated(copse_strategy *st, struct updated *m, copse_trainer **t)
+{
+    const copse_shape row = COPSE_SHAPE(1, IN);
+    struct copse_variable_params p = { .name = "w", .shape = row, .initializer = COPSE_INIT_ZEROS };
+    COPSE_TRY(copse_variable_create(st, &p, &m->w));
+    p.is_frozen = true;
+    p.name = "mean";
+    p.aggregation = COPSE_AGGREGATION_MEAN;
+    COPSE_TRY(copse_variable_create(st, &p, &m->mean));
+    p.name = "total";
+    p.aggregation = COPSE_AGGREGATION_SUM;
+    COPSE_TRY(copse_variable_create(st, &p, &m->total));
+    p.name = "count";
+    p.shape = COPSE_SHAPE(1);
+    p.aggregation = COPSE_AGGREGATION_ONLY_FIRST_REPLICA;
+    COPSE_TRY(copse_variable_create(st, &p, &m->count));
+    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = updated_loss, .user = m }, t);
+}
+
+/* values: the average, the total of the last batch, the count, the weights. */
+static copse_status updated_train(struct worker *w, copse_strategy *st)
+{
+    const size_t batch = *(const uint32_t *)w->job;
+    float x[ROWS * IN];
+    int32_t y[ROWS];
+    struct updated m;
+    copse_trainer *t;
+    norm_data(x, y);
+    COPSE_TRY(make_updated(st, &m, &t));
+    copse_status s = COPSE_OK;
+    for (size_t i = 0; i < 6 && !s; i++) {
+        const size_t first = i * batch % (ROWS - batch + 1);
+        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(IN, x + first * IN), .count = batch });
+    }
+    for (uint32_t k = copse_strategy_replicas(st); k-- > 0 && !s;) {
+        s = copse_variable_read(m.mean, k, w->values);
+        if (!s)
+            s = copse_variable_read(m.total, k, w->values + IN);
+        if (!s)
+            s = copse_variable_read(m.count, k, w->values + 2 * IN);
+        if (!s && w->values[2 * IN] != 6.0f)
+            s = copse_fail(COPSE_ERR_INTERNAL, "replica %u counts %g", k, (double)w->values[2 * IN]);
+    }
+    if (!s)
+        s = copse_variable_read(m.w, 0, w->values + 2 * IN + 1);
+    copse_trainer_release(&t);
+    return s;
+}
+
+static void updates_have_the_bits_of_one_process(void **state)
+{
+    static const uint32_t batches[] = { 24, 23, 3 };
+    (void)state;
+    host_alone();
+    for (size_t i = 0; i < COPSE_COUNT(batches); i++)
+        compare_with_one(&batches[i], updated_train);
+    devices_back();
+    compare_with_one(&batches[1], updated_train);
+}
+
 /* A sum over replicas of a tensor with a row for each example, of which the workers have different numbers. */
 static copse_status rows_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
@@ -242,6 +329,7 @@ int main(void)
         cmocka_unit_test(sums_and_derivatives_are_those_of_all_workers),
         cmocka_unit_test(normalised_batches_have_the_bits_of_one_process),
         cmocka_unit_test(workers_with_other_crossings_are_named),
+        cmocka_unit_test(updates_have_the_bits_of_one_process),
         cmocka_unit_test(crossings_of_other_shapes_are_refused_by_all),
     };
     return cmocka_run_group_tests_name("all_reduce_across", tests, open_workers, close_workers);

@@ -216,7 +216,7 @@ static copse_status check_column(const copse_dataset *ds, const struct copse_col
 
 static bool element_of(copse_type type, copse_element *out)
 {
-    *out = type == COPSE_F32 ? COPSE_ELEMENT_F32 : COPSE_ELEMENT_I32;
+    *out = type == COPSE_F32 ? COPSE_ELEMENT_F32 : type == COPSE_U8 ? COPSE_ELEMENT_U8 : COPSE_ELEMENT_I32;
     return copse__type_is_known(type);
 }
 

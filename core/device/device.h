@@ -123,6 +123,8 @@ copse_status copse__segment_replay(struct copse_segment *seg);
 /* A buffer of at least `size` bytes from the pool; released with copse_buffer_release. */
 copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer **out);
 
+/* copse_queue_write of any number of bytes; the word that has the last ones is written whole. */
+copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, size_t offset, const void *src, size_t size);
 /* q's later work starts after other's ticket; both queues belong to the same device. Where the
    backend cannot do it, the host waits. */
 copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t ticket);

@@ -159,6 +159,17 @@ copse_status copse_queue_write(copse_queue *queue, copse_buffer *dst, size_t off
     return copse__device_result(queue->dev, queue->dev->backend->write(queue, &to, src));
 }
 
+copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, size_t offset, const void *src, size_t size)
+{
+    const size_t whole = size / 4 * 4;
+    uint32_t last = 0;
+    COPSE_TRY(copse_queue_write(queue, dst, offset, src, whole));
+    if (whole == size)
+        return COPSE_OK;
+    memcpy(&last, (const char *)src + whole, size - whole);
+    return copse_queue_write(queue, dst, offset + whole, &last, sizeof last);
+}
+
 copse_status copse_queue_read(copse_queue *queue, copse_buffer *src, size_t offset, void *dst,
                               size_t size)
 {

@@ -76,9 +76,13 @@ copse_status copse__function_create(copse_device *dev, const struct copse_functi
         return copse_fail(COPSE_ERR_ARGUMENT, "function: needs a device, a graph and 1 to %d "
                                               "outputs", MAX_OUTPUTS);
     *out = NULL;
-    for (size_t i = 0; i < p->output_count; i++)
+    for (size_t i = 0; i < p->output_count; i++) {
         if (!p->outputs[i] || p->outputs[i]->graph != p->graph)
             return copse_fail(COPSE_ERR_ARGUMENT, "function: output %zu is not of the graph", i);
+        if (!copse__type(p->outputs[i]->type)->is_computed)
+            return copse_fail(COPSE_ERR_UNSUPPORTED, "function: output %zu is %s; convert it first (copse_cast)", i,
+                              copse__type_name(p->outputs[i]->type));
+    }
     copse_function *f = copse__alloc(&dev->base->mem, 1, sizeof *f);
     if (!f)
         return copse_fail(COPSE_ERR_NO_MEMORY, "function: no memory");
@@ -111,7 +115,7 @@ copse_status copse_function_write(copse_function *f, const copse_tensor *input, 
         to++;
     if (to == end)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: only inputs of its graph can be written");
-    return to->at.buffer ? copse_queue_write(f->queue, to->at.buffer, to->at.offset, values, to->at.size)
+    return to->at.buffer ? copse__queue_write_bytes(f->queue, to->at.buffer, to->at.offset, values, to->at.size)
                          : COPSE_OK; /* no output depends on it */
 }
 

@@ -29,6 +29,7 @@ void copse_graph_release(copse_graph **g)
         return;
     copse_context *ctx = (*g)->ctx;
     copse__free(&ctx->base.mem, (*g)->nodes.at);
+    copse__free(&ctx->base.mem, (*g)->updates.at);
     copse__arena_fini(&(*g)->arena);
     copse__free(&ctx->base.mem, *g);
     copse_context_release(&ctx);
@@ -104,6 +105,9 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
         if (!in[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: operand %u is NULL", op->name, i);
         COPSE_TRY(copse_note(copse__own(g, in[i], &own[i]), "while adding %s", op->name));
+        if (!copse__type(own[i]->type)->is_computed && !op->takes_stored)
+            return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: operand %u is %s; convert it first (copse_cast)", op->name, i,
+                              copse__type_name(own[i]->type));
     }
     if (op->infer)
         COPSE_TRY(op->infer(t, &t->shape, &t->type));

@@ -8,6 +8,14 @@
 
 #define COPSE_MAX_REPORTS 7
 
+/* An assignment to a variable that the step executes behind everything that reads it (copse_update). */
+struct copse_graph_update {
+    struct copse_variable *variable;
+    copse_tensor *value; /* the sum over replicas that crosses them, where is_shared; else this replica's own */
+    bool is_shared;
+    uint32_t crossing;   /* its number, where is_shared */
+};
+
 struct copse_graph {
     copse_context *ctx;
     struct copse_arena arena;
@@ -18,6 +26,8 @@ struct copse_graph {
         bool is_loss; /* reduced over replicas as the loss is, not as a mean */
     } reports[COPSE_MAX_REPORTS];
     size_t report_count;
+    struct { struct copse_graph_update *at; size_t count, room; } updates;
+    enum { COPSE_UPDATES_REFUSED, COPSE_UPDATES_IGNORED, COPSE_UPDATES_TAKEN } takes_updates;
     uint32_t replicas; /* that compute this graph together; 0 and 1: nothing crosses replicas */
 };
 
@@ -41,7 +51,8 @@ struct copse_choice {
     const char *family, *variant;
 };
 
-/* A tensor whose result must stand in a given place. */
+/* A tensor whose result must be in a given place; no buffer: one that crosses replicas is computed, and stays where the
+   exchange leaves it. */
 struct copse_placement {
     copse_tensor *tensor;
     struct copse_binding at;
@@ -99,7 +110,7 @@ size_t copse__program_arena_bytes(const copse_program *p);
 
 struct copse_reference_params {
     copse_graph *graph;
-    /* Values of an input or variable: `count` doubles (f32) or int32_t (i32). */
+    /* Values of an input or variable: `count` doubles (f32), int32_t (i32) or bytes (u8). */
     copse_status (*feed)(void *user, const copse_tensor *leaf, void *values, size_t count);
     void *user;
     const uint32_t *step; /* COPSE_STEP_WORDS words, or NULL for zeros with share 1 */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Second pass of a program: nodes become launches, and values get a place to stand. */
 #include "core/graph/recorder.h"
+#include "core/graph/type.h"
 
 static copse_status push_span(struct copse_recorder *r, uint64_t bytes, uint32_t first,
                               uint32_t last, uint32_t *index)
@@ -65,7 +66,7 @@ static copse_status gemm(struct copse_lowering *l, const struct copse_command *s
 static copse_status settle(struct copse_recorder *r, const copse_tensor *t)
 {
     struct copse_home *h = &r->homes[t->id];
-    const uint64_t bytes = 4 * copse__elements(t->shape);
+    const uint64_t bytes = copse__type_room(t->type, copse__elements(t->shape));
     if (bytes > r->lowering.limits->max_binding_bytes)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "%s '%s': %llu bytes, but %s binds at most %llu",
                           t->op->name, t->name ? t->name : "", (unsigned long long)bytes,
@@ -121,7 +122,7 @@ static copse_status place_copies(struct copse_recorder *r, const copse_tensor *t
 {
     for (size_t i = 0; i < r->params->placement_count; i++) {
         const struct copse_placement *p = &r->params->placements[i];
-        if (p->tensor == t && (copse__root(t) != t || copse__is_leaf(t) || t->op->crosses ||
+        if (p->tensor == t && p->at.buffer && (copse__root(t) != t || copse__is_leaf(t) || t->op->crosses ||
                                copse__placement_of(r, t) != p))
             COPSE_TRY(push_copy(r, t, i, t->op->crosses));
     }

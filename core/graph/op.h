@@ -31,6 +31,9 @@ struct copse_op {
     /* y is the sum of in[0] over the replicas, made by the exchange between them: a program ends a
        segment there instead of lowering the node. */
     bool crosses;
+
+    /* It takes operands of types that are stored and not computed (u8). */
+    bool takes_stored;
 };
 
 struct copse_tensor {
@@ -100,6 +103,7 @@ enum copse_step_word {
     COPSE_STEP_SCALE,        /* float bits: factor on gradients before the update (1 = none) */
     COPSE_STEP_PART,         /* float bits: replica's examples / examples of this (micro-)batch */
     COPSE_STEP_AVERAGE,      /* float bits: weight of the new values in moving averages of the variables */
+    COPSE_STEP_IS_FIRST,     /* float bits: 1 on the first replica with examples of this (micro-)batch, else 0 */
     COPSE_STEP_WORDS = 64,   /* size of the buffer: 256 bytes */
 };
 

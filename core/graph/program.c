@@ -3,6 +3,7 @@
    and recorded in segments. See graph.h; this is the last of three passes, recorder.h has the
    others. */
 #include "core/graph/recorder.h"
+#include "core/graph/type.h"
 
 static copse_status make_arena(struct copse_recorder *r)
 {
@@ -43,7 +44,7 @@ static copse_status bind(const struct copse_recorder *r, const struct copse_oper
             return COPSE_OK;
         }
         const struct copse_home *h = &r->homes[copse__root(o->tensor)->id];
-        bytes = 4 * copse__elements(o->tensor->shape);
+        bytes = copse__type_room(o->tensor->type, copse__elements(o->tensor->shape));
         *out = h->kind == COPSE_HOME_FIXED ? h->fixed : in_arena(r, h->span, bytes);
     }
     if (first % r->lowering.limits->offset_alignment || first > bytes)
@@ -174,7 +175,7 @@ static copse_status keep_inputs(struct copse_recorder *r)
             p->inputs[i].tensor = t;
             p->inputs[i++].at = h->kind == COPSE_HOME_FIXED
                                     ? h->fixed
-                                    : in_arena(r, h->span, 4 * copse__elements(t->shape));
+                                    : in_arena(r, h->span, copse__type_bytes(t->type) * copse__elements(t->shape));
         }
     }
     return COPSE_OK;

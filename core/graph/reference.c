@@ -2,9 +2,10 @@
 /* Evaluates a graph in double precision with the references of its kernels: the truth that devices
    are compared with, and what central differences are taken of. Slow on purpose. */
 #include "core/graph/lowering.h"
+#include "core/graph/type.h"
 
 struct value {
-    void *data; /* double[] of f32 tensors, int32_t[] of i32 tensors */
+    void *data; /* double[] of f32 tensors, int32_t[] of i32 tensors, bytes of u8 tensors */
     uint64_t count;
 };
 
@@ -106,7 +107,8 @@ static copse_status evaluate(struct evaluator *e, const struct copse_reference_p
         v->data = e->values[t->in[0]->id].data;
         return COPSE_OK;
     }
-    v->data = copse__alloc(e->mem, (size_t)v->count, size);
+    v->data = t->type == COPSE_U8 ? copse__alloc(e->mem, (size_t)copse__type_room(t->type, v->count), 1)
+                                  : copse__alloc(e->mem, (size_t)v->count, size);
     if (!v->data)
         return copse_fail(COPSE_ERR_NO_MEMORY, "reference: no memory for %s", t->op->name);
     if (t->op->lower == NULL)

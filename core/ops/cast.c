@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion between element types. */
+/* Conversion between element types. Bytes become i32, and f32 from there. */
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -18,6 +18,11 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const uint32_t n = (uint32_t)copse__elements(y->shape);
+    if (y->in[0]->type == COPSE_U8) {
+        const struct copse_params_from_u8 p = { n };
+        return COPSE_LAUNCH(l, from_u8, NULL, p, copse__groups_for(l, COPSE_KERNEL_from_u8, n),
+                            copse__of(y->in[0]), copse__of(y));
+    }
     if (y->type == COPSE_I32) {
         const struct copse_params_to_i32 p = { n };
         return COPSE_LAUNCH(l, to_i32, NULL, p, copse__groups_for(l, COPSE_KERNEL_to_i32, n),
@@ -33,16 +38,19 @@ static const struct copse_op op_cast = {
     .attr_size = sizeof(struct cast_attr),
     .infer = infer,
     .lower = lower,
+    .takes_stored = true,
 };
 
 copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type, copse_tensor **out)
 {
-    const struct cast_attr a = { type };
+    const struct cast_attr a = { type }, whole = { COPSE_I32 };
     COPSE_TRY(COPSE_CHECK_OPERANDS("cast", g, out, x));
     if (type != COPSE_F32 && type != COPSE_I32)
         return copse_fail(COPSE_ERR_ARGUMENT, "cast: unknown element type %d", (int)type);
     if (x->type == type)
         return copse__own(g, x, out);
+    if (x->type == COPSE_U8 && type == COPSE_F32)
+        COPSE_TRY(COPSE_NODE(g, &op_cast, &whole, &x, x));
     return COPSE_NODE(g, &op_cast, &a, out, x);
 }
 
@@ -60,6 +68,15 @@ void copse_host_to_i32(const void *params, const int32_t *spec, const struct cop
                        : x <= INT32_MIN ? INT32_MIN
                                         : (int32_t)x);
     }
+}
+
+/* Four bytes to a word, the lowest first. */
+void copse_host_from_u8(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    (void)spec;
+    const struct copse_params_from_u8 *p = params;
+    for (size_t i = 0; i < p->n; i++)
+        copse__store_i(&args[1], i, (int32_t)((uint32_t)copse__load_i(&args[0], i / 4) >> (8 * (i % 4)) & 255u));
 }
 
 void copse_host_to_f32(const void *params, const int32_t *spec, const struct copse_host_arg *args)

@@ -7,7 +7,7 @@
 copse_self_test_fn copse_self_test_unary, copse_self_test_unary_grad, copse_self_test_binary,
     copse_self_test_binary_grad, copse_self_test_compare_i32, copse_self_test_copy,
     copse_self_test_copy_i32, copse_self_test_fill, copse_self_test_fill_i32,
-    copse_self_test_step_scalar, copse_self_test_to_f32, copse_self_test_to_i32,
+    copse_self_test_step_scalar, copse_self_test_from_u8, copse_self_test_to_f32, copse_self_test_to_i32,
     copse_self_test_dropout, copse_self_test_reduce, copse_self_test_argmax,
     copse_self_test_row_stats, copse_self_test_softmax, copse_self_test_cross_entropy,
     copse_self_test_cross_entropy_grad, copse_self_test_dense_grad,
@@ -187,6 +187,14 @@ void copse_self_test_to_f32(const struct copse_kernel *k, struct copse_self_test
 {
     const struct copse_params_to_f32 p = { N };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, N), N, N);
+}
+
+void copse_self_test_from_u8(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_from_u8 p = { N };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, N), N / 4, N);
+    for (uint32_t i = 0; i < N / 4; i++)
+        t->words[0][i] = 0x9e3779b9u * (i + 1);
 }
 
 void copse_self_test_to_i32(const struct copse_kernel *k, struct copse_self_test *t)

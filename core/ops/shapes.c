@@ -24,6 +24,7 @@ static copse_status reshape_gradient(copse_graph *g, const copse_tensor *y, cops
 static const struct copse_op op_reshape = {
     .name = "reshape",
     .attr_size = sizeof(copse_shape),
+    .takes_stored = true,
     .infer = reshape_infer,
     .gradient = reshape_gradient,
 };

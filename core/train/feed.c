@@ -35,8 +35,8 @@ copse_status copse__feed_write(copse_queue *q, const struct copse_step_recording
         const size_t row = (size_t)copse__elements(from->shape) * copse__type_bytes(from->type);
         if (!to->buffer)
             continue;
-        COPSE_TRY(copse_queue_write(q, slot ? slot : to->buffer, slot ? at : to->offset,
-                                    (const char *)from->data + share->first * row, to->size));
+        COPSE_TRY(copse__queue_write_bytes(q, slot ? slot : to->buffer, slot ? at : to->offset,
+                                           (const char *)from->data + share->first * row, to->size));
         at += copse__round_up(to->size, COPSE_ALIGNMENT);
     }
     return COPSE_OK;
@@ -48,7 +48,7 @@ copse_status copse__feed_take(copse_queue *q, const struct copse_step_recording 
         const struct copse_binding *to = &rec->base.inputs[i].at;
         if (!to->buffer)
             continue;
-        COPSE_TRY(copse_queue_copy(q, slot, at, to->buffer, to->offset, to->size));
+        COPSE_TRY(copse_queue_copy(q, slot, at, to->buffer, to->offset, copse__round_up(to->size, 4)));
         at += copse__round_up(to->size, COPSE_ALIGNMENT);
     }
     return COPSE_OK;

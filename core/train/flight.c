@@ -251,6 +251,8 @@ copse_status copse__fly(struct copse_flight *f)
     }
     if (waits)
         COPSE_TRY(update_gated(f));
+    if (f->is_training && l->updates.count > 0)
+        COPSE_TRY(copse_note(copse__updates_commit(f->t, f->shares), "while assigning to updated variables"));
     if (f->is_updating)
         COPSE_TRY(copse__trainer_commit(f->t));
     if (f->is_updating)

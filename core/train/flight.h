@@ -103,6 +103,8 @@ bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording
 copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull when);
 /* All buckets of an update were applied. */
 copse_status copse__trainer_commit(copse_trainer *t);
+/* updates.c: assign what the step has computed. Queued; where servers have the variables, sent. */
+copse_status copse__updates_commit(copse_trainer *t, const struct copse_shares *s);
 /* flight.c */
 copse_status copse__fly(struct copse_flight *f);
 bool copse__is_cancelled(copse_trainer *t);

@@ -59,6 +59,7 @@ copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_
                           copse__shape_text(c->shape, there));
     }
     const size_t bytes = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
+    copse__updates_cross((struct copse_step_recording *)recording, y, index);
     *operand = copse__exchange_gradients(t->strategy->store.exchange, c->piece, r->replica);
     *result = copse__exchange_values(t->strategy->store.exchange, c->piece, r->replica);
     operand->size = result->size = bytes;
@@ -100,6 +101,7 @@ void copse__layout_fini(copse_trainer *t, struct copse_layout *l)
         copse__exchange_drop(t->strategy->store.exchange, l->crossings.at[i].bucket);
         copse__exchange_piece_drop(t->strategy->store.exchange, l->crossings.at[i].piece);
     }
+    copse__updates_fini(t, l);
     copse__free(mem, l->crossings.at);
     copse__free(mem, l->events.at);
     *l = (struct copse_layout){ .is_known = false };

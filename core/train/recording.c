@@ -42,6 +42,7 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     const struct copse_trainer_params *p = &r->trainer->params;
     struct copse_frame frame;
     base->graph->replicas = st->rank_total;
+    base->graph->takes_updates = r->pass == COPSE_PASS_EVALUATE ? COPSE_UPDATES_IGNORED : COPSE_UPDATES_TAKEN;
     in->is_training = r->pass != COPSE_PASS_EVALUATE;
     in->replica = st->rank_first + r->replica;
     in->replicas = st->rank_total;
@@ -59,7 +60,10 @@ static copse_status extend(struct copse_recording *base)
     COPSE_TRY(place_report(r, 0, base->result));
     for (size_t i = 0; i < g->report_count; i++)
         COPSE_TRY(place_report(r, 1 + i, g->reports[i].tensor));
-    return r->pass == COPSE_PASS_EVALUATE ? COPSE_OK : copse__gradients_build(r);
+    if (r->pass == COPSE_PASS_EVALUATE)
+        return COPSE_OK;
+    COPSE_TRY(copse__gradients_build(r));
+    return copse__updates_place(r);
 }
 
 static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)

@@ -75,6 +75,7 @@ void copse__words_share(const copse_trainer *t, const struct copse_batch_place *
     words[COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(batch->first + share->first);
     words[COPSE_STEP_SHARE] =
         float_bits(t->params.reduction == COPSE_LOSS_SUM ? 1.0 : n / (double)first_examples);
+    words[COPSE_STEP_IS_FIRST] = float_bits(share->count > 0 && share->first == 0 ? 1.0 : 0.0);
     words[COPSE_STEP_PART] = float_bits(n / (double)batch->count);
 }
 

@@ -26,12 +26,22 @@ struct copse_crossing {
     uint32_t piece, bucket; /* of the exchange */
 };
 
+/* A variable that each step assigns to (copse_update). */
+struct copse_layout_update {
+    copse_variable *variable;
+    bool is_shared;    /* the value is the result of a crossing, on replicas without examples too */
+    uint32_t crossing; /* this one */
+    copse_buffer *values[COPSE_MAX_REPLICAS]; /* else: what each replica has computed */
+    void *host;        /* room for the values, where the variable has no memory on replicas; else NULL */
+};
+
 /* What happens between the segments of a pass, the same on every replica and for every share: number of a
    crossing, or COPSE_NO_CROSSING for the next bucket. Made by the first recording. */
 struct copse_layout {
     bool is_known;
     struct { struct copse_crossing *at; size_t count, room; } crossings;
     struct { uint32_t *at; size_t count, room; } events; /* one per segment */
+    struct { struct copse_layout_update *at; size_t count, room; } updates;
 };
 
 /* The recording of one replica for one kind of its share of a batch. Lifetime: until a later `use` of the trainer makes
@@ -164,6 +174,14 @@ copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_
 /* Compare a new program with the layout, or take the layout from it. */
 copse_status copse__layout_settle(struct copse_step_recording *r);
 void copse__layout_fini(copse_trainer *t, struct copse_layout *l);
+
+/* updates.c */
+/* Place what the recording's updates assign; the first recording makes the layout's list, the others must have the
+   same. */
+copse_status copse__updates_place(struct copse_step_recording *r);
+/* Which crossing brings an update's value. */
+void copse__updates_cross(struct copse_step_recording *r, const copse_tensor *y, uint32_t crossing);
+void copse__updates_fini(copse_trainer *t, struct copse_layout *l);
 
 /* split.c */
 copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_params *params);

@@ -37,8 +37,8 @@ COPSE_API void copse_function_release(copse_function **f);
 
 /**
  * Give an input its values; taken before the call returns.
- * @param input   A tensor made by `copse_input`; one that no output depends on is ignored.
- * @param values  Every element, row-major, 4 bytes each.
+ * @param input   A tensor made by `copse_graph_input`; one that no output depends on is ignored.
+ * @param values  Every element, row-major, in the type of the input.
  */
 COPSE_API COPSE_CHECKED copse_status copse_function_write(copse_function *f,
                                                           const copse_tensor *input,

@@ -24,6 +24,7 @@ typedef struct copse_tensor copse_tensor;
 typedef enum copse_type {
     COPSE_F32, /**< IEEE single */
     COPSE_I32, /**< two's complement 32-bit integer */
+    COPSE_U8,  /**< 0 to 255, of inputs: graphs compute with copse_cast of them */
 } copse_type;
 
 /** Most dimensions a tensor may have. */

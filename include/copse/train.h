@@ -28,6 +28,27 @@ typedef struct copse_trainer copse_trainer;
 typedef copse_status copse_loss_fn(copse_graph *g, const copse_batch *in, void *user,
                                    copse_tensor **loss);
 
+/**
+ * Assign a tensor to a variable that is not trained, with the step: moving averages of batch normalisation, counters.
+ * What the loss function reads of the variable is the value before the update. Executed with every training
+ * (micro-)batch, when its losses and gradients have passed the checks; a step that is refused or cancelled changes
+ * nothing. An evaluation executes none.
+ *
+ * A replica-local variable (COPSE_SYNC_ON_READ) takes its replica's own value; without examples it keeps the old one.
+ * Of others the aggregation says what is stored, the same bits on all replicas of all workers: SUM; MEAN, weighted by
+ * the replicas' shares of the examples; ONLY_FIRST_REPLICA, that of the first replica with examples, which must be
+ * finite on all. These are synchronisation points as in sync.h. With parameter servers the newest assignment of any
+ * worker counts.
+ *
+ * @param value  Of the variable's type and shape.
+ *
+ * @retval COPSE_ERR_ARGUMENT     The variable is trained, is updated twice, or has no aggregation although several
+ *                                replicas write it.
+ * @retval COPSE_ERR_SHAPE        Another type or shape.
+ * @retval COPSE_ERR_UNSUPPORTED  The graph is no trainer's; or an i32 variable that several replicas write.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_update(copse_graph *g, copse_variable *v, copse_tensor *value);
+
 /** How the loss of the global batch comes from the replicas'. */
 typedef enum copse_loss_reduction {
     COPSE_LOSS_MEAN, /**< the loss function gives a mean over its examples; weighted by shares */

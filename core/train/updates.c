@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* Assignments that a step executes (copse_update): their values are computed with the step, those of several replicas
+   by a crossing, and copied to the variables behind everything that reads them and after all checks. */
+#include "copse/sync.h"
+#include "core/graph/type.h"
+#include "core/ops/ops.h"
+#include "core/replica/storage.h"
+#include "core/train/flight.h"
+
+/* ---- the node ---- */
+
+static copse_status check_update(const copse_graph *g, const copse_variable *v, const copse_tensor *value)
+{
+    char mine[96], theirs[96];
+    if (v->is_trained)
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' is trained, its optimizer updates it; freeze it",
+                          v->name);
+    if (g->takes_updates == COPSE_UPDATES_REFUSED)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "update: of variable '%s': only a trainer's step executes updates",
+                          v->name);
+    for (size_t i = 0; i < g->updates.count; i++)
+        if (g->updates.at[i].variable == v)
+            return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' is updated twice", v->name);
+    return value->type == v->tensor.type && copse__shape_equal(value->shape, v->tensor.shape)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_SHAPE, "update: variable '%s' is %s%s, the value is %s%s", v->name,
+                            copse__type_name(v->tensor.type), copse__shape_text(v->tensor.shape, mine),
+                            copse__type_name(value->type), copse__shape_text(value->shape, theirs));
+}
+
+/* The sum over replicas that makes the stored value, weighted so that nothing remains to be done behind it: replicas
+   without examples have the sum alone. */
+static copse_status share(copse_graph *g, const copse_variable *v, copse_tensor *value, copse_tensor **out)
+{
+    copse_tensor *weight;
+    if (v->tensor.type != COPSE_F32)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "update: variable '%s' is %s; several replicas can write f32 variables "
+                                                 "alone, or replica-local ones", v->name,
+                          copse__type_name(v->tensor.type));
+    if (v->aggregation == COPSE_AGGREGATION_NONE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' has no aggregation, and several replicas write it",
+                          v->name);
+    if (v->aggregation != COPSE_AGGREGATION_SUM) {
+        COPSE_TRY(copse__step_scalar(g, v->aggregation == COPSE_AGGREGATION_MEAN ? COPSE_STEP_PART : COPSE_STEP_IS_FIRST,
+                                     &weight));
+        COPSE_TRY(copse_mul(g, value, weight, &value));
+    }
+    return copse_all_reduce(g, value, COPSE_SUM, out);
+}
+
+copse_status copse_update(copse_graph *g, copse_variable *v, copse_tensor *value)
+{
+    if (!g || !v || !value)
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: graph, variable or value is NULL");
+    COPSE_TRY(check_update(g, v, value));
+    if (g->takes_updates == COPSE_UPDATES_IGNORED)
+        return COPSE_OK;
+    struct copse_graph_update u = { .variable = v, .is_shared = g->replicas > 1 && !copse__variable_is_local(v) };
+    COPSE_TRY(u.is_shared ? share(g, v, value, &u.value) : copse__own(g, value, &u.value));
+    return COPSE_PUSH(&g->ctx->base.mem, &g->updates, u) ? COPSE_OK
+                                                         : copse_fail(COPSE_ERR_NO_MEMORY, "update: no memory");
+}
+
+/* ---- the layout's list ---- */
+
+static size_t bytes_of(const copse_variable *v)
+{
+    return (size_t)v->count * copse__type_bytes(v->tensor.type);
+}
+
+static copse_status append(copse_trainer *t, struct copse_layout *l, const struct copse_graph_update *u)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    struct copse_layout_update new = { .variable = u->variable, .is_shared = u->is_shared };
+    if (u->variable->strategy != t->strategy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' belongs to another strategy", u->variable->name);
+    if (!copse__storage(u->variable)->target(u->variable, 0).buffer) {
+        new.host = copse__alloc(mem, 1, bytes_of(u->variable));
+        if (!new.host)
+            return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    }
+    if (COPSE_PUSH(mem, &l->updates, new))
+        return COPSE_OK;
+    copse__free(mem, new.host);
+    return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+}
+
+static copse_status check_same(const struct copse_step_recording *r, const struct copse_layout *l)
+{
+    const copse_graph *g = r->base.graph;
+    bool is_same = g->updates.count == l->updates.count;
+    for (size_t i = 0; is_same && i < g->updates.count; i++)
+        is_same = g->updates.at[i].variable == l->updates.at[i].variable;
+    return is_same ? COPSE_OK
+                   : copse_fail(COPSE_ERR_ARGUMENT, "trainer: replica %u's loss on %zu examples updates other variables "
+                                                    "(copse_update) than the first one, or in another order",
+                                r->replica, r->examples);
+}
+
+static copse_status place(struct copse_step_recording *r, struct copse_layout_update *u, copse_tensor *value)
+{
+    copse_trainer *t = r->trainer;
+    const uint32_t buckets = (uint32_t)t->optimizer->buckets.count, last = buckets > 0 ? buckets - 1 : 0;
+    copse_buffer **to = &u->values[r->replica];
+    const size_t bytes = copse__round_up(bytes_of(u->variable), 16);
+    if (u->is_shared) /* it stays where the crossing leaves it */
+        return copse__recording_place(&r->base, value, (struct copse_binding){ .buffer = NULL }, last);
+    if (!*to)
+        COPSE_TRY(copse__buffer_acquire(t->strategy->replicas[r->replica].dev, bytes, to));
+    return copse__recording_place(&r->base, value, (struct copse_binding){ *to, 0, bytes }, last);
+}
+
+copse_status copse__updates_place(struct copse_step_recording *r)
+{
+    copse_trainer *t = r->trainer;
+    copse_graph *g = r->base.graph;
+    struct copse_layout *l = copse__layout_of(t, r->pass);
+    for (size_t i = 0; !l->is_known && i < g->updates.count; i++)
+        COPSE_TRY(append(t, l, &g->updates.at[i]));
+    COPSE_TRY(check_same(r, l));
+    for (size_t i = 0; i < g->updates.count; i++)
+        COPSE_TRY(place(r, &l->updates.at[i], g->updates.at[i].value));
+    return COPSE_OK;
+}
+
+void copse__updates_cross(struct copse_step_recording *r, const copse_tensor *y, uint32_t crossing)
+{
+    struct copse_layout *l = copse__layout_of(r->trainer, r->pass);
+    const copse_graph *g = r->base.graph;
+    for (size_t i = 0; r->pass != COPSE_PASS_EVALUATE && i < g->updates.count; i++)
+        if (g->updates.at[i].is_shared && g->updates.at[i].value == y)
+            l->updates.at[i].crossing = crossing;
+}
+
+void copse__updates_fini(copse_trainer *t, struct copse_layout *l)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    for (size_t i = 0; i < l->updates.count; i++) {
+        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+            copse_buffer_release(&l->updates.at[i].values[r]);
+        copse__free(mem, l->updates.at[i].host);
+    }
+    copse__free(mem, l->updates.at);
+}
+
+/* ---- the step ---- */
+
+static struct copse_binding computed(const copse_trainer *t, const struct copse_layout_update *u, uint32_t r)
+{
+    const struct copse_layout *l = &t->layouts[1];
+    if (!u->is_shared)
+        return (struct copse_binding){ u->values[r], 0, bytes_of(u->variable) };
+    return copse__exchange_values(t->strategy->store.exchange, l->crossings.at[u->crossing].piece, r);
+}
+
+/* The only copy is with a server: that of one replica goes there. */
+static copse_status send(copse_trainer *t, const struct copse_layout_update *u, uint32_t r)
+{
+    copse_queue *q = t->strategy->replicas[r].queue;
+    const struct copse_binding from = computed(t, u, r);
+    COPSE_TRY(copse_queue_read(q, from.buffer, from.offset, u->host, bytes_of(u->variable)));
+    COPSE_TRY(copse_queue_finish(q));
+    return copse__storage(u->variable)->change(u->variable, r, COPSE_CHANGE_SET, u->host);
+}
+
+copse_status copse__updates_commit(copse_trainer *t, const struct copse_shares *s)
+{
+    const struct copse_layout *l = &t->layouts[1];
+    for (size_t i = 0; i < l->updates.count; i++) {
+        const struct copse_layout_update *u = &l->updates.at[i];
+        const uint32_t copies = u->host ? 1 : t->strategy->replica_count;
+        for (uint32_t r = 0; r < copies; r++) {
+            if (!u->is_shared && s->at[r].count == 0)
+                continue;
+            if (u->host) {
+                COPSE_TRY(send(t, u, r));
+                continue;
+            }
+            const struct copse_binding from = computed(t, u, r), to = copse__storage(u->variable)->target(u->variable, r);
+            COPSE_TRY(copse_queue_copy(t->strategy->replicas[r].queue, from.buffer, from.offset, to.buffer, to.offset,
+                                       bytes_of(u->variable)));
+        }
+    }
+    return COPSE_OK;
+}

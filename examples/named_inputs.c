@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* A loss function with three named inputs of three types: images of bytes, tokens and a mask. The data is made here: the
+   label of an example is the mean brightness of its image, plus a tenth of the sum of the tokens that its mask keeps.
+   A batch is a list of columns; the loss function asks for each by name. */
+#include <stdio.h>
+
+#include "copse/copse.h"
+
+enum { EXAMPLES = 512, BATCH = 64, PIXELS = 28 * 28, TOKENS = 16 };
+
+static unsigned char images[EXAMPLES][28][28];
+static int32_t tokens[EXAMPLES][TOKENS];
+static float masks[EXAMPLES][TOKENS], labels[EXAMPLES][1];
+
+static unsigned random_bits(unsigned count)
+{
+    static uint32_t x = 1;
+    x = x * 1664525u + 1013904223u;
+    return x >> (32 - count);
+}
+
+static void make_data(void)
+{
+    for (int i = 0; i < EXAMPLES; i++) {
+        const unsigned brightness = random_bits(8);
+        for (int k = 0; k < PIXELS; k++) {
+            images[i][k / 28][k % 28] = (unsigned char)(brightness * (192 + random_bits(6)) / 256);
+            labels[i][0] += (float)images[i][k / 28][k % 28] / 255 / PIXELS;
+        }
+        for (int k = 0; k < TOKENS; k++) {
+            tokens[i][k] = (int32_t)random_bits(3) - 4;
+            masks[i][k] = (float)random_bits(1);
+            labels[i][0] += 0.1f * (float)tokens[i][k] * masks[i][k];
+        }
+    }
+}
+
+struct model {
+    copse_tensor *image_weights, *token_weights, *bias;
+};
+
+static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+{
+    const struct model *m = user;
+    copse_tensor *image, *token, *mask, *label, *guess;
+    COPSE_TRY(copse_input(in, "image", &image));   /* u8  [n, 28, 28] */
+    COPSE_TRY(copse_input(in, "tokens", &token));  /* i32 [n, 16] */
+    COPSE_TRY(copse_input(in, "mask", &mask));     /* f32 [n, 16] */
+    COPSE_TRY(copse_input(in, "label", &label));   /* f32 [n, 1] */
+    const uint32_t n = copse_tensor_shape(label).dims[0];
+    COPSE_TRY(copse_cast(g, image, COPSE_F32, &image)); /* the upload was one byte a pixel */
+    COPSE_TRY(copse_multiply_by(g, image, 1.0f / 255.0f, &image));
+    COPSE_TRY(copse_reshape(g, image, COPSE_SHAPE(n, PIXELS), &image));
+    COPSE_TRY(copse_dense(g, image, m->image_weights, m->bias, COPSE_LINEAR, &guess));
+    COPSE_TRY(copse_cast(g, token, COPSE_F32, &token));
+    COPSE_TRY(copse_mul(g, token, mask, &token));
+    COPSE_TRY(copse_matmul(g, token, m->token_weights, false, false, &token));
+    COPSE_TRY(copse_add(g, guess, token, &guess));
+    return copse_mean_squared_error(g, guess, label, out);
+}
+
+static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape, copse_tensor **out)
+{
+    copse_variable *v;
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = name, .shape = shape, .initializer = COPSE_INIT_ZEROS }, &v));
+    *out = copse_variable_tensor(v);
+    return COPSE_OK;
+}
+
+static copse_status train(copse_trainer *trainer, copse_batches *batches)
+{
+    for (uint32_t epoch = 0; epoch < 10; epoch++) {
+        struct copse_host_batch batch;
+        struct copse_step_result result = { 0 };
+        COPSE_TRY(copse_batches_start(batches, epoch, 0));
+        while (copse_batches_next(batches, &batch) == COPSE_OK)
+            COPSE_TRY(copse_trainer_step(trainer, &batch));
+        while (copse_trainer_result(trainer, true, &result) == COPSE_OK)
+            continue;
+        printf("epoch %2u  loss %.5f\n", epoch + 1, result.loss);
+    }
+    return COPSE_OK;
+}
+
+static copse_status run(void)
+{
+    const struct copse_column columns[] = {
+        { "image", COPSE_U8, COPSE_SHAPE(28, 28), images },
+        { "tokens", COPSE_I32, COPSE_SHAPE(TOKENS), tokens },
+        { "mask", COPSE_F32, COPSE_SHAPE(TOKENS), masks },
+        { "label", COPSE_F32, COPSE_SHAPE(1), labels },
+    };
+    char ids[COPSE_MAX_REPLICAS][32];
+    const char *devices[COPSE_MAX_REPLICAS];
+    size_t count;
+    copse_context *ctx;
+    copse_dataset *data;
+    copse_batches *batches;
+    copse_strategy *st;
+    copse_trainer *trainer;
+    struct model m;
+
+    make_data();
+    COPSE_TRY(copse_context_create(NULL, &ctx));
+    COPSE_TRY(copse_dataset_columns(ctx, columns, 4, EXAMPLES, &data));
+    COPSE_TRY(copse_batches_create(data, &(struct copse_batches_params){ .batch = BATCH, .prefetch = 2 }, &batches));
+    COPSE_TRY(copse_select_devices(ctx, "auto", ids, COPSE_MAX_REPLICAS, &count));
+    for (size_t i = 0; i < count; i++)
+        devices[i] = ids[i];
+    COPSE_TRY(copse_mirrored_create(ctx, devices, count, NULL, &st));
+    COPSE_TRY(make_variable(st, "image_weights", COPSE_SHAPE(PIXELS, 1), &m.image_weights));
+    COPSE_TRY(make_variable(st, "token_weights", COPSE_SHAPE(TOKENS, 1), &m.token_weights));
+    COPSE_TRY(make_variable(st, "bias", COPSE_SHAPE(1), &m.bias));
+    COPSE_TRY(copse_trainer_create(st,
+                                   &(struct copse_trainer_params){ .loss = loss,
+                                                                   .user = &m,
+                                                                   .optimizer = { .kind = COPSE_ADAM,
+                                                                                  .learning_rate = 0.01f },
+                                                                   .prefetch = 2 },
+                                   &trainer));
+    COPSE_TRY(train(trainer, batches));
+
+    copse_trainer_release(&trainer);
+    copse_strategy_release(&st);
+    copse_batches_release(&batches);
+    copse_dataset_release(&data);
+    copse_context_release(&ctx);
+    return COPSE_OK;
+}
+
+int main(void)
+{
+    if (run() != COPSE_OK) {
+        fprintf(stderr, "named_inputs: %s\n", copse_last_error()); /* the process ends */
+        return 1;
+    }
+    return 0;
+}
