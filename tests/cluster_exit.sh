@@ -56,7 +56,7 @@ ends() {
 ends 2 'cannot open missing' 'all have no data' 2 0 0 '' --data missing
 ends 2 'cannot open missing' 'a worker has no data' 3 0 1 '--data missing'
 ends 2 'cannot open missing' 'the chief has no data' 3 0 0 '--data missing'
-ends 2 "differs in the settings of the trainer: it has 'learning rate" 'other settings' 2 0 1 '--lr 0.25'
+ends 2 "differs in the settings of the trainer: it has 'learning rate 0.25', the first worker 'learning rate 0.00" 'other settings' 2 0 1 '--lr 0.25'
 ends 2 'another --dropout than the first worker' 'an option that the library does not know' 2 0 1 '--dropout 0.25'
 ends 2 'another --checkpoint than the first worker' 'a worker alone would checkpoint' 3 0 2 "--checkpoint $work/alone"
 ends 2 'cannot open missing' 'the chief has no data, and there is a server' 2 1 0 '--data missing'

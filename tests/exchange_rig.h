@@ -150,7 +150,7 @@ static inline copse_status make_exchange(struct rig *g, const struct setup *s, c
 static inline copse_status add_bucket(struct rig *g, copse_exchange *x, uint32_t piece,
                                       uint64_t first, uint64_t count, uint32_t *bucket)
 {
-    const struct copse_exchange_rule rule = { g->rule.slots, update, g, false };
+    const struct copse_exchange_rule rule = { .slots = g->rule.slots, .update = update, .user = g };
     return copse__exchange_bucket(x, piece, first, count, &rule, bucket);
 }
 

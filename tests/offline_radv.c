@@ -58,6 +58,7 @@ static const struct {
     { COPSE_KERNEL_sum_i32, 1, { 32, 0, 64 } },
     { COPSE_KERNEL_mean, 1, { 32, 0, 0 } },
     { COPSE_KERNEL_mean, 1, { 32, 0, 1 } },
+    { COPSE_KERNEL_mean, 1, { 32, 0, 0, 1 } },
     { COPSE_KERNEL_dense_grad, 1, { 32, 0, 3 } },
     { COPSE_KERNEL_sgd, 1, { 32, 0, 1 } },
     { COPSE_KERNEL_momentum, 1, { 32, 0, 1, 1 } },

@@ -21,7 +21,7 @@ static const uint32_t sizes[] = { 1, 2, 3, 4, 5, 8 };
 static copse_strategy *opened[2][MAX_RANKS + 1];
 static char fresh_name[32];
 
-static int open_rig(void **state)
+static inline int open_rig(void **state)
 {
     (void)state;
     if (copse_context_create(NULL, &ctx) != COPSE_OK)
@@ -30,7 +30,7 @@ static int open_rig(void **state)
     return 0;
 }
 
-static int close_rig(void **state)
+static inline int close_rig(void **state)
 {
     struct copse_memory_stats stats;
     (void)state;

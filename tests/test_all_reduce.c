@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums over replicas inside a loss function: values, derivatives, batch statistics, equal bits whatever the
    schedule, and replicas that do not agree. */
+#include "copse/replica.h"
 #include "tests/step_rig.h"
 #include "tests/norm_model.h"
 
@@ -73,6 +74,88 @@ static void sums_and_derivatives_are_those_of_all_replicas(void **state)
                 shared_case(n, COPSE_SUM, inside, rows[i]);
                 shared_case(n, COPSE_MEAN, inside, rows[i]);
             }
+}
+
+/* ---- the bits of means ---- */
+
+#define MEANS 200
+
+struct means {
+    copse_variable *w; /* zeros */
+    bool is_derivative;
+};
+
+/* The gradient of w is the mean over the replicas of x: replica 0 alone depends on w. Either the mean is a factor of w,
+   or w is in the operand, and x is the derivative of the mean. */
+static copse_status means_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    const struct means *m = user;
+    copse_tensor *w, *x, *y;
+    COPSE_TRY(copse_multiply_by(g, copse_variable_tensor(m->w), in->replica == 0 ? 1.0f : 0.0f, &w));
+    COPSE_TRY(copse_reshape(g, rig_x(in), COPSE_SHAPE(MEANS), &x));
+    COPSE_TRY(copse_all_reduce(g, m->is_derivative ? w : x, COPSE_MEAN, &y));
+    COPSE_TRY(copse_mul(g, y, m->is_derivative ? x : w, &y));
+    return copse_sum(g, y, NULL, 0, false, loss);
+}
+
+/* Numbers of many magnitudes. */
+static void fill_means(float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = ldexpf(sinf(1.7f * (float)(i + 1)), (int)(i % 23) - 11);
+}
+
+static void graph_means(copse_strategy *st, size_t n, const float *x, bool is_derivative, float *out)
+{
+    static const float zeros[MEANS];
+    struct means m = { rig_variable(st, is_derivative ? "dw" : "w", COPSE_SHAPE(MEANS), zeros), is_derivative };
+    copse_trainer *t;
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = means_loss, .user = &m,
+                                .reduction = COPSE_LOSS_SUM, .variables = &m.w, .variable_count = 1,
+                                .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
+                            &t));
+    OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(MEANS, x), .count = n }));
+    OK(copse_variable_read(m.w, 0, out));
+    for (size_t i = 0; i < MEANS; i++)
+        out[i] = -out[i];
+    copse_trainer_release(&t);
+}
+
+static void value_means(copse_strategy *st, size_t n, const float *x, float *out)
+{
+    copse_value *parts[8], *all, *mean;
+    for (uint32_t r = 0; r < n; r++)
+        OK(copse_value_create_on(st, r, COPSE_F32, COPSE_SHAPE(MEANS), x + r * MEANS, &parts[r]));
+    OK(copse_value_per_replica(st, parts, n, &all));
+    OK(copse_strategy_reduce(st, COPSE_REDUCE_MEAN, all, NULL, &mean));
+    OK(copse_value_read(mean, out));
+    for (size_t r = 0; r < n; r++)
+        copse_value_release(&parts[r]);
+    copse_value_release(&all);
+    copse_value_release(&mean);
+}
+
+static void means_have_the_bits_of_a_reduction_of_values(void **state)
+{
+    static float x[5 * MEANS], graph[MEANS], values[MEANS];
+    (void)state;
+    fill_means(x, sizeof x / sizeof *x);
+    for (size_t n = 2; n <= 5; n++) {
+        copse_strategy *st = rig_strategy(n, NULL);
+        value_means(st, n, x, values);
+        for (int is_derivative = 0; is_derivative < 2; is_derivative++) {
+            unsigned differ = 0;
+            graph_means(st, n, x, is_derivative, graph);
+            for (size_t i = 0; i < MEANS; i++)
+                differ += memcmp(&graph[i], &values[i], sizeof(float)) != 0;
+            if (differ)
+                fail_msg("%zu replicas, %s: %u of %d means differ", n,
+                         is_derivative ? "derivative" : "value", differ, MEANS);
+        }
+        copse_strategy_release(&st);
+    }
 }
 
 /* ---- batch normalisation ---- */
@@ -259,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_and_derivatives_are_those_of_all_replicas),
+        cmocka_unit_test(means_have_the_bits_of_a_reduction_of_values),
         cmocka_unit_test(normalised_batches_do_not_depend_on_the_split),
         cmocka_unit_test(bits_do_not_depend_on_the_exchange),
         cmocka_unit_test(step_with_sums_allocates_nothing),

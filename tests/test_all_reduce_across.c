@@ -185,12 +185,64 @@ static void workers_with_other_crossings_are_named(void **state)
     }
 }
 
+/* A sum over replicas of a tensor with a row for each example, of which the workers have different numbers. */
+static copse_status rows_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    copse_variable *const *w = user;
+    copse_tensor *y;
+    COPSE_TRY(copse_mul(g, rig_x(in), copse_variable_tensor(*w), &y));
+    COPSE_TRY(copse_all_reduce(g, y, COPSE_SUM, &y));
+    return copse_mean(g, y, NULL, 0, false, loss);
+}
+
+/* The step is refused and changes nothing; another trainer of the strategy goes on. */
+static copse_status ragged_rows(struct worker *w, copse_strategy *st)
+{
+    static const float x[] = { 1, 2, 3 }, one = 1;
+    struct shared m = { .op = COPSE_SUM };
+    copse_variable *v;
+    copse_trainer *ragged, *even;
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(1), .values = &one }, &v));
+    COPSE_TRY(copse_trainer_create(st,
+                                   &(struct copse_trainer_params){
+                                       .loss = rows_loss, .user = &v, .variables = &v, .variable_count = 1,
+                                       .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
+                                   &ragged));
+    w->seen[0] = copse_trainer_step(ragged, &(struct copse_host_batch){ RIG_X(1, x), .count = 3 });
+    snprintf(w->text, sizeof w->text, "%s", copse_last_error());
+    copse_status s = copse_variable_read(v, 0, w->values);
+    copse_trainer_release(&ragged);
+    if (!s)
+        s = make_shared(st, &m, &even);
+    if (s)
+        return s;
+    s = copse_trainer_step(even, &(struct copse_host_batch){ RIG_X(1, x), .count = 2 });
+    copse_trainer_release(&even);
+    return s;
+}
+
+static void crossings_of_other_shapes_are_refused_by_all(void **state)
+{
+    struct worker w[2];
+    (void)state;
+    run_workers(w, 2, 1, ragged_rows);
+    assert_all_ok(w, 2);
+    for (uint32_t v = 0; v < 2; v++) {
+        const char *says = v ? "worker 0 (h0:1) has f32 [2] in 'bucket" : "worker 1 (h1:1) has f32 [1] in 'bucket";
+        if (w[v].seen[0] != COPSE_ERR_SHAPE || !strstr(w[v].text, says) || !strstr(w[v].text, "all_reduce 0"))
+            fail_msg("worker %u: %u: %s", v, w[v].seen[0], w[v].text);
+        assert_true(w[v].values[0] == 1.0f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_and_derivatives_are_those_of_all_workers),
         cmocka_unit_test(normalised_batches_have_the_bits_of_one_process),
         cmocka_unit_test(workers_with_other_crossings_are_named),
+        cmocka_unit_test(crossings_of_other_shapes_are_refused_by_all),
     };
     return cmocka_run_group_tests_name("all_reduce_across", tests, open_workers, close_workers);
 }

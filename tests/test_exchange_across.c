@@ -46,7 +46,7 @@ static copse_status train_across(struct worker *w, struct rig *g, copse_exchange
 {
     const uint32_t n = w->elements;
     const uint64_t cuts[] = { 0, w->setup->is_cut ? 4096 : n, 4224, 4224, n };
-    const struct copse_exchange_rule rule = { g->rule.slots, update, g, false };
+    const struct copse_exchange_rule rule = { .slots = g->rule.slots, .update = update, .user = g };
     uint32_t piece, buckets[4], count = w->setup->is_cut ? 4 : 1;
     uint64_t ready[MAX_RANKS];
     COPSE_TRY(copse__exchange_piece(x, copse__round_up(n, COPSE_UNIT), &piece));

@@ -210,36 +210,47 @@ static void test_the_first_one_fails(void **state)
     }
 }
 
-/* A worker that was lost, started again with what it knew, calls those that go on without it. */
-static void meet_with_a_caller_of_before(struct rank *list, bool is_again)
+/* A process of another job, or with another description of this one, calls rank 0: it says that it is `rank` of `size`. */
+static void call_from_another_job(struct rank *other, uint32_t rank, uint32_t size)
 {
-    struct rank other[RANKS];
-    start_all(list, 20 * SECOND_NS);
-    start(other, 1, 6, 20 * SECOND_NS);
-    for (uint32_t i = 0; i < RANKS; i++)
-        list[i].t.is_again = is_again;
-    go(&list[0]);
-    go(&other[1]);
-    copse__thread_join(&other[1].thread);
-    assert_int_equal(other[1].status, COPSE_ERR_COMM);
-    assert_non_null(strstr(other[1].t.text, "another job, or has another description"));
-    atomic_store(&come, 1);
-    for (uint32_t i = 1; i < RANKS && is_again; i++)
-        go(&list[i]);
-    for (uint32_t i = 0; i < (is_again ? RANKS : 1); i++)
-        copse__thread_join(&list[i].thread);
+    start(other, rank, 6, 20 * SECOND_NS);
+    other[rank].t.size = size;
+    go(&other[rank]);
+    copse__thread_join(&other[rank].thread);
+    assert_int_equal(other[rank].status, COPSE_ERR_COMM);
+    assert_non_null(strstr(other[rank].t.text, "another job, or has another description"));
 }
 
-static void test_a_caller_of_before(void **state)
+static void test_another_job_is_sent_away(void **state)
 {
-    struct rank list[RANKS];
+    struct rank list[RANKS], other[2 * RANKS];
     (void)state;
-    meet_with_a_caller_of_before(list, true);
+    start_all(list, 20 * SECOND_NS);
+    go(&list[0]);
+    call_from_another_job(other, 1, RANKS);
+    call_from_another_job(other, 1, 2);
+    call_from_another_job(other, 2 * RANKS - 1, 2 * RANKS); /* a rank that this job does not have */
+    atomic_store(&come, 1);
+    for (uint32_t i = 1; i < RANKS; i++)
+        go(&list[i]);
+    for (uint32_t i = 0; i < RANKS; i++)
+        copse__thread_join(&list[i].thread);
     for (uint32_t i = 0; i < RANKS; i++)
         assert_met(&list[i], 0);
-    meet_with_a_caller_of_before(list, false); /* workers of one job are described otherwise: told at once */
-    assert_int_equal(list[0].status, COPSE_ERR_COMM);
-    assert_non_null(strstr(list[0].t.text, "rank 1 has another description"));
+}
+
+/* A worker whose description differs does not come in time, and rank 0 says why. */
+static void test_who_was_sent_away_is_named(void **state)
+{
+    struct rank list[RANKS], other[RANKS];
+    (void)state;
+    start_all(list, 2 * SECOND_NS);
+    go(&list[0]);
+    call_from_another_job(other, 2, RANKS);
+    copse__thread_join(&list[0].thread);
+    assert_int_equal(list[0].status, COPSE_ERR_TIMEOUT);
+    assert_true(list[0].t.missing == 6);
+    assert_non_null(strstr(list[0].t.text, "rank 2 was sent away: it has another description of the cluster"));
 }
 
 static void test_who_does_not_come_is_named(void **state)
@@ -305,7 +316,8 @@ int main(void)
         cmocka_unit_test(test_strangers_take_no_place),
         cmocka_unit_test(test_one_that_leaves_is_lost),
         cmocka_unit_test(test_the_first_one_fails),
-        cmocka_unit_test(test_a_caller_of_before),
+        cmocka_unit_test(test_another_job_is_sent_away),
+        cmocka_unit_test(test_who_was_sent_away_is_named),
         cmocka_unit_test(test_who_does_not_come_is_named),
         cmocka_unit_test(test_an_echo_is_no_answer),
     };

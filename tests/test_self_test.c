@@ -75,11 +75,12 @@ static bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec)
     case COPSE_KERNEL_sgd:
     case COPSE_KERNEL_momentum:
     case COPSE_KERNEL_adam:
+    case COPSE_KERNEL_average:
+    case COPSE_KERNEL_clip:
     case COPSE_KERNEL_dense_grad:
     case COPSE_KERNEL_accumulate:
     case COPSE_KERNEL_tree_sum:
     case COPSE_KERNEL_sum_i32:
-    case COPSE_KERNEL_mean:
         spec[0] = turn ? 32 : 7;
         spec[1] = (int32_t)turn % 2;
         spec[2] = id == COPSE_KERNEL_tree_sum || id == COPSE_KERNEL_sum_i32
@@ -88,6 +89,12 @@ static bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec)
         spec[3] = (int32_t)turn % 2;
         for (uint32_t i = count; i < COPSE_MAX_SPECS; i++)
             spec[i] = 0;
+        return turn < 3;
+    case COPSE_KERNEL_mean: /* f32, i32, f32 by a power of two */
+        spec[0] = turn ? 32 : 7;
+        spec[1] = (int32_t)turn % 2;
+        spec[2] = turn == 1;
+        spec[3] = turn == 2;
         return turn < 3;
     default: /* switches */
         for (uint32_t i = 0; i < count; i++)

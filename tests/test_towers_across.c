@@ -340,7 +340,7 @@ static copse_status misuse(struct worker *w, copse_strategy *st)
     copse_status s = copse_tower_create(st, &same, &other);
     CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "another one of the name 'slow'"));
     s = copse_tower_create(st, &differs, &other);
-    CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "learning rate") && !other);
+    CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "'learning rate 2', the first worker 'learning rate 1'") && !other);
     s = copse_strategy_run(st, give_unevenly, NULL, 0, &u, NULL);
     CHECK(s == COPSE_ERR_ARGUMENT && strstr(copse_last_error(), "no replica has a gradient"));
     u.is_none = false;

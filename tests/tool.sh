@@ -87,13 +87,14 @@ cmp -s "$work/a" "$work/c" && no 'another seed gave the same figures'
 
 # Runs of several steps on logical cores; the last batch of an epoch is a run of its own.
 for strategy in one_device 'accelerator --steps-per-run 7' 'accelerator --cores 1 --steps-per-run 1' \
-    'one_device --prefetch 2'; do
+    'one_device --prefetch 2' collective; do
     "$copse" train $host --quiet --dropout 0.2 --strategy $strategy --save "$work/$(echo $strategy | tr -d ' ')" \
         >"$work/stdout" || no "strategy $strategy"
 done
 cmp -s "$work/one_device" "$work/accelerator--steps-per-run7" || no 'a run has other bits than its steps'
 cmp -s "$work/one_device" "$work/accelerator--cores1--steps-per-run1" || no 'runs of 1 have other bits'
 cmp -s "$work/one_device" "$work/one_device--prefetch2" || no 'batches ahead give other bits'
+cmp -s "$work/one_device" "$work/collective" || no 'a collective strategy of one process has other bits'
 # Who uploads ahead has a second queue: it shows on a device that has no more than one.
 for prefetch in 0 2; do
     COPSE_LIE=queues:1 "$liar" train --devices lying:0 --epochs 1 --quiet --strategy one_device \

@@ -64,7 +64,7 @@ static copse_status open_cluster(struct run *r)
         copse_cluster_spec_release(&r->job);
         return COPSE_OK;
     }
-    if (!r->job && (strategy == STRATEGY_COLLECTIVE || s->is_worker))
+    if (!r->job && s->is_worker)
         return session_set_error(COPSE_ERR_ARGUMENT,
                                  "no job is described: set COPSE_CONFIG, give --cluster, or start "
                                  "this under mpirun");
@@ -149,7 +149,7 @@ static copse_status open_devices(struct run *r)
     COPSE_TRY(is_one ? copse_one_device_create(r->ctx, names[0], &params, &r->strategy)
               : run_is_served(r)
                   ? copse_parameter_server_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
-              : r->cluster
+              : r->cluster || s->strategy.at->value == STRATEGY_COLLECTIVE
                   ? copse_collective_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
               : is_accelerator(s)
                   ? copse_accelerator_create(r->ctx, names, count, &accelerator, &r->strategy)

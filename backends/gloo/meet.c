@@ -133,6 +133,7 @@ struct party {
     uint64_t guest_count; /* ever */
     struct guest guests[GUESTS_MAX];
     uint64_t missing;
+    bool has_sent_away; /* a process of another job or description: t->text names it */
 };
 
 static void dismiss(struct party *p, struct guest *g)
@@ -213,26 +214,23 @@ static void let_in(struct party *p)
     }
 }
 
-/* It has said who it is: it joins, or is told why not. A worker that was given up and started anew, with the old
-   description, does not keep those that go on without it from meeting. */
-static copse_status greet(struct party *p, struct guest *g)
+/* It has said who it is: it joins, or is told why not. Rank 0 waits on for a process of another job or description,
+   which any process of the network may be, and names it when the time is up. */
+static void greet(struct party *p, struct guest *g)
 {
+    struct copse_transport *t = p->t;
     struct hello h;
     memcpy(&h, g->bytes, sizeof h);
-    if (h.magic != MAGIC || h.rank == 0 || h.rank >= p->t->size) {
-        dismiss(p, g);
-        return COPSE_OK;
-    }
-    if (h.job != p->t->job || h.size != p->t->size) {
+    if (h.magic == MAGIC && (h.job != t->job || h.size != t->size)) {
         const struct answer no = { .magic = HOST_MAGIC, .verdict = STRANGER };
         (void)send_all(g->fd, &no, sizeof no, now_ns() + RETRY_NS);
+        copse_transport_fail(t, COPSE_ERR_COMM, "a process that says it is rank %u was sent away: it has another "
+                             "description of the cluster", h.rank);
+        p->has_sent_away = true;
+    }
+    if (h.magic != MAGIC || h.job != t->job || h.size != t->size || h.rank == 0 || h.rank >= t->size) {
         dismiss(p, g);
-        if (p->t->is_again)
-            return COPSE_OK;
-        return copse_transport_fail(p->t, COPSE_ERR_COMM,
-                                    "the process that is rank %u has another description of the "
-                                    "cluster",
-                                    h.rank);
+        return;
     }
     for (struct guest *other = p->guests; other < p->guests + GUESTS_MAX; other++)
         if (other != g && other->has_joined && other->rank == h.rank)
@@ -240,30 +238,30 @@ static copse_status greet(struct party *p, struct guest *g)
     g->has_joined = true;
     g->rank = h.rank;
     p->missing &= ~(1ull << h.rank);
-    return COPSE_OK;
 }
 
-static copse_status hear(struct party *p, struct guest *g)
+static void hear(struct party *p, struct guest *g)
 {
     unsigned char beyond;
     const bool is_full = g->got == p->size;
     const ssize_t n = is_full ? recv(g->fd, &beyond, 1, 0)
                               : recv(g->fd, g->bytes + g->got, p->size - g->got, 0);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        return COPSE_OK;
+        return;
     if (n <= 0 || is_full) { /* it left, or says more than there is to say */
         dismiss(p, g);
-        return COPSE_OK;
+        return;
     }
     g->got += (size_t)n;
-    return g->got == p->size && !g->has_joined ? greet(p, g) : COPSE_OK;
+    if (g->got == p->size && !g->has_joined)
+        greet(p, g);
 }
 
-static void hear_all(struct party *p, const struct pollfd fds[GUESTS_MAX], copse_status *s)
+static void hear_all(struct party *p, const struct pollfd fds[GUESTS_MAX])
 {
-    for (size_t i = 0; i < GUESTS_MAX && !*s; i++)
+    for (size_t i = 0; i < GUESTS_MAX; i++)
         if (fds[i].revents && p->guests[i].bytes) /* it is still there */
-            *s = hear(p, &p->guests[i]);
+            hear(p, &p->guests[i]);
 }
 
 static void list_guests(const struct party *p, struct pollfd fds[GUESTS_MAX])
@@ -278,12 +276,12 @@ static copse_status gather(struct party *p)
     bool has_warned = false;
     while (p->missing) {
         struct pollfd fds[1 + GUESTS_MAX] = { { .fd = p->listener, .events = POLLIN } };
-        copse_status s = COPSE_OK;
         list_guests(p, &fds[1]);
         const uint64_t now = now_ns();
         if (now >= t->deadline_ns) {
             t->missing = p->missing;
-            return copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not everybody came");
+            return p->has_sent_away ? COPSE_ERR_TIMEOUT /* the text says who */
+                                    : copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not everybody came");
         }
         if (!has_warned && now >= t->warn_ns) {
             has_warned = true;
@@ -291,8 +289,7 @@ static copse_status gather(struct party *p)
         }
         if (poll(fds, 1 + GUESTS_MAX, ms_until(t->deadline_ns)) <= 0)
             continue;
-        hear_all(p, &fds[1], &s);
-        COPSE_TRY(s);
+        hear_all(p, &fds[1]);
         if (fds[0].revents)
             let_in(p);
     }
@@ -314,7 +311,6 @@ static copse_status collect(struct party *p, meet_ready_fn *ready, unsigned char
     const struct answer come = { .magic = HOST_MAGIC, .verdict = ALL_CAME };
     const uint64_t now = now_ns();
     const uint64_t end = t->deadline_ns > now + READY_NS ? t->deadline_ns : now + READY_NS;
-    copse_status s = COPSE_OK;
     p->size = whole_message(t);
     for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
         if (!g->has_joined || !send_all(g->fd, &come, sizeof come, end))
@@ -324,14 +320,14 @@ static copse_status collect(struct party *p, meet_ready_fn *ready, unsigned char
         struct pollfd fds[GUESTS_MAX];
         list_guests(p, fds);
         if (poll(fds, GUESTS_MAX, ms_until(end)) > 0)
-            hear_all(p, fds, &s);
+            hear_all(p, fds);
     }
     for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
         if (g->got < p->size)
             dismiss(p, g);
     t->lost |= p->missing;
     p->missing |= mine_is ? 1 : 0;
-    return mine_is ? mine_is : s;
+    return mine_is;
 }
 
 /* Everybody hears what the meeting came to. */
@@ -502,6 +498,7 @@ static copse_status be_guest(struct copse_transport *t, meet_ready_fn *ready, un
         }
         if (got >= sizeof a)
             memcpy(&a, in, sizeof a);
+        a.missing &= UINT64_MAX >> (64 - t->size); /* ranks there are */
         if (a.magic != HOST_MAGIC) {
             pause_ns(RETRY_NS);
             continue;

@@ -101,6 +101,18 @@ copse_status copse_cl_view(const struct copse_binding *binding, cl_mem *out)
     return s;
 }
 
+/* Waits until the queue has run all of its work. False when this is not known: a call failed, or the time was up. */
+static bool finish_queue(const struct copse_cl_api *cl, cl_command_queue queue)
+{
+    cl_event end = NULL;
+    const bool is_finished = cl->EnqueueMarkerWithWaitList(queue, 0, NULL, &end) == CL_SUCCESS &&
+                             cl->Flush(queue) == CL_SUCCESS &&
+                             copse_cl_wait_event(cl, end, PROBE_NS) == COPSE_OK;
+    if (is_finished)
+        cl->ReleaseEvent(end);
+    return is_finished;
+}
+
 /* OpenCL promises shared contents only around map and unmap; some drivers keep a copy. So try:
    the device must see a word the host stored after the import, and the host one of the device's. */
 bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct copse_mem *mem)
@@ -111,10 +123,8 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
     void *host = copse__alloc_aligned(mem, size, alignment);
     volatile cl_uint *words = host; /* [0] the host's, [1] the device's, [2] [0] read back */
     const cl_uint word = FROM_DEVICE;
-    cl_event done = NULL;
     cl_mem imported = NULL;
     cl_int e = CL_SUCCESS;
-    copse_status reached = COPSE_ERR_INTERNAL;
     bool works = false;
     cl_command_queue queue = cl->CreateCommandQueue(d->context, d->id, 0, &e);
     if (host == NULL || e != CL_SUCCESS)
@@ -125,17 +135,14 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
         goto out;
     words[0] = FROM_HOST;
     if (cl->EnqueueFillBuffer(queue, imported, &word, sizeof word, sizeof word, sizeof word, 0,
-                              NULL, NULL) == CL_SUCCESS &&
-        cl->EnqueueReadBuffer(queue, imported, CL_FALSE, 0, sizeof word, (char *)host + 8, 0, NULL,
-                              &done) == CL_SUCCESS &&
-        cl->Flush(queue) == CL_SUCCESS)
-        reached = copse_cl_wait_event(cl, done, PROBE_NS);
-    if (reached == COPSE_ERR_TIMEOUT)
-        return false; /* stuck: it still holds all of this */
-    works = reached == COPSE_OK && words[1] == FROM_DEVICE && words[2] == FROM_HOST;
+                              NULL, NULL) != CL_SUCCESS)
+        goto out;
+    works = cl->EnqueueReadBuffer(queue, imported, CL_FALSE, 0, sizeof word, (char *)host + 8, 0,
+                                  NULL, NULL) == CL_SUCCESS;
+    if (!finish_queue(cl, queue))
+        return false; /* the queue may still write to the block: all of this stays allocated */
+    works = works && words[1] == FROM_DEVICE && words[2] == FROM_HOST;
 out:
-    if (done != NULL)
-        cl->ReleaseEvent(done);
     if (imported != NULL)
         cl->ReleaseMemObject(imported);
     if (queue != NULL)

@@ -26,8 +26,8 @@ static void warn(struct copse_transport *t, uint64_t ranks)
     char names[COPSE_WORKERS_TEXT];
     const copse_cluster *c = (const copse_cluster *)(const void *)((const char *)t -
                                                                    offsetof(copse_cluster, t));
-    copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: waiting since %.3g s for %s to come",
-               (double)c->warn_ns / 1e9, copse__cluster_names(c, ranks, names));
+    copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: waiting since %.3g s for %s to come%s%s",
+               (double)c->warn_ns / 1e9, copse__cluster_names(c, ranks, names), t->text[0] ? ": " : "", t->text);
 }
 
 /* Everybody is there and the same as we are; or who is not. */
@@ -84,7 +84,6 @@ copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size,
         .size = size,
         .addresses = c->addresses,
         .job = job,
-        .is_again = c->epoch > 1,
         .deadline_ns = now + c->deadline_ns,
         .warn_ns = now + c->warn_ns,
         .resize = resize,

@@ -12,12 +12,15 @@ struct copse_parcel {
     uint32_t peer;
 };
 
-/* What goes before a collective, to everybody: that all are at the same one. */
+#define COPSE_FORM_BYTES 64
+
+/* Exchanged before each collective to verify that all ranks are at the same one. */
 struct copse_header {
     uint64_t magic, sequence, size;
     uint32_t verdict; /* COPSE_OK, or why this worker cannot take part */
-    uint32_t detail;  /* of what goes in, such as the batch */
-    char what[64];         /* for people; the same on all workers */
+    uint32_t detail;  /* of the operands, such as the batch */
+    char what[64];    /* the operation, readable; the same on all workers */
+    char form[COPSE_FORM_BYTES]; /* type and shape of the operands; empty where `what` and `size` say all */
 };
 
 #define COPSE_NOTICE_TAG 0u
@@ -51,6 +54,12 @@ struct copse_notice {
     uint32_t is_stuck, pad; /* of one that leaves: a read of its own has not ended, so nobody's end is in order */
     char why[COPSE_NOTICE_WHY]; /* what a worker said that gave up or failed; else empty */
 };
+
+/* A status from another task. */
+static inline copse_status copse__status_of(uint32_t word)
+{
+    return word <= COPSE_ERR_INTERNAL ? (copse_status)word : COPSE_ERR_COMM;
+}
 
 struct copse_cluster {
     copse_refs refs;
@@ -207,8 +216,11 @@ void copse__window_end(copse_cluster *c, bool is_orderly);
    cannot take part. */
 copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_t size,
                                      copse_status verdict);
-/* All are at the same one. Else COPSE_ERR_COMM, naming who is elsewhere. A worker's verdict is
-   returned by all: then nothing else is sent, and the cluster is as before. */
+/* The same with operands whose type and shape (`form`) must be equal on all workers. */
+copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
+                                        copse_status verdict);
+/* All workers are at the same collective, else COPSE_ERR_COMM, which names the worker that differs. Two failures leave
+   the cluster as it was, and all workers return them: a worker's verdict, and COPSE_ERR_SHAPE where forms differ. */
 copse_status copse__collective_meet(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the collective that was begun last; kind 0..3. */
 enum { COPSE_KIND_PARTS, COPSE_KIND_SUMS, COPSE_KIND_BYTES }; /* within a collective of values */
@@ -217,6 +229,8 @@ uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind);
 /* Begin and meet. After a verdict other than COPSE_OK, that, with the text that it came with. */
 copse_status copse__cluster_meet(copse_cluster *c, const char *what, uint64_t size,
                                  copse_status verdict);
+copse_status copse__cluster_meet_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
+                                    copse_status verdict);
 
 /* all[r] = what rank r had as `mine`; `size` bytes each. */
 copse_status copse__cluster_gather(copse_cluster *c, const void *mine, void *all, size_t size,

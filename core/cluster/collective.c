@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collectives: made of messages between all pairs. A header goes before each, so that workers that are at
-   different ones find out before anything is mixed up. */
+/* Collectives, made of messages between all pairs. A header precedes each, so that workers at different collectives
+   notice it before any data is sent. */
 #include <stdio.h>
 
 #include "core/cluster/cluster.h"
@@ -16,8 +16,8 @@ uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind)
     return TAG_DATA + (uint32_t)(c->sequence % span) * 4 + kind;
 }
 
-copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_t size,
-                                     copse_status verdict)
+copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
+                                        copse_status verdict)
 {
     COPSE_TRY(copse__cluster_check(c));
     c->sequence++;
@@ -29,6 +29,7 @@ copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_
     c->header.detail = c->detail;
     c->detail = 0;
     snprintf(c->header.what, sizeof c->header.what, "%s", what);
+    snprintf(c->header.form, sizeof c->header.form, "%s", form);
     for (uint32_t r = 0; r < c->t.size; r++) {
         if (r == c->t.rank)
             continue;
@@ -40,28 +41,55 @@ copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_
     return COPSE_OK;
 }
 
+copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_t size,
+                                     copse_status verdict)
+{
+    return copse__collective_begin_on(c, what, "", size, verdict);
+}
+
+/* Both have operands of a stated type and shape, which differ. */
+static bool has_other_form(const struct copse_header *h, const struct copse_header *own)
+{
+    return h->form[0] && own->form[0] && (strcmp(h->form, own->form) != 0 || h->size != own->size);
+}
+
 static copse_status compare(copse_cluster *c, uint32_t r)
 {
     struct copse_header *h = &c->headers[r];
     char names[COPSE_WORKERS_TEXT];
-    h->what[sizeof h->what - 1] = '\0';
+    h->what[sizeof h->what - 1] = h->form[sizeof h->form - 1] = '\0';
     if (h->magic != MAGIC)
         return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s speaks another language",
                                    copse__cluster_names(c, 1ull << r, names));
-    const bool is_refused = h->verdict || c->header.verdict; /* no matter of what, then */
-    if (h->sequence != c->header.sequence ||
-        (!is_refused && (h->size != c->header.size || strcmp(h->what, c->header.what) != 0)))
+    const bool is_refused = h->verdict || c->header.verdict; /* by one of the two, whatever its collective is */
+    const bool is_same = strcmp(h->what, c->header.what) == 0 &&
+                         (h->size == c->header.size || has_other_form(h, &c->header));
+    if (h->sequence != c->header.sequence || (!is_refused && !is_same))
         return copse__cluster_fail(
             c, COPSE_ERR_COMM, 0,
-            "%s is at another collective: %s (%llu bytes, number %llu), this one at %s (%llu "
+            "%s is at another collective: %s%s%s (%llu bytes, number %llu), this one at %s%s%s (%llu "
             "bytes, number %llu); all workers must do the same things in the same order",
-            copse__cluster_names(c, 1ull << r, names), h->what, (unsigned long long)h->size,
-            (unsigned long long)h->sequence, c->header.what, (unsigned long long)c->header.size,
+            copse__cluster_names(c, 1ull << r, names), h->what, h->form[0] ? " of " : "", h->form,
+            (unsigned long long)h->size, (unsigned long long)h->sequence, c->header.what,
+            c->header.form[0] ? " of " : "", c->header.form, (unsigned long long)c->header.size,
             (unsigned long long)c->header.sequence);
     if (!is_refused && h->detail != c->header.detail)
         return copse__cluster_fail(c, COPSE_ERR_COMM, 0,
                                    "%s has another step or another batch than this worker",
                                    copse__cluster_names(c, 1ull << r, names));
+    return COPSE_OK;
+}
+
+/* No worker refused, and one has operands of another form: every worker sees that from the headers. */
+static copse_status check_forms(const copse_cluster *c)
+{
+    char names[COPSE_WORKERS_TEXT];
+    for (uint32_t r = 0; r < c->t.size; r++)
+        if (r != c->t.rank && has_other_form(&c->headers[r], &c->header))
+            return copse_fail(COPSE_ERR_SHAPE, "cluster: %s has %s in '%s', this worker %s; all workers need the "
+                                               "same type and shape; nothing was sent",
+                              copse__cluster_names(c, 1ull << r, names), c->headers[r].form, c->header.what,
+                              c->header.form);
     return COPSE_OK;
 }
 
@@ -75,11 +103,13 @@ copse_status copse__collective_meet(copse_cluster *c, copse_cluster_busy_fn *bus
             continue;
         COPSE_TRY(compare(c, r));
         if (c->headers[r].verdict && !verdict) {
-            verdict = (copse_status)c->headers[r].verdict;
+            verdict = copse__status_of(c->headers[r].verdict);
             from = r;
         }
     }
     COPSE_TRY(copse__cluster_wait(c, c->header_out, c->t.size, c->header.what, busy, user));
+    if (!verdict)
+        verdict = check_forms(c);
     if (verdict)
         c->refused = c->sequence;
     if (!verdict || from == c->t.rank)
@@ -107,17 +137,22 @@ copse_status copse__cluster_hand(copse_cluster *c, void *bytes, size_t size)
     return s;
 }
 
-copse_status copse__cluster_meet(copse_cluster *c, const char *what, uint64_t size,
-                                 copse_status verdict)
+copse_status copse__cluster_meet_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
+                                    copse_status verdict)
 {
     char text[COPSE_ERROR_BYTES];
     memcpy(text, copse_last_error(), sizeof text);
-    copse_status s = copse__collective_begin(c, what, size, verdict);
+    copse_status s = copse__collective_begin_on(c, what, form, size, verdict);
     if (!s)
         s = copse__collective_meet(c, NULL, NULL);
     if (verdict)
         copse__fail_again(text); /* the first failure is the one to tell */
     return verdict ? verdict : s;
+}
+
+copse_status copse__cluster_meet(copse_cluster *c, const char *what, uint64_t size, copse_status verdict)
+{
+    return copse__cluster_meet_on(c, what, "", size, verdict);
 }
 
 copse_status copse__cluster_gather(copse_cluster *c, const void *mine, void *all, size_t size,

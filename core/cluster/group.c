@@ -68,6 +68,12 @@ copse_status copse__group_barrier(struct copse_group *g, const char *what, uint6
     return g->cluster ? copse__cluster_meet(g->cluster, what, size, mine) : mine;
 }
 
+copse_status copse__group_barrier_on(struct copse_group *g, const char *what, const char *form, uint64_t size,
+                                     copse_status mine)
+{
+    return g->cluster ? copse__cluster_meet_on(g->cluster, what, form, size, mine) : mine;
+}
+
 copse_status copse__group_broadcast(struct copse_group *g, const char *what, void *bytes, size_t size,
                                     copse_status mine)
 {
@@ -105,7 +111,7 @@ copse_status copse__group_settle(struct copse_group *g, copse_status mine, const
     for (uint32_t v = 0; v < g->workers; v++)
         if (all[v])
             return copse_fail(COPSE_ERR_COMM, "%s: worker %u failed: %s", what, v,
-                              copse_status_text((copse_status)all[v]));
+                              copse_status_text(copse__status_of(all[v])));
     return COPSE_OK;
 }
 

@@ -39,6 +39,10 @@ uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own);
 /* All workers have arrived. `mine` other than COPSE_OK is this worker's reason to stop: every worker returns it, and
    the group goes on. */
 copse_status copse__group_barrier(struct copse_group *g, const char *what, uint64_t size, copse_status mine);
+/* The same with the form of the operands, such as "f32 [3, 4]": where it differs between workers all return
+   COPSE_ERR_SHAPE, and the group goes on. */
+copse_status copse__group_barrier_on(struct copse_group *g, const char *what, const char *form, uint64_t size,
+                                     copse_status mine);
 /* A barrier, then the first worker's bytes become those of all. */
 copse_status copse__group_broadcast(struct copse_group *g, const char *what, void *bytes, size_t size,
                                     copse_status mine);

@@ -6,12 +6,13 @@
 
 static const char *const what[] = { "sums of gradients", "new values" };
 
-static copse_status begin(void *user, uint32_t bucket, uint64_t bytes)
+static copse_status begin(void *user, uint32_t bucket, uint64_t elements)
 {
     struct copse_group *g = user;
-    char name[32];
+    char name[32], form[40];
     snprintf(name, sizeof name, "bucket %u", bucket);
-    return copse__collective_begin(g->cluster, name, bytes, COPSE_OK);
+    snprintf(form, sizeof form, "f32 [%llu]", (unsigned long long)elements);
+    return copse__collective_begin_on(g->cluster, name, form, 4 * elements, COPSE_OK);
 }
 
 static copse_status meet(void *user, copse_exchange_busy_fn *busy, void *busy_user)

@@ -78,15 +78,16 @@ copse_status copse__notices_begin(copse_cluster *c)
 /* What a worker has to say. */
 static void take_notice(copse_cluster *c, uint32_t peer)
 {
-    const struct copse_notice *n = &c->notices[peer];
+    struct copse_notice *n = &c->notices[peer];
     uint64_t lost = 0;
+    n->why[sizeof n->why - 1] = '\0';
     c->said |= bit(peer);
     if (n->status && !c->why_status) {
         c->why_status = copse__peer_failure(c, peer);
         c->why[0] = '\0'; /* what ended a task comes before what others made of it */
     }
     if (n->why[0] && !c->why[0])
-        snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof n->why - 1, n->why);
+        memcpy(c->why, n->why, sizeof c->why);
     if (n->kind == COPSE_NOTICE_LEFT)
         return;
     for (uint32_t i = 0; i < c->t.size; i++)
@@ -361,6 +362,5 @@ void copse__cluster_drop(copse_cluster *c, struct copse_parcel *list, size_t cou
 
 copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer)
 {
-    const uint32_t status = c->said >> peer & 1 ? c->notices[peer].status : COPSE_OK;
-    return status <= COPSE_ERR_INTERNAL ? (copse_status)status : COPSE_ERR_COMM;
+    return c->said >> peer & 1 ? copse__status_of(c->notices[peer].status) : COPSE_OK;
 }

@@ -28,7 +28,7 @@ copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
                           copse__cluster_names(c, 1ull << peer, name), what);
     const copse_status failure = copse__peer_failure(c, peer);
     if (failure)
-        return copse_fail(failure, "cluster: %.*s (%s)", COPSE_NOTICE_WHY - 1, c->notices[peer].why, what);
+        return copse_fail(failure, "cluster: %s (%s)", c->notices[peer].why, what);
     return copse_fail(COPSE_ERR_COMM, "cluster: lost %s (%s)",
                       copse__cluster_names(c, 1ull << peer, name), what);
 }

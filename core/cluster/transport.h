@@ -28,7 +28,7 @@
 
 #include "copse/status.h"
 
-#define COPSE_TRANSPORT_VERSION 4
+#define COPSE_TRANSPORT_VERSION 5
 #define COPSE_TRANSPORT_TAGS    (1u << 24) /* tags are below; every MPI has room for them */
 #define COPSE_TRANSPORT_BYTES   ((size_t)1 << 30) /* longest message */
 
@@ -84,14 +84,13 @@ struct copse_transport {
     uint32_t rank, size;
     const char *const *addresses; /* by rank; entries NULL where a launcher started the job */
     uint64_t job;                 /* the same for all ranks of this group, and for no other */
-    bool is_again;                /* survivors meet anew: those of the group before may call, too */
     uint64_t deadline_ns, warn_ns; /* of open, on the monotonic clock */
     uint64_t lost;                /* bit r: rank r is gone */
     uint64_t missing;             /* bit r: rank r did not come, after open timed out */
     char text[512];
     void *(*resize)(void *user, void *block, size_t size); /* as copse_resize_fn */
     void *resize_user;
-    /* Say that `missing` are waited for since warn_ns. */
+    /* Warn that `missing` have not come by warn_ns; a `text` that open has set says why. */
     void (*warn)(struct copse_transport *t, uint64_t missing);
     void *user; /* of the layer above */
     bool is_one_thread; /* set by open: only the thread that opened may call */

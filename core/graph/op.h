@@ -56,7 +56,8 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
 
 /* ---- shapes (shape.c) ---- */
 
-uint64_t copse__elements(copse_shape s); /* 1 for a scalar; shapes of graph tensors are < 2^31 */
+/* 1 for a scalar; UINT64_MAX where there are more. Shapes of graph tensors have < 2^31. */
+uint64_t copse__elements(copse_shape s);
 bool copse__shape_equal(copse_shape a, copse_shape b);
 /* NumPy rule; false when they do not fit. */
 bool copse__broadcast(copse_shape a, copse_shape b, copse_shape *out);
@@ -98,6 +99,7 @@ enum copse_step_word {
     COPSE_STEP_BIAS2,        /* float bits: 1 - beta2^step */
     COPSE_STEP_SCALE,        /* float bits: factor on gradients before the update (1 = none) */
     COPSE_STEP_PART,         /* float bits: replica's examples / examples of this (micro-)batch */
+    COPSE_STEP_AVERAGE,      /* float bits: weight of the new values in moving averages of the variables */
     COPSE_STEP_WORDS = 64,   /* size of the buffer: 256 bytes */
 };
 

@@ -8,7 +8,7 @@ uint64_t copse__elements(copse_shape s)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < s.rank; i++)
-        n *= s.dims[i];
+        n = s.dims[i] > 0 && n > UINT64_MAX / s.dims[i] ? UINT64_MAX : n * s.dims[i];
     return n;
 }
 

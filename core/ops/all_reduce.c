@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/sync.h"
+#include "core/device/mean.h"
 #include "core/ops/ops.h"
 
 static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
@@ -35,6 +36,55 @@ static const struct copse_op op_all_reduce = {
     .crosses = true,
 };
 
+/* ---- the mean: a sum, and its quotient by the number of replicas ---- */
+
+#define PER 32 /* elements of an invocation */
+
+struct mean_attr {
+    uint32_t replicas;
+};
+
+/* The quotient has the derivative of the mean; the sum below it passes that on. */
+static copse_status pass_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    (void)g, (void)y;
+    dx[0] = dy;
+    return COPSE_OK;
+}
+
+static const struct copse_op op_sum_of_mean = {
+    .name = "all_reduce",
+    .infer = infer,
+    .gradient = pass_gradient,
+    .lower = lower,
+    .crosses = true,
+};
+
+static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+{
+    (void)y;
+    return copse_all_reduce(g, dy, COPSE_MEAN, &dx[0]);
+}
+
+/* The kernel that reductions of values divide with: correctly rounded on every device. */
+static copse_status mean_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct mean_attr *a = y->attr;
+    const int32_t spec[COPSE_MAX_SPECS] = { PER, copse__limits(l)->has_wide_vectors, 0,
+                                            copse__mean_is_power(a->replicas, false) };
+    const struct copse_params_mean p = copse__mean_params((uint32_t)copse__elements(y->shape), a->replicas);
+    return COPSE_LAUNCH(l, mean, spec, p, copse__groups_for(l, COPSE_KERNEL_mean, (p.n + PER - 1) / PER),
+                        copse__of(y->in[0]), copse__of(y));
+}
+
+static const struct copse_op op_mean_over_replicas = {
+    .name = "all_reduce",
+    .attr_size = sizeof(struct mean_attr),
+    .infer = infer,
+    .gradient = mean_gradient,
+    .lower = mean_lower,
+};
+
 copse_status copse_all_reduce(copse_graph *g, copse_tensor *x, copse_averaging op,
                               copse_tensor **out)
 {
@@ -45,12 +95,12 @@ copse_status copse_all_reduce(copse_graph *g, copse_tensor *x, copse_averaging o
         return copse_fail(COPSE_ERR_SHAPE, "all_reduce: the operand must be f32");
     if (g->replicas < 2 || copse__elements(x->shape) == 0)
         return copse__own(g, x, out);
+    if (op == COPSE_SUM)
+        return COPSE_NODE(g, &op_all_reduce, NULL, out, x);
+    const struct mean_attr attr = { g->replicas };
     copse_tensor *sum;
-    COPSE_TRY(COPSE_NODE(g, &op_all_reduce, NULL, &sum, x));
-    if (op == COPSE_MEAN)
-        return copse_multiply_by(g, sum, 1.0f / (float)g->replicas, out);
-    *out = sum;
-    return COPSE_OK;
+    COPSE_TRY(COPSE_NODE(g, &op_sum_of_mean, NULL, &sum, x));
+    return COPSE_NODE(g, &op_mean_over_replicas, &attr, out, sum);
 }
 
 /* The mean over all replicas of what is a mean over the examples of each. */

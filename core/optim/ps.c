@@ -11,18 +11,6 @@ static copse_status no_memory(void)
 
 /* ---- groups ---- */
 
-struct copse_ps_group *copse__ps_group(const struct copse_optimizer *o, const copse_variable *v, uint32_t *member)
-{
-    const struct copse_ps *ps = copse__ps(o);
-    for (size_t k = 0; k < ps->groups.count; k++)
-        for (uint32_t i = 0; i < ps->groups.at[k].count; i++)
-            if (ps->groups.at[k].list[i] == v) {
-                *member = i;
-                return &ps->groups.at[k];
-            }
-    return NULL;
-}
-
 static void free_group(struct copse_ps *ps, struct copse_ps_group *g)
 {
     struct copse_mem *mem = &ps->base.strategy->ctx->base.mem;
@@ -165,6 +153,14 @@ static copse_status read_sums(struct copse_ps *ps)
     return s;
 }
 
+/* The sums as the store gets them: it knows the update alone. */
+static void clip(const struct copse_optimizer *o, struct copse_ps_group *g, float scale)
+{
+    const float most = o->rule.params.clip_value / scale;
+    for (uint64_t i = 0; most > 0.0f && i < g->elements; i++)
+        g->gradients[i] = g->gradients[i] > most ? most : g->gradients[i] < -most ? -most : g->gradients[i];
+}
+
 /* The variables of a named optimizer have counts of their own, and so rates. */
 static copse_status push(struct copse_ps *ps, struct copse_ps_group *g, const struct copse_optimizer_commit *c)
 {
@@ -175,6 +171,7 @@ static copse_status push(struct copse_ps *ps, struct copse_ps_group *g, const st
         COPSE_TRY(copse__rule_step_of(&ps->base.rule, ps->base.owner.user, g->updates + 1, words));
     memcpy(&p.rate, is_named ? &words[COPSE_STEP_RATE] : &c->words[COPSE_STEP_RATE], sizeof p.rate);
     memcpy(&p.scale, &c->words[COPSE_STEP_SCALE], sizeof p.scale);
+    clip(&ps->base, g, p.scale);
     const copse_status s = g->server->table->push(g->server, g->id, &p, &g->updates);
     return is_named ? copse_note(s, "while pushing the gradient of '%s'", g->list[0]->name) : s;
 }

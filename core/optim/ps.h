@@ -39,9 +39,6 @@ static inline struct copse_ps *copse__ps(const struct copse_optimizer *o)
     return (struct copse_ps *)(uintptr_t)o;
 }
 
-/* The group of a variable and its number there; NULL: none. */
-struct copse_ps_group *copse__ps_group(const struct copse_optimizer *o, const copse_variable *v, uint32_t *member);
-
 /* ps_pull.c */
 copse_status copse__ps_pull(struct copse_optimizer *o, enum copse_pull when, uint32_t replica);
 

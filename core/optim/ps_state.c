@@ -3,6 +3,19 @@
    moment of its store, and the progress of all workers. */
 #include "core/optim/ps.h"
 
+/* The group of a variable and its number there; NULL: none. */
+static struct copse_ps_group *group_of(const struct copse_optimizer *o, const copse_variable *v, uint32_t *member)
+{
+    const struct copse_ps *ps = copse__ps(o);
+    for (size_t k = 0; k < ps->groups.count; k++)
+        for (uint32_t i = 0; i < ps->groups.at[k].count; i++)
+            if (ps->groups.at[k].list[i] == v) {
+                *member = i;
+                return &ps->groups.at[k];
+            }
+    return NULL;
+}
+
 static copse_status no_group(const copse_variable *v)
 {
     return copse_fail(COPSE_ERR_INTERNAL, "optimizer: '%s' has no slots", v->name);
@@ -22,7 +35,7 @@ static const float *seen(const struct copse_optimizer *o, const struct copse_ps_
 copse_status copse__ps_read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values)
 {
     uint32_t member;
-    const struct copse_ps_group *g = copse__ps_group(o, v, &member);
+    const struct copse_ps_group *g = group_of(o, v, &member);
     if (!g)
         return no_group(v);
     if (g->words) {
@@ -36,7 +49,7 @@ copse_status copse__ps_write_slot(struct copse_optimizer *o, const copse_variabl
                                   const float *values)
 {
     uint32_t member;
-    const struct copse_ps_group *g = copse__ps_group(o, v, &member);
+    const struct copse_ps_group *g = group_of(o, v, &member);
     return g ? g->server->table->slot(g->server, g->id, member, slot, true, v->count, (void *)(uintptr_t)values)
              : no_group(v);
 }
@@ -46,7 +59,7 @@ copse_status copse__ps_counts(struct copse_optimizer *o, const copse_variable *v
     const struct copse_ps *ps = copse__ps(o);
     const uint64_t wanted = *count;
     uint32_t member;
-    const struct copse_ps_group *only = v ? copse__ps_group(o, v, &member) : NULL;
+    const struct copse_ps_group *only = v ? group_of(o, v, &member) : NULL;
     for (size_t k = 0; k < ps->groups.count; k++) {
         struct copse_ps_group *g = &ps->groups.at[k];
         uint64_t one = wanted;

@@ -68,3 +68,16 @@ copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint3
     copse__free(mem, room);
     return s;
 }
+
+copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values)
+{
+    memset(values, 0, (size_t)v->count * sizeof *values);
+    copse_status s = o->table->read_slot(o, v, slot, values);
+    for (uint32_t r = 0; r < o->strategy->replica_count; r++) {
+        const copse_status done = copse_queue_finish(o->strategy->replicas[r].queue);
+        s = done == COPSE_ERR_TIMEOUT || !s ? done : s;
+    }
+    return s == COPSE_ERR_TIMEOUT
+               ? s
+               : copse__slot_join(o, v->name, (uint32_t *)(void *)values, (size_t)v->count, s);
+}

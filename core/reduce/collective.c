@@ -10,6 +10,7 @@
  * only after it has been taken by the writes of this one.
  */
 #include "core/reduce/collective.h"
+#include "core/device/mean.h"
 #include "core/reduce/link.h"
 
 #define PER   32 /* elements of an invocation */
@@ -274,10 +275,10 @@ static copse_status fill_inbox(const struct run *run, const struct copse_round *
     return COPSE_OK;
 }
 
-static copse_status launch(copse_queue *queue, enum copse_kernel_id id, int32_t setting,
+static copse_status launch(copse_queue *queue, enum copse_kernel_id id, int32_t setting, int32_t other,
                            const void *params, uint64_t count, const struct copse_binding *bindings)
 {
-    const int32_t spec[] = { PER, queue->dev->limits->has_wide_vectors, setting };
+    const int32_t spec[COPSE_MAX_SPECS] = { PER, queue->dev->limits->has_wide_vectors, setting, other };
     struct copse_kernel *k;
     struct copse_command c;
     COPSE_TRY(copse__kernel_get(queue->dev, id, spec, &k));
@@ -299,10 +300,10 @@ static copse_status sum_rows(const struct run *run, const struct copse_job *job,
     const struct copse_params_sum_i32 whole = { .n = (uint32_t)job->count, .stride = row };
     x->is_open[job->owner] = true;
     return run->r->type == COPSE_I32
-               ? launch(x->queues[job->owner], COPSE_KERNEL_sum_i32, (int32_t)rows, &whole,
+               ? launch(x->queues[job->owner], COPSE_KERNEL_sum_i32, (int32_t)rows, 0, &whole,
                         job->count, both)
-               : launch(x->queues[job->owner], COPSE_KERNEL_tree_sum, (int32_t)rows, &p, job->count,
-                        both);
+               : launch(x->queues[job->owner], COPSE_KERNEL_tree_sum, (int32_t)rows, 0, &p,
+                        job->count, both);
 }
 
 /* The sum stands in x->stage[job->lo] afterwards on the host, else in the row of the sum. */
@@ -350,13 +351,12 @@ static copse_status divide(const struct run *run, const struct copse_job *job)
         copse__mean_values(sums, sums, (size_t)job->count, run->r->divisor, is_whole);
         return COPSE_OK;
     }
-    struct copse_params_mean p = { .n = (uint32_t)job->count, .divisor = run->r->divisor };
-    for (; p.divisor < 1u << 15; p.shift++)
-        p.divisor <<= 1;
+    const struct copse_params_mean p = copse__mean_params((uint32_t)job->count, run->r->divisor);
     const struct copse_binding both[] = { inbox_row(x, job, run->r->contributors),
                                           inbox_row(x, job, 0) };
     x->is_open[job->owner] = true;
-    return launch(x->queues[job->owner], COPSE_KERNEL_mean, is_whole, &p, job->count, both);
+    return launch(x->queues[job->owner], COPSE_KERNEL_mean, is_whole, copse__mean_is_power(run->r->divisor, is_whole),
+                  &p, job->count, both);
 }
 
 static struct copse_binding result_row(const struct run *run, const struct copse_job *job)

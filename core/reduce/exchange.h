@@ -23,12 +23,15 @@ struct copse_update {
 
 /* What becomes of the sums of a bucket. */
 struct copse_exchange_rule {
-    uint32_t slots; /* optimizer words per element, 0..2; they start at zero */
+    uint32_t slots; /* optimizer words per element, 0..3; they start at zero */
     copse_status (*update)(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out);
     void *user; /* used while the bucket is recorded only */
     bool stays; /* values do not change, and nothing is handed on: the caller waits for all ranks before it
                    writes gradients again. Within one process. */
+    /* Commands before and behind the update, like `update`; NULL: none. */
+    copse_status (*before)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
+    copse_status (*behind)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
 };
 
 /* Called before the host waits for a rank: a chance to queue work that does not depend on the bucket,
@@ -42,7 +45,7 @@ struct copse_exchange_remote {
     struct copse_workers workers; /* rank_counts lives as long as the exchange */
     uint64_t binding_bytes;       /* the smallest limit of all workers' devices */
     /* A bucket begins: receiving may be asked for; and before anything is sent, all have met. */
-    copse_status (*begin)(void *user, uint32_t bucket, uint64_t bytes);
+    copse_status (*begin)(void *user, uint32_t bucket, uint64_t elements);
     copse_status (*meet)(void *user, copse_exchange_busy_fn *busy, void *busy_user);
     copse_status (*recv)(void *user, uint32_t worker, uint32_t kind, void *bytes, size_t size);
     copse_status (*send)(void *user, uint32_t worker, uint32_t kind, const void *bytes,

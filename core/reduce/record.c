@@ -137,8 +137,16 @@ static copse_status update(struct copse_recorder *r, const struct copse_move *m)
     };
     if (r->rule->slots > 0)
         COPSE_TRY(make_slots(r, m, &u.slots));
-    COPSE_TRY(r->rule->update(r->rule->user, copse__rank_device(x, m->dst), &u, &c));
-    return copse__record_command(r, m, &c);
+    copse_status (*const fns[])(void *, copse_device *, const struct copse_update *, struct copse_command *) = {
+        r->rule->before, r->rule->update, r->rule->behind
+    };
+    for (size_t i = 0; i < COPSE_COUNT(fns); i++) {
+        if (!fns[i])
+            continue;
+        COPSE_TRY(fns[i](r->rule->user, copse__rank_device(x, m->dst), &u, &c));
+        COPSE_TRY(copse__record_command(r, m, &c));
+    }
+    return COPSE_OK;
 }
 
 static copse_status hand(struct copse_recorder *r, const struct copse_move *m)
@@ -356,8 +364,8 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: elements %llu to %llu are not in piece %u",
                           (unsigned long long)first, (unsigned long long)(first + count), piece);
 
-    if (rule->slots > 2 || !rule->update)
-        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u slots: 0 to 2 and an update are needed",
+    if (rule->slots > 3 || !rule->update)
+        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u slots: 0 to 3 and an update are needed",
                           rule->slots);
 
     copse_status s = COPSE_OK;

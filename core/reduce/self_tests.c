@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Self-tests of the reduction kernels: see struct copse_self_test. */
-#include "core/device/device.h"
+#include "core/device/mean.h"
 
 #define N 30u
 
@@ -41,7 +41,7 @@ void copse_self_test_sum_i32(const struct copse_kernel *k, struct copse_self_tes
 
 void copse_self_test_mean(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_mean p = { .n = N, .divisor = 3u << 14, .shift = 14 };
+    const struct copse_params_mean p = copse__mean_params(N, k->spec[3] ? 4 : 3);
     memcpy(t->params, &p, sizeof p);
     t->counts[0] = t->counts[1] = N;
     t->groups = groups_of(k);

@@ -67,7 +67,7 @@ static copse_status demand_same(const struct given *g)
         if (mine || all[w].failed)
             return mine ? mine
                         : copse_fail(COPSE_ERR_COMM, "variable '%s': worker %u failed: %s", g->v->name,
-                                     w, copse_status_text((copse_status)all[w].failed));
+                                     w, copse_status_text(copse__status_of(all[w].failed)));
         if (all[w].differs)
             return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': i32 values that differ have no i32 "
                                                   "mean", g->v->name);

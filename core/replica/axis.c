@@ -3,6 +3,7 @@
    workers, on the host. */
 #include <stdio.h>
 
+#include "core/replica/cross_device.h"
 #include "core/replica/run.h"
 
 struct parts {
@@ -169,13 +170,13 @@ static copse_status reduce_here(struct parts *p, copse_strategy *st, copse_reduc
 /* This worker's sums become those of all, its length that of all. */
 static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_status mine)
 {
-    char what[sizeof ((struct copse_header *)0)->what], shape[96];
+    char what[sizeof ((struct copse_header *)0)->what], form[COPSE_FORM_BYTES];
     const size_t elements = p->outer * p->inner, row = elements + 1;
     size_t sizes[COPSE_MAX_WORKERS];
     double *own = mine ? NULL : p->of_workers + p->g->worker * row;
-    snprintf(what, sizeof what, "%s along axis %u to %s %s", op == COPSE_REDUCE_MEAN ? "mean" : "sum",
-             p->axis, p->type == COPSE_I32 ? "i32" : "f32", copse__shape_text(p->shape, shape));
-    COPSE_TRY(copse__group_barrier(p->g, what, sizeof(double) * row, mine));
+    snprintf(what, sizeof what, "%s along axis %u", op == COPSE_REDUCE_MEAN ? "mean" : "sum", p->axis);
+    copse__form_text(p->type == COPSE_I32 ? "i32" : "f32", p->shape, form);
+    COPSE_TRY(copse__group_barrier_on(p->g, what, form, sizeof(double) * row, mine));
     memcpy(own, p->sums, elements * sizeof *own);
     own[elements] = (double)p->length;
     for (uint32_t v = 0; v < p->g->workers; v++)

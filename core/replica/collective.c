@@ -44,6 +44,8 @@ static const char *failed_device(const void *user)
 
 static copse_status join(copse_strategy *st, copse_cluster *cluster)
 {
+    if (!cluster)
+        return COPSE_OK;
     st->cluster = copse_cluster_retain(cluster);
     COPSE_TRY(copse__group_join(&st->group, cluster, st->replica_count, binding_bytes(st)));
     st->group.failed_device = failed_device;
@@ -58,11 +60,12 @@ copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
                                      const struct copse_strategy_params *params,
                                      copse_strategy **out)
 {
-    if (!cluster || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the cluster or the result is NULL");
+    if (!out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the result is NULL");
     *out = NULL;
-    COPSE_TRY(copse__cluster_check(cluster));
-    if (copse_cluster_servers(cluster) > 0)
+    if (cluster)
+        COPSE_TRY(copse__cluster_check(cluster));
+    if (cluster && copse_cluster_servers(cluster) > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the job has parameter servers, which take no "
                                               "part in collectives: use the parameter server strategy, or "
                                               "describe the job without them");

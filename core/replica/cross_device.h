@@ -42,6 +42,9 @@ copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x,
                                      const struct copse_destinations *to, size_t count,
                                      copse_value **out);
 
+/* Element type and shape of an operand for a collective's header: those of all workers must be equal. */
+void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES]);
+
 /* Sum or (divisor > 0) mean of sparse values, mirrored at the places; see copse_cross_reduce. */
 copse_status copse__sparse_reduce(copse_strategy *st, copse_value *const *components, size_t count,
                                   uint32_t divisor, const struct copse_places *to,

@@ -163,10 +163,29 @@ static copse_status prepare(struct across *a)
     return is_accumulated(a) ? prepare_parts(a) : prepare_sums(a);
 }
 
-/* What all workers must have in common. A number stands for what there is no room for. */
-static void describe(const struct across *a, char *what, size_t room)
+/* Operation and subject: workers that differ in them are at different calls. */
+static void describe_call(const struct across *a, char *what, size_t room)
 {
-    char line[256], shape[96], more[48] = "", subject[64] = "";
+    snprintf(what, room, "%s%s", is_accumulated(a) ? "accumulated " : "",
+             a->b->op == COPSE_REDUCE_MEAN ? "mean" : "sum");
+    if (a->b->subject) {
+        const uint64_t hash = copse__hash(COPSE_HASH_START, a->b->subject, strlen(a->b->subject));
+        snprintf(what + strlen(what), room - strlen(what), ", %08x, for '%.24s'", (unsigned)hash,
+                 a->b->subject);
+    }
+}
+
+void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES])
+{
+    char text[96];
+    const uint64_t hash = copse__hash(COPSE_HASH_START, shape.dims, shape.rank * sizeof *shape.dims);
+    const bool is_long = strlen(copse__shape_text(shape, text)) > 24;
+    snprintf(form, COPSE_FORM_BYTES, is_long ? "%s %.24s, %08x" : "%s %s", type, text, (unsigned)hash);
+}
+
+/* Types and shapes of the leaves: the first in words, all others as a hash. */
+static void describe_form(const struct across *a, char form[COPSE_FORM_BYTES])
+{
     const struct copse_leaf *first = NULL;
     size_t count = 0;
     uint64_t hash = COPSE_HASH_START;
@@ -180,27 +199,17 @@ static void describe(const struct across *a, char *what, size_t room)
         hash = copse__hash(hash, &s.rank, sizeof s.rank);
         first = count++ ? first : leaf;
     }
-    if (a->b->subject) {
-        hash = copse__hash(hash, a->b->subject, strlen(a->b->subject));
-        snprintf(subject, sizeof subject, " for '%.40s'", a->b->subject);
-    }
     if (!first) {
-        snprintf(what, room, "a reduction");
+        snprintf(form, COPSE_FORM_BYTES, "nothing");
         return;
     }
-    copse__shape_text(shape_of(first), shape);
+    copse__form_text(first->need == COPSE_NEED_SPARSE ? "sparse"
+                     : first->need == COPSE_NEED_I32  ? "i32"
+                                                      : "f32",
+                     shape_of(first), form);
+    const size_t used = strlen(form);
     if (count > 1)
-        snprintf(more, sizeof more, " and %zu more, %08x", count - 1, (unsigned)hash);
-    else if (strlen(shape) + strlen(subject) > 24)
-        snprintf(more, sizeof more, ", %08x", (unsigned)hash);
-    snprintf(line, sizeof line, "%s%s of %s%.*s%s%s", is_accumulated(a) ? "accumulated " : "",
-             a->b->op == COPSE_REDUCE_MEAN ? "mean" : "sum",
-             first->need == COPSE_NEED_SPARSE ? "sparse "
-             : first->need == COPSE_NEED_I32  ? "i32 "
-                                              : "f32 ",
-             count > 1 ? 12 : 16, shape, more, subject);
-    memcpy(what, line, room - 1);
-    what[room - 1] = 0;
+        snprintf(form + used, COPSE_FORM_BYTES - used, " and %zu more, %08x", count - 1, (unsigned)hash);
 }
 
 /* ---- dense ---- */
@@ -403,15 +412,15 @@ static copse_status exchange(struct across *a)
 copse_status copse__batch_across(struct copse_cross_batch *b, copse_status mine)
 {
     struct across a = { .b = b, .st = b->st, .g = &b->st->group, .mem = b->mem };
-    char what[sizeof ((struct copse_header *)0)->what];
+    char what[sizeof ((struct copse_header *)0)->what], form[COPSE_FORM_BYTES];
     if (!mine && copse__batch_count(b, COPSE_NEED_NOTHING) == b->leaves.count)
         return COPSE_OK;
     count_leaves(&a);
     if (!mine)
         mine = prepare(&a);
-    describe(&a, what, sizeof what);
-    copse_status s =
-        copse__group_barrier(a.g, what, 4 * (uint64_t)(a.floats + a.whole), mine);
+    describe_call(&a, what, sizeof what);
+    describe_form(&a, form);
+    copse_status s = copse__group_barrier_on(a.g, what, form, 4 * (uint64_t)(a.floats + a.whole), mine);
     if (!s)
         s = exchange(&a);
     for (size_t i = 0; a.slices && i < a.sparse * a.st->replica_count; i++)

@@ -70,6 +70,9 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
         copse__elements(p->shape) >= (uint64_t)1 << 31)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': needs 1 to 2^31-1 elements", p->name);
     COPSE_TRY(check_type(p));
+    if (!isfinite(p->scale))
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed", p->name,
+                          (double)p->scale);
     COPSE_TRY(check_rules(st, p));
     if (p->colocate_with)
         COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'",

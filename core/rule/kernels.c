@@ -6,7 +6,7 @@
 
 #include "core/graph/op.h"
 
-copse_host_fn copse_host_sgd, copse_host_momentum, copse_host_adam;
+copse_host_fn copse_host_sgd, copse_host_momentum, copse_host_adam, copse_host_average, copse_host_clip;
 
 static float word(const struct copse_host_arg *step, enum copse_step_word index)
 {
@@ -75,4 +75,27 @@ void copse_host_adam(const void *params, const int32_t *spec, const struct copse
         square[i] = v;
         value[i] = value[i] - d;
     }
+}
+
+void copse_host_average(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_average *p = params;
+    const float weight = word(&args[2], COPSE_STEP_AVERAGE);
+    const float *value = args[0].data;
+    float *mean = (float *)args[1].data + p->at;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++) {
+        const float change = value[i] - mean[i];
+        mean[i] = mean[i] + weight * change;
+    }
+}
+
+void copse_host_clip(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_clip *p = params;
+    const float most = p->limit / word(&args[0], COPSE_STEP_SCALE);
+    float *grad = args[1].data;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++)
+        grad[i] = grad[i] > most ? most : grad[i] < -most ? -most : grad[i];
 }

@@ -59,6 +59,13 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     default:
         return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: there is no kind %d", (int)p->kind);
     }
+    out->update_slots = out->slots;
+    if (p->average != 0.0f)
+        out->slot_names[out->slots++] = "average";
+    if (!(p->clip_value >= 0.0f) || !isfinite(p->clip_value))
+        return bad("clip_value", p->clip_value, "a finite number >= 0 is needed");
+    if (p->average != 0.0f)
+        COPSE_TRY(fraction("average", &p->average, 0.0f));
     COPSE_TRY(positive("learning rate", &p->learning_rate, is_adam(out) ? 1e-3f : 1e-2f));
     COPSE_TRY(fraction("momentum", &p->momentum, 0.9f));
     COPSE_TRY(fraction("beta1", &p->beta1, 0.9f));
@@ -144,13 +151,35 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
                          .bindings = { *gradients, *values },
                          .binding_count = 2,
                          .count = count };
-    if (count > UINT32_MAX / 2)
+    if (count > UINT32_MAX / 3)
         return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %llu elements in one range",
                           (unsigned long long)count);
-    if (rule->slots > 0)
-        r.bindings[r.binding_count++] = *slots;
+    if (rule->update_slots > 0) {
+        r.bindings[r.binding_count] = *slots;
+        r.bindings[r.binding_count++].size = (size_t)(4 * rule->update_slots * count);
+    }
     r.bindings[r.binding_count++] = *step;
-    return is_adam(rule) ? adam(&r, out) : rule->slots > 0 ? momentum(&r, out) : sgd(&r, out);
+    return is_adam(rule) ? adam(&r, out) : rule->update_slots > 0 ? momentum(&r, out) : sgd(&r, out);
+}
+
+copse_status copse__rule_average(const struct copse_rule *rule, copse_device *dev, const struct copse_binding *values,
+                                 const struct copse_binding *slots, const struct copse_binding *step,
+                                 uint64_t count, struct copse_command *out)
+{
+    const struct request r = { .rule = rule, .dev = dev, .bindings = { *values, *slots, *step },
+                               .binding_count = 3, .count = count };
+    const struct copse_params_average p = { .n = (uint32_t)count, .at = (uint32_t)(rule->update_slots * count) };
+    return dispatch(&r, COPSE_KERNEL_average, (int32_t[]){ 0, 0 }, &p, out);
+}
+
+copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
+                              const struct copse_binding *gradients, const struct copse_binding *step,
+                              uint64_t count, struct copse_command *out)
+{
+    const struct request r = { .rule = rule, .dev = dev, .bindings = { *step, *gradients }, .binding_count = 2,
+                               .count = count };
+    const struct copse_params_clip p = { .n = (uint32_t)count, .limit = rule->params.clip_value };
+    return dispatch(&r, COPSE_KERNEL_clip, (int32_t[]){ 0, 0 }, &p, out);
 }
 
 /* ---- the step ---- */
@@ -171,6 +200,7 @@ void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t wor
         bits((double)(p->schedule ? p->schedule(p->schedule_user, step) : p->learning_rate));
     words[COPSE_STEP_BIAS1] = bits(1.0 - pow((double)p->beta1, t));
     words[COPSE_STEP_BIAS2] = bits(1.0 - pow((double)p->beta2, t));
+    words[COPSE_STEP_AVERAGE] = bits((1.0 - (double)p->average) / (1.0 - pow((double)p->average, t)));
 }
 
 copse_status copse__rule_step_of(const struct copse_rule *rule, const void *owner, uint64_t step, uint32_t words[])

@@ -8,8 +8,9 @@
 
 struct copse_rule {
     struct copse_optimizer_params params; /* defaults filled in */
-    uint32_t slots;                       /* words per element */
-    const char *slot_names[2];            /* in a checkpoint: "<variable>/<name>" */
+    uint32_t slots;                       /* words per element: those of the update, then the average */
+    uint32_t update_slots;                /* of the update alone */
+    const char *slot_names[3];            /* in a checkpoint: "<variable>/<name>" */
 };
 
 /* Check the settings and fill in the defaults. COPSE_ERR_ARGUMENT names the setting. */
@@ -25,6 +26,15 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
                                  const struct copse_binding *slots,
                                  const struct copse_binding *step, uint64_t count,
                                  struct copse_command *out);
+
+/* The dispatch behind it that brings the moving averages, the last slot, up to date; of a rule with `average`. */
+copse_status copse__rule_average(const struct copse_rule *rule, copse_device *dev, const struct copse_binding *values,
+                                 const struct copse_binding *slots, const struct copse_binding *step,
+                                 uint64_t count, struct copse_command *out);
+/* The dispatch before it that clips each element; of a rule with `clip_value`. */
+copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
+                              const struct copse_binding *gradients, const struct copse_binding *step,
+                              uint64_t count, struct copse_command *out);
 
 /* Fill the step words that depend on the rule: rate and bias corrections of a step (from 1). */
 void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[]);

@@ -4,7 +4,8 @@
 
 #define N 100u
 
-copse_self_test_fn copse_self_test_sgd, copse_self_test_momentum, copse_self_test_adam;
+copse_self_test_fn copse_self_test_sgd, copse_self_test_momentum, copse_self_test_adam, copse_self_test_average,
+    copse_self_test_clip;
 
 static void set(struct copse_self_test *t, uint32_t buffer, uint32_t word, float value)
 {
@@ -51,4 +52,37 @@ void copse_self_test_adam(const struct copse_kernel *k, struct copse_self_test *
                                          .rest1 = 0.5f, .rest2 = 0.25f, .epsilon = 0.125f };
     prepare(k, t, &p, 2);
     t->slack = 1e-3f;
+}
+
+static uint64_t groups_of(const struct copse_kernel *k, uint32_t lanes)
+{
+    const uint64_t each = (uint64_t)k->group_x * k->group_y;
+    return (lanes + each - 1) / each;
+}
+
+/* Averages are behind a slot of the update. */
+void copse_self_test_average(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_average p = { .n = N, .at = N };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = groups_of(k, (N + (uint32_t)k->spec[0] - 1) / (uint32_t)COPSE_MAX(k->spec[0], 1));
+    t->counts[0] = N;
+    t->counts[1] = 2 * N;
+    t->counts[2] = COPSE_STEP_WORDS;
+    for (uint32_t i = 0; i < 2 * N; i++)
+        set(t, 1, i, (float)(1 + (i + i / 8) % 8));
+    set(t, 2, COPSE_STEP_AVERAGE, 0.25f);
+}
+
+/* Some elements are beyond the limit on either side, some are not. */
+void copse_self_test_clip(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_clip p = { .n = N, .limit = 4.0f };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = groups_of(k, (N + (uint32_t)k->spec[0] - 1) / (uint32_t)COPSE_MAX(k->spec[0], 1));
+    t->counts[0] = COPSE_STEP_WORDS;
+    t->counts[1] = N;
+    for (uint32_t i = 0; i < N; i++)
+        set(t, 1, i, (float)((i + i / 8) % 8) - 3.5f);
+    set(t, 0, COPSE_STEP_SCALE, 2.0f);
 }

@@ -43,6 +43,15 @@ struct copse_server_reply {
     char text[256]; /* of a failure; then nothing comes behind it */
 };
 
+/* Limits of what one server keeps. */
+#define COPSE_SERVER_VARIABLES  (1u << 20)
+#define COPSE_SERVER_NAME_BYTES 4096u /* of a variable's name, with its end and padding */
+
+struct copse_shelf;
+/* Whether the request has the size that its operation, its counts and its indices say; an operation on a variable or an
+   optimizer that the server does not have has no payload. COPSE_ERR_COMM, with the operation's name, otherwise. */
+copse_status copse__request_check(const struct copse_shelf *s, const struct copse_server_request *r);
+
 /* Nothing was changed: the worker's window cannot be read, and gradients come by messages. */
 #define COPSE_SERVER_UNREAD 1u
 
@@ -58,7 +67,7 @@ struct copse_server_seen {
 
 struct copse_server_rule {
     uint32_t kind;
-    float learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+    float learning_rate, momentum, beta1, beta2, epsilon, weight_decay, average;
 };
 
 #endif

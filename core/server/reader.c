@@ -48,7 +48,8 @@ copse_status copse__reader_add(struct copse_window_reader *r, uint32_t id, uint6
     const struct copse_window_find none = { COPSE_NO_PLACE, 0 };
     if (!r->cluster->window.is_open)
         return COPSE_OK;
-    if (offset != COPSE_BY_MESSAGE && (offset > window || bytes > window - offset))
+    if ((offset != COPSE_BY_MESSAGE && (offset > window || bytes > window - offset)) ||
+        (offset != COPSE_NO_PLACE && (id + 2ull) * sizeof *r->words > window))
         return copse_fail(COPSE_ERR_COMM, "parameter server: a variable's place is not in its window");
     while (r->places.count <= id)
         if (!COPSE_PUSH(mem_of(r), &r->places, none))

@@ -64,13 +64,14 @@ static copse_status bad(const char *what)
     return copse_fail(COPSE_ERR_COMM, "parameter server: %s is not as it should be", what);
 }
 
+/* The size is that of the operation. The memory is not zeroed: pages that no bytes come for are not used. */
 static copse_status take_payload(struct hall *h, uint32_t worker, size_t size)
 {
     struct copse_mem *mem = &h->shelf->ctx->base.mem;
-    if (size > h->room) {
+    if (size > h->room || !h->payload) {
         copse__free(mem, h->payload);
         h->room = 0;
-        h->payload = copse__alloc(mem, size, 1);
+        h->payload = copse__resize(mem, NULL, size, 1);
         if (!h->payload)
             return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for %zu bytes", size);
         h->room = size;
@@ -94,17 +95,20 @@ static copse_status check_chief(const struct hall *h, const char *what)
 static copse_status do_make(struct hall *h, const struct copse_server_request *r)
 {
     struct copse_server_making m;
-    if (r->size < sizeof m)
-        return bad("a variable");
     memcpy(&m, h->payload, sizeof m);
     const uint64_t rest = r->size - sizeof m;
     struct copse_server_variable v = { .type = (copse_type)m.type, .may_begin = m.may_begin };
     v.shape.rank = m.rank;
     memcpy(v.shape.dims, m.dims, sizeof m.dims);
-    if (m.type > COPSE_I32 || m.rank > COPSE_MAX_RANK || m.name_bytes == 0 || m.name_bytes > rest ||
+    const uint64_t elements = m.rank > COPSE_MAX_RANK ? 0 : copse__elements(v.shape);
+    if (m.type > COPSE_I32 || elements == 0 || elements >= (uint64_t)1 << 31 || m.name_bytes == 0 ||
+        m.name_bytes % 4 != 0 || m.name_bytes > COPSE_MIN(rest, COPSE_SERVER_NAME_BYTES) ||
         h->payload[sizeof m + m.name_bytes - 1] != 0 ||
-        rest - m.name_bytes != (m.may_begin ? copse__elements(v.shape) * 4 : 0))
+        rest - m.name_bytes != (m.may_begin ? elements * 4 : 0))
         return bad("a variable");
+    if (h->shelf->variables.count >= COPSE_SERVER_VARIABLES)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "parameter server: it has %u variables; make fewer, or more servers",
+                          COPSE_SERVER_VARIABLES);
     v.name = (const char *)h->payload + sizeof m;
     v.values = h->payload + sizeof m + m.name_bytes;
     const copse_status s = h->server->table->make(h->server, &v, &h->reply.id);
@@ -117,8 +121,6 @@ static copse_status do_pull(struct hall *h, const struct copse_server_request *r
 {
     struct copse_shelf_variable *v;
     struct copse_server_seen *seen = (void *)h->payload;
-    if (r->size != (uint64_t)r->count * sizeof *seen)
-        return bad("a list");
     if (!COPSE_RESERVE(&h->shelf->ctx->base.mem, &h->changed, r->count))
         return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
     h->changed.count = 0;
@@ -145,7 +147,7 @@ static copse_status do_change(struct hall *h, const struct copse_server_request 
 {
     struct copse_shelf_variable *v;
     COPSE_TRY(copse__shelf_find(h->shelf, r->id, &v));
-    if (r->size != v->count * 4 || r->how > COPSE_CHANGE_SUB)
+    if (r->how > COPSE_CHANGE_SUB)
         return bad("a change");
     return h->server->table->change(h->server, r->id, (enum copse_change)r->how, v->count, h->payload);
 }
@@ -155,8 +157,7 @@ static copse_status do_scatter(struct hall *h, const struct copse_server_request
     struct copse_shelf_variable *v;
     COPSE_TRY(copse__shelf_find(h->shelf, r->id, &v));
     const uint64_t row = v->shape.rank > 0 ? v->count / v->shape.dims[0] : 0;
-    if (row == 0 || r->size != r->count * (1 + row) * 4 || r->how < COPSE_SCATTER_ADD ||
-        r->how >= COPSE_CHANGES)
+    if (row == 0 || r->how < COPSE_SCATTER_ADD || r->how >= COPSE_CHANGES)
         return bad("a change of rows");
     const struct copse_rows rows = { r->count, (size_t)row, (const void *)h->payload,
                                             (const void *)(h->payload + 4 * (size_t)r->count) };
@@ -190,14 +191,12 @@ static void drop_group(struct hall *h, struct shared_group *shared)
 static copse_status do_group(struct hall *h, uint32_t worker, const struct copse_server_request *r)
 {
     struct copse_server_rule as;
-    if (r->size != sizeof as + (uint64_t)r->count * 4)
-        return bad("an optimizer");
     memcpy(&as, h->payload, sizeof as);
     const uint32_t *ids = (const void *)(h->payload + sizeof as);
     const struct copse_optimizer_params rule = {
         .kind = (copse_optimizer_kind)as.kind, .learning_rate = as.learning_rate,
         .momentum = as.momentum, .beta1 = as.beta1, .beta2 = as.beta2, .epsilon = as.epsilon,
-        .weight_decay = as.weight_decay,
+        .weight_decay = as.weight_decay, .average = as.average,
     };
     const uint32_t n = r->value ? 0 : h->clients[worker].groups;
     struct shared_group *shared = find_group(h, r->value, n);
@@ -273,8 +272,6 @@ static copse_status do_push(struct hall *h, uint32_t worker, const struct copse_
     struct copse_shelf_group *g;
     const void *gradients = h->payload;
     COPSE_TRY(copse__shelf_group(h->shelf, r->group, &g));
-    if (r->size != (r->value ? 0 : g->elements * 4))
-        return bad("a gradient");
     if (r->value)
         COPSE_TRY(take_gradients(h, worker, r->value, (size_t)g->elements * 4, &gradients));
     const struct copse_server_push push = {
@@ -289,12 +286,9 @@ static copse_status do_slot(struct hall *h, const struct copse_server_request *r
 {
     struct copse_shelf_group *g;
     COPSE_TRY(copse__shelf_group(h->shelf, r->group, &g));
-    const uint64_t count = r->id < g->count ? h->shelf->variables.at[g->ids[r->id]].count : 0;
-    if (r->how ? r->size != count * 4 : r->size != 0)
-        return bad("a slot");
     if (!r->how)
         return copse__shelf_look_slot(h->shelf, r->group, r->id, r->count, &h->values, &h->reply.size);
-    return h->server->table->slot(h->server, r->group, r->id, r->count, true, count, h->payload);
+    return h->server->table->slot(h->server, r->group, r->id, r->count, true, r->size / 4, h->payload);
 }
 
 static copse_status do_look(struct hall *h, const struct copse_server_request *r)
@@ -309,7 +303,7 @@ static copse_status do_look(struct hall *h, const struct copse_server_request *r
 static copse_status do_places(struct hall *h, const struct copse_server_request *r)
 {
     struct copse_server_places *places = (void *)&h->state;
-    if (r->how > COPSE_PLACES_OPEN || r->size != (r->how == COPSE_PLACES_SET ? sizeof *places : 0))
+    if (r->how > COPSE_PLACES_OPEN)
         return bad("a list of places");
     if (r->how == COPSE_PLACES_SET)
         memcpy(places, h->payload, sizeof *places);
@@ -405,8 +399,7 @@ static copse_status send_values(struct hall *h, uint32_t worker, const struct co
 static copse_status answer(struct hall *h, uint32_t worker)
 {
     const struct copse_server_request *r = &h->clients[worker].request;
-    if (r->magic != COPSE_SERVER_MAGIC || r->op >= COPSE_SERVER_OPS)
-        return bad("a request");
+    COPSE_TRY(copse__request_check(h->shelf, r));
     COPSE_TRY(take_payload(h, worker, (size_t)r->size));
     h->reply = (struct copse_server_reply){ .magic = COPSE_SERVER_MAGIC };
     h->values = NULL;

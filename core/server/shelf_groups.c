@@ -31,7 +31,8 @@ bool copse__shelf_group_is(const struct copse_shelf_group *g, const uint32_t *id
         return false;
     return p->kind == as.params.kind && p->momentum == as.params.momentum &&
            p->beta1 == as.params.beta1 && p->beta2 == as.params.beta2 &&
-           p->epsilon == as.params.epsilon && p->weight_decay == as.params.weight_decay;
+           p->epsilon == as.params.epsilon && p->weight_decay == as.params.weight_decay &&
+           p->average == as.params.average;
 }
 
 static void free_group(struct copse_shelf *s, struct copse_shelf_group *g)
@@ -44,8 +45,14 @@ static void free_group(struct copse_shelf *s, struct copse_shelf_group *g)
     *g = (struct copse_shelf_group){ .is_used = false };
 }
 
+static bool has_average(const struct copse_rule *rule)
+{
+    return rule->params.average > 0.0f;
+}
+
+/* `out`: the update, then the moving average. */
 static copse_status make_member(struct copse_shelf *s, struct copse_shelf_group *g, uint32_t i,
-                                struct copse_command *out)
+                                struct copse_command out[2])
 {
     struct copse_shelf_variable *v;
     COPSE_TRY(copse__shelf_find(s, g->ids[i], &v));
@@ -71,7 +78,9 @@ static copse_status make_member(struct copse_shelf *s, struct copse_shelf_group 
     const struct copse_binding values = { v->values, 0, bytes }, gradient = { v->gradient, 0, bytes };
     const struct copse_binding step = { s->step, 0, 4 * COPSE_STEP_WORDS };
     g->elements += v->count;
-    return copse__rule_command(&g->rule, s->dev, &values, &gradient, &slot, &step, v->count, out);
+    COPSE_TRY(copse__rule_command(&g->rule, s->dev, &values, &gradient, &slot, &step, v->count, out));
+    return has_average(&g->rule) ? copse__rule_average(&g->rule, s->dev, &values, &slot, &step, v->count, out + 1)
+                                 : COPSE_OK;
 }
 
 static copse_status make_group(struct copse_shelf *s, struct copse_shelf_group *g,
@@ -81,14 +90,15 @@ static copse_status make_group(struct copse_shelf *s, struct copse_shelf_group *
     g->rule.params.schedule = NULL; /* the workers' */
     g->ids = copse__alloc(&s->ctx->base.mem, g->count, sizeof *g->ids);
     g->slots = copse__alloc(&s->ctx->base.mem, g->count, sizeof(copse_buffer *));
-    struct copse_command *commands = copse__alloc(&s->ctx->base.mem, g->count, sizeof *commands);
+    const uint32_t each = has_average(&g->rule) ? 2 : 1;
+    struct copse_command *commands = copse__alloc(&s->ctx->base.mem, g->count + 1, 2 * sizeof *commands);
     copse_status status = g->ids && g->slots && commands ? COPSE_OK : no_memory();
     for (uint32_t i = 0; i < g->count && !status; i++) {
         g->ids[i] = ids[i];
-        status = make_member(s, g, i, &commands[i]);
+        status = make_member(s, g, i, &commands[each * i]);
     }
     if (!status)
-        status = copse__segment_create(s->queue, commands, g->count, &g->update);
+        status = copse__segment_create(s->queue, commands, each * g->count, &g->update);
     copse__free(&s->ctx->base.mem, commands);
     return status;
 }

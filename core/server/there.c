@@ -18,6 +18,7 @@ struct there {
     struct copse_server_reply reply;
     unsigned char *scratch;
     size_t room;
+    struct { uint64_t *at; size_t count, room; } sizes; /* bytes of variables, by id */
     bool is_broken; /* a request was cut short: what comes belongs to nothing */
 };
 
@@ -70,9 +71,15 @@ static copse_status talk(struct there *t, const void *payload, size_t size)
     COPSE_TRY(exchange(t, payload, size));
     t->is_broken = false;
     t->reply.text[sizeof t->reply.text - 1] = '\0';
-    return t->reply.status == COPSE_OK
-               ? COPSE_OK
-               : copse_fail((copse_status)t->reply.status, "%s", t->reply.text);
+    return t->reply.status == COPSE_OK ? COPSE_OK
+                                        : copse_fail(copse__status_of(t->reply.status), "%s", t->reply.text);
+}
+
+/* What came, or comes, belongs to nothing. */
+static copse_status wrong(struct there *t, const char *what)
+{
+    t->is_broken = true;
+    return copse_fail(COPSE_ERR_COMM, "parameter server: it replied with %s", what);
 }
 
 /* What comes behind a reply. */
@@ -84,9 +91,26 @@ static copse_status take(struct there *t, void *bytes, size_t size)
     return s;
 }
 
-static copse_status take_values(struct there *t, void *values)
+static copse_status take_values(struct there *t, void *values, uint64_t size)
 {
-    return take(t, values, (size_t)t->reply.size);
+    return t->reply.size == size ? take(t, values, (size_t)size) : wrong(t, "values of another size");
+}
+
+/* Bytes of a variable; 0 of one that this worker has not made. */
+static uint64_t size_of(const struct there *t, uint32_t id)
+{
+    return id < t->sizes.count ? t->sizes.at[id] : 0;
+}
+
+static copse_status know(struct there *t, uint32_t id, uint64_t size)
+{
+    if (id >= COPSE_SERVER_VARIABLES)
+        return wrong(t, "a variable's number that none has");
+    while (t->sizes.count <= id)
+        if (!COPSE_PUSH(&t->server.ctx->base.mem, &t->sizes, 0))
+            return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
+    t->sizes.at[id] = size;
+    return copse__reader_add(&t->window, id, t->reply.value, size);
 }
 
 /* ---- the table ---- */
@@ -101,6 +125,9 @@ static copse_status there_make(struct copse_server *server, const struct copse_s
                                           .may_begin = v->may_begin, .name_bytes = (uint32_t)padded };
     const size_t size = sizeof making + padded + values;
     const uint64_t end = copse__now_ns() + t->cluster->deadline_ns;
+    if (padded > COPSE_SERVER_NAME_BYTES)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%.32s...': a name of %zu bytes; with parameter servers it has "
+                                              "at most %u", v->name, name - 1, COPSE_SERVER_NAME_BYTES - 1);
     COPSE_TRY(make_room(t, size));
     memcpy(making.dims, v->shape.dims, sizeof making.dims);
     memset(t->scratch, 0, sizeof making + padded);
@@ -113,7 +140,7 @@ static copse_status there_make(struct copse_server *server, const struct copse_s
         const copse_status s = talk(t, t->scratch, size);
         *id = t->reply.id;
         if (!s)
-            return copse__reader_add(&t->window, *id, t->reply.value, copse__elements(v->shape) * 4);
+            return know(t, *id, copse__elements(v->shape) * 4);
         if (s != COPSE_ERR_TIMEOUT || t->is_broken)
             return s;
         if (copse__now_ns() >= end)
@@ -142,6 +169,8 @@ static copse_status there_pull(struct copse_server *server, const uint32_t *ids,
     COPSE_TRY(talk(t, all, list));
     COPSE_TRY(take(t, all, list));
     for (uint32_t i = 0; i < count; i++) {
+        if ((uint64_t)all[i].elements * 4 != (all[i].version == seen[i] ? 0 : size_of(t, ids[i])))
+            return wrong(t, "values of another size");
         if (all[i].version == seen[i])
             continue;
         COPSE_TRY(take(t, values[i], (size_t)all[i].elements * 4));
@@ -155,7 +184,7 @@ static copse_status there_read(struct copse_server *server, uint32_t id, void *v
     struct there *t = there_of(server);
     ask(t, COPSE_SERVER_READ)->id = id;
     COPSE_TRY(talk(t, NULL, 0));
-    return take_values(t, values);
+    return take_values(t, values, size_of(t, id));
 }
 
 static copse_status there_change(struct copse_server *server, uint32_t id, enum copse_change how,
@@ -190,7 +219,7 @@ static copse_status there_group(struct copse_server *server, uint64_t key, const
 {
     struct there *t = there_of(server);
     const struct copse_server_rule rule = { (uint32_t)p->kind, p->learning_rate, p->momentum, p->beta1,
-                                            p->beta2, p->epsilon, p->weight_decay };
+                                            p->beta2, p->epsilon, p->weight_decay, p->average };
     const size_t size = sizeof rule + count * sizeof *ids;
     COPSE_TRY(make_room(t, size));
     memcpy(t->scratch, &rule, sizeof rule);
@@ -218,10 +247,7 @@ static copse_status there_look(struct copse_server *server, uint32_t group, uint
     ask(t, COPSE_SERVER_LOOK)->group = group;
     COPSE_TRY(talk(t, NULL, 0));
     COPSE_TRY(take(t, out, sizeof *out));
-    if (t->reply.size == count * 4)
-        return take_values(t, words);
-    t->is_broken = true; /* what comes is not taken */
-    return copse_fail(COPSE_ERR_COMM, "parameter server: an optimizer of another size");
+    return take_values(t, words, count * 4);
 }
 
 static copse_status there_places(struct copse_server *server, uint32_t group,
@@ -278,7 +304,7 @@ static copse_status there_slot(struct copse_server *server, uint32_t group, uint
     r->count = slot;
     r->how = is_set;
     COPSE_TRY(talk(t, is_set ? values : NULL, is_set ? (size_t)count * 4 : 0));
-    return is_set ? COPSE_OK : take_values(t, values);
+    return is_set ? COPSE_OK : take_values(t, values, count * 4);
 }
 
 static copse_status there_counter(struct copse_server *server, bool is_set, uint64_t *value)
@@ -308,6 +334,7 @@ static void there_leave(struct copse_server *server)
         copse__log(&ctx->base.log, COPSE_LOG_INFO, "parameter server: while leaving: %s",
                    copse_last_error());
     copse__reader_fini(&t->window);
+    copse__free(&ctx->base.mem, t->sizes.at);
     if (t->cluster->window.stuck >> t->rank & 1)
         copse__window_keep(t->cluster, t->scratch);
     else

@@ -19,11 +19,14 @@ static copse_status share_status(struct copse_group *g, copse_status mine, uint6
     if (mine)
         snprintf(m.text, sizeof m.text, "%s", copse_last_error());
     COPSE_TRY(copse__group_broadcast(g, "whether there is a checkpoint", &m, sizeof m, COPSE_OK));
-    *header = m.header;
     m.text[sizeof m.text - 1] = '\0';
+    if (m.header > COPSE_ST_HEADER_MAX)
+        return copse_fail(COPSE_ERR_COMM, "checkpoint: a header of %llu bytes from the first worker; it has at most %u",
+                          (unsigned long long)m.header, COPSE_ST_HEADER_MAX);
+    *header = m.header;
     if (m.status)
         copse__fail_again(m.text);
-    return (copse_status)m.status;
+    return copse__status_of(m.status);
 }
 
 static copse_status share_arrays(struct copse_group *g, copse_checkpoint *file)

@@ -2,37 +2,6 @@
 /* A state compared with a file: everything is checked before anything is changed. */
 #include "core/state/state.h"
 
-#include <stdio.h>
-
-/* ---- metadata ---- */
-
-const char *copse__state_line(const struct copse_state *s, const char *key)
-{
-    size_t count;
-    const struct copse_metadata *list = copse_checkpoint_metadata(s->file, &count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(list[i].key, key) == 0)
-            return list[i].value;
-    return NULL;
-}
-
-/* Digits only, as written: one text per number. */
-copse_status copse__state_number(const struct copse_state *s, const char *key, uint64_t most, uint64_t *out)
-{
-    const char *text = copse__state_line(s, key);
-    uint64_t v = 0;
-    bool ok = text && *text && (text[0] != '0' || text[1] == '\0');
-    for (const char *c = text; ok && *c; c++) {
-        const uint64_t digit = (uint64_t)(*c - '0');
-        ok = *c >= '0' && *c <= '9' && v <= (most - digit) / 10;
-        v = 10 * v + digit;
-    }
-    if (!ok)
-        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"%s\" is missing or no number", s->path, key);
-    *out = v;
-    return COPSE_OK;
-}
-
 static copse_status check_checksum(const struct copse_state *s)
 {
     struct copse_checkpoint_params p = { 0 };
@@ -95,48 +64,6 @@ copse_status copse__state_check_settings(const struct copse_state *s, bool is_lo
     return COPSE_OK;
 }
 
-/* ---- arrays ---- */
-
-static void describe(const struct copse_array_view *a, char text[160])
-{
-    int n = snprintf(text, 160, "%s [", copse_element_name(a->type));
-    for (uint32_t i = 0; i < a->rank; i++)
-        n += snprintf(text + n, (size_t)(160 - n), i ? ", %zu" : "%zu", a->shape[i]);
-    snprintf(text + n, (size_t)(160 - n), "]");
-}
-
-static bool is_same_shape(const struct copse_array_view *a, const struct copse_array_view *b)
-{
-    bool is_same = a->type == b->type && a->rank == b->rank;
-    for (uint32_t i = 0; is_same && i < a->rank; i++)
-        is_same = a->shape[i] == b->shape[i];
-    return is_same;
-}
-
-/* `name` is for texts. */
-static copse_status check_array(const struct copse_state *s, const char *name, const struct copse_array_view *found,
-                                const struct copse_array_view *like)
-{
-    char theirs[160], ours[160];
-    if (!found)
-        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has no '%s'", s->path, name);
-    if (is_same_shape(found, like))
-        return COPSE_OK;
-    describe(found, theirs);
-    describe(like, ours);
-    return copse_fail(COPSE_ERR_SHAPE, "checkpoint: %s: '%s' is %s, the trainer's is %s", s->path, name, theirs,
-                      ours);
-}
-
-copse_status copse__state_find(const struct copse_state *s, const char *name, const struct copse_array_view *like,
-                               const void **data)
-{
-    const struct copse_array_view *a = copse_checkpoint_find(s->file, name);
-    COPSE_TRY(check_array(s, name, a, like));
-    *data = a->data;
-    return COPSE_OK;
-}
-
 /* Entry i in the file: an array, or the parts of one that follow in the list; or, as older files have them,
    a part alone. *count: entries that this is about. */
 static copse_status match_entry(struct copse_state *s, size_t i, size_t *count)
@@ -150,7 +77,7 @@ static copse_status match_entry(struct copse_state *s, size_t i, size_t *count)
         wanted = e->view;
         *count = 1;
     }
-    COPSE_TRY(check_array(s, e->name, a, &wanted));
+    COPSE_TRY(copse__state_check_array(s, e->name, a, &wanted));
     for (size_t k = 0; k < *count; k++)
         e[k].view.data = (const char *)a->data + (*count > 1 ? 4 * e[k].variable->part_first : 0);
     return COPSE_OK;

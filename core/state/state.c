@@ -241,14 +241,16 @@ void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)
         copse__state_set_text(s, "learning_rate", "scheduled");
     else
         set_float(s, "learning_rate", p->learning_rate);
-    if (rule->slots == 1)
+    if (rule->update_slots == 1)
         set_float(s, "momentum", p->momentum);
-    if (rule->slots == 2) {
+    if (rule->update_slots == 2) {
         set_float(s, "beta1", p->beta1);
         set_float(s, "beta2", p->beta2);
         set_float(s, "epsilon", p->epsilon);
     }
     set_float(s, "weight_decay", p->weight_decay);
+    if (p->average > 0.0f)
+        set_float(s, "average", p->average);
 }
 
 copse_status copse__state_put_settings(struct copse_state *s)

@@ -31,7 +31,7 @@ struct copse_setting {
     const char *key;
     char value[40];
 };
-#define COPSE_SETTINGS 12
+#define COPSE_SETTINGS 16
 
 struct copse_state {
     copse_strategy *strategy; /* NULL: there is nothing */
@@ -116,7 +116,7 @@ copse_status copse__state_write(struct copse_state *s);
 /* All workers have come here; fails on all where one has failed. `is_torn`: this worker cannot go on. */
 copse_status copse__state_settle(copse_strategy *st, bool is_torn, copse_status mine, const char *what);
 
-/* ---- files (checkpoint.c, restore.c) ---- */
+/* ---- files (checkpoint.c, load.c, restore.c, state_file.c) ---- */
 
 /* Write arrays and metadata; the chief does. With `has_checksum` a line is added. */
 copse_status copse__state_save(struct copse_state *s, const char *path, bool has_checksum);
@@ -143,6 +143,9 @@ copse_status copse__state_check_settings(const struct copse_state *s, bool is_lo
 /* The text of a line of the file's metadata, or NULL; a number that must be there. */
 const char *copse__state_line(const struct copse_state *s, const char *key);
 copse_status copse__state_number(const struct copse_state *s, const char *key, uint64_t most, uint64_t *out);
+/* Fails where the array was not found (NULL) or is of another type or shape than `like`. */
+copse_status copse__state_check_array(const struct copse_state *s, const char *name,
+                                      const struct copse_array_view *found, const struct copse_array_view *like);
 /* The data of an array that must be in the file with this name, type and shape. */
 copse_status copse__state_find(const struct copse_state *s, const char *name, const struct copse_array_view *like,
                                const void **data);

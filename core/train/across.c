@@ -34,14 +34,15 @@ copse_status copse__across_init(copse_trainer *t)
 {
     const struct copse_trainer_params *p = &t->params;
     const struct copse_optimizer_params *o = &p->optimizer;
-    char text[512];
+    char text[768];
     snprintf(text, sizeof text,
-             "loss %d\noptimizer %d\n"
-             "learning rate %a\nmomentum %a\nbetas %a %a\nepsilon %a\nweight decay %a\nschedule "
-             "%d\nseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\ngating %d\nchecks %d %d\n",
+             "loss %d\noptimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
+             "clipping %.9g\naverage %.9g\nschedule %d\nseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\n"
+             "gating %d\nchecks %d %d\n",
              (int)p->reduction, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
-             (double)o->epsilon, (double)o->weight_decay, o->schedule != NULL,
+             (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average,
+             o->schedule != NULL,
              (unsigned long long)p->seed, p->accumulate, (int)p->sharing,
              (unsigned long long)p->batch_size, (int)p->gating, p->check_numerics,
              p->check_gradients);

@@ -20,7 +20,7 @@ static copse_status assign(void *user, copse_device *dev, const struct copse_upd
 static copse_status add_crossing(copse_trainer *t, struct copse_layout *l, copse_shape shape)
 {
     copse_exchange *x = t->strategy->store.exchange;
-    const struct copse_exchange_rule rule = { 0, assign, NULL, false };
+    const struct copse_exchange_rule rule = { .update = assign };
     const uint64_t count = copse__elements(shape);
     struct copse_crossing c = { .shape = shape };
     COPSE_TRY(copse__exchange_piece(x, copse__round_up((size_t)count, COPSE_UNIT), &c.piece));

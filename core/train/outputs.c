@@ -2,6 +2,7 @@
 /* Outputs of the last iteration: values and pointers by name, reduced over replicas or not. */
 #include "copse/step.h"
 #include "core/data/array.h"
+#include "core/train/step.h"
 
 struct named {
     char *name;
@@ -108,6 +109,17 @@ static void set(const copse_outputs *o, struct named *n, const double *values,
     else
         memcpy(n->values, values, o->replicas * sizeof *values);
     drop_round(o, n);
+}
+
+copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values, bool is_reduced)
+{
+    struct named *n;
+    COPSE_TRY(get(o, name, &n));
+    n->is_reduced = is_reduced;
+    n->count = is_reduced ? 1 : o->replicas;
+    memcpy(n->values, values, n->count * sizeof *values);
+    drop_round(o, n);
+    return COPSE_OK;
 }
 
 static copse_status check_reduction(const char *name, copse_output_reduction reduction)

@@ -288,6 +288,9 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
             return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is mirrored; states of metrics "
                                                   "are replica-local (COPSE_SYNC_ON_READ)",
                               states[i]->name);
+        for (size_t k = 0; k < i; k++)
+            if (states[k] == states[i])
+                return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is twice in the list", states[i]->name);
     }
     return COPSE_OK;
 }

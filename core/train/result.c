@@ -21,11 +21,15 @@ float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t
     return value;
 }
 
+bool copse__value_is_sum(const copse_trainer *t, uint32_t i)
+{
+    return (i == 0 || t->report_is_loss[i - 1]) && t->params.reduction == COPSE_LOSS_SUM;
+}
+
 /* Of value `i` of some examples, of `all`: losses that are sums add up, means are weighted. */
 static double weight_of(const copse_trainer *t, uint32_t i, size_t examples, size_t all)
 {
-    const bool is_loss = i == 0 || t->report_is_loss[i - 1];
-    return is_loss && t->params.reduction == COPSE_LOSS_SUM ? 1.0 : (double)examples / (double)all;
+    return copse__value_is_sum(t, i) ? 1.0 : (double)examples / (double)all;
 }
 
 void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
@@ -74,18 +78,14 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
                       (unsigned long long)out->step, isnan(out->loss) ? "NaN" : "infinite");
 }
 
-copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
-                                          struct copse_replica_result *out)
+copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_replica_result *out)
 {
-    if (!t || !out || replica >= t->strategy->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: no such replica, or no place for its result");
     *out = (struct copse_replica_result){ 0 };
     const struct copse_step_slot *slot = copse__slot_of(t, t->taken + t->ring - 1);
     if (t->taken == 0 || slot->step != t->taken)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no result, or its memory is in use "
                                               "again");
     const uint32_t total_ranks = t->strategy->rank_total;
-    const uint32_t rank = t->strategy->rank_first + replica;
     size_t own = 0, total = 0;
     for (size_t row = 0; row < (size_t)slot->parts * total_ranks; row++) {
         total += slot->examples[row];
@@ -98,6 +98,14 @@ copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
                 weight_of(t, i, slot->examples[row], own) *
                 (double)copse__across_value(t, slot, row, i);
     return COPSE_OK;
+}
+
+copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
+                                          struct copse_replica_result *out)
+{
+    if (!t || !out || replica >= t->strategy->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: no such replica, or no place for its result");
+    return copse__rank_result(t, t->strategy->rank_first + replica, out);
 }
 
 uint64_t copse_trainer_steps(const copse_trainer *t)

@@ -42,9 +42,9 @@ static copse_status set_initial(struct single_loss *u)
     u->has_newest = false;
     for (size_t i = 0; i < u->wanted_count; i++) {
         const struct wanted *w = &u->wanted[i];
-        for (uint32_t r = 0; r < u->trainer->strategy->replica_count; r++)
-            values[r] = w->reduction == COPSE_OUTPUT_SUM && r > 0 ? 0.0 : w->initial;
-        COPSE_TRY(copse_outputs_set(u->outputs, w->name, values, w->reduction));
+        for (uint32_t r = 0; r < COPSE_MAX_REPLICAS; r++)
+            values[r] = w->initial;
+        COPSE_TRY(copse__outputs_put(u->outputs, w->name, values, w->reduction != COPSE_OUTPUT_NONE));
     }
     return COPSE_OK;
 }
@@ -64,23 +64,28 @@ static copse_status index_of(const struct single_loss *u, const char *name, uint
     return copse_fail(COPSE_ERR_ARGUMENT, "step: the loss function reports no '%s'", name);
 }
 
-/* The loss function gives means over examples, so a mean over replicas weights them; the table's own
-   reductions do not, and get values that come out right. */
+/* Value `index` of all ranks of all workers, reduced or each for itself. A mean of values that are means over examples
+   weights the ranks by their examples: it is the value of the global batch. */
 static copse_status set_output(struct single_loss *u, const struct wanted *w)
 {
-    const uint32_t replicas = u->trainer->strategy->replica_count;
-    double values[COPSE_MAX_REPLICAS];
+    const uint32_t ranks = u->trainer->strategy->rank_total;
+    double values[COPSE_MAX_REPLICAS], sum = 0;
     uint32_t index;
     COPSE_TRY(index_of(u, w->name, &index));
-    const bool is_sum = index == 0 && u->trainer->params.reduction == COPSE_LOSS_SUM;
-    for (uint32_t r = 0; r < replicas; r++) {
+    if (w->reduction == COPSE_OUTPUT_MEAN && !copse__value_is_sum(u->trainer, index))
+        return copse__outputs_put(u->outputs, w->name,
+                                  index == 0 ? &u->newest.loss : &u->newest.reports[index - 1], true);
+    for (uint32_t r = 0; r < ranks; r++) {
         struct copse_replica_result result;
-        COPSE_TRY(copse_trainer_replica_result(u->trainer, r, &result));
+        COPSE_TRY(copse__rank_result(u->trainer, r, &result));
         values[r] = index == 0 ? result.loss : result.reports[index - 1];
-        if (w->reduction == COPSE_OUTPUT_MEAN && !is_sum)
-            values[r] *= result.share * (double)replicas;
+        sum += values[r];
     }
-    return copse_outputs_set(u->outputs, w->name, values, w->reduction);
+    if (w->reduction == COPSE_OUTPUT_NONE)
+        return copse__outputs_put(u->outputs, w->name, values, false);
+    if (w->reduction == COPSE_OUTPUT_MEAN)
+        sum /= (double)ranks;
+    return copse__outputs_put(u->outputs, w->name, &sum, true);
 }
 
 static copse_status take_results(struct single_loss *u, bool wait)
@@ -285,7 +290,7 @@ static copse_status make(struct single_loss *u)
     if (u->is_default)
         u->iterations = copse_accelerator_steps_per_run(st);
     copse_outputs_release(&u->outputs);
-    COPSE_TRY(copse_outputs_create(u->step->ctx, u->trainer->strategy->replica_count, &u->outputs));
+    COPSE_TRY(copse_outputs_create(u->step->ctx, st->rank_total, &u->outputs));
     return set_initial(u);
 }
 

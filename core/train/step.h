@@ -31,6 +31,8 @@ struct copse_step {
     bool is_single_loss; /* `user` is single_loss.c's own */
 };
 
+/* Set an output to one value that is reduced already, or to one value for each replica. */
+copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values, bool is_reduced);
 /* Take another strategy, retained. */
 void copse__step_set_strategy(copse_step *step, copse_strategy *st);
 /* Take a batch ahead of its iteration, of at most COPSE_PREFETCH_MAX: until it is let go, the walk's position is

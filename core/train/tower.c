@@ -38,13 +38,14 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
 static copse_status agree(copse_tower_optimizer *t)
 {
     const struct copse_optimizer_params *o = &t->params.optimizer;
-    char text[512];
+    char text[768];
     snprintf(text, sizeof text,
-             "name %s\nreduction %d\nfactory %d\noptimizer %d\nlearning rate %a\nmomentum %a\nbetas %a %a\n"
-             "epsilon %a\nweight decay %a\nschedule %d\nseed %llu\n",
+             "name %s\nreduction %d\nfactory %d\noptimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\n"
+             "epsilon %.9g\nweight decay %.9g\nclipping %.9g\naverage %.9g\nschedule %d\nseed %llu\n",
              t->optimizer->name, (int)t->params.reduction, t->params.factory != NULL, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
-             (double)o->epsilon, (double)o->weight_decay, o->schedule != NULL,
+             (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average,
+             o->schedule != NULL,
              (unsigned long long)t->params.seed);
     return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
 }
@@ -172,6 +173,16 @@ copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_va
                                                 "frozen, replica-local or of whole numbers", v->name);
 }
 
+copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i)
+{
+    COPSE_TRY(copse__tower_trained(t, pairs[i].variable));
+    for (size_t k = 0; k < i; k++)
+        if (pairs[k].variable == pairs[i].variable)
+            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is twice in the list",
+                              pairs[i].variable->name);
+    return COPSE_OK;
+}
+
 /* ---- gradients ---- */
 
 static copse_status check_pair(const copse_tower_optimizer *t,
@@ -180,11 +191,7 @@ static copse_status check_pair(const copse_tower_optimizer *t,
     const copse_value *g = pairs[i].gradient;
     const copse_variable *v = pairs[i].variable;
     char mine[96], theirs[96];
-    COPSE_TRY(copse__tower_trained(t, v));
-    for (size_t k = 0; k < i; k++)
-        if (pairs[k].variable == v)
-            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: '%s' stands in the list twice",
-                              v->name);
+    COPSE_TRY(copse__tower_listed(t, pairs, i));
     if (!g)
         return COPSE_OK;
     if ((g->kind != COPSE_VALUE_ARRAY && g->kind != COPSE_VALUE_SPARSE) || g->type != COPSE_F32)
@@ -355,27 +362,14 @@ size_t copse_tower_slot_count(const copse_tower_optimizer *t)
     return t ? t->optimizer->variable_count * t->optimizer->rule.slots : 0;
 }
 
-/* What this worker's replicas have of it; the rest stays. */
-static copse_status read_own(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot, float *values)
-{
-    copse_status s = t->optimizer->table->read_slot(t->optimizer, v, slot, values);
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        const copse_status done = copse_queue_finish(t->strategy->replicas[r].queue);
-        s = done == COPSE_ERR_TIMEOUT || !s ? done : s;
-    }
-    return s;
-}
-
 static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot, copse_value **out)
 {
     copse_strategy *st = t->strategy;
     struct copse_block *block;
     COPSE_TRY(copse__block_create(st->ctx, NULL, COPSE_F32, v->count, &block));
-    memset(block->host, 0, (size_t)v->count * sizeof(float));
-    copse_status s = read_own(t, v, slot, block->host);
+    const copse_status s = copse__tower_told(t, copse__slot_read(t->optimizer, v, slot, block->host));
     if (s == COPSE_ERR_TIMEOUT)
         return s; /* the device may still write there */
-    s = copse__tower_told(t, copse__slot_join(t->optimizer, v->name, block->host, (size_t)v->count, s));
     if (s == COPSE_OK)
         return copse__value_from_block(st->ctx, NULL, COPSE_HOST, v->tensor.shape, block, out);
     copse__block_release(&block);
@@ -388,6 +382,7 @@ copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v,
     if (!t || !v || !name || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse__callback_check("copse_tower_slot", t));
     COPSE_TRY(copse__variable_check(v, "copse_tower_slot"));
     if (t->strategy->group.workers > 1)
         COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: a slot that all workers have parts of"));

@@ -44,6 +44,8 @@ copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank
 /* The rule, from the factory at its first use. */
 copse_status copse__tower_rule(copse_tower_optimizer *t);
 copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_variable *v);
+/* ... and pairs[i] is the first of its variable. */
+copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i);
 /* Forget all gradients that are kept, and the count of calls. */
 void copse__tower_drop_all(copse_tower_optimizer *t);
 

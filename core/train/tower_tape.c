@@ -320,7 +320,7 @@ copse_status copse_tower_compute(copse_tower_optimizer *t, const struct copse_to
     COPSE_TRY(copse__tower_replica(t, &rank));
     for (size_t i = 0; i < count; i++) {
         pairs[i].gradient = NULL;
-        COPSE_TRY(copse__tower_trained(t, pairs[i].variable));
+        COPSE_TRY(copse__tower_listed(t, pairs, i));
     }
     COPSE_TRY(copse__tower_rule(t));
     t->is_used = true;

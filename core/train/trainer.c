@@ -27,6 +27,9 @@ static copse_status mark_trained(const copse_trainer *t, const struct copse_trai
     const copse_strategy *st = t->strategy;
     for (size_t i = 0; p->variables && i < p->variable_count; i++) {
         COPSE_TRY(check_trained(st, p->variables[i], i));
+        if (list[p->variables[i]->index])
+            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' is twice in the list of those to train",
+                              p->variables[i]->name);
         list[p->variables[i]->index] = true;
     }
     for (size_t i = 0; !p->variables && i < st->variables.count; i++)

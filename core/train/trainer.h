@@ -191,6 +191,10 @@ copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *sl
                               bool wait);
 void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
                         struct copse_step_result *out);
+/* Value `i` of a result (0: the loss, then the reports) is a sum over examples; else it is a mean. */
+bool copse__value_is_sum(const copse_trainer *t, uint32_t i);
+/* copse_trainer_replica_result of a rank of any worker. */
+copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_replica_result *out);
 static inline struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t step)
 {
     return &t->slots[step % t->ring];

@@ -151,6 +151,38 @@ copse_status copse_trainer_save(copse_trainer *t, const char *path)
     return settle(t, s, "save");
 }
 
+/* ---- slots ---- */
+
+static copse_status read_slot(copse_trainer *t, const copse_variable *v, uint32_t slot, float *values)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    float *words = copse__alloc(mem, (size_t)v->count, sizeof *words);
+    copse_status s = words ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    s = settle(t, s, "room for a slot");
+    if (s == COPSE_OK)
+        s = copse__slot_read(t->optimizer, v, slot, words);
+    if (s == COPSE_OK)
+        memcpy(values, words, (size_t)v->count * sizeof *words);
+    if (s != COPSE_ERR_TIMEOUT) /* else the device may still write there */
+        copse__free(mem, words);
+    return s;
+}
+
+copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const char *name, float *values)
+{
+    if (!t || !v || !name || !values)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, the variable, the slot's name or the result is NULL");
+    COPSE_TRY(copse__callback_check("copse_trainer_slot", t));
+    COPSE_TRY(copse__variable_check(v, "copse_trainer_slot"));
+    if (v->strategy != t->strategy || copse__optimizer_bucket(t->optimizer, v) == COPSE_NO_BUCKET)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it does not train variable '%s'", v->name);
+    for (uint32_t k = 0; k < t->optimizer->rule.slots; k++)
+        if (strcmp(t->optimizer->rule.slot_names[k], name) == 0)
+            return copse_note(read_slot(t, v, k, values), "while reading slot '%s' of '%s'", name, v->name);
+    return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the rule '%s' has no slot '%s'",
+                      copse__rule_name(&t->optimizer->rule), name);
+}
+
 /* ---- restoring ---- */
 
 struct loaded {

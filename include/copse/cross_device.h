@@ -132,7 +132,8 @@ struct copse_destinations {
  * @retval COPSE_ERR_TIMEOUT   A worker did not come within the cluster's deadline; the text names it.
  * @retval COPSE_ERR_ARGUMENT  Unknown operation, empty destinations, an object of the application, SUM of one
  *                             identical value, or a value of another strategy.
- * @retval COPSE_ERR_SHAPE     Components differ in shape or type; the text names the replicas.
+ * @retval COPSE_ERR_SHAPE     Components differ in shape or type; the text names the replicas. Where workers differ,
+ *                             every worker gets this, nothing is sent, and the job goes on.
  * Blocking: may wait for devices, with a deadline. Thread-safety: one thread at a time per strategy.
  */
 COPSE_API COPSE_CHECKED copse_status copse_cross_reduce(copse_cross_device *x, copse_strategy *st,

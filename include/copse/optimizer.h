@@ -36,6 +36,12 @@ struct copse_optimizer_params {
         thread that steps; strategy.h says what it may call. [NULL = constant] */
     float (*schedule)(void *user, uint64_t step);
     void *schedule_user;
+    float clip_value; /**< > 0: each element of the gradient, of its sum over all replicas and workers (with
+                           parameter servers: over the replicas of one worker), becomes one in
+                           [-clip_value, clip_value]                    [0 = off] */
+    /** Keep a moving average of each variable, mean += w (value - mean) after each update, with
+        w = (1 - average) / (1 - average^t). It is a slot of the name "average", in checkpoints, too. < 1  [0 = off] */
+    float average;
 };
 
 #if defined(__cplusplus)

@@ -91,7 +91,7 @@ struct copse_tower_gradient {
  * @param loss   Receives the loss, not scaled, as a value on the replica's device; NULL = not wanted.
  * @retval COPSE_ERR_CONTEXT   The thread is not in a replica of the optimizer's strategy.
  * @retval COPSE_ERR_SHAPE     The loss is no f32 scalar.
- * @retval COPSE_ERR_ARGUMENT  A variable is not trained, or an argument is no array of its type.
+ * @retval COPSE_ERR_ARGUMENT  A variable is not trained, or twice in the list; or an argument is no array of its type.
  * Blocking: while a new shape is recorded.
  */
 COPSE_API COPSE_CHECKED copse_status copse_tower_compute(copse_tower_optimizer *t,
@@ -260,7 +260,7 @@ COPSE_API COPSE_CHECKED copse_status copse_replicated_restore(copse_strategy *st
  * [C] Add the components of replicas 1 ... to replica 0's, by the canonical tree, and zero them: what a
  * variable reads as with SUM stays, and a second call changes nothing. With several workers all call this, and
  * replica 0 is the first worker's. A variable with a server has one copy, and stays as it is.
- * @retval COPSE_ERR_ARGUMENT  A variable is not replica-local, or of another strategy.
+ * @retval COPSE_ERR_ARGUMENT  A variable is not replica-local, of another strategy, or twice in the list.
  */
 COPSE_API COPSE_CHECKED copse_status copse_metrics_reduce(copse_strategy *st,
                                                           copse_variable *const *states,

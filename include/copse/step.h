@@ -184,7 +184,7 @@ typedef copse_status copse_make_trainer_fn(void *user, copse_trainer **out);
 /** An output that is wanted: "loss", or a name that the loss function reports. */
 struct copse_output_params {
     const char *name;
-    copse_output_reduction reduction; /**< MEAN weights replicas by their examples */
+    copse_output_reduction reduction; /**< over the replicas of all workers; MEAN weights them by their examples */
     double initial;                   /**< before the first iteration; without reduction for each replica */
 };
 
@@ -223,7 +223,8 @@ COPSE_API COPSE_CHECKED copse_status copse_single_loss_step_create(
 COPSE_API copse_trainer *copse_step_trainer(const copse_step *step);
 
 /**
- * Outputs of its last iteration; at first, and after a restore, the initial ones.
+ * Outputs of its last iteration; at first, and after a restore, the initial ones. With a collective strategy they are
+ * those of the replicas of all workers, the same on every worker: an output without a reduction has a value for each.
  * @retval COPSE_ERR_ARGUMENT   An output that the loss function does not report.
  * @retval COPSE_ERR_NONFINITE  A loss was NaN or infinite.
  * @retval COPSE_ERR_UNSUPPORTED  The step is of another kind.

@@ -18,8 +18,8 @@
  * | function                                                | may call                                         |
  * |---------------------------------------------------------|--------------------------------------------------|
  * | loss, losses and total loss function; gradient          | functions on graphs, values and copse_function;  |
- * | transform; schedule; factory of a tower optimizer;      | getters; reads: copse_variable_read, copse_read, |
- * | accumulate function of cross-device operations          | copse_tower_slot; copse_trainer_cancel           |
+ * | transform; schedule; factory of a tower optimizer;      | getters; copse_variable_read, copse_read;        |
+ * | accumulate function of cross-device operations          | copse_trainer_cancel                             |
  * | update hook of a train step                             | all; on this train step and its trainer only     |
  * |                                                         | getters and copse_trainer_cancel                 |
  * | run function of a step                                  | all, but not copse_step_run or copse_monitor_run |
@@ -124,6 +124,7 @@ COPSE_API COPSE_CHECKED copse_status copse_mirrored_create(
  * Reductions of values, what replicas assign to a variable by its aggregation, and reading a replica-local one
  * across replicas go over the replicas of all workers, see cross_device.h and replica.h. Places stay this
  * worker's affair: ranks of components and destinations count its replicas, from 0.
+ * @param cluster  NULL: no job is described, and this process trains alone, as one worker.
  * @retval COPSE_ERR_ARGUMENT  The job has parameter servers, see copse_parameter_server_create. Or a worker has other
  *                             settings; the text names it.
  * @retval COPSE_ERR_COMM      A worker was lost; the text names it.
@@ -194,7 +195,7 @@ struct copse_variable_params {
     copse_shape shape; /**< at least one element */
     copse_type type;   /**< i32 ones are never trained                      [COPSE_F32] */
     copse_initializer initializer; /**< i32: zeros or ones */
-    float scale;        /**< factor on the initial values; i32: none        [0 = 1] */
+    float scale;        /**< factor on the initial values, finite; i32: none [0 = 1] */
     uint64_t seed;      /**< of the initial values; mixed with the name */
     const void *values; /**< initial values instead, of `type`, row-major   [NULL] */
     copse_synchronization synchronization;

@@ -27,7 +27,8 @@ extern "C" {
  * derivatives of all replicas.
  *
  * @param x   f32; its shape must not depend on the number of examples.
- * @param op  COPSE_MEAN divides by the number of replicas, those without examples included.
+ * @param op  COPSE_MEAN divides the sum by the number of replicas, those without examples included. The quotient is
+ *            correctly rounded on every device: the bits of copse_strategy_reduce, for the derivative, too.
  */
 COPSE_API COPSE_CHECKED copse_status copse_all_reduce(copse_graph *g, copse_tensor *x,
                                                       copse_averaging op, copse_tensor **out);

@@ -65,7 +65,7 @@ struct copse_trainer_params {
     copse_loss_reduction reduction; /**< never inferred from the loss function */
     struct copse_optimizer_params optimizer;
     uint64_t seed;               /**< of dropout */
-    copse_variable *const *variables; /**< what is trained, not empty           [NULL = all] */
+    copse_variable *const *variables; /**< what is trained, each once, not empty [NULL = all] */
     size_t variable_count;       /**< of `variables` */
     uint32_t accumulate;         /**< micro-batches to an update: each call of copse_trainer_step takes
                                       one, every accumulate-th reduces and updates     [0 = 1] */
@@ -247,6 +247,19 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_gradient(const copse_trainer 
                                                             const copse_variable *v,
                                                             uint32_t replica,
                                                             struct copse_gradient_summary *out);
+
+/**
+ * Read an optimizer slot of a variable: "m" and "v" of Adam, "v" of momentum, "average" (optimizer.h). By all workers
+ * of a collective strategy, each of which gets all of it; with parameter servers, what the server has.
+ *
+ * @param values  Receives as many f32 as the variable has elements.
+ *
+ * @retval COPSE_ERR_ARGUMENT  A pointer is NULL, the trainer does not train the variable, or its rule has no such slot.
+ *
+ * Blocking: until queued steps have run.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const char *name,
+                                                        float *values);
 
 /** What one replica contributed to a result. */
 struct copse_replica_result {

@@ -72,7 +72,7 @@ struct copse_train_step_params {
     uint64_t *counter;            /**< COPSE_GLOBAL_STEP_OWN: 1 is added per update; outlives the step */
     const struct copse_update_hook *update_hooks; /**< run in this order; copied */
     size_t update_hook_count;
-    copse_variable *const *variables; /**< to train, not empty               [NULL = all] */
+    copse_variable *const *variables; /**< to train, each once, not empty    [NULL = all] */
     size_t variable_count;
     copse_transform_fn *transform; /**< of gradients, see train.h            [NULL] */
     void *transform_user;

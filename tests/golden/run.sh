@@ -270,8 +270,8 @@ sha() { sha256sum | cut -d ' ' -f 1; }
 tensors() {
     [ -e "$1" ] || { echo none; return; }
     for file in "$@"; do
-        "$digest_tool" tensors "$file" || echo "cannot be read"
-    done 2>>"$work/err.0" | sha
+        "$digest_tool" tensors "$file" || return 1
+    done >"$work/tensors" 2>>"$work/err.0" && sha <"$work/tensors"
 }
 
 # digest: what the files in $work come to
@@ -284,9 +284,8 @@ digest() {
         sed -n '/"event":"epoch"/{s/,"samples_per_s.*//;p;}' "$work/out.0" >>"$work/losses"
         last=$(sed -n '/"event":"done"/s/.*"loss":\([^,]*\),"acc.*/\1/p' "$work/out.0" | tail -n 1)
     fi
-    [ "$last" ] || return 1
-    echo "vars=$(tensors "$work/save") state=$(tensors "$work"/checkpoint*.safetensors) losses=$(sha <"$work/losses")" \
-        "last=$last"
+    [ "$last" ] && vars=$(tensors "$work/save") && state=$(tensors "$work"/checkpoint*.safetensors) || return 1
+    echo "vars=$vars state=$state losses=$(sha <"$work/losses") last=$last"
 }
 
 one() {
@@ -345,4 +344,7 @@ gzip -dc "$top/examples/data/digits/digits.csv.gz" | head -n 230 >"$base/digits.
 cp "$tests/golden_digest" "$base/golden_digest" 2>/dev/null ||
     ${CC:-cc} -std=c11 -O1 "$here/golden_digest.c" -o "$base/golden_digest" -lcjson || exit 2
 "$copse" devices >"$base/devices" 2>/dev/null || exit 2
-names | grep -E "${2-.}" | GOLDEN_BASE=$base xargs -P "${JOBS-1}" -n 1 sh "$0" "$copse"
+{ # read as a whole: the file may be edited while it runs
+    names | grep -E "${2-.}" | GOLDEN_BASE=$base xargs -P "${JOBS-1}" -n 1 sh "$0" "$copse"
+    exit
+}

@@ -9,9 +9,26 @@ static copse_status update(void *user, copse_device *dev, const struct copse_upd
     return copse__rule_command(user, dev, &u->values, &u->gradients, &u->slots, &u->step, u->count, out);
 }
 
+static copse_status clip(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
+{
+    return copse__rule_clip(user, dev, &u->gradients, &u->step, u->count, out);
+}
+
+static copse_status average(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
+{
+    return copse__rule_average(user, dev, &u->values, &u->slots, &u->step, u->count, out);
+}
+
 static copse_status prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
 {
-    const struct copse_exchange_rule rule = { o->rule.slots, update, &o->rule, false };
+    const struct copse_optimizer_params *p = &o->rule.params;
+    const struct copse_exchange_rule rule = {
+        .slots = o->rule.slots,
+        .before = p->clip_value > 0.0f ? clip : NULL,
+        .update = update,
+        .behind = p->average > 0.0f ? average : NULL,
+        .user = &o->rule,
+    };
     return copse__optimizer_cut(o, list, count, &rule);
 }
 
