@@ -57,6 +57,14 @@ static copse_status t_save(struct stage *s) { return copse_trainer_save(s->t, s-
 static copse_status t_checkpoint(struct stage *s) { return copse_trainer_checkpoint(s->t, s->path, NULL); }
 static copse_status t_restore(struct stage *s) { return copse_trainer_restore(s->t, s->path, NULL, NULL); }
 
+static copse_status t_slot(struct stage *s) { return copse_trainer_slot(s->t, s->w, "m", s->room); }
+
+static copse_status tower_slot(struct stage *s)
+{
+    copse_value *out = NULL;
+    return made(copse_tower_slot(s->tower, s->w, "m", &out), &out);
+}
+
 static copse_status t_create(struct stage *s)
 {
     copse_trainer *t = NULL;
@@ -299,6 +307,8 @@ static const struct row {
     { "copse_trainer_save", t_save, PASSIVE | BIT(HOOK), 0 },
     { "copse_trainer_checkpoint", t_checkpoint, PASSIVE | BIT(HOOK), 0 },
     { "copse_trainer_restore", t_restore, PASSIVE | BIT(HOOK), 0 },
+    { "copse_trainer_slot", t_slot, PASSIVE | BIT(HOOK), 0 },
+    { "copse_tower_slot", tower_slot, PASSIVE, 0 },
     { "copse_trainer_create", t_create, PASSIVE, 0 },
     { "copse_trainer_create", ts_create, PASSIVE, 0 },
     { "copse_train_step_run", ts_run, BIT(LOSSES) | BIT(TOTAL_LOSS) | BIT(HOOK), 0 },

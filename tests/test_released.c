@@ -131,6 +131,8 @@ static copse_status multiply(struct stage *s)
     return copse_gradients_multiply(s->g, &pair, 1, &factor, 1);
 }
 
+static copse_status trainer_slot(struct stage *s) { return copse_trainer_slot(s->t, s->v, "m", s->room); }
+
 static copse_status metrics(struct stage *s) { return copse_metrics_reduce(s->st, &s->v, 1); }
 
 static copse_status tower_slot(struct stage *s)
@@ -194,6 +196,7 @@ static const struct {
     { "copse_gradients", gradients },
     { "copse_report", report },
     { "copse_trainer_gradient", summary },
+    { "copse_trainer_slot", trainer_slot },
     { "copse_gradients_multiply", multiply },
     { "copse_metrics_reduce", metrics },
     { "copse_tower_slot", tower_slot },

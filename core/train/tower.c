@@ -382,6 +382,7 @@ copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v,
     if (!t || !v || !name || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse__callback_check("copse_tower_slot", t));
     COPSE_TRY(copse__variable_check(v, "copse_tower_slot"));
     if (t->strategy->group.workers > 1)
         COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: a slot that all workers have parts of"));

@@ -172,6 +172,8 @@ copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const
 {
     if (!t || !v || !name || !values)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, the variable, the slot's name or the result is NULL");
+    COPSE_TRY(copse__callback_check("copse_trainer_slot", t));
+    COPSE_TRY(copse__variable_check(v, "copse_trainer_slot"));
     if (v->strategy != t->strategy || copse__optimizer_bucket(t->optimizer, v) == COPSE_NO_BUCKET)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it does not train variable '%s'", v->name);
     for (uint32_t k = 0; k < t->optimizer->rule.slots; k++)

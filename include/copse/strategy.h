@@ -18,8 +18,8 @@
  * | function                                                | may call                                         |
  * |---------------------------------------------------------|--------------------------------------------------|
  * | loss, losses and total loss function; gradient          | functions on graphs, values and copse_function;  |
- * | transform; schedule; factory of a tower optimizer;      | getters; reads: copse_variable_read, copse_read, |
- * | accumulate function of cross-device operations          | copse_tower_slot; copse_trainer_cancel           |
+ * | transform; schedule; factory of a tower optimizer;      | getters; copse_variable_read, copse_read;        |
+ * | accumulate function of cross-device operations          | copse_trainer_cancel                             |
  * | update hook of a train step                             | all; on this train step and its trainer only     |
  * |                                                         | getters and copse_trainer_cancel                 |
  * | run function of a step                                  | all, but not copse_step_run or copse_monitor_run |
