@@ -190,7 +190,8 @@ copse_status copse_cluster_open(copse_context *ctx, copse_cluster_spec *spec,
 
 copse_cluster *copse_cluster_retain(copse_cluster *c)
 {
-    copse__ref(&c->refs);
+    if (c)
+        copse__ref(&c->refs);
     return c;
 }
 
@@ -248,49 +249,49 @@ void copse_cluster_release(copse_cluster **at)
 
 uint32_t copse_cluster_rank(const copse_cluster *c)
 {
-    return c->t.rank;
+    return c ? c->t.rank : 0;
 }
 
 uint32_t copse_cluster_size(const copse_cluster *c)
 {
     uint32_t count = 0;
-    for (uint32_t r = 0; r < c->t.size; r++)
+    for (uint32_t r = 0; c && r < c->t.size; r++)
         count += c->original[r] < copse__cluster_spec_trainers(c->spec);
     return count;
 }
 
 uint32_t copse_cluster_servers(const copse_cluster *c)
 {
-    return c->t.size - copse_cluster_size(c);
+    return c ? c->t.size - copse_cluster_size(c) : 0;
 }
 
 const char *copse_cluster_engine(const copse_cluster *c)
 {
-    return c->table ? c->table->name : "local";
+    return !c ? "" : c->table ? c->table->name : "local";
 }
 
 /* After a loss the first survivor is the chief. */
 bool copse_cluster_is_chief(const copse_cluster *c)
 {
-    return c->t.rank == 0;
+    return c && c->t.rank == 0;
 }
 
 bool copse_cluster_is_lost(const copse_cluster *c, uint32_t rank)
 {
-    return rank < c->t.size && (((c->t.lost & ~c->said) | c->adopted) >> rank & 1) != 0;
+    return c && rank < c->t.size && (((c->t.lost & ~c->said) | c->adopted) >> rank & 1) != 0;
 }
 
 uint32_t copse_cluster_lost(const copse_cluster *c)
 {
     uint32_t count = 0;
-    for (uint32_t r = 0; r < c->t.size; r++)
+    for (uint32_t r = 0; c && r < c->t.size; r++)
         count += copse_cluster_is_lost(c, r);
     return count;
 }
 
 bool copse_cluster_can_regroup(const copse_cluster *c)
 {
-    return !c->table || !c->table->ends_together;
+    return c && (!c->table || !c->table->ends_together);
 }
 
 void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *why, int code)

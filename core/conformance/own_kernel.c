@@ -27,13 +27,14 @@ static const struct copse_kernel_row *find_row(const char *name, enum copse_kern
 copse_status copse_kernel_contract(const char *kernel, char *text, size_t room)
 {
     enum copse_kernel_id id;
+    COPSE_TRY(copse_need("conformance: contract", kernel, text));
     const struct copse_kernel_row *row = find_row(kernel, &id);
-    if (!row || !text) {
+    if (!row) {
         char names[900] = "";
         for (size_t i = 0, at = 0; i < copse_kernel_count && at + 40 < sizeof names; i++)
             at += (size_t)snprintf(names + at, sizeof names - at, " %s", copse_kernel_table[i].name);
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no kernel '%s'; there are%s",
-                          kernel ? kernel : "", names);
+                          kernel, names);
     }
     int at = snprintf(text, room, "kernel %s\n", row->name);
     for (uint32_t i = 0; i < row->arg_count && at >= 0 && (size_t)at < room; i++)
@@ -139,8 +140,7 @@ copse_status copse_kernel_complete(copse_kernel_language language, const char *s
 {
     static const char version[] = "#version 450\n";
     struct writer w = { text, room, 0 };
-    if (!source || !needed)
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no kernel text");
+    COPSE_TRY(copse_need("conformance: kernel text", source, needed));
     if (language == COPSE_KERNEL_GLSL)
         put(&w, version, sizeof version - 1);
     const char *prelude = language == COPSE_KERNEL_GLSL ? dialect_file("prelude.glsl", 12)

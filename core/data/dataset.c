@@ -149,24 +149,24 @@ copse_status copse_dataset_create(copse_context *ctx, const struct copse_array_v
                                   const struct copse_array_view *labels,
                                   const struct copse_dataset_params *params, copse_dataset **out)
 {
-    *out = NULL;
-    if (features == NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: features are missing");
+    COPSE_TRY(copse_need("dataset", ctx, features, out));
     return copse__dataset_make(ctx, features, NULL, labels, params, "arrays", out);
 }
 
 copse_dataset *copse_dataset_retain(copse_dataset *data)
 {
-    copse__ref(&data->refs);
+    if (data != NULL)
+        copse__ref(&data->refs);
     return data;
 }
 
 void copse_dataset_release(copse_dataset **data)
 {
+    if (data == NULL || *data == NULL)
+        return;
     copse_dataset *ds = *data;
-
     *data = NULL;
-    if (ds == NULL || !copse__unref(&ds->refs))
+    if (!copse__unref(&ds->refs))
         return;
     copse_context *ctx = ds->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
@@ -179,7 +179,8 @@ void copse_dataset_release(copse_dataset **data)
 
 void copse_dataset_describe(const copse_dataset *data, struct copse_dataset_info *out)
 {
-    *out = data->info;
+    if (out != NULL)
+        *out = data != NULL ? data->info : (struct copse_dataset_info){ 0 };
 }
 
 void copse__dataset_gather(const copse_dataset *ds, const uint32_t *rows, size_t count,
@@ -202,6 +203,7 @@ void copse__dataset_gather(const copse_dataset *ds, const uint32_t *rows, size_t
 copse_status copse_dataset_gather(const copse_dataset *data, const uint32_t *rows, size_t count,
                                   float *features, int32_t *labels)
 {
+    COPSE_TRY(copse_need("dataset", data));
     if (labels != NULL && !data->info.has_labels)
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: there are no labels");
     if (rows == NULL && count > data->info.rows)
@@ -259,6 +261,7 @@ static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t co
 copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_params *params,
                                  copse_dataset **train, copse_dataset **test)
 {
+    COPSE_TRY(copse_need("dataset", data, train, test));
     struct copse_mem *mem = &copse__base(data->ctx)->mem;
     double fraction = params != NULL && params->train_fraction != 0 ? params->train_fraction : 0.8;
     size_t rows = data->info.rows;

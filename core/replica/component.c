@@ -59,8 +59,10 @@ copse_status copse__component_write(copse_variable *v, uint32_t replica, const v
 
 copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *values)
 {
-    if (!v || !values || replica >= v->strategy->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: no such replica, or nowhere to read to");
+    COPSE_TRY(copse_need("variable", v, values));
+    if (replica >= v->strategy->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': there is no replica %u of %u", v->name, replica,
+                          v->strategy->replica_count);
     if (v->strategy->servers)
         return copse__servers_read(v, values);
     if (v->initial) {
@@ -75,8 +77,7 @@ copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *valu
 
 copse_status copse_variable_assign(copse_variable *v, const void *values)
 {
-    if (!v || !values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: nothing to assign");
+    COPSE_TRY(copse_need("variable", v, values));
     if (v->strategy->servers)
         return copse__servers_change(v, COPSE_CHANGE_SET, values);
     if (v->initial) {

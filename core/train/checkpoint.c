@@ -118,7 +118,7 @@ static bool is_writer(const copse_trainer *t)
 static copse_status check_whole(const copse_trainer *t, const char *path)
 {
     if (!t || (is_writer(t) && (!path || !*path)))
-        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a trainer and a path");
+        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the trainer is NULL, or the path is NULL or empty");
     if (t->is_failed)
         return copse_fail(COPSE_ERR_DEVICE_LOST, "checkpoint: the last update was cut short; the "
                                                  "parameters are not a whole step's");

@@ -101,9 +101,10 @@ static copse_status save_if_due(copse_monitor *m)
 
 copse_status copse_monitor_checkpoint(copse_monitor *m)
 {
-    if (m && m->is_guest)
+    COPSE_TRY(copse_need("monitor", m));
+    if (m->is_guest)
         return COPSE_OK;
-    if (!m || !m->has_place)
+    if (!m->has_place)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it has no place for checkpoints");
     return is_saved(m) ? COPSE_OK : save(m);
 }
@@ -429,6 +430,11 @@ void copse_monitor_release(copse_monitor **monitor)
 
 void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *out)
 {
+    if (!out)
+        return;
+    *out = (struct copse_monitor_info){ 0 };
+    if (!m)
+        return;
     *out = (struct copse_monitor_info){
         .resumed_from = m->resumed_from,
         .newest = m->newest,

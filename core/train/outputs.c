@@ -24,9 +24,9 @@ struct copse_outputs {
 
 copse_status copse_outputs_create(copse_context *ctx, uint32_t replicas, copse_outputs **out)
 {
-    if (!ctx || !out || replicas == 0 || replicas > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: needs a context and 1 to %d replicas",
-                          COPSE_MAX_REPLICAS);
+    COPSE_TRY(copse_need("outputs", ctx, out));
+    if (replicas == 0 || replicas > COPSE_MAX_REPLICAS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: needs 1 to %d replicas", COPSE_MAX_REPLICAS);
     struct copse_mem *mem = &copse__base(ctx)->mem;
     *out = copse__alloc(mem, 1, sizeof **out);
     if (!*out)
@@ -69,8 +69,9 @@ static struct named *find(const copse_outputs *o, const char *name)
 /* The output of that name, made when it is new. */
 static copse_status get(copse_outputs *o, const char *name, struct named **out)
 {
-    if (!o || !name || !*name)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: an output needs a table and a name");
+    COPSE_TRY(copse_need("outputs", o, name));
+    if (!*name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: an output needs a name");
     *out = find(o, name);
     if (*out)
         return COPSE_OK;
@@ -122,9 +123,8 @@ copse_status copse_outputs_set(copse_outputs *o, const char *name, const double 
                                copse_output_reduction reduction)
 {
     struct named *n;
+    COPSE_TRY(copse_need("outputs", o, name, values));
     COPSE_TRY(check_reduction(name, reduction));
-    if (!values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' has no values", name);
     COPSE_TRY(get(o, name, &n));
     set(o, n, values, reduction);
     return COPSE_OK;
@@ -134,6 +134,7 @@ copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const
                                        double value, copse_output_reduction reduction)
 {
     struct named *n;
+    COPSE_TRY(copse_need("outputs", o, name));
     COPSE_TRY(check_reduction(name, reduction));
     if (reduction == COPSE_OUTPUT_NONE)
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': a replica's value needs a reduction",
@@ -194,10 +195,11 @@ copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica
 
 copse_status copse_outputs_get(const copse_outputs *o, const char *name, struct copse_output *out)
 {
-    const struct named *n = o && name ? find(o, name) : NULL;
+    COPSE_TRY(copse_need("outputs", o, name, out));
+    const struct named *n = find(o, name);
     *out = (struct copse_output){ 0 };
     if (!n || n->count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' was not set", name ? name : "(none)");
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' was not set", name);
     *out = (struct copse_output){ n->values, n->count, n->is_reduced };
     return COPSE_OK;
 }
@@ -205,10 +207,10 @@ copse_status copse_outputs_get(const copse_outputs *o, const char *name, struct 
 copse_status copse_outputs_objects(const copse_outputs *o, const char *name, void *const **list,
                                    size_t *count)
 {
-    const struct named *n = o && name ? find(o, name) : NULL;
+    COPSE_TRY(copse_need("outputs", o, name, list, count));
+    const struct named *n = find(o, name);
     if (!n || n->object_count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: no object was kept as '%s'",
-                          name ? name : "(none)");
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: no object was kept as '%s'", name);
     *list = n->objects;
     *count = n->object_count;
     return COPSE_OK;

@@ -17,13 +17,13 @@ static bool is_guest(const copse_strategy *st)
 static copse_status check(copse_strategy *st, const char *path)
 {
     if (!st)
-        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
+        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the strategy is NULL, or the path is NULL or empty");
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: the default strategy has no variables");
     COPSE_TRY(copse__require_cross(st, "checkpoint"));
     if (st->remote || is_guest(st)) /* one worker looks at it, and tells the others where it is missing */
         return COPSE_OK;
-    return path && *path ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
+    return path && *path ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the strategy is NULL, or the path is NULL or empty");
 }
 
 /* ---- with parameter servers ---- */

@@ -291,7 +291,7 @@ static copse_status restore(copse_trainer *t, struct loaded *l)
 
 static copse_status no_path(void)
 {
-    return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a trainer and a path");
+    return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the trainer is NULL, or the path is NULL or empty");
 }
 
 /* With several workers the first reads it, and the others get it from there. */

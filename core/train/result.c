@@ -76,8 +76,10 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
 copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
                                           struct copse_replica_result *out)
 {
-    if (!t || !out || replica >= t->strategy->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: no such replica, or no place for its result");
+    COPSE_TRY(copse_need("trainer", t, out));
+    if (replica >= t->strategy->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no replica %u of %u", replica,
+                          t->strategy->replica_count);
     *out = (struct copse_replica_result){ 0 };
     const struct copse_step_slot *slot = copse__slot_of(t, t->taken + t->ring - 1);
     if (t->taken == 0 || slot->step != t->taken)
@@ -101,10 +103,10 @@ copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
 
 uint64_t copse_trainer_steps(const copse_trainer *t)
 {
-    return t->step;
+    return t ? t->step : 0;
 }
 
 copse_strategy *copse_trainer_strategy(const copse_trainer *t)
 {
-    return t->strategy;
+    return t ? t->strategy : NULL;
 }

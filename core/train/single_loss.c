@@ -316,7 +316,7 @@ static void release(void *user)
 
 static copse_status check(const struct copse_single_loss_params *p)
 {
-    if (!p || !p->make)
+    if (!p->make)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a function that makes the trainer");
     if (!p->input.dataset)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a dataset function");
@@ -372,8 +372,7 @@ copse_status copse_single_loss_step_create(copse_context *ctx,
                                            const struct copse_single_loss_params *params,
                                            copse_step **out)
 {
-    if (!ctx || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: context or result is NULL");
+    COPSE_TRY(copse_need("step", ctx, params, out));
     *out = NULL;
     COPSE_TRY(check(params));
     struct single_loss *u = copse__alloc(&ctx->base.mem, 1, sizeof *u);
@@ -400,7 +399,8 @@ copse_trainer *copse_step_trainer(const copse_step *step)
 
 copse_status copse_step_outputs(copse_step *step, copse_outputs **out)
 {
-    if (!step || !out || !step->is_single_loss)
+    COPSE_TRY(copse_need("step", step, out));
+    if (!step->is_single_loss)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "step: only the single-loss step has outputs");
     struct single_loss *u = step->user;
     COPSE_TRY(check_trainer(u));
