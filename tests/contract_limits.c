@@ -73,7 +73,7 @@ void broken_rules_are_named_and_queue_nothing(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, a, 1024, got, 4), "ends behind");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, a, 8, got, SIZE_MAX - 3), "ends behind");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, foreign, 0, got, 4), "another opened device");
-    FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, NULL, 0, got, 4), "write without");
+    FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, NULL, 0, got, 4), "'dst' is NULL");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, a, 0, NULL, 4), "'src' is NULL");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_read(q, a, 4, got, 1024), "ends behind");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_read(q, a, 0, NULL, 4), "'dst' is NULL");
