@@ -233,7 +233,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
 
 copse_tensor *copse_variable_tensor(copse_variable *v)
 {
-    return &v->tensor;
+    return v ? &v->tensor : NULL;
 }
 
 const char *copse_variable_name(const copse_variable *v)
