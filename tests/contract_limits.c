@@ -73,10 +73,10 @@ void broken_rules_are_named_and_queue_nothing(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, a, 1024, got, 4), "ends behind");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, a, 8, got, SIZE_MAX - 3), "ends behind");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, foreign, 0, got, 4), "another opened device");
-    FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, NULL, 0, got, 4), "write without");
-    FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, a, 0, NULL, 4), "from nowhere");
+    FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, NULL, 0, got, 4), "'dst' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_queue_write(q, a, 0, NULL, 4), "'src' is NULL");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_read(q, a, 4, got, 1024), "ends behind");
-    FAILS(COPSE_ERR_ARGUMENT, copse_queue_read(q, a, 0, NULL, 4), "to nowhere");
+    FAILS(COPSE_ERR_ARGUMENT, copse_queue_read(q, a, 0, NULL, 4), "'dst' is NULL");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_fill(q, a, 0, 1028, 0), "end behind");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_copy(q, a, 0, a, 4, 8), "overlaps");
     FAILS(COPSE_ERR_ARGUMENT, copse_queue_copy(q, a, 0, foreign, 0, 8), "another opened device");

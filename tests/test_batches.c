@@ -66,7 +66,7 @@ static void test_batch_sizes_are_checked(void **state)
           copse_batches_create(ds, &(struct copse_batches_params){ .batch = 6 }, &b),
           "batch size 6 is larger than the data, which has 5 rows");
     assert_null(b);
-    FAILS(COPSE_ERR_ARGUMENT, copse_batches_create(ds, NULL, &b), "at least 1");
+    FAILS(COPSE_ERR_ARGUMENT, copse_batches_create(ds, NULL, &b), "'params' is NULL");
     FAILS(
         COPSE_ERR_ARGUMENT,
         copse_batches_create(ds, &(struct copse_batches_params){ .batch = 1, .prefetch = 65 }, &b),

@@ -293,9 +293,9 @@ static void vulkan_refuses_by_name(void **unused)
     const struct copse_vulkan_handles good = app_vulkan_handles(&app);
     struct copse_vulkan_handles h;
     const VkPhysicalDeviceFeatures2 no_features = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO };
-    FAILS(COPSE_ERR_ARGUMENT, copse_vulkan_import(NULL, &good, &dev), "no context");
-    FAILS(COPSE_ERR_ARGUMENT, copse_vulkan_import(ctx, NULL, &dev), "no context");
-    FAILS(COPSE_ERR_ARGUMENT, copse_vulkan_import(ctx, &good, NULL), "no context");
+    FAILS(COPSE_ERR_ARGUMENT, copse_vulkan_import(NULL, &good, &dev), "'ctx' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_vulkan_import(ctx, NULL, &dev), "'handles' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_vulkan_import(ctx, &good, NULL), "'out' is NULL");
 #    define REFUSES(code, word, member, value)                 \
         h = good;                                              \
         h.member = value;                                      \
@@ -414,9 +414,9 @@ static void opencl_refuses_by_name(void **unused)
     h.queue = other.queue;
     FAILS(COPSE_ERR_ARGUMENT, copse_opencl_import(ctx, &h, &dev), "another context");
     good = app_opencl_handles(&other);
-    FAILS(COPSE_ERR_ARGUMENT, copse_opencl_import(NULL, &good, &dev), "no context");
-    FAILS(COPSE_ERR_ARGUMENT, copse_opencl_import(ctx, NULL, &dev), "no context");
-    FAILS(COPSE_ERR_ARGUMENT, copse_opencl_import(ctx, &good, NULL), "no context");
+    FAILS(COPSE_ERR_ARGUMENT, copse_opencl_import(NULL, &good, &dev), "'ctx' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_opencl_import(ctx, NULL, &dev), "'handles' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_opencl_import(ctx, &good, NULL), "'out' is NULL");
 #    define REFUSES(code, word, member, value)                 \
         h = good;                                              \
         h.member = value;                                      \

@@ -30,7 +30,7 @@ static void test_rules_and_policies_have_names(void **state)
     assert_error(COPSE_ERR_ARGUMENT, copse_shard_rule_parse("ceiling", &rule), "'ceiling'");
     assert_error(COPSE_ERR_ARGUMENT, copse_shard_rule_parse("", &rule), "''");
     assert_error(COPSE_ERR_ARGUMENT, copse_input_policy_parse("hint", &policy), "'hint'");
-    assert_error(COPSE_ERR_ARGUMENT, copse_input_policy_parse(NULL, &policy), "no word");
+    assert_error(COPSE_ERR_ARGUMENT, copse_input_policy_parse(NULL, &policy), "'text' is NULL");
     assert_string_equal(copse_shard_rule_name((copse_shard_rule)9), "?");
     assert_string_equal(copse_input_policy_name((copse_input_policy)9), "?");
 }

@@ -294,8 +294,8 @@ static void feeding_has_rules(void **state)
     copse_strategy *st;
     (void)state;
     job_open(&j, &p);
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(j.t, NULL), "1 to 2^32-1 examples");
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, NULL), "1 to 2^32-1 examples");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(j.t, NULL), "'batch' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, NULL), "'batch' is NULL");
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &nothing), "1 to 2^32-1 examples");
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &unlabelled),
           "the batch has no 'y', it has x f32[12, 20]");
@@ -307,7 +307,7 @@ static void feeding_has_rules(void **state)
     assert_int_equal(copse_trainer_fed(j.t), 2);
     copse_trainer_unfeed(j.t);
     assert_int_equal(copse_trainer_fed(j.t), 0);
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(j.t, NULL), "1 to 2^32-1 examples");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(j.t, NULL), "'batch' is NULL");
     assert_int_equal(copse_trainer_steps(j.t), 0);
     p.prefetch = 65;
     copse_trainer_release(&j.t);

@@ -48,7 +48,7 @@ static void arrays_stand_where_they_are_put(void **unused)
           copse_value_create(ctx, COPSE_F32, (copse_shape){ 7, { 1, 1, 1, 1, 1, 1 } }, numbers, &v),
           "rank 7");
     FAILS(COPSE_ERR_ARGUMENT, copse_value_create(ctx, COPSE_F32, COPSE_SCALAR, NULL, &v),
-          "elements");
+          "'values' is NULL");
     OK(copse_value_scalar(ctx, 2.5f, &v));
     assert_int_equal(copse_value_rank(v), COPSE_HOST);
     assert_true(scalar_of(v) == 2.5f);

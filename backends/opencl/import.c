@@ -17,12 +17,11 @@ struct cl_lent {
 
 /* ---- the public handles ---- */
 
-copse_status copse_opencl_import(copse_context *ctx, const struct copse_opencl_handles *h,
+copse_status copse_opencl_import(copse_context *ctx, const struct copse_opencl_handles *handles,
                                  copse_device **out)
 {
-    if (ctx == NULL || h == NULL || out == NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "opencl: import: no context, handles or place for the result");
+    COPSE_TRY(copse_need("opencl: import", ctx, handles, out));
+    const struct copse_opencl_handles *h = handles;
     *out = NULL;
     if (h->context == NULL || h->device == NULL)
         return copse_fail(COPSE_ERR_ARGUMENT, "opencl: import: %s is missing",

@@ -78,9 +78,7 @@ copse_status copse_vulkan_import(copse_context *ctx, const struct copse_vulkan_h
                                  copse_device **out)
 {
     struct vk_lent lent;
-    if (!ctx || !handles || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "vulkan: import: no context, handles or place for the result");
+    COPSE_TRY(copse_need("vulkan: import", ctx, handles, out));
     *out = NULL;
     COPSE_TRY(take_handles(handles, &lent));
     const struct copse_foreign_device foreign = {

@@ -29,6 +29,12 @@
 /* Store the text with file and line in the thread's buffer; returns `code`. */
 copse_status copse__fail(copse_status code, const char *file, int line, const char *fmt, ...)
     COPSE_PRINTF(4, 5);
+/* COPSE_ERR_ARGUMENT, with its name, when one of the pointers is NULL: copse_need("queue: write", queue, src). */
+copse_status copse__need(const char *file, int line, const char *what, const char *arguments, const bool *are_there,
+                         size_t count);
+#define copse_need(what, ...)                                                                      \
+    copse__need(__FILE__, __LINE__, what, #__VA_ARGS__, (const bool[]){ __VA_ARGS__ },             \
+                sizeof((const bool[]){ __VA_ARGS__ }) / sizeof(bool))
 /* Append "; while ..." context to the thread's text and return `code`; nothing when COPSE_OK. */
 copse_status copse__note(copse_status code, const char *fmt, ...) COPSE_PRINTF(2, 3);
 #define COPSE_ERROR_BYTES 1024 /* of the text, its end included */

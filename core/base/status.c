@@ -73,6 +73,20 @@ copse_status copse__fail(copse_status code, const char *file, int line, const ch
     return code;
 }
 
+copse_status copse__need(const char *file, int line, const char *what, const char *arguments, const bool *are_there,
+                         size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        arguments += strspn(arguments, ", ");
+        const size_t length = strcspn(arguments, ",");
+        if (!are_there[i])
+            return copse__fail(COPSE_ERR_ARGUMENT, file, line, "%s: argument '%.*s' is NULL", what, (int)length,
+                               arguments);
+        arguments += length;
+    }
+    return COPSE_OK;
+}
+
 copse_status copse__returned(copse_status code, uint64_t before)
 {
     if (code == COPSE_OK || code == COPSE_ERR_END || failures != before)

@@ -190,7 +190,8 @@ copse_status copse_cluster_open(copse_context *ctx, copse_cluster_spec *spec,
 
 copse_cluster *copse_cluster_retain(copse_cluster *c)
 {
-    copse__ref(&c->refs);
+    if (c)
+        copse__ref(&c->refs);
     return c;
 }
 

@@ -299,22 +299,22 @@ void copse_cluster_spec_release(copse_cluster_spec **at)
 
 copse_role copse_cluster_spec_role(const copse_cluster_spec *spec)
 {
-    return spec->role;
+    return spec ? spec->role : COPSE_ROLE_CHIEF;
 }
 
 uint32_t copse_cluster_spec_index(const copse_cluster_spec *spec)
 {
-    return spec->index;
+    return spec ? spec->index : 0;
 }
 
 bool copse_cluster_spec_is_launched(const copse_cluster_spec *spec)
 {
-    return spec->is_launched;
+    return spec && spec->is_launched;
 }
 
 uint32_t copse_cluster_spec_tasks(const copse_cluster_spec *spec, copse_role role)
 {
-    return (uint32_t)role < COPSE_ROLES ? (uint32_t)spec->tasks[role].count : 0;
+    return spec && (uint32_t)role < COPSE_ROLES ? (uint32_t)spec->tasks[role].count : 0;
 }
 
 const char *copse_cluster_spec_address(const copse_cluster_spec *spec, copse_role role,
@@ -325,9 +325,9 @@ const char *copse_cluster_spec_address(const copse_cluster_spec *spec, copse_rol
 
 bool copse_cluster_spec_is_chief(const copse_cluster_spec *spec)
 {
-    return spec->role == COPSE_ROLE_CHIEF || spec->role == COPSE_ROLE_EVALUATOR ||
-           (spec->role == COPSE_ROLE_WORKER && spec->index == 0 &&
-            spec->tasks[COPSE_ROLE_CHIEF].count == 0);
+    return spec && (spec->role == COPSE_ROLE_CHIEF || spec->role == COPSE_ROLE_EVALUATOR ||
+                    (spec->role == COPSE_ROLE_WORKER && spec->index == 0 &&
+                     spec->tasks[COPSE_ROLE_CHIEF].count == 0));
 }
 
 static copse_status check_trains(const copse_cluster_spec *spec)
@@ -340,6 +340,7 @@ static copse_status check_trains(const copse_cluster_spec *spec)
 
 copse_status copse_cluster_spec_workers(const copse_cluster_spec *spec, uint32_t *count)
 {
+    COPSE_TRY(copse_need("cluster", spec, count));
     COPSE_TRY(check_trains(spec));
     *count = spec->role == COPSE_ROLE_EVALUATOR
                  ? (uint32_t)spec->tasks[COPSE_ROLE_EVALUATOR].count
@@ -350,6 +351,7 @@ copse_status copse_cluster_spec_workers(const copse_cluster_spec *spec, uint32_t
 
 copse_status copse_cluster_spec_rank(const copse_cluster_spec *spec, uint32_t *rank)
 {
+    COPSE_TRY(copse_need("cluster", spec, rank));
     COPSE_TRY(check_trains(spec));
     *rank = spec->index;
     if (spec->role == COPSE_ROLE_WORKER)

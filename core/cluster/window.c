@@ -57,6 +57,11 @@ uint64_t copse__window_size(const copse_cluster *c, uint32_t rank)
 
 void copse_cluster_one_sided(const copse_cluster *c, struct copse_one_sided_info *out)
 {
+    if (!out)
+        return;
+    *out = (struct copse_one_sided_info){ .why = "" };
+    if (!c)
+        return;
     *out = c->window.info;
     out->is_used = c->window.is_open;
     out->why = c->window.is_open ? "" : c->window.why;

@@ -24,17 +24,21 @@ static const struct copse_kernel_row *find_row(const char *name, enum copse_kern
 
 /* ---- the contract in words ---- */
 
+static copse_status no_kernel(const char *kernel)
+{
+    char names[900] = "";
+    for (size_t i = 0, at = 0; i < copse_kernel_count && at + 40 < sizeof names; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, " %s", copse_kernel_table[i].name);
+    return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no kernel '%s'; there are%s", kernel, names);
+}
+
 copse_status copse_kernel_contract(const char *kernel, char *text, size_t room)
 {
     enum copse_kernel_id id;
+    COPSE_TRY(copse_need("conformance: contract", kernel, text));
     const struct copse_kernel_row *row = find_row(kernel, &id);
-    if (!row || !text) {
-        char names[900] = "";
-        for (size_t i = 0, at = 0; i < copse_kernel_count && at + 40 < sizeof names; i++)
-            at += (size_t)snprintf(names + at, sizeof names - at, " %s", copse_kernel_table[i].name);
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no kernel '%s'; there are%s",
-                          kernel ? kernel : "", names);
-    }
+    if (!row)
+        return no_kernel(kernel);
     int at = snprintf(text, room, "kernel %s\n", row->name);
     for (uint32_t i = 0; i < row->arg_count && at >= 0 && (size_t)at < room; i++)
         at += snprintf(text + at, room - (size_t)at, "  buffer %u: %s, %s\n", i,
@@ -139,8 +143,7 @@ copse_status copse_kernel_complete(copse_kernel_language language, const char *s
 {
     static const char version[] = "#version 450\n";
     struct writer w = { text, room, 0 };
-    if (!source || !needed)
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no kernel text");
+    COPSE_TRY(copse_need("conformance: kernel text", source, needed));
     if (language == COPSE_KERNEL_GLSL)
         put(&w, version, sizeof version - 1);
     const char *prelude = language == COPSE_KERNEL_GLSL ? dialect_file("prelude.glsl", 12)
@@ -267,7 +270,7 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
     enum copse_kernel_id id;
     const struct copse_kernel_row *base = find_row(own->kernel, &id);
     if (!base)
-        return copse_kernel_contract(own->kernel, NULL, 0); /* which names those that there are */
+        return no_kernel(own->kernel ? own->kernel : "");
     if (!own->code || own->size < 4)
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no code for kernel '%s'", own->kernel);
     if (dev->info.kind == COPSE_DEVICE_REFERENCE)

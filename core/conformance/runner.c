@@ -63,10 +63,9 @@ static copse_status run(copse_context *ctx, const struct copse_conformance_param
         .ctx = ctx, .params = params, .tables = tables, .known = known, .summary = summary,
         .is_listing = is_listing, .deadline_ns = UINT64_MAX,
     };
-    if (!ctx || !params || !summary || !(params->seconds >= 0) ||
-        (unsigned)params->tier > COPSE_CONFORM_EXHAUSTIVE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no context, no parameters, no such "
-                                              "tier, or a negative time");
+    COPSE_TRY(copse_need("conformance", ctx, params, summary));
+    if (!(params->seconds >= 0) || (unsigned)params->tier > COPSE_CONFORM_EXHAUSTIVE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no such tier, or a negative time");
     memset(summary, 0, sizeof *summary);
     if (params->seconds > 0 && params->seconds < 1e9)
         r.deadline_ns = start + (uint64_t)(params->seconds * 1e9);

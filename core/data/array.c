@@ -87,16 +87,18 @@ copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_
 
 copse_array *copse_array_retain(copse_array *array)
 {
-    copse__ref(&array->refs);
+    if (array != NULL)
+        copse__ref(&array->refs);
     return array;
 }
 
 void copse_array_release(copse_array **array)
 {
+    if (array == NULL || *array == NULL)
+        return;
     copse_array *a = *array;
-
     *array = NULL;
-    if (a == NULL || !copse__unref(&a->refs))
+    if (!copse__unref(&a->refs))
         return;
     copse_context *ctx = a->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
@@ -107,7 +109,7 @@ void copse_array_release(copse_array **array)
 
 const struct copse_array_view *copse_array_view(const copse_array *array)
 {
-    return &array->view;
+    return array ? &array->view : NULL;
 }
 
 static double float_of_bits(uint32_t bits)

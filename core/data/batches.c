@@ -126,11 +126,12 @@ static copse_status start_thread(copse_batches *b)
 copse_status copse_batches_create(copse_dataset *data, const struct copse_batches_params *params,
                                   copse_batches **out)
 {
+    COPSE_TRY(copse_need("batches", data, params, out));
     size_t rows = data->info.rows;
     copse_status s;
 
     *out = NULL;
-    if (params == NULL || params->batch < 1)
+    if (params->batch < 1)
         return copse_fail(COPSE_ERR_ARGUMENT, "batches: the batch size must be at least 1");
     if (params->batch > rows)
         return copse_fail(COPSE_ERR_ARGUMENT,
@@ -163,11 +164,10 @@ fail:
 
 void copse_batches_release(copse_batches **batches)
 {
-    copse_batches *b = *batches;
-
-    *batches = NULL;
-    if (b == NULL)
+    if (batches == NULL || *batches == NULL)
         return;
+    copse_batches *b = *batches;
+    *batches = NULL;
     if (b->has_thread) {
         copse__mutex_lock(&b->lock);
         b->must_stop = true;
@@ -193,17 +193,20 @@ void copse_batches_release(copse_batches **batches)
 
 size_t copse_batches_count(const copse_batches *batches)
 {
-    return batches->count;
+    return batches ? batches->count : 0;
 }
 
 void copse_batches_position(const copse_batches *batches, uint32_t *epoch, size_t *index)
 {
-    *epoch = batches->epoch;
-    *index = batches->next;
+    if (epoch != NULL)
+        *epoch = batches != NULL ? batches->epoch : 0;
+    if (index != NULL)
+        *index = batches != NULL ? batches->next : 0;
 }
 
 copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
 {
+    COPSE_TRY(copse_need("batches", b));
     uint64_t deadline = copse__now_ns() + DEADLINE_NS;
 
     if (epoch == COPSE_STREAM_SPLIT || index > b->count)
@@ -234,6 +237,7 @@ copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
 
 copse_status copse_batches_next(copse_batches *b, struct copse_host_batch *out)
 {
+    COPSE_TRY(copse_need("batches", b, out));
     uint64_t deadline = copse__now_ns() + DEADLINE_NS;
     size_t index = b->next;
 

@@ -395,6 +395,7 @@ copse_status copse_read_csv(copse_context *ctx, const char *path,
                             const struct copse_csv_params *params, copse_array **features,
                             copse_array **labels)
 {
+    COPSE_TRY(copse_need("csv", ctx, path, features));
     static const struct copse_csv_params defaults = { 0 };
     const struct copse_csv_params *p = params != NULL ? params : &defaults;
     struct csv c = { .mem = &copse__base(ctx)->mem, .path = path };

@@ -195,9 +195,7 @@ copse_status copse_dataset_create(copse_context *ctx, const struct copse_array_v
                                   const struct copse_array_view *labels,
                                   const struct copse_dataset_params *params, copse_dataset **out)
 {
-    *out = NULL;
-    if (features == NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: features are missing");
+    COPSE_TRY(copse_need("dataset", ctx, features, out));
     return copse__dataset_make(ctx, features, NULL, labels, params, "arrays", out);
 }
 
@@ -252,16 +250,18 @@ static void describe(copse_dataset *ds)
 
 copse_dataset *copse_dataset_retain(copse_dataset *data)
 {
-    copse__ref(&data->refs);
+    if (data != NULL)
+        copse__ref(&data->refs);
     return data;
 }
 
 void copse_dataset_release(copse_dataset **data)
 {
+    if (data == NULL || *data == NULL)
+        return;
     copse_dataset *ds = *data;
-
     *data = NULL;
-    if (ds == NULL || !copse__unref(&ds->refs))
+    if (!copse__unref(&ds->refs))
         return;
     copse_context *ctx = ds->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
@@ -276,18 +276,17 @@ void copse_dataset_release(copse_dataset **data)
 
 void copse_dataset_describe(const copse_dataset *data, struct copse_dataset_info *out)
 {
-    *out = data->info;
+    if (out != NULL)
+        *out = data != NULL ? data->info : (struct copse_dataset_info){ 0 };
 }
 
 copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column *columns, size_t count, size_t rows,
                                    copse_dataset **out)
 {
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: no place for the result");
+    COPSE_TRY(copse_need("dataset", ctx, columns, out));
     *out = NULL;
-    if (!ctx || !columns || count == 0 || count > COPSE_MAX_INPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: the context or the list is NULL, or there are not 1 to %d columns",
-                          COPSE_MAX_INPUTS);
+    if (count == 0 || count > COPSE_MAX_INPUTS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: has 1 to %d columns, not %zu", COPSE_MAX_INPUTS, count);
     if (rows == 0 || rows > UINT32_MAX)
         return copse_fail(COPSE_ERR_SHAPE, "dataset: there must be 1 to 2^32-1 rows, not %zu", rows);
     copse_dataset *ds;
@@ -304,8 +303,9 @@ copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column
 
 copse_status copse_dataset_column(const copse_dataset *data, size_t i, struct copse_column *out)
 {
-    if (!data || !out || i >= data->info.columns)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: it or the result is NULL, or there is no column %zu", i);
+    COPSE_TRY(copse_need("dataset", data, out));
+    if (i >= data->info.columns)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: there is no column %zu of %zu", i, data->info.columns);
     *out = data->columns[i].is;
     return COPSE_OK;
 }
@@ -327,8 +327,7 @@ copse_status copse_dataset_gather(const copse_dataset *data, const char *column,
                                   void *out)
 {
     size_t c = 0;
-    if (!data || !column || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: it, the column or the result is NULL");
+    COPSE_TRY(copse_need("dataset", data, column, out));
     while (c < data->info.columns && strcmp(data->columns[c].name, column) != 0)
         c++;
     if (c == data->info.columns)
@@ -388,6 +387,7 @@ static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t co
 copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_params *params,
                                  copse_dataset **train, copse_dataset **test)
 {
+    COPSE_TRY(copse_need("dataset", data, train, test));
     struct copse_mem *mem = &copse__base(data->ctx)->mem;
     double fraction = params != NULL && params->train_fraction != 0 ? params->train_fraction : 0.8;
     size_t rows = data->info.rows;

@@ -105,10 +105,11 @@ copse_status copse_distributed_create(copse_context *ctx,
                                       const struct copse_distributed_params *params,
                                       copse_distributed **out)
 {
+    COPSE_TRY(copse_need("input", ctx, params, out));
     struct copse_input_context in;
 
     *out = NULL;
-    if (params == NULL || (params->data == NULL) == (params->files == NULL))
+    if ((params->data == NULL) == (params->files == NULL))
         return copse_fail(COPSE_ERR_ARGUMENT, "input: give a dataset or files, one of them");
     COPSE_TRY(copse__input_context(&params->input, &in));
     const struct copse_input_plan_params plan = { .pipelines = in.pipelines,
@@ -172,11 +173,11 @@ copse_status copse_distributed_from_function(copse_context *ctx,
                                              const struct copse_distributed_fn_params *params,
                                              copse_distributed **out)
 {
+    COPSE_TRY(copse_need("input", ctx, params, out));
     struct copse_input_context in;
 
     *out = NULL;
-    if (params == NULL || params->pipeline == NULL ||
-        (size_t)params->last > COPSE_LAST_STEP_EMPTY)
+    if (params->pipeline == NULL || (size_t)params->last > COPSE_LAST_STEP_EMPTY)
         return copse_fail(COPSE_ERR_ARGUMENT, "input: no pipeline function, or `last` out of range");
     COPSE_TRY(copse__input_context(&params->input, &in));
     copse_status s = make(ctx, in.replicas / in.pipelines, out);
@@ -193,11 +194,10 @@ copse_status copse_distributed_from_function(copse_context *ctx,
 
 void copse_distributed_release(copse_distributed **walk)
 {
-    copse_distributed *d = *walk;
-
-    *walk = NULL;
-    if (d == NULL)
+    if (walk == NULL || *walk == NULL)
         return;
+    copse_distributed *d = *walk;
+    *walk = NULL;
     copse_context *ctx = d->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
     copse_batches_release(&d->batches);
@@ -269,6 +269,7 @@ static copse_status next_of_data(copse_distributed *d, struct copse_host_batch *
 
 copse_status copse_distributed_next(copse_distributed *d, struct copse_host_batch *shares)
 {
+    COPSE_TRY(copse_need("input", d, shares));
     memset(shares, 0, d->replicas * sizeof *shares);
     if (d->next == d->steps)
         return COPSE_ERR_END;
@@ -284,32 +285,35 @@ copse_status copse_distributed_next(copse_distributed *d, struct copse_host_batc
 
 uint32_t copse_distributed_replicas(const copse_distributed *walk)
 {
-    return walk->replicas;
+    return walk ? walk->replicas : 0;
 }
 
 uint64_t copse_distributed_steps(const copse_distributed *walk)
 {
-    return walk->steps;
+    return walk ? walk->steps : 0;
 }
 
 const copse_dataset *copse_distributed_data(const copse_distributed *walk)
 {
-    return walk->data;
+    return walk ? walk->data : NULL;
 }
 
 copse_input_plan *copse_distributed_plan(const copse_distributed *walk)
 {
-    return walk->plan;
+    return walk ? walk->plan : NULL;
 }
 
 void copse_distributed_position(const copse_distributed *walk, uint32_t *epoch, uint64_t *step)
 {
-    *epoch = walk->epoch;
-    *step = walk->next;
+    if (epoch != NULL)
+        *epoch = walk != NULL ? walk->epoch : 0;
+    if (step != NULL)
+        *step = walk != NULL ? walk->next : 0;
 }
 
 copse_status copse_distributed_start(copse_distributed *d, uint32_t epoch, uint64_t step)
 {
+    COPSE_TRY(copse_need("input", d));
     if (d->data == NULL)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "input: a function gives the batches, which does not go back");
@@ -328,6 +332,7 @@ copse_status copse_distributed_start(copse_distributed *d, uint32_t epoch, uint6
 
 copse_status copse_distributed_pad(copse_distributed *d, uint64_t steps)
 {
+    COPSE_TRY(copse_need("input", d));
     if (d->data == NULL)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "input: a function gives the batches, it can give empty ones");

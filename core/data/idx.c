@@ -61,6 +61,7 @@ static copse_status read_idx(copse_context *ctx, struct copse_input *in, copse_a
 copse_status copse_read_idx(copse_context *ctx, const char *path,
                             const struct copse_read_params *params, copse_array **out)
 {
+    COPSE_TRY(copse_need("idx", ctx, path, out));
     struct copse_input in;
 
     *out = NULL;

@@ -44,8 +44,7 @@ const char *copse_input_policy_name(copse_input_policy policy)
 
 copse_status copse_shard_rule_parse(const char *text, copse_shard_rule *out)
 {
-    if (text == NULL || out == NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: no word, or no place for the rule");
+    COPSE_TRY(copse_need("input", text, out));
     size_t i = find(rules, COPSE_COUNT(rules), text);
     if (i == COPSE_COUNT(rules))
         return copse_fail(COPSE_ERR_ARGUMENT,
@@ -56,8 +55,7 @@ copse_status copse_shard_rule_parse(const char *text, copse_shard_rule *out)
 
 copse_status copse_input_policy_parse(const char *text, copse_input_policy *out)
 {
-    if (text == NULL || out == NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: no word, or no place for the policy");
+    COPSE_TRY(copse_need("input", text, out));
     size_t i = find(policies, COPSE_COUNT(policies), text);
     if (i == COPSE_COUNT(policies))
         return copse_fail(COPSE_ERR_ARGUMENT,
@@ -89,6 +87,7 @@ copse_status copse__input_context(const struct copse_input_context *in,
 copse_status copse_input_per_replica_batch(const struct copse_input_context *in, size_t global,
                                            size_t *out)
 {
+    COPSE_TRY(copse_need("input", out));
     struct copse_input_context full;
 
     *out = 0;

@@ -148,12 +148,11 @@ copse_status copse_input_plan_create(copse_context *ctx,
                                      const struct copse_input_plan_params *params,
                                      copse_input_plan **out)
 {
+    COPSE_TRY(copse_need("input", ctx, params, out));
     struct copse_input_plan_params p;
     copse_status s;
 
     *out = NULL;
-    if (params == NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: a plan needs params");
     p = *params;
     COPSE_TRY(check(&p));
     copse_input_plan *plan = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *plan);
@@ -178,16 +177,18 @@ fail:
 
 copse_input_plan *copse_input_plan_retain(copse_input_plan *plan)
 {
-    copse__ref(&plan->refs);
+    if (plan != NULL)
+        copse__ref(&plan->refs);
     return plan;
 }
 
 void copse_input_plan_release(copse_input_plan **plan)
 {
+    if (plan == NULL || *plan == NULL)
+        return;
     copse_input_plan *p = *plan;
-
     *plan = NULL;
-    if (p == NULL || !copse__unref(&p->refs))
+    if (!copse__unref(&p->refs))
         return;
     copse_context *ctx = p->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
@@ -234,6 +235,7 @@ static copse_status check_pipeline(const copse_input_plan *plan, uint32_t pipeli
 copse_status copse_input_plan_describe(const copse_input_plan *plan, uint32_t pipeline,
                                        struct copse_input_reading *out)
 {
+    COPSE_TRY(copse_need("input", plan, out));
     size_t stride;
 
     memset(out, 0, sizeof *out);
@@ -256,7 +258,7 @@ const char *copse_input_plan_file(const copse_input_plan *plan, uint32_t pipelin
 {
     size_t stride;
 
-    if (pipeline >= plan->params.pipelines)
+    if (plan == NULL || pipeline >= plan->params.pipelines)
         return NULL;
     size_t first = file_stride(plan, pipeline, &stride), count = plan->params.file_count;
     if (first >= count || i > (count - 1 - first) / stride)
@@ -269,6 +271,7 @@ const char *copse_input_plan_file(const copse_input_plan *plan, uint32_t pipelin
 copse_status copse_input_plan_share(const copse_input_plan *plan, uint32_t pipeline, uint64_t step,
                                     uint32_t replica, struct copse_input_share *out)
 {
+    COPSE_TRY(copse_need("input", plan, out));
     memset(out, 0, sizeof *out);
     COPSE_TRY(check_pipeline(plan, pipeline));
     struct copse_schedule s = copse__input_plan_schedule(plan, pipeline);

@@ -124,6 +124,8 @@ static void json_of_pipeline(const copse_input_plan *plan, uint32_t w, uint64_t 
 size_t copse_input_plan_write(const copse_input_plan *plan, copse_input_plan_form form,
                               uint64_t steps, char *text, size_t room)
 {
+    if (plan == NULL)
+        return 0;
     const struct copse_input_plan_params *p = &plan->params;
     struct writer w = { text, room, 0 };
     bool is_json = form == COPSE_INPUT_PLAN_JSON;

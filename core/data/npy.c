@@ -241,6 +241,7 @@ static copse_status read_npy(copse_context *ctx, struct copse_input *in, copse_a
 copse_status copse_read_npy(copse_context *ctx, const char *path,
                             const struct copse_read_params *params, copse_array **out)
 {
+    COPSE_TRY(copse_need("npy", ctx, path, out));
     struct copse_input in;
     copse_array *columns = NULL;
 

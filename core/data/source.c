@@ -211,15 +211,14 @@ static copse_status read_folder(copse_context *ctx, const char *path,
 copse_status copse_dataset_open(copse_context *ctx, const char *path,
                                 const struct copse_dataset_params *params, copse_dataset **out)
 {
+    COPSE_TRY(copse_need("dataset", ctx, path, out));
     static const struct copse_dataset_params defaults = { 0 };
     const struct copse_dataset_params *p = params != NULL ? params : &defaults;
     struct arrays read = { NULL, NULL };
 
     *out = NULL;
-    if (path == NULL || (p->labels != NULL && p->no_labels))
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s",
-                          path == NULL ? "the path is missing"
-                                       : "labels and no_labels are both given");
+    if (p->labels != NULL && p->no_labels)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: labels and no_labels are both given");
     copse_status s = copse__is_directory(path) ? read_folder(ctx, path, p, &read)
                                                : read_file(ctx, path, p, &read);
     if (s == COPSE_OK)

@@ -40,6 +40,7 @@ static copse_status read_text(copse_context *ctx, struct copse_input *in, char *
 copse_status copse_read_text(copse_context *ctx, const char *path,
                              const struct copse_read_params *params, copse_array **out)
 {
+    COPSE_TRY(copse_need("text", ctx, path, out));
     struct copse_mem *mem = &copse__base(ctx)->mem;
     struct copse_input in;
     char *text = NULL;

@@ -68,8 +68,7 @@ static copse_status check_size(copse_device *dev, size_t *size)
 copse_status copse_buffer_create(copse_device *dev, const struct copse_buffer_params *params,
                                  copse_buffer **out)
 {
-    if (!dev || !params || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "buffer: no device, size or place for the result");
+    COPSE_TRY(copse_need("buffer", dev, params, out));
     *out = NULL;
     COPSE_TRY(copse__device_check(dev));
     size_t size = params->size;

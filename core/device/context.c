@@ -218,8 +218,7 @@ copse_status copse__context_create_with(const struct copse_context_params *param
     copse_status s = COPSE_OK;
     size_t length = 0;
 
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "context: no place for the result");
+    COPSE_TRY(copse_need("context", out));
     *out = NULL;
 
     struct copse_mem mem = { .resize = p->resize ? p->resize : resize_default,
@@ -322,6 +321,10 @@ void copse_context_release(copse_context **at)
 
 void copse_context_memory(copse_context *ctx, struct copse_memory_stats *out)
 {
+    if (out)
+        *out = (struct copse_memory_stats){ 0 };
+    if (!ctx || !out)
+        return;
     out->live_blocks = atomic_load(&ctx->base.mem.live);
     out->calls = atomic_load(&ctx->base.mem.calls);
     out->device_allocations = atomic_load(&ctx->base.mem.device_calls);
@@ -329,13 +332,17 @@ void copse_context_memory(copse_context *ctx, struct copse_memory_stats *out)
 
 void copse_context_devices(copse_context *ctx, const struct copse_device_info **list, size_t *count)
 {
-    *list = ctx->devices;
-    *count = ctx->device_count;
+    if (list)
+        *list = ctx ? ctx->devices : NULL;
+    if (count)
+        *count = ctx ? ctx->device_count : 0;
 }
 
 void copse_context_backends(copse_context *ctx, const struct copse_backend_info **list,
                             size_t *count)
 {
-    *list = ctx->backends;
-    *count = ctx->backend_count;
+    if (list)
+        *list = ctx ? ctx->backends : NULL;
+    if (count)
+        *count = ctx ? ctx->backend_count : 0;
 }

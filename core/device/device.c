@@ -92,8 +92,7 @@ copse_status copse_device_open(copse_context *ctx, const char *id,
                                const struct copse_device_params *params, copse_device **out)
 {
     struct copse_place place;
-    if (!ctx || !id || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "device: no context, id or place for the result");
+    COPSE_TRY(copse_need("device", ctx, id, out));
     *out = NULL;
     COPSE_TRY(copse__place_find(ctx, id, &place));
     return copse__device_open_at(ctx, &place, params, out);
@@ -101,7 +100,7 @@ copse_status copse_device_open(copse_context *ctx, const char *id,
 
 const struct copse_device_info *copse_device_describe(const copse_device *dev)
 {
-    return &dev->info;
+    return dev ? &dev->info : NULL;
 }
 
 copse_status copse__device_limit(copse_device *dev, const struct copse_limits *smaller)
@@ -143,8 +142,7 @@ copse_status copse__device_limit(copse_device *dev, const struct copse_limits *s
 
 copse_status copse_device_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-    if (!dev || !free_bytes || !total_bytes)
-        return copse_fail(COPSE_ERR_ARGUMENT, "device: no device or no place for the result");
+    COPSE_TRY(copse_need("device: memory", dev, free_bytes, total_bytes));
     *free_bytes = *total_bytes = 0;
     COPSE_TRY(copse__device_check(dev));
     COPSE_TRY(copse__device_result(dev, dev->backend->memory(dev, free_bytes, total_bytes)));

@@ -65,8 +65,7 @@ static void leave(copse_device *dev, copse_queue *q)
 
 copse_status copse_queue_create(copse_device *dev, copse_queue **out)
 {
-    if (!dev || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "queue: no device or no place for the result");
+    COPSE_TRY(copse_need("queue", dev, out));
     *out = NULL;
     COPSE_TRY(copse__device_check(dev));
 
@@ -129,8 +128,6 @@ void copse_queue_release(copse_queue **at)
 static copse_status check_range(const copse_queue *q, const copse_buffer *buf, size_t offset,
                                 size_t size, const char *what)
 {
-    if (!q || !buf)
-        return copse_fail(COPSE_ERR_ARGUMENT, "queue: %s without queue or buffer", what);
     if (buf->dev != q->dev)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "queue: %s: the buffer belongs to another opened device (%s, not %s)",
@@ -149,9 +146,10 @@ static copse_status check_range(const copse_queue *q, const copse_buffer *buf, s
 copse_status copse_queue_write(copse_queue *queue, copse_buffer *dst, size_t offset,
                                const void *src, size_t size)
 {
+    COPSE_TRY(copse_need("queue: write", queue, dst));
     COPSE_TRY(check_range(queue, dst, offset, size, "write"));
-    if (size && !src)
-        return copse_fail(COPSE_ERR_ARGUMENT, "queue: write from nowhere");
+    if (size > 0)
+        COPSE_TRY(copse_need("queue: write", src));
     if (size == 0)
         return copse__device_check(queue->dev);
     COPSE_TRY(copse__queue_begin(queue));
@@ -173,9 +171,10 @@ copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, siz
 copse_status copse_queue_read(copse_queue *queue, copse_buffer *src, size_t offset, void *dst,
                               size_t size)
 {
+    COPSE_TRY(copse_need("queue: read", queue, src));
     COPSE_TRY(check_range(queue, src, offset, size, "read"));
-    if (size && !dst)
-        return copse_fail(COPSE_ERR_ARGUMENT, "queue: read to nowhere");
+    if (size > 0)
+        COPSE_TRY(copse_need("queue: read", dst));
     if (size == 0)
         return copse__device_check(queue->dev);
     COPSE_TRY(copse__queue_begin(queue));
@@ -186,8 +185,7 @@ copse_status copse_queue_read(copse_queue *queue, copse_buffer *src, size_t offs
 copse_status copse_queue_copy(copse_queue *queue, copse_buffer *src, size_t src_offset,
                               copse_buffer *dst, size_t dst_offset, size_t size)
 {
-    if (!queue)
-        return copse_fail(COPSE_ERR_ARGUMENT, "queue: copy without queue");
+    COPSE_TRY(copse_need("queue: copy", queue, src, dst));
     return copse__queue_encode(queue, &(struct copse_command){
                                           .kind = COPSE_COMMAND_COPY,
                                           .bindings = { { src, src_offset, size },
@@ -199,8 +197,7 @@ copse_status copse_queue_copy(copse_queue *queue, copse_buffer *src, size_t src_
 copse_status copse_queue_fill(copse_queue *queue, copse_buffer *dst, size_t offset, size_t size,
                               uint32_t word)
 {
-    if (!queue)
-        return copse_fail(COPSE_ERR_ARGUMENT, "queue: fill without queue");
+    COPSE_TRY(copse_need("queue: fill", queue, dst));
     return copse__queue_encode(queue, &(struct copse_command){
                                           .kind = COPSE_COMMAND_FILL,
                                           .bindings = { { dst, offset, size } },
@@ -223,8 +220,7 @@ copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c)
 
 copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
 {
-    if (!queue)
-        return copse_fail(COPSE_ERR_ARGUMENT, "queue: submit without queue");
+    COPSE_TRY(copse_need("queue: submit", queue));
     copse_device *dev = queue->dev;
     uint64_t number = 0;
 
@@ -257,8 +253,7 @@ uint64_t copse_queue_submissions(const copse_queue *queue)
 
 copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket, uint64_t timeout_ns)
 {
-    if (!queue)
-        return copse_fail(COPSE_ERR_ARGUMENT, "queue: wait without queue");
+    COPSE_TRY(copse_need("queue: wait", queue));
     if (ticket > queue->submitted)
         return copse_fail(COPSE_ERR_ARGUMENT, "queue: ticket %llu was not given out yet",
                           (unsigned long long)ticket);

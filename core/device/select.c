@@ -141,8 +141,9 @@ static copse_status take_word(struct selection *sel, const char *word)
 copse_status copse_select_devices(copse_context *ctx, const char *selector, char (*ids)[32],
                                   size_t room, size_t *count)
 {
-    if (!ctx || !count || (room && !ids))
-        return copse_fail(COPSE_ERR_ARGUMENT, "devices: no context or no place for the result");
+    COPSE_TRY(copse_need("devices", ctx, count));
+    if (room > 0)
+        COPSE_TRY(copse_need("devices", ids));
 
     struct selection sel = { ctx, ids, room, 0 };
     const char *rest = selector && *selector ? selector : "auto";

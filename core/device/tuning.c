@@ -257,21 +257,13 @@ uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const c
 
 /* ---- public ---- */
 
-static copse_status check(copse_context *ctx, const char *device)
-{
-    return ctx && device ? COPSE_OK
-                         : copse_fail(COPSE_ERR_ARGUMENT, "tuning: no context or no device");
-}
-
 copse_status copse_device_tuning(copse_context *ctx, const char *device,
                                  const struct copse_tuning_entry **list, size_t *count)
 {
     struct copse_tunings *t;
-    if (!list || !count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tuning: no place for the result");
+    COPSE_TRY(copse_need("tuning", ctx, device, list, count));
     *list = NULL;
     *count = 0;
-    COPSE_TRY(check(ctx, device));
     copse__mutex_lock(&ctx->verdict_lock);
     const copse_status s = open_by_id(ctx, device, &t);
     if (s == COPSE_OK) {
@@ -317,9 +309,9 @@ copse_status copse_device_tuning_set(copse_context *ctx, const char *device,
                                      const struct copse_tuning_entry *list, size_t count)
 {
     struct copse_tunings *t;
-    COPSE_TRY(check(ctx, device));
-    if (count > 0 && !list)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tuning: no entries");
+    COPSE_TRY(copse_need("tuning", ctx, device));
+    if (count > 0)
+        COPSE_TRY(copse_need("tuning", list));
     for (size_t i = 0; i < count; i++)
         if (!is_entry(&list[i]))
             return copse_fail(COPSE_ERR_ARGUMENT, "tuning: a name or the rate of entry %zu is none",
@@ -335,7 +327,7 @@ copse_status copse_device_tuning_set(copse_context *ctx, const char *device,
 copse_status copse_device_tuning_clear(copse_context *ctx, const char *device)
 {
     struct copse_tunings *t;
-    COPSE_TRY(check(ctx, device));
+    COPSE_TRY(copse_need("tuning", ctx, device));
     copse__mutex_lock(&ctx->verdict_lock);
     copse_status s = open_by_id(ctx, device, &t);
     if (s == COPSE_OK) {
@@ -362,10 +354,8 @@ copse_status copse_device_tuning_save(copse_context *ctx, const char *device, ch
 {
     char *whole = NULL;
     size_t size = 0;
-    if (!needed)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tuning: no place for the size");
+    COPSE_TRY(copse_need("tuning", ctx, device, needed));
     *needed = 0;
-    COPSE_TRY(check(ctx, device));
     copse__mutex_lock(&ctx->verdict_lock);
     copse_status s = whole_text(ctx, device, &whole, &size);
     copse__mutex_unlock(&ctx->verdict_lock);
@@ -402,9 +392,7 @@ static copse_status load_text(copse_context *ctx, const char *device, const char
 copse_status copse_device_tuning_load(copse_context *ctx, const char *device, const char *text,
                                       size_t size)
 {
-    COPSE_TRY(check(ctx, device));
-    if (!text)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tuning: no text");
+    COPSE_TRY(copse_need("tuning", ctx, device, text));
     copse__mutex_lock(&ctx->verdict_lock);
     const copse_status s = load_text(ctx, device, text, size);
     copse__mutex_unlock(&ctx->verdict_lock);

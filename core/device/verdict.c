@@ -480,8 +480,6 @@ copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, c
 static copse_status open_by_id(copse_context *ctx, const char *device, struct copse_verdicts **out)
 {
     struct copse_device_info info;
-    if (!ctx || !device)
-        return copse_fail(COPSE_ERR_ARGUMENT, "verdict: no context or no device");
     COPSE_TRY(copse__device_find(ctx, device, &info));
     return copse__verdicts_open(ctx, &info, out);
 }
@@ -490,8 +488,7 @@ copse_status copse_device_blocked(copse_context *ctx, const char *device,
                                   const struct copse_blocked_kernel **list, size_t *count)
 {
     struct copse_verdicts *v;
-    if (!list || !count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "verdict: no place for the result");
+    COPSE_TRY(copse_need("blocked kernels", ctx, device, list, count));
     *list = NULL;
     *count = 0;
     COPSE_TRY(open_by_id(ctx, device, &v));
@@ -506,9 +503,8 @@ copse_status copse_device_block(copse_context *ctx, const char *device, const ch
                                 const char *reason)
 {
     struct copse_verdicts *v;
+    COPSE_TRY(copse_need("blocking a kernel", ctx, device, kernel));
     COPSE_TRY(open_by_id(ctx, device, &v));
-    if (!kernel)
-        return copse_fail(COPSE_ERR_ARGUMENT, "verdict: no kernel to block");
     return block(ctx, v, device, kernel, reason ? reason : "blocked by the application");
 }
 
@@ -517,8 +513,9 @@ copse_status copse_device_block_case(copse_context *ctx, const char *device,
                                      copse_conformance_tier tier)
 {
     struct copse_verdicts *v;
+    COPSE_TRY(copse_need("blocking a kernel", ctx, device, failed));
     COPSE_TRY(open_by_id(ctx, device, &v));
-    if (!failed || !failed->mode || !failed->op || !failed->name || !failed->variant ||
+    if (!failed->mode || !failed->op || !failed->name || !failed->variant ||
         (unsigned)tier > COPSE_CONFORM_EXHAUSTIVE)
         return copse_fail(COPSE_ERR_ARGUMENT, "verdict: no case, no kernel or no such tier");
     const struct copse_kernel_case c = { failed->variant, failed->mode, failed->op, failed->name,
@@ -530,6 +527,7 @@ copse_status copse_device_block_case(copse_context *ctx, const char *device,
 copse_status copse_device_unblock(copse_context *ctx, const char *device, const char *kernel)
 {
     struct copse_verdicts *v;
+    COPSE_TRY(copse_need("unblocking a kernel", ctx, device));
     COPSE_TRY(open_by_id(ctx, device, &v));
     if (kernel)
         COPSE_TRY(check_kernel(kernel));

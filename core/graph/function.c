@@ -61,20 +61,19 @@ static copse_status init(copse_function *f, copse_device *dev,
     return record(f, p, choice);
 }
 
-copse_status copse_function_create(copse_device *dev, const struct copse_function_params *p,
+copse_status copse_function_create(copse_device *dev, const struct copse_function_params *params,
                                    copse_function **out)
 {
-    const struct copse_choice choice = { "matmul", p ? p->matmul : NULL };
-    return copse__function_create(dev, p, choice.variant ? &choice : NULL, out);
+    COPSE_TRY(copse_need("function", dev, params, out));
+    const struct copse_choice choice = { "matmul", params->matmul };
+    return copse__function_create(dev, params, choice.variant ? &choice : NULL, out);
 }
 
 copse_status copse__function_create(copse_device *dev, const struct copse_function_params *p,
                                     const struct copse_choice *choice, copse_function **out)
 {
-    if (!dev || !p || !out || !p->graph || !p->outputs || p->output_count == 0 ||
-        p->output_count > MAX_OUTPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "function: needs a device, a graph and 1 to %d "
-                                              "outputs", MAX_OUTPUTS);
+    if (!p->graph || !p->outputs || p->output_count == 0 || p->output_count > MAX_OUTPUTS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "function: needs a graph and 1 to %d outputs", MAX_OUTPUTS);
     *out = NULL;
     for (size_t i = 0; i < p->output_count; i++) {
         if (!p->outputs[i] || p->outputs[i]->graph != p->graph)
@@ -108,8 +107,7 @@ void copse_function_release(copse_function **function)
 
 copse_status copse_function_write(copse_function *f, const copse_tensor *input, const void *values)
 {
-    if (!f || !input || !values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to write");
+    COPSE_TRY(copse_need("function: write", f, input, values));
     const struct copse_recorded_input *to = f->recording.inputs, *end = to + f->recording.input_count;
     while (to < end && to->tensor != input)
         to++;
@@ -121,22 +119,21 @@ copse_status copse_function_write(copse_function *f, const copse_tensor *input, 
 
 copse_status copse_function_run(copse_function *f)
 {
-    if (!f)
-        return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to run");
+    COPSE_TRY(copse_need("function: run", f));
     COPSE_TRY(copse__program_replay(f->recording.program, 0));
     return copse_queue_submit(f->queue, &f->ticket);
 }
 
 copse_status copse_function_wait(copse_function *f)
 {
-    if (!f)
-        return copse_fail(COPSE_ERR_ARGUMENT, "function: nothing to wait for");
+    COPSE_TRY(copse_need("function: wait", f));
     return f->ticket ? copse__queue_await(f->queue, f->ticket) : COPSE_OK;
 }
 
 copse_status copse_function_read(copse_function *f, size_t output, void *values)
 {
-    if (!f || output >= f->output_count || !values)
+    COPSE_TRY(copse_need("function: read", f, values));
+    if (output >= f->output_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: there is no output %zu", output);
     COPSE_TRY(copse_queue_read(f->queue, f->outputs[output], 0, values, f->bytes[output]));
     return copse_queue_finish(f->queue);

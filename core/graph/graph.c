@@ -131,10 +131,10 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
 copse_status copse_graph_input(copse_graph *g, const char *name, copse_type type,
                                copse_shape shape, copse_tensor **out)
 {
-    if (!g || !out || !name || !copse__type_is_known(type) ||
-        shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: needs a graph, a name, a known type and a "
-                                              "rank of at most %d", COPSE_MAX_RANK);
+    COPSE_TRY(copse_need("input", g, name, out));
+    if (!copse__type_is_known(type) || shape.rank > COPSE_MAX_RANK)
+        return copse_fail(COPSE_ERR_ARGUMENT, "input '%s': needs a known type and a rank of at most %d", name,
+                          COPSE_MAX_RANK);
     *out = NULL;
     copse_tensor *t = copse__arena_alloc(&g->arena, 1, sizeof *t);
     char *copy = copse__arena_strdup(&g->arena, name);
@@ -151,12 +151,12 @@ copse_status copse_graph_input(copse_graph *g, const char *name, copse_type type
 
 copse_shape copse_tensor_shape(const copse_tensor *t)
 {
-    return t->shape;
+    return t ? t->shape : COPSE_SCALAR;
 }
 
 copse_type copse_tensor_type(const copse_tensor *t)
 {
-    return t->type;
+    return t ? t->type : COPSE_F32;
 }
 
 copse_status copse_report(copse_graph *g, const char *name, copse_tensor *t)

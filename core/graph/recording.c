@@ -32,8 +32,9 @@ copse_status copse_input(const copse_batch *in, const char *name, copse_tensor *
 {
     if (out)
         *out = NULL;
-    if (!in || !in->recording || !name || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: the batch, the name or the result is NULL");
+    COPSE_TRY(copse_need("input", in, name, out));
+    if (!in->recording)
+        return copse_fail(COPSE_ERR_ARGUMENT, "input: the batch is not that of a loss function");
     struct copse_recording *r = in->recording;
     struct copse_recorded_input *input = r->inputs, *end = r->inputs + r->input_count;
     while (input < end && strcmp(input->is.name, name) != 0)

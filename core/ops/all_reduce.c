@@ -119,7 +119,9 @@ static copse_status moments(copse_graph *g, copse_tensor *x, const uint32_t *axe
                             copse_tensor **variance)
 {
     bool has_examples = axis_count == 0;
-    for (size_t i = 0; axes && i < axis_count; i++)
+    if (axis_count > 0)
+        COPSE_TRY(copse_need("sync_moments", axes));
+    for (size_t i = 0; i < axis_count; i++)
         has_examples |= axes[i] == 0;
     if (!has_examples)
         return copse_fail(COPSE_ERR_ARGUMENT, "sync_moments: axis 0, the examples, must be among "

@@ -304,7 +304,10 @@ copse_status copse_concat(copse_graph *g, copse_tensor *const *x, size_t count, 
     const struct concat_attr a = { axis };
     if (out)
         *out = NULL;
-    if (!x || count == 0 || count > UINT32_MAX)
+    COPSE_TRY(copse_need("concat", g, out));
+    if (count > 0)
+        COPSE_TRY(copse_need("concat", x));
+    if (count == 0 || count > UINT32_MAX)
         return copse_fail(COPSE_ERR_ARGUMENT, "concat: needs at least one tensor");
     return copse__node(g, &op_concat, &a, x, (uint32_t)count, out);
 }

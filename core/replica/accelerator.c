@@ -116,19 +116,19 @@ copse_status copse_accelerator_create(copse_context *ctx, const char *const *dev
 
 uint32_t copse_accelerator_steps_per_run(const copse_strategy *st)
 {
-    return COPSE_MAX(st->steps_per_run, 1);
+    return st ? COPSE_MAX(st->steps_per_run, 1) : 0;
 }
 
 uint32_t copse_accelerator_core(const copse_strategy *st, uint32_t replica)
 {
-    return st->table == &copse__accelerator && replica < st->replica_count ? st->cores[replica]
+    return st && st->table == &copse__accelerator && replica < st->replica_count ? st->cores[replica]
                                                                                   : UINT32_MAX;
 }
 
 bool copse_accelerator_is_resident(const copse_strategy *st)
 {
-    bool is_one = st->table == &copse__accelerator;
-    for (uint32_t r = 1; r < st->replica_count; r++)
+    bool is_one = st && st->table == &copse__accelerator;
+    for (uint32_t r = 1; is_one && r < st->replica_count; r++)
         is_one &= st->replicas[r].queue == st->replicas[0].queue;
     return is_one;
 }

@@ -352,8 +352,7 @@ copse_status copse_read(copse_variable *v, copse_value **out)
     if (out)
         *out = NULL;
     COPSE_TRY(copse__variable_check(v, "copse_read"));
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': no place for the result", v->name);
+    COPSE_TRY(copse_need("variable: read", out));
     const struct copse_frame *f = copse__context_top();
     if (f && f->strategy != v->strategy)
         return refuse_place(v);
@@ -381,8 +380,7 @@ copse_status copse_variable_value(copse_variable *v, copse_value **out)
     if (out)
         *out = NULL;
     COPSE_TRY(copse__variable_check(v, "copse_variable_value"));
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': no place for the result", v->name);
+    COPSE_TRY(copse_need("variable: value", out));
     return copse__value_of_variable(v, COPSE_ALL_RANKS, out);
 }
 

@@ -235,16 +235,17 @@ const struct copse_storage copse__on_replicas = {
 copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *values)
 {
     COPSE_TRY(copse__variable_check(v, "copse_variable_read"));
-    if (!values || replica >= v->strategy->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: no such replica, or nowhere to read to");
+    COPSE_TRY(copse_need("variable", values));
+    if (replica >= v->strategy->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': there is no replica %u of %u", v->name, replica,
+                          v->strategy->replica_count);
     return copse__storage(v)->read(v, replica, values);
 }
 
 copse_status copse_variable_assign(copse_variable *v, const void *values)
 {
     COPSE_TRY(copse__variable_check(v, "copse_variable_assign"));
-    if (!values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': nothing to assign", v->name);
+    COPSE_TRY(copse_need("variable", values));
     COPSE_TRY(copse__callback_check("copse_variable_assign", v->strategy));
     return copse__storage(v)->assign(v, values);
 }

@@ -76,8 +76,9 @@ copse_status copse_strategy_batch_reduce_to(copse_strategy *st, copse_reduce_op 
                                             const struct copse_destinations *to, size_t count,
                                             copse_value **out)
 {
-    if (count == 0 || !values || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "batch reduce: an empty batch, or no result");
+    COPSE_TRY(copse_need("batch reduce", st, values, out));
+    if (count == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "batch reduce: an empty batch");
     for (size_t i = 0; i < count; i++)
         COPSE_TRY(copse_note(check_reduce(st, "batch reduce", op, values[i], &out[i]), "in value %zu",
                              i));
@@ -161,11 +162,9 @@ static copse_status check_update(copse_strategy *st, copse_update_fn *fn, copse_
 {
     if (result)
         *result = NULL;
+    COPSE_TRY(copse_need("update", st, fn));
     COPSE_TRY(copse__require_cross(st, "update"));
-    if (!fn || (count > 0 && !args) || count > COPSE_MAX_ARGUMENTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "update: function or arguments are missing, or more than "
-                                              "%d arguments", COPSE_MAX_ARGUMENTS);
-    return COPSE_OK;
+    return copse__check_arguments("update", args, count);
 }
 
 copse_status copse_strategy_update(copse_strategy *st, copse_variable *v, copse_update_fn *fn,
@@ -186,9 +185,10 @@ copse_status copse_strategy_update_non_slot(copse_strategy *st, const uint32_t *
                                             copse_value **result)
 {
     COPSE_TRY(check_update(st, fn, args, count, result));
-    if (!ranks || rank_count == 0 || rank_count > st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "update: %zu ranks; 1 to %u are possible",
-                          ranks ? rank_count : 0, st->replica_count);
+    COPSE_TRY(copse_need("update", ranks));
+    if (rank_count == 0 || rank_count > st->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: %zu ranks; 1 to %u are possible", rank_count,
+                          st->replica_count);
     for (size_t i = 0; i < rank_count; i++)
         for (size_t k = 0; k <= i; k++)
             if (ranks[i] >= st->replica_count || (k < i && ranks[k] == ranks[i]))
@@ -211,9 +211,9 @@ copse_status copse_replica_all_reduce(copse_replica_context *rc, copse_reduce_op
 {
     if (result)
         *result = NULL;
-    if (!value || !result || (op != COPSE_REDUCE_SUM && op != COPSE_REDUCE_MEAN))
-        return copse_fail(COPSE_ERR_ARGUMENT, "all-reduce: no value, no result, or unknown operation %d",
-                          (int)op);
+    COPSE_TRY(copse_need("all-reduce", value, result));
+    if (op != COPSE_REDUCE_SUM && op != COPSE_REDUCE_MEAN)
+        return copse_fail(COPSE_ERR_ARGUMENT, "all-reduce: unknown operation %d", (int)op);
     struct copse_meeting m = {
         .what = op == COPSE_REDUCE_SUM ? "an all-reduce by sum" : "an all-reduce by mean",
         .fn = all_reduce_merge, .user = &op, .args = &value, .count = 1,

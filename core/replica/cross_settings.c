@@ -7,8 +7,7 @@ const struct copse_cross_device_params copse__cross_defaults = { .kind = COPSE_C
 copse_status copse_reduce_op_parse(const char *text, copse_reduce_op *out)
 {
     static const char *const names[] = { [COPSE_REDUCE_SUM] = "sum", [COPSE_REDUCE_MEAN] = "mean" };
-    if (!text || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: no word, or no place for the operation");
+    COPSE_TRY(copse_need("reduce", text, out));
     for (size_t i = 0; i < COPSE_COUNT(names); i++) {
         const char *a = text, *b = names[i];
         while (*a && (*a | 32) == *b) { /* letters alone: every b is one */
@@ -105,8 +104,9 @@ copse_status copse_strategy_links(copse_strategy *st, struct copse_link *links)
 {
     copse_reducer *x;
     const struct copse_link *all;
-    if (!st || !st->ctx || !links)
-        return copse_fail(COPSE_ERR_ARGUMENT, "links: no strategy with devices, or no result");
+    COPSE_TRY(copse_need("links", st, links));
+    if (!st->ctx)
+        return copse_fail(COPSE_ERR_ARGUMENT, "links: the default strategy has no devices");
     COPSE_TRY(copse__callback_check("copse_strategy_links", st));
     COPSE_TRY(copse__strategy_reducer(st, &x));
     COPSE_TRY(copse__reducer_links(x, &all));
@@ -117,8 +117,9 @@ copse_status copse_strategy_links(copse_strategy *st, struct copse_link *links)
 copse_status copse_strategy_set_links(copse_strategy *st, const struct copse_link *links)
 {
     copse_reducer *x;
-    if (!st || !st->ctx || !links)
-        return copse_fail(COPSE_ERR_ARGUMENT, "links: no strategy with devices, or no numbers");
+    COPSE_TRY(copse_need("links", st, links));
+    if (!st->ctx)
+        return copse_fail(COPSE_ERR_ARGUMENT, "links: the default strategy has no devices");
     COPSE_TRY(copse__callback_check("copse_strategy_set_links", st));
     for (uint32_t i = 0; i <= st->replica_count; i++)
         if (!(links[i].latency >= 0 && links[i].read_rate > 0 && links[i].write_rate > 0 &&

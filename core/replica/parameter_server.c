@@ -111,8 +111,7 @@ copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cl
 {
     const char *device = params ? params->parameter_device : NULL;
     copse_strategy *st;
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: nowhere to put it");
+    COPSE_TRY(copse_need("strategy", ctx, devices, out));
     *out = NULL;
     COPSE_TRY(check_cluster(cluster));
     if (cluster && device)

@@ -95,9 +95,9 @@ static copse_status make_parts(copse_partitioned *p, const struct copse_variable
 copse_status copse_partitioned_create(copse_strategy *st, const struct copse_variable_params *params,
                                       uint32_t shards, copse_partitioned **out)
 {
-    if (!st || !params || !out || !params->name || !*params->name)
-        return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: strategy, params, name or result is "
-                                              "missing");
+    COPSE_TRY(copse_need("partitioned variable", st, params, out));
+    if (!params->name || !*params->name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: needs a name");
     *out = NULL;
     if (shards == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable '%s': 0 parts", params->name);
@@ -133,13 +133,15 @@ void copse_partitioned_release(copse_partitioned **at)
 
 void copse_partitioned_parts(const copse_partitioned *p, copse_variable *const **list, size_t *count)
 {
-    *list = p->parts;
-    *count = p->count;
+    if (list)
+        *list = p ? p->parts : NULL;
+    if (count)
+        *count = p ? p->count : 0;
 }
 
 copse_shape copse_partitioned_shape(const copse_partitioned *p)
 {
-    return p->shape;
+    return p ? p->shape : COPSE_SCALAR;
 }
 
 /* ---- reading and changing ---- */

@@ -234,9 +234,8 @@ copse_status copse__check_components(const copse_value *v, uint32_t replicas)
 
 void copse_local_results(copse_value *v, copse_value **list, size_t room, size_t *count)
 {
-    const bool is_apart = copse__value_is_distributed(v) ||
-                          (v->kind == COPSE_VALUE_VARIABLE && v->count > 1);
-    const size_t all = is_apart ? v->count : 1;
+    const bool is_apart = v && (copse__value_is_distributed(v) || (v->kind == COPSE_VALUE_VARIABLE && v->count > 1));
+    const size_t all = is_apart ? v->count : v ? 1 : 0;
     for (size_t i = 0; i < COPSE_MIN(all, room); i++)
         list[i] = is_apart ? v->items[i] : v;
     if (count)
@@ -246,7 +245,7 @@ void copse_local_results(copse_value *v, copse_value **list, size_t room, size_t
 copse_value *copse_value_container(copse_value *v)
 {
     copse_value *whole = NULL;
-    if (v->kind != COPSE_VALUE_VARIABLE || v->rank == COPSE_ALL_RANKS)
+    if (!v || v->kind != COPSE_VALUE_VARIABLE || v->rank == COPSE_ALL_RANKS)
         return copse_value_retain(v);
     return copse__value_of_variable(v->variable, COPSE_ALL_RANKS, &whole) ? NULL : whole;
 }

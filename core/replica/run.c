@@ -298,14 +298,22 @@ static copse_status take_result(struct copse_run *run, copse_value **result)
     return copse__regroup(st, COPSE_VALUE_PER_REPLICA, values, NULL, st->replica_count, result);
 }
 
+copse_status copse__check_arguments(const char *what, copse_value *const *args, size_t count)
+{
+    if (count > 0)
+        COPSE_TRY(copse_need(what, args));
+    return count <= COPSE_MAX_ARGUMENTS ? COPSE_OK
+                                        : copse_fail(COPSE_ERR_ARGUMENT, "%s: %zu arguments; at most %d are possible",
+                                                     what, count, COPSE_MAX_ARGUMENTS);
+}
+
 copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_value *const *args,
                                 size_t count, void *user, copse_value **result)
 {
     if (result)
         *result = NULL;
-    if (!st || !fn || (count > 0 && !args) || count > COPSE_MAX_ARGUMENTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "run: strategy, function or arguments are missing, or more "
-                                              "than %d arguments", COPSE_MAX_ARGUMENTS);
+    COPSE_TRY(copse_need("run", st, fn));
+    COPSE_TRY(copse__check_arguments("run", args, count));
     COPSE_TRY(copse__require_cross(st, "run"));
     for (size_t i = 0; i < count; i++) /* before the first replica runs */
         if (args[i])
@@ -386,9 +394,8 @@ copse_status copse_merge_call(copse_replica_context *rc, copse_merge_fn *fn,
 {
     if (result)
         *result = NULL;
-    if (!fn || (count > 0 && !args) || count > COPSE_MAX_ARGUMENTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "merge call: function or arguments are missing, or more "
-                                              "than %d arguments", COPSE_MAX_ARGUMENTS);
+    COPSE_TRY(copse_need("merge call", fn));
+    COPSE_TRY(copse__check_arguments("merge call", args, count));
     struct copse_meeting m = { .what = "a merge call", .fn = fn, .user = user, .args = args,
                                .count = count };
     COPSE_TRY(copse__meet(rc, &m));

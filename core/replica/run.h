@@ -18,6 +18,8 @@ struct copse_meeting {
     copse_value *result;
 };
 
+/* `args` is a list of at most COPSE_MAX_ARGUMENTS. */
+copse_status copse__check_arguments(const char *what, copse_value *const *args, size_t count);
 /* Meet as copse_merge_call does, for calls of the library's own. */
 copse_status copse__meet(copse_replica_context *rc, struct copse_meeting *m);
 

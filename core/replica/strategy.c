@@ -29,7 +29,7 @@ static void release_all(copse_strategy *st)
 
 copse_strategy *copse_strategy_retain(copse_strategy *st)
 {
-    if (st != &copse__default_strategy)
+    if (st && st != &copse__default_strategy)
         copse__ref(&st->refs);
     return st;
 }
@@ -169,32 +169,32 @@ copse_status copse__count_add(copse_strategy *st, uint64_t *value)
 
 copse_strategy_kind copse_strategy_kind_of(const copse_strategy *st)
 {
-    return st->table->kind;
+    return st ? st->table->kind : COPSE_STRATEGY_DEFAULT;
 }
 
 const char *copse_strategy_name(const copse_strategy *st)
 {
-    return st->table->name;
+    return st ? st->table->name : "";
 }
 
 uint32_t copse_strategy_replicas(const copse_strategy *st)
 {
-    return st->replica_count;
+    return st ? st->replica_count : 0;
 }
 
 uint32_t copse_strategy_replicas_in_sync(const copse_strategy *st)
 {
-    return st->rank_total;
+    return st ? st->rank_total : 0;
 }
 
 uint32_t copse_strategy_first_rank(const copse_strategy *st)
 {
-    return st->rank_first;
+    return st ? st->rank_first : 0;
 }
 
 const struct copse_device_info *copse_strategy_device(const copse_strategy *st, uint32_t replica)
 {
-    return replica < st->replica_count && st->replicas[replica].dev
+    return st && replica < st->replica_count && st->replicas[replica].dev
                ? &st->replicas[replica].dev->info
                : NULL;
 }
@@ -212,7 +212,7 @@ copse_status copse_strategy_update_config(const copse_strategy *st,
 uint64_t copse_strategy_submissions(const copse_strategy *st)
 {
     uint64_t sum = 0;
-    for (uint32_t r = 0; r < st->replica_count; r++) {
+    for (uint32_t r = 0; st && r < st->replica_count; r++) {
         bool is_first = true;
         for (uint32_t i = 0; i < r; i++)
             is_first &= st->replicas[i].queue != st->replicas[r].queue;
@@ -223,6 +223,8 @@ uint64_t copse_strategy_submissions(const copse_strategy *st)
 
 const char *copse_strategy_transfer(const copse_strategy *st)
 {
+    if (!st)
+        return "";
     if (st->replica_count == 1)
         return "one replica, nothing to exchange";
     if (!st->store.exchange)
@@ -237,6 +239,8 @@ const char *copse_strategy_transfer(const copse_strategy *st)
 
 void copse_strategy_variables(copse_strategy *st, copse_variable *const **list, size_t *count)
 {
-    *list = st->variables.at;
-    *count = st->variables.count;
+    if (list)
+        *list = st ? st->variables.at : NULL;
+    if (count)
+        *count = st ? st->variables.count : 0;
 }

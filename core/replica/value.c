@@ -140,8 +140,8 @@ static copse_status make_array(copse_context *ctx, copse_strategy *st, uint32_t 
     uint64_t count;
     COPSE_TRY(check_array(type, shape, &count));
     COPSE_TRY(check_place(st, rank));
-    if (!values && count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: an array needs its elements");
+    if (count > 0)
+        COPSE_TRY(copse_need("value", values));
     COPSE_TRY(make_block(ctx, st, rank, type, count, values, &block));
     return copse__value_from_block(ctx, st, rank, shape, block, out);
 }
@@ -239,7 +239,8 @@ copse_status copse_value_sparse(copse_context *ctx, const struct copse_sparse_pa
 
 copse_status copse_value_read_sparse(const copse_value *v, int32_t *indices, float *values)
 {
-    if (!v || v->kind != COPSE_VALUE_SPARSE)
+    COPSE_TRY(copse_need("value", v));
+    if (v->kind != COPSE_VALUE_SPARSE)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: not a sparse value");
     if (indices)
         COPSE_TRY(copse__block_read(v->indices, indices));
@@ -268,8 +269,9 @@ copse_status copse_value_densify(const copse_value *v, copse_value **out)
     struct copse_block *indices = NULL, *slices = NULL, *dense = NULL;
     copse_status s;
     uint64_t count;
-    if (!v || !out || v->kind != COPSE_VALUE_SPARSE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: not a sparse value, or no result");
+    COPSE_TRY(copse_need("value", v, out));
+    if (v->kind != COPSE_VALUE_SPARSE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: not a sparse value");
     *out = NULL;
     COPSE_TRY(check_array(COPSE_F32, v->shape, &count));
     COPSE_TRY_OR(done, s, copse__block_copy(v->indices, NULL, &indices));
@@ -312,8 +314,8 @@ static copse_status set_items(copse_value *v, copse_value *const *items, size_t 
 
 static copse_status check_items(copse_value *const *items, size_t count)
 {
-    if (!items && count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: no items");
+    if (count > 0)
+        COPSE_TRY(copse_need("value", items));
     for (size_t i = 0; i < count; i++) {
         if (!items[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is NULL", i);
@@ -468,7 +470,7 @@ copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value
 
 copse_value_kind copse_value_kind_of(const copse_value *v)
 {
-    return v->kind;
+    return v ? v->kind : COPSE_VALUE_ARRAY;
 }
 
 /* What stands for all components of a mirrored value; else the value. */
@@ -479,37 +481,37 @@ static const copse_value *representative(const copse_value *v)
 
 copse_type copse_value_type(const copse_value *v)
 {
-    return representative(v)->type;
+    return v ? representative(v)->type : COPSE_F32;
 }
 
 copse_shape copse_value_shape(const copse_value *v)
 {
-    return representative(v)->shape;
+    return v ? representative(v)->shape : COPSE_SCALAR;
 }
 
 uint32_t copse_value_rank(const copse_value *v)
 {
-    return v->rank == COPSE_ALL_RANKS ? COPSE_HOST : v->rank;
+    return !v || v->rank == COPSE_ALL_RANKS ? COPSE_HOST : v->rank;
 }
 
 size_t copse_value_count(const copse_value *v)
 {
-    return v->kind == COPSE_VALUE_SPARSE ? v->slices : v->count;
+    return !v ? 0 : v->kind == COPSE_VALUE_SPARSE ? v->slices : v->count;
 }
 
 copse_value *copse_value_item(const copse_value *v, size_t i)
 {
-    return i < v->count ? v->items[i] : NULL;
+    return v && i < v->count ? v->items[i] : NULL;
 }
 
 const char *copse_value_name(const copse_value *v, size_t i)
 {
-    return v->names && i < v->count ? v->names[i] : NULL;
+    return v && v->names && i < v->count ? v->names[i] : NULL;
 }
 
 copse_value *copse_value_find(const copse_value *v, const char *name)
 {
-    for (size_t i = 0; v->names && i < v->count; i++)
+    for (size_t i = 0; v && name && v->names && i < v->count; i++)
         if (strcmp(v->names[i], name) == 0)
             return v->items[i];
     return NULL;
@@ -517,12 +519,12 @@ copse_value *copse_value_find(const copse_value *v, const char *name)
 
 void *copse_value_pointer(const copse_value *v)
 {
-    return v->object;
+    return v ? v->object : NULL;
 }
 
 copse_variable *copse_value_variable(const copse_value *v)
 {
-    return v->variable;
+    return v ? v->variable : NULL;
 }
 
 static copse_status read_variable(const copse_value *v, void *values)
@@ -538,8 +540,7 @@ static copse_status read_variable(const copse_value *v, void *values)
 
 copse_status copse_value_read(const copse_value *v, void *values)
 {
-    if (!v || !values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: no value, or nowhere to read to");
+    COPSE_TRY(copse_need("value", v, values));
     v = representative(v);
     if (v->kind == COPSE_VALUE_PER_REPLICA)
         return copse_fail(COPSE_ERR_ARGUMENT,
@@ -554,8 +555,7 @@ copse_status copse_value_read(const copse_value *v, void *values)
 
 copse_status copse_value_wait(const copse_value *v)
 {
-    if (!v)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: nothing to wait for");
+    COPSE_TRY(copse_need("value", v));
     for (size_t i = 0; i < v->count; i++)
         COPSE_TRY(copse_value_wait(v->items[i]));
     if (v->kind == COPSE_VALUE_VARIABLE && v->count == 0)

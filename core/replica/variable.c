@@ -234,43 +234,43 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
 
 copse_tensor *copse_variable_tensor(copse_variable *v)
 {
-    return &v->tensor;
+    return v ? &v->tensor : NULL;
 }
 
 const char *copse_variable_name(const copse_variable *v)
 {
-    return v->name;
+    return v ? v->name : "";
 }
 
 copse_shape copse_variable_shape(const copse_variable *v)
 {
-    return v->tensor.shape;
+    return v ? v->tensor.shape : COPSE_SCALAR;
 }
 
 copse_type copse_variable_type(const copse_variable *v)
 {
-    return v->tensor.type;
+    return v ? v->tensor.type : COPSE_F32;
 }
 
 copse_synchronization copse_variable_synchronization(const copse_variable *v)
 {
-    return v->synchronization;
+    return v ? v->synchronization : COPSE_SYNC_AUTO;
 }
 
 copse_aggregation copse_variable_aggregation(const copse_variable *v)
 {
-    return v->aggregation;
+    return v ? v->aggregation : COPSE_AGGREGATION_NONE;
 }
 
 bool copse_variable_is_trained(const copse_variable *v)
 {
-    return v->is_trained;
+    return v && v->is_trained;
 }
 
 void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text, size_t room)
 {
-    if (replica == 0)
-        snprintf(text, room, "%s", v->name);
+    if (!v || replica == 0)
+        snprintf(text, room, "%s", copse_variable_name(v));
     else
         snprintf(text, room, "%s/replica_%u", v->name, replica);
 }

@@ -152,6 +152,7 @@ static bool write_all(FILE *stream, const struct copse_checkpoint_params *p, con
 copse_status copse_checkpoint_write(copse_context *ctx, const char *path,
                                     const struct copse_checkpoint_params *params)
 {
+    COPSE_TRY(copse_need("safetensors", ctx, path, params));
     struct copse_mem *mem = &copse__base(ctx)->mem;
     struct copse_atomic_file file = { 0 };
 
@@ -291,6 +292,7 @@ static copse_status read_arrays(const copse_checkpoint *c, FILE *stream, const c
 
 copse_status copse_checkpoint_read(copse_context *ctx, const char *path, copse_checkpoint **out)
 {
+    COPSE_TRY(copse_need("safetensors", ctx, path, out));
     struct copse_mem *mem = &copse__base(ctx)->mem;
     FILE *stream = NULL;
     char *text = NULL;
@@ -317,16 +319,18 @@ copse_status copse_checkpoint_read(copse_context *ctx, const char *path, copse_c
 
 copse_checkpoint *copse_checkpoint_retain(copse_checkpoint *checkpoint)
 {
-    copse__ref(&checkpoint->refs);
+    if (checkpoint != NULL)
+        copse__ref(&checkpoint->refs);
     return checkpoint;
 }
 
 void copse_checkpoint_release(copse_checkpoint **checkpoint)
 {
+    if (checkpoint == NULL || *checkpoint == NULL)
+        return;
     copse_checkpoint *c = *checkpoint;
-
     *checkpoint = NULL;
-    if (c == NULL || !copse__unref(&c->refs))
+    if (!copse__unref(&c->refs))
         return;
     copse_context *ctx = c->ctx;
     for (size_t i = 0; c->arrays != NULL && i < c->header.entry_count; i++)
@@ -339,21 +343,23 @@ void copse_checkpoint_release(copse_checkpoint **checkpoint)
 const struct copse_named_array *copse_checkpoint_arrays(const copse_checkpoint *checkpoint,
                                                         size_t *count)
 {
-    *count = checkpoint->header.entry_count;
-    return checkpoint->named;
+    if (count != NULL)
+        *count = checkpoint != NULL ? checkpoint->header.entry_count : 0;
+    return checkpoint != NULL ? checkpoint->named : NULL;
 }
 
 const struct copse_metadata *copse_checkpoint_metadata(const copse_checkpoint *checkpoint,
                                                        size_t *count)
 {
-    *count = checkpoint->header.metadata_count;
-    return checkpoint->header.metadata;
+    if (count != NULL)
+        *count = checkpoint != NULL ? checkpoint->header.metadata_count : 0;
+    return checkpoint != NULL ? checkpoint->header.metadata : NULL;
 }
 
 const struct copse_array_view *copse_checkpoint_find(const copse_checkpoint *checkpoint,
                                                      const char *name)
 {
-    for (size_t i = 0; i < checkpoint->header.entry_count; i++)
+    for (size_t i = 0; checkpoint != NULL && name != NULL && i < checkpoint->header.entry_count; i++)
         if (strcmp(checkpoint->named[i].name, name) == 0)
             return &checkpoint->named[i].array;
     return NULL;

@@ -88,7 +88,8 @@ static copse_status make_room(copse_trainer *t)
 static copse_status check_batch(const copse_trainer *t, const struct copse_host_batch *batch)
 {
     const struct copse_infeed *in = &t->infeed;
-    if (!batch)
+    COPSE_TRY(copse_need("trainer", batch));
+    if (batch->count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch holds 1 to 2^32-1 examples");
     if (in->count == in->room)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a run has %u steps, there is no room for one more",
@@ -138,9 +139,11 @@ static copse_status check_fed(copse_trainer *t)
 copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch *batch)
 {
     struct copse_infeed *in;
+    COPSE_TRY(copse_need("trainer", t));
     COPSE_TRY(copse__callback_check("copse_trainer_feed", t));
-    if (t && t->infeed.ring)
+    if (t->infeed.ring)
         return copse__ahead_feed(t, batch);
+    COPSE_TRY(copse_need("trainer", batch));
     COPSE_TRY(check_fed(t));
     in = &t->infeed;
     COPSE_TRY(check_batch(t, batch));

@@ -10,8 +10,9 @@
 
 copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t, copse_output_reduction reduction)
 {
-    if (!g || !name || !*name || !t)
-        return copse_fail(COPSE_ERR_ARGUMENT, "output: graph, name or tensor is NULL");
+    COPSE_TRY(copse_need("output", g, name, t));
+    if (!*name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "output: it needs a name");
     COPSE_TRY(copse__outputs_check_reduction(name, reduction));
     if (reduction == COPSE_OUTPUT_MEAN && t->type != COPSE_F32)
         return copse_fail(COPSE_ERR_ARGUMENT, "output '%s': the mean of i32 is no i32; convert it with copse_cast",

@@ -108,10 +108,11 @@ static void enter(const copse_monitor *m, struct copse_callback *here)
 
 copse_status copse_monitor_checkpoint(copse_monitor *m)
 {
+    COPSE_TRY(copse_need("monitor", m));
     COPSE_TRY(copse__callback_check("copse_monitor_checkpoint", m));
-    if (m && m->is_guest)
+    if (m->is_guest)
         return COPSE_OK;
-    if (!m || !m->has_place)
+    if (!m->has_place)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it has no place for checkpoints");
     struct copse_callback here;
     enter(m, &here);
@@ -448,6 +449,11 @@ void copse_monitor_release(copse_monitor **monitor)
 
 void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *out)
 {
+    if (!out)
+        return;
+    *out = (struct copse_monitor_info){ 0 };
+    if (!m)
+        return;
     *out = (struct copse_monitor_info){
         .resumed_from = m->resumed_from,
         .newest = m->newest,

@@ -247,9 +247,9 @@ copse_status copse_monitor_find(copse_context *ctx, const char *folder, uint64_t
     struct copse_monitor_files f = { 0 };
     char *path = NULL;
     size_t at = 0;
-    if (!ctx || !folder || !*folder || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: finding a checkpoint needs a context, a folder and "
-                                              "room for what is found");
+    COPSE_TRY(copse_need("monitor", ctx, folder, out));
+    if (!*folder)
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: finding a checkpoint needs a folder");
     copse_status s = look(ctx, folder, &f);
     while (s == COPSE_OK && at < f.found.count && f.found.at[at] < from)
         at++;

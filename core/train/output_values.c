@@ -81,9 +81,8 @@ copse_status copse_outputs_set_value(copse_outputs *o, const char *name, copse_v
     struct setting setting = { o, name, reduction };
     copse_replica_context *rc = copse_current_replica();
     copse_strategy *st = copse_current_strategy();
+    COPSE_TRY(copse_need("outputs", o, name, value));
     COPSE_TRY(copse__outputs_check_reduction(name, reduction));
-    if (!value)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' has no value", name ? name : "(none)");
     COPSE_TRY(copse__outputs_named(o, name, &n));
     if (!copse_has_strategy()) /* outside of everything: the strategy of the step, or of the value */
         return set_across(o->strategy ? o->strategy : value->strategy ? value->strategy : st, value, &setting);
@@ -98,9 +97,8 @@ copse_status copse_outputs_set_value(copse_outputs *o, const char *name, copse_v
 
 copse_status copse_outputs_value(const copse_outputs *o, const char *name, copse_value **out)
 {
-    const struct copse_named_output *n = o && name ? copse__outputs_find(o, name) : NULL;
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: no place for the value");
+    COPSE_TRY(copse_need("outputs", o, name, out));
+    const struct copse_named_output *n = copse__outputs_find(o, name);
     *out = NULL;
     if (n && n->count > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' is numbers; take them with copse_outputs_get", name);

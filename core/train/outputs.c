@@ -22,9 +22,9 @@ static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t repl
 
 copse_status copse_outputs_create(copse_context *ctx, uint32_t replicas, copse_outputs **out)
 {
-    if (!ctx || !out || replicas == 0 || replicas > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: needs a context and 1 to %d replicas",
-                          COPSE_MAX_REPLICAS);
+    COPSE_TRY(copse_need("outputs", ctx, out));
+    if (replicas == 0 || replicas > COPSE_MAX_REPLICAS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: needs 1 to %d replicas", COPSE_MAX_REPLICAS);
     return create(ctx, NULL, replicas, out);
 }
 
@@ -72,8 +72,9 @@ struct copse_named_output *copse__outputs_find(const copse_outputs *o, const cha
 
 copse_status copse__outputs_named(copse_outputs *o, const char *name, struct copse_named_output **out)
 {
-    if (!o || !name || !*name)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: an output needs a table and a name");
+    COPSE_TRY(copse_need("outputs", o, name));
+    if (!*name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: an output needs a name");
     *out = copse__outputs_find(o, name);
     if (*out)
         return COPSE_OK;
@@ -163,9 +164,8 @@ copse_status copse_outputs_set(copse_outputs *o, const char *name, const double 
                                copse_output_reduction reduction)
 {
     struct copse_named_output *n;
+    COPSE_TRY(copse_need("outputs", o, name, values));
     COPSE_TRY(copse__outputs_check_reduction(name, reduction));
-    if (!values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' has no values", name);
     COPSE_TRY(copse__outputs_named(o, name, &n));
     return set(o, n, values, reduction, COPSE_OK);
 }
@@ -197,6 +197,7 @@ copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const
 {
     struct copse_named_output *n;
     uint32_t at;
+    COPSE_TRY(copse_need("outputs", o, name));
     COPSE_TRY(copse__outputs_check_reduction(name, reduction));
     if (reduction == COPSE_OUTPUT_NONE)
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': a replica's value needs a reduction",
@@ -219,12 +220,13 @@ copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const
 
 copse_status copse_outputs_get(const copse_outputs *o, const char *name, struct copse_output *out)
 {
-    const struct copse_named_output *n = o && name ? copse__outputs_find(o, name) : NULL;
+    COPSE_TRY(copse_need("outputs", o, name, out));
+    const struct copse_named_output *n = copse__outputs_find(o, name);
     *out = (struct copse_output){ 0 };
     if (n && n->value)
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' is a value; take it with copse_outputs_value", name);
     if (!n || n->count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' was not set", name ? name : "(none)");
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' was not set", name);
     *out = (struct copse_output){ n->values, n->count, n->is_reduced };
     return COPSE_OK;
 }
@@ -268,10 +270,10 @@ copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica
 copse_status copse_outputs_objects(const copse_outputs *o, const char *name, void *const **list,
                                    size_t *count)
 {
-    const struct copse_named_output *n = o && name ? copse__outputs_find(o, name) : NULL;
+    COPSE_TRY(copse_need("outputs", o, name, list, count));
+    const struct copse_named_output *n = copse__outputs_find(o, name);
     if (!n || n->object_count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: no object was kept as '%s'",
-                          name ? name : "(none)");
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: no object was kept as '%s'", name);
     *list = n->objects;
     *count = n->object_count;
     return COPSE_OK;

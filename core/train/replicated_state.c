@@ -8,7 +8,7 @@
 
 static copse_status no_path(void)
 {
-    return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
+    return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the strategy is NULL, or the path is NULL or empty");
 }
 
 static copse_status check(copse_strategy *st, const char *path)

@@ -103,17 +103,19 @@ copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_re
 copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
                                           struct copse_replica_result *out)
 {
-    if (!t || !out || replica >= t->strategy->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: no such replica, or no place for its result");
+    COPSE_TRY(copse_need("trainer", t, out));
+    if (replica >= t->strategy->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no replica %u of %u", replica,
+                          t->strategy->replica_count);
     return copse__rank_result(t, t->strategy->rank_first + replica, out);
 }
 
 uint64_t copse_trainer_steps(const copse_trainer *t)
 {
-    return t->step;
+    return t ? t->step : 0;
 }
 
 copse_strategy *copse_trainer_strategy(const copse_trainer *t)
 {
-    return t->strategy;
+    return t ? t->strategy : NULL;
 }

@@ -5,7 +5,8 @@
 
 static copse_status check_batch(const struct copse_host_batch *batch)
 {
-    if (!batch || batch->count == 0 || batch->count > UINT32_MAX)
+    COPSE_TRY(copse_need("trainer", batch));
+    if (batch->count == 0 || batch->count > UINT32_MAX)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch holds 1 to 2^32-1 examples");
     return COPSE_OK;
 }
@@ -307,8 +308,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
                              struct copse_step_result *out)
 {
     COPSE_TRY(copse__trainer_check(t));
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: no place for the result");
+    COPSE_TRY(copse_need("trainer", out));
     COPSE_TRY(check_batch(batch));
     struct copse_shares s;
     uint32_t words[COPSE_STEP_WORDS]; /* of the step that gathers */
@@ -384,5 +384,6 @@ copse_status copse_trainer_gradient(const copse_trainer *t, const copse_variable
 
 void copse_trainer_cancel(copse_trainer *t)
 {
-    atomic_store(&t->is_cancelled, true);
+    if (t)
+        atomic_store(&t->is_cancelled, true);
 }

@@ -320,7 +320,7 @@ static void release(void *user)
 
 static copse_status check(const struct copse_single_loss_params *p)
 {
-    if (!p || !p->make)
+    if (!p->make)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a function that makes the trainer");
     if (!p->input.dataset)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a dataset function");
@@ -376,8 +376,7 @@ copse_status copse_single_loss_step_create(copse_context *ctx,
                                            const struct copse_single_loss_params *params,
                                            copse_step **out)
 {
-    if (!ctx || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: context or result is NULL");
+    COPSE_TRY(copse_need("step", ctx, params, out));
     *out = NULL;
     COPSE_TRY(check(params));
     struct single_loss *u = copse__alloc(&ctx->base.mem, 1, sizeof *u);
@@ -416,8 +415,7 @@ static copse_status set_outputs(struct single_loss *u)
 
 copse_status copse_step_outputs(copse_step *step, copse_outputs **out)
 {
-    if (!step || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: it, or the place for its outputs, is NULL");
+    COPSE_TRY(copse_need("step", step, out));
     if (step->is_single_loss)
         COPSE_TRY(set_outputs(step->user));
     *out = step->outputs;

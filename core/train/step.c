@@ -59,7 +59,8 @@ copse_status copse__step_set_strategy(copse_step *step, copse_strategy *st)
 
 copse_step *copse_step_retain(copse_step *step)
 {
-    copse__ref(&step->refs);
+    if (step)
+        copse__ref(&step->refs);
     return step;
 }
 
@@ -83,7 +84,7 @@ void copse_step_release(copse_step **at)
 
 copse_strategy *copse_step_strategy(const copse_step *step)
 {
-    return step->strategy;
+    return step ? step->strategy : NULL;
 }
 
 copse_status copse_step_run(copse_step *step)
@@ -126,7 +127,8 @@ copse_status copse_input_step_create(copse_context *ctx, copse_strategy *strateg
                                      const struct copse_step_functions *functions, void *user,
                                      copse_step **out)
 {
-    if (!params || !params->dataset)
+    COPSE_TRY(copse_need("step", ctx, params, out));
+    if (!params->dataset)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a dataset function");
     COPSE_TRY(copse_step_create(ctx, strategy, functions, user, out));
     const copse_status s = copse__step_open_input(*out, params);
@@ -139,7 +141,7 @@ copse_status copse_input_step_create(copse_context *ctx, copse_strategy *strateg
 
 static copse_status check_input(const copse_step *step)
 {
-    if (!step || !step->input.batches)
+    if (!step->input.batches)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "step: it has no input");
     return COPSE_OK;
 }
@@ -169,9 +171,8 @@ static struct copse_position position(const copse_step *step)
 
 copse_status copse_step_next(copse_step *step, struct copse_host_batch *out)
 {
+    COPSE_TRY(copse_need("step", step, out));
     COPSE_TRY(check_input(step));
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: no place for the batch");
     if (step->input.held_count > 0) {
         const struct copse_position before = step->input.held[0].before;
         COPSE_TRY(copse_step_seek(step, &before));
@@ -181,6 +182,7 @@ copse_status copse_step_next(copse_step *step, struct copse_host_batch *out)
 
 copse_status copse_step_position(const copse_step *step, struct copse_position *out)
 {
+    COPSE_TRY(copse_need("step", step, out));
     COPSE_TRY(check_input(step));
     *out = step->input.held_count > 0 ? step->input.held[0].before : position(step);
     return COPSE_OK;
@@ -188,6 +190,7 @@ copse_status copse_step_position(const copse_step *step, struct copse_position *
 
 copse_status copse_step_seek(copse_step *step, const struct copse_position *position)
 {
+    COPSE_TRY(copse_need("step", step, position));
     COPSE_TRY(check_input(step));
     if (position->batch > copse_batches_count(step->input.batches))
         return copse_fail(COPSE_ERR_ARGUMENT, "step: there is no batch %llu, an epoch has %zu; was the "
@@ -229,8 +232,7 @@ copse_status copse_step_iterate(copse_step *step, uint32_t iterations, copse_ite
                                 void *user)
 {
     struct copse_host_batch batch;
-    if (!fn)
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: no function to iterate");
+    COPSE_TRY(copse_need("step", step, fn));
     for (uint32_t i = 0; i < iterations; i++) {
         COPSE_TRY(copse_step_next(step, &batch));
         COPSE_TRY(fn(user, &batch, step->outputs));

@@ -315,7 +315,8 @@ copse_status copse_tower_compute(copse_tower_optimizer *t, const struct copse_to
     if (loss)
         *loss = NULL;
     COPSE_TRY(check(t, of));
-    if (!pairs || count == 0)
+    COPSE_TRY(copse_need("tower optimizer", pairs));
+    if (count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: no variables to differentiate by");
     COPSE_TRY(copse__tower_replica(t, &rank));
     for (size_t i = 0; i < count; i++) {
@@ -333,8 +334,7 @@ copse_status copse_tower_forward(copse_tower_optimizer *t, const struct copse_to
 {
     uint32_t rank;
     COPSE_TRY(check(t, of));
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: no place for the result");
+    COPSE_TRY(copse_need("tower optimizer", out));
     *out = NULL;
     COPSE_TRY(copse__tower_replica(t, &rank));
     return copse_note(run(t, rank, of, NULL, 0, out), "on replica %u", rank);

@@ -13,7 +13,7 @@
 
 static copse_status no_path(void)
 {
-    return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a trainer and a path");
+    return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the trainer is NULL, or the path is NULL or empty");
 }
 
 static void set_settings(const copse_trainer *t, struct copse_state *s)
@@ -170,8 +170,7 @@ static copse_status read_slot(copse_trainer *t, const copse_variable *v, uint32_
 
 copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const char *name, float *values)
 {
-    if (!t || !v || !name || !values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, the variable, the slot's name or the result is NULL");
+    COPSE_TRY(copse_need("trainer", t, v, name, values));
     COPSE_TRY(copse__callback_check("copse_trainer_slot", t));
     COPSE_TRY(copse__variable_check(v, "copse_trainer_slot"));
     if (v->strategy != t->strategy || copse__optimizer_bucket(t->optimizer, v) == COPSE_NO_BUCKET)

@@ -50,8 +50,7 @@ static copse_status share(copse_graph *g, const copse_variable *v, copse_tensor 
 
 copse_status copse_update(copse_graph *g, copse_variable *v, copse_tensor *value)
 {
-    if (!g || !v || !value)
-        return copse_fail(COPSE_ERR_ARGUMENT, "update: graph, variable or value is NULL");
+    COPSE_TRY(copse_need("update", g, v, value));
     COPSE_TRY(check_update(g, v, value));
     if (g->takes_updates == COPSE_UPDATES_IGNORED)
         return COPSE_OK;

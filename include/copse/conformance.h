@@ -193,7 +193,7 @@ COPSE_API COPSE_CHECKED copse_status copse_device_blocked(copse_context *ctx, co
                                                           const struct copse_blocked_kernel **list,
                                                           size_t *count);
 /** Block a kernel on a device until it is unblocked, here and, through the kernel cache, in later
-    contexts: the next variant is used instead. */
+    contexts: the next variant is used instead. `reason` NULL: "blocked by the application". */
 COPSE_API COPSE_CHECKED copse_status copse_device_block(copse_context *ctx, const char *device,
                                                         const char *kernel, const char *reason);
 /**

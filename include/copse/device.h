@@ -96,8 +96,9 @@ COPSE_API void copse_context_backends(copse_context *ctx, const struct copse_bac
  * usable device of that backend. Or a list of ids, `opencl:0,vulkan:0`; an id may stand several
  * times: several replicas on one device.
  *
- * @param ids    Receives up to `room` ids.
- * @param count  Receives the number of ids.
+ * @param selector  NULL or "" means auto.
+ * @param ids       Receives up to `room` ids; NULL when `room` is 0.
+ * @param count     Receives the number of ids.
  *
  * @retval COPSE_ERR_ARGUMENT   The selector cannot be read.
  * @retval COPSE_ERR_NO_DEVICE  Nothing matches; the text says what was found and what to install.
@@ -197,7 +198,7 @@ COPSE_API COPSE_CHECKED copse_status copse_queue_copy(copse_queue *queue, copse_
 COPSE_API COPSE_CHECKED copse_status copse_queue_fill(copse_queue *queue, copse_buffer *dst,
                                                       size_t offset, size_t size, uint32_t word);
 
-/** Start everything queued. `ticket` receives a number that grows with each submit. */
+/** Start everything queued. `ticket` receives a number that grows with each submit; NULL to skip. */
 COPSE_API COPSE_CHECKED copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket);
 
 /**

@@ -86,7 +86,8 @@ typedef copse_status copse_replica_fn(copse_replica_context *rc, copse_value *co
  * same value, that value; the components of one variable become the variable; else a per-replica
  * value. With one replica results stay plain.
  *
- * @param result  Receives one reference; NULL where replicas return nothing.
+ * @param args    NULL when `count` is 0; an entry may be NULL.
+ * @param result  Receives one reference, or NULL where replicas return nothing; NULL = not wanted.
  * @retval COPSE_ERR_CONTEXT  Called in a replica, or in another strategy's scope; or replicas made
  *                            different numbers of merge calls (the text says which); or a merge or update function
  *                            returned without leaving a scope that it entered, which is left for it.
@@ -109,7 +110,7 @@ typedef copse_status copse_merge_fn(copse_strategy *st, copse_value *const *args
 /**
  * Meet the other replicas: when all have called, the merge function that replica 0 gave runs once, in
  * the cross-replica context (those of the others are not called); its result is split again, a
- * component for each.
+ * component for each. `args` and `result` as for copse_strategy_run.
  * @retval COPSE_ERR_CONTEXT      `rc` is not the current replica context.
  * @retval COPSE_ERR_UNSUPPORTED  Inside a loss function, where a graph is built: the text names the
  *                                replica and what to use instead (copse_all_reduce).

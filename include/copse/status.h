@@ -5,6 +5,14 @@
  * Codes are for decisions, text is for people. Every function that can fail returns a
  * `copse_status`; the text of the newest failure of the calling thread is kept by the library.
  * Nothing needs to be freed, and the text is available after out-of-memory too.
+ *
+ * NULL, in all headers. A pointer is required unless its description says what NULL means, its list has no entries, or
+ * the library only hands it on (`user`, objects).
+ *  - A function with a status answers COPSE_ERR_ARGUMENT for NULL instead of a required pointer, and the text says so.
+ *    For a replica context NULL means that the thread is in no replica: COPSE_ERR_CONTEXT.
+ *  - A release function does nothing for NULL and for the address of NULL. A retain function returns NULL for NULL.
+ *  - A getter of a NULL handle returns 0, false, NULL or an empty text, where an index has a value for "none" that
+ *    value, and clears its results. Results that are not wanted may be NULL.
  */
 #ifndef COPSE_STATUS_H
 #define COPSE_STATUS_H

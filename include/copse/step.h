@@ -132,6 +132,7 @@ struct copse_step_functions {
 /**
  * A step of the application's own functions.
  * @param strategy  What it runs on, retained; NULL for none.
+ * @param functions  NULL for none.
  * @param user      Passed to the functions. When this call fails, `release` is not called.
  * @retval COPSE_ERR_ARGUMENT  `save`, `restore` and `progress` are not all there or all NULL.
  * Lifetime: retains the context.
