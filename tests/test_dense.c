@@ -9,13 +9,13 @@
 static void table(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_dense);
+    harness_run_named("dense");
 }
 
 static void sums_down_columns(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_column_sum);
+    harness_run_named("column_sum");
 }
 
 static void layers_match_their_definition(void **state)

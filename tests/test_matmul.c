@@ -10,7 +10,7 @@
 static void table(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_matmul);
+    harness_run_named("matmul");
 }
 
 static double whole(size_t i)
@@ -107,11 +107,11 @@ static void variants_are_refused_by_name(void **state)
     OK(copse_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 4), &a));
     OK(copse_matmul(g, a, a, false, false, &y));
     harness_fails(copse_function_create(host, &(struct copse_function_params){ g, &y, 1,
-                                                                               "matmul_cubic" },
+                                                                               "matmul=cubic" },
                                         &f),
-                  COPSE_ERR_ARGUMENT, "no variant 'matmul_cubic'");
+                  COPSE_ERR_ARGUMENT, "no variant 'cubic'");
     harness_fails(copse_function_create(host, &(struct copse_function_params){ g, &y, 1,
-                                                                               "matmul_wide" },
+                                                                               "matmul=wide" },
                                         &f),
                   COPSE_ERR_UNSUPPORTED, "matmul_wide");
     copse_graph_release(&g);

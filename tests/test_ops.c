@@ -6,43 +6,43 @@
 static void functions_of_one_tensor(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_elementwise);
+    harness_run_named("elementwise");
 }
 
 static void functions_with_settings(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_setting);
+    harness_run_named("setting");
 }
 
 static void functions_of_two_tensors(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_binary);
+    harness_run_named("binary");
 }
 
 static void reductions(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_reduce);
+    harness_run_named("reduce");
 }
 
 static void argmax(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_argmax);
+    harness_run_named("argmax");
 }
 
 static void fills_and_casts(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_fill);
+    harness_run_named("fill");
 }
 
 static void dropout(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_dropout);
+    harness_run_named("dropout");
 }
 
 /* Rows 4.. of a batch draw what a batch that starts at example 4 draws. */

@@ -8,7 +8,7 @@
 static void elements_move(void **state)
 {
     (void)state;
-    harness_run(&copse_cases_shapes);
+    harness_run_named("shapes");
 }
 
 /* ---- errors: `y` stays NULL, the text says what was wrong ---- */

@@ -5,6 +5,7 @@
 
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
+#include "core/graph/variant.h"
 #include "core/optim/rule.h"
 #include "copse/function.h"
 #include "copse/matmul.h"
@@ -129,7 +130,7 @@ struct work {
     const struct graph_case *graph; /* or */
     const struct copse_optimizer_params *rule;
     double rule_bytes;
-    const char *variant;
+    const char *kernels; /* forced */
     double *copy; /* GB/s of a copy, 0 = not yet measured */
     copse_device **library; /* beside a kernel of the person's own: with the library's; or NULL */
 };
@@ -235,7 +236,7 @@ static copse_status time_graph_on(struct copse_conform_run *r, copse_device *dev
     for (uint32_t i = 0; i < 2 && c->in[i].rank; i++)
         COPSE_TRY_OR(done, s, copse_input(g, "x", c->type[i], c->in[i], &in[i]));
     COPSE_TRY_OR(done, s, c->build(g, in, &y));
-    const struct copse_function_params params = { g, &y, 1, w->variant };
+    const struct copse_function_params params = { g, &y, 1, w->kernels };
     COPSE_TRY_OR(done, s, copse_function_create(dev, &params, &t.f));
     for (uint32_t i = 0; i < 2 && in[i]; i++)
         COPSE_TRY_OR(done, s, write_input(r, t.f, in[i], i));
@@ -309,22 +310,25 @@ copse_status copse__conform_perf(struct copse_conform_run *r)
                   { "momentum", { .kind = COPSE_MOMENTUM }, 20 },
                   { "sgd", { .kind = COPSE_SGD }, 12 } };
     double copy = 0.0;
+    char kernels[COPSE_CHOICES_TEXT];
     copse_device *library = NULL;
     struct work w = { .copy = &copy, .library = &library };
     copse__conform_one(r, &(struct copse_conform_case){ "perf", "copy", "16 MiB", "" }, only_copy,
                        &w);
     for (size_t i = 0; i < COPSE_COUNT(graphs); i++) {
         const struct graph_case *c = &graphs[i];
-        const char *const *variants = c->flops > 0.0 ? copse__case_variants("matmul") : NULL;
+        const struct copse_family *f = c->flops > 0.0 ? copse__family("matmul") : NULL;
         if (c->is_large && r->params->tier == COPSE_CONFORM_QUICK && !r->params->case_name)
             continue;
         w.graph = c;
-        w.variant = NULL;
+        w.kernels = NULL;
         copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, "" },
                            time_graph, &w);
-        for (; variants && *variants; variants++) {
-            w.variant = *variants;
-            copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, *variants },
+        for (size_t v = 0; f && v < f->count; v++) {
+            const char *kernel = copse__variant_kernel(&f->variants[v]);
+            snprintf(kernels, sizeof kernels, "%s=%s", f->name, kernel);
+            w.kernels = kernels;
+            copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, kernel },
                                time_graph, &w);
         }
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/conformance/stress.h"
+#include "core/graph/variant.h"
 #include "copse/function.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
@@ -278,7 +279,7 @@ static double ulps(double got, double expected)
 }
 
 static copse_status run_graph(struct copse_conform_run *r, const struct graph_case *c,
-                              copse_graph *g, const char *variant, void *room,
+                              copse_graph *g, const char *kernels, void *room,
                               struct copse_conform_outcome *out)
 {
     copse_tensor *in[2], *y;
@@ -287,7 +288,7 @@ static copse_status run_graph(struct copse_conform_run *r, const struct graph_ca
     for (uint32_t i = 0; i < c->in_count; i++)
         COPSE_TRY(copse_input(g, "x", COPSE_F32, c->in[i], &in[i]));
     COPSE_TRY(c->build(g, in, &y));
-    const struct copse_function_params params = { g, &y, 1, variant };
+    const struct copse_function_params params = { g, &y, 1, kernels };
     COPSE_TRY(copse_function_create(r->dev, &params, &f));
     for (uint32_t i = 0; i < c->in_count; i++) {
         for (size_t k = 0; k < copse__elements(c->in[i]); k++)
@@ -313,7 +314,7 @@ done:
 
 struct graph_work {
     const struct graph_case *c;
-    const char *variant;
+    const char *kernels; /* forced */
 };
 
 static copse_status check_graph(struct copse_conform_run *r, void *user,
@@ -325,7 +326,7 @@ static copse_status check_graph(struct copse_conform_run *r, void *user,
     copse_status s;
     COPSE_TRY_OR(done, s, copse__conform_memory(r, (size_t)LONG * N, 4, &room));
     COPSE_TRY_OR(done, s, copse_graph_create(r->ctx, &g));
-    s = run_graph(r, w->c, g, w->variant, room, out);
+    s = run_graph(r, w->c, g, w->kernels, room, out);
 done:
     copse__free(&r->ctx->base.mem, room);
     copse_graph_release(&g);
@@ -342,14 +343,16 @@ copse_status copse__conform_stress(struct copse_conform_run *r)
         many_groups, NULL);
     for (size_t i = 0; i < COPSE_COUNT(graphs); i++) {
         const struct graph_case *c = &graphs[i];
-        const char *const *variants = copse__case_variants(c->op);
+        const struct copse_family *f = copse__family(c->op);
+        char kernels[COPSE_CHOICES_TEXT];
         struct graph_work w = { c, NULL };
         copse__conform_one(r, &(struct copse_conform_case){ "stress", c->op, c->name, NULL },
                            check_graph, &w);
-        for (; variants && *variants; variants++) {
-            w.variant = *variants;
-            copse__conform_one(r,
-                               &(struct copse_conform_case){ "stress", c->op, c->name, *variants },
+        for (size_t v = 0; f && v < f->count; v++) {
+            const char *kernel = copse__variant_kernel(&f->variants[v]);
+            snprintf(kernels, sizeof kernels, "%s=%s", f->name, kernel);
+            w.kernels = kernels;
+            copse__conform_one(r, &(struct copse_conform_case){ "stress", c->op, c->name, kernel },
                                check_graph, &w);
         }
     }

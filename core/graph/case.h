@@ -56,7 +56,7 @@ struct copse_case {
     bool skips_differences; /* the derivative is not compared with central differences */
     bool is_poor;           /* many zeros are expected: never MISTRUSTED */
     enum copse_tier tier;   /* the lowest tier that runs it */
-    const char *family;     /* "matmul": forced variants are tried in turn; NULL = none */
+    const char *family;     /* of kernel variants (variant.h), which are forced in turn; NULL = none */
     bool family_is_of_gradient; /* variants are forced in mode grad only */
     uint32_t chain;         /* terms of its sums: a vendor's library may add them in one chain, with
                                a ratio of up to 2 sqrt(chain)                [0 = the limits'] */
@@ -69,10 +69,7 @@ struct copse_case_table {
     size_t count;
 };
 
-/* Every table, in core/ops/cases.c. NULL-terminated. */
+/* Every table, NULL-terminated. The build makes it from the names of the files. */
 extern const struct copse_case_table *const copse_case_tables[];
-
-/* The variants of a family, the shared body first; NULL-terminated. NULL for an unknown family. */
-const char *const *copse__case_variants(const char *family);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A graph as a function on one device: a program with a queue, a step buffer and output buffers. */
 #include "core/graph/graph.h"
+#include "core/graph/variant.h"
 
 #define MAX_OUTPUTS 64
 
@@ -17,7 +18,7 @@ struct copse_function {
 };
 
 static copse_status record(copse_function *f, const struct copse_function_params *p,
-                           const struct copse_choice *choice)
+                           const struct copse_choices *choices)
 {
     copse_device *dev = f->queue->dev;
     struct copse_placement placements[MAX_OUTPUTS];
@@ -35,8 +36,8 @@ static copse_status record(copse_function *f, const struct copse_function_params
         .placements = placements,
         .placement_count = p->output_count,
         .step = { f->step, 0, 4 * COPSE_STEP_WORDS },
-        .choices = choice,
-        .choice_count = choice ? 1 : 0,
+        .choices = choices->at,
+        .choice_count = choices->count,
     };
     return copse__program_create(&params, &f->program);
 }
@@ -53,7 +54,7 @@ static copse_status keep_inputs(copse_function *f, const copse_graph *g)
 }
 
 static copse_status init(copse_function *f, copse_device *dev,
-                         const struct copse_function_params *p, const struct copse_choice *choice)
+                         const struct copse_function_params *p, const struct copse_choices *choices)
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = 0x3f800000u; /* 1.0f */
@@ -62,19 +63,13 @@ static copse_status init(copse_function *f, copse_device *dev,
     COPSE_TRY(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = sizeof words },
                                   &f->step));
     COPSE_TRY(copse_queue_write(f->queue, f->step, 0, words, sizeof words));
-    return record(f, p, choice);
+    return record(f, p, choices);
 }
 
 copse_status copse_function_create(copse_device *dev, const struct copse_function_params *p,
                                    copse_function **out)
 {
-    const struct copse_choice choice = { "matmul", p ? p->matmul : NULL };
-    return copse__function_create(dev, p, choice.variant ? &choice : NULL, out);
-}
-
-copse_status copse__function_create(copse_device *dev, const struct copse_function_params *p,
-                                    const struct copse_choice *choice, copse_function **out)
-{
+    struct copse_choices choices;
     if (!dev || !p || !out || !p->graph || !p->outputs || p->output_count == 0 ||
         p->output_count > MAX_OUTPUTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: needs a device, a graph and 1 to %d "
@@ -83,10 +78,11 @@ copse_status copse__function_create(copse_device *dev, const struct copse_functi
     for (size_t i = 0; i < p->output_count; i++)
         if (!p->outputs[i] || p->outputs[i]->graph != p->graph)
             return copse_fail(COPSE_ERR_ARGUMENT, "function: output %zu is not of the graph", i);
+    COPSE_TRY(copse__choices_parse(p->kernels, &choices));
     copse_function *f = copse__alloc(&dev->base->mem, 1, sizeof *f);
     if (!f)
         return copse_fail(COPSE_ERR_NO_MEMORY, "function: no memory");
-    const copse_status s = init(f, dev, p, choice);
+    const copse_status s = init(f, dev, p, &choices);
     if (s != COPSE_OK) {
         copse__program_release(&f->program);
         for (size_t i = 0; i < f->output_count; i++)

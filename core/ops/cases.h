@@ -7,13 +7,6 @@
 #include "core/graph/case.h"
 #include "core/ops/ops.h"
 
-#define COPSE_CASE_TABLE_MAP(X)                                                                    \
-    X(elementwise) X(setting) X(binary) X(reduce) X(argmax) X(softmax) X(loss) X(matmul) X(dense)  \
-    X(column_sum) X(shapes) X(fill) X(dropout)
-#define COPSE_CASE_TABLE_DECLARE(family) extern const struct copse_case_table copse_cases_##family;
-COPSE_CASE_TABLE_MAP(COPSE_CASE_TABLE_DECLARE)
-#undef COPSE_CASE_TABLE_DECLARE
-
 /* The end of a file of cases: its table `cases` by the family's name. */
 #define COPSE_CASE_TABLE(family_)                                                                  \
     const struct copse_case_table copse_cases_##family_ = { #family_, cases, COPSE_COUNT(cases) };

@@ -79,9 +79,10 @@ static void set_float(struct copse_setting *s, const char *key, float value)
 size_t copse__settings(const copse_trainer *t, struct copse_setting list[COPSE_SETTINGS])
 {
     const struct copse_optimizer_params *p = &t->rule.params;
+    char kernels[COPSE_CHOICES_TEXT];
     size_t n = 0;
     if (!t->params.loss) { /* no trainer: replicated_state.c */
-        set_text(&list[n++], "matmul", t->strategy->choice.family ? t->strategy->matmul : "auto");
+        set_text(&list[n++], "kernels", copse__choices_text(&t->strategy->choices, kernels));
         list[n].key = "replicas";
         snprintf(list[n].value, sizeof list[n].value, "%u", t->strategy->rank_total);
         return n + 1;
@@ -100,7 +101,7 @@ size_t copse__settings(const copse_trainer *t, struct copse_setting list[COPSE_S
     }
     set_float(&list[n++], "weight_decay", p->weight_decay);
     set_text(&list[n++], "reduction", t->params.reduction == COPSE_LOSS_SUM ? "sum" : "mean");
-    set_text(&list[n++], "matmul", t->strategy->choice.family ? t->strategy->matmul : "auto");
+    set_text(&list[n++], "kernels", copse__choices_text(&t->strategy->choices, kernels));
     set_text(&list[n++], "shares", copse_shard_rule_name(t->params.sharing));
     list[n].key = "replicas";
     snprintf(list[n].value, sizeof list[n].value, "%u", t->strategy->rank_total);

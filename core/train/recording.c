@@ -135,8 +135,8 @@ static copse_status record(copse_trainer *t, struct copse_recording *r)
             .locate = locate,
             .bucket_of = is_training ? bucket_of : NULL,
             .user = r,
-            .choices = &st->choice,
-            .choice_count = st->choice.family ? 1 : 0,
+            .choices = st->choices.at,
+            .choice_count = st->choices.count,
         };
         s = copse__program_create(&params, &r->program);
     }

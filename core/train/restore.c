@@ -99,6 +99,8 @@ static copse_status check_settings(const copse_trainer *t, const struct loaded *
     const size_t count = copse__settings(t, list);
     for (size_t i = 0; i < count; i++) {
         const char *stored = find(l, list[i].key);
+        if (!stored && strcmp(list[i].key, "kernels") == 0)
+            stored = find(l, "matmul"); /* the key in older files */
         if (stored && strcmp(stored, list[i].value) == 0)
             continue;
         if (strcmp(list[i].key, "optimizer") == 0)

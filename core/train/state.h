@@ -54,7 +54,7 @@ copse_status copse__state_find(const char *path, const copse_checkpoint *file, s
 /* What stands in the metadata of a checkpoint besides numbers that change from step to step. */
 struct copse_setting {
     const char *key;
-    char value[40];
+    char value[COPSE_CHOICES_TEXT];
 };
 #define COPSE_UPDATES_KEY "server_updates" /* where servers have the variables: their count */
 #define COPSE_GLOBAL_KEY  "global_step"    /* the same: their counter of the job, where it counts */

@@ -119,8 +119,8 @@ static copse_status compile(struct builder *b)
         .step = { st->replicas[tape->replica].step, 0, 4 * COPSE_STEP_WORDS },
         .locate = locate,
         .user = &where,
-        .choices = &st->choice,
-        .choice_count = st->choice.family ? 1 : 0,
+        .choices = st->choices.at,
+        .choice_count = st->choices.count,
     };
     COPSE_TRY(copse__program_create(&params, &tape->program));
     (void)copse__program_input(tape->program, b->x, &tape->x);
