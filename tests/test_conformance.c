@@ -185,7 +185,7 @@ static const struct copse_case tiny_cases[] = {
     { .op = "div", .name = "tiny", .build = quotient, .in = { TINY(0), TINY(1) }, .in_count = 2,
       .forward = { .ulp = 3 } },
 };
-static const struct copse_case_table tiny = { "tiny", tiny_cases, COPSE_COUNT(tiny_cases) };
+static const struct copse_case_table tiny = { .family = "tiny", .cases = tiny_cases, .count = COPSE_COUNT(tiny_cases) };
 static const struct copse_case_table *const tiny_tables[] = { &tiny, NULL };
 
 static void describe_flushing(struct copse_device_info *info)
@@ -276,7 +276,7 @@ static void exhaustive_passes_walk_on(void **state)
         .tier = COPSE_TIER_FULL,
         .in = { { .type = COPSE_F32, .shape = SHAPE(4096), .fill = COPSE_FILL_PATTERNS } },
     };
-    static const struct copse_case_table table = { "patterns", &patterns, 1 };
+    static const struct copse_case_table table = { .family = "patterns", .cases = &patterns, .count = 1 };
     static const struct copse_case_table *const tables[] = { &table, NULL };
     OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_EXHAUSTIVE, .seconds = 0.2,
                                               .modes = COPSE_CONFORM_RUN }, tables, no_known));
@@ -288,7 +288,7 @@ static void exhaustive_passes_walk_on(void **state)
     /* Fewer patterns of the same function are met once. */
     struct copse_case few = patterns;
     few.tier = COPSE_TIER_STANDARD;
-    const struct copse_case_table small = { "patterns", &few, 1 };
+    const struct copse_case_table small = { .family = "patterns", .cases = &few, .count = 1 };
     const struct copse_case_table *const once[] = { &small, NULL };
     OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_EXHAUSTIVE,
                                               .modes = COPSE_CONFORM_RUN }, once, no_known));

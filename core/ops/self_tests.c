@@ -24,7 +24,7 @@ static float slack_of(double ulp)
 static float unary_slack(int32_t op, bool is_gradient)
 {
     switch (op) {
-#define UNARY(name, number, f, g, reference, slope, low, high, ulp, ulp_g)                         \
+#define UNARY(name, number, f, g, reference, slope, low, high, ulp, ulp_g, class)                  \
     case number:                                                                                   \
         return slack_of(is_gradient ? ulp_g : ulp);
 #define SCALED UNARY
@@ -91,7 +91,7 @@ static struct copse_walk walk_of(uint32_t rank)
 static float binary_slack(int32_t op, bool is_gradient)
 {
     switch (op) {
-#define BINARY(name, number, f, da, db, reference, ref_a, ref_b, ulp, ulp_g)                       \
+#define BINARY(name, number, f, da, db, reference, ref_a, ref_b, ulp, ulp_g, class)                \
     case number:                                                                                   \
         return slack_of(is_gradient ? ulp_g : ulp);
 #define COMPARE(name, number, f)                                                                   \
