@@ -5,6 +5,7 @@
 #include "core/graph/variant.h"
 #include "core/ops/column_sum.h"
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
 struct column_sum {
     uint32_t rows, cols;
@@ -119,4 +120,26 @@ static const struct copse_op op_bias_grad = {
 copse_status copse__column_sum(copse_graph *g, copse_tensor *x, copse_tensor **out)
 {
     return COPSE_NODE(g, &op_bias_grad, NULL, out, x);
+}
+
+/* ---- self-test ---- */
+
+static void sum_columns(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_column_sum_wide *p = params;
+    (void)spec;
+    for (size_t j = 0; j < p->cols; j++) {
+        double sum = 0;
+        for (size_t i = 0; i < p->rows; i++)
+            sum += copse__load(&args[0], i * p->cols + j);
+        copse__store(&args[1], j, sum);
+    }
+}
+
+void copse_self_test_column_sum_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_column_sum_wide p = { 50, 40, 4096 };
+    (void)k;
+    COPSE_SELF_TEST(t, p, 2, p.rows * p.cols, p.cols);
+    t->truth = sum_columns;
 }

@@ -33,7 +33,7 @@ static const struct copse_case_op ops[] = {
 };
 
 static const struct copse_case speeds[] = {
-    { .op = "cross_entropy", .name = OF_SQUARE, .build = build_mean, .in = { SQUARE, I32_OF(SIDE) },
+    { .op = "sparse_cross_entropy", .name = OF_SQUARE, .build = build_mean, .in = { SQUARE, I32_OF(SIDE) },
       .in_count = 2, .bytes = MATRIX },
 };
 

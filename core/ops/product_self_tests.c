@@ -7,10 +7,6 @@
 #define N 70u
 #define K 12u
 
-copse_self_test_fn copse_self_test_matmul, copse_self_test_matmul_wide,
-    copse_self_test_matmul_wide_pack, copse_self_test_matmul_wide_turn, copse_self_test_matmul_pad,
-    copse_self_test_matmul_texel, copse_self_test_bias_activation;
-
 static uint32_t divide_up(uint32_t n, uint32_t by)
 {
     return (n + by - 1) / by;

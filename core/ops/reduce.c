@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
 struct reduce_attr {
     int32_t kind;
@@ -229,4 +230,13 @@ void copse_host_reduce(const void *params, const int32_t *spec, const struct cop
         }
         copse__store(&args[1], i, spec[0] == COPSE_AXIS_MEAN ? y / p->divisor : y);
     }
+}
+
+/* ---- self-tests ---- */
+
+void copse_self_test_reduce(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_reduce p = { .n = 12, .count = COPSE_TEST_LINE, .chunks = 2, .inner = 2,
+                                           .divisor = 64.0f };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 3 * COPSE_TEST_LINE * 2, p.n);
 }
