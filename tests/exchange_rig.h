@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "core/base/random.h"
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 #include "core/reduce/exchange.h"
 #include "tests/rig.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The exchange across workers, as threads of this process: with a power of two of ranks each, all hold
    the bits of one process with the same ranks in the same order; with any number, all hold the same. */
-#include "core/cluster/remote.h"
+#include "core/cluster/group.h"
 #include "tests/exchange_rig.h"
 #include "tests/found.h"
 #include "tests/hub_rig.h"
@@ -73,12 +73,12 @@ static copse_status train_across(struct worker *w, struct rig *g, copse_exchange
 
 static copse_status run_worker(struct worker *w, copse_cluster *c)
 {
-    struct copse_remote remote;
+    struct copse_group group;
     struct copse_exchange_rank ranks[MAX_RANKS];
     struct rig g;
     copse_exchange *x;
-    COPSE_TRY(copse__remote_init(&remote, c, w->ranks, 128 << 20));
-    w->first = copse__remote_first(&remote);
+    COPSE_TRY(copse__group_join(&group, c, w->ranks, 128 << 20));
+    w->first = group.first;
     open_rig(&g, ctx, w->ids, w->ranks, w->optimizer);
     for (uint32_t r = 0; r < w->ranks; r++)
         ranks[r] = (struct copse_exchange_rank){ g.queue[r],
@@ -90,7 +90,7 @@ static copse_status run_worker(struct worker *w, copse_cluster *c)
         .reduction = w->setup->reduction,
         .transfer = w->setup->transfer,
         .message_bytes = w->setup->message_bytes,
-        .remote = &remote.hook,
+        .remote = copse__group_hook(&group),
     };
     float *mine = malloc(4 * w->elements);
     copse_status s = copse__exchange_create(&params, &x);
@@ -100,6 +100,7 @@ static copse_status run_worker(struct worker *w, copse_cluster *c)
     }
     free(mine);
     close_rig(&g);
+    copse__group_leave(&group);
     return s;
 }
 

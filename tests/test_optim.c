@@ -6,7 +6,7 @@
 #include "tests/rig.h"
 
 #include "core/base/random.h"
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 
 #define COUNT 1237u /* more than a group's share, and no multiple of anything */
 #define SETS  8u    /* different gradients, used in turn */

@@ -227,11 +227,11 @@ static void rows_that_are_not_there(void **unused)
     for (uint32_t k = 0; k < 2; k++)
         FAILS(COPSE_ERR_ARGUMENT,
               server->table->scatter(server, id, COPSE_SCATTER_ADD,
-                                     &(struct copse_server_rows){ 1, ROW, &bad[k], values }),
+                                     &(struct copse_rows){ 1, ROW, &bad[k], values }),
               "has no row");
     FAILS(COPSE_ERR_ARGUMENT,
           server->table->scatter(server, id, COPSE_SCATTER_ADD,
-                                 &(struct copse_server_rows){ 1, ROW - 1, &indices[0], values }),
+                                 &(struct copse_rows){ 1, ROW - 1, &indices[0], values }),
           "other rows");
     copse__server_release(&server);
 }

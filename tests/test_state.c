@@ -3,7 +3,8 @@
 #include <locale.h>
 #include <math.h>
 
-#include "core/train/state.h"
+#include "core/replica/storage.h"
+#include "core/state/state.h"
 #include "tests/state_rig.h"
 
 /* Everything that a run has come to: all replicas' values, and a checkpoint's bytes. */
@@ -305,8 +306,8 @@ static void var_7(void **state)
         for (uint32_t r = 0; r < j.device_count; r++) {
             const float parts[2] = { 4.0f + 2.0f * (float)r, 1.0f - 2.0f * (float)r };
             const int32_t count = 7 * (int32_t)r + 3;
-            OK(copse__component_write(v[0], r, parts));
-            OK(copse__component_write(v[1], r, &count));
+            OK(copse__storage(v[0])->change(v[0], r, COPSE_CHANGE_SET, parts));
+            OK(copse__storage(v[1])->change(v[1], r, COPSE_CHANGE_SET, &count));
             sums[0] += parts[0];
             sums[1] += parts[1];
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checkpoints that are damaged or of another trainer: they change nothing. */
 #include "core/data/array.h"
-#include "core/train/state.h"
+#include "core/state/state.h"
 #include "tests/state_rig.h"
 
 /* The trainer, compared by its checkpoint, is as it was. */

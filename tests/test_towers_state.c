@@ -17,7 +17,7 @@
 #include "copse/parameter_server.h"
 #include "copse/replicated.h"
 #include "copse/train_step.h"
-#include "core/train/state.h"
+#include "core/state/state.h"
 #include "tests/temp_files.h"
 #include "tests/worker_rig.h"
 

@@ -211,6 +211,7 @@ copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_
    returned by all: then nothing else is sent, and the cluster is as before. */
 copse_status copse__collective_meet(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the collective that was begun last; kind 0..3. */
+enum { COPSE_KIND_PARTS, COPSE_KIND_SUMS, COPSE_KIND_BYTES }; /* within a collective of values */
 uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind);
 
 /* Begin and meet. After a verdict other than COPSE_OK, that, with the text that it came with. */

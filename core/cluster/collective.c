@@ -89,6 +89,37 @@ copse_status copse__collective_meet(copse_cluster *c, copse_cluster_busy_fn *bus
                       copse__cluster_names(c, 1ull << from, names), copse_status_text(verdict));
 }
 
+copse_status copse__cluster_hand(copse_cluster *c, void *bytes, size_t size)
+{
+    struct copse_parcel moves[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    const uint32_t tag = copse__collective_tag(c, COPSE_KIND_BYTES);
+    copse_status s = COPSE_OK;
+    for (size_t at = 0; at < size && !s; at += COPSE_TRANSPORT_BYTES) {
+        const size_t part = COPSE_MIN(size - at, COPSE_TRANSPORT_BYTES);
+        if (c->t.rank > 0)
+            s = copse__cluster_recv(c, 0, tag, (char *)bytes + at, part, &moves[0]);
+        for (uint32_t r = 1; r < c->t.size && c->t.rank == 0 && !s; r++)
+            s = copse__cluster_send(c, r, tag, (char *)bytes + at, part, &moves[r]);
+        if (!s)
+            s = copse__cluster_wait(c, moves, c->t.size, c->header.what, NULL, NULL);
+    }
+    copse__cluster_drop(c, moves, c->t.size);
+    return s;
+}
+
+copse_status copse__cluster_meet(copse_cluster *c, const char *what, uint64_t size,
+                                 copse_status verdict)
+{
+    char text[COPSE_ERROR_BYTES];
+    memcpy(text, copse_last_error(), sizeof text);
+    copse_status s = copse__collective_begin(c, what, size, verdict);
+    if (!s)
+        s = copse__collective_meet(c, NULL, NULL);
+    if (verdict)
+        copse__fail_again(text); /* the first failure is the one to tell */
+    return verdict ? verdict : s;
+}
+
 copse_status copse__cluster_gather(copse_cluster *c, const void *mine, void *all, size_t size,
                                    const char *what)
 {

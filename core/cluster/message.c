@@ -358,3 +358,9 @@ void copse__cluster_drop(copse_cluster *c, struct copse_parcel *list, size_t cou
             list[i].op = NULL;
         }
 }
+
+copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer)
+{
+    const uint32_t status = c->said >> peer & 1 ? c->notices[peer].status : COPSE_OK;
+    return status <= COPSE_ERR_INTERNAL ? (copse_status)status : COPSE_ERR_COMM;
+}

@@ -15,12 +15,6 @@ bool copse__peer_is_gone(copse_cluster *c, uint32_t peer)
     return ((c->t.lost | c->said | c->adopted) >> peer & 1) != 0;
 }
 
-copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer)
-{
-    const uint32_t status = c->said >> peer & 1 ? c->notices[peer].status : COPSE_OK;
-    return status <= COPSE_ERR_INTERNAL ? (copse_status)status : COPSE_ERR_COMM;
-}
-
 copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
 {
     char name[COPSE_WORKERS_TEXT];

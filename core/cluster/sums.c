@@ -9,8 +9,6 @@
 #define ROUND_WORDS ((size_t)1 << 22)
 #define LEAST_WORDS ((size_t)1 << 10) /* of an owner, so that few numbers are summed by the first alone */
 
-enum { KIND_PARTS, KIND_SUMS, KIND_BYTES };
-
 struct moves {
     struct copse_parcel out[COPSE_MAX_WORKERS], in[COPSE_MAX_WORKERS];
 };
@@ -46,7 +44,7 @@ static copse_status wait_all(copse_cluster *c, struct copse_parcel *list)
 static copse_status collect_parts(copse_cluster *c, struct moves *m, uint32_t *words, size_t count,
                                   uint32_t *room)
 {
-    const uint32_t me = c->t.rank, tag = copse__collective_tag(c, KIND_PARTS);
+    const uint32_t me = c->t.rank, tag = copse__collective_tag(c, COPSE_KIND_PARTS);
     const struct range own = range_of(c, me, count);
     for (uint32_t r = 0; r < c->t.size; r++) {
         const struct range theirs = range_of(c, r, count);
@@ -77,7 +75,7 @@ static void add_rows(const copse_cluster *c, uint32_t *room, size_t count, size_
 static copse_status hand_sums(copse_cluster *c, struct moves *m, uint32_t *words, size_t count,
                               const uint32_t *sums)
 {
-    const uint32_t me = c->t.rank, tag = copse__collective_tag(c, KIND_SUMS);
+    const uint32_t me = c->t.rank, tag = copse__collective_tag(c, COPSE_KIND_SUMS);
     const struct range own = range_of(c, me, count);
     for (uint32_t r = 0; r < c->t.size; r++) {
         const struct range theirs = range_of(c, r, count);
@@ -117,7 +115,7 @@ copse_status copse__cluster_sum(copse_cluster *c, uint32_t *words, size_t floats
 copse_status copse__cluster_swap(copse_cluster *c, void *all, const size_t *sizes)
 {
     struct moves m = { .out = { { NULL, 0 } } };
-    const uint32_t me = c->t.rank, tag = copse__collective_tag(c, KIND_BYTES);
+    const uint32_t me = c->t.rank, tag = copse__collective_tag(c, COPSE_KIND_BYTES);
     size_t most = 0, starts[COPSE_MAX_WORKERS], end = 0;
     copse_status s = COPSE_OK;
     for (uint32_t r = 0; r < c->t.size; r++) {
@@ -142,35 +140,4 @@ copse_status copse__cluster_swap(copse_cluster *c, void *all, const size_t *size
     copse__cluster_drop(c, m.in, c->t.size);
     copse__cluster_drop(c, m.out, c->t.size);
     return s;
-}
-
-copse_status copse__cluster_hand(copse_cluster *c, void *bytes, size_t size)
-{
-    struct copse_parcel moves[COPSE_MAX_WORKERS] = { { NULL, 0 } };
-    const uint32_t tag = copse__collective_tag(c, KIND_BYTES);
-    copse_status s = COPSE_OK;
-    for (size_t at = 0; at < size && !s; at += COPSE_TRANSPORT_BYTES) {
-        const size_t part = COPSE_MIN(size - at, COPSE_TRANSPORT_BYTES);
-        if (c->t.rank > 0)
-            s = copse__cluster_recv(c, 0, tag, (char *)bytes + at, part, &moves[0]);
-        for (uint32_t r = 1; r < c->t.size && c->t.rank == 0 && !s; r++)
-            s = copse__cluster_send(c, r, tag, (char *)bytes + at, part, &moves[r]);
-        if (!s)
-            s = wait_all(c, moves);
-    }
-    copse__cluster_drop(c, moves, c->t.size);
-    return s;
-}
-
-copse_status copse__cluster_meet(copse_cluster *c, const char *what, uint64_t size,
-                                 copse_status verdict)
-{
-    char text[COPSE_ERROR_BYTES];
-    memcpy(text, copse_last_error(), sizeof text);
-    copse_status s = copse__collective_begin(c, what, size, verdict);
-    if (!s)
-        s = copse__collective_meet(c, NULL, NULL);
-    if (verdict)
-        copse__fail_again(text); /* the first failure is the one to tell */
-    return verdict ? verdict : s;
 }

@@ -10,17 +10,6 @@
 
 #define ARGUMENT COPSE_ERR_ARGUMENT
 
-void copse__args_judge(struct copse_conform_outcome *out, const char *call, copse_status got,
-                       copse_status expected, bool is_untouched)
-{
-    if (got != expected)
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "%.200s: %s, expected %s: %.160s", call,
-                           copse_status_name(got), copse_status_name(expected),
-                           got ? copse_last_error() : "");
-    else if (!is_untouched)
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "%.200s: refused, but it left a result", call);
-}
-
 /* ---- copse/device.h ---- */
 
 static copse_status devices(struct copse_conform_run *r, void *user,

@@ -103,6 +103,13 @@ bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const c
    counts, calls back, blocks the kernel variant that failed, notes one that had failed and passes. A lost device is
    opened again: r->dev is another one then. */
 void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result);
+#define COPSE_CONFORM_MOST_OPS 64 /* named in params->ops */
+
+/* The device that the parameters name, with the person's own kernel where there is one. */
+copse_status copse__conform_open(struct copse_conform_run *r);
+void copse__conform_close(struct copse_conform_run *r);
+/* Tell the device which cases passed that had failed in runs before. */
+void copse__conform_take_passes(struct copse_conform_run *r);
 /* The verdict that a status stands for: OK -> PASS, UNSUPPORTED, NO_MEMORY -> OOM, ... */
 copse_verdict copse__conform_verdict(copse_status s);
 

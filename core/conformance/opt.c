@@ -7,7 +7,7 @@
 
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 
 #define COUNT  1237u /* more than a group's share, and no multiple of anything */
 #define PADDED ((COUNT + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT)

@@ -6,7 +6,7 @@
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
 #include "core/graph/variant.h"
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 #include "copse/function.h"
 
 #define SIDE ((uint32_t)2048) /* of the matrix that is copied for comparison: 16 MiB */

@@ -7,7 +7,7 @@
 
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 #include "core/reduce/exchange.h"
 
 #define MAX_RANKS 8

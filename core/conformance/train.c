@@ -6,7 +6,7 @@
 
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 #include "core/replica/replica.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"

@@ -59,6 +59,7 @@ struct copse_device {
     const struct copse_foreign_device *foreign; /* NULL = the library's own */
     struct copse_import *import; /* what `foreign` is part of; core's */
     atomic_bool is_lost;    /* sticky */
+    void (*close)(struct copse_device *dev); /* core's, at the last release */
     copse_mutex lock;       /* guards the lists below */
     struct copse_kernel *kernels; /* compiled, by row and specialisation */
     _Atomic uint64_t kernel_made_ns; /* when the newest was, 0: none yet */

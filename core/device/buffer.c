@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers: creation, the pool by size class, and release while queued work still needs them. */
+/* Making buffers, new ones and those of the pool, which has size classes. */
 #include "core/device/device.h"
 
 #define MIN_CLASS_BYTES ((size_t)256)
@@ -12,121 +12,6 @@ static size_t size_class(size_t size)
         step *= 2;
     return size > SIZE_MAX - step ? size : copse__round_up(size, step);
 }
-
-/* ---- release ---- */
-
-static void destroy(copse_device *dev, copse_buffer *buf)
-{
-    dev->backend->buffer_fini(buf);
-    copse__import_give(dev->import, buf->host ? 0 : buf->size);
-    copse__free(&dev->base->mem, buf);
-}
-
-/* Whether every ticket that may need the buffer is reached. Locked. */
-static bool is_idle(const copse_device *dev, const copse_buffer *buf)
-{
-    if (atomic_load_explicit(&dev->is_lost, memory_order_relaxed))
-        return true;
-    for (const struct copse_queue *q = dev->queues; q; q = q->next)
-        if (buf->after[q->slot] > q->reached)
-            return false;
-    return true;
-}
-
-/* Into the pool, or onto a list of what the caller destroys outside the lock. Locked. */
-static void retire(copse_device *dev, copse_buffer *buf, copse_buffer **dead)
-{
-    copse_buffer **list = buf->is_pooled && !atomic_load(&dev->is_lost) ? &dev->pool : dead;
-    buf->next = *list;
-    *list = buf;
-}
-
-static void destroy_all(copse_device *dev, copse_buffer *list)
-{
-    for (copse_buffer *next; list; list = next) {
-        next = list->next;
-        destroy(dev, list);
-    }
-}
-
-void copse__garbage_collect(copse_device *dev)
-{
-    copse_buffer *dead = NULL;
-
-    copse__mutex_lock(&dev->lock);
-    for (copse_buffer **at = &dev->garbage; *at;) {
-        copse_buffer *buf = *at;
-        if (is_idle(dev, buf)) {
-            *at = buf->next;
-            retire(dev, buf, &dead);
-        } else {
-            at = &buf->next;
-        }
-    }
-    copse__mutex_unlock(&dev->lock);
-    destroy_all(dev, dead);
-}
-
-uint64_t copse__garbage_ticket(const copse_device *dev, const copse_queue *q)
-{
-    uint64_t oldest = 0;
-    for (const copse_buffer *buf = dev->garbage; buf; buf = buf->next) {
-        const uint64_t ticket = buf->after[q->slot];
-        if (ticket > q->reached && (oldest == 0 || ticket < oldest))
-            oldest = ticket;
-    }
-    return oldest;
-}
-
-void copse__garbage_forget_slot(copse_device *dev, uint32_t slot)
-{
-    for (copse_buffer *buf = dev->garbage; buf; buf = buf->next)
-        buf->after[slot] = 0;
-}
-
-void copse__buffers_purge(copse_device *dev)
-{
-    copse__garbage_collect(dev);
-    copse__mutex_lock(&dev->lock);
-    copse_buffer *pool = dev->pool;
-    dev->pool = NULL;
-    copse__mutex_unlock(&dev->lock);
-    destroy_all(dev, pool);
-}
-
-copse_buffer *copse_buffer_retain(copse_buffer *buf)
-{
-    if (buf)
-        copse__ref(&buf->refs);
-    return buf;
-}
-
-/* Which queue used the buffer is not kept: all that is queued now has to pass. */
-void copse_buffer_release(copse_buffer **at)
-{
-    if (!at || !*at)
-        return;
-    copse_buffer *buf = *at, *dead = NULL;
-    *at = NULL;
-    if (!copse__unref(&buf->refs))
-        return;
-
-    copse_device *dev = buf->dev;
-    copse__mutex_lock(&dev->lock);
-    for (const struct copse_queue *q = dev->queues; q; q = q->next)
-        buf->after[q->slot] = copse__queue_next(q) - (q->has_open_work ? 0 : 1);
-    if (is_idle(dev, buf)) {
-        retire(dev, buf, &dead);
-    } else {
-        buf->next = dev->garbage;
-        dev->garbage = buf;
-    }
-    copse__mutex_unlock(&dev->lock);
-    destroy_all(dev, dead);
-    copse_device_release(&dev);
-}
-
-/* ---- creation ---- */
 
 static copse_status init_once(copse_device *dev, size_t size, void *host, copse_buffer **out)
 {
@@ -147,7 +32,7 @@ static copse_status init_once(copse_device *dev, size_t size, void *host, copse_
     atomic_fetch_add_explicit(&mem->device_calls, 1, memory_order_relaxed);
     const copse_status s = copse__device_result(dev, dev->backend->buffer_init(buf));
     if (s) {
-        destroy(dev, buf);
+        copse__buffer_destroy(dev, buf);
         return s;
     }
     *out = buf;

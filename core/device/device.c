@@ -1,65 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and closing devices, and the sticky flag of a lost one. */
+/* Opening and closing devices, their limits and memory. */
 #include "core/device/device.h"
 
-copse_status copse__device_check(copse_device *dev)
+/* Buffers and queues hold the device, so only released buffers of the pool are left. */
+static void close_device(copse_device *dev)
 {
-    if (!atomic_load_explicit(&dev->is_lost, memory_order_relaxed))
-        return COPSE_OK;
-    return copse_fail(COPSE_ERR_DEVICE_LOST,
-                      "device: %s was lost by an earlier call; release it and open it again",
-                      dev->info.id);
-}
-
-copse_status copse__device_result(copse_device *dev, copse_status s)
-{
-    if (s == COPSE_ERR_DEVICE_LOST)
-        atomic_store_explicit(&dev->is_lost, true, memory_order_relaxed);
-    return s;
-}
-
-static const struct copse_backend *backend_of(const copse_context *ctx,
-                                              const struct copse_device_info *info)
-{
-    size_t i = 0;
-    while (strcmp(ctx->tables[i]->name, info->backend) != 0)
-        i++; /* the device was listed by one of them */
-    return ctx->tables[i];
-}
-
-/* The place of a usable device; its import has a reference. */
-static copse_status find(copse_context *ctx, const char *id, struct copse_place *place)
-{
-    *place = (struct copse_place){ .index = 0 };
-    for (size_t i = 0; i < ctx->device_count; i++) {
-        const struct copse_device_info *d = &ctx->devices[i];
-        if (strcmp(d->id, id) != 0)
-            continue;
-        if (!d->is_usable)
-            return copse_fail(COPSE_ERR_NO_DEVICE, "device: %s, %s, is not used: %s", d->id,
-                              d->name, d->reason);
-        place->info = *d;
-        place->backend = backend_of(ctx, d);
-        for (size_t k = 0; k < i; k++) /* its number within the backend */
-            place->index += strcmp(ctx->devices[k].backend, d->backend) == 0;
-        return COPSE_OK;
+    copse__buffers_purge(dev);
+    while (dev->kernels) {
+        struct copse_kernel *k = dev->kernels;
+        dev->kernels = k->next;
+        dev->backend->kernel_fini(k);
+        copse__free(&dev->base->mem, k);
     }
-    if (copse__import_find(ctx, id, place))
-        return COPSE_OK;
-    if (strncmp(id, "import:", 7) == 0)
-        return copse_fail(COPSE_ERR_NO_DEVICE,
-                          "device: there is no device '%s'; the id of a lent device ends when the "
-                          "last device opened by it is released", id);
-    return copse_fail(COPSE_ERR_NO_DEVICE, "device: there is no device '%s'", id);
-}
-
-copse_status copse__device_find(copse_context *ctx, const char *id, struct copse_device_info *out)
-{
-    struct copse_place place;
-    COPSE_TRY(find(ctx, id, &place));
-    *out = place.info;
-    copse__import_release(ctx, &place.import);
-    return COPSE_OK;
+    dev->backend->close(dev);
+    copse__mutex_fini(&dev->lock);
+    copse_context *ctx = dev->ctx;
+    copse__free(&ctx->base.mem, dev->overrides);
+    copse__import_release(ctx, &dev->import);
+    copse__free(&ctx->base.mem, dev->tuning.at);
+    copse__free(&ctx->base.mem, dev);
+    copse_context_release(&ctx);
 }
 
 /* The handle, with all that opening needs. */
@@ -85,6 +45,7 @@ static copse_status make(copse_context *ctx, struct copse_place *place,
     }
     atomic_init(&dev->refs, 1);
     atomic_init(&dev->is_lost, false);
+    dev->close = close_device;
     dev->ctx = copse_context_retain(ctx);
     dev->base = &ctx->base;
     dev->backend = place->backend;
@@ -134,42 +95,8 @@ copse_status copse_device_open(copse_context *ctx, const char *id,
     if (!ctx || !id || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "device: no context, id or place for the result");
     *out = NULL;
-    COPSE_TRY(find(ctx, id, &place));
+    COPSE_TRY(copse__place_find(ctx, id, &place));
     return copse__device_open_at(ctx, &place, params, out);
-}
-
-copse_device *copse_device_retain(copse_device *dev)
-{
-    if (dev)
-        copse__ref(&dev->refs);
-    return dev;
-}
-
-/* Buffers and queues hold the device, so none is left but what was released and kept here. */
-void copse_device_release(copse_device **at)
-{
-    if (!at || !*at)
-        return;
-    copse_device *dev = *at;
-    *at = NULL;
-    if (!copse__unref(&dev->refs))
-        return;
-
-    copse__buffers_purge(dev);
-    while (dev->kernels) {
-        struct copse_kernel *k = dev->kernels;
-        dev->kernels = k->next;
-        dev->backend->kernel_fini(k);
-        copse__free(&dev->base->mem, k);
-    }
-    dev->backend->close(dev);
-    copse__mutex_fini(&dev->lock);
-    copse_context *ctx = dev->ctx;
-    copse__free(&ctx->base.mem, dev->overrides);
-    copse__import_release(ctx, &dev->import);
-    copse__free(&ctx->base.mem, dev->tuning.at);
-    copse__free(&ctx->base.mem, dev);
-    copse_context_release(&ctx);
 }
 
 const struct copse_device_info *copse_device_describe(const copse_device *dev)

@@ -156,9 +156,11 @@ struct copse_place {
     uint32_t index;
     struct copse_import *import; /* NULL: listed */
 };
+/* Find a usable device by its id (device_find.c). */
+copse_status copse__place_find(copse_context *ctx, const char *id, struct copse_place *place);
 copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place,
                                    const struct copse_device_params *params, copse_device **out);
-/* import.c. Whether there is such an import: fills *place. */
+/* import_list.c. Whether there is such an import: fills *place. */
 bool copse__import_find(copse_context *ctx, const char *id, struct copse_place *place);
 void copse__import_release(copse_context *ctx, struct copse_import **import);
 const struct copse_foreign_device *copse__import_foreign(const struct copse_import *import);
@@ -187,7 +189,10 @@ copse_status copse__device_result(copse_device *dev, copse_status s);
 /* What every queue operation starts with: the device still works, and the queue has work now. */
 copse_status copse__queue_begin(copse_queue *q);
 /* Ticket that the next submit will give out. */
-uint64_t copse__queue_next(const copse_queue *q);
+static inline uint64_t copse__queue_next(const copse_queue *q)
+{
+    return q->submitted + 1;
+}
 /* Check a command against its device, once; *is_empty when it does nothing. */
 copse_status copse__command_check(const copse_device *dev, const struct copse_command *c,
                                   bool *is_empty);
@@ -197,6 +202,8 @@ void copse__garbage_collect(copse_device *dev);
 uint64_t copse__garbage_ticket(const copse_device *dev, const copse_queue *q);
 /* All tickets of this queue slot are reached, and the slot goes to another queue. Locked. */
 void copse__garbage_forget_slot(copse_device *dev, uint32_t slot);
+/* Free a buffer that no work needs. */
+void copse__buffer_destroy(copse_device *dev, copse_buffer *buf);
 /* Free what is released: the pool, and the garbage too when no queue is left. */
 void copse__buffers_purge(copse_device *dev);
 

@@ -9,11 +9,6 @@
 
 /* ---- tickets ---- */
 
-uint64_t copse__queue_next(const copse_queue *q)
-{
-    return q->submitted + 1;
-}
-
 copse_status copse__queue_begin(copse_queue *q)
 {
     COPSE_TRY(copse__device_check(q->dev));

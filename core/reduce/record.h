@@ -25,6 +25,9 @@ struct copse_recorder {
 };
 
 copse_status copse__record_step(struct copse_recorder *r, const struct copse_exchange_step *step);
+/* A command on the destination of a move. */
+copse_status copse__record_command(struct copse_recorder *r, const struct copse_move *m,
+                                   const struct copse_command *c);
 copse_status copse__record_copy(struct copse_recorder *r, const struct copse_move *m,
                                 struct copse_binding from, struct copse_binding to);
 /* A reduction kernel with two bindings on the move's destination; `rows` are added. */

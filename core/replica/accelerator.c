@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The accelerator strategy: which cores it takes, in the order of their ids. Runs stand in core/train. */
 #include "copse/accelerator.h"
-#include "core/replica/replica.h"
+#include "core/replica/storage.h"
+
+const struct copse_strategy_table copse__accelerator = {
+    .kind = COPSE_STRATEGY_ACCELERATOR,
+    .name = "accelerator",
+    .storage = &copse__on_replicas,
+    .shares_devices = true,
+    .count_read = copse__count_read,
+    .count_set = copse__count_set,
+    .count_add = copse__count_add,
+};
 
 /* ---- the order of ids ---- */
 
@@ -95,7 +105,7 @@ copse_status copse_accelerator_create(copse_context *ctx, const char *const *dev
         ids[r] = order[cores[r]];
     }
     copse_strategy *st;
-    COPSE_TRY(copse__strategy_create(ctx, COPSE_STRATEGY_ACCELERATOR, ids, replicas, &p->strategy, &st));
+    COPSE_TRY(copse__strategy_create(ctx, &copse__accelerator, ids, replicas, &p->strategy, &st));
     st->steps_per_run = COPSE_MAX(p->steps_per_run, 1);
     memcpy(st->cores, cores, replicas * sizeof *cores);
     *out = st;
@@ -111,13 +121,13 @@ uint32_t copse_accelerator_steps_per_run(const copse_strategy *st)
 
 uint32_t copse_accelerator_core(const copse_strategy *st, uint32_t replica)
 {
-    return st->kind == COPSE_STRATEGY_ACCELERATOR && replica < st->replica_count ? st->cores[replica]
+    return st->table == &copse__accelerator && replica < st->replica_count ? st->cores[replica]
                                                                                   : UINT32_MAX;
 }
 
 bool copse_accelerator_is_resident(const copse_strategy *st)
 {
-    bool is_one = st->kind == COPSE_STRATEGY_ACCELERATOR;
+    bool is_one = st->table == &copse__accelerator;
     for (uint32_t r = 1; r < st->replica_count; r++)
         is_one &= st->replicas[r].queue == st->replicas[0].queue;
     return is_one;

@@ -33,12 +33,9 @@ static copse_status spread_first(const struct given *g, copse_status mine)
 {
     copse_strategy *st = g->v->strategy;
     char what[sizeof ((struct copse_header *)0)->what];
-    if (!st->remote)
-        return mine;
     const uint64_t hash = copse__hash(COPSE_HASH_START, g->v->name, strlen(g->v->name));
     snprintf(what, sizeof what, "the first of all, %08x, for '%.24s'", (unsigned)hash, g->v->name);
-    COPSE_TRY(copse__cluster_meet(st->cluster, what, g->bytes, mine));
-    return copse__cluster_hand(st->cluster, g->first, g->bytes);
+    return copse__group_broadcast(&st->group, what, g->first, g->bytes, mine);
 }
 
 static copse_status compare(const struct given *g, bool *is_same)
@@ -63,13 +60,10 @@ static copse_status demand_same(const struct given *g)
     const copse_status mine = compare(g, &is_same);
     memcpy(text, copse_last_error(), sizeof text);
     answer = (struct answer){ !is_same, (uint32_t)mine };
-    all[0] = answer;
-    const uint32_t workers = st->remote ? st->cluster->t.size : 1;
-    if (st->remote)
-        COPSE_TRY(copse__cluster_gather(st->cluster, &answer, all, sizeof answer, g->v->name));
+    COPSE_TRY(copse__group_gather(&st->group, g->v->name, &answer, all, sizeof answer));
     if (mine)
         copse__fail_again(text);
-    for (uint32_t w = 0; w < workers; w++) {
+    for (uint32_t w = 0; w < st->group.workers; w++) {
         if (mine || all[w].failed)
             return mine ? mine
                         : copse_fail(COPSE_ERR_COMM, "variable '%s': worker %u failed: %s", g->v->name,
@@ -89,7 +83,7 @@ static copse_status take_first(const struct given *g, copse_status mine, copse_v
     COPSE_TRY(spread_first(g, mine));
     if (must_be_same)
         COPSE_TRY(demand_same(g));
-    if (!g->v->strategy->remote) {
+    if (g->v->strategy->group.workers == 1) {
         *out = copse_value_retain(g->at[0]);
         return COPSE_OK;
     }
@@ -128,16 +122,14 @@ static copse_status spread_slices(copse_variable *v, const copse_value *given, u
     const uint64_t hash = copse__hash(COPSE_HASH_START, v->name, strlen(v->name));
     snprintf(what, sizeof what, "the first slices, %08x, for '%.24s'", (unsigned)hash, v->name);
     *count = mine ? 0 : (uint32_t)copse_value_count(given);
-    COPSE_TRY(copse__cluster_meet(st->cluster, what, sizeof *count, mine));
-    COPSE_TRY(copse__cluster_hand(st->cluster, count, sizeof *count));
+    COPSE_TRY(copse__group_broadcast(&st->group, what, count, sizeof *count, mine));
     if (copse__mul(*count, 4 * (1 + row), &bytes))
         *block = copse__alloc(&st->ctx->base.mem, COPSE_MAX(bytes, 1), 1);
     mine = *block ? COPSE_OK : no_memory(v);
-    if (!mine && copse_cluster_rank(st->cluster) == 0)
+    if (!mine && st->group.worker == 0)
         mine = copse_value_read_sparse(given, (int32_t *)(void *)*block,
                                        (float *)(void *)(*block + (size_t)4 * *count));
-    COPSE_TRY(copse__cluster_meet(st->cluster, what, bytes, mine));
-    return copse__cluster_hand(st->cluster, *block, bytes);
+    return copse__group_broadcast(&st->group, what, *block, bytes, mine);
 }
 
 static copse_status aggregate_first_slices(copse_variable *v, const copse_value *given, copse_status mine,
@@ -168,7 +160,7 @@ copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, co
     if (v->aggregation == COPSE_AGGREGATION_NONE) /* the same on all workers */
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': has no aggregation, and its replicas may "
                                               "differ; make it with one", v->name);
-    if (v->aggregation == COPSE_AGGREGATION_ONLY_FIRST_REPLICA && !st->remote) {
+    if (v->aggregation == COPSE_AGGREGATION_ONLY_FIRST_REPLICA && st->group.workers == 1) {
         *out = mine ? NULL : copse_value_retain(value->items[0]);
         return mine;
     }
@@ -179,7 +171,7 @@ copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, co
         (is_mean && v->tensor.type == COPSE_I32))
         return aggregate_first(v, value, mine, out);
     if (mine)
-        return st->remote ? copse__cluster_meet(st->cluster, v->name, 0, mine) : mine;
+        return copse__group_barrier(&st->group, v->name, 0, mine);
     const uint32_t host = COPSE_HOST;
     const struct copse_destinations to = { .ranks = &host, .count = 1 };
     return copse_note(copse__cross_reduce_for(v->name, st->cross, st,

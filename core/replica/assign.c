@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "core/replica/run.h"
-#include "core/replica/servers.h"
+#include "core/replica/storage.h"
 
 static bool is_scatter(enum copse_change change)
 {
@@ -12,45 +12,15 @@ static bool is_scatter(enum copse_change change)
 
 /* ---- one component ---- */
 
-/* `by` is on the host, of the variable's type and size. */
-static copse_status change_with(copse_variable *v, uint32_t rank, enum copse_change change, const void *by)
-{
-    if (v->strategy->servers)
-        return copse__servers_change(v, change, by);
-    if (change == COPSE_CHANGE_SET)
-        return copse__component_write(v, rank, by);
-    if (v->initial && v->strategy->remote) /* until they meet, workers may start from different values */
-        COPSE_TRY(copse__store_build(v->strategy));
-    struct copse_mem *mem = &v->strategy->ctx->base.mem;
-    void *now = copse__alloc(mem, (size_t)v->count, 4);
-    if (!now)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
-    copse_status s = copse_variable_read(v, rank, now);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK) {
-        copse__change_apply(change, v->tensor.type, v->count, now, by);
-        s = copse__component_write(v, rank, now);
-    }
-    copse__free(mem, now);
-    return s;
-}
-
-/* A value that stands on the component's own device does not come to the host. */
-static copse_status copy_on_device(copse_variable *v, uint32_t rank, const struct copse_block *from)
-{
-    const struct copse_binding to = copse__variable_values(v, rank);
-    return copse_queue_copy(from->queue, from->buffer, 0, to.buffer, to.offset, (size_t)v->count * 4);
-}
-
 static copse_status change_component(copse_variable *v, uint32_t rank, enum copse_change change,
                                      const copse_value *value)
 {
     if (is_scatter(change))
         return copse__component_scatter(v, rank, value, change);
-    if (change == COPSE_CHANGE_SET && !v->initial && !v->strategy->servers && value->kind == COPSE_VALUE_ARRAY &&
-        value->block->queue == v->strategy->replicas[rank].queue)
-        return copy_on_device(v, rank, value->block);
+    const struct copse_binding to = copse__storage(v)->target(v, rank);
+    if (change == COPSE_CHANGE_SET && to.buffer && value->kind == COPSE_VALUE_ARRAY &&
+        value->block->queue == v->strategy->replicas[rank].queue) /* a copy on the device */
+        return copse_queue_copy(value->block->queue, value->block->buffer, 0, to.buffer, to.offset, to.size);
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *by = copse__alloc(mem, (size_t)v->count, 4);
     if (!by)
@@ -59,7 +29,7 @@ static copse_status change_component(copse_variable *v, uint32_t rank, enum cops
     if (s == COPSE_ERR_TIMEOUT)
         return s; /* the device may still write there */
     if (s == COPSE_OK)
-        s = change_with(v, rank, change, by);
+        s = copse__storage(v)->change(v, rank, change, by);
     copse__free(mem, by);
     return s;
 }
@@ -77,7 +47,7 @@ static copse_status change_at(copse_variable *v, uint32_t rank, enum copse_chang
 
 static copse_status change_all(copse_variable *v, enum copse_change change, copse_value *value)
 {
-    const uint32_t count = v->strategy->servers ? 1 : v->strategy->replica_count;
+    const uint32_t count = copse__strategy_copies(v->strategy);
     for (uint32_t r = 0; r < count; r++)
         COPSE_TRY(change_at(v, r, change, value));
     return COPSE_OK;
@@ -108,7 +78,7 @@ static copse_status set_parts(copse_variable *v, const void *total)
                           : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
     for (uint32_t r = 0; r < v->strategy->replica_count && s == COPSE_OK; r++) {
         take_part(v, v->strategy->rank_first + r, total, part);
-        s = copse__component_write(v, r, part);
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, part);
     }
     copse__free(mem, part);
     return s;
@@ -187,7 +157,7 @@ static copse_status find_given(copse_strategy *st, copse_value *given, copse_val
         *out = copse_value_retain(given);
         return COPSE_OK;
     }
-    if (!st->remote || (given->kind != COPSE_VALUE_ARRAY && given->kind != COPSE_VALUE_SPARSE))
+    if (st->group.workers == 1 || (given->kind != COPSE_VALUE_ARRAY && given->kind != COPSE_VALUE_SPARSE))
         return COPSE_OK;
     for (uint32_t r = 0; r < st->replica_count; r++)
         same[r] = given;
@@ -262,8 +232,8 @@ static copse_status change_in_replica(const struct copse_frame *f, copse_variabl
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "variable '%s': changed in the loss function of replica %u, which builds a graph "
                           "and runs once for all steps", v->name, f->rank);
-    const bool is_alone = v->strategy->servers && v->strategy->replica_count == 1;
-    if (!copse__variable_is_local(v) && v->strategy->kind != COPSE_STRATEGY_ONE_DEVICE && !is_alone)
+    const bool is_alone = v->strategy->table->has_one_copy && v->strategy->replica_count == 1;
+    if (!copse__variable_is_local(v) && !is_alone)
         return change_together(f, v, change, value);
     COPSE_TRY(check_value(v, change, value));
     return change_at(v, f->rank, change, value);

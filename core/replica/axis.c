@@ -10,7 +10,7 @@ struct parts {
     copse_value *const *at; /* arrays or variables of one type, equal shapes beside the axis */
     copse_value *same[COPSE_MAX_REPLICAS]; /* what `at` points to where all replicas give one */
     size_t count;
-    copse_cluster *c; /* of the other workers that give something, or NULL */
+    struct copse_group *g; /* of the workers that give something */
     copse_type type;
     uint32_t axis;
     size_t outer, inner; /* elements before and behind the axis */
@@ -21,20 +21,20 @@ struct parts {
 };
 
 /* An array is what each replica of this worker gives; what is mirrored is the same on all workers. */
-static copse_status find_parts(const copse_strategy *st, copse_reduce_op op, copse_value *const *value,
+static copse_status find_parts(copse_strategy *st, copse_reduce_op op, copse_value *const *value,
                                struct parts *p)
 {
     const copse_value *v = *value;
     const bool is_given = v->kind == COPSE_VALUE_PER_REPLICA || v->kind == COPSE_VALUE_ARRAY;
-    p->c = st->remote && is_given ? st->cluster : NULL;
+    p->g = is_given ? &st->group : &copse__group_of_one;
     p->at = v->kind == COPSE_VALUE_PER_REPLICA ? v->items : value;
     p->count = v->kind == COPSE_VALUE_PER_REPLICA ? v->count : 1;
-    const uint32_t copies = p->c ? st->replica_count : st->rank_total;
+    const uint32_t copies = p->g->workers > 1 ? st->replica_count : st->rank_total;
     if (v->kind != COPSE_VALUE_PER_REPLICA && copies > 1 && op == COPSE_REDUCE_SUM)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: SUM of one value that is the same on all %u replicas; "
                                               "give a per-replica value, or use MEAN",
                           copies);
-    if (p->c && v->kind == COPSE_VALUE_ARRAY) {
+    if (p->g->workers > 1 && v->kind == COPSE_VALUE_ARRAY) {
         p->at = p->same;
         for (p->count = 0; p->count < st->replica_count; p->count++)
             p->same[p->count] = *value;
@@ -149,7 +149,7 @@ static copse_status make_result(const struct parts *p, copse_reduce_op op, copse
     return copse__value_from_block(p->ctx, NULL, COPSE_HOST, p->shape, block, out);
 }
 
-static copse_status reduce_here(struct parts *p, const copse_strategy *st, copse_reduce_op op,
+static copse_status reduce_here(struct parts *p, copse_strategy *st, copse_reduce_op op,
                                 copse_value *const *value, int axis)
 {
     struct copse_mem *mem = &p->ctx->base.mem;
@@ -158,9 +158,8 @@ static copse_status reduce_here(struct parts *p, const copse_strategy *st, copse
     COPSE_TRY(check_parts(p));
     const size_t elements = p->outer * p->inner;
     p->sums = copse__alloc(mem, p->count * sizeof(double), elements);
-    if (p->c)
-        p->of_workers = copse__alloc(mem, p->c->t.size * sizeof(double), elements + 1);
-    if (!p->sums || (p->c && !p->of_workers))
+    p->of_workers = copse__alloc(mem, p->g->workers * sizeof(double), elements + 1);
+    if (!p->sums || !p->of_workers)
         return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory");
     COPSE_TRY(sum_parts(p));
     add_rows(p, p->sums, p->count, elements);
@@ -173,19 +172,19 @@ static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_statu
     char what[sizeof ((struct copse_header *)0)->what], shape[96];
     const size_t elements = p->outer * p->inner, row = elements + 1;
     size_t sizes[COPSE_MAX_WORKERS];
-    double *own = mine ? NULL : p->of_workers + p->c->t.rank * row;
+    double *own = mine ? NULL : p->of_workers + p->g->worker * row;
     snprintf(what, sizeof what, "%s along axis %u to %s %s", op == COPSE_REDUCE_MEAN ? "mean" : "sum",
              p->axis, p->type == COPSE_I32 ? "i32" : "f32", copse__shape_text(p->shape, shape));
-    COPSE_TRY(copse__cluster_meet(p->c, what, sizeof(double) * row, mine));
+    COPSE_TRY(copse__group_barrier(p->g, what, sizeof(double) * row, mine));
     memcpy(own, p->sums, elements * sizeof *own);
     own[elements] = (double)p->length;
-    for (uint32_t v = 0; v < p->c->t.size; v++)
+    for (uint32_t v = 0; v < p->g->workers; v++)
         sizes[v] = row * sizeof(double);
-    COPSE_TRY(copse__cluster_swap(p->c, p->of_workers, sizes));
+    COPSE_TRY(copse__group_gather_parts(p->g, p->of_workers, sizes));
     p->length = 0;
-    for (uint32_t v = 0; v < p->c->t.size; v++)
+    for (uint32_t v = 0; v < p->g->workers; v++)
         p->length += (uint64_t)p->of_workers[v * row + elements];
-    add_rows(p, p->of_workers, p->c->t.size, row);
+    add_rows(p, p->of_workers, p->g->workers, row);
     memcpy(p->sums, p->of_workers, elements * sizeof *own);
     return COPSE_OK;
 }
@@ -193,10 +192,9 @@ static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_statu
 copse_status copse__reduce_axis(copse_strategy *st, copse_reduce_op op, copse_value *value, int axis,
                                 copse_value **out)
 {
-    struct parts p = { .ctx = value->ctx };
+    struct parts p = { .ctx = value->ctx, .g = &copse__group_of_one };
     copse_status s = reduce_here(&p, st, op, &value, axis);
-    if (p.c)
-        s = add_workers(&p, op, s);
+    s = add_workers(&p, op, s);
     if (s == COPSE_OK && p.length == 0)
         s = copse_fail(COPSE_ERR_ARGUMENT, "reduce: no replica has an element along axis %u", p.axis);
     if (s == COPSE_OK)

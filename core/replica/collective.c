@@ -2,7 +2,16 @@
 /* The strategy across workers: mirrored on this worker's devices, in step with the others. */
 #include <stdio.h>
 
-#include "core/replica/replica.h"
+#include "core/replica/storage.h"
+
+const struct copse_strategy_table copse__collective = {
+    .kind = COPSE_STRATEGY_COLLECTIVE,
+    .name = "collective",
+    .storage = &copse__on_replicas,
+    .count_read = copse__count_read,
+    .count_set = copse__count_set,
+    .count_add = copse__count_add,
+};
 
 /* The smallest range that all replicas of this worker can bind. */
 static uint64_t binding_bytes(const copse_strategy *st)
@@ -21,7 +30,7 @@ static copse_status agree(copse_strategy *st)
     char text[256];
     snprintf(text, sizeof text, "reduction %d\nbucket bytes %zu\n", (int)st->params.reduction,
              st->params.bucket_bytes);
-    return copse__cluster_agree(st->cluster, "the settings of the strategy", text);
+    return copse__group_agree(&st->group, "the settings of the strategy", text);
 }
 
 static const char *failed_device(const void *user)
@@ -35,18 +44,12 @@ static const char *failed_device(const void *user)
 
 static copse_status join(copse_strategy *st, copse_cluster *cluster)
 {
-    st->kind = COPSE_STRATEGY_COLLECTIVE;
     st->cluster = copse_cluster_retain(cluster);
-    if (copse_cluster_size(cluster) == 1)
-        return COPSE_OK;
-    st->remote = copse__alloc(&st->ctx->base.mem, 1, sizeof *st->remote);
-    if (!st->remote)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
-    COPSE_TRY(copse__remote_init(st->remote, cluster, st->replica_count, binding_bytes(st)));
-    st->remote->failed_device = failed_device;
-    st->remote->user = st;
-    st->rank_first = copse__remote_first(st->remote);
-    st->rank_total = copse__remote_total(st->remote);
+    COPSE_TRY(copse__group_join(&st->group, cluster, st->replica_count, binding_bytes(st)));
+    st->group.failed_device = failed_device;
+    st->group.user = st;
+    st->rank_first = st->group.first;
+    st->rank_total = st->group.ranks;
     return agree(st);
 }
 
@@ -64,7 +67,7 @@ copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
                                               "part in collectives: use the parameter server strategy, or "
                                               "describe the job without them");
     copse_strategy *st;
-    COPSE_TRY(copse_mirrored_create(ctx, devices, count, params, &st));
+    COPSE_TRY(copse__strategy_create(ctx, &copse__collective, devices, count, params, &st));
     const copse_status s = join(st, cluster);
     if (s) {
         copse_strategy_release(&st);
@@ -101,11 +104,11 @@ copse_status copse__collective_share(copse_strategy *st, copse_variable *const *
 {
     char *text = NULL;
     COPSE_TRY(describe(st, list, count, &text));
-    copse_status s = copse__cluster_agree(st->cluster, "the variables", text);
+    copse_status s = copse__group_agree(&st->group, "the variables", text);
     copse__free(&st->ctx->base.mem, text);
     for (size_t i = count; i-- > 0 && !s;)
-        s = copse__cluster_broadcast(st->cluster, list[i]->initial,
-                                     (size_t)list[i]->count * sizeof(float), list[i]->name);
+        s = copse__group_broadcast(&st->group, list[i]->name, list[i]->initial,
+                                   (size_t)list[i]->count * sizeof(float), COPSE_OK);
     return s;
 }
 
@@ -121,6 +124,5 @@ copse_status copse__collective_start(copse_strategy *st, const struct copse_vari
     snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name,
              p->type == COPSE_I32 ? "i32" : "f32", shape, (unsigned)hash);
     const size_t bytes = mine ? 0 : (size_t)copse__elements(p->shape) * 4;
-    COPSE_TRY(copse__cluster_meet(st->cluster, what, bytes, mine));
-    return copse__cluster_hand(st->cluster, values, bytes);
+    return copse__group_broadcast(&st->group, what, values, bytes, mine);
 }

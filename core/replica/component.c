@@ -2,7 +2,7 @@
 /* What a variable holds on each replica: in the store when it is trained, else in memory of its own. */
 #include <stdio.h>
 
-#include "core/replica/servers.h"
+#include "core/replica/storage.h"
 
 static size_t bytes_of(const copse_variable *v)
 {
@@ -48,21 +48,23 @@ void copse__variable_free(copse_variable *v)
     copse__free(mem, v);
 }
 
-copse_status copse__component_write(copse_variable *v, uint32_t replica, const void *values)
+/* ---- values on the replicas ---- */
+
+static copse_status keep(copse_variable *v, const copse_variable *beside, const void *values)
 {
-    if (v->strategy->servers)
-        return copse__servers_change(v, COPSE_CHANGE_SET, values);
-    if (v->initial) /* components begin to differ: they need places */
-        COPSE_TRY(copse__store_build(v->strategy));
-    return write_there(v, replica, values);
+    (void)v;
+    (void)beside;
+    (void)values;
+    return COPSE_OK;
 }
 
-copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *values)
+static void moved(copse_variable *v)
 {
-    if (!v || !values || replica >= v->strategy->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: no such replica, or nowhere to read to");
-    if (v->strategy->servers)
-        return copse__servers_read(v, values);
+    (void)v;
+}
+
+static copse_status read(copse_variable *v, uint32_t replica, void *values)
+{
     if (v->initial) {
         memcpy(values, v->initial, bytes_of(v));
         return COPSE_OK;
@@ -73,17 +75,127 @@ copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *valu
     return copse_note(copse_queue_finish(q), "while reading variable '%s'", v->name);
 }
 
-copse_status copse_variable_assign(copse_variable *v, const void *values)
+static copse_status read_block(copse_variable *v, uint32_t replica, struct copse_block *to)
 {
-    if (!v || !values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: nothing to assign");
-    if (v->strategy->servers)
-        return copse__servers_change(v, COPSE_CHANGE_SET, values);
+    if (v->initial)
+        return copse__block_write(to, v->initial);
+    const struct copse_binding at = copse__variable_values(v, replica);
+    return copse_queue_copy(v->strategy->replicas[replica].queue, at.buffer, at.offset, to->buffer, 0,
+                            bytes_of(v));
+}
+
+static copse_status set(copse_variable *v, uint32_t replica, const void *values)
+{
+    if (v->initial) /* components begin to differ: they need memory */
+        COPSE_TRY(copse__store_build(v->strategy));
+    return write_there(v, replica, values);
+}
+
+/* Until the first store is built, workers may have different initial values. */
+static copse_status begin_change(copse_variable *v)
+{
+    return v->initial && v->strategy->group.workers > 1 ? copse__store_build(v->strategy) : COPSE_OK;
+}
+
+static copse_status apply(const copse_variable *v, enum copse_change how, const void *by, void *now)
+{
+    copse__change_apply(how, v->tensor.type, v->count, now, by);
+    return COPSE_OK;
+}
+
+static copse_status apply_rows(const copse_variable *v, enum copse_change how, const void *by, void *now)
+{
+    const struct copse_rows *rows = by;
+    (void)v;
+    copse__change_rows(how, rows->row, rows->count, rows->indices, rows->values, now);
+    return COPSE_OK;
+}
+
+/* Read the component, change it on the host, write it. */
+static copse_status rewrite(copse_variable *v, uint32_t replica, enum copse_change how, const void *by,
+                            copse_status (*fn)(const copse_variable *, enum copse_change, const void *, void *))
+{
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *now = copse__alloc(mem, (size_t)v->count, 4);
+    copse_status s = now ? read(v, replica, now)
+                         : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* the device may still write there */
+    if (s == COPSE_OK)
+        s = fn(v, how, by, now);
+    if (s == COPSE_OK)
+        s = set(v, replica, now);
+    copse__free(mem, now);
+    return s;
+}
+
+static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how, const void *by)
+{
+    if (how == COPSE_CHANGE_SET)
+        return set(v, replica, by);
+    COPSE_TRY(begin_change(v));
+    return rewrite(v, replica, how, by, apply);
+}
+
+static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_change how,
+                            const struct copse_rows *rows)
+{
+    COPSE_TRY(begin_change(v));
+    return rows->count > 0 ? rewrite(v, replica, how, rows, apply_rows) : COPSE_OK;
+}
+
+static copse_status assign(copse_variable *v, const void *values)
+{
     if (v->initial) {
         memcpy(v->initial, values, bytes_of(v));
         return COPSE_OK;
     }
     for (uint32_t r = 0; r < v->strategy->replica_count; r++)
-        COPSE_TRY(copse__component_write(v, r, values));
+        COPSE_TRY(set(v, r, values));
     return COPSE_OK;
+}
+
+static struct copse_binding target(const copse_variable *v, uint32_t replica)
+{
+    return v->initial ? (struct copse_binding){ .buffer = NULL } : copse__variable_values(v, replica);
+}
+
+static copse_status pull(copse_strategy *st)
+{
+    (void)st;
+    return COPSE_OK;
+}
+
+static void release(copse_strategy *st)
+{
+    (void)st;
+}
+
+const struct copse_storage copse__on_replicas = {
+    .keep = keep,
+    .moved = moved,
+    .read = read,
+    .read_block = read_block,
+    .change = change,
+    .scatter = scatter,
+    .assign = assign,
+    .target = target,
+    .pull = pull,
+    .release = release,
+};
+
+/* ---- public ---- */
+
+copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *values)
+{
+    if (!v || !values || replica >= v->strategy->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: no such replica, or nowhere to read to");
+    return copse__storage(v)->read(v, replica, values);
+}
+
+copse_status copse_variable_assign(copse_variable *v, const void *values)
+{
+    if (!v || !values)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: nothing to assign");
+    return copse__storage(v)->assign(v, values);
 }

@@ -6,9 +6,6 @@
 #include "core/replica/context.h"
 #include "core/replica/run.h"
 
-copse_strategy copse__default_strategy = { .refs = 1, .kind = COPSE_STRATEGY_DEFAULT,
-                                           .replica_count = 1, .rank_total = 1 };
-
 /* A handle is no address: one that is kept too long matches nothing, and is never followed. Its upper
    bits tell strategies apart, so that a wrong one can be described. */
 #define NUMBER_BITS    (sizeof(uintptr_t) * 5) /* of 8 */

@@ -101,12 +101,12 @@ copse_status copse_strategy_broadcast(copse_strategy *st, copse_value *value,
 
 /* ---- update ---- */
 
-/* What runs once, on the variable's device, takes one value each and not one per replica. */
+/* An update that runs once takes one value for each argument, not one per replica. */
 static copse_status check_single(const copse_value *v)
 {
-    if (v->kind == COPSE_VALUE_PER_REPLICA || (v->kind == COPSE_VALUE_MIRRORED && v->count > 1))
-        return copse_fail(COPSE_ERR_ARGUMENT, "an update of a variable with a server runs once: the "
-                                              "value has %zu components, reduce it to one", v->count);
+    if ((v->kind == COPSE_VALUE_PER_REPLICA || v->kind == COPSE_VALUE_MIRRORED) && v->count > 1)
+        return copse_fail(COPSE_ERR_ARGUMENT, "an update of a variable with one copy runs once: the value "
+                                              "has %zu components, reduce it to one", v->count);
     for (size_t i = 0; (v->kind == COPSE_VALUE_LIST || v->kind == COPSE_VALUE_DICT) && i < v->count; i++)
         COPSE_TRY(check_single(v->items[i]));
     return COPSE_OK;
@@ -176,10 +176,10 @@ copse_status copse_strategy_update(copse_strategy *st, copse_variable *v, copse_
     if (!v || v->strategy != st)
         return copse_fail(COPSE_ERR_ARGUMENT, "update: %s%s%s", v ? "variable '" : "no variable",
                           v ? v->name : "", v ? "' belongs to another strategy" : "");
-    for (size_t i = 0; st->servers && i < count; i++)
+    for (size_t i = 0; st->table->has_one_copy && i < count; i++)
         if (args[i])
             COPSE_TRY(copse_note(check_single(args[i]), "in argument %zu of an update", i));
-    return update_all(st, v, NULL, st->servers ? 1 : st->replica_count, fn, args, count, user, result);
+    return update_all(st, v, NULL, copse__strategy_copies(st), fn, args, count, user, result);
 }
 
 copse_status copse_strategy_update_non_slot(copse_strategy *st, const uint32_t *ranks,

@@ -107,7 +107,7 @@ static copse_status add_plain(struct copse_cross_batch *b, copse_value *v)
 {
     const bool is_here = v->kind == COPSE_VALUE_ARRAY || v->kind == COPSE_VALUE_SPARSE ||
                          (v->kind == COPSE_VALUE_VARIABLE && !copse__variable_is_mirrored(v->variable));
-    if (b->st->remote && !b->is_broadcast && is_here)
+    if (b->st->group.workers > 1 && !b->is_broadcast && is_here)
         return add_given(b, v);
     COPSE_TRY(check_plain(b, v));
     return push_leaf(b, copse_value_retain(v), COPSE_NEED_NOTHING);
@@ -217,7 +217,7 @@ static copse_status run(struct copse_cross_batch *b, copse_value *const *values,
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < count && !s; i++)
         s = add_leaves(b, values[i]);
-    if (b->st->remote && !b->is_broadcast)
+    if (b->st->group.workers > 1 && !b->is_broadcast)
         s = copse__batch_across(b, s);
     else if (!s)
         s = reduce_here(b);
@@ -263,7 +263,7 @@ copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x,
                                    .subject = subject };
     const copse_status s = copse__places_of(st, to, &b.places);
     if (s)
-        return st->remote ? copse__cluster_meet(st->cluster, "a reduction", 0, s) : s;
+        return copse__group_barrier(&st->group, "a reduction", 0, s);
     return run_batch(&b, values, count, out);
 }
 

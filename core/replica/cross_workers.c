@@ -16,7 +16,7 @@
 struct across {
     struct copse_cross_batch *b;
     copse_strategy *st;
-    copse_cluster *c;
+    struct copse_group *g;
     struct copse_mem *mem;
     size_t floats, whole;  /* words of the dense leaves: f32 ones first, in the order of the batch */
     uint32_t *words;       /* [floats + whole], of an accumulation [rank_total][floats + whole] */
@@ -138,7 +138,7 @@ static copse_status prepare_parts(struct across *a)
 
 static copse_status prepare_slices(struct across *a)
 {
-    const uint32_t me = a->c->t.rank, replicas = a->st->replica_count;
+    const uint32_t me = a->g->worker, replicas = a->st->replica_count;
     struct copse_leaf *leaf;
     size_t i = 0;
     for (size_t n = 0; (leaf = next_sparse(a, &i)); n++)
@@ -154,9 +154,9 @@ static copse_status prepare(struct across *a)
 {
     const size_t words = a->floats + a->whole;
     a->words = copse__alloc(a->mem, words * (is_accumulated(a) ? a->st->rank_total : 1), 4);
-    a->room = copse__alloc(a->mem, copse__cluster_sum_room(a->c, words), 4);
+    a->room = copse__alloc(a->mem, copse__group_sum_room(a->g, words), 4);
     a->slices = copse__alloc(a->mem, a->sparse * a->st->replica_count, sizeof(copse_value *));
-    a->slice_counts = copse__alloc(a->mem, a->c->t.size * a->sparse, 4);
+    a->slice_counts = copse__alloc(a->mem, a->g->workers * a->sparse, 4);
     if (!a->words || !a->room || !a->slices || !a->slice_counts)
         return no_memory();
     COPSE_TRY(prepare_slices(a));
@@ -235,7 +235,7 @@ static copse_status accumulate_first(struct across *a)
     struct copse_leaf *leaf;
     struct copse_places to;
     uint32_t root;
-    if (a->c->t.rank > 0)
+    if (a->g->worker > 0)
         return COPSE_OK;
     copse__batch_places(a->b, &to);
     COPSE_TRY(copse__dense_root(a->b, &to, &root));
@@ -248,11 +248,10 @@ static copse_status accumulate(struct across *a)
 {
     const size_t bytes = 4 * (a->floats + a->whole);
     size_t sizes[COPSE_MAX_WORKERS];
-    for (uint32_t v = 0; v < a->c->t.size; v++)
-        sizes[v] = bytes * a->st->remote->rank_counts[v];
-    COPSE_TRY(copse__cluster_swap(a->c, a->words, sizes));
-    COPSE_TRY(copse__cluster_meet(a->c, "what was accumulated", bytes, accumulate_first(a)));
-    return copse__cluster_hand(a->c, a->words, bytes);
+    for (uint32_t v = 0; v < a->g->workers; v++)
+        sizes[v] = bytes * a->g->rank_counts[v];
+    COPSE_TRY(copse__group_gather_parts(a->g, a->words, sizes));
+    return copse__group_broadcast(a->g, "what was accumulated", a->words, bytes, accumulate_first(a));
 }
 
 static copse_status give_dense(struct across *a)
@@ -291,7 +290,7 @@ static uint64_t width_of(const struct copse_leaf *leaf)
 static size_t slices_of_all(const struct across *a, size_t n)
 {
     size_t count = 0;
-    for (uint32_t v = 0; v < a->c->t.size; v++)
+    for (uint32_t v = 0; v < a->g->workers; v++)
         count += a->slice_counts[v * a->sparse + n];
     return count;
 }
@@ -315,19 +314,19 @@ static copse_status make_room(struct across *a)
 static copse_status swap_leaf(struct across *a, const struct copse_leaf *leaf, size_t n)
 {
     size_t sizes[COPSE_MAX_WORKERS], wide[COPSE_MAX_WORKERS];
-    for (uint32_t v = 0; v < a->c->t.size; v++) {
+    for (uint32_t v = 0; v < a->g->workers; v++) {
         sizes[v] = 4 * (size_t)a->slice_counts[v * a->sparse + n];
         wide[v] = sizes[v] * (size_t)width_of(leaf);
     }
-    COPSE_TRY(copse__cluster_swap(a->c, a->rows, sizes));
-    return copse__cluster_swap(a->c, a->values, wide);
+    COPSE_TRY(copse__group_gather_parts(a->g, a->rows, sizes));
+    return copse__group_gather_parts(a->g, a->values, wide);
 }
 
 static copse_status place_slices(struct across *a, const struct copse_leaf *leaf, size_t n)
 {
     const uint32_t replicas = a->st->replica_count;
     size_t at = 0;
-    for (uint32_t v = 0; v < a->c->t.rank; v++)
+    for (uint32_t v = 0; v < a->g->worker; v++)
         at += a->slice_counts[v * a->sparse + n];
     for (uint32_t r = 0; r < replicas; r++) {
         const copse_value *own = a->slices[n * replicas + r];
@@ -345,7 +344,7 @@ static copse_status give_leaf(struct across *a, struct copse_leaf *leaf, size_t 
     copse_status s = COPSE_OK;
     size_t at = 0;
     copse__batch_places(a->b, &to);
-    for (uint32_t v = 0; v < a->c->t.size && !s; v++) {
+    for (uint32_t v = 0; v < a->g->workers && !s; v++) {
         const struct copse_sparse_params p = {
             .dense_shape = shape_of(leaf),
             .count = a->slice_counts[v * a->sparse + n],
@@ -356,8 +355,8 @@ static copse_status give_leaf(struct across *a, struct copse_leaf *leaf, size_t 
         at += p.count;
     }
     if (!s)
-        s = copse__sparse_reduce(a->st, of, a->c->t.size, divisor_of(a), &to, &leaf->result);
-    for (uint32_t v = 0; v < a->c->t.size; v++)
+        s = copse__sparse_reduce(a->st, of, a->g->workers, divisor_of(a), &to, &leaf->result);
+    for (uint32_t v = 0; v < a->g->workers; v++)
         copse_value_release(&of[v]);
     return s;
 }
@@ -369,10 +368,10 @@ static copse_status reduce_slices(struct across *a)
     size_t sizes[COPSE_MAX_WORKERS], i = 0;
     struct copse_leaf *leaf;
     copse_status mine = COPSE_OK;
-    for (uint32_t v = 0; v < a->c->t.size; v++)
+    for (uint32_t v = 0; v < a->g->workers; v++)
         sizes[v] = 4 * a->sparse;
-    COPSE_TRY(copse__cluster_swap(a->c, a->slice_counts, sizes));
-    COPSE_TRY(copse__cluster_meet(a->c, "slices", 0, make_room(a)));
+    COPSE_TRY(copse__group_gather_parts(a->g, a->slice_counts, sizes));
+    COPSE_TRY(copse__group_barrier(a->g, "slices", 0, make_room(a)));
     for (size_t n = 0; (leaf = next_sparse(a, &i)); n++) {
         copse_status s = place_slices(a, leaf, n);
         COPSE_TRY(swap_leaf(a, leaf, n));
@@ -395,7 +394,7 @@ static copse_status exchange(struct across *a)
     if (is_accumulated(a))
         COPSE_TRY(accumulate(a));
     else
-        COPSE_TRY(copse__cluster_sum(a->c, a->words, a->floats, a->whole, a->room));
+        COPSE_TRY(copse__group_sum(a->g, a->words, a->floats, a->whole, a->room));
     if (a->sparse > 0)
         COPSE_TRY(reduce_slices(a));
     return give_dense(a);
@@ -403,7 +402,7 @@ static copse_status exchange(struct across *a)
 
 copse_status copse__batch_across(struct copse_cross_batch *b, copse_status mine)
 {
-    struct across a = { .b = b, .st = b->st, .c = b->st->cluster, .mem = b->mem };
+    struct across a = { .b = b, .st = b->st, .g = &b->st->group, .mem = b->mem };
     char what[sizeof ((struct copse_header *)0)->what];
     if (!mine && copse__batch_count(b, COPSE_NEED_NOTHING) == b->leaves.count)
         return COPSE_OK;
@@ -412,7 +411,7 @@ copse_status copse__batch_across(struct copse_cross_batch *b, copse_status mine)
         mine = prepare(&a);
     describe(&a, what, sizeof what);
     copse_status s =
-        copse__cluster_meet(a.c, what, 4 * (uint64_t)(a.floats + a.whole), mine);
+        copse__group_barrier(a.g, what, 4 * (uint64_t)(a.floats + a.whole), mine);
     if (!s)
         s = exchange(&a);
     for (size_t i = 0; a.slices && i < a.sparse * a.st->replica_count; i++)

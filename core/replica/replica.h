@@ -5,7 +5,7 @@
 
 #include "core/graph/graph.h"
 #include "core/graph/variant.h"
-#include "core/cluster/remote.h"
+#include "core/cluster/group.h"
 #include "core/reduce/exchange.h"
 
 struct copse_replica {
@@ -53,10 +53,27 @@ struct copse_store {
     uint32_t holders; /* trainers that gather gradients */
 };
 
+struct copse_storage;
+
+/* What distinguishes the strategies: one table each, in a file of its own. */
+struct copse_strategy_table {
+    copse_strategy_kind kind;
+    const char *name; /* for people */
+    const struct copse_storage *storage; /* of variables */
+    bool has_one_copy;   /* of each variable, so that synchronization has no effect */
+    bool shares_devices; /* replicas that name the same device share it and its queue; else each has a part of it */
+    /* The count of training steps of the job: read it; set it; add 1, `value` receives the sum. */
+    copse_status (*count_read)(copse_strategy *st, uint64_t *value);
+    copse_status (*count_set)(copse_strategy *st, uint64_t value);
+    copse_status (*count_add)(copse_strategy *st, uint64_t *value);
+};
+extern const struct copse_strategy_table copse__one_device, copse__mirrored, copse__collective,
+    copse__parameter_server, copse__accelerator;
+
 struct copse_strategy {
     copse_refs refs;
     copse_context *ctx;
-    copse_strategy_kind kind;
+    const struct copse_strategy_table *table;
     uint32_t serial; /* 0 = the default strategy */
     struct copse_cross_device *cross; /* the application's operations; NULL = the library's choice */
     struct copse_strategy_params params;
@@ -66,22 +83,34 @@ struct copse_strategy {
     struct { copse_variable **at; size_t count, room; } variables; /* in order of creation */
     struct copse_store store;
     uint64_t global_step; /* see train_step.h */
-    copse_cluster *cluster;      /* retained; NULL where there are no other workers */
-    struct copse_remote *remote; /* the same */
+    copse_cluster *cluster;      /* of the job, retained; NULL where this process is the job */
+    struct copse_group group;    /* the workers in step, this one among them */
     struct copse_servers *servers; /* of the variables; NULL where replicas have them (servers.h) */
     uint32_t rank_first, rank_total; /* of the replicas among those of all workers */
     struct copse_reducer *reducer; /* NULL until values are reduced */
+    struct copse_optimizer *optimizers; /* a list; trainers and tower optimizers own them and retain the strategy */
     struct copse_tower_optimizer *towers; /* the strategy's, a list; they retain it */
-    uint32_t steps_per_run; /* >= 1: batches that a trainer takes ahead, see accelerator.h */
+    uint32_t steps_per_run; /* batches that a trainer takes ahead, see accelerator.h; 0: it steps one by one */
     uint32_t cores[COPSE_MAX_REPLICAS]; /* of an accelerator: each replica's */
 };
 
 /* Replicas on these devices, in this order. Those of an accelerator that name the same device share it and
    its queue; else each has a part of the device and a queue of its own. */
-copse_status copse__strategy_create(copse_context *ctx, copse_strategy_kind kind,
+copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
                                     const char *const *devices, size_t count,
                                     const struct copse_strategy_params *params,
                                     copse_strategy **out);
+
+/* How many copies of each variable are changed: one, or one on each replica of this worker. */
+static inline uint32_t copse__strategy_copies(const copse_strategy *st)
+{
+    return st->table->has_one_copy ? 1 : st->replica_count;
+}
+
+/* The count of training steps, kept in each process: the count_... rows of most strategies. */
+copse_status copse__count_read(copse_strategy *st, uint64_t *value);
+copse_status copse__count_set(copse_strategy *st, uint64_t value);
+copse_status copse__count_add(copse_strategy *st, uint64_t *value);
 
 /* Make the replica's transfer queue, if it has none. */
 copse_status copse__replica_transfer(struct copse_replica *r);
@@ -94,28 +123,6 @@ int copse__id_compare(const char *a, const char *b);
 copse_status copse__store_build(copse_strategy *st);
 /* Release the exchange and its memory. */
 void copse__store_fini(copse_strategy *st);
-
-/* ---- buckets (buckets.c): the parts of the store that one optimizer reduces and updates ---- */
-
-#define COPSE_NO_BUCKET UINT32_MAX
-
-struct copse_buckets {
-    uint32_t count;
-    uint32_t *ids;         /* of the exchange, in the order in which gradients become ready */
-    uint32_t *of_variable; /* by index of the variable: its bucket, or COPSE_NO_BUCKET */
-    size_t variable_count;
-};
-
-/* Cut the trained variables, all placed, into buckets with their own slots. `is_trained` by index
-   of the variable, NULL = all. */
-copse_status copse__buckets_make(copse_strategy *st, const bool *is_trained,
-                                 const struct copse_exchange_rule *rule,
-                                 struct copse_buckets *out);
-void copse__buckets_fini(copse_strategy *st, struct copse_buckets *b);
-static inline uint32_t copse__bucket_of(const struct copse_buckets *b, const copse_variable *v)
-{
-    return v->index < b->variable_count ? b->of_variable[v->index] : COPSE_NO_BUCKET;
-}
 
 /* ---- across workers (collective.c) ---- */
 
@@ -134,15 +141,13 @@ void copse__variable_free(copse_variable *v);
 static inline bool copse__variable_is_local(const copse_variable *v)
 {
     return v->synchronization == COPSE_SYNC_ON_READ &&
-           v->strategy->kind != COPSE_STRATEGY_ONE_DEVICE && !v->strategy->servers;
+           !v->strategy->table->has_one_copy;
 }
 /* Check the params of a variable, and make the values that it would start with; freed with copse__free. */
 copse_status copse__variable_first_values(const copse_strategy *st,
                                           const struct copse_variable_params *p, void **values);
 /* Memory for the components (component.c); their values are `initial`. */
 copse_status copse__components_make(copse_variable *v, const void *initial);
-/* Set one component from host memory, 4 bytes each; a trained variable gets its place in the store. */
-copse_status copse__component_write(copse_variable *v, uint32_t replica, const void *values);
 
 /* The one entry that a variable has in a checkpoint, 4 bytes an element: a replica-local one's aggregate,
    replica 0's component where there is no aggregation. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parameter server strategy: one authoritative copy of each variable, with a server. */
-#include <stdio.h>
-
-#include "copse/parameter_server.h"
+/* Variables with servers: which server keeps each, and the working copies that replicas have for graphs. */
+#include "core/replica/storage.h"
 #include "core/replica/servers.h"
 
 static copse_status no_memory(void)
@@ -15,9 +13,7 @@ static struct copse_server_shelf *shelf_of(const copse_variable *v)
     return &v->strategy->servers->at[v->server];
 }
 
-/* ---- the strategy ---- */
-
-void copse__servers_free(copse_strategy *st)
+static void release(copse_strategy *st)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_servers *all = st->servers;
@@ -34,109 +30,6 @@ void copse__servers_free(copse_strategy *st)
     }
     copse__free(mem, all);
     st->servers = NULL;
-}
-
-static bool is_accelerator(const struct copse_device_info *d)
-{
-    return d->kind == COPSE_DEVICE_INTEGRATED || d->kind == COPSE_DEVICE_DISCRETE ||
-           d->kind == COPSE_DEVICE_OTHER;
-}
-
-/* Exactly one accelerator takes the variables, whatever else there is; else the host does. */
-static const char *parameter_device(const copse_strategy *st)
-{
-    const char *only = NULL;
-    for (uint32_t r = 0; r < st->replica_count; r++) {
-        const struct copse_device_info *d = &st->replicas[r].dev->info;
-        if (!is_accelerator(d) || (only && strcmp(only, d->id) == 0))
-            continue;
-        if (only)
-            return "host:0";
-        only = d->id;
-    }
-    return only ? only : "host:0";
-}
-
-static copse_status open_here(copse_strategy *st, const char *device)
-{
-    struct copse_servers *all = st->servers;
-    if (!device)
-        device = parameter_device(st);
-    if (strlen(device) >= sizeof all->device)
-        return copse_fail(COPSE_ERR_NO_DEVICE, "strategy: there is no device '%s'", device);
-    strcpy(all->device, device);
-    all->may_begin = true;
-    all->count = 1;
-    return copse__server_here(st->ctx, device, &all->at[0].server);
-}
-
-static copse_status open_there(copse_strategy *st, copse_cluster *c)
-{
-    struct copse_servers *all = st->servers;
-    st->cluster = copse_cluster_retain(c);
-    all->may_begin = copse_cluster_is_chief(c);
-    const uint32_t workers = copse_cluster_size(c), servers = copse_cluster_servers(c);
-    for (uint32_t k = 0; k < servers; k++) {
-        COPSE_TRY(copse__server_there(c, workers + k, &all->at[k].server));
-        all->count++;
-    }
-    return COPSE_OK;
-}
-
-static copse_status check_cluster(const copse_cluster *c)
-{
-    if (!c)
-        return COPSE_OK;
-    if (copse_cluster_servers(c) == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the cluster has no parameter server: name a "
-                                              "task of the role ps, or train with one process alone");
-    if (copse_cluster_rank(c) >= copse_cluster_size(c))
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: this task is a parameter server and has no "
-                                              "replicas; it serves, see copse_parameter_server_serve");
-    return copse__cluster_check(c);
-}
-
-copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cluster,
-                                           const char *const *devices, size_t count,
-                                           const struct copse_strategy_params *params,
-                                           copse_strategy **out)
-{
-    const char *device = params ? params->parameter_device : NULL;
-    copse_strategy *st;
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: nowhere to put it");
-    *out = NULL;
-    COPSE_TRY(check_cluster(cluster));
-    if (cluster && device)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the variables are with the cluster's parameter "
-                                              "servers, not on this worker's %s", device);
-    COPSE_TRY(copse_mirrored_create(ctx, devices, count, params, &st));
-    st->kind = COPSE_STRATEGY_PARAMETER_SERVER;
-    st->servers = copse__alloc(&ctx->base.mem, 1, sizeof *st->servers);
-    copse_status s = st->servers ? COPSE_OK : no_memory();
-    if (!s)
-        s = cluster ? open_there(st, cluster) : open_here(st, device);
-    if (s) {
-        copse_strategy_release(&st);
-        return copse_note(s, "while making the parameter server strategy");
-    }
-    *out = st;
-    return COPSE_OK;
-}
-
-uint32_t copse_parameter_servers(const copse_strategy *st)
-{
-    return st && st->servers ? st->servers->count : 0;
-}
-
-const char *copse_parameter_device(const copse_strategy *st)
-{
-    return st && st->servers && st->servers->device[0] ? st->servers->device : NULL;
-}
-
-uint32_t copse_variable_server(const copse_variable *v)
-{
-    return v->strategy->servers ? v->server : COPSE_NO_SERVER;
 }
 
 /* ---- variables ---- */
@@ -161,7 +54,7 @@ static copse_status add(struct copse_mem *mem, struct copse_server_shelf *s, cop
     return COPSE_OK;
 }
 
-copse_status copse__servers_make(copse_variable *v, const copse_variable *beside, const void *values)
+static copse_status keep(copse_variable *v, const copse_variable *beside, const void *values)
 {
     struct copse_servers *all = v->strategy->servers;
     const struct copse_server_variable as = {
@@ -181,29 +74,32 @@ copse_status copse__servers_make(copse_variable *v, const copse_variable *beside
     return COPSE_OK;
 }
 
-void copse__servers_forget(copse_variable *v)
+static void moved(copse_variable *v)
 {
     shelf_of(v)->written.at[v->shelf_place] = 0;
 }
 
-copse_status copse__servers_read(copse_variable *v, void *values)
+static copse_status read(copse_variable *v, uint32_t replica, void *values)
 {
+    (void)replica;
     struct copse_server_shelf *s = shelf_of(v);
     return copse_note(s->server->table->read(s->server, s->ids.at[v->shelf_place], values),
                       "while reading variable '%s'", v->name);
 }
 
-copse_status copse__servers_change(copse_variable *v, enum copse_change how, const void *values)
+static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how, const void *values)
 {
+    (void)replica;
     struct copse_server_shelf *s = shelf_of(v);
     return copse_note(s->server->table->change(s->server, s->ids.at[v->shelf_place], how, v->count,
                                                 values),
                       "while changing variable '%s'", v->name);
 }
 
-copse_status copse__servers_scatter(copse_variable *v, enum copse_change how,
-                                    const struct copse_server_rows *rows)
+static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_change how,
+                            const struct copse_rows *rows)
 {
+    (void)replica;
     struct copse_server_shelf *s = shelf_of(v);
     return copse_note(s->server->table->scatter(s->server, s->ids.at[v->shelf_place], how, rows),
                       "while changing rows of variable '%s'", v->name);
@@ -255,9 +151,9 @@ static copse_status pull(const copse_strategy *st, struct copse_server_shelf *s)
     return status;
 }
 
-copse_status copse__servers_pull(copse_strategy *st)
+static copse_status pull_all(copse_strategy *st)
 {
-    for (uint32_t k = 0; st->servers && k < st->servers->count; k++) {
+    for (uint32_t k = 0; k < st->servers->count; k++) {
         struct copse_server_shelf *s = &st->servers->at[k];
         COPSE_TRY(pull(st, s));
         for (size_t i = 0; i < s->ids.count; i++) {
@@ -270,3 +166,41 @@ copse_status copse__servers_pull(copse_strategy *st)
     }
     return COPSE_OK;
 }
+
+static copse_status read_block(copse_variable *v, uint32_t replica, struct copse_block *to)
+{
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *values = copse__alloc(mem, (size_t)v->count, 4);
+    if (!values)
+        return no_memory();
+    copse_status s = read(v, replica, values);
+    if (!s)
+        s = copse__block_write(to, values);
+    copse__free(mem, values);
+    return s;
+}
+
+static copse_status assign(copse_variable *v, const void *values)
+{
+    return change(v, 0, COPSE_CHANGE_SET, values);
+}
+
+static struct copse_binding target(const copse_variable *v, uint32_t replica)
+{
+    (void)v;
+    (void)replica;
+    return (struct copse_binding){ .buffer = NULL };
+}
+
+const struct copse_storage copse__on_servers = {
+    .keep = keep,
+    .moved = moved,
+    .read = read,
+    .read_block = read_block,
+    .change = change,
+    .scatter = scatter,
+    .assign = assign,
+    .target = target,
+    .pull = pull_all,
+    .release = release,
+};

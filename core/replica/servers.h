@@ -25,19 +25,4 @@ struct copse_servers {
     bool may_begin;   /* gives variables their first values: the chief does */
 };
 
-/* Takes what there is apart; fine on NULL. */
-void copse__servers_free(copse_strategy *st);
-
-/* Give a new variable its server, beside another variable's where `beside` is not NULL. */
-copse_status copse__servers_make(copse_variable *v, const copse_variable *beside, const void *values);
-/* Bring the working copies to what the servers have; nothing where they have that, and of variables that
-   a trainer gathers gradients of: its step keeps the values that it began with. Queued. */
-copse_status copse__servers_pull(copse_strategy *st);
-/* The working copy of a variable is new memory. */
-void copse__servers_forget(copse_variable *v);
-copse_status copse__servers_read(copse_variable *v, void *values);
-copse_status copse__servers_change(copse_variable *v, enum copse_change how, const void *values);
-copse_status copse__servers_scatter(copse_variable *v, enum copse_change how,
-                                    const struct copse_server_rows *rows);
-
 #endif

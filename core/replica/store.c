@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The flat store: lays trained variables out in pieces, and fills them. */
-#include "core/replica/servers.h"
+#include "core/replica/storage.h"
 
 static uint64_t padded(const copse_variable *v)
 {
@@ -16,8 +16,7 @@ static uint64_t piece_limit(const copse_strategy *st)
         const struct copse_limits *l = st->replicas[r].dev->limits;
         bytes = COPSE_MIN(bytes, COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes));
     }
-    if (st->remote)
-        bytes = st->remote->hook.binding_bytes; /* all workers cut the same pieces */
+    bytes = copse__group_binding_bytes(&st->group, bytes); /* all workers cut the same pieces */
     return bytes / 4 / st->rank_total / COPSE_UNIT * COPSE_UNIT;
 }
 
@@ -56,8 +55,7 @@ static copse_status fill(copse_strategy *st, size_t begin)
         copse__free(&st->ctx->base.mem, v->initial);
         v->initial = NULL;
         v->is_placed = true;
-        if (st->servers)
-            copse__servers_forget(v);
+        st->table->storage->moved(v);
     }
     return COPSE_OK;
 }
@@ -94,7 +92,7 @@ static copse_status make_exchange(copse_strategy *st)
         .reduction = st->params.reduction,
         .transfer = st->params.transfer,
         .message_bytes = st->params.message_bytes,
-        .remote = st->remote ? &st->remote->hook : NULL,
+        .remote = copse__group_hook(&st->group),
     };
     return copse__exchange_create(&params, &st->store.exchange);
 }
@@ -108,7 +106,7 @@ copse_status copse__store_build(copse_strategy *st)
         if (st->variables.at[i]->is_trained && !st->variables.at[i]->is_placed &&
             !COPSE_PUSH(&st->ctx->base.mem, &store->order, st->variables.at[i]))
             s = copse_fail(COPSE_ERR_NO_MEMORY, "store: no memory");
-    if (s == COPSE_OK && begin < store->order.count && st->remote)
+    if (s == COPSE_OK && begin < store->order.count && st->group.workers > 1)
         s = copse__collective_share(st, store->order.at + begin, store->order.count - begin);
     if (s == COPSE_OK && !store->exchange)
         s = make_exchange(st);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Strategies: one replica, or one on each of several devices, each with its queue and step buffer. */
+/* What strategies have in common: replicas on devices, each with its queue and step buffer. */
 #include "core/reduce/collective.h"
 #include "core/replica/context.h"
-#include "core/replica/servers.h"
+#include "core/replica/storage.h"
 
 static void release_all(copse_strategy *st)
 {
@@ -11,8 +11,8 @@ static void release_all(copse_strategy *st)
     copse_cross_device_release(&st->cross);
     copse__store_fini(st);
     copse__reducer_release(&st->reducer);
-    copse__servers_free(st);
-    copse__free(mem, st->remote);
+    st->table->storage->release(st);
+    copse__group_leave(&st->group);
     copse_cluster_release(&st->cluster);
     for (size_t i = 0; i < st->variables.count; i++)
         copse__variable_free(st->variables.at[i]);
@@ -69,13 +69,12 @@ static copse_status open_replica(copse_strategy *st, const char *const *devices,
     const uint32_t index = st->replica_count++;
     const size_t twin = twin_of(devices, index);
     struct copse_replica *r = &st->replicas[index];
-    if (st->kind == COPSE_STRATEGY_ACCELERATOR && twin < index) { /* a logical core */
+    if (st->table->shares_devices && twin < index) { /* a logical core */
         r->dev = copse_device_retain(st->replicas[twin].dev);
         r->queue = copse_queue_retain(st->replicas[twin].queue);
     } else {
-        const bool is_whole = st->kind == COPSE_STRATEGY_ACCELERATOR;
         const struct copse_device_params share = share_of(devices, count, index);
-        COPSE_TRY(copse_device_open(st->ctx, devices[index], is_whole ? NULL : &share, &r->dev));
+        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share, &r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
     }
     COPSE_TRY(copse_buffer_create(
@@ -95,7 +94,7 @@ static uint32_t next_serial(void)
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
-copse_status copse__strategy_create(copse_context *ctx, copse_strategy_kind kind,
+copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
                                     const char *const *devices, size_t count,
                                     const struct copse_strategy_params *params,
                                     copse_strategy **out)
@@ -120,8 +119,7 @@ copse_status copse__strategy_create(copse_context *ctx, copse_strategy_kind kind
         return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
     atomic_init(&st->refs, 1);
     st->ctx = copse_context_retain(ctx);
-    st->kind = kind;
-    st->steps_per_run = 1;
+    st->table = table;
     st->serial = next_serial();
     if (params)
         st->params = *params;
@@ -136,33 +134,41 @@ copse_status copse__strategy_create(copse_context *ctx, copse_strategy_kind kind
         }
     }
     st->rank_total = st->replica_count;
+    copse__group_alone(&st->group, st->replica_count);
     *out = st;
     return COPSE_OK;
 }
 
-copse_status copse_mirrored_create(copse_context *ctx, const char *const *devices, size_t count,
-                                   const struct copse_strategy_params *params, copse_strategy **out)
+/* ---- the count of training steps, of each process ---- */
+
+copse_status copse__count_read(copse_strategy *st, uint64_t *value)
 {
-    return copse__strategy_create(ctx, COPSE_STRATEGY_MIRRORED, devices, count, params, out);
+    *value = st->global_step;
+    return COPSE_OK;
 }
 
-copse_status copse_one_device_create(copse_context *ctx, const char *device,
-                                     const struct copse_strategy_params *params,
-                                     copse_strategy **out)
+copse_status copse__count_set(copse_strategy *st, uint64_t value)
 {
-    return copse__strategy_create(ctx, COPSE_STRATEGY_ONE_DEVICE, &device, 1, params, out);
+    st->global_step = value;
+    return COPSE_OK;
 }
+
+copse_status copse__count_add(copse_strategy *st, uint64_t *value)
+{
+    *value = ++st->global_step;
+    return COPSE_OK;
+}
+
+/* ---- what it is ---- */
 
 copse_strategy_kind copse_strategy_kind_of(const copse_strategy *st)
 {
-    return st->kind;
+    return st->table->kind;
 }
 
 const char *copse_strategy_name(const copse_strategy *st)
 {
-    static const char *const names[] = { "default", "one device", "mirrored", "collective",
-                                         "parameter server", "accelerator" };
-    return names[st->kind];
+    return st->table->name;
 }
 
 uint32_t copse_strategy_replicas(const copse_strategy *st)

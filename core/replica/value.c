@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Values: making them, their life, and what they tell. */
-#include "core/replica/servers.h"
+#include "core/replica/storage.h"
 #include "core/replica/value.h"
-#include "core/replica/replica.h"
 
 static copse_status no_memory(void)
 {
@@ -450,19 +449,6 @@ copse_status copse__value_of_variable(copse_variable *variable, uint32_t rank, c
     return give(rank == COPSE_ALL_RANKS ? set_components(v) : COPSE_OK, v, out);
 }
 
-static copse_status read_from_server(copse_variable *v, struct copse_block *to)
-{
-    struct copse_mem *mem = &v->strategy->ctx->base.mem;
-    void *values = copse__alloc(mem, (size_t)v->count, 4);
-    if (!values)
-        return no_memory();
-    copse_status s = copse__servers_read(v, values);
-    if (!s)
-        s = copse__block_write(to, values);
-    copse__free(mem, values);
-    return s;
-}
-
 copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out)
 {
     copse_strategy *st = v->strategy;
@@ -470,16 +456,7 @@ copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value
     struct copse_block *block;
     *out = NULL;
     COPSE_TRY(copse__block_create(st->ctx, queue, v->tensor.type, v->count, &block));
-    copse_status s;
-    if (st->servers) {
-        s = read_from_server(v, block);
-    } else if (v->initial) {
-        s = copse__block_write(block, v->initial);
-    } else {
-        const struct copse_binding at = copse__variable_values(v, rank);
-        s = copse_queue_copy(queue, at.buffer, at.offset, block->buffer, 0,
-                             (size_t)(4 * v->count));
-    }
+    const copse_status s = copse__storage(v)->read_block(v, rank, block);
     if (s) {
         copse__block_release(&block);
         return copse_note(s, "while reading variable '%s'", v->name);

@@ -5,7 +5,7 @@
 
 #include "core/base/random.h"
 #include "core/replica/run.h"
-#include "core/replica/servers.h"
+#include "core/replica/storage.h"
 
 static void initialize_ints(int32_t *to, uint64_t count, copse_initializer initializer)
 {
@@ -57,7 +57,7 @@ static copse_status check_rules(const copse_strategy *st, const struct copse_var
     if ((int)p->aggregation < 0 || p->aggregation > COPSE_AGGREGATION_ONLY_FIRST_REPLICA)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown aggregation %d", p->name,
                           (int)p->aggregation);
-    if (p->synchronization == COPSE_SYNC_NONE && st->kind != COPSE_STRATEGY_ONE_DEVICE && !st->servers)
+    if (p->synchronization == COPSE_SYNC_NONE && !st->table->has_one_copy)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the %s strategy has no variables without "
                                               "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
                                               "to each replica", p->name, copse_strategy_name(st));
@@ -114,7 +114,7 @@ static bool will_be_trained(const struct copse_variable_params *p)
 static copse_status start_together(copse_strategy *st, const struct copse_variable_params *p,
                                    void *values, copse_status s)
 {
-    return st->remote && !will_be_trained(p) ? copse__collective_start(st, p, values, s) : s;
+    return will_be_trained(p) ? s : copse__collective_start(st, p, values, s);
 }
 
 /* A trained variable keeps its values until it has a place; the others have theirs at once, and a server
@@ -123,8 +123,7 @@ static copse_status place(copse_variable *v, const struct copse_variable_params 
 {
     if (!v->is_trained)
         COPSE_TRY(copse__components_make(v, *values));
-    if (v->strategy->servers)
-        COPSE_TRY(copse__servers_make(v, p->colocate_with, *values));
+    COPSE_TRY(copse__storage(v)->keep(v, p->colocate_with, *values));
     if (v->is_trained) {
         v->initial = *values;
         *values = NULL;

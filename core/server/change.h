@@ -20,6 +20,14 @@ enum copse_change {
     COPSE_CHANGES,
 };
 
+/* Slices of rows of an f32 variable. */
+struct copse_rows {
+    uint32_t count;
+    size_t row;             /* elements of one */
+    const int32_t *indices; /* [count] */
+    const float *values;    /* [count][row] */
+};
+
 /* now += or -= by, element by element; whole numbers wrap. */
 void copse__change_apply(enum copse_change how, copse_type type, uint64_t count, void *now,
                          const void *by);

@@ -158,7 +158,7 @@ static copse_status do_scatter(struct hall *h, const struct copse_server_request
     if (row == 0 || r->size != r->count * (1 + row) * 4 || r->how < COPSE_SCATTER_ADD ||
         r->how >= COPSE_CHANGES)
         return bad("a change of rows");
-    const struct copse_server_rows rows = { r->count, (size_t)row, (const void *)h->payload,
+    const struct copse_rows rows = { r->count, (size_t)row, (const void *)h->payload,
                                             (const void *)(h->payload + 4 * (size_t)r->count) };
     return h->server->table->scatter(h->server, r->id, (enum copse_change)r->how, &rows);
 }

@@ -61,14 +61,6 @@ struct copse_server_push {
     uint64_t elements;      /* of all of them */
 };
 
-/* Slices of rows of an f32 variable. */
-struct copse_server_rows {
-    uint32_t count;
-    size_t row;             /* elements of one */
-    const int32_t *indices; /* [count] */
-    const float *values;    /* [count][row] */
-};
-
 struct copse_server;
 
 struct copse_server_table {
@@ -84,7 +76,7 @@ struct copse_server_table {
                            const void *values);
     /* Change rows; `how` is one of COPSE_SCATTER_... */
     copse_status (*scatter)(struct copse_server *s, uint32_t id, enum copse_change how,
-                            const struct copse_server_rows *rows);
+                            const struct copse_rows *rows);
     /* Variables that one optimizer updates together, with slots that start at zero. The same group as that of
        other workers with this key; with key 0 the n-th of a worker is the n-th of all others. */
     copse_status (*group)(struct copse_server *s, uint64_t key, const uint32_t *ids, uint32_t count,

@@ -287,7 +287,7 @@ static copse_status shelf_change(struct copse_server *server, uint32_t id, enum 
     return write_values(s, v, now);
 }
 
-static copse_status check_rows(const struct copse_shelf_variable *v, const struct copse_server_rows *rows)
+static copse_status check_rows(const struct copse_shelf_variable *v, const struct copse_rows *rows)
 {
     const uint32_t all = v->shape.rank > 0 ? v->shape.dims[0] : 0;
     if (v->type != COPSE_F32 || (uint64_t)all * rows->row != v->count)
@@ -300,7 +300,7 @@ static copse_status check_rows(const struct copse_shelf_variable *v, const struc
 }
 
 static copse_status shelf_scatter(struct copse_server *server, uint32_t id, enum copse_change how,
-                                  const struct copse_server_rows *rows)
+                                  const struct copse_rows *rows)
 {
     struct copse_shelf *s = shelf_of(server);
     struct copse_shelf_variable *v;

@@ -4,7 +4,7 @@
 #ifndef COPSE_SHELF_H
 #define COPSE_SHELF_H
 
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 #include "core/server/server.h"
 
 struct copse_shelf_variable {

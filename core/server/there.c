@@ -169,7 +169,7 @@ static copse_status there_change(struct copse_server *server, uint32_t id, enum 
 }
 
 static copse_status there_scatter(struct copse_server *server, uint32_t id, enum copse_change how,
-                                  const struct copse_server_rows *rows)
+                                  const struct copse_rows *rows)
 {
     struct there *t = there_of(server);
     size_t size;

@@ -3,7 +3,6 @@
    device memory, written on each replica's transfer queue while its own queue computes. A step begins with a
    copy on the device, from the place to where the recordings read. */
 #include "core/train/flight.h"
-#include "core/train/tower.h"
 
 /* ---- memory ---- */
 
@@ -13,7 +12,7 @@ copse_status copse__ahead_init(copse_trainer *t)
     const uint32_t room = t->params.prefetch;
     if (room == 0)
         return COPSE_OK;
-    if (st->kind == COPSE_STRATEGY_ACCELERATOR)
+    if (st->steps_per_run > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: prefetch is %u, and an accelerator takes whole runs of "
                                               "batches ahead: leave it 0", room);
     t->infeed.ring = copse__alloc(&st->ctx->base.mem, room, sizeof *t->infeed.ring);
@@ -148,7 +147,7 @@ static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const st
     *s = a->shares;
     s->at = s->of_all + t->strategy->rank_first;
     if (t->gathered == 0)
-        COPSE_TRY(copse__tower_pull_step(t->strategy));
+        COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
     return copse__recordings_find(t, pass, s); /* they may have moved, and those of another pass after a flush */
 }
 

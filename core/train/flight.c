@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "core/train/flight.h"
-#include "core/train/pushes.h"
 
 bool copse__is_cancelled(copse_trainer *t)
 {
@@ -107,16 +106,29 @@ static copse_status keep_busy(void *user)
                : COPSE_OK;
 }
 
-/* `may_stop`: nothing that counts has changed yet. */
-static copse_status exchange(struct copse_flight *f, uint32_t i, uint32_t bucket, bool may_stop)
+/* A request ends the wait for the first bucket, and for what is before it: nothing that counts has changed yet. */
+static const atomic_bool *stop_of(const struct copse_flight *f, bool is_first)
+{
+    return is_first && f->is_training ? &f->t->is_cancelled : NULL;
+}
+
+static copse_status cross(struct copse_flight *f, uint32_t i, uint32_t bucket)
 {
     copse_exchange *x = f->t->strategy->store.exchange;
     if (f->is_resident)
         return copse__exchange_queue(x, bucket);
-    copse__exchange_stop_by(x, may_stop && f->is_training ? &f->t->is_cancelled : NULL);
+    copse__exchange_stop_by(x, stop_of(f, f->bucket == 0));
     const copse_status s = copse__exchange_run(x, bucket, copse__ready_of(f->t, i), keep_busy, f);
     copse__exchange_stop_by(x, NULL);
     return note_cancelled(f->t, s);
+}
+
+/* Segment `i` has the last gradient of bucket `b`. */
+static copse_status apply(struct copse_flight *f, uint32_t i, uint32_t b)
+{
+    struct copse_optimizer *o = f->t->optimizer;
+    const struct copse_optimizer_ready ready = { copse__ready_of(f->t, i), keep_busy, f, stop_of(f, b == 0) };
+    return f->is_resident ? o->table->queue(o, b) : note_cancelled(f->t, o->table->apply(o, b, &ready));
 }
 
 static copse_status check_loss(struct copse_flight *f)
@@ -186,8 +198,9 @@ static copse_status update_bucket(struct copse_flight *f, uint32_t i)
 {
     copse_trainer *t = f->t;
     const uint32_t b = f->bucket++;
-    const copse_status s = exchange(f, i, t->buckets.ids[b], b == 0);
-    if (s && b == 0 && (copse__across_is_whole(t, f->since) || (s == COPSE_ERR_CANCELLED && !t->strategy->remote)))
+    const copse_status s = apply(f, i, b);
+    if (s && b == 0 &&
+        (copse__across_is_whole(t, f->since) || (s == COPSE_ERR_CANCELLED && t->strategy->group.workers == 1)))
         t->is_failed = false; /* a worker could not take part, or it was cancelled: nothing was changed */
     return s;
 }
@@ -226,7 +239,7 @@ copse_status copse__fly(struct copse_flight *f)
         if (f->queued == i)
             COPSE_TRY(queue_segment(f));
         if (crossing != COPSE_NO_CROSSING) {
-            COPSE_TRY(copse_note(exchange(f, i, l->crossings.at[crossing].bucket, f->bucket == 0),
+            COPSE_TRY(copse_note(cross(f, i, l->crossings.at[crossing].bucket),
                                  "in all_reduce %u", crossing));
             f->barrier = next_crossing(l, i + 1);
         } else if (!waits) {
@@ -238,8 +251,8 @@ copse_status copse__fly(struct copse_flight *f)
     }
     if (waits)
         COPSE_TRY(update_gated(f));
-    if (f->is_updating && f->t->pushes)
-        COPSE_TRY(copse__pushes_send(f->t));
+    if (f->is_updating)
+        COPSE_TRY(copse__trainer_commit(f->t));
     if (f->is_updating)
         f->t->is_failed = false;
     if (!f->is_resident)

@@ -80,6 +80,10 @@ copse_status copse__ahead_prepare(copse_trainer *t, const struct copse_host_batc
 /* A replica's share goes where its recording reads it, when it is uploaded. */
 copse_status copse__ahead_take(copse_trainer *t, struct copse_ahead *a,
                                const struct copse_recording *rec, const struct copse_shard *share);
+/* Bring the variables that are about to be read. */
+copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull when);
+/* All buckets of an update were applied. */
+copse_status copse__trainer_commit(copse_trainer *t);
 /* flight.c */
 copse_status copse__fly(struct copse_flight *f);
 bool copse__is_cancelled(copse_trainer *t);

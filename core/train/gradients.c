@@ -143,7 +143,7 @@ static copse_status place_all(struct builder *b)
             COPSE_TRY(copse_fill(b->g, COPSE_F32, v->tensor.shape, 0.0, &dx));
         }
         COPSE_TRY(place(b, dx, copse__variable_gradient(v, b->r->replica),
-                        copse__bucket_of(&b->t->buckets, v)));
+                        copse__optimizer_bucket(b->t->optimizer, v)));
     }
     return COPSE_OK;
 }

@@ -25,7 +25,7 @@ copse_status copse__infeed_init(copse_trainer *t)
     const copse_strategy *st = t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_infeed *in = &t->infeed;
-    if (st->kind != COPSE_STRATEGY_ACCELERATOR)
+    if (st->steps_per_run == 0)
         return COPSE_OK;
     const size_t room = st->steps_per_run;
     in->shares = copse__alloc(mem, 1, sizeof *in->shares);

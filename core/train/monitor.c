@@ -374,7 +374,7 @@ static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p
 static copse_cluster *cluster_of(const copse_step *step, const struct copse_monitor_params *p)
 {
     const copse_strategy *st = step->strategy;
-    copse_cluster *c = p->cluster ? p->cluster : st && (st->remote || st->servers) ? st->cluster : NULL;
+    copse_cluster *c = p->cluster ? p->cluster : st && (st->group.cluster || st->servers) ? st->cluster : NULL;
     return c ? copse_cluster_retain(c) : NULL;
 }
 

@@ -112,7 +112,7 @@ static copse_status locate(void *user, struct copse_variable *v, struct copse_bi
 static uint32_t bucket_of(void *user, const struct copse_variable *v)
 {
     const struct copse_recording *r = user;
-    return copse__bucket_of(&r->trainer->buckets, v);
+    return copse__optimizer_bucket(r->trainer->optimizer, v);
 }
 
 static copse_status record(copse_trainer *t, struct copse_recording *r)
@@ -129,7 +129,7 @@ static copse_status record(copse_trainer *t, struct copse_recording *r)
             .queue = st->replicas[r->replica].queue,
             .placements = b.places.at,
             .placement_count = b.places.count,
-            .bucket_count = is_training ? t->buckets.count : 1,
+            .bucket_count = is_training ? (uint32_t)t->optimizer->buckets.count : 1,
             .cross = copse__layout_cross,
             .step = { st->replicas[r->replica].step, 0, 4 * COPSE_STEP_WORDS },
             .locate = locate,
@@ -174,7 +174,7 @@ static size_t zeros_of(const struct copse_recording *r, uint32_t i, uint32_t b,
         return n;
     }
     for (size_t v = 0; r->pass == COPSE_PASS_TRAIN && v < t->trained_count; v++)
-        if (copse__bucket_of(&t->buckets, t->trained[v]) == b)
+        if (copse__optimizer_bucket(t->optimizer, t->trained[v]) == b)
             out[n++] = zero(copse__variable_gradient(t->trained[v], r->replica));
     return n;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Replicated models: the model function called once per replica, and what the calls gave made one. */
+#include "core/replica/storage.h"
 #include "core/train/tower.h"
 
 struct model_run {
@@ -78,13 +79,13 @@ static copse_status call_models(struct model_run *m)
 }
 
 /* What only this worker has failed with so far becomes everybody's, wherever they have come to. */
-static copse_status tell(const copse_strategy *st, copse_status mine)
+static copse_status tell(copse_strategy *st, copse_status mine)
 {
     char text[COPSE_ERROR_BYTES];
-    if (!st->remote || are_told(st) || copse__cluster_check(st->cluster))
+    if (st->group.workers == 1 || are_told(st) || copse__cluster_check(st->group.cluster))
         return mine;
     memcpy(text, copse_last_error(), sizeof text);
-    (void)copse__cluster_meet(st->cluster, "a replicated model", 0, mine);
+    (void)copse__group_barrier(&st->group, "a replicated model", 0, mine);
     copse__fail_again(text);
     return mine;
 }
@@ -132,15 +133,13 @@ static copse_status read_losses(const struct model_run *m, float *losses)
 }
 
 /* `mine`: why this worker has no results. */
-static copse_status swap_losses(const copse_strategy *st, float *losses, bool has_any, copse_status mine)
+static copse_status swap_losses(copse_strategy *st, float *losses, bool has_any, copse_status mine)
 {
     size_t sizes[COPSE_MAX_WORKERS];
-    if (!st->remote)
-        return mine;
-    COPSE_TRY(copse__cluster_meet(st->cluster, "losses of a replicated model", has_any, mine));
-    for (uint32_t w = 0; w < st->cluster->t.size; w++)
-        sizes[w] = has_any ? st->remote->rank_counts[w] * sizeof *losses : 0;
-    return copse__cluster_swap(st->cluster, losses, sizes);
+    COPSE_TRY(copse__group_barrier(&st->group, "losses of a replicated model", has_any, mine));
+    for (uint32_t w = 0; w < st->group.workers; w++)
+        sizes[w] = has_any ? st->group.rank_counts[w] * sizeof *losses : 0;
+    return copse__group_gather_parts(&st->group, losses, sizes);
 }
 
 static copse_status add_losses(const struct model_run *m, copse_status mine, double *out)
@@ -285,7 +284,7 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
     for (size_t i = 0; i < count; i++) {
         if (!states[i] || states[i]->strategy != st)
             return copse_fail(COPSE_ERR_ARGUMENT, "metrics: state %zu is NULL or another strategy's", i);
-        if (st->rank_total > 1 && !st->servers && !copse__variable_is_local(states[i]))
+        if (!st->table->has_one_copy && st->rank_total > 1 && !copse__variable_is_local(states[i]))
             return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is mirrored; states of metrics "
                                                   "are replica-local (COPSE_SYNC_ON_READ)",
                               states[i]->name);
@@ -322,7 +321,8 @@ static copse_status reduce_state(copse_variable *v)
     copse_status s = words ? copse_value_read(sum, words)
                            : copse_fail(COPSE_ERR_NO_MEMORY, "metrics: no memory");
     for (uint32_t r = 0; s == COPSE_OK && r < st->replica_count; r++)
-        s = copse__component_write(v, r, words + (st->rank_first + r > 0 ? 4 * v->count : 0));
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET,
+                                        words + (st->rank_first + r > 0 ? 4 * v->count : 0));
     copse_value_release(&sum);
     copse__free(mem, words);
     return s;
@@ -331,7 +331,7 @@ static copse_status reduce_state(copse_variable *v)
 copse_status copse_metrics_reduce(copse_strategy *st, copse_variable *const *states, size_t count)
 {
     COPSE_TRY(check_states(st, states, count));
-    for (size_t i = 0; st->rank_total > 1 && !st->servers && i < count; i++) /* a server has one copy */
+    for (size_t i = 0; st->rank_total > 1 && !st->table->has_one_copy && i < count; i++)
         COPSE_TRY(copse_note(reduce_state(states[i]), "while reducing metric '%s'", states[i]->name));
     return COPSE_OK;
 }

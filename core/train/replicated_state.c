@@ -1,143 +1,144 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of replicated models: those of a trainer that has no loss, trains nothing and takes no steps, beside
-   which the strategy's tower optimizers stand. In a job with parameter servers they are the chief's; that it has
-   restored, or has nothing to restore, it says by the places of a group that nobody pushes to. */
-#include "core/cluster/cluster.h"
-#include "core/replica/servers.h"
-#include "core/train/state.h"
+/* Checkpoints of replicated models: the variables of a strategy and its named optimizers. In a job with parameter
+   servers the chief writes and restores them, and the other workers wait until it has. */
+#include "copse/replicated.h"
+#include "core/optim/progress.h"
+#include "core/replica/context.h"
+#include "core/state/state.h"
 
-#define LOOK_NS 20000000ull
-
-/* A worker beside the chief of a job with parameter servers. */
-static bool is_guest(const copse_strategy *st)
+static copse_status no_path(void)
 {
-    return st->servers && st->cluster && !copse_cluster_is_chief(st->cluster);
+    return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
 }
 
 static copse_status check(copse_strategy *st, const char *path)
 {
     if (!st)
-        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
+        return no_path();
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: the default strategy has no variables");
     COPSE_TRY(copse__require_cross(st, "checkpoint"));
-    if (st->remote || is_guest(st)) /* one worker looks at it, and tells the others where it is missing */
+    if (st->group.workers > 1 || copse__progress_guest_of(st)) /* one worker looks at it, and tells the others where it
+                                                                  is missing */
         return COPSE_OK;
-    return path && *path ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a strategy and a path");
+    return path && *path ? COPSE_OK : no_path();
 }
 
-/* ---- with parameter servers ---- */
-
-/* The same of all workers: of the first variable that is trained; where there is none, `server` is NULL. It lasts
-   until they are done. */
-static copse_status find_group(copse_strategy *st, struct copse_server **server, uint32_t *group)
+/* The number of updates of the optimizer with the most. */
+static uint64_t steps_of(const copse_strategy *st)
 {
-    static const char name[] = "replicated state";
-    const struct copse_optimizer_params rule = { .kind = COPSE_SGD, .learning_rate = 1.0f };
-    const uint64_t key = copse__hash(COPSE_HASH_START, name, sizeof name) | 1;
-    size_t i = 0;
-    while (i < st->variables.count && !st->variables.at[i]->is_trained)
-        i++;
-    *server = NULL;
-    if (i == st->variables.count)
-        return COPSE_OK;
-    const copse_variable *v = st->variables.at[i];
-    *server = st->servers->at[v->server].server;
-    return (*server)->table->group(*server, key, &st->servers->at[v->server].ids.at[v->shelf_place], 1, &rule,
-                                   group);
+    uint64_t most = 0;
+    for (const struct copse_optimizer *o = st->optimizers; o; o = o->next)
+        if (o->name[0])
+            most = COPSE_MAX(most, o->step);
+    return most;
 }
 
-/* Others may begin, where the chief is. */
-static copse_status let_begin(copse_strategy *st, const struct copse_position *at)
+static void set_settings(struct copse_state *s)
 {
-    struct copse_server_places places = { .is_open = 1 };
-    struct copse_server *server;
-    uint32_t group;
-    if (!st->servers || !st->cluster || copse_cluster_size(st->cluster) == 1)
-        return COPSE_OK;
-    COPSE_TRY(find_group(st, &server, &group));
-    if (!server)
-        return COPSE_OK;
-    for (uint32_t w = 0; w < COPSE_MAX_WORKERS; w++)
-        places.at[w] = (struct copse_server_place){ .batch = at->batch, .epoch = at->epoch };
-    COPSE_TRY(server->table->places(server, group, COPSE_PLACES_SET, &places));
-    return server->table->places(server, group, COPSE_PLACES_OPEN, &places);
+    copse__state_set_kernels(s);
+    copse__state_set_replicas(s);
 }
 
-/* A guest's: wait until the chief has said so. */
-static copse_status await_chief(copse_strategy *st, struct copse_position *out)
+/* ---- writing ---- */
+
+static copse_status prepare(const char *path, const struct copse_state_params *p, struct copse_state *s)
 {
-    const uint64_t most = st->cluster->deadline_ns, end = copse__now_ns() + most;
-    struct copse_server_places places = { .is_open = 0 };
-    struct copse_server *server;
-    uint32_t group;
-    COPSE_TRY(find_group(st, &server, &group));
-    if (!server)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: a worker beside the chief needs a variable that is "
-                                                 "trained, to wait for the chief's restore");
-    for (;;) {
-        COPSE_TRY(server->table->places(server, group, COPSE_PLACES_READ, &places));
-        if (places.is_open)
-            break;
-        if (copse__now_ns() >= end)
-            return copse_fail(COPSE_ERR_TIMEOUT, "checkpoint: the chief has restored or written none within "
-                                                 "%.3g s: do all workers have the same settings?",
-                              (double)most / 1e9);
-        copse__sleep_ns(LOOK_NS);
-    }
-    copse__towers_forget(st);
-    const struct copse_server_place *at = &places.at[copse_cluster_rank(st->cluster)];
-    *out = (struct copse_position){ at->epoch, at->batch };
-    return COPSE_OK;
+    if (copse__state_is_writer(s->strategy) && (!path || !*path))
+        return no_path();
+    COPSE_TRY(copse__state_check_application(p));
+    COPSE_TRY(copse__state_check_named(s->strategy));
+    COPSE_TRY(copse__state_add_variables(s));
+    COPSE_TRY(copse__state_add_application(s, p));
+    COPSE_TRY(copse__state_add_named(s));
+    return copse__state_read(s);
 }
 
-/* ---- both ways ---- */
-
-static copse_status make(copse_strategy *st, copse_trainer **out)
+static copse_status write_all(const char *path, const struct copse_state_params *p, struct copse_state *s)
 {
-    *out = copse__alloc(&st->ctx->base.mem, 1, sizeof **out);
-    if (!*out)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
-    (*out)->strategy = st;
-    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
-        (*out)->step = COPSE_MAX((*out)->step, t->step);
-    return COPSE_OK;
+    COPSE_TRY(copse__state_join(s));
+    COPSE_TRY(copse__state_put_head(s));
+    COPSE_TRY(copse__state_put_counters(s, 0, &p->position));
+    set_settings(s);
+    COPSE_TRY(copse__state_put_settings(s));
+    COPSE_TRY(copse__state_put_named(s));
+    COPSE_TRY(copse__state_put_application(s, p));
+    return copse__state_save(s, path, true);
 }
 
 copse_status copse_replicated_checkpoint(copse_strategy *st, const char *path,
                                          const struct copse_state_params *params)
 {
-    static const struct copse_position begin;
-    copse_trainer *t;
+    static const struct copse_state_params none;
+    const struct copse_state_params *p = params ? params : &none;
+    struct copse_state state;
     COPSE_TRY(check(st, path));
-    if (is_guest(st))
+    if (copse__progress_guest_of(st))
         return COPSE_OK;
-    COPSE_TRY(make(st, &t));
-    const copse_status s = copse_trainer_checkpoint(t, path, params);
-    copse__free(&st->ctx->base.mem, t);
-    return s ? s : let_begin(st, params ? &params->position : &begin);
+    copse__state_begin(&state, st, steps_of(st));
+    copse_status s = copse__state_settle(st, false, prepare(path, p, &state), "before a checkpoint");
+    if (s == COPSE_OK)
+        s = copse__state_settle(st, false, write_all(path, p, &state), "checkpoint");
+    s = copse_note(s, "while writing the checkpoint of step %llu", (unsigned long long)state.step);
+    copse__state_end(&state);
+    return s ? s : copse__progress_let(st, p->position.epoch, p->position.batch);
+}
+
+/* ---- restoring ---- */
+
+static copse_status examine(const char *path, const copse_checkpoint *file, struct copse_state *s,
+                            struct copse_state_counters *out)
+{
+    COPSE_TRY(copse__state_open(s, path, file, out));
+    set_settings(s);
+    COPSE_TRY(copse__state_check_settings(s, false));
+    COPSE_TRY(copse__state_add_variables(s));
+    return copse__state_match(s);
+}
+
+static copse_status restore(copse_strategy *st, const char *path, const copse_checkpoint *file,
+                            struct copse_state_counters *out)
+{
+    struct copse_state state;
+    copse__state_begin(&state, st, 0);
+    copse_status s = copse__state_settle(st, false, examine(path, file, &state, out), "a checkpoint");
+    if (s == COPSE_OK) {
+        s = copse__state_write(&state);
+        s = copse__state_settle(st, s != COPSE_OK, copse_note(s, "while restoring %s", state.path), "restoring");
+    }
+    if (s == COPSE_OK)
+        s = copse__state_check_settings(&state, true);
+    copse__state_end(&state);
+    return s;
 }
 
 copse_status copse_replicated_restore(copse_strategy *st, const char *path, struct copse_position *position,
                                       copse_checkpoint **file)
 {
-    struct copse_position at = { 0 };
-    copse_trainer *t;
+    struct copse_state_counters read = { .step = 0 };
+    copse_checkpoint *c = NULL;
     if (file)
         *file = NULL;
     COPSE_TRY(check(st, path));
-    if (is_guest(st)) {
-        COPSE_TRY(await_chief(st, &at));
+    path = path && *path ? path : NULL;
+    struct copse_position *at = &read.position;
+    copse_status s;
+    if (copse__progress_guest_of(st)) {
+        s = copse__progress_await_chief(st, &at->epoch, &at->batch);
+        if (s == COPSE_OK)
+            copse__state_forget_named(st);
     } else {
-        COPSE_TRY(make(st, &t));
-        copse_status s = copse_trainer_restore(t, path, &at, file);
-        copse__free(&st->ctx->base.mem, t);
-        s = s ? s : let_begin(st, &at);
-        if (s && file)
-            copse_checkpoint_release(file);
-        COPSE_TRY(s);
+        s = copse__state_load(st, path, &c);
+        if (s == COPSE_OK)
+            s = restore(st, path, c, &read);
+        if (s == COPSE_OK)
+            s = copse__progress_let(st, at->epoch, at->batch);
     }
-    if (position)
-        *position = at;
-    return COPSE_OK;
+    if (s == COPSE_OK && position)
+        *position = *at;
+    if (s == COPSE_OK && file)
+        *file = c;
+    else
+        copse_checkpoint_release(&c);
+    return s;
 }

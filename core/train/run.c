@@ -2,8 +2,6 @@
 /* The train step: split the batch, write what the devices need of it, and let it fly (flight.c). After warm-up a step
    allocates nothing. */
 #include "core/train/flight.h"
-#include "core/train/pushes.h"
-#include "core/train/tower.h"
 
 static size_t row_bytes(copse_shape s)
 {
@@ -84,7 +82,7 @@ void copse__words_begin(copse_trainer *t, bool is_training, const struct copse_g
     if (!is_training || g->part == 0) { /* the schedule is asked once a step */
         memset(words, 0, sizeof t->words);
         if (is_training)
-            copse__rule_step(&t->rule, t->pushes ? copse__pushes_next(t) : g->step, words);
+            copse__optimizer_words(t->optimizer, g->step, words);
     }
     words[COPSE_STEP_NUMBER] = (uint32_t)g->step;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
@@ -190,6 +188,20 @@ void copse__gathered_next(copse_trainer *t)
     }
 }
 
+copse_status copse__trainer_commit(copse_trainer *t)
+{
+    const struct copse_optimizer_commit c = {
+        .words = t->words,
+        .place = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
+    };
+    return t->optimizer->table->commit(t->optimizer, &c);
+}
+
+copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull when)
+{
+    return t->optimizer->table->pull(t->optimizer, when, 0);
+}
+
 /* The gradients of one micro-batch, and the update behind the last of a step. */
 static copse_status gather(copse_trainer *t, const struct copse_host_batch *batch,
                            struct copse_ahead *ahead, const struct copse_shares *s, bool is_updating)
@@ -224,7 +236,7 @@ copse_status copse__flight_prepare(copse_trainer *t, const struct copse_host_bat
     copse__recordings_begin(t);
     COPSE_TRY(split(t, batch, true, s));
     if (t->gathered == 0)
-        COPSE_TRY(copse__tower_pull_step(t->strategy));
+        COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
     return copse__recordings_find(t, pass, s);
 }
 
@@ -283,15 +295,14 @@ static copse_status flush(copse_trainer *t)
     }
     const uint64_t since = copse__across_now(t);
     t->is_failed = true;
-    for (uint32_t b = 0; b < t->buckets.count; b++) {
-        const copse_status s = copse__exchange_run(t->strategy->store.exchange, t->buckets.ids[b],
-                                                   copse__ready_of(t, last), NULL, NULL);
+    for (uint32_t b = 0; b < t->optimizer->buckets.count; b++) {
+        const struct copse_optimizer_ready ready = { .tickets = copse__ready_of(t, last) };
+        const copse_status s = t->optimizer->table->apply(t->optimizer, b, &ready);
         if (s && b == 0 && copse__across_is_whole(t, since))
             t->is_failed = false; /* a worker could not take part: nothing was changed */
         COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
     }
-    if (t->pushes)
-        COPSE_TRY(copse__pushes_send(t));
+    COPSE_TRY(copse__trainer_commit(t));
     t->is_failed = false;
     copse__gathered_drop(t);
     t->step++;
@@ -322,7 +333,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     copse__recordings_begin(t);
     COPSE_TRY(split(t, batch, false, &s));
     if (t->strategy->store.holders == 0) /* else the step that gathers keeps the values it began with */
-        COPSE_TRY(copse__tower_pull_evaluation(t->strategy));
+        COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
     const uint64_t since = copse__across_now(t);
     copse_status status = copse__recordings_find(t, COPSE_PASS_EVALUATE, &s);
     if (status == COPSE_ERR_NO_MEMORY || status == COPSE_ERR_TIMEOUT) /* this worker's alone, and the others wait */

@@ -273,11 +273,11 @@ static copse_status make(struct single_loss *u)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: the function gave no trainer");
     copse_strategy *st = u->trainer->strategy;
     copse__step_set_strategy(u->step, st);
-    if (st->remote && !u->cluster)
-        u->cluster = copse_cluster_retain(st->cluster);
+    if (st->group.cluster && !u->cluster)
+        u->cluster = copse_cluster_retain(st->group.cluster);
     copse__free(mem_of(u), u->fed);
     u->fed = NULL;
-    if (st->kind == COPSE_STRATEGY_ACCELERATOR) {
+    if (st->steps_per_run > 0) {
         u->fed = copse__alloc(mem_of(u), st->steps_per_run, sizeof *u->fed);
         if (!u->fed)
             return copse_fail(COPSE_ERR_NO_MEMORY, "step: no memory");

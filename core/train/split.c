@@ -16,7 +16,7 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
 {
     const uint32_t replicas = t->strategy->rank_total;
     struct copse_shard unused[COPSE_MAX_REPLICAS];
-    if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->remote)
+    if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: shares are measured within one process; give "
                                                  "those of all workers' replicas instead");
     if ((int)p->sharing < 0 || p->sharing > COPSE_SHARD_MEASURED)

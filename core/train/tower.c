@@ -14,23 +14,23 @@ static copse_status no_memory(void)
 static bool is_taken(const copse_strategy *st, const char *name)
 {
     for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
-        if (strcmp(t->name, name) == 0)
+        if (strcmp(t->optimizer->name, name) == 0)
             return true;
     return false;
 }
 
 /* The one that is wanted, or the first of "tower", "tower_1", ... that no other has. */
-static copse_status choose_name(const copse_strategy *st, const char *wanted, char name[COPSE_TOWER_NAME])
+static copse_status choose_name(const copse_strategy *st, const char *wanted, char name[COPSE_OPTIMIZER_NAME])
 {
-    if (wanted && (!*wanted || strlen(wanted) >= COPSE_TOWER_NAME))
+    if (wanted && (!*wanted || strlen(wanted) >= COPSE_OPTIMIZER_NAME))
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a name has 1 to %d bytes, this one %zu",
-                          COPSE_TOWER_NAME - 1, strlen(wanted));
+                          COPSE_OPTIMIZER_NAME - 1, strlen(wanted));
     if (wanted && is_taken(st, wanted))
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name "
                                               "'%s'", wanted);
-    snprintf(name, COPSE_TOWER_NAME, "%s", wanted ? wanted : "tower");
+    snprintf(name, COPSE_OPTIMIZER_NAME, "%s", wanted ? wanted : "tower");
     for (uint32_t i = 1; is_taken(st, name); i++)
-        snprintf(name, COPSE_TOWER_NAME, "tower_%u", i);
+        snprintf(name, COPSE_OPTIMIZER_NAME, "tower_%u", i);
     return COPSE_OK;
 }
 
@@ -39,16 +39,24 @@ static copse_status agree(copse_tower_optimizer *t)
 {
     const struct copse_optimizer_params *o = &t->params.optimizer;
     char text[512];
-    if (!t->strategy->remote)
-        return COPSE_OK;
     snprintf(text, sizeof text,
              "name %s\nreduction %d\nfactory %d\noptimizer %d\nlearning rate %a\nmomentum %a\nbetas %a %a\n"
              "epsilon %a\nweight decay %a\nschedule %d\nseed %llu\n",
-             t->name, (int)t->params.reduction, t->params.factory != NULL, (int)o->kind,
+             t->optimizer->name, (int)t->params.reduction, t->params.factory != NULL, (int)o->kind,
              (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
              (double)o->epsilon, (double)o->weight_decay, o->schedule != NULL,
              (unsigned long long)t->params.seed);
-    return copse__cluster_agree(t->strategy->cluster, "the settings of the tower optimizer", text);
+    return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
+}
+
+static void drop_held(void *tower)
+{
+    copse__tower_drop_all(tower);
+}
+
+static copse_status make_rule(void *tower)
+{
+    return copse__tower_rule(tower);
 }
 
 copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_params *params,
@@ -62,26 +70,31 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     if (params->reduction != COPSE_LOSS_MEAN && params->reduction != COPSE_LOSS_SUM)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: there is no reduction of losses %d",
                           (int)params->reduction);
-    struct copse_rule rule = { .slots = 0 };
-    char name[COPSE_TOWER_NAME];
+    char name[COPSE_OPTIMIZER_NAME];
     COPSE_TRY(choose_name(st, params->name, name));
-    if (!params->factory)
-        COPSE_TRY(copse__rule_init(&params->optimizer, &rule));
     copse_tower_optimizer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
     if (!t)
         return no_memory();
+    copse_status s = copse__optimizer_create(st, name, &t->optimizer);
+    if (!s && !params->factory)
+        s = copse__optimizer_rule(t->optimizer, &params->optimizer);
+    if (s) {
+        copse__optimizer_release(&t->optimizer);
+        copse__free(&st->ctx->base.mem, t);
+        return s;
+    }
+    t->optimizer->owner.user = t;
+    t->optimizer->owner.drop_held = drop_held;
+    t->optimizer->owner.make_rule = make_rule;
     t->params = *params;
     t->params.name = NULL;
     if (params->recordings == 0)
         t->params.recordings = COPSE_TAPES;
-    memcpy(t->name, name, sizeof name);
     t->reduction = params->reduction;
-    t->rule = rule;
-    t->has_rule = !params->factory;
     t->strategy = copse_strategy_retain(st);
     t->next = st->towers;
     st->towers = t;
-    const copse_status s = agree(t);
+    s = agree(t);
     if (s)
         copse_tower_release(&t);
     *out = t;
@@ -112,9 +125,7 @@ void copse_tower_release(copse_tower_optimizer **at)
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__free(mem, t->kept[r].at);
     copse__tapes_fini(t);
-    for (size_t i = 0; i < t->buckets.count; i++)
-        copse__tower_drop_bucket(t, &t->buckets.at[i]);
-    copse__free(mem, t->buckets.at);
+    copse__optimizer_release(&t->optimizer);
     copse__free(mem, t);
     copse_strategy_release(&st);
     *at = NULL;
@@ -137,13 +148,11 @@ copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank
 copse_status copse__tower_rule(copse_tower_optimizer *t)
 {
     struct copse_optimizer_params params = { .learning_rate = 0 };
-    if (t->has_rule)
+    if (t->optimizer->has_rule)
         return COPSE_OK;
     COPSE_TRY(copse_note(t->params.factory(t->params.factory_user, &params),
                          "in the factory of a tower optimizer"));
-    COPSE_TRY(copse__rule_init(&params, &t->rule));
-    t->has_rule = true;
-    return COPSE_OK;
+    return copse__optimizer_rule(t->optimizer, &params);
 }
 
 copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_variable *v)
@@ -196,6 +205,7 @@ void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t r)
     free_call(t, &t->kept[r].at[0]);
     t->kept[r].count--;
     memmove(t->kept[r].at, t->kept[r].at + 1, t->kept[r].count * sizeof *t->kept[r].at);
+    t->optimizer->held[r] = (uint32_t)t->kept[r].count;
 }
 
 static copse_status fill_call(const copse_tower_optimizer *t, uint32_t rank,
@@ -220,6 +230,7 @@ static copse_status keep(copse_tower_optimizer *t, uint32_t rank,
     copse_status s = call.pairs ? fill_call(t, rank, pairs, count, &call) : no_memory();
     if (s == COPSE_OK && !COPSE_PUSH(mem, &t->kept[rank], call))
         s = no_memory();
+    t->optimizer->held[rank] = (uint32_t)t->kept[rank].count;
     if (s == COPSE_OK)
         t->calls[rank]++;
     else if (call.pairs)
@@ -234,7 +245,7 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
     if (!t || (!pairs && count > 0))
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or the list of gradients, is NULL");
     COPSE_TRY(copse__tower_replica(t, &rank));
-    if (t->is_failed)
+    if (t->optimizer->is_torn)
         return copse_fail(COPSE_ERR_DEVICE_LOST, "tower optimizer: an update was cut short by a failed "
                                                  "device; make new variables from the last checkpoint");
     COPSE_TRY(copse__tower_rule(t));
@@ -245,7 +256,7 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
         if (t->kept[r].count == 0)
             return COPSE_OK;
     return copse_note(copse__tower_update(t, moves_step), "in update %llu of a tower optimizer",
-                      (unsigned long long)t->step + 1);
+                      (unsigned long long)t->optimizer->step + 1);
 }
 
 static size_t list_pairs(const copse_tower_optimizer *t, copse_variable *const *variables,
@@ -312,7 +323,7 @@ bool copse_tower_is_used(const copse_tower_optimizer *t)
 
 uint64_t copse_tower_steps(const copse_tower_optimizer *t)
 {
-    return t ? t->step : 0;
+    return t ? t->optimizer->step : 0;
 }
 
 copse_status copse_tower_name(copse_tower_optimizer *t, const char **name)
@@ -320,7 +331,7 @@ copse_status copse_tower_name(copse_tower_optimizer *t, const char **name)
     if (!t || !name)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or the result, is NULL");
     COPSE_TRY(copse__tower_rule(t));
-    *name = copse__rule_name(&t->rule);
+    *name = copse__rule_name(&t->optimizer->rule);
     return COPSE_OK;
 }
 
@@ -330,28 +341,39 @@ copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const 
     if (!t || !names || !count)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or a result, is NULL");
     COPSE_TRY(copse__tower_rule(t));
-    *names = t->rule.slot_names;
-    *count = t->rule.slots;
+    *names = t->optimizer->rule.slot_names;
+    *count = t->optimizer->rule.slots;
     return COPSE_OK;
 }
 
 size_t copse_tower_slot_count(const copse_tower_optimizer *t)
 {
-    return t ? t->buckets.count * t->rule.slots : 0;
+    return t ? t->optimizer->variable_count * t->optimizer->rule.slots : 0;
 }
 
-static copse_status make_slot(copse_tower_optimizer *t, const struct copse_tower_bucket *b,
-                              uint32_t slot, copse_value **out)
+/* What this worker's replicas have of it; the rest stays. */
+static copse_status read_own(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot, float *values)
+{
+    copse_status s = t->optimizer->table->read_slot(t->optimizer, v, slot, values);
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
+        const copse_status done = copse_queue_finish(t->strategy->replicas[r].queue);
+        s = done == COPSE_ERR_TIMEOUT || !s ? done : s;
+    }
+    return s;
+}
+
+static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot, copse_value **out)
 {
     copse_strategy *st = t->strategy;
     struct copse_block *block;
-    COPSE_TRY(copse__block_create(st->ctx, NULL, COPSE_F32, b->variable->count, &block));
-    const copse_status s = copse__tower_read_slot(t, b, slot, block->host);
+    COPSE_TRY(copse__block_create(st->ctx, NULL, COPSE_F32, v->count, &block));
+    memset(block->host, 0, (size_t)v->count * sizeof(float));
+    copse_status s = read_own(t, v, slot, block->host);
     if (s == COPSE_ERR_TIMEOUT)
         return s; /* the device may still write there */
+    s = copse__tower_told(t, copse__slot_join(t->optimizer, v->name, block->host, (size_t)v->count, s));
     if (s == COPSE_OK)
-        return copse__value_from_block(st->ctx, NULL, COPSE_HOST, b->variable->tensor.shape, block,
-                                       out);
+        return copse__value_from_block(st->ctx, NULL, COPSE_HOST, v->tensor.shape, block, out);
     copse__block_release(&block);
     return s;
 }
@@ -362,13 +384,13 @@ copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v,
     if (!t || !v || !name || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
     *out = NULL;
-    if (t->strategy->remote)
+    if (t->strategy->group.workers > 1)
         COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: a slot that all workers have parts of"));
     COPSE_TRY(copse__tower_rule(t));
-    for (uint32_t k = 0; k < t->rule.slots; k++)
-        for (size_t i = 0; strcmp(t->rule.slot_names[k], name) == 0 && i < t->buckets.count; i++)
-            if (t->buckets.at[i].variable == v)
-                return copse_note(make_slot(t, &t->buckets.at[i], k, out),
-                                  "while reading slot '%s' of '%s'", name, v->name);
+    if (v->strategy != t->strategy || copse__optimizer_bucket(t->optimizer, v) == COPSE_NO_BUCKET)
+        return COPSE_OK;
+    for (uint32_t k = 0; k < t->optimizer->rule.slots; k++)
+        if (strcmp(t->optimizer->rule.slot_names[k], name) == 0)
+            return copse_note(make_slot(t, v, k, out), "while reading slot '%s' of '%s'", name, v->name);
     return COPSE_OK;
 }

@@ -5,7 +5,7 @@
 #define COPSE_TOWER_H
 
 #include "copse/replicated.h"
-#include "core/optim/rule.h"
+#include "core/optim/optimizer.h"
 #include "core/replica/run.h"
 
 /* One call of copse_tower_apply; the gradients are references. */
@@ -13,18 +13,6 @@ struct copse_tower_call {
     struct copse_tower_gradient *pairs;
     size_t count;
 };
-
-/* A variable that was updated: its bucket of the exchange has the slots; with servers, which have them, it has
-   the sums of gradients. */
-struct copse_tower_bucket {
-    copse_variable *variable;
-    uint32_t id;
-    uint32_t group;   /* the server's */
-    uint64_t updates; /* the same: as seen last */
-};
-
-/* Of names, with the zero. */
-#define COPSE_TOWER_NAME 64
 
 /* A loss function recorded for one replica and one set of shapes and variables. */
 struct copse_tape {
@@ -49,16 +37,12 @@ struct copse_tower_optimizer {
     copse_strategy *strategy;
     copse_tower_optimizer *next; /* of the strategy */
     struct copse_tower_params params; /* without the name, which the caller may free */
-    char name[COPSE_TOWER_NAME];
     copse_loss_reduction reduction; /* in use */
-    struct copse_rule rule;
-    bool has_rule, is_used;
-    bool is_failed; /* an update was cut short */
-    bool is_told;   /* what failed last has failed on all workers, who know it */
-    uint64_t step;
+    struct copse_optimizer *optimizer; /* of the variables that were updated; `held` counts what is in `kept` */
+    bool is_used;
+    bool is_told; /* what failed last has failed on all workers, who know it */
     uint64_t calls[COPSE_MAX_REPLICAS]; /* since the last finish */
     struct { struct copse_tower_call *at; size_t count, room; } kept[COPSE_MAX_REPLICAS];
-    struct { struct copse_tower_bucket *at; size_t count, room; } buckets;
     struct { struct copse_tape **at; size_t count, room; } tapes; /* newest use first */
 };
 
@@ -70,15 +54,6 @@ copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_va
 /* Forget all gradients that are kept, and the count of calls. */
 void copse__tower_drop_all(copse_tower_optimizer *t);
 
-static inline bool copse__tower_is_idle(const copse_strategy *st)
-{
-    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
-        for (uint32_t r = 0; r < st->replica_count; r++)
-            if (t->kept[r].count > 0)
-                return false;
-    return true;
-}
-
 #define COPSE_TAPES 32 /* of a replica that are kept, unless the application says */
 
 /* tower_tape.c */
@@ -87,14 +62,13 @@ void copse__tapes_fini(copse_tower_optimizer *t);
 /* tower_update.c: sum the first kept lists of all replicas and update. */
 copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);
 void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t replica);
-/* The bucket of a variable that has a place, made when there is none. Lifetime: until the next is made. */
-copse_status copse__tower_bucket(copse_tower_optimizer *t, copse_variable *v, struct copse_tower_bucket **out);
-void copse__tower_drop_bucket(copse_tower_optimizer *t, struct copse_tower_bucket *b);
 
 /* tower_across.c: with the other workers of a collective strategy; alone, nothing but `mine`. */
 
 /* All have come to "<what> of <name>" with updates in the same number; a worker's failure is everybody's. */
 copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine);
+/* Returns `s`, the result of a collective: where it failed, all workers know it. */
+copse_status copse__tower_told(copse_tower_optimizer *t, copse_status s);
 /* What any worker has: `has` is of this one, and becomes that of all; `mine` as above. */
 enum { COPSE_TOWER_HAS = 1, COPSE_TOWER_DENSE = 2 }; /* bits: gradients of the variable, dense ones among them */
 copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, size_t count,
@@ -103,36 +77,6 @@ copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, si
    the others have got its slices. */
 copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_variable *v,
                                      copse_value *const *gradients, copse_value **out);
-/* Words of which each worker has some, and zeros for the others, become all of them everywhere. */
-copse_status copse__tower_join(copse_tower_optimizer *t, const char *what, uint32_t *words, size_t count,
-                               copse_status mine);
-
-/* tower_servers.c: where servers have the variables */
-
-/* The working copies become what the servers have, unless a step is under way. */
-copse_status copse__tower_pull(copse_strategy *st, uint32_t replica, bool is_new);
-/* The same for a trainer's step. COPSE_ERR_CONTEXT: some replicas have computed, and others shall do so
-   from the same values. */
-copse_status copse__tower_pull_step(copse_strategy *st);
-/* The same for an evaluation, for which the working copies stay as they are then. */
-copse_status copse__tower_pull_evaluation(copse_strategy *st);
-/* All workers' optimizers of that name share the group of a variable. */
-copse_status copse__tower_join_group(copse_tower_optimizer *t, struct copse_tower_bucket *b);
-void copse__tower_leave_group(const copse_tower_optimizer *t, const struct copse_tower_bucket *b);
-/* The sums of these buckets, that are there when queues are done, go to their servers. */
-copse_status copse__tower_push(copse_tower_optimizer *t, copse_variable *const *list, size_t count);
-/* Add 1 to the job's counter. */
-copse_status copse__tower_count(copse_strategy *st);
-
-/* tower_slots.c */
-
-/* Slot `slot` of the bucket's variable, whole, on every worker. Blocking. */
-copse_status copse__tower_read_slot(copse_tower_optimizer *t, const struct copse_tower_bucket *b,
-                                    uint32_t slot, float *values);
-/* Its parts that stand with this worker; with servers, all of it. Blocking. */
-copse_status copse__tower_write_slot(copse_tower_optimizer *t, const struct copse_tower_bucket *b,
-                                     uint32_t slot, const float *values);
-
 /* model_values.c: nests along axis 0. `parts` has one entry per replica. */
 copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts);
 copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, copse_value **out);

@@ -8,14 +8,17 @@
 
 copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
 {
-    const uint64_t hash = copse__hash(copse__hash(COPSE_HASH_START, t->name, strlen(t->name)), &t->step,
-                                      sizeof t->step);
+    const struct copse_optimizer *o = t->optimizer;
+    const uint64_t hash =
+        copse__hash(copse__hash(COPSE_HASH_START, o->name, strlen(o->name)), &o->step, sizeof o->step);
     char line[sizeof ((struct copse_header *)0)->what];
-    if (!t->strategy->remote)
-        return mine;
-    snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, t->name, (unsigned)hash);
-    const copse_status s = copse__cluster_meet(t->strategy->cluster, line, size, mine);
-    t->is_told |= s != COPSE_OK;
+    snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, o->name, (unsigned)hash);
+    return copse__tower_told(t, copse__group_barrier(&t->strategy->group, line, size, mine));
+}
+
+copse_status copse__tower_told(copse_tower_optimizer *t, copse_status s)
+{
+    t->is_told |= s != COPSE_OK && t->strategy->group.workers > 1;
     return s;
 }
 
@@ -25,20 +28,18 @@ copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, si
     copse_strategy *st = t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
     size_t sizes[COPSE_MAX_WORKERS];
-    if (!st->remote)
-        return mine;
-    copse_cluster *c = st->cluster;
-    unsigned char *all = copse__alloc(mem, c->t.size, COPSE_MAX(count, 1));
+    struct copse_group *g = &st->group;
+    unsigned char *all = copse__alloc(mem, g->workers, COPSE_MAX(count, 1));
     if (!mine && !all)
         mine = copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
     copse_status s = copse__tower_meet(t, "an update", count, mine);
-    for (uint32_t w = 0; w < c->t.size; w++)
+    for (uint32_t w = 0; w < g->workers; w++)
         sizes[w] = count;
     if (!s) {
-        memcpy(all + c->t.rank * count, has, count);
-        s = copse__cluster_swap(c, all, sizes);
+        memcpy(all + g->worker * count, has, count);
+        s = copse__group_gather_parts(g, all, sizes);
     }
-    for (size_t i = 0; i < c->t.size * count && !s; i++)
+    for (size_t i = 0; i < g->workers * count && !s; i++)
         has[i % count] |= all[i];
     copse__free(mem, all);
     return s;
@@ -61,7 +62,7 @@ static copse_status sum_across(copse_tower_optimizer *t, const copse_variable *v
             s = copse__value_sparse(st->ctx, st, r, &none, &parts[r]);
     if (!s)
         s = copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
-    s = s ? copse__cluster_meet(st->cluster, v->name, 0, s)
+    s = s ? copse__group_barrier(&st->group, v->name, 0, s)
           : copse__cross_reduce_for(v->name, NULL, st, COPSE_REDUCE_SUM, &all, &to, 1, &sum);
     if (!s)
         *out = copse_value_retain(sum->kind == COPSE_VALUE_MIRRORED ? sum->items[0] : sum);
@@ -79,7 +80,7 @@ copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_varia
     copse_value *there[COPSE_MAX_REPLICAS], *sum;
     size_t count = 0;
     *out = NULL;
-    if (t->strategy->remote)
+    if (t->strategy->group.workers > 1)
         return sum_across(t, v, gradients, out);
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (gradients[r])
@@ -88,21 +89,4 @@ copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_varia
     *out = copse_value_retain(sum->items[0]);
     copse_value_release(&sum);
     return COPSE_OK;
-}
-
-copse_status copse__tower_join(copse_tower_optimizer *t, const char *what, uint32_t *words, size_t count,
-                               copse_status mine)
-{
-    copse_strategy *st = t->strategy;
-    struct copse_mem *mem = &st->ctx->base.mem;
-    if (!st->remote)
-        return mine;
-    uint32_t *room = copse__alloc(mem, copse__cluster_sum_room(st->cluster, count), sizeof *room);
-    if (!mine && !room)
-        mine = copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
-    copse_status s = copse__tower_meet(t, what, count, mine);
-    if (!s)
-        s = copse__cluster_sum(st->cluster, words, 0, count, room); /* of integers: a number and zeros */
-    copse__free(mem, room);
-    return s;
 }

@@ -277,7 +277,7 @@ static copse_status write_step(copse_tower_optimizer *t, const struct copse_tape
     const float part = 1.0f / (float)t->strategy->rank_total;
     const uint32_t rank = t->strategy->rank_first + tape->replica;
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
-    words[COPSE_STEP_NUMBER] = (uint32_t)t->step + 1;
+    words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
     words[COPSE_STEP_SEED_HI] = (uint32_t)(t->params.seed >> 32);
     words[COPSE_STEP_FIRST_EXAMPLE] =
@@ -357,7 +357,8 @@ static copse_status run(copse_tower_optimizer *t, uint32_t rank, const struct co
     if (s == COPSE_OK)
         s = copse__store_build(st);
     if (s == COPSE_OK)
-        s = copse__tower_pull(st, rank, st->store.order.count > placed);
+        s = t->optimizer->table->pull(
+            t->optimizer, st->store.order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA, rank);
     if (s == COPSE_OK) {
         const struct copse_tape like = {
             .replica = rank, .has_gradients = has_gradients, .loss = of->loss, .user = of->user,

@@ -2,8 +2,6 @@
 /* The update of a tower optimizer: what all replicas gave goes into the store's gradients, and the
    exchange sums, updates and hands on, one bucket per variable. Of several workers in step each fails before all
    have met a second time, or nobody does. */
-#include "core/replica/servers.h"
-#include "core/train/pushes.h"
 #include "core/train/tower.h"
 
 static copse_status no_memory(void)
@@ -29,6 +27,8 @@ struct update {
     copse_variable **list; /* with a gradient of some replica, in order of creation */
     copse_value **sums;    /* of slices, where there are no dense gradients */
     size_t count;
+    uint64_t ready[COPSE_MAX_REPLICAS];
+    uint32_t words[COPSE_STEP_WORDS];
 };
 
 static void note_gradients(struct update *u)
@@ -57,46 +57,10 @@ static copse_status check_free(const struct update *u)
     return COPSE_OK;
 }
 
-/* ---- buckets ---- */
-
-static copse_status update_command(void *user, copse_device *dev, const struct copse_update *u,
-                                   struct copse_command *out)
+/* The bucket of a variable that has a place in the store, made at its first update: its slots start at zero. */
+static copse_status prepare_variable(struct copse_optimizer *o, copse_variable *v)
 {
-    return copse__rule_command(user, dev, &u->values, &u->gradients, &u->slots, &u->step, u->count,
-                               out);
-}
-
-void copse__tower_drop_bucket(copse_tower_optimizer *t, struct copse_tower_bucket *b)
-{
-    if (t->strategy->servers)
-        copse__tower_leave_group(t, b);
-    copse__exchange_drop(t->strategy->store.exchange, b->id);
-}
-
-/* Its slots start at zero. */
-copse_status copse__tower_bucket(copse_tower_optimizer *t, copse_variable *v, struct copse_tower_bucket **out)
-{
-    copse_strategy *st = t->strategy;
-    const struct copse_exchange_rule own = { t->rule.slots, update_command, &t->rule, false };
-    const struct copse_exchange_rule rule = st->servers ? copse__push_rule() : own;
-    for (size_t i = 0; i < t->buckets.count; i++)
-        if (t->buckets.at[i].variable == v) {
-            *out = &t->buckets.at[i];
-            return COPSE_OK;
-        }
-    struct copse_tower_bucket b = { .variable = v };
-    if (!COPSE_RESERVE(&st->ctx->base.mem, &t->buckets, t->buckets.count + 1))
-        return no_memory();
-    COPSE_TRY(copse__exchange_bucket(st->store.exchange, v->piece, v->first,
-                                     copse__round_up((size_t)v->count, COPSE_UNIT), &rule, &b.id));
-    const copse_status s = st->servers ? copse__tower_join_group(t, &b) : COPSE_OK;
-    if (s) {
-        copse__exchange_drop(st->store.exchange, b.id);
-        return s;
-    }
-    *out = &t->buckets.at[t->buckets.count];
-    t->buckets.at[t->buckets.count++] = b;
-    return COPSE_OK;
+    return copse__optimizer_bucket(o, v) == COPSE_NO_BUCKET ? o->table->prepare(o, &v, 1) : COPSE_OK;
 }
 
 /* ---- gradients into their places ---- */
@@ -180,52 +144,48 @@ static copse_status sum_slices(struct update *u)
 
 /* ---- the update ---- */
 
-static copse_status write_step(copse_tower_optimizer *t, uint64_t *ready)
+static copse_status write_step(struct update *u)
 {
+    copse_tower_optimizer *t = u->t;
     const float one = 1.0f;
-    uint32_t words[COPSE_STEP_WORDS] = { 0 };
-    copse__rule_step(&t->rule, t->step + 1, words);
-    words[COPSE_STEP_NUMBER] = (uint32_t)t->step + 1;
+    uint32_t *words = u->words;
+    copse__optimizer_words(t->optimizer, t->optimizer->step + 1, words);
+    words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
     memcpy(&words[COPSE_STEP_SCALE], &one, sizeof one);
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, words, sizeof words));
-        COPSE_TRY(copse_queue_submit(rep->queue, &ready[r]));
+        COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, words, sizeof u->words));
+        COPSE_TRY(copse_queue_submit(rep->queue, &u->ready[r]));
     }
     return COPSE_OK;
 }
 
 /* All that can fail on one worker alone. */
-static copse_status prepare(struct update *u, copse_status s, uint64_t *ready)
+static copse_status prepare(struct update *u, copse_status s)
 {
-    copse_tower_optimizer *t = u->t;
-    struct copse_tower_bucket *b;
     COPSE_TRY(s);
     COPSE_TRY(check_free(u));
     for (size_t i = 0; i < u->count; i++) {
-        COPSE_TRY(copse__tower_bucket(t, u->list[i], &b));
+        COPSE_TRY(prepare_variable(u->t->optimizer, u->list[i]));
         COPSE_TRY(copse_note(put(u, i), "with the gradients of '%s'", u->list[i]->name));
     }
-    return write_step(t, ready);
+    return write_step(u);
 }
 
-static copse_status exchange(struct update *u, const uint64_t *ready)
+static copse_status apply(struct update *u)
 {
-    copse_tower_optimizer *t = u->t;
-    copse_strategy *st = t->strategy;
-    struct copse_tower_bucket *b;
-    for (size_t i = 0; i < u->count; i++) {
-        COPSE_TRY(copse__tower_bucket(t, u->list[i], &b));
-        COPSE_TRY(copse__exchange_run(st->store.exchange, b->id, ready, NULL, NULL));
-    }
-    return st->servers ? copse__tower_push(t, u->list, u->count) : COPSE_OK;
+    struct copse_optimizer *o = u->t->optimizer;
+    const struct copse_optimizer_ready ready = { .tickets = u->ready };
+    const struct copse_optimizer_commit commit = { .words = u->words };
+    for (size_t i = 0; i < u->count; i++)
+        COPSE_TRY(o->table->apply(o, copse__optimizer_bucket(o, u->list[i]), &ready));
+    return o->table->commit(o, &commit);
 }
 
 static copse_status run(struct update *u)
 {
     copse_tower_optimizer *t = u->t;
     copse_strategy *st = t->strategy;
-    uint64_t ready[COPSE_MAX_REPLICAS];
     for (size_t i = 0; i < st->variables.count; i++)
         if (u->has[i])
             u->list[u->count++] = st->variables.at[i];
@@ -233,11 +193,11 @@ static copse_status run(struct update *u)
         return copse_fail(COPSE_ERR_ARGUMENT, "no replica has a gradient of any variable");
     copse_status s = copse__store_build(st);
     const copse_status summed = sum_slices(u);
-    s = prepare(u, s ? s : summed, ready);
+    s = prepare(u, s ? s : summed);
     COPSE_TRY(copse__tower_meet(t, "gradients", 0, s));
-    t->is_failed = true; /* until all of it is queued */
-    COPSE_TRY(exchange(u, ready));
-    t->is_failed = false;
+    t->optimizer->is_torn = true; /* until all of it is queued */
+    COPSE_TRY(apply(u));
+    t->optimizer->is_torn = false;
     return COPSE_OK;
 }
 
@@ -271,12 +231,10 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
         copse__tower_drop_first(t, r);
     if (s != COPSE_OK)
         return s;
-    t->step++;
-    if (!st->servers) {
-        st->global_step += moves_step;
-        return COPSE_OK;
-    }
+    struct copse_optimizer *o = t->optimizer;
+    o->step++;
+    uint64_t count;
     if (moves_step)
-        COPSE_TRY(copse__tower_count(st));
-    return copse__servers_pull(st); /* who computes now sees the update */
+        COPSE_TRY(o->strategy->table->count_add(o->strategy, &count));
+    return o->table->pull(o, COPSE_PULL_ALWAYS, 0); /* later computations see the update */
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Train steps: losses by name and their total around a trainer, hooks and counters around its step. */
 #include "copse/train_step.h"
-#include "core/replica/servers.h"
 #include "core/train/trainer.h"
 
 struct copse_train_step {
@@ -163,49 +162,18 @@ copse_trainer *copse_train_step_trainer(copse_train_step *ts)
 
 /* ---- a run ---- */
 
-/* The server that counts the steps of all workers. */
-static struct copse_server *first_of(const copse_strategy *st)
+/* With servers each worker's step counts once: W workers come to W S. */
+static uint64_t count_in_job(copse_strategy *st)
 {
-    return st->servers->at[0].server;
-}
-
-uint64_t copse_global_step(const copse_strategy *st)
-{
-    uint64_t step = 0;
-    if (!st)
-        return 0;
-    if (st->servers && first_of(st)->table->counter(first_of(st), false, &step) == COPSE_OK)
-        return step;
-    return st->global_step;
-}
-
-void copse_global_step_set(copse_strategy *st, uint64_t value)
-{
-    if (!st)
-        return;
-    st->global_step = value;
-    if (st->servers && first_of(st)->table->counter(first_of(st), true, &value) != COPSE_OK)
-        copse__log(&st->ctx->base.log, COPSE_LOG_WARN, "global step: the parameter server did not take "
-                                                       "it: %s", copse_last_error());
-}
-
-/* Each worker's step counts once: W workers come to W S. */
-static uint64_t count_at_server(copse_strategy *st)
-{
-    uint64_t step = 1;
-    st->global_step = first_of(st)->table->counter(first_of(st), false, &step) == COPSE_OK
-                          ? step
-                          : st->global_step + 1;
-    return st->global_step;
+    uint64_t step;
+    return st->table->count_add(st, &step) == COPSE_OK ? step : ++st->global_step;
 }
 
 static uint64_t count_step(copse_train_step *ts)
 {
     switch (ts->params.global_step) {
     case COPSE_GLOBAL_STEP_DEFAULT:
-        if (ts->trainer->strategy->servers)
-            return count_at_server(ts->trainer->strategy);
-        return ++ts->trainer->strategy->global_step;
+        return count_in_job(ts->trainer->strategy);
     case COPSE_GLOBAL_STEP_OWN:
         return ++*ts->params.counter;
     case COPSE_GLOBAL_STEP_NONE:

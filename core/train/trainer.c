@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing trainers. What a step does stands in run.c. */
-#include "core/train/pushes.h"
-
-static copse_status update(void *user, copse_device *dev, const struct copse_update *u,
-                           struct copse_command *out)
-{
-    return copse__rule_command(user, dev, &u->values, &u->gradients, &u->slots, &u->step, u->count,
-                               out);
-}
+#include "core/train/trainer.h"
 
 static copse_status no_memory(void)
 {
@@ -43,23 +36,20 @@ static copse_status mark_trained(const copse_trainer *t, const struct copse_trai
     return COPSE_OK;
 }
 
-static copse_status make_buckets(copse_trainer *t, const struct copse_trainer_params *p)
+static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
-    const struct copse_exchange_rule rule =
-        st->servers ? copse__push_rule()
-                    : (struct copse_exchange_rule){ t->rule.slots, update, &t->rule, false };
     bool *list = copse__alloc(mem, st->variables.count, sizeof *list);
     t->trained = copse__alloc(mem, st->variables.count, sizeof(copse_variable *));
     copse_status s = list && t->trained ? mark_trained(t, p, list) : no_memory();
     for (size_t i = 0; s == COPSE_OK && i < st->variables.count; i++)
         if (list[i])
             t->trained[t->trained_count++] = st->variables.at[i];
+    if (s == COPSE_OK && t->trained_count == 0)
+        s = copse_fail(COPSE_ERR_ARGUMENT, "trainer: the strategy has no variables to train");
     if (s == COPSE_OK)
-        s = copse__buckets_make(st, list, &rule, &t->buckets);
-    if (s == COPSE_OK && st->servers)
-        s = copse__pushes_make(t);
+        s = t->optimizer->table->prepare(t->optimizer, t->trained, t->trained_count);
     copse__free(mem, list);
     return s;
 }
@@ -147,14 +137,15 @@ static copse_status make_watches(copse_trainer *t)
 static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
-    COPSE_TRY(copse__rule_init(&p->optimizer, &t->rule));
+    COPSE_TRY(copse__optimizer_create(st, NULL, &t->optimizer));
+    COPSE_TRY(copse__optimizer_rule(t->optimizer, &p->optimizer));
     COPSE_TRY(copse__split_init(t, p));
     COPSE_TRY(copse__across_init(t));
     COPSE_TRY(make_slots(t));
     for (uint32_t r = 0; r < st->replica_count; r++)
         COPSE_TRY(make_buffer(t, r, COPSE_REPORT_BYTES, &t->reports[r]));
     COPSE_TRY(copse__store_build(st));
-    COPSE_TRY(make_buckets(t, p));
+    COPSE_TRY(make_optimizer(t, p));
     COPSE_TRY(copse__infeed_init(t));
     COPSE_TRY(copse__ahead_init(t));
     return copse__trainer_watches(t) ? make_watches(t) : COPSE_OK;
@@ -234,8 +225,7 @@ void copse_trainer_release(copse_trainer **trainer)
     copse__recordings_fini(t);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);
-    copse__pushes_free(t);
-    copse__buckets_fini(st, &t->buckets);
+    copse__optimizer_release(&t->optimizer);
     copse__ahead_fini(t);
     copse__infeed_fini(t);
     free_slots(t, is_idle);

@@ -5,8 +5,7 @@
 
 #include "copse/train.h"
 #include "core/data/shard.h"
-#include "core/optim/rule.h"
-#include "core/replica/replica.h"
+#include "core/optim/optimizer.h"
 
 #define COPSE_STEPS_UNDER_WAY 8 /* at least: see `ring` */
 #define COPSE_RECORDINGS 32     /* of a replica that are kept, unless the application says */
@@ -96,9 +95,7 @@ enum copse_watch {
 struct copse_trainer {
     copse_strategy *strategy;
     struct copse_trainer_params params; /* without what the caller may free: variables, shares */
-    struct copse_rule rule;
-    struct copse_buckets buckets; /* what it trains, with its optimizer's slots */
-    struct copse_pushes *pushes;  /* variables with servers, see pushes.h; else NULL */
+    struct copse_optimizer *optimizer; /* of what it trains */
     copse_variable **trained;     /* in order of creation */
     size_t trained_count;
     bool is_listed; /* the application named them: the loss must depend on one */
@@ -231,15 +228,5 @@ copse_status copse__across_collect(copse_trainer *t, struct copse_step_slot *slo
 /* Value of a row of a slot, [part][replica of any worker]; 0 is the loss. */
 float copse__across_value(const copse_trainer *t, const struct copse_step_slot *slot, size_t row,
                           uint32_t index);
-/* The first worker gets the slots that stand with the others; the rest of a state is everywhere. */
-struct copse_state;
-copse_status copse__across_merge(struct copse_state *s);
-/* All have come here; fails where one has. */
-copse_status copse__across_finish(copse_trainer *t, copse_status mine, const char *what);
-copse_status copse__across_settle(copse_cluster *c, copse_status mine, const char *what);
-/* The first worker has read `*file`, or failed with `mine` and its text: all get the same, `*file` too,
-   to be released by everybody. */
-copse_status copse__across_checkpoint(copse_trainer *t, copse_status mine, const char *path,
-                                      copse_checkpoint **file);
 
 #endif

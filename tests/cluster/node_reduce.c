@@ -6,7 +6,7 @@
 
 #define fail_msg(...) (fprintf(stderr, __VA_ARGS__), exit(3))
 
-#include "core/cluster/remote.h"
+#include "core/cluster/group.h"
 #include "tests/cluster/node.h"
 #include "tests/exchange_rig.h"
 
@@ -41,7 +41,7 @@ static void count_step(void *user, const struct copse_move *m)
 struct job {
     struct rig g;
     copse_exchange *x;
-    struct copse_remote remote;
+    struct copse_group group;
     uint32_t buckets[2];
 };
 
@@ -50,13 +50,13 @@ static copse_status make(struct job *j, copse_context *ctx, copse_cluster *c)
     static const char *const ids[RANKS] = { "host:0", "host:0" };
     struct copse_exchange_rank ranks[RANKS];
     uint32_t piece;
-    COPSE_TRY(copse__remote_init(&j->remote, c, RANKS, 64 << 20));
+    COPSE_TRY(copse__group_join(&j->group, c, RANKS, 64 << 20));
     open_rig(&j->g, ctx, ids, RANKS, &plain);
     for (uint32_t r = 0; r < RANKS; r++)
         ranks[r] = (struct copse_exchange_rank){ j->g.queue[r],
                                                  { j->g.step[r], 0, 4 * COPSE_STEP_WORDS } };
     const struct copse_exchange_params params = { .ctx = ctx, .ranks = ranks, .rank_count = RANKS,
-                                                  .remote = &j->remote.hook, .pause = count_step };
+                                                  .remote = copse__group_hook(&j->group), .pause = count_step };
     COPSE_TRY(copse__exchange_create(&params, &j->x));
     COPSE_TRY(copse__exchange_piece(j->x, copse__round_up(NUMBERS, COPSE_UNIT), &piece));
     COPSE_TRY(add_bucket(&j->g, j->x, piece, 0, 4096, &j->buckets[0]));
@@ -65,7 +65,7 @@ static copse_status make(struct job *j, copse_context *ctx, copse_cluster *c)
 
 static void write_all(struct job *j, uint32_t step, uint64_t *ready)
 {
-    const uint32_t first = copse__remote_first(&j->remote);
+    const uint32_t first = j->group.first;
     for (uint32_t r = 0; r < RANKS; r++) {
         const struct copse_binding to = step ? copse__exchange_gradients(j->x, 0, r)
                                              : copse__exchange_values(j->x, 0, r);
@@ -123,11 +123,12 @@ int node_reduce(copse_context *ctx, copse_cluster *c, uint32_t victim, uint32_t 
     const double seconds = node_seconds(begin);
     snprintf(text, sizeof text, "%s", s ? copse_last_error() : "");
     snprintf(lost, sizeof lost, "lost worker %u", victim);
-    const bool is_clean = is_whole(&j, copse__remote_total(&j.remote), s ? step - 1 : step);
+    const bool is_clean = is_whole(&j, j.group.ranks, s ? step - 1 : step);
     printf("rank %u: %u exchange steps, in round %u after %.3f s: %s\n", rank, plan.steps, step,
            seconds, s ? text : "all done");
     copse__exchange_release(&j.x);
     close_rig(&j.g);
+    copse__group_leave(&j.group);
     if (!is_clean)
         return 1;
     if (victim >= copse_cluster_size(c) || !s) /* nobody died, or not before the end */

@@ -2,7 +2,7 @@
 /* Update rules: settings checked and filled in, the dispatch of each, the words of a step. */
 #include <math.h>
 
-#include "core/optim/rule.h"
+#include "core/rule/rule.h"
 
 #define PER 32 /* elements of an invocation: a group of 64 has some 10 us of work on a CPU */
 

@@ -7,7 +7,7 @@
 #include "core/base/platform.h"
 #include "core/data/array.h"
 #include "core/data/input.h"
-#include "core/train/safetensors.h"
+#include "core/state/safetensors.h"
 
 #define DATA_ALIGNMENT 64u                /* of the first element in the file */
 #define WRITE_BYTES    ((size_t)64 << 10) /* a multiple of every element size */

@@ -6,7 +6,7 @@
 
 #include "core/data/array.h"
 #include "core/data/input.h"
-#include "core/train/safetensors.h"
+#include "core/state/safetensors.h"
 
 #define DEPTH_MAX  3
 #define NUMBER_MAX (1ull << 53) /* exact in the parser's doubles */

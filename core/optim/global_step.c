@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* The global step of a strategy: the count of training steps of the job. */
+#include "copse/train_step.h"
+#include "core/replica/replica.h"
+
+uint64_t copse_global_step(const copse_strategy *st)
+{
+    uint64_t step;
+    if (!st)
+        return 0;
+    return st->table->count_read((copse_strategy *)(uintptr_t)st, &step) == COPSE_OK ? step : st->global_step;
+}
+
+void copse_global_step_set(copse_strategy *st, uint64_t value)
+{
+    if (st && st->table->count_set(st, value) != COPSE_OK)
+        copse__log(&st->ctx->base.log, COPSE_LOG_WARN, "global step: the parameter server did not take "
+                                                       "it: %s", copse_last_error());
+}

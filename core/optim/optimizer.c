@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* Making and releasing optimizers. */
+#include "core/optim/optimizer.h"
+
+#include <stdio.h>
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
+}
+
+/* The only place that decides which implementation a strategy needs. */
+static const struct copse_optimizer_table *choose(const copse_strategy *st, size_t *bytes)
+{
+    *bytes = st->servers ? copse__optimizer_ps_bytes() : sizeof(struct copse_optimizer);
+    return st->servers ? &copse__optimizer_ps : &copse__optimizer_local;
+}
+
+copse_status copse__optimizer_create(copse_strategy *st, const char *name, struct copse_optimizer **out)
+{
+    size_t bytes;
+    const struct copse_optimizer_table *table = choose(st, &bytes);
+    struct copse_optimizer *o = copse__alloc(&st->ctx->base.mem, 1, bytes);
+    *out = o;
+    if (!o)
+        return no_memory();
+    o->table = table;
+    o->strategy = st;
+    snprintf(o->name, sizeof o->name, "%s", name ? name : "");
+    o->next = st->optimizers;
+    st->optimizers = o;
+    return COPSE_OK;
+}
+
+copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse_optimizer_params *params)
+{
+    COPSE_TRY(copse__rule_init(params, &o->rule));
+    o->has_rule = true;
+    return COPSE_OK;
+}
+
+void copse__optimizer_release(struct copse_optimizer **at)
+{
+    struct copse_optimizer *o = *at;
+    if (!o)
+        return;
+    struct copse_mem *mem = &o->strategy->ctx->base.mem;
+    struct copse_optimizer **link = &o->strategy->optimizers;
+    while (*link != o)
+        link = &(*link)->next;
+    *link = o->next;
+    if (o->table->release)
+        o->table->release(o);
+    copse__optimizer_drop(o, 0);
+    copse__free(mem, o->buckets.at);
+    copse__free(mem, o->of_variable.at);
+    copse__free(mem, o);
+    *at = NULL;
+}
+
+void copse__optimizer_words(const struct copse_optimizer *o, uint64_t step, uint32_t words[])
+{
+    copse__rule_step(&o->rule, o->table->next(o, step), words);
+}

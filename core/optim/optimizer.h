@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* An optimizer: the variables that it updates, a rule, slots and counts. Its table has two implementations. `local`
+ * sums gradients over replicas and workers and updates each slice at its owner. `ps` sums over the replicas of this
+ * worker and pushes the sums to the parameter store of each variable, which updates. Trainers and tower optimizers
+ * use the table alone.
+ *
+ * A bucket is a run of variables of the store that are reduced and updated together. Buckets have numbers from 0 in
+ * the order in which they were prepared; within one call of `prepare` that is the order in which gradients become
+ * complete.
+ */
+#ifndef COPSE_OPTIM_H
+#define COPSE_OPTIM_H
+
+#include "core/replica/replica.h"
+#include "core/rule/rule.h"
+#include "core/server/server.h"
+
+#define COPSE_NO_BUCKET UINT32_MAX
+#define COPSE_OPTIMIZER_NAME 64     /* bytes, with the zero */
+#define COPSE_SLOT_VALUE UINT32_MAX /* as a slot's number: the variable's values */
+
+struct copse_optimizer;
+
+/* What the gradients of a bucket wait for, and what to do meanwhile. */
+struct copse_optimizer_ready {
+    const uint64_t *tickets; /* [replicas]: a replica's gradients are complete at its ticket */
+    copse_exchange_busy_fn *busy; /* as copse__exchange_run; NULL: nothing */
+    void *user;
+    const atomic_bool *stop; /* as copse__exchange_stop_by; NULL: never */
+};
+
+/* The update of which all buckets were applied. */
+struct copse_optimizer_commit {
+    const uint32_t *words;           /* its step words */
+    struct copse_server_place place; /* progress of this worker with it */
+};
+
+/* Which values a computation reads. */
+enum copse_pull {
+    COPSE_PULL_STEP,     /* a trainer's step: COPSE_ERR_CONTEXT where some replicas have computed from older values */
+    COPSE_PULL_EVALUATE, /* an evaluation: the values stay where a step is under way */
+    COPSE_PULL_REPLICA,  /* a replica's computation: the first one of a step brings new values, for all */
+    COPSE_PULL_ALWAYS,
+};
+
+struct copse_optimizer_table {
+    const char *name;
+    bool is_sharing; /* every worker updates when it wants: the counts are of all, and one worker saves and restores */
+    /* Slots, at zero, and buckets for these variables, which have places in the store and no bucket. In order of
+       creation. */
+    copse_status (*prepare)(struct copse_optimizer *o, copse_variable *const *list, size_t count);
+    /* Reduce, update and hand on; `ps`: reduce and keep the sums for `commit`. */
+    copse_status (*apply)(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready);
+    /* The same where all replicas have one queue: queued behind what was queued before, nothing is waited for. */
+    copse_status (*queue)(struct copse_optimizer *o, uint32_t bucket);
+    /* All buckets of an update were applied. */
+    copse_status (*commit)(struct copse_optimizer *o, const struct copse_optimizer_commit *c);
+    /* Bring the variables of the strategy up to date. */
+    copse_status (*pull)(struct copse_optimizer *o, enum copse_pull when, uint32_t replica);
+    /* Number of the update that words are for, where this worker's own count says `step`. */
+    uint64_t (*next)(const struct copse_optimizer *o, uint64_t step);
+    /* Queue the transfers of a whole slot of a variable. Reading: this worker's ranges; the rest of `values` stays. A
+       variable without a bucket has none. The caller waits for the queues. */
+    copse_status (*read_slot)(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values);
+    copse_status (*write_slot)(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                               const float *values);
+    /* Count of updates of a variable, NULL: of all; or set it. NULL: the caller's own count is the only one. */
+    copse_status (*counts)(struct copse_optimizer *o, const copse_variable *v, bool is_set, uint64_t *count);
+    /* From now on until `forget`, values and slots are read as they are now. NULL: nothing else changes them. */
+    copse_status (*snapshot)(struct copse_optimizer *o);
+    void (*forget)(struct copse_optimizer *o);
+    /* Progress of all workers: read, set or open (progress.h); and of one, in the snapshot. NULL: all workers are at
+       the same step. */
+    copse_status (*progress)(struct copse_optimizer *o, enum copse_server_say say, struct copse_server_places *all);
+    struct copse_server_place (*seen)(const struct copse_optimizer *o, uint32_t worker);
+    void (*release)(struct copse_optimizer *o); /* what the implementation has; buckets are dropped behind it */
+};
+
+struct copse_optimizer_bucket {
+    uint32_t id;  /* of the exchange */
+    bool is_kept; /* ps: its sums wait for the commit */
+};
+
+struct copse_optimizer {
+    const struct copse_optimizer_table *table;
+    copse_strategy *strategy; /* not a reference */
+    struct copse_optimizer *next; /* of the strategy */
+    char name[COPSE_OPTIMIZER_NAME]; /* "": a trainer's; else its variables join one by one, each with its own count */
+    struct copse_rule rule;
+    bool has_rule;
+    struct { struct copse_optimizer_bucket *at; size_t count, room; } buckets;
+    struct { uint32_t *at; size_t count, room; } of_variable; /* by index: its bucket, or COPSE_NO_BUCKET */
+    size_t variable_count; /* that have buckets */
+    uint32_t held[COPSE_MAX_REPLICAS]; /* lists of gradients that replicas have handed over, and that wait for others */
+    bool is_torn; /* an update was cut short */
+    uint64_t step; /* of a named one: its updates, of this worker */
+    struct {
+        void *user;
+        void (*drop_held)(void *user); /* forget those gradients */
+        copse_status (*make_rule)(void *user); /* give a rule, where there is none yet */
+    } owner; /* of a named one */
+};
+
+/* One for the strategy's variables, of the implementation that its kind needs. `name`: "" or NULL for a trainer, else
+   unique in the strategy. Without a rule until copse__optimizer_rule. */
+copse_status copse__optimizer_create(copse_strategy *st, const char *name, struct copse_optimizer **out);
+copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse_optimizer_params *params);
+/* NULL is fine. Releases the slots; waits for queued work. */
+void copse__optimizer_release(struct copse_optimizer **o);
+
+/* The bucket of a variable, or COPSE_NO_BUCKET. */
+static inline uint32_t copse__optimizer_bucket(const struct copse_optimizer *o, const copse_variable *v)
+{
+    return v->index < o->of_variable.count ? o->of_variable.at[v->index] : COPSE_NO_BUCKET;
+}
+
+/* Rate, bias corrections and number of the update; `step`: this worker's count with it. Asks the schedule. */
+void copse__optimizer_words(const struct copse_optimizer *o, uint64_t step, uint32_t words[]);
+
+/* buckets.c: cut these variables, in order of creation, into buckets of the exchange, with `rule`. Where it fails no
+   bucket is added. */
+copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *const *list, size_t count,
+                                  const struct copse_exchange_rule *rule);
+/* Drop buckets from number `first` on. */
+void copse__optimizer_drop(struct copse_optimizer *o, size_t first);
+
+/* ---- slots (slots.c) ---- */
+
+/* The elements of a variable that a slot range of a bucket holds. */
+struct copse_slot_part {
+    copse_queue *queue;
+    copse_buffer *buffer;
+    size_t offset, size; /* of word 0, bytes; words stand one array behind another, `stride` bytes apart */
+    size_t stride;
+    size_t at; /* first element, in the variable */
+};
+
+/* Part `i` of the ranges of the variable's bucket, or false behind the last. Ranges without elements of the variable
+   give a size of 0. */
+bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, size_t i,
+                      struct copse_slot_part *out);
+/* Queue the transfers of what this worker's replicas have of a slot. */
+copse_status copse__slot_read_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                                  float *values);
+copse_status copse__slot_write_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                                   const float *values);
+/* Words of which each worker has some, and zeros for the others, become all of them on every worker. `mine`: why this
+   worker cannot take part. Alone, and with servers, nothing but `mine`. Blocking. */
+copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint32_t *words, size_t count,
+                              copse_status mine);
+
+extern const struct copse_optimizer_table copse__optimizer_local;
+/* ps.c */
+extern const struct copse_optimizer_table copse__optimizer_ps;
+size_t copse__optimizer_ps_bytes(void); /* of its struct, which begins with copse_optimizer */
+
+#endif

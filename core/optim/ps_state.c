@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* What parameter stores have of an optimizer, for checkpoints: slots and counts, a snapshot of each group at one
+   moment of its store, and the progress of all workers. */
+#include "core/optim/ps.h"
+
+static copse_status no_group(const copse_variable *v)
+{
+    return copse_fail(COPSE_ERR_INTERNAL, "optimizer: '%s' has no slots", v->name);
+}
+
+/* [values, slot, ...] of a variable in the snapshot. */
+static const float *seen(const struct copse_optimizer *o, const struct copse_ps_group *g, uint32_t member,
+                         uint32_t slot)
+{
+    const uint64_t each = 1 + o->rule.slots;
+    const float *at = g->words;
+    for (uint32_t i = 0; i < member; i++)
+        at += each * g->list[i]->count;
+    return slot == COPSE_SLOT_VALUE ? at : at + (1 + slot) * g->list[member]->count;
+}
+
+copse_status copse__ps_read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values)
+{
+    uint32_t member;
+    const struct copse_ps_group *g = copse__ps_group(o, v, &member);
+    if (!g)
+        return no_group(v);
+    if (g->words) {
+        memcpy(values, seen(o, g, member, slot), (size_t)v->count * sizeof *values);
+        return COPSE_OK;
+    }
+    return g->server->table->slot(g->server, g->id, member, slot, false, v->count, values);
+}
+
+copse_status copse__ps_write_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                                  const float *values)
+{
+    uint32_t member;
+    const struct copse_ps_group *g = copse__ps_group(o, v, &member);
+    return g ? g->server->table->slot(g->server, g->id, member, slot, true, v->count, (void *)(uintptr_t)values)
+             : no_group(v);
+}
+
+copse_status copse__ps_counts(struct copse_optimizer *o, const copse_variable *v, bool is_set, uint64_t *count)
+{
+    const struct copse_ps *ps = copse__ps(o);
+    const uint64_t wanted = *count;
+    uint32_t member;
+    const struct copse_ps_group *only = v ? copse__ps_group(o, v, &member) : NULL;
+    for (size_t k = 0; k < ps->groups.count; k++) {
+        struct copse_ps_group *g = &ps->groups.at[k];
+        uint64_t one = wanted;
+        if (v && g != only)
+            continue;
+        COPSE_TRY(g->server->table->updates(g->server, g->id, is_set, &one));
+        g->updates = one;
+        *count = one;
+    }
+    return COPSE_OK;
+}
+
+void copse__ps_forget(struct copse_optimizer *o)
+{
+    const struct copse_ps *ps = copse__ps(o);
+    for (size_t k = 0; k < ps->groups.count; k++) {
+        copse__free(&o->strategy->ctx->base.mem, ps->groups.at[k].words);
+        ps->groups.at[k].words = NULL;
+    }
+}
+
+copse_status copse__ps_snapshot(struct copse_optimizer *o)
+{
+    const struct copse_ps *ps = copse__ps(o);
+    copse__ps_forget(o);
+    for (size_t k = 0; k < ps->groups.count; k++) {
+        struct copse_ps_group *g = &ps->groups.at[k];
+        size_t count;
+        if (!copse__mul((size_t)g->elements, 1 + o->rule.slots, &count))
+            return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
+        g->words = copse__alloc(&o->strategy->ctx->base.mem, count, sizeof *g->words);
+        if (!g->words)
+            return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
+        COPSE_TRY(g->server->table->look(g->server, g->id, count, g->words, &g->state));
+        g->updates = g->state.updates;
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__ps_progress(struct copse_optimizer *o, enum copse_server_say say,
+                                struct copse_server_places *all)
+{
+    const struct copse_ps *ps = copse__ps(o);
+    for (size_t k = 0; k < ps->groups.count; k++) {
+        const struct copse_ps_group *g = &ps->groups.at[k];
+        COPSE_TRY(g->server->table->places(g->server, g->id, say, all));
+        if (say == COPSE_PLACES_READ && !all->is_open) /* the first that has not opened says so */
+            break;
+    }
+    return COPSE_OK;
+}
+
+/* The least that all stores have seen of it. */
+struct copse_server_place copse__ps_seen(const struct copse_optimizer *o, uint32_t worker)
+{
+    const struct copse_ps *ps = copse__ps(o);
+    struct copse_server_place least = { .steps = UINT64_MAX };
+    for (size_t k = 0; k < ps->groups.count; k++)
+        if (ps->groups.at[k].state.places.at[worker].steps < least.steps)
+            least = ps->groups.at[k].state.places.at[worker];
+    return least;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* Slots of variables: the ranges of their buckets, at the owners of this worker and others. */
+#include "core/optim/optimizer.h"
+
+#include <stdio.h>
+
+/* A kernel has the slots of its range one behind another: [slot 0 of `count`][slot 1 of `count`]. */
+bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, size_t i,
+                      struct copse_slot_part *out)
+{
+    const struct copse_slot_range *list;
+    const uint32_t bucket = copse__optimizer_bucket(o, v);
+    size_t count = 0;
+    *out = (struct copse_slot_part){ .size = 0 };
+    if (bucket != COPSE_NO_BUCKET)
+        copse__exchange_slots(o->strategy->store.exchange, o->buckets.at[bucket].id, &list, &count);
+    if (i >= count)
+        return false;
+    const uint64_t first = COPSE_MAX(list[i].first, v->first);
+    const uint64_t end = COPSE_MIN(list[i].first + list[i].count, v->first + v->count);
+    if (first < end)
+        *out = (struct copse_slot_part){
+            .queue = o->strategy->replicas[list[i].rank].queue,
+            .buffer = list[i].buffer,
+            .offset = (size_t)(4 * (first - list[i].first)),
+            .size = (size_t)(4 * (end - first)),
+            .stride = (size_t)(4 * list[i].count),
+            .at = (size_t)(first - v->first),
+        };
+    return true;
+}
+
+copse_status copse__slot_read_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                                  float *values)
+{
+    struct copse_slot_part p;
+    for (size_t i = 0; copse__slot_part(o, v, i, &p); i++)
+        if (p.size > 0)
+            COPSE_TRY(copse_queue_read(p.queue, p.buffer, p.offset + slot * p.stride, values + p.at, p.size));
+    return COPSE_OK;
+}
+
+copse_status copse__slot_write_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                                   const float *values)
+{
+    struct copse_slot_part p;
+    for (size_t i = 0; copse__slot_part(o, v, i, &p); i++)
+        if (p.size > 0)
+            COPSE_TRY(copse_queue_write(p.queue, p.buffer, p.offset + slot * p.stride, values + p.at, p.size));
+    return COPSE_OK;
+}
+
+copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint32_t *words, size_t count,
+                              copse_status mine)
+{
+    copse_strategy *st = o->strategy;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    char line[sizeof ((struct copse_header *)0)->what];
+    if (st->group.workers == 1)
+        return mine;
+    uint32_t *room = copse__alloc(mem, copse__group_sum_room(&st->group, count), sizeof *room);
+    if (!mine && !room)
+        mine = copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
+    snprintf(line, sizeof line, "slots of %.*s", (int)(sizeof line - 16), what);
+    copse_status s = copse__group_barrier(&st->group, line, count, mine);
+    if (!s)
+        s = copse__group_sum(&st->group, words, 0, count, room); /* of integers: a number and zeros */
+    copse__free(mem, room);
+    return s;
+}

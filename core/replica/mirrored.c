@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The mirrored strategy: one replica on each device of this process, all with equal variables. */
+#include "core/replica/storage.h"
+
+const struct copse_strategy_table copse__mirrored = {
+    .kind = COPSE_STRATEGY_MIRRORED,
+    .name = "mirrored",
+    .storage = &copse__on_replicas,
+    .count_read = copse__count_read,
+    .count_set = copse__count_set,
+    .count_add = copse__count_add,
+};
+
+copse_status copse_mirrored_create(copse_context *ctx, const char *const *devices, size_t count,
+                                   const struct copse_strategy_params *params, copse_strategy **out)
+{
+    return copse__strategy_create(ctx, &copse__mirrored, devices, count, params, out);
+}

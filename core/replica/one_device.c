@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* The one-device strategy: a single replica. Synchronization and aggregation of variables have no effect. */
+#include "core/replica/storage.h"
+
+const struct copse_strategy_table copse__one_device = {
+    .kind = COPSE_STRATEGY_ONE_DEVICE,
+    .name = "one device",
+    .storage = &copse__on_replicas,
+    .has_one_copy = true,
+    .count_read = copse__count_read,
+    .count_set = copse__count_set,
+    .count_add = copse__count_add,
+};
+
+copse_status copse_one_device_create(copse_context *ctx, const char *device,
+                                     const struct copse_strategy_params *params, copse_strategy **out)
+{
+    return copse__strategy_create(ctx, &copse__one_device, &device, 1, params, out);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a strategy keeps the values of its variables, and how they are read and changed outside of graphs. Two
+   implementations: the replicas' own memory (component.c), and parameter servers (servers.c), beside which replicas
+   have working copies for graphs. Graphs read copse__variable_values in either case. */
+#ifndef COPSE_STORAGE_H
+#define COPSE_STORAGE_H
+
+#include "core/reduce/block.h"
+#include "core/replica/replica.h"
+#include "core/server/change.h"
+
+struct copse_storage {
+    /* Keep a new variable with these first values; with servers beside `beside`, unless that is NULL. */
+    copse_status (*keep)(copse_variable *v, const copse_variable *beside, const void *values);
+    /* The replicas' memory of the variable is new. */
+    void (*moved)(copse_variable *v);
+    /* To host memory, or to a block on the replica's queue. */
+    copse_status (*read)(copse_variable *v, uint32_t replica, void *values);
+    copse_status (*read_block)(copse_variable *v, uint32_t replica, struct copse_block *to);
+    /* Change a replica's component by values in host memory, of the variable's type and size; COPSE_CHANGE_... */
+    copse_status (*change)(copse_variable *v, uint32_t replica, enum copse_change how, const void *by);
+    /* Change rows of it; COPSE_SCATTER_... */
+    copse_status (*scatter)(copse_variable *v, uint32_t replica, enum copse_change how,
+                            const struct copse_rows *rows);
+    /* Set the components of all replicas of this worker. */
+    copse_status (*assign)(copse_variable *v, const void *values);
+    /* Device memory in which a copy on the device sets the component; buffer NULL: there is none. */
+    struct copse_binding (*target)(const copse_variable *v, uint32_t replica);
+    /* Bring the replicas' memory to the values that are kept. Queued. */
+    copse_status (*pull)(copse_strategy *st);
+    void (*release)(copse_strategy *st);
+};
+
+extern const struct copse_storage copse__on_replicas, copse__on_servers;
+
+static inline const struct copse_storage *copse__storage(const copse_variable *v)
+{
+    return v->strategy->table->storage;
+}
+
+#endif

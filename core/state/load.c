@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* A checkpoint that the first worker has read, for all. */
+#include "core/state/state.h"
+
+#include <stdio.h>
+
+#include "core/data/array.h"
+#include "core/state/safetensors.h"
+
+struct message {
+    uint64_t header; /* bytes of its text */
+    uint32_t status, pad;
+    char text[512]; /* why there is none */
+};
+
+static copse_status share_status(struct copse_group *g, copse_status mine, uint64_t *header)
+{
+    struct message m = { .header = *header, .status = (uint32_t)mine };
+    if (mine)
+        snprintf(m.text, sizeof m.text, "%s", copse_last_error());
+    COPSE_TRY(copse__group_broadcast(g, "whether there is a checkpoint", &m, sizeof m, COPSE_OK));
+    *header = m.header;
+    m.text[sizeof m.text - 1] = '\0';
+    if (m.status)
+        copse__fail_again(m.text);
+    return (copse_status)m.status;
+}
+
+static copse_status share_arrays(struct copse_group *g, copse_checkpoint *file)
+{
+    copse_array *const *list = copse__checkpoint_storage(file);
+    size_t count;
+    const struct copse_named_array *names = copse_checkpoint_arrays(file, &count);
+    for (size_t i = 0; i < count; i++)
+        COPSE_TRY(copse__group_broadcast(g, names[i].name, list[i]->data, list[i]->bytes, COPSE_OK));
+    return COPSE_OK;
+}
+
+/* The header's text is on every worker; all make the checkpoint of it. */
+static copse_status share(copse_strategy *st, copse_status mine, const char *path, copse_checkpoint **file)
+{
+    struct copse_group *g = &st->group;
+    const bool is_reader = g->worker == 0;
+    char *text = NULL;
+    if (g->workers == 1)
+        return mine;
+    if (is_reader && mine == COPSE_OK)
+        mine = copse__checkpoint_header(*file, &text);
+    uint64_t size = text ? strlen(text) : 0;
+    copse_status s = share_status(g, mine, &size);
+    if (s == COPSE_OK && !is_reader)
+        text = copse__alloc(&st->ctx->base.mem, (size_t)size, 1);
+    if (s == COPSE_OK)
+        s = copse__group_settle(
+            g, text ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory"), "room for a checkpoint");
+    if (s == COPSE_OK)
+        s = copse__group_broadcast(g, "the header of a checkpoint", text, (size_t)size, COPSE_OK);
+    if (s == COPSE_OK) {
+        if (!is_reader)
+            s = copse__checkpoint_parse(st->ctx, path, text, (size_t)size, NULL, file);
+        s = copse__group_settle(g, s, "the header of a checkpoint");
+    }
+    if (s == COPSE_OK)
+        s = share_arrays(g, *file);
+    copse__free(&st->ctx->base.mem, text);
+    return s;
+}
+
+copse_status copse__state_load(copse_strategy *st, const char *path, copse_checkpoint **file)
+{
+    copse_status s = COPSE_OK;
+    if (st->rank_first == 0)
+        s = path ? copse_checkpoint_read(st->ctx, path, file)
+                 : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: needs a trainer and a path");
+    return share(st, s, path ? path : "of the first worker", file);
+}

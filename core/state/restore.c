@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* A state compared with a file: everything is checked before anything is changed. */
+#include "core/state/state.h"
+
+#include <stdio.h>
+
+/* ---- metadata ---- */
+
+const char *copse__state_line(const struct copse_state *s, const char *key)
+{
+    size_t count;
+    const struct copse_metadata *list = copse_checkpoint_metadata(s->file, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].key, key) == 0)
+            return list[i].value;
+    return NULL;
+}
+
+/* Digits only, as written: one text per number. */
+copse_status copse__state_number(const struct copse_state *s, const char *key, uint64_t most, uint64_t *out)
+{
+    const char *text = copse__state_line(s, key);
+    uint64_t v = 0;
+    bool ok = text && *text && (text[0] != '0' || text[1] == '\0');
+    for (const char *c = text; ok && *c; c++) {
+        const uint64_t digit = (uint64_t)(*c - '0');
+        ok = *c >= '0' && *c <= '9' && v <= (most - digit) / 10;
+        v = 10 * v + digit;
+    }
+    if (!ok)
+        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"%s\" is missing or no number", s->path, key);
+    *out = v;
+    return COPSE_OK;
+}
+
+static copse_status check_checksum(const struct copse_state *s)
+{
+    struct copse_checkpoint_params p = { 0 };
+    char text[16];
+    const char *stored = copse__state_line(s, COPSE_CHECKSUM_KEY);
+    p.arrays = copse_checkpoint_arrays(s->file, &p.array_count);
+    p.metadata = copse_checkpoint_metadata(s->file, &p.metadata_count);
+    COPSE_TRY(copse__checksum(&s->strategy->ctx->base.mem, &p, text));
+    if (stored && strcmp(stored, text) == 0)
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s is damaged: its checksum is %s, what it holds "
+                                        "has %s", s->path, stored ? stored : "missing", text);
+}
+
+copse_status copse__state_open(struct copse_state *s, const char *path, const copse_checkpoint *file,
+                               struct copse_state_counters *out)
+{
+    uint64_t epoch = 0;
+    s->path = path ? path : "of the first worker";
+    s->file = file;
+    const char *format = copse__state_line(s, "format");
+    if (!format)
+        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s has no training state: it holds arrays "
+                                            "alone", s->path);
+    if (strcmp(format, COPSE_CHECKPOINT_FORMAT) != 0)
+        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s is of format \"%.40s\", this version "
+                                            "reads \"" COPSE_CHECKPOINT_FORMAT "\"", s->path, format);
+    COPSE_TRY(check_checksum(s));
+    *out = (struct copse_state_counters){ .step = 0 };
+    COPSE_TRY(copse__state_number(s, "step", UINT64_MAX, &out->step));
+    COPSE_TRY(copse__state_number(s, "seed", UINT64_MAX, &out->seed));
+    COPSE_TRY(copse__state_number(s, "batch", UINT64_MAX, &out->position.batch));
+    COPSE_TRY(copse__state_number(s, "epoch", UINT32_MAX, &epoch));
+    out->position.epoch = (uint32_t)epoch;
+    out->updates = out->step;
+    if (copse__state_line(s, COPSE_UPDATES_KEY))
+        COPSE_TRY(copse__state_number(s, COPSE_UPDATES_KEY, UINT64_MAX, &out->updates));
+    return copse__state_line(s, COPSE_GLOBAL_KEY)
+               ? copse__state_number(s, COPSE_GLOBAL_KEY, UINT64_MAX, &out->global)
+               : COPSE_OK;
+}
+
+copse_status copse__state_check_settings(const struct copse_state *s, bool is_loud)
+{
+    for (size_t i = 0; i < s->setting_count; i++) {
+        const struct copse_setting *here = &s->settings[i];
+        const char *stored = copse__state_line(s, here->key);
+        if (!stored && strcmp(here->key, "kernels") == 0)
+            stored = copse__state_line(s, "matmul"); /* the key in older files */
+        if (stored && strcmp(stored, here->value) == 0)
+            continue;
+        if (strcmp(here->key, "optimizer") == 0)
+            return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s was made with the optimizer %s, the "
+                                                  "trainer has %s",
+                              s->path, stored ? stored : "(none)", here->value);
+        const bool is_layout = strcmp(here->key, "replicas") == 0;
+        if (is_loud)
+            copse__log(&s->strategy->ctx->base.log, is_layout ? COPSE_LOG_INFO : COPSE_LOG_WARN,
+                       "checkpoint: %s was made with %s %s, the run goes on with %s", s->path, here->key,
+                       stored ? stored : "(none)", here->value);
+    }
+    return COPSE_OK;
+}
+
+/* ---- arrays ---- */
+
+static void describe(const struct copse_array_view *a, char text[160])
+{
+    int n = snprintf(text, 160, "%s [", copse_element_name(a->type));
+    for (uint32_t i = 0; i < a->rank; i++)
+        n += snprintf(text + n, (size_t)(160 - n), i ? ", %zu" : "%zu", a->shape[i]);
+    snprintf(text + n, (size_t)(160 - n), "]");
+}
+
+static bool is_same_shape(const struct copse_array_view *a, const struct copse_array_view *b)
+{
+    bool is_same = a->type == b->type && a->rank == b->rank;
+    for (uint32_t i = 0; is_same && i < a->rank; i++)
+        is_same = a->shape[i] == b->shape[i];
+    return is_same;
+}
+
+/* `name` is for texts. */
+static copse_status check_array(const struct copse_state *s, const char *name, const struct copse_array_view *found,
+                                const struct copse_array_view *like)
+{
+    char theirs[160], ours[160];
+    if (!found)
+        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has no '%s'", s->path, name);
+    if (is_same_shape(found, like))
+        return COPSE_OK;
+    describe(found, theirs);
+    describe(like, ours);
+    return copse_fail(COPSE_ERR_SHAPE, "checkpoint: %s: '%s' is %s, the trainer's is %s", s->path, name, theirs,
+                      ours);
+}
+
+copse_status copse__state_find(const struct copse_state *s, const char *name, const struct copse_array_view *like,
+                               const void **data)
+{
+    const struct copse_array_view *a = copse_checkpoint_find(s->file, name);
+    COPSE_TRY(check_array(s, name, a, like));
+    *data = a->data;
+    return COPSE_OK;
+}
+
+/* Entry i in the file: an array, or the parts of one that follow in the list; or, as older files have them,
+   a part alone. *count: entries that this is about. */
+static copse_status match_entry(struct copse_state *s, size_t i, size_t *count)
+{
+    struct copse_state_entry *e = &s->entries.at[i];
+    struct copse_array_view wanted;
+    const struct copse_array_view *a = copse_checkpoint_find(s->file, e->name);
+    *count = copse__state_whole(s, i, &wanted);
+    if (!a && e->part_name) {
+        a = copse_checkpoint_find(s->file, e->part_name);
+        wanted = e->view;
+        *count = 1;
+    }
+    COPSE_TRY(check_array(s, e->name, a, &wanted));
+    for (size_t k = 0; k < *count; k++)
+        e[k].view.data = (const char *)a->data + (*count > 1 ? 4 * e[k].variable->part_first : 0);
+    return COPSE_OK;
+}
+
+static bool is_known(const struct copse_state *s, const char *name)
+{
+    if (strncmp(name, COPSE_APPLICATION_ARRAY, strlen(COPSE_APPLICATION_ARRAY)) == 0)
+        return true;
+    for (size_t i = 0; i < s->entries.count; i++) {
+        const struct copse_state_entry *e = &s->entries.at[i];
+        if (strcmp(e->name, name) == 0 || (e->part_name && strcmp(e->part_name, name) == 0))
+            return true;
+    }
+    return false;
+}
+
+copse_status copse__state_match(struct copse_state *s)
+{
+    size_t count;
+    for (size_t i = 0; i < s->entries.count; i += count)
+        COPSE_TRY(match_entry(s, i, &count));
+    COPSE_TRY(copse__state_match_named(s));
+    const struct copse_named_array *list = copse_checkpoint_arrays(s->file, &count);
+    for (size_t i = 0; i < count; i++)
+        if (!is_known(s, list[i].name))
+            return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has '%s', which the trainer has not", s->path,
+                              list[i].name);
+    return COPSE_OK;
+}
