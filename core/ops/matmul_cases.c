@@ -36,7 +36,7 @@ static const struct copse_case speeds[] = {
 
 static const struct copse_case stress[] = {
     { .op = "matmul", .name = "k of 70,001", .build = build, .user = &nn,
-      TWO_INPUTS(WHOLE(-1, 1, DIMS(3, 70001)), WHOLE(-1, 1, DIMS(70001, 5))), .family = "matmul" },
+      TWO_INPUTS(WHOLE(-1, 1, DIMS(4, 70001)), WHOLE(-1, 1, DIMS(70001, 5))), .family = "matmul" },
 };
 
 static void refusals(struct copse_refusals *r)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel variants of matrix products, and their launches. */
+/* Matrix products: the kernel variants with their launches, the family, and the op. */
 #include <stdio.h>
 
 #include "core/graph/variant.h"
+#include "core/ops/ops.h"
 #include "core/ops/product.h"
 
 /* Longer sums take several launches, each adding to what the one before left: loops must stay below
@@ -301,4 +302,85 @@ copse_status copse__lower_product(struct copse_lowering *l, const struct copse_p
     const struct copse_variant *v;
     COPSE_TRY(copse__choose(l, &copse_family_matmul, p, &v));
     return p->m == 0 || p->n == 0 || p->batch == 0 ? COPSE_OK : v->lower(l, p);
+}
+
+/* ---- the op ---- */
+
+struct matmul_attr {
+    bool a_transposed, b_transposed;
+};
+
+static copse_status matmul_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    const struct matmul_attr *t = y->attr;
+    const copse_shape a = y->in[0]->shape, b = y->in[1]->shape;
+    if (y->in[0]->type != COPSE_F32 || y->in[1]->type != COPSE_F32)
+        return copse__shape_error(y, "expected f32 operands");
+    if (a.rank < 2 || a.rank != b.rank)
+        return copse__shape_error(y, "expected equal ranks of at least 2");
+    const uint32_t r = a.rank;
+    for (uint32_t i = 0; i + 2 < r; i++)
+        if (a.dims[i] != b.dims[i])
+            return copse__shape_error(y, "expected equal leading axes");
+    const uint32_t k = a.dims[r - 1 - t->a_transposed], b_k = b.dims[r - 2 + t->b_transposed];
+    if (k != b_k)
+        return copse__shape_error(y, "expected equal inner sizes; a%s has %u, b%s has %u",
+                                  t->a_transposed ? " (transposed)" : "", (unsigned)k,
+                                  t->b_transposed ? " (transposed)" : "", (unsigned)b_k);
+    *shape = a;
+    shape->dims[r - 2] = a.dims[r - 2 + t->a_transposed];
+    shape->dims[r - 1] = b.dims[r - 1 - t->b_transposed];
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status matmul_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
+{
+    const struct matmul_attr *t = y->attr;
+    copse_tensor *a = y->in[0], *b = y->in[1];
+    const bool ta = t->a_transposed, tb = t->b_transposed;
+    if (a->needs_gradient) /* dA = dY op(B)^T, or the transpose of that */
+        COPSE_TRY(ta ? copse_matmul(g, b, dy, tb, true, &dx[0])
+                     : copse_matmul(g, dy, b, false, !tb, &dx[0]));
+    if (b->needs_gradient) /* dB = op(A)^T dY, or the transpose of that */
+        COPSE_TRY(tb ? copse_matmul(g, dy, a, true, ta, &dx[1])
+                     : copse_matmul(g, a, dy, !ta, false, &dx[1]));
+    return COPSE_OK;
+}
+
+static copse_status matmul_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct matmul_attr *t = y->attr;
+    const copse_shape s = y->shape;
+    struct copse_product p = {
+        .a = y->in[0],
+        .b = y->in[1],
+        .c = y,
+        .batch = 1,
+        .m = s.dims[s.rank - 2],
+        .n = s.dims[s.rank - 1],
+        .k = y->in[0]->shape.dims[s.rank - 1 - t->a_transposed],
+        .a_transposed = t->a_transposed,
+        .b_transposed = t->b_transposed,
+    };
+    for (uint32_t i = 0; i + 2 < s.rank; i++)
+        p.batch *= s.dims[i];
+    return copse__lower_product(l, &p);
+}
+
+static const struct copse_op op_matmul = {
+    .name = "matmul",
+    .attr_size = sizeof(struct matmul_attr),
+    .infer = matmul_infer,
+    .gradient = matmul_gradient,
+    .lower = matmul_lower,
+};
+
+copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transpose_a,
+                          bool transpose_b, copse_tensor **y)
+{
+    const struct matmul_attr t = { transpose_a, transpose_b };
+    COPSE_TRY(COPSE_CHECK_OPERANDS("matmul", g, y, a, b));
+    return COPSE_NODE(g, &op_matmul, &t, y, a, b);
 }
