@@ -93,13 +93,19 @@ static copse_status size_of_doffset(copse_graph *g, copse_tensor *const *in, con
 
 static const float small = 1e-5f, one = 1.0f;
 
+/* Scaled by its first row: equal scales would give sums of 0, whatever x is. */
 static copse_status random_norm(copse_graph *g, copse_tensor *const *in, const void *user,
                                 copse_tensor **y)
 {
-    const copse_shape cols = COPSE_SHAPE(in[0]->shape.dims[in[0]->shape.rank - 1]);
+    const uint32_t start[COPSE_MAX_RANK] = { 0 };
+    copse_shape row = in[0]->shape;
     copse_tensor *scale, *offset;
-    COPSE_TRY(copse_fill(g, COPSE_F32, cols, 0.75, &scale));
-    COPSE_TRY(copse_fill(g, COPSE_F32, cols, -0.25, &offset));
+    for (uint32_t i = 0; i + 1 < row.rank; i++)
+        row.dims[i] = 1;
+    COPSE_TRY(copse_slice(g, in[0], start, row.dims, &scale));
+    COPSE_TRY(copse_reshape(g, scale, COPSE_SHAPE(row.dims[row.rank - 1]), &scale));
+    COPSE_TRY(copse_tanh(g, scale, &scale));
+    COPSE_TRY(copse_fill(g, COPSE_F32, scale->shape, -0.25, &offset));
     return copse_layer_norm(g, in[0], scale, offset, *(const float *)user, y);
 }
 
