@@ -20,7 +20,7 @@ KERNEL3(binary, IN(real, first), IN(real, second), OUT(real, to))
         OPERANDS(i)
         const float a = LOAD(first, ia), b = LOAD(second, ib);
         float y = a;
-#define BINARY(name, id, f, da, db, ref, ref_a, ref_b, ulp, ulp_g) if (OP == id) y = (f);
+#define BINARY(name, id, f, da, db, ref, ref_a, ref_b, ulp, ulp_g, class) if (OP == id) y = (f);
 #define COMPARE(name, id, f) if (OP == id) y = SELECT(f, 1.0f, 0.0f);
 #include "binary.def"
         STORE(to, i, y);

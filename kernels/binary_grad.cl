@@ -22,7 +22,7 @@ KERNEL4(binary_grad, IN(real, first), IN(real, second), IN(real, slope), OUT(rea
         OPERANDS(i)
         const float a = LOAD(first, ia), b = LOAD(second, ib), dy = LOAD(slope, i);
         float d = dy;
-#define BINARY(name, id, f, da, db, ref, ref_a, ref_b, ulp, ulp_g)                                 \
+#define BINARY(name, id, f, da, db, ref, ref_a, ref_b, ulp, ulp_g, class)                          \
     if (OP == id && SIDE == 0)                                                                     \
         d = (da);                                                                                  \
     if (OP == id && SIDE == 1)                                                                     \

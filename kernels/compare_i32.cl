@@ -21,7 +21,7 @@ KERNEL3(compare_i32, IN(int, first), IN(int, second), OUT(real, to))
         OPERANDS(i)
         const int a = first[ia], b = second[ib];
         float y = 0.0f;
-#define BINARY(name, id, f, da, db, ref, ref_a, ref_b, ulp, ulp_g)
+#define BINARY(name, id, f, da, db, ref, ref_a, ref_b, ulp, ulp_g, class)
 #define COMPARE(name, id, f) if (OP == id) y = SELECT(f, 1.0f, 0.0f);
 #include "binary.def"
         STORE(to, i, y);

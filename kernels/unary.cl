@@ -12,8 +12,8 @@ KERNEL2(unary, IN(real, from), OUT(real, to))
     if (i < p.n) {
         const float x = LOAD(from, i), alpha = p.alpha, beta = p.beta;
         float y = x;
-#define UNARY(name, id, f, g, ref, ref_g, low, high, ulp, ulp_g) if (OP == id) y = (f);
-#define SCALED(name, id, f, g, ref, ref_g, low, high, ulp, ulp_g) if (OP == id) y = (f);
+#define UNARY(name, id, f, g, ref, ref_g, low, high, ulp, ulp_g, class) if (OP == id) y = (f);
+#define SCALED(name, id, f, g, ref, ref_g, low, high, ulp, ulp_g, class) if (OP == id) y = (f);
 #include "unary.def"
         STORE(to, i, y);
     }

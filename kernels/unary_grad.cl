@@ -12,8 +12,8 @@ KERNEL3(unary_grad, IN(real, from), IN(real, slope), OUT(real, to))
     if (i < p.n) {
         const float x = LOAD(from, i), dy = LOAD(slope, i), alpha = p.alpha, beta = p.beta;
         float dx = dy;
-#define UNARY(name, id, f, g, ref, ref_g, low, high, ulp, ulp_g) if (OP == id) dx = (g);
-#define SCALED(name, id, f, g, ref, ref_g, low, high, ulp, ulp_g) if (OP == id) dx = (g);
+#define UNARY(name, id, f, g, ref, ref_g, low, high, ulp, ulp_g, class) if (OP == id) dx = (g);
+#define SCALED(name, id, f, g, ref, ref_g, low, high, ulp, ulp_g, class) if (OP == id) dx = (g);
 #include "unary.def"
         STORE(to, i, dx);
     }

@@ -110,8 +110,10 @@ static const struct copse_case odd_cases[] = {
       .forward = { .ulp = 1 }, .backward = { .ulp = 1 } },
 };
 
-static const struct copse_case_table good = { "good", good_cases, COPSE_COUNT(good_cases) };
-static const struct copse_case_table odd = { "odd", odd_cases, COPSE_COUNT(odd_cases) };
+static const struct copse_case_table good = { .family = "good", .cases = good_cases,
+                                              .count = COPSE_COUNT(good_cases) };
+static const struct copse_case_table odd = { .family = "odd", .cases = odd_cases,
+                                              .count = COPSE_COUNT(odd_cases) };
 static const struct copse_case_table *const good_tables[] = { &good, NULL };
 static const struct copse_case_table *const odd_tables[] = { &odd, NULL };
 static const struct copse_known no_known[1];

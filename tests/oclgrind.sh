@@ -15,24 +15,28 @@ echo $icd >"$work/vendors/oclgrind.icd"
 export OCL_ICD_VENDORS="$work/vendors/" XDG_CACHE_HOME="$work/cache" COPSE_DISABLE=vulkan
 export OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 OCLGRIND_NUM_THREADS=1
 
-# run KERNEL.cl: the case under oclgrind; its report stands in $work/log
+# run FOLDER KERNEL CASE: the case under oclgrind, which reports to $work/log
 run() {
     rm -f "$work/log"
     OCLGRIND_LOG="$work/log" timeout 250 "$copse" conformance run --no-isolation --device opencl:0 \
-        --ops matmul --variant matmul --case 'a layer of 10, nn' --kernel "$1" --op matmul \
-        >"$work/out" 2>&1
+        --ops "$2" --variant "$2" --case "$3" --kernel "$work/$1/$2.cl" --op "$2" >"$work/out" 2>&1
 }
 
+# check KERNEL CASE: the kernel is silent, and not without its second barrier
 mkdir "$work/good" "$work/bad"
-cp "$source/kernels/matmul.cl" "$work/good/matmul.cl"
-awk '/BARRIER\(\);/ && ++n == 2 { next } { print }' "$source/kernels/matmul.cl" \
-    >"$work/bad/matmul.cl"
-cmp -s "$work/good/matmul.cl" "$work/bad/matmul.cl" && { echo "the fault was not planted"; exit 1; }
-
 failed=0
-run "$work/good/matmul.cl" || { echo "the good kernel: exit code $?"; cat "$work/out"; failed=1; }
-[ -s "$work/log" ] && { echo "the good kernel is reported:"; head -20 "$work/log"; failed=1; }
-run "$work/bad/matmul.cl"
-grep -q 'data race' "$work/log" || { echo "the race was not found"; cat "$work/out" "$work/log"; failed=1; }
-[ $failed -eq 0 ] && echo "the race is found, the kernel without it is silent"
+check() {
+    cp "$source/kernels/$1.cl" "$work/good/$1.cl"
+    awk '/BARRIER\(\);/ && ++n == 2 { sub(/BARRIER\(\);/, "") } { print }' "$source/kernels/$1.cl" >"$work/bad/$1.cl"
+    cmp -s "$work/good/$1.cl" "$work/bad/$1.cl" && { echo "$1: the fault was not planted"; failed=1; }
+    run good "$1" "$2" || { echo "$1: the good kernel: exit code $?"; cat "$work/out"; failed=1; }
+    [ -s "$work/log" ] && { echo "$1: the good kernel is reported:"; head -20 "$work/log"; failed=1; }
+    run bad "$1" "$2"
+    grep -q 'data race' "$work/log" ||
+        { echo "$1: the race was not found"; cat "$work/out" "$work/log"; failed=1; }
+}
+
+check matmul 'a layer of 10, nn'
+check layer_norm 'rows of 37'
+[ $failed -eq 0 ] && echo "the races are found, the kernels without them are silent"
 exit $failed

@@ -215,3 +215,13 @@ void harness_run(const struct copse_case_table *table)
     if (t.wrong || !t.passed)
         fail_msg("%s: %llu cases did not pass", table->family, (unsigned long long)t.wrong);
 }
+
+void harness_run_named(const char *family)
+{
+    for (size_t t = 0; copse_case_tables[t]; t++)
+        if (strcmp(copse_case_tables[t]->family, family) == 0) {
+            harness_run(copse_case_tables[t]);
+            return;
+        }
+    fail_msg("there is no table of cases '%s'", family);
+}

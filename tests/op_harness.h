@@ -20,6 +20,8 @@ copse_context *harness_context(void);
    Each that does not pass is printed; then the test fails. COPSE_TEST_TIER ("full") runs more than
    the standard tier. */
 void harness_run(const struct copse_case_table *table);
+/* The library's table of this name. */
+void harness_run_named(const char *family);
 
 /* Evaluate on device `dev`: `in` are inputs with `values`, results go to `results` as doubles. */
 void harness_on_device(copse_device *dev, copse_graph *g, copse_tensor *const *in,

@@ -185,7 +185,7 @@ static const struct copse_case tiny_cases[] = {
     { .op = "div", .name = "tiny", .build = quotient, .in = { TINY(0), TINY(1) }, .in_count = 2,
       .forward = { .ulp = 3 } },
 };
-static const struct copse_case_table tiny = { "tiny", tiny_cases, COPSE_COUNT(tiny_cases) };
+static const struct copse_case_table tiny = { .family = "tiny", .cases = tiny_cases, .count = COPSE_COUNT(tiny_cases) };
 static const struct copse_case_table *const tiny_tables[] = { &tiny, NULL };
 
 static void describe_flushing(struct copse_device_info *info)
@@ -259,6 +259,70 @@ static void a_rare_fault_is_found(void **state)
     assert_true(find("bitwise/neg/numbers/")->worst > 0);
 }
 
+/* ---- what a case states ---- */
+
+static copse_status a_thousandth(copse_graph *g, copse_tensor *const *in, const void *user,
+                                 copse_tensor **y)
+{
+    (void)user;
+    COPSE_TRY(copse_square(g, in[0], y));
+    return copse_multiply_by(g, *y, 1e-3f, y);
+}
+
+static copse_status a_scalar(copse_graph *g, copse_tensor *const *in, const void *user,
+                             copse_tensor **y)
+{
+    (void)user;
+    return copse_sum(g, in[0], NULL, 0, false, y);
+}
+
+static copse_status slope(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    (void)user;
+    return copse_mul(g, in[0], in[1], y); /* of dy = in[1] */
+}
+
+static const double two_three[] = { 2, 3, 5, 7 }, squares[] = { 4, 9, 25, 49 }, wrong[] = { 4, 9, 26, 49 };
+#define STATED(label, ...)                                                                         \
+    { .op = "stated", .name = label, .build = square, .in_count = 1,                               \
+      .in = { { .type = COPSE_F32, .shape = SHAPE(4), .fill = COPSE_FILL_VALUES,                   \
+                .values = two_three, .value_count = 4 } }, __VA_ARGS__ }
+static const struct copse_case stated_cases[] = {
+    STATED("right", .want = squares, .has_no_gradient = true),
+    STATED("wrong", .want = wrong, .has_no_gradient = true),
+    STATED("wrong, within", .want = wrong, .forward = { .of_max = 0.1 }, .has_no_gradient = true),
+    STATED("magnitude", .forward = { .ratio = 4 }, .backward = { .ratio = 4 }, .magnitude = square,
+           .slope_magnitude = { slope }, .skips_differences = true),
+    STATED("small magnitude", .forward = { .ratio = 4 }, .magnitude = a_thousandth, .has_no_gradient = true),
+    STATED("other shape", .forward = { .ratio = 4 }, .magnitude = a_scalar, .has_no_gradient = true),
+    STATED("no slope", .backward = { .ratio = 4 }, .magnitude = square, .skips_differences = true),
+};
+static const struct copse_case_table stated = { .family = "stated", .cases = stated_cases,
+                                                .count = COPSE_COUNT(stated_cases) };
+static const struct copse_case_table *const stated_tables[] = { &stated, NULL };
+
+static void stated_results_and_magnitudes_count(void **state)
+{
+    (void)state;
+    const struct copse_conformance_params both = { .modes = COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD };
+    OK(run(both, stated_tables, no_known));
+    expect("run/stated/right/", COPSE_VERDICT_PASS, "");
+    expect("run/stated/wrong/", COPSE_VERDICT_FAIL,
+           "element 2 of the reference's own result is 25, the case states 26");
+    expect("run/stated/wrong, within/", COPSE_VERDICT_PASS, "");
+    expect("run/stated/magnitude/", COPSE_VERDICT_PASS, "");
+    expect("grad/stated/magnitude/", COPSE_VERDICT_PASS, "");
+    expect("run/stated/other shape/", COPSE_VERDICT_FAIL, "the magnitude of result 0 has another shape");
+    expect("grad/stated/no slope/", COPSE_VERDICT_FAIL, "no magnitude of result 1");
+
+    copse_fake.devices[0].perturb = "unary"; /* by 1 ULP: at most 2 units of its size */
+    OK(run(both, stated_tables, no_known));
+    expect("run/stated/right/", COPSE_VERDICT_FAIL, "outside the tolerance");
+    expect("run/stated/magnitude/", COPSE_VERDICT_PASS, "");
+    assert_true(find("run/stated/magnitude/")->worst >= 1);
+    expect("run/stated/small magnitude/", COPSE_VERDICT_FAIL, "outside the tolerance");
+}
+
 static void a_wrong_derivative_in_the_reference_is_found(void **state)
 {
     (void)state;
@@ -276,7 +340,7 @@ static void exhaustive_passes_walk_on(void **state)
         .tier = COPSE_TIER_FULL,
         .in = { { .type = COPSE_F32, .shape = SHAPE(4096), .fill = COPSE_FILL_PATTERNS } },
     };
-    static const struct copse_case_table table = { "patterns", &patterns, 1 };
+    static const struct copse_case_table table = { .family = "patterns", .cases = &patterns, .count = 1 };
     static const struct copse_case_table *const tables[] = { &table, NULL };
     OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_EXHAUSTIVE, .seconds = 0.2,
                                               .modes = COPSE_CONFORM_RUN }, tables, no_known));
@@ -288,7 +352,7 @@ static void exhaustive_passes_walk_on(void **state)
     /* Fewer patterns of the same function are met once. */
     struct copse_case few = patterns;
     few.tier = COPSE_TIER_STANDARD;
-    const struct copse_case_table small = { "patterns", &few, 1 };
+    const struct copse_case_table small = { .family = "patterns", .cases = &few, .count = 1 };
     const struct copse_case_table *const once[] = { &small, NULL };
     OK(run((struct copse_conformance_params){ .tier = COPSE_CONFORM_EXHAUSTIVE,
                                               .modes = COPSE_CONFORM_RUN }, once, no_known));
@@ -459,6 +523,7 @@ int main(void)
         TEST(subnormals_may_be_flushed_where_they_are),
         TEST(results_that_change_are_found),
         TEST(a_rare_fault_is_found),
+        TEST(stated_results_and_magnitudes_count),
         TEST(a_wrong_derivative_in_the_reference_is_found),
         TEST(exhaustive_passes_walk_on),
         TEST(host_memory_may_end_anywhere),

@@ -1,22 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Dense layers and the sums down columns in their gradients: the tables of conformance cases; the reference against
-   the definition; misfits. */
+/* Dense layers: the double reference against the definition. */
 #include <math.h>
 
 #include "copse/matmul.h"
 #include "tests/op_harness.h"
-
-static void table(void **state)
-{
-    (void)state;
-    harness_run(&copse_cases_dense);
-}
-
-static void sums_down_columns(void **state)
-{
-    (void)state;
-    harness_run(&copse_cases_column_sum);
-}
 
 static void layers_match_their_definition(void **state)
 {
@@ -52,35 +39,10 @@ static void layers_match_their_definition(void **state)
     }
 }
 
-static void misfits_are_named(void **state)
-{
-    (void)state;
-    copse_graph *g;
-    copse_tensor *y, *a, *b, *v, *w;
-    OK(copse_graph_create(harness_context(), &g));
-    OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 5), &a));
-    OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(6, 3), &b));
-    OK(copse_graph_input(g, "v", COPSE_F32, COPSE_SHAPE(5), &v));
-    OK(copse_graph_input(g, "w", COPSE_F32, COPSE_SHAPE(5, 4), &w));
-    harness_fails(copse_dense(g, a, b, NULL, COPSE_RELU, &y), COPSE_ERR_SHAPE,
-                  "dense: operands f32[4, 5] and f32[6, 3]: expected w to have 5 rows");
-    assert_null(y);
-    harness_fails(copse_dense(g, a, w, v, COPSE_RELU, &y), COPSE_ERR_SHAPE,
-                  "expected a bias of 4 elements");
-    harness_fails(copse_dense(g, a, v, NULL, COPSE_RELU, &y), COPSE_ERR_SHAPE, "w of rank 2");
-    harness_fails(copse_dense(g, a, NULL, NULL, COPSE_RELU, &y), COPSE_ERR_ARGUMENT, "operand 1");
-    harness_fails(copse_dense(g, a, w, NULL, (copse_activation)9, &y), COPSE_ERR_ARGUMENT,
-                  "no activation");
-    copse_graph_release(&g);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(misfits_are_named),
         cmocka_unit_test(layers_match_their_definition),
-        cmocka_unit_test(table),
-        cmocka_unit_test(sums_down_columns),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);
 }

@@ -43,6 +43,10 @@ static const struct mutant {
       "softmax", NULL, COPSE_CONFORM_QUICK },
     { "one of four sums left out", "column_sum_wide", "(sum[2][v] + sum[3][v])", "sum[2][v]",
       "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK },
+    { "a variance around another mean", "layer_norm", "t / count - shift * shift", "t / count",
+      "layer_norm", "layer_norm", COPSE_CONFORM_QUICK },
+    { "zeros behind the row's end count", "layer_norm_wide", "#define KEEP(v) (tail_at <= k ? (v) * tail : (v))",
+      "#define KEEP(v) (v)", "layer_norm", "layer_norm_wide", COPSE_CONFORM_QUICK },
     { "a column past the end", "column_sum_wide", "j < 32 && col + j < p.cols", "j < 32",
       "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK },
 };

@@ -238,6 +238,7 @@ static void graphs(struct probe *p)
     struct copse_gradient pair = { .gradient = x, .variable = v };
     copse_graph *graph;
     copse_tensor *y, *z;
+    struct copse_kernel_variant chosen;
     ROW(copse_neg, NEED(g), NEED(x), NEED(&y));
     ROW(copse_abs, NEED(g), NEED(x), NEED(&y));
     ROW(copse_square, NEED(g), NEED(x), NEED(&y));
@@ -258,6 +259,8 @@ static void graphs(struct probe *p)
     ROW(copse_div, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_maximum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_minimum, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_layer_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f, NEED(&y));
+    ROW(copse_kernel_choice, NEED(dev), NULL, NEED("matmul"), NEED("small"), NEED(&chosen));
     ROW(copse_matmul, NEED(g), NEED(x), NEED(x), false, false, NEED(&y));
     ROW(copse_dense, NEED(g), NEED(x), NEED(x), NULL, COPSE_LINEAR, NEED(&y));
     ROW(copse_leaky_relu, NEED(g), NEED(x), 0.1f, NEED(&y));

@@ -40,6 +40,7 @@ static void jobs_and_devices(struct probe *p)
     RELEASE(copse_function_release, copse_function);
     RELEASE(copse_graph_release, copse_graph);
     NOTHING(copse_batch_column, NULL, NULL);
+    FALSE(copse_kernel_variant_at, 0, NULL);
     SCALAR(copse_tensor_shape, NULL);
     ZERO(copse_tensor_type, NULL);
     RELEASE(copse_cluster_spec_release, copse_cluster_spec);

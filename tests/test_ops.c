@@ -1,49 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every op but products, shapes and softmax, forward and backward, on every device found: the
-   tables of conformance cases. And what is no row of one: dropout does not depend on the split. */
+/* What is no row of a table of cases: dropout does not depend on the split. */
 #include "tests/op_harness.h"
-
-static void functions_of_one_tensor(void **state)
-{
-    (void)state;
-    harness_run(&copse_cases_elementwise);
-}
-
-static void functions_with_settings(void **state)
-{
-    (void)state;
-    harness_run(&copse_cases_setting);
-}
-
-static void functions_of_two_tensors(void **state)
-{
-    (void)state;
-    harness_run(&copse_cases_binary);
-}
-
-static void reductions(void **state)
-{
-    (void)state;
-    harness_run(&copse_cases_reduce);
-}
-
-static void argmax(void **state)
-{
-    (void)state;
-    harness_run(&copse_cases_argmax);
-}
-
-static void fills_and_casts(void **state)
-{
-    (void)state;
-    harness_run(&copse_cases_fill);
-}
-
-static void dropout(void **state)
-{
-    (void)state;
-    harness_run(&copse_cases_dropout);
-}
 
 /* Rows 4.. of a batch draw what a batch that starts at example 4 draws. */
 static void dropout_does_not_depend_on_the_split(void **state)
@@ -78,13 +35,6 @@ static void dropout_does_not_depend_on_the_split(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_of_one_tensor),
-        cmocka_unit_test(functions_with_settings),
-        cmocka_unit_test(functions_of_two_tensors),
-        cmocka_unit_test(reductions),
-        cmocka_unit_test(argmax),
-        cmocka_unit_test(fills_and_casts),
-        cmocka_unit_test(dropout),
         cmocka_unit_test(dropout_does_not_depend_on_the_split),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);

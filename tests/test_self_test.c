@@ -246,9 +246,9 @@ static void make_library_fastest(copse_context *ctx)
     OK(copse_device_tuning_set(ctx, "fake:0", entries, COPSE_COUNT(entries)));
 }
 
-/* [2 3] [5 7]' by `variant`, NULL = the library's choice, with the first, the second (1 and 2) or both
+/* [2 3] [5 7]' by the forced `kernels`, NULL = the library's choice, with the first, the second (1 and 2) or both
    stored transposed; 31 where it is right. */
-static copse_status multiply(copse_device *dev, const char *variant, unsigned layout, float *out)
+static copse_status multiply(copse_device *dev, const char *kernels, unsigned layout, float *out)
 {
     const bool at = (layout & 1u) != 0, bt = (layout & 2u) != 0;
     static const float x[] = { 2.0f, 3.0f }, y[] = { 5.0f, 7.0f };
@@ -260,7 +260,7 @@ static copse_status multiply(copse_device *dev, const char *variant, unsigned la
     OK(copse_graph_input(g, "a", COPSE_F32, at ? COPSE_SHAPE(2, 1) : COPSE_SHAPE(1, 2), &a));
     OK(copse_graph_input(g, "b", COPSE_F32, bt ? COPSE_SHAPE(1, 2) : COPSE_SHAPE(2, 1), &b));
     OK(copse_matmul(g, a, b, at, bt, &c));
-    const struct copse_function_params p = { g, &c, 1, variant };
+    const struct copse_function_params p = { g, &c, 1, kernels };
     const copse_status s = copse_function_create(dev, &p, &f);
     if (s == COPSE_OK) {
         OK(copse_function_write(f, a, x));
@@ -291,12 +291,12 @@ static void library_product_is_tested_once_a_layout(void **state)
     make_library_fastest(ctx);
     OK(copse_device_open(ctx, "fake:0", NULL, &dev));
     for (unsigned i = 0; i < 2; i++) {
-        OK(multiply(dev, i == 1 ? COPSE_LIBRARY_PRODUCT : NULL, 0, &product));
+        OK(multiply(dev, i == 1 ? "matmul=clblast" : NULL, 0, &product));
         assert_float_equal(product, 31.0f, 0.0f);
     }
     assert_int_equal(tested, 1);
     for (unsigned i = 0; i < 8; i++) {
-        OK(multiply(dev, COPSE_LIBRARY_PRODUCT, i % 4, &product));
+        OK(multiply(dev, "matmul=clblast", i % 4, &product));
         assert_float_equal(product, 31.0f, 0.0f);
     }
     assert_int_equal(tested, 4);
@@ -322,7 +322,7 @@ static void check_library_found(const char *what, unsigned layout, const char *r
                      library_is_blocked(dev) ? "blocked" : "not blocked");
     }
     assert_true(copse__kernel_is_compiled(dev, &copse_kernel_table[COPSE_KERNEL_matmul]));
-    FAILS(COPSE_ERR_UNSUPPORTED, multiply(dev, COPSE_LIBRARY_PRODUCT, 0, &product), reason);
+    FAILS(COPSE_ERR_UNSUPPORTED, multiply(dev, "matmul=clblast", 0, &product), reason);
     copse_device_release(&dev);
     copse_context_release(&ctx);
 }
@@ -362,7 +362,7 @@ static copse_status make_square(copse_device *dev, uint32_t size)
     OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(size, size), &b));
     OK(copse_matmul(g, a, b, false, false, &c));
     const copse_status s =
-        copse_function_create(dev, &(struct copse_function_params){ g, &c, 1, COPSE_LIBRARY_PRODUCT }, &f);
+        copse_function_create(dev, &(struct copse_function_params){ g, &c, 1, "matmul=clblast" }, &f);
     if (s == COPSE_OK)
         copse_function_release(&f);
     copse_graph_release(&g);
@@ -388,7 +388,7 @@ static void library_product_is_tested_where_it_gets_larger(void **state)
         if (tested != table[i].tested)
             fail_msg("%u tests before a product of %u", tested, (unsigned)table[i].size);
     }
-    OK(multiply(dev, COPSE_LIBRARY_PRODUCT, 1, &product)); /* another layout: small, and that alone */
+    OK(multiply(dev, "matmul=clblast", 1, &product)); /* another layout: small, and that alone */
     assert_int_equal(tested, 4);
     assert_int_equal(warnings, 0);
     copse_device_release(&dev);
@@ -449,9 +449,9 @@ static void library_product_is_not_blamed_for_others(void **state)
         copse_context *ctx = open_fake(&params);
         OK(copse_device_open(ctx, "fake:0", NULL, &dev));
         fake_fail(0, FAKE_ENCODE, 1, others[i], false);
-        FAILS(others[i], multiply(dev, COPSE_LIBRARY_PRODUCT, 0, &product), "self-test");
+        FAILS(others[i], multiply(dev, "matmul=clblast", 0, &product), "self-test");
         assert_false(library_is_blocked(dev));
-        OK(multiply(dev, COPSE_LIBRARY_PRODUCT, 0, &product));
+        OK(multiply(dev, "matmul=clblast", 0, &product));
         assert_float_equal(product, 31.0f, 0.0f);
         copse_device_release(&dev);
         copse_context_release(&ctx);

@@ -6,7 +6,7 @@
 #include "tools/tool.h"
 
 struct bench_settings {
-    const char *devices, *matmul;
+    const char *devices, *kernels;
     bool is_json, is_quick, no_peer, is_verbose;
 };
 

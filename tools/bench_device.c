@@ -37,7 +37,7 @@ static copse_status make_product(const struct bench *b, copse_device *dev, uint3
                                            .graph = g,
                                            .outputs = &product,
                                            .output_count = 1,
-                                           .matmul = b->settings.matmul,
+                                           .kernels = b->settings.kernels,
                                        },
                                        out));
     COPSE_TRY_OR(done, s, copse_function_write(*out, x, values));

@@ -157,7 +157,7 @@ static copse_status make_trainer(const struct bench *b, const struct model *m, s
                                  const char *const *ids, size_t count, const struct way *way,
                                  copse_strategy **st, copse_trainer **out)
 {
-    const struct copse_strategy_params params = { .matmul = b->settings.matmul };
+    const struct copse_strategy_params params = { .kernels = b->settings.kernels };
     if (way->per_run > 0)
         COPSE_TRY(copse_accelerator_create(
             b->ctx, ids, count,

@@ -251,10 +251,10 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
             set(has_spirv OFF)
             set(host NULL)
         else()
-            string(APPEND hosts "extern copse_host_fn ${host};\n")
+            string(APPEND hosts "void ${host}(const void *params, const int32_t *spec,\n    const struct copse_host_arg *args);\n")
         endif()
 
-        string(APPEND hosts "extern copse_self_test_fn copse_self_test_${K_NAME};\n")
+        string(APPEND hosts "void copse_self_test_${K_NAME}(const struct copse_kernel *k, struct copse_self_test *t);\n")
 
         string(SHA256 hash "${cl_prelude}${glsl_prelude}${body}")
         string(SUBSTRING "${hash}" 0 16 hash)
@@ -341,14 +341,19 @@ ${ids}    COPSE_KERNEL_COUNT
 };
 
 ${structs}
+/* What is written for each kernel: its reference and its self-test (core/device/kernel.h). */
+struct copse_host_arg;
+struct copse_kernel;
+struct copse_self_test;
+${hosts}
 #endif
 ")
     if(count EQUAL 0)
         set(rows "    { .name = NULL },\n")
     endif()
     copse_write("${gen}/kernel_table.c" "${made}#include \"core/device/kernel.h\"
+#include \"kernel_ids.h\"
 
-${hosts}
 ${blobs}
 const struct copse_kernel_row copse_kernel_table[] = {
 ${rows}};

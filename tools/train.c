@@ -141,7 +141,7 @@ static copse_status open_devices(struct run *r)
         .reduction = (copse_reduce_algorithm)s->reduction.at->value,
         .transfer = (copse_transfer)s->transfer.at->value,
         .bucket_bytes = (size_t)s->bucket_bytes,
-        .matmul = s->matmul,
+        .kernels = s->kernels,
     };
     const struct copse_accelerator_params accelerator = {
         .strategy = params, .steps_per_run = steps_per_run(s), .cores = s->cores,

@@ -14,7 +14,7 @@ enum { SCHEDULE_COSINE, SCHEDULE_CONSTANT };
 enum { EXIT_LOST = 3 };
 
 struct train_settings {
-    const char *data, *labels, *model, *devices, *matmul, *save, *plot, *cluster;
+    const char *data, *labels, *model, *devices, *kernels, *save, *plot, *cluster;
     const char *checkpoint; /* folder, or file when is_one_file */
     uint64_t every_steps;
     double every_seconds;

@@ -359,9 +359,9 @@ static copse_status training(struct copse_conform_run *r, void *user,
     copse_trainer *t = NULL;
     char own[32];
     const char *ids[] = { own }, *bad[] = { "none:0" };
-    const struct copse_strategy_params long_name = {
-        .matmul = "a variant with a name much longer than any other variant has"
-    };
+    static const char *const kernels[] = { "", "matmul", "matmul=", "matmul=none", "none=wide",
+                                           "matmul=wide,", "matmul=wide,matmul=wide",
+                                           "a family with a name that is much longer than others=wide" };
     (void)user;
     memcpy(own, r->dev->info.id, sizeof own);
     REFUSED(out, ARGUMENT, st, copse_mirrored_create(NULL, ids, 1, NULL, &st));
@@ -372,7 +372,10 @@ static copse_status training(struct copse_conform_run *r, void *user,
     REFUSED(out, COPSE_ERR_NO_DEVICE, st, copse_mirrored_create(r->ctx, bad, 1, NULL, &st));
     REFUSED(out, COPSE_ERR_NO_DEVICE, st, copse_one_device_create(r->ctx, "", NULL, &st));
     REFUSED(out, ARGUMENT, st, copse_one_device_create(r->ctx, NULL, NULL, &st));
-    REFUSED(out, ARGUMENT, st, copse_one_device_create(r->ctx, own, &long_name, &st));
+    for (size_t i = 0; i < COPSE_COUNT(kernels); i++) {
+        const struct copse_strategy_params p = { .kernels = kernels[i] };
+        REFUSED(out, ARGUMENT, st, copse_one_device_create(r->ctx, own, &p, &st));
+    }
     copse_status s = copse_one_device_create(r->ctx, own, NULL, &st);
     if (!s)
         s = check_training(st, &t, out);

@@ -29,7 +29,7 @@ static uint64_t passes_of(const struct copse_conform_run *r, const struct copse_
                : 1;
 }
 
-static copse_status forward(struct copse_conform_run *r, const struct copse_case *c,
+copse_status copse__conform_result(struct copse_conform_run *r, const struct copse_case *c,
                             const char *variant, struct copse_conform_outcome *out)
 {
     const uint64_t passes = passes_of(r, c), seed = out->result.seed;
@@ -52,6 +52,6 @@ static copse_status forward(struct copse_conform_run *r, const struct copse_case
 
 copse_status copse__conform_forward(struct copse_conform_run *r)
 {
-    copse__conform_walk(r, "run", NULL, forward);
+    copse__conform_walk(r, "run", NULL, copse__conform_result);
     return COPSE_OK;
 }

@@ -5,12 +5,11 @@
 
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
+#include "core/graph/variant.h"
 #include "core/rule/rule.h"
 #include "copse/function.h"
-#include "copse/matmul.h"
-#include "copse/ops.h"
 
-#define SIDE ((uint32_t)2048) /* of the matrix that streaming ops work on: 16 MiB */
+#define SIDE ((uint32_t)2048) /* of the matrix that is copied for comparison: 16 MiB */
 #define ALL  ((size_t)SIDE * SIDE)
 
 static double enough(const struct copse_conform_run *r)
@@ -18,118 +17,13 @@ static double enough(const struct copse_conform_run *r)
     return r->params->tier == COPSE_CONFORM_QUICK ? 0.05 : 0.4;
 }
 
-/* ---- graphs ---- */
-
-typedef copse_status build_fn(copse_graph *g, copse_tensor *const *in, copse_tensor **out);
-
-struct graph_case {
-    const char *op, *name;
-    build_fn *build;
-    copse_shape in[2]; /* rank 0 = not there */
-    copse_type type[2];
-    double flops, bytes;
-    bool is_large; /* not in `quick` */
-};
-
-#define UNARY(op, ...)                                                                           \
-    static copse_status build_##op(copse_graph *g, copse_tensor *const *in, copse_tensor **out)  \
-    {                                                                                            \
-        return copse_##op(g, in[0], out);                                                        \
-    }
-#define SCALED(op, ...)
-#include "kernels/unary.def"
-#undef UNARY
-#undef SCALED
-
-#define BUILD(name, ...)                                                                          \
-    static copse_status build_##name(copse_graph *g, copse_tensor *const *in, copse_tensor **out) \
-    {                                                                                             \
-        (void)in;                                                                                 \
-        return __VA_ARGS__;                                                                       \
-    }
-BUILD(leaky_relu, copse_leaky_relu(g, in[0], 0.1f, out))
-BUILD(elu, copse_elu(g, in[0], 1.0f, out))
-BUILD(pow, copse_pow(g, in[0], 1.7f, out))
-BUILD(clip, copse_clip(g, in[0], 0.2f, 0.8f, out))
-BUILD(add, copse_add(g, in[0], in[1], out))
-BUILD(mul, copse_mul(g, in[0], in[1], out))
-BUILD(div, copse_div(g, in[0], in[1], out))
-BUILD(maximum, copse_maximum(g, in[0], in[1], out))
-BUILD(sum_all, copse_sum(g, in[0], NULL, 0, false, out))
-BUILD(sum_rows, copse_sum(g, in[0], (const uint32_t[]){ 1 }, 1, false, out))
-BUILD(sum_columns, copse_sum(g, in[0], (const uint32_t[]){ 0 }, 1, false, out))
-BUILD(max_rows, copse_max(g, in[0], (const uint32_t[]){ 1 }, 1, false, out))
-BUILD(argmax, copse_argmax(g, in[0], 1, out))
-BUILD(softmax, copse_softmax(g, in[0], out))
-BUILD(log_softmax, copse_log_softmax(g, in[0], out))
-BUILD(cross_entropy, copse_sparse_cross_entropy(g, in[0], in[1], COPSE_MEAN, out))
-BUILD(transpose, copse_transpose(g, in[0], (const uint32_t[]){ 1, 0 }, out))
-BUILD(broadcast, copse_broadcast_to(g, in[0], COPSE_SHAPE(SIDE, SIDE), out))
-BUILD(to_i32, copse_cast(g, in[0], COPSE_I32, out))
-BUILD(fill, copse_fill(g, COPSE_F32, COPSE_SHAPE(SIDE, SIDE), 1.0, out))
-BUILD(dropout, copse_dropout(g, in[0], 0.5f, true, out))
-BUILD(matmul, copse_matmul(g, in[0], in[1], false, false, out))
-BUILD(matmul_at, copse_matmul(g, in[0], in[1], true, false, out))
-BUILD(matmul_bt, copse_matmul(g, in[0], in[1], false, true, out))
-BUILD(dense, copse_dense(g, in[0], in[1], NULL, COPSE_RELU, out))
-
-#define SQUARE   { 2, { SIDE, SIDE } }
-#define NAME     "2048 x 2048"
-#define STREAM   4.0 * SIDE * SIDE /* bytes of one matrix */
-#define M(m, n)  { 2, { m, n } }
-#define FLOPS(n) 2.0 * (n) * (n) * (n)
-
-static const struct graph_case graphs[] = {
-#define UNARY(row, ...) { .op = #row, .name = NAME, .build = build_##row, .in = { SQUARE },        \
-                          .bytes = 2 * STREAM },
-#define SCALED(op, ...)
-#include "kernels/unary.def"
-#undef UNARY
-#undef SCALED
-#define ONE(op, name, build, reads_and_writes)                                                     \
-    { op, name, build, { SQUARE }, { COPSE_F32 }, 0, (reads_and_writes) * STREAM, false }
-#define TWO(op, build) { op, NAME, build, { SQUARE, SQUARE }, { COPSE_F32 }, 0, 3 * STREAM, false }
-    ONE("leaky_relu", NAME, build_leaky_relu, 2),
-    ONE("elu", NAME, build_elu, 2),
-    ONE("pow", NAME, build_pow, 2),
-    ONE("clip", NAME, build_clip, 2),
-    TWO("add", build_add),
-    TWO("mul", build_mul),
-    TWO("div", build_div),
-    TWO("maximum", build_maximum),
-    ONE("sum", "all of 2048 x 2048", build_sum_all, 1),
-    ONE("sum", "rows of 2048 x 2048", build_sum_rows, 1),
-    ONE("sum", "columns of 2048 x 2048", build_sum_columns, 1),
-    ONE("max", "rows of 2048 x 2048", build_max_rows, 1),
-    ONE("argmax", "rows of 2048 x 2048", build_argmax, 1),
-    ONE("softmax", NAME, build_softmax, 3),
-    ONE("log_softmax", NAME, build_log_softmax, 3),
-    { "cross_entropy", NAME, build_cross_entropy, { SQUARE, { 1, { SIDE } } },
-      { COPSE_F32, COPSE_I32 }, 0, STREAM, false },
-    ONE("transpose", NAME, build_transpose, 2),
-    { "broadcast_to", NAME, build_broadcast, { M(1, SIDE) }, { COPSE_F32 }, 0, STREAM, false },
-    ONE("cast", "f32 to i32, 2048 x 2048", build_to_i32, 2),
-    { "fill", NAME, build_fill, { M(1, 1) }, { COPSE_F32 }, 0, STREAM, false },
-    ONE("dropout", NAME, build_dropout, 2),
-    { "dense", "64 x 1024 x 1024, relu", build_dense, { M(64, 1024), M(1024, 1024) },
-      { COPSE_F32 }, 2.0 * 64 * 1024 * 1024, 0, false },
-    { "matmul", "512", build_matmul, { M(512, 512), M(512, 512) }, { COPSE_F32 }, FLOPS(512), 0,
-      false },
-    { "matmul", "512, a transposed", build_matmul_at, { M(512, 512), M(512, 512) }, { COPSE_F32 },
-      FLOPS(512), 0, true },
-    { "matmul", "512, b transposed", build_matmul_bt, { M(512, 512), M(512, 512) }, { COPSE_F32 },
-      FLOPS(512), 0, true },
-    { "matmul", "1024", build_matmul, { M(1024, 1024), M(1024, 1024) }, { COPSE_F32 },
-      FLOPS(1024), 0, true },
-};
-
 /* ---- cases ---- */
 
 struct work {
-    const struct graph_case *graph; /* or */
+    const struct copse_case *graph; /* or */
     const struct copse_optimizer_params *rule;
     double rule_bytes;
-    const char *variant;
+    const char *kernels; /* forced */
     double *copy; /* GB/s of a copy, 0 = not yet measured */
     copse_device **library; /* beside a kernel of the person's own: with the library's; or NULL */
 };
@@ -226,19 +120,19 @@ static copse_status write_input(struct copse_conform_run *r, copse_function *f, 
 static copse_status time_graph_on(struct copse_conform_run *r, copse_device *dev,
                                   const struct work *w, double *seconds)
 {
-    const struct graph_case *c = w->graph;
+    const struct copse_case *c = w->graph;
     struct copse_timed t = { .f = NULL };
-    copse_tensor *in[2] = { NULL }, *y;
+    copse_tensor *in[COPSE_CASE_INPUTS] = { NULL }, *y;
     copse_graph *g = NULL;
     copse_status s;
     COPSE_TRY_OR(done, s, copse_graph_create(r->ctx, &g));
-    for (uint32_t i = 0; i < 2 && c->in[i].rank; i++)
-        COPSE_TRY_OR(done, s, copse_graph_input(g, "x", c->type[i], c->in[i], &in[i]));
-    COPSE_TRY_OR(done, s, c->build(g, in, &y));
-    const struct copse_function_params params = { g, &y, 1, w->variant };
+    for (size_t i = 0; i < c->in_count; i++)
+        COPSE_TRY_OR(done, s, copse_graph_input(g, "x", c->in[i].type, c->in[i].shape, &in[i]));
+    COPSE_TRY_OR(done, s, c->build(g, in, c->user, &y));
+    const struct copse_function_params params = { g, &y, 1, w->kernels };
     COPSE_TRY_OR(done, s, copse_function_create(dev, &params, &t.f));
-    for (uint32_t i = 0; i < 2 && in[i]; i++)
-        COPSE_TRY_OR(done, s, write_input(r, t.f, in[i], i));
+    for (size_t i = 0; i < c->in_count; i++)
+        COPSE_TRY_OR(done, s, write_input(r, t.f, in[i], (uint32_t)i));
     s = copse__conform_time(&t, enough(r), seconds);
 done:
     copse_function_release(&t.f);
@@ -299,6 +193,23 @@ static copse_status only_copy(struct copse_conform_run *r, void *user,
     return COPSE_OK;
 }
 
+/* A graph by the library's choice, and by each variant of its family. */
+static void time_variants(struct copse_conform_run *r, struct work *w)
+{
+    const struct copse_case *c = w->graph;
+    const struct copse_family *f = c->family ? copse__family(c->family) : NULL;
+    char kernels[COPSE_CHOICES_TEXT];
+    w->kernels = NULL;
+    copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, "" }, time_graph, w);
+    for (size_t v = 0; f && v < f->count; v++) {
+        const char *kernel = copse__variant_kernel(&f->variants[v]);
+        snprintf(kernels, sizeof kernels, "%s=%s", f->name, kernel);
+        w->kernels = kernels;
+        copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, kernel }, time_graph,
+                           w);
+    }
+}
+
 copse_status copse__conform_perf(struct copse_conform_run *r)
 {
     static const struct {
@@ -313,21 +224,12 @@ copse_status copse__conform_perf(struct copse_conform_run *r)
     struct work w = { .copy = &copy, .library = &library };
     copse__conform_one(r, &(struct copse_conform_case){ "perf", "copy", "16 MiB", "" }, only_copy,
                        &w);
-    for (size_t i = 0; i < COPSE_COUNT(graphs); i++) {
-        const struct graph_case *c = &graphs[i];
-        const char *const *variants = c->flops > 0.0 ? copse__case_variants("matmul") : NULL;
-        if (c->is_large && r->params->tier == COPSE_CONFORM_QUICK && !r->params->case_name)
-            continue;
-        w.graph = c;
-        w.variant = NULL;
-        copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, "" },
-                           time_graph, &w);
-        for (; variants && *variants; variants++) {
-            w.variant = *variants;
-            copse__conform_one(r, &(struct copse_conform_case){ "perf", c->op, c->name, *variants },
-                               time_graph, &w);
+    for (size_t t = 0; r->tables[t]; t++)
+        for (size_t i = 0; i < r->tables[t]->speed_count; i++) {
+            w.graph = &r->tables[t]->speeds[i];
+            if ((int)w.graph->tier <= (int)r->params->tier || r->params->case_name)
+                time_variants(r, &w);
         }
-    }
     for (size_t i = 0; i < COPSE_COUNT(rules); i++) {
         w.rule = &rules[i].params;
         w.rule_bytes = rules[i].bytes;

@@ -177,6 +177,54 @@ copse_status copse__rig_open(copse_context *ctx, const struct copse_case *c, uin
     return build(rig, seed, has_gradient);
 }
 
+/* ---- what is expected ---- */
+
+static copse_case_build *magnitude_of(const struct copse_rig *rig, size_t i)
+{
+    return i == 0 ? rig->c->magnitude : rig->c->slope_magnitude[rig->source[i]];
+}
+
+/* What limits are relative to: a graph of the case's own for each result, or |inputs| in its graph. */
+static copse_status evaluate_magnitudes(struct copse_rig *rig)
+{
+    const struct copse_case *c = rig->c;
+    if (!c->magnitude)
+        return evaluate_changed(rig, ~0u, magnitude, rig->magnitude);
+    struct feed f = { rig, rig->values };
+    const struct copse_reference_params p = { rig->graph, feed, &f, rig->step };
+    for (size_t i = 0; i < rig->out_count; i++) {
+        copse_tensor *y;
+        if (!magnitude_of(rig, i))
+            return copse_fail(COPSE_ERR_INTERNAL, "conformance: no magnitude of result %zu", i);
+        COPSE_TRY(magnitude_of(rig, i)(rig->graph, rig->in, c->user, &y));
+        if (!copse__shape_equal(y->shape, rig->out[i]->shape))
+            return copse_fail(COPSE_ERR_INTERNAL, "conformance: the magnitude of result %zu has another "
+                                                  "shape", i);
+        COPSE_TRY(numbers(rig, y, &rig->magnitude[i]));
+        COPSE_TRY(copse__reference_run(&p, &y, 1, &rig->magnitude[i]));
+    }
+    return COPSE_OK;
+}
+
+/* The reference gives the numbers that the case states. */
+static copse_status check_stated(const struct copse_rig *rig)
+{
+    const size_t n = elements(rig->out[0]);
+    struct copse_comparison d;
+    double *rounded;
+    if (!rig->c->want)
+        return COPSE_OK;
+    COPSE_TRY(numbers(rig, rig->out[0], &rounded));
+    for (size_t i = 0; i < n; i++)
+        rounded[i] = (double)(float)rig->expected[0][i];
+    copse__compare(&rig->c->forward, rig->c->want, rig->magnitude[0], rounded, n, false, &d);
+    copse__free(rig->mem, rounded);
+    return d.is_within ? COPSE_OK
+                       : copse_fail(COPSE_ERR_INTERNAL,
+                                    "element %llu of the reference's own result is %.9g, the case states "
+                                    "%.9g", (unsigned long long)d.index, d.got, d.expected);
+}
+
 copse_status copse__rig_expect(struct copse_rig *rig)
 {
     const struct copse_case *c = rig->c;
@@ -184,7 +232,8 @@ copse_status copse__rig_expect(struct copse_rig *rig)
         COPSE_TRY(numbers(rig, rig->out[i], &rig->expected[i]));
     COPSE_TRY(copse__rig_evaluate(rig, rig->values, rig->out_count, rig->expected));
     if (c->forward.ratio > 0 || c->backward.ratio > 0)
-        COPSE_TRY(evaluate_changed(rig, ~0u, magnitude, rig->magnitude));
+        COPSE_TRY(evaluate_magnitudes(rig));
+    COPSE_TRY(check_stated(rig));
     return evaluate_flushed(rig);
 }
 

@@ -64,5 +64,11 @@ typedef copse_status copse_walk_fn(struct copse_conform_run *r, const struct cop
 /* Every case of the run's tables that `takes` takes (NULL = all), variant after variant. */
 void copse__conform_walk(struct copse_conform_run *r, const char *mode,
                          bool (*takes)(const struct copse_case *c), copse_walk_fn *run);
+/* Every row of the tables' long sums, variant after variant. */
+void copse__conform_walk_stress(struct copse_conform_run *r, const char *mode, copse_walk_fn *run);
+
+/* The result of a case against the double reference (forward.c). */
+copse_status copse__conform_result(struct copse_conform_run *r, const struct copse_case *c,
+                                   const char *variant, struct copse_conform_outcome *out);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/conformance/rig.h"
+#include "core/graph/variant.h"
 
 #define BAND   COPSE_ALIGNMENT /* bytes before and behind; the second begins at the last element */
 #define GUARD  0xffffa5a5u     /* a NaN, so that reads out of range show too */

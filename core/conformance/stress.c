@@ -4,10 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/conformance/rig.h"
 #include "core/conformance/stress.h"
-#include "copse/function.h"
-#include "copse/matmul.h"
-#include "copse/ops.h"
 
 /* ---- y = -x ---- */
 
@@ -56,193 +54,6 @@ static copse_status many_groups(struct copse_conform_run *r, void *user,
     return negate_sizes(r, &count, 1, out);
 }
 
-/* ---- long sums, as graphs ---- */
-
-#define LONG 70001u /* a prime */
-#define M    3u
-#define N    5u
-
-/* Inputs: small whole numbers; `line` is a permutation of 0 .. LONG - 1. */
-static float small(uint32_t input, size_t i)
-{
-    return (float)((((uint32_t)i + 77 * input) * 2654435761u >> 9) % 3) - 1.0f;
-}
-
-static float line(uint32_t input, size_t i)
-{
-    (void)input;
-    return (float)((uint64_t)i * 7919 % LONG);
-}
-
-static float level(uint32_t input, size_t i)
-{
-    (void)input;
-    (void)i;
-    return 3.0f;
-}
-
-static copse_status build_sum(copse_graph *g, copse_tensor *const *in, copse_tensor **out)
-{
-    return copse_sum(g, in[0], NULL, 0, false, out);
-}
-
-static copse_status build_max(copse_graph *g, copse_tensor *const *in, copse_tensor **out)
-{
-    return copse_max(g, in[0], NULL, 0, false, out);
-}
-
-static copse_status build_argmax(copse_graph *g, copse_tensor *const *in, copse_tensor **out)
-{
-    return copse_argmax(g, in[0], 0, out);
-}
-
-static copse_status build_softmax(copse_graph *g, copse_tensor *const *in, copse_tensor **out)
-{
-    return copse_softmax(g, in[0], out);
-}
-
-static copse_status build_matmul(copse_graph *g, copse_tensor *const *in, copse_tensor **out)
-{
-    return copse_matmul(g, in[0], in[1], false, false, out);
-}
-
-/* The derivative of a dense layer's bias: sums down the columns. */
-static copse_status build_bias(copse_graph *g, copse_tensor *const *in, copse_tensor **out)
-{
-    copse_tensor *w, *b, *y;
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SHAPE(1, N), 0.0, &w));
-    COPSE_TRY(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(N), &b));
-    COPSE_TRY(copse_dense(g, in[0], w, b, COPSE_LINEAR, &y));
-    return copse_gradients(g, y, in[1], &b, 1, out);
-}
-
-static double total(size_t i)
-{
-    double sum = 0.0;
-    (void)i;
-    for (size_t k = 0; k < LONG; k++)
-        sum += (double)small(0, k);
-    return sum;
-}
-
-static double last(size_t i)
-{
-    (void)i;
-    return LONG - 1.0;
-}
-
-static double where(size_t i)
-{
-    while (line(0, i) != (float)(LONG - 1))
-        i++;
-    return (double)i;
-}
-
-static double share(size_t i)
-{
-    (void)i;
-    return 1.0 / LONG;
-}
-
-static double product(size_t i)
-{
-    double sum = 0.0;
-    for (size_t k = 0; k < LONG; k++)
-        sum += (double)small(0, i / N * LONG + k) * (double)small(1, k * N + i % N);
-    return sum;
-}
-
-static double column(size_t i)
-{
-    double sum = 0.0;
-    for (size_t k = 0; k < LONG; k++)
-        sum += (double)small(1, k * N + i);
-    return sum;
-}
-
-static const struct graph_case {
-    const char *op, *name;
-    copse_status (*build)(copse_graph *g, copse_tensor *const *in, copse_tensor **out);
-    uint32_t in_count;
-    copse_shape in[2];
-    float (*value)(uint32_t input, size_t i);
-    double (*expected)(size_t i);
-    double ulp;
-} graphs[] = {
-    { "sum", "70,001 elements", build_sum, 1, { { 1, { LONG } } }, small, total, 0 },
-    { "max", "70,001 elements", build_max, 1, { { 1, { LONG } } }, line, last, 0 },
-    { "argmax", "70,001 elements", build_argmax, 1, { { 1, { LONG } } }, line, where, 0 },
-    { "softmax", "a row of 70,001", build_softmax, 1, { { 2, { 1, LONG } } }, level, share, 8 },
-    { "dense", "bias gradient of 70,001 rows", build_bias, 2,
-      { { 2, { LONG, 1 } }, { 2, { LONG, N } } }, small, column, 0 },
-    { "matmul", "k of 70,001", build_matmul, 2, { { 2, { M, LONG } }, { 2, { LONG, N } } }, small,
-      product, 0 },
-};
-
-static double ulps(double got, double expected)
-{
-    int exponent;
-    if (got == expected)
-        return 0.0;
-    frexp(expected, &exponent);
-    return fabs(got - expected) / ldexp(1.0, exponent - 24);
-}
-
-static copse_status run_graph(struct copse_conform_run *r, const struct graph_case *c,
-                              copse_graph *g, const char *variant, void *room,
-                              struct copse_conform_outcome *out)
-{
-    copse_tensor *in[2], *y;
-    copse_function *f = NULL;
-    copse_status s;
-    for (uint32_t i = 0; i < c->in_count; i++)
-        COPSE_TRY(copse_graph_input(g, "x", COPSE_F32, c->in[i], &in[i]));
-    COPSE_TRY(c->build(g, in, &y));
-    const struct copse_function_params params = { g, &y, 1, variant };
-    COPSE_TRY(copse_function_create(r->dev, &params, &f));
-    for (uint32_t i = 0; i < c->in_count; i++) {
-        for (size_t k = 0; k < copse__elements(c->in[i]); k++)
-            ((float *)room)[k] = c->value(i, k);
-        COPSE_TRY_OR(done, s, copse_function_write(f, in[i], room));
-    }
-    COPSE_TRY_OR(done, s, copse_function_run(f));
-    COPSE_TRY_OR(done, s, copse_function_read(f, 0, room));
-    out->result.metric = "ulp";
-    out->result.limit = c->ulp;
-    for (size_t i = 0; i < copse__elements(y->shape); i++) {
-        const double expected = c->expected(i);
-        const double got = y->type == COPSE_I32 ? (double)((int32_t *)room)[i]
-                                                : (double)((float *)room)[i];
-        if (!copse__conform_measure(out, ulps(got, expected), i, got, expected))
-            copse__conform_say(out, COPSE_VERDICT_FAIL, "element %zu is %.9g, expected %.17g", i,
-                               got, expected);
-    }
-done:
-    copse_function_release(&f);
-    return s;
-}
-
-struct graph_work {
-    const struct graph_case *c;
-    const char *variant;
-};
-
-static copse_status check_graph(struct copse_conform_run *r, void *user,
-                                struct copse_conform_outcome *out)
-{
-    const struct graph_work *w = user;
-    copse_graph *g = NULL;
-    void *room = NULL;
-    copse_status s;
-    COPSE_TRY_OR(done, s, copse__conform_memory(r, (size_t)LONG * N, 4, &room));
-    COPSE_TRY_OR(done, s, copse_graph_create(r->ctx, &g));
-    s = run_graph(r, w->c, g, w->variant, room, out);
-done:
-    copse__free(&r->ctx->base.mem, room);
-    copse_graph_release(&g);
-    return s;
-}
-
 copse_status copse__conform_stress(struct copse_conform_run *r)
 {
     copse__conform_one(r,
@@ -251,19 +62,7 @@ copse_status copse__conform_stress(struct copse_conform_run *r)
     copse__conform_one(
         r, &(struct copse_conform_case){ "stress", "elementwise", "65,541 groups", NULL },
         many_groups, NULL);
-    for (size_t i = 0; i < COPSE_COUNT(graphs); i++) {
-        const struct graph_case *c = &graphs[i];
-        const char *const *variants = copse__case_variants(c->op);
-        struct graph_work w = { c, NULL };
-        copse__conform_one(r, &(struct copse_conform_case){ "stress", c->op, c->name, NULL },
-                           check_graph, &w);
-        for (; variants && *variants; variants++) {
-            w.variant = *variants;
-            copse__conform_one(r,
-                               &(struct copse_conform_case){ "stress", c->op, c->name, *variants },
-                               check_graph, &w);
-        }
-    }
+    copse__conform_walk_stress(r, "stress", copse__conform_result);
     copse__stress_memory(r);
     return COPSE_OK;
 }

@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode tune: how fast each variant of a family of kernels is for each class of sizes. A variant counts
-   only when its result was right just before, and is kept at once, so that a run that ends early has
-   done something. */
+/* Mode tune: how fast each variant of every family of kernels is for each class of sizes. A variant counts
+   only when its result was right just before. Each measurement is kept at once, so that a run that ends
+   early has done something. */
+#include <math.h>
 #include <stdio.h>
 
-#include "core/conformance/tune.h"
+#include "core/conformance/mode.h"
+#include "core/graph/variant.h"
 
-#define ENOUGH 0.012 /* seconds of measuring */
-#define FAR    4     /* times slower than another variant: a second run tells enough, where it is long */
-#define LONG   3.0   /* seconds: nobody waits for a second one */
-
-/* In this order: what takes less time first, so that the end of the time box takes the fewest. */
-static const struct copse_tune_family *const families[] = { &copse_tune_column_sum,
-                                                            &copse_tune_matmul };
+#define ENOUGH  0.012 /* seconds of measuring */
+#define FAR     4     /* times slower than another variant: a second run tells enough, where it is long */
+#define LONG    3.0   /* seconds: too long for a second run */
+#define LARGEST 3     /* of the whole numbers in inputs: every sum of 2^22 products is exact */
 
 struct trial {
-    const struct copse_tune_family *family;
+    const struct copse_family *family;
     struct copse_tune_job job;
-    const char *variant;
+    const struct copse_variant *variant;
     double best; /* seconds of the fastest variant so far, 0 = none */
-    float *in[2], *out;
-    double *scratch;
+    copse_graph *graph;
+    copse_tensor *in[COPSE_TUNE_INPUTS], *result;
+    float *values[COPSE_TUNE_INPUTS], *out;
+    double *expected; /* made for the first variant */
 };
 
-static copse_status make_numbers(struct copse_conform_run *r, struct trial *t)
+static int whole(uint32_t seed, size_t i)
 {
-    for (size_t i = 0; i < t->job.in_count; i++) {
-        COPSE_TRY(copse__conform_memory(r, t->job.counts[i], sizeof(float), &t->in[i]));
-        for (size_t e = 0; e < t->job.counts[i]; e++)
-            t->in[i][e] = (float)copse__tune_whole((uint32_t)i + 1, e);
-    }
-    COPSE_TRY(copse__conform_memory(r, t->job.result, sizeof(float), &t->out));
-    return copse__conform_memory(r, t->job.scratch, sizeof(double), &t->scratch);
+    uint32_t x = seed * 2654435761u + (uint32_t)i * 2246822519u;
+    x ^= x >> 15;
+    x *= 3266489917u;
+    x ^= x >> 13;
+    return (int)(x % (2 * LARGEST + 1)) - LARGEST;
+}
+
+static size_t elements(const copse_tensor *t)
+{
+    return (size_t)copse__elements(t->shape);
 }
 
 /* `rate` in operations per second, 0 = not to be used. */
@@ -41,10 +45,46 @@ static copse_status keep(struct copse_conform_run *r, const struct trial *t, dou
     if (r->params->own)
         return COPSE_OK; /* it says nothing about the library's kernels */
     snprintf(e.family, sizeof e.family, "%s", t->family->name);
-    snprintf(e.variant, sizeof e.variant, "%s", t->variant);
-    snprintf(e.size_class, sizeof e.size_class, "%s", t->job.size_class);
+    snprintf(e.variant, sizeof e.variant, "%s", copse__variant_kernel(t->variant));
+    if (!t->family->size_class(t->job.work, e.size_class))
+        return copse_fail(COPSE_ERR_INTERNAL, "tune: %s '%s' is of no size class", t->family->name,
+                          t->job.name);
     return copse_device_tuning_set(r->ctx, r->dev->info.id, &e, 1);
 }
+
+/* ---- whether the result is right ---- */
+
+static copse_status feed(void *user, const copse_tensor *leaf, void *values, size_t count)
+{
+    const struct trial *t = user;
+    size_t i = 0;
+    while (t->in[i] != leaf)
+        i++;
+    for (size_t k = 0; k < count; k++)
+        ((double *)values)[k] = (double)t->values[i][k];
+    return COPSE_OK;
+}
+
+static copse_status expect(struct copse_conform_run *r, struct trial *t)
+{
+    const struct copse_reference_params p = { .graph = t->graph, .feed = feed, .user = t };
+    if (t->expected)
+        return COPSE_OK;
+    COPSE_TRY(copse__conform_memory(r, elements(t->result), sizeof(double), &t->expected));
+    return copse__reference_run(&p, &t->result, 1, &t->expected);
+}
+
+static bool is_right(const struct trial *t)
+{
+    for (size_t i = 0; i < elements(t->result); i++) {
+        const double want = t->expected[i], got = (double)t->out[i];
+        if (!(fabs(got - want) <= (double)t->family->slack * (1 + fabs(want))))
+            return false;
+    }
+    return true;
+}
+
+/* ---- how fast it is ---- */
 
 static copse_status run_once(copse_function *f, double *seconds)
 {
@@ -56,15 +96,16 @@ static copse_status run_once(copse_function *f, double *seconds)
 }
 
 static copse_status measure(struct copse_conform_run *r, struct trial *t, copse_function *f,
-                            copse_tensor *const *in, struct copse_conform_outcome *out)
+                            struct copse_conform_outcome *out)
 {
     const struct copse_timed timed = { .f = f };
     double seconds;
     for (size_t i = 0; i < t->job.in_count; i++)
-        COPSE_TRY(copse_function_write(f, in[i], t->in[i]));
+        COPSE_TRY(copse_function_write(f, t->in[i], t->values[i]));
     COPSE_TRY(run_once(f, &seconds));
     COPSE_TRY(copse_function_read(f, 0, t->out));
-    if (!t->family->is_right(&t->job, t->in, t->out, t->scratch)) {
+    COPSE_TRY(expect(r, t));
+    if (!is_right(t)) {
         copse__conform_say(out, COPSE_VERDICT_FAIL,
                            "the result of whole numbers is wrong; mode run says where");
         return keep(r, t, 0.0);
@@ -81,64 +122,70 @@ static copse_status measure(struct copse_conform_run *r, struct trial *t, copse_
     return keep(r, t, t->job.operations / seconds);
 }
 
-static copse_status make_function(struct copse_conform_run *r, const struct trial *t, copse_graph *g,
-                                  copse_tensor *result, copse_function **out)
+static copse_status make_graph(struct copse_conform_run *r, struct trial *t)
 {
-    const struct copse_choice choice = { t->family->name, t->variant };
-    const struct copse_function_params params = { .graph = g, .outputs = &result, .output_count = 1 };
-    return copse__function_create(r->dev, &params, &choice, out);
+    if (t->result)
+        return COPSE_OK;
+    COPSE_TRY(copse_graph_create(r->ctx, &t->graph));
+    for (size_t i = 0; i < t->job.in_count; i++) {
+        COPSE_TRY(copse_graph_input(t->graph, "x", COPSE_F32, t->job.in[i], &t->in[i]));
+        COPSE_TRY(copse__conform_memory(r, elements(t->in[i]), sizeof(float), &t->values[i]));
+        for (size_t k = 0; k < elements(t->in[i]); k++)
+            t->values[i][k] = (float)whole((uint32_t)i + 1, k);
+    }
+    COPSE_TRY(t->family->build(t->graph, &t->job, t->in, &t->result));
+    return copse__conform_memory(r, elements(t->result), sizeof(float), &t->out);
 }
 
 static copse_status tune(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
 {
     struct trial *t = user;
-    copse_tensor *in[2], *y;
-    copse_graph *g = NULL;
+    char kernels[COPSE_CHOICES_TEXT];
     copse_function *f = NULL;
     copse_status s;
+    snprintf(kernels, sizeof kernels, "%s=%s", t->family->name, t->variant->name);
     r->dev->tries_blocked = false; /* what is not used need not be fast */
-    COPSE_TRY_OR(done, s, copse_graph_create(r->ctx, &g));
-    COPSE_TRY_OR(done, s, t->family->build(g, &t->job, in, &y));
-    COPSE_TRY_OR(done, s, make_function(r, t, g, y, &f));
-    COPSE_TRY_OR(done, s, make_numbers(r, t));
-    s = measure(r, t, f, in, out);
+    COPSE_TRY_OR(done, s, make_graph(r, t));
+    const struct copse_function_params params = { t->graph, &t->result, 1, kernels };
+    COPSE_TRY_OR(done, s, copse_function_create(r->dev, &params, &f));
+    s = measure(r, t, f, out);
 done:
     r->dev->tries_blocked = true;
-    for (size_t i = 0; i < COPSE_COUNT(t->in); i++) {
-        copse__free(&r->ctx->base.mem, t->in[i]);
-        t->in[i] = NULL;
-    }
-    copse__free(&r->ctx->base.mem, t->out);
-    copse__free(&r->ctx->base.mem, t->scratch);
-    t->out = NULL;
-    t->scratch = NULL;
     copse_function_release(&f);
-    copse_graph_release(&g);
     return s;
 }
 
-/* From the last variant to the shared body, which most often is the slow one. */
-static void tune_class(struct copse_conform_run *r, struct trial *t)
+static void release(struct copse_conform_run *r, struct trial *t)
 {
-    const char *const *variants = copse__case_variants(t->family->name);
-    size_t count = 0;
-    while (variants[count])
-        count++;
-    while (count-- > 0) {
-        t->variant = variants[count];
-        copse__conform_one(
-            r, &(struct copse_conform_case){ "tune", t->family->name, t->job.name, t->variant },
-            tune, t);
+    copse_graph_release(&t->graph);
+    for (size_t i = 0; i < COPSE_TUNE_INPUTS; i++)
+        copse__free(&r->ctx->base.mem, t->values[i]);
+    copse__free(&r->ctx->base.mem, t->out);
+    copse__free(&r->ctx->base.mem, t->expected);
+    copse__free(&r->ctx->base.mem, t->job.work);
+}
+
+/* From the last variant to the first, which most often is the slow one. */
+static copse_status tune_class(struct copse_conform_run *r, const struct copse_family *f, size_t index)
+{
+    struct trial t = { .family = f };
+    COPSE_TRY(copse__conform_memory(r, 1, COPSE_TUNE_WORK, &t.job.work));
+    f->job(index, &t.job);
+    for (size_t i = f->count; i-- > 0;) {
+        t.variant = &f->variants[i];
+        copse__conform_one(r,
+                           &(struct copse_conform_case){ "tune", f->name, t.job.name,
+                                                         copse__variant_kernel(t.variant) },
+                           tune, &t);
     }
+    release(r, &t);
+    return COPSE_OK;
 }
 
 copse_status copse__conform_tune(struct copse_conform_run *r)
 {
-    for (size_t f = 0; f < COPSE_COUNT(families); f++)
-        for (size_t i = 0; i < families[f]->count; i++) {
-            struct trial t = { .family = families[f] };
-            t.family->job(i, &t.job);
-            tune_class(r, &t);
-        }
+    for (size_t f = 0; copse_families[f]; f++)
+        for (size_t i = 0; i < copse_families[f]->job_count; i++)
+            COPSE_TRY(tune_class(r, copse_families[f], i));
     return COPSE_OK;
 }

@@ -2,6 +2,7 @@
 /* The way through the tables of cases: tier by tier, with the library's choice of kernels first and
    then every variant of the case's family forced in turn. */
 #include "core/conformance/rig.h"
+#include "core/graph/variant.h"
 
 struct step {
     const struct copse_case *c;
@@ -29,24 +30,31 @@ static bool forces(const struct copse_conform_run *r, bool has_failed)
 
 /* A variant is not blamed for other kernels: what gradients alone make use of is forced where these are
    alone. */
-static const char *const *variants_of(const char *mode, const struct copse_case *c)
+static const struct copse_family *family_of(const char *mode, const struct copse_case *c)
 {
     const bool is_used = c->family && (!c->family_is_of_gradient || strcmp(mode, "grad") == 0);
-    return is_used ? copse__case_variants(c->family) : NULL;
+    return is_used ? copse__family(c->family) : NULL;
 }
 
 static void take_case(struct copse_conform_run *r, const char *mode, const struct copse_case *c,
-                      copse_walk_fn *run)
+                      bool always_forces, copse_walk_fn *run)
 {
-    const char *const *variants = variants_of(mode, c);
+    const struct copse_family *f = family_of(mode, c);
     struct step x = { .c = c, .run = run, .variant = "" };
     copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, "" }, take, &x);
-    const bool has_failed = x.has_failed;
-    for (size_t i = 0; variants && variants[i] && forces(r, has_failed); i++) {
-        x.variant = variants[i];
-        copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, variants[i] },
-                           take, &x);
+    const bool has_failed = x.has_failed || always_forces;
+    for (size_t i = 0; f && i < f->count && forces(r, has_failed); i++) {
+        x.variant = copse__variant_kernel(&f->variants[i]);
+        copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, x.variant }, take,
+                           &x);
     }
+}
+
+void copse__conform_walk_stress(struct copse_conform_run *r, const char *mode, copse_walk_fn *run)
+{
+    for (size_t t = 0; r->tables[t]; t++)
+        for (size_t i = 0; i < r->tables[t]->stress_count && !r->is_stopped; i++)
+            take_case(r, mode, &r->tables[t]->stress[i], true, run);
 }
 
 void copse__conform_walk(struct copse_conform_run *r, const char *mode,
@@ -57,6 +65,6 @@ void copse__conform_walk(struct copse_conform_run *r, const char *mode,
             const struct copse_case *c = &r->tables[t]->cases[i];
             const bool is_asked_for = r->params->case_name != NULL; /* by name, whatever its tier */
             if (((int)c->tier <= (int)r->params->tier || is_asked_for) && (!takes || takes(c)))
-                take_case(r, mode, c, run);
+                take_case(r, mode, c, false, run);
         }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A conformance case: a small graph, how its inputs are filled, and how far a device may be off. The
-   tables stand beside the ops (core/ops/<family>_cases.c) and are run by the tests, by
-   `copse conformance` and by applications alike. */
+/* Tables of conformance cases, in core/ops/<family>_cases.c beside the ops. A table has the ops that it is
+   about; cases, each a small graph, how its inputs are filled, and how far a device may be off; graphs with
+   long sums; graphs to be timed; and calls that must be refused. The tests, `copse conformance` and
+   applications run the same tables. */
 #ifndef COPSE_CASE_H
 #define COPSE_CASE_H
 
@@ -41,38 +42,102 @@ struct copse_case_limit {
     double of_max; /* times the largest magnitude in the tensor */
 };
 
+/* How exact an op is. Largest limits of each class: tests/test_cases.c; in words: docs/conformance.md. */
+enum copse_accuracy {
+    COPSE_ACCURACY_exact,  /* moves, compares, or is exact in whole numbers */
+    COPSE_ACCURACY_sum,
+    COPSE_ACCURACY_rounded, /* one rounding */
+    COPSE_ACCURACY_root,
+    COPSE_ACCURACY_rsqrt,
+    COPSE_ACCURACY_quotient,
+    COPSE_ACCURACY_division, /* by a number that is the same for all elements */
+    COPSE_ACCURACY_exponential,
+    COPSE_ACCURACY_logarithm,
+    COPSE_ACCURACY_sigmoid,
+    COPSE_ACCURACY_erf,
+    COPSE_ACCURACY_maximum, /* equal elements share the derivative */
+    COPSE_ACCURACY_mean,
+    COPSE_ACCURACY_product, /* of matrices */
+    COPSE_ACCURACY_dense,
+    COPSE_ACCURACY_softmax,
+    COPSE_ACCURACY_cross_entropy,
+    COPSE_ACCURACY_squared_error,
+    COPSE_ACCURACY_norm,
+    COPSE_ACCURACY_COUNT
+};
+
 enum copse_tier { COPSE_TIER_QUICK, COPSE_TIER_STANDARD, COPSE_TIER_FULL, COPSE_TIER_EXHAUSTIVE };
+
+/* Adds an op to a graph: the case's inputs, its `user`. */
+typedef copse_status copse_case_build(copse_graph *g, copse_tensor *const *in, const void *user,
+                                      copse_tensor **y);
 
 struct copse_case {
     const char *op;   /* "softmax" */
     const char *name; /* unique within the op: "row longer than a group" */
-    copse_status (*build)(copse_graph *g, copse_tensor *const *in, const void *user,
-                          copse_tensor **y);
+    copse_case_build *build;
     const void *user;
     struct copse_case_input in[COPSE_CASE_INPUTS];
     size_t in_count;
     struct copse_case_limit forward, backward;
+    /* What limit.ratio is relative to, a graph of the same inputs that is evaluated in double. Of the result;
+       of the derivative of each input, where in[in_count] is dy.  [NULL = the case's graph of |inputs|] */
+    copse_case_build *magnitude, *slope_magnitude[COPSE_CASE_INPUTS];
+    const double *want;     /* the result, stated as numbers: the reference must give them  [NULL] */
     bool has_no_gradient;
     bool skips_differences; /* the derivative is not compared with central differences */
     bool is_poor;           /* many zeros are expected: never MISTRUSTED */
     enum copse_tier tier;   /* the lowest tier that runs it */
-    const char *family;     /* "matmul": forced variants are tried in turn; NULL = none */
+    const char *family;     /* of kernel variants (variant.h), which are forced in turn; NULL = none */
     bool family_is_of_gradient; /* variants are forced in mode grad only */
     uint32_t chain;         /* terms of its sums: a vendor's library may add them in one chain, with
                                a ratio of up to 2 sqrt(chain)                [0 = the limits'] */
     const uint32_t *step;   /* COPSE_STEP_WORDS words                           [NULL = share 1] */
+    double flops, bytes;    /* of a graph to be timed: one of them */
+};
+
+/* An op, for what holds whatever the case. */
+struct copse_case_op {
+    const char *name; /* "softmax" */
+    enum copse_accuracy accuracy;
+    bool divides;     /* whole numbers do not give whole results */
+    bool takes_any_type;
+    /* A call that is legal, of a public op, with its operands (`type` and `shape` count). NULL: the op is
+       not public. */
+    copse_case_build *call;
+    const void *user;
+    struct copse_case_input in[COPSE_CASE_INPUTS];
+    size_t in_count;
+    /* For random graphs: a smooth function with values of moderate size, of any in[0] with 2 or 3 axes, and of
+       in[1], which broadcasts with it.                                     [NULL = none] */
+    copse_case_build *random;
+};
+
+/* Calls that an op must refuse: see REFUSES in core/ops/cases.h. */
+struct copse_refusals {
+    copse_graph *graph;
+    copse_tensor *other; /* f32 [2, 2] of another graph */
+    copse_status status; /* of what the file needs for its calls */
+    /* `y` is the call's result: NULL after a refusal. `says`: a part of the error's text. */
+    void (*judge)(struct copse_refusals *r, const char *call, copse_status got, copse_status expected,
+                  const char *says, const copse_tensor *y);
+    void *user;
 };
 
 struct copse_case_table {
-    const char *family; /* file it stands in: "elementwise" */
+    const char *family; /* of its file: "elementwise" */
     const struct copse_case *cases;
     size_t count;
+    const struct copse_case_op *ops;
+    size_t op_count;
+    const struct copse_case *stress; /* sums of more than 65,535 terms */
+    size_t stress_count;
+    const struct copse_case *speeds; /* f32 inputs get numbers from 0.1 to 1, i32 inputs 0, 1, 2, ... */
+    size_t speed_count;
+    void (*refusals)(struct copse_refusals *r);
 };
 
-/* Every table, in core/ops/cases.c. NULL-terminated. */
+/* Every table, NULL-terminated. The build makes it from the names of the files. */
 extern const struct copse_case_table *const copse_case_tables[];
-
-/* The variants of a family, the shared body first; NULL-terminated. NULL for an unknown family. */
-const char *const *copse__case_variants(const char *family);
 
 #endif

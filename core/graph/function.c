@@ -2,6 +2,7 @@
 /* A graph as a function on one device: a program with a queue, a step buffer and output buffers. */
 #include "core/graph/recording.h"
 #include "core/graph/type.h"
+#include "core/graph/variant.h"
 
 #define MAX_OUTPUTS 64
 
@@ -16,7 +17,7 @@ struct copse_function {
 };
 
 static copse_status record(copse_function *f, const struct copse_function_params *p,
-                           const struct copse_choice *choice)
+                           const struct copse_choices *choices)
 {
     copse_device *dev = f->queue->dev;
     f->recording.graph = p->graph;
@@ -33,8 +34,8 @@ static copse_status record(copse_function *f, const struct copse_function_params
     struct copse_program_params params = {
         .queue = f->queue,
         .step = { f->step, 0, 4 * COPSE_STEP_WORDS },
-        .choices = choice,
-        .choice_count = choice ? 1 : 0,
+        .choices = choices->at,
+        .choice_count = choices->count,
     };
     return copse__recording_compile(&f->recording, &params);
 }
@@ -50,7 +51,7 @@ static void fini(copse_function *f, struct copse_mem *mem)
 }
 
 static copse_status init(copse_function *f, copse_device *dev,
-                         const struct copse_function_params *p, const struct copse_choice *choice)
+                         const struct copse_function_params *p, const struct copse_choices *choices)
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = 0x3f800000u; /* 1.0f */
@@ -58,20 +59,14 @@ static copse_status init(copse_function *f, copse_device *dev,
     COPSE_TRY(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = sizeof words },
                                   &f->step));
     COPSE_TRY(copse_queue_write(f->queue, f->step, 0, words, sizeof words));
-    return record(f, p, choice);
+    return record(f, p, choices);
 }
 
-copse_status copse_function_create(copse_device *dev, const struct copse_function_params *params,
+copse_status copse_function_create(copse_device *dev, const struct copse_function_params *p,
                                    copse_function **out)
 {
-    COPSE_TRY(copse_need("function", dev, params, out));
-    const struct copse_choice choice = { "matmul", params->matmul };
-    return copse__function_create(dev, params, choice.variant ? &choice : NULL, out);
-}
-
-copse_status copse__function_create(copse_device *dev, const struct copse_function_params *p,
-                                    const struct copse_choice *choice, copse_function **out)
-{
+    struct copse_choices choices;
+    COPSE_TRY(copse_need("function", dev, p, out));
     if (!p->graph || !p->outputs || p->output_count == 0 || p->output_count > MAX_OUTPUTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: needs a graph and 1 to %d outputs", MAX_OUTPUTS);
     *out = NULL;
@@ -82,10 +77,11 @@ copse_status copse__function_create(copse_device *dev, const struct copse_functi
             return copse_fail(COPSE_ERR_UNSUPPORTED, "function: output %zu is %s; convert it first (copse_cast)", i,
                               copse__type_name(p->outputs[i]->type));
     }
+    COPSE_TRY(copse__choices_parse(p->kernels, &choices));
     copse_function *f = copse__alloc(&dev->base->mem, 1, sizeof *f);
     if (!f)
         return copse_fail(COPSE_ERR_NO_MEMORY, "function: no memory");
-    const copse_status s = init(f, dev, p, choice);
+    const copse_status s = init(f, dev, p, &choices);
     if (s != COPSE_OK) {
         fini(f, &dev->base->mem);
         return s;

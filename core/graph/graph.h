@@ -54,10 +54,7 @@ copse_status copse__graph_hoist(copse_graph *g, size_t first);
 
 /* ---- programs (program.c) ---- */
 
-/* Variant by family: what was chosen, or is forced, for a job. */
-struct copse_choice {
-    const char *family, *variant;
-};
+struct copse_choice; /* a forced kernel variant: variant.h */
 
 /* A tensor whose result must be in a given place; no buffer: one that crosses replicas is computed, and stays where the
    exchange leaves it. */
@@ -96,9 +93,6 @@ typedef struct copse_program copse_program;
 
 /* Plan, compile and record. After this a replay allocates nothing. */
 copse_status copse__program_create(const struct copse_program_params *params, copse_program **out);
-/* copse_function_create with a variant of any family forced in the place of params->matmul; NULL = none. */
-copse_status copse__function_create(copse_device *dev, const struct copse_function_params *params,
-                                    const struct copse_choice *choice, copse_function **out);
 void copse__program_release(copse_program **p);
 /* Where the host writes an input's values before a replay; false when the program does not use it. */
 bool copse__program_input(const copse_program *p, const copse_tensor *input,

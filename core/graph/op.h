@@ -122,8 +122,7 @@ copse_status copse__launch(struct copse_lowering *l, enum copse_kernel_id id, co
 /* Same-device copy of `count` elements. */
 copse_status copse__launch_copy(struct copse_lowering *l, struct copse_operand from,
                                 struct copse_operand to, uint64_t count);
-/* Matrix product by the vendor's library, and whether there is one that is not blocked. */
-bool copse__can_launch_gemm(const struct copse_lowering *l);
+/* Matrix product by the vendor's library. */
 copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n, uint32_t k,
                                 bool a_transposed, bool b_transposed, struct copse_operand a,
                                 struct copse_operand b, struct copse_operand c);
@@ -134,24 +133,6 @@ const struct copse_limits *copse__limits(const struct copse_lowering *l);
 bool copse__can_launch(const struct copse_lowering *l, enum copse_kernel_id id);
 /* Group size that `id` will be launched with (x*y), for group counts. */
 uint32_t copse__group_size(const struct copse_lowering *l, enum copse_kernel_id id);
-/* A forced or frozen variant name for this family ("matmul" -> "matmul_wide"), NULL = choose. */
-const char *copse__choice(const struct copse_lowering *l, const char *family);
-
-/* The error of a variant that was asked for and cannot be launched, with the reason where it is blocked. */
-copse_status copse__refuse_variant(const struct copse_lowering *l, const char *family,
-                                   const char *variant);
-
-/* Million operations per second that a variant was measured to do; 0 = not measured there. */
-uint64_t copse__rate(const struct copse_lowering *l, const char *family, const char *size_class,
-                     const char *variant);
-/* The fastest of a family's variants `names` that can run, by measurement, when it was measured beside the
-   one that limits speak for; else that one. */
-size_t copse__fastest(const struct copse_lowering *l, const char *family, const char *size_class,
-                      const char *const *names, const bool *can, size_t count, size_t by_limits);
-/* Sizes are put together in classes: n counts as the first of these sizes whose double it does not exceed,
-   else as the last one. */
-uint32_t copse__size_class(const uint32_t *sizes, size_t count, uint32_t n);
-
 /* Groups for `n` invocations of kernel `id`, one invocation each. */
 static inline uint64_t copse__groups_for(const struct copse_lowering *l, enum copse_kernel_id id,
                                          uint64_t n)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
 struct argmax_attr {
     uint32_t axis;
@@ -90,4 +91,18 @@ void copse_host_argmax(const void *params, const int32_t *spec, const struct cop
         }
         copse__store_i(&args[2], i, best);
     }
+}
+
+/* ---- self-tests ---- */
+
+void copse_self_test_argmax(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const bool is_first = k->spec[0] != 0;
+    struct copse_params_argmax p = { .extent = COPSE_TEST_LINE, .inner = 2 };
+    p.count = is_first ? COPSE_TEST_LINE : 4;
+    p.chunks = is_first ? 2 : 1;
+    p.n = 3 * p.chunks * p.inner;
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 3 * COPSE_TEST_LINE * 2, is_first ? 4 : 3 * 4 * 2, p.n);
+    for (uint32_t i = 0; i < 3 * 4 * 2; i++)
+        t->words[1][i] = i * 17 % COPSE_TEST_LINE;
 }

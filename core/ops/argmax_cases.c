@@ -10,6 +10,29 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     return copse_argmax(g, in[0], *(const uint32_t *)user, y);
 }
 
+static const struct copse_case_op ops[] = {
+    { .name = "argmax", .accuracy = COPSE_ACCURACY_exact, .call = build, .user = &(const uint32_t){ 1 },
+      .in = { F32_OF(2, 2) }, .in_count = 1 },
+};
+
+static const struct copse_case speeds[] = {
+    { .op = "argmax", .name = "rows of " OF_SQUARE, .build = build, .user = &(const uint32_t){ 1 },
+      .in = { SQUARE }, .in_count = 1, .bytes = MATRIX },
+};
+
+static const struct copse_case stress[] = {
+    { .op = "argmax", .name = "70,001 elements", .build = build, .user = &(const uint32_t){ 0 },
+      ONE_INPUT(FILL(NORMAL, DIMS(70001))) },
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
+    copse_tensor *e = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 0));
+    REFUSES(r, SHAPE, "argmax: operand f32[4, 6]", copse_argmax(r->graph, x, 2, &y));
+    REFUSES(r, SHAPE, "argmax", copse_argmax(r->graph, e, 1, &y));
+}
+
 #define ROW(label, axis, in_, ...)                                                                 \
     { .op = "argmax", .name = label, .build = build, .user = &(const uint32_t){ axis },            \
       .in = { UNWRAP in_ }, .in_count = 1, .has_no_gradient = true, __VA_ARGS__ },
@@ -46,4 +69,4 @@ static const struct copse_case cases[] = {
     ROW("bit patterns, rows of 67", 1, FILL(PATTERNS, DIMS(97, 67)), STANDARD)
 };
 
-COPSE_CASE_TABLE(argmax)
+COPSE_CASE_TABLE(argmax, OPS, STRESS, SPEEDS, REFUSALS)

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
 struct binary_attr {
     int32_t id;
@@ -255,4 +256,52 @@ void copse_host_compare_i32(const void *params, const int32_t *spec,
         }
         copse__store(&args[2], i, y);
     }
+}
+
+/* ---- self-tests ---- */
+
+static float binary_slack(int32_t op, bool is_gradient)
+{
+    switch (op) {
+#define BINARY(name, number, f, da, db, reference, ref_a, ref_b, ulp, ulp_g, class)                \
+    case number:                                                                                   \
+        return copse__test_slack(is_gradient ? ulp_g : ulp);
+#define COMPARE(name, number, f)                                                                   \
+    case number:                                                                                   \
+        return 0.0f;
+#include "kernels/binary.def"
+#undef BINARY
+#undef COMPARE
+    }
+    return COPSE_SELF_TEST_SLACK;
+}
+
+void copse_self_test_binary(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t rank = copse__test_rank(k->spec[3]), n = copse__test_elements(rank);
+    const struct copse_walk w = copse__test_walk(rank);
+    const struct copse_params_binary p = PARAMS(w, n);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, n), COPSE_TEST_WALK, COPSE_TEST_WALK, n);
+    t->slack = binary_slack(k->spec[0], false);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 1);
+}
+
+void copse_self_test_binary_grad(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t rank = copse__test_rank(k->spec[3]), n = copse__test_elements(rank);
+    const struct copse_walk w = copse__test_walk(rank);
+    const struct copse_params_binary_grad p = PARAMS(w, n);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, n), COPSE_TEST_WALK, COPSE_TEST_WALK, n, n);
+    t->slack = binary_slack(k->spec[0], true);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 1);
+}
+
+void copse_self_test_compare_i32(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t rank = copse__test_rank(k->spec[3]), n = copse__test_elements(rank);
+    const struct copse_walk w = copse__test_walk(rank);
+    const struct copse_params_compare_i32 p = PARAMS(w, n);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, n), COPSE_TEST_WALK, COPSE_TEST_WALK, n);
 }

@@ -14,6 +14,72 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     return ((const struct pair *)user)->build(g, in[0], in[1], y);
 }
 
+static copse_status random_sum(copse_graph *g, copse_tensor *const *in, const void *user,
+                               copse_tensor **y)
+{
+    (void)user;
+    return copse_add(g, in[0], in[1], y);
+}
+
+static copse_status random_product(copse_graph *g, copse_tensor *const *in, const void *user,
+                                   copse_tensor **y)
+{
+    copse_tensor *t;
+    (void)user;
+    COPSE_TRY(copse_tanh(g, in[1], &t));
+    return copse_mul(g, in[0], t, y);
+}
+
+static copse_status random_quotient(copse_graph *g, copse_tensor *const *in, const void *user,
+                                    copse_tensor **y)
+{
+    copse_tensor *t;
+    (void)user;
+    COPSE_TRY(copse_tanh(g, in[1], &t));
+    COPSE_TRY(copse_exp(g, t, &t));
+    return copse_div(g, in[0], t, y);
+}
+
+enum { DIVIDES_exact = false, DIVIDES_sum = false, DIVIDES_rounded = false, DIVIDES_quotient = true };
+#define RANDOM_sum      random_sum
+#define RANDOM_rounded  random_product
+#define RANDOM_quotient random_quotient
+#define RANDOM_exact    NULL
+#define OP(function_, class)                                                                       \
+    { .name = #function_, .accuracy = COPSE_ACCURACY_##class, .divides = DIVIDES_##class,             \
+      .call = build, .user = &(const struct pair){ copse_##function_ },                            \
+      .in = { F32_OF(2, 2), F32_OF(2, 2) }, .in_count = 2, .random = RANDOM_##class },
+static const struct copse_case_op ops[] = {
+#define BINARY(op, number, f, da, db, r, ra, rb, ulp, ulp_g, class) OP(op, class)
+#define COMPARE(op, number, f) OP(op, exact)
+#include "kernels/binary.def"
+#undef BINARY
+#undef COMPARE
+};
+
+#define SPEED(function_)                                                                           \
+    { .op = #function_, .name = OF_SQUARE, .build = build,                                           \
+      .user = &(const struct pair){ copse_##function_ }, .in = { SQUARE, SQUARE }, .in_count = 2,  \
+      .bytes = 3 * MATRIX },
+static const struct copse_case speeds[] = { SPEED(add) SPEED(mul) SPEED(div) SPEED(maximum) };
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_graph *g = r->graph;
+    copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
+    copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5));
+    copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
+    copse_tensor *m = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4, 6));
+    REFUSES(r, SHAPE, "add: operands f32[4, 6] and f32[5]: expected", copse_add(g, x, v, &y));
+    REFUSES(r, SHAPE, "mul: operands f32[4, 6] and i32[4]: expected", copse_mul(g, x, n, &y));
+    REFUSES(r, SHAPE, "div", copse_div(g, x, v, &y));
+    REFUSES(r, SHAPE, "maximum", copse_maximum(g, v, x, &y));
+    REFUSES(r, SHAPE, "one element type", copse_equal(g, x, n, &y));
+    REFUSES(r, SHAPE, "one element type", copse_less(g, x, m, &y));
+    REFUSES(r, SHAPE, "equal or 1", copse_equal(g, x, v, &y));
+    REFUSES(r, ARGUMENT, "add: operand 1 is NULL", copse_add(g, x, NULL, &y));
+}
+
 #define ROW(function_, label, a, b, ...)                                                           \
     { .op = #function_, .name = label, .build = build,                                             \
       .user = &(const struct pair){ copse_##function_ }, .in = { UNWRAP a, UNWRAP b },             \
@@ -54,7 +120,7 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
         .forward = { .ulp = ulp_ }, FORWARD, .is_poor = poor, STANDARD)
 
 /* The limits of the row hold without broadcasting, where nothing is summed. */
-#define BINARY(op, number, f, da, db, r, ra, rb, ulp_, ulp_g_)                                     \
+#define BINARY(op, number, f, da, db, r, ra, rb, ulp_, ulp_g_, class)                              \
     ROW(op, "usual range", DIVIDEND(DIMS(1500)), DIVISOR(DIMS(1500)), .forward = { .ulp = ulp_ },  \
         .backward = { .ulp = ulp_g_ }, QUICK)                                                      \
     ROW(op, "magnitudes from 2^-30 to 2^30", SPREAD(-30, 30, DIMS(1500)),                          \
@@ -92,4 +158,4 @@ static const struct copse_case cases[] = {
     SHAPES(div, STANDARD, DIVIDEND, DIVISOR, .forward = { .ulp = 3 }, .backward = { .ratio = 8 })
 };
 
-COPSE_CASE_TABLE(binary)
+COPSE_CASE_TABLE(binary, OPS, SPEEDS, REFUSALS)

@@ -7,21 +7,46 @@
 #include "core/graph/case.h"
 #include "core/ops/ops.h"
 
-#define COPSE_CASE_TABLE_MAP(X)                                                                    \
-    X(elementwise) X(setting) X(binary) X(reduce) X(argmax) X(softmax) X(loss) X(matmul) X(dense)  \
-    X(column_sum) X(shapes) X(fill) X(dropout)
-#define COPSE_CASE_TABLE_DECLARE(family) extern const struct copse_case_table copse_cases_##family;
-COPSE_CASE_TABLE_MAP(COPSE_CASE_TABLE_DECLARE)
-#undef COPSE_CASE_TABLE_DECLARE
+/* The end of a file of cases: its table, with `cases` and what else the file has:
+   COPSE_CASE_TABLE(softmax, OPS, SPEEDS, REFUSALS). */
+#define COPSE_CASE_TABLE(family_, ...)                                                             \
+    const struct copse_case_table copse_cases_##family_ = {                                        \
+        .family = #family_, .cases = cases, .count = COPSE_COUNT(cases), __VA_ARGS__               \
+    };
+#define OPS      .ops = ops, .op_count = COPSE_COUNT(ops)
+#define STRESS   .stress = stress, .stress_count = COPSE_COUNT(stress)
+#define SPEEDS   .speeds = speeds, .speed_count = COPSE_COUNT(speeds)
+#define REFUSALS .refusals = refusals
 
-/* The end of a file of cases: its table `cases` by the family's name. */
-#define COPSE_CASE_TABLE(family_)                                                                  \
-    const struct copse_case_table copse_cases_##family_ = { #family_, cases, COPSE_COUNT(cases) };
+/* ---- refusals ---- */
+
+/* The call, which writes its result to &y, must return COPSE_ERR_<code>; the error's text has `says` in it. */
+#define REFUSES(r, code, says, ...)                                                                \
+    do {                                                                                           \
+        copse_tensor *y = (r)->other;                                                              \
+        const copse_status refused_ = (__VA_ARGS__);                                               \
+        (r)->judge(r, #__VA_ARGS__, refused_, COPSE_ERR_##code, says, y);                          \
+    } while (0)
+
+/* An input of the refusals' graph; NULL, and a status, when there is no memory. */
+static inline copse_tensor *copse__refusals_input(struct copse_refusals *r, copse_type type,
+                                                  copse_shape shape)
+{
+    copse_tensor *x = NULL;
+    const copse_status s = copse_graph_input(r->graph, "x", type, shape, &x);
+    r->status = r->status ? r->status : s;
+    return x;
+}
 
 /* ---- shapes and inputs ---- */
 
 /* Lists that go through several macros stand in parentheses, which the last one takes off. */
 #define UNWRAP(...) __VA_ARGS__
+
+/* The inputs of a row. */
+#define ONE_INPUT(a)     .in = { UNWRAP a }, .in_count = 1
+#define TWO_INPUTS(a, b) .in = { UNWRAP a, UNWRAP b }, .in_count = 2
+#define THREE_INPUTS(a, b, c) .in = { UNWRAP a, UNWRAP b, UNWRAP c }, .in_count = 3
 
 #define DIMS(...) { sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } }
 #define NO_DIMS   { 0, { 0 } }
@@ -41,6 +66,16 @@ COPSE_CASE_TABLE_MAP(COPSE_CASE_TABLE_DECLARE)
 #define I32_VALUES(list, ...)                                                                      \
     ({ .type = COPSE_I32, .shape = __VA_ARGS__, .fill = COPSE_FILL_VALUES, .values = list,         \
        .value_count = sizeof(list) / sizeof *(list) })
+
+/* Operands of an op's legal call. */
+#define F32_OF(...) { .type = COPSE_F32, .shape = DIMS(__VA_ARGS__) }
+#define I32_OF(...) { .type = COPSE_I32, .shape = DIMS(__VA_ARGS__) }
+
+/* A graph to be timed on matrices of 2048 x 2048; `bytes` of one. */
+#define SIDE     2048
+#define SQUARE   F32_OF(SIDE, SIDE)
+#define MATRIX   4.0 * SIDE * SIDE
+#define OF_SQUARE "2048 x 2048"
 
 #define QUICK    .tier = COPSE_TIER_QUICK
 #define STANDARD .tier = COPSE_TIER_STANDARD

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
 struct cast_attr {
     copse_type type;
@@ -85,4 +86,28 @@ void copse_host_to_f32(const void *params, const int32_t *spec, const struct cop
     const struct copse_params_to_f32 *p = params;
     for (size_t i = 0; i < p->n; i++)
         copse__store(&args[1], i, (float)copse__load_i(&args[0], i));
+}
+
+/* ---- self-tests ---- */
+
+void copse_self_test_from_u8(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_from_u8 p = { COPSE_TEST_N };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N / 4, COPSE_TEST_N);
+    for (uint32_t i = 0; i < COPSE_TEST_N / 4; i++)
+        t->words[0][i] = 0x9e3779b9u * (i + 1);
+}
+
+void copse_self_test_to_f32(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_to_f32 p = { COPSE_TEST_N };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N, COPSE_TEST_N);
+}
+
+void copse_self_test_to_i32(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_to_i32 p = { COPSE_TEST_N };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N, COPSE_TEST_N);
+    for (uint32_t i = 0; i < COPSE_TEST_N; i += 2)
+        copse__test_set(t, 0, i, 0.25f * ((float)i - 50.0f));
 }

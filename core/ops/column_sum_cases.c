@@ -13,6 +13,20 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     return copse__column_sum(g, in[0], y);
 }
 
+static const struct copse_case_op ops[] = {
+    { .name = "column_sum", .accuracy = COPSE_ACCURACY_sum }, /* not public: the derivative of a bias */
+};
+
+static const struct copse_case stress[] = {
+    { .op = "column_sum", .name = "70,001 rows", .build = build, .family = "column_sum",
+      ONE_INPUT(WHOLE(-1, 1, DIMS(70001, 5))) },
+};
+
+static const struct copse_case speeds[] = {
+    { .op = "column_sum", .name = OF_SQUARE, .build = build, .in = { SQUARE }, .in_count = 1,
+      .family = "column_sum", .bytes = MATRIX },
+};
+
 #define PLAIN(label, in_, ...)                                                                     \
     { .op = "column_sum", .name = label, .build = build, .in = { UNWRAP in_ }, .in_count = 1,      \
       .has_no_gradient = true, __VA_ARGS__ },
@@ -52,4 +66,4 @@ static const struct copse_case cases[] = {
     ROW("NaN and infinities", VALUES(nan_and_infinities, DIMS(3, 7)), STANDARD)
 };
 
-COPSE_CASE_TABLE(column_sum)
+COPSE_CASE_TABLE(column_sum, OPS, STRESS, SPEEDS)

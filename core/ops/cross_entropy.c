@@ -3,6 +3,7 @@
    of probabilities is kept. */
 #include <math.h>
 
+#include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
 
 struct loss_attr {
@@ -130,4 +131,26 @@ void copse_host_cross_entropy_grad(const void *params, const int32_t *spec,
         const bool is_class = label >= 0 && (uint32_t)label < p->cols;
         copse__store(&args[4], i, is_class ? d * copse__load(&args[3], 0) / p->divisor : NAN);
     }
+}
+
+/* ---- self-tests ---- */
+
+#define R COPSE_TEST_ROWS
+#define C COPSE_TEST_COLS
+
+void copse_self_test_cross_entropy(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_cross_entropy p = { R, C };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, R), R * C, R, 2 * R, R);
+    copse__test_quarters(t, 2);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+void copse_self_test_cross_entropy_grad(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    struct copse_params_cross_entropy_grad p = { .n = R * C, .cols = C, .divisor = 4.0f };
+    copse__divisor(C, &p.m, &p.h);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, R, 2 * R, 1, p.n);
+    copse__test_quarters(t, 2);
+    t->slack = COPSE_SELF_TEST_SLACK;
 }

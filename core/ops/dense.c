@@ -3,6 +3,7 @@
 #include "core/ops/column_sum.h"
 #include "core/ops/ops.h"
 #include "core/ops/product.h"
+#include "core/ops/self_tests.h"
 
 struct dense_attr {
     copse_activation activation; /* up to COPSE_TANH: what the product's kernels know */
@@ -152,4 +153,14 @@ void copse_host_dense_grad(const void *params, const int32_t *spec,
                                                         : 1;
         copse__store(&args[2], i, dy * slope);
     }
+}
+
+/* ---- self-tests ---- */
+
+void copse_self_test_dense_grad(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_dense_grad p = { COPSE_TEST_N };
+    const uint64_t each = (uint64_t)COPSE_MAX(k->spec[0], 1);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, (p.n + each - 1) / each), p.n, p.n, p.n);
+    copse__test_quarters(t, 0);
 }

@@ -18,6 +18,37 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     return copse_dense(g, in[0], in[1], l->has_bias ? in[2] : NULL, l->activation, y);
 }
 
+static const struct layer bare = { COPSE_RELU, false };
+static const struct copse_case_op ops[] = {
+    { .name = "dense", .accuracy = COPSE_ACCURACY_dense, .divides = true, .call = build, .user = &bare,
+      .in = { F32_OF(2, 2), F32_OF(2, 2) }, .in_count = 2 },
+};
+
+static const struct copse_case speeds[] = {
+    { .op = "dense", .name = "64 x 1024 x 1024, relu", .build = build, .user = &bare,
+      .in = { F32_OF(64, 1024), F32_OF(1024, 1024) }, .in_count = 2, .family = "matmul",
+      .flops = 2.0 * 64 * 1024 * 1024 },
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_graph *g = r->graph;
+    copse_tensor *a = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 5));
+    copse_tensor *b = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(6, 3));
+    copse_tensor *w = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5, 4));
+    copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5));
+    copse_tensor *one = copse__refusals_input(r, COPSE_F32, COPSE_SCALAR);
+    copse_tensor *square = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 2));
+    REFUSES(r, SHAPE, "dense: operands f32[4, 5] and f32[6, 3]: expected w to have 5 rows",
+            copse_dense(g, a, b, NULL, COPSE_RELU, &y));
+    REFUSES(r, SHAPE, "expected a bias of 4 elements", copse_dense(g, a, w, v, COPSE_TANH, &y));
+    REFUSES(r, SHAPE, "w of rank 2", copse_dense(g, a, v, NULL, COPSE_LINEAR, &y));
+    REFUSES(r, SHAPE, "x of rank 1 or more", copse_dense(g, one, w, NULL, COPSE_LINEAR, &y));
+    REFUSES(r, ARGUMENT, "operand 1", copse_dense(g, a, NULL, NULL, COPSE_RELU, &y));
+    REFUSES(r, ARGUMENT, "no activation", copse_dense(g, a, w, NULL, (copse_activation)9, &y));
+    REFUSES(r, ARGUMENT, "dense", copse_dense(g, square, square, r->other, COPSE_TANH, &y));
+}
+
 #define CASE(label, activation, bias, x, w, b, ...)                                                \
     { .op = "dense", .name = label, .build = build,                                                \
       .user = &(const struct layer){ activation, bias },                                           \
@@ -91,4 +122,4 @@ static const struct copse_case cases[] = {
     COLUMNS("2 x 4099", 2, 4099, FULL)
 };
 
-COPSE_CASE_TABLE(dense)
+COPSE_CASE_TABLE(dense, OPS, SPEEDS, REFUSALS)

@@ -2,6 +2,7 @@
 /* Dropout. The mask is not stored: the gradient draws the same numbers again. */
 #include "core/base/random.h"
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
 /* kernels/dropout.cl reads these words by number. */
 _Static_assert(COPSE_STEP_NUMBER == 0 && COPSE_STEP_SEED_LO == 1 && COPSE_STEP_SEED_HI == 2 &&
@@ -86,4 +87,14 @@ void copse_host_dropout(const void *params, const int32_t *spec, const struct co
         copse__store(&args[2], i,
                      random[0] < p->threshold ? 0.0 : copse__load(&args[0], i) * p->scale);
     }
+}
+
+/* ---- self-tests ---- */
+
+void copse_self_test_dropout(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    struct copse_params_dropout p = { .n = COPSE_TEST_N, .row_elements = 7, .stream = 3,
+                                      .threshold = 0x80000000u, .scale = 2.0f };
+    copse__divisor(p.row_elements, &p.m, &p.h);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N, COPSE_STEP_WORDS, COPSE_TEST_N);
 }

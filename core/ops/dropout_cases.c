@@ -1,12 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /* Cases of dropout, whose random numbers are the same bits on every device: which elements are kept
    shows in the zeros, of ones and of others. */
+#include <math.h>
+
 #include "core/ops/cases.h"
 
 static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
                           copse_tensor **y)
 {
     return copse_dropout(g, in[0], *(const float *)user, true, y);
+}
+
+static const float half = 0.5f;
+static const struct copse_case_op ops[] = {
+    { .name = "dropout", .accuracy = COPSE_ACCURACY_rounded, .divides = true, .call = build, .user = &half,
+      .in = { F32_OF(2, 2) }, .in_count = 1 },
+};
+
+static const struct copse_case speeds[] = {
+    { .op = "dropout", .name = OF_SQUARE, .build = build, .user = &half, .in = { SQUARE },
+      .in_count = 1, .bytes = 2 * MATRIX },
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_graph *g = r->graph;
+    copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
+    copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
+    REFUSES(r, ARGUMENT, "rate 1", copse_dropout(g, x, 1.0f, true, &y));
+    REFUSES(r, ARGUMENT, "rate -0.1", copse_dropout(g, x, -0.1f, true, &y));
+    REFUSES(r, ARGUMENT, "rate", copse_dropout(g, x, NAN, true, &y));
+    REFUSES(r, SHAPE, "dropout: operand i32[4]", copse_dropout(g, n, 0.5f, true, &y));
 }
 
 #define ROW(label, rate, input, ...)                                                               \
@@ -42,4 +66,4 @@ static const struct copse_case cases[] = {
     ROW("nothing", 0.3f, UNIFORM(-2, 2, DIMS(0, 5)), ROUNDED, .step = step_1, STANDARD)
 };
 
-COPSE_CASE_TABLE(dropout)
+COPSE_CASE_TABLE(dropout, OPS, SPEEDS, REFUSALS)

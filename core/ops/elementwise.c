@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
 struct unary_attr {
     int32_t id;
@@ -162,4 +163,38 @@ void copse_host_unary_grad(const void *params, const int32_t *spec,
 #undef UNARY
 #undef SCALED
     }
+}
+
+/* ---- self-tests ---- */
+
+static float unary_slack(int32_t op, bool is_gradient)
+{
+    switch (op) {
+#define UNARY(name, number, f, g, reference, slope, low, high, ulp, ulp_g, class)                  \
+    case number:                                                                                   \
+        return copse__test_slack(is_gradient ? ulp_g : ulp);
+#define SCALED UNARY
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+    }
+    return COPSE_SELF_TEST_SLACK;
+}
+
+void copse_self_test_unary(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_unary p = { COPSE_TEST_N, 0.5f, 1.0f };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n);
+    t->slack = unary_slack(k->spec[0], false);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 0);
+}
+
+void copse_self_test_unary_grad(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_unary_grad p = { COPSE_TEST_N, 0.5f, 1.0f };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, p.n, p.n);
+    t->slack = unary_slack(k->spec[0], true);
+    if (t->slack > 0.0f)
+        copse__test_quarters(t, 0);
 }

@@ -25,13 +25,58 @@ enum {
 #undef UNARY
 #undef SCALED
 
+/* Smooth functions of everything; their values stay moderate where the operand's are. */
+enum {
+    SMOOTH_exact = false, SMOOTH_rounded = true, SMOOTH_root = false, SMOOTH_rsqrt = false,
+    SMOOTH_exponential = true, SMOOTH_logarithm = false, SMOOTH_sigmoid = true, SMOOTH_erf = true,
+};
+#define UNARY(op, ...)                                                                             \
+    static copse_status random_##op(copse_graph *g, copse_tensor *const *in, const void *user,     \
+                                    copse_tensor **y)                                              \
+    {                                                                                              \
+        copse_tensor *t;                                                                           \
+        (void)user;                                                                                \
+        COPSE_TRY(copse_tanh(g, in[0], &t));                                                       \
+        return copse_##op(g, t, y);                                                                \
+    }
+#define SCALED(...)
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+
+static const struct copse_case_op ops[] = {
+#define UNARY(op, number, f, g, r, rg, from, to, ulp, ulp_g, class)                                \
+    { .name = #op, .accuracy = COPSE_ACCURACY_##class, .call = build_##op, .in = { F32_OF(2, 2) },    \
+      .in_count = 1, .random = SMOOTH_##class ? random_##op : NULL },
+#define SCALED(...)
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+};
+
+static const struct copse_case speeds[] = {
+#define UNARY(op_, ...)                                                                            \
+    { .op = #op_, .name = OF_SQUARE, .build = build_##op_, .in = { SQUARE }, .in_count = 1,         \
+      .bytes = 2 * MATRIX },
+#define SCALED(...)
+#include "kernels/unary.def"
+#undef UNARY
+#undef SCALED
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
+    REFUSES(r, SHAPE, "relu: operand i32[4]: expected f32", copse_relu(r->graph, n, &y));
+}
+
 #define ROW(function, label, in_, forward_ulp, backward_ulp, ...)                                  \
     { .op = #function, .name = label, .build = build_##function, .in = { UNWRAP in_ },             \
       .in_count = 1, .forward = { .ulp = forward_ulp },                                            \
       .backward = { .ulp = backward_ulp, .floor = SLOPE_FLOOR(function) }, __VA_ARGS__ },
 
 /* Groups have 256 invocations. */
-#define UNARY(op, number, f, g, r, rg, from, to, ulp, ulp_g)                                       \
+#define UNARY(op, number, f, g, r, rg, from, to, ulp, ulp_g, class)                                \
     ROW(op, "usual range", UNIFORM(from, to, DIMS(5, 1001)), ulp, ulp_g, QUICK)                    \
     ROW(op, "special values", FILL(SPECIAL, DIMS(128)), ulp, ulp_g, QUICK)                      \
     ROW(op, "2^16 bit patterns", FILL(PATTERNS, DIMS(65536)), ulp, 0, .has_no_gradient = true,     \
@@ -57,4 +102,4 @@ static const struct copse_case cases[] = {
 #include "kernels/unary.def"
 };
 
-COPSE_CASE_TABLE(elementwise)
+COPSE_CASE_TABLE(elementwise, OPS, SPEEDS, REFUSALS)

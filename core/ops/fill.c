@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
 struct fill_attr {
     copse_type type;
@@ -124,4 +125,26 @@ void copse_host_step_scalar(const void *params, const int32_t *spec,
     float value;
     memcpy(&value, (const int32_t *)args[0].data + p->word, sizeof value);
     copse__store(&args[1], 0, value);
+}
+
+/* ---- self-tests ---- */
+
+void copse_self_test_fill(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_fill p = { COPSE_TEST_N, 2.5f };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N);
+}
+
+void copse_self_test_fill_i32(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_fill_i32 p = { COPSE_TEST_N, -7 };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N);
+}
+
+void copse_self_test_step_scalar(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_step_scalar p = { COPSE_STEP_RATE };
+    (void)k;
+    COPSE_SELF_TEST(t, p, 1, COPSE_STEP_WORDS, 1);
+    copse__test_set(t, 0, COPSE_STEP_RATE, 2.5f);
 }

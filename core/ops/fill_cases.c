@@ -33,6 +33,32 @@ static copse_status build_step_scalar(copse_graph *g, copse_tensor *const *in, c
     return copse_mul(g, in[0], t, y);
 }
 
+static const copse_type to_i32 = COPSE_I32;
+static const struct constant ones = { COPSE_F32, DIMS(SIDE, SIDE), 1 }, none = { COPSE_F32, DIMS(2), 0 };
+static const struct copse_case_op ops[] = {
+    { .name = "fill", .accuracy = COPSE_ACCURACY_exact, .call = build_fill, .user = &none },
+    { .name = "cast", .accuracy = COPSE_ACCURACY_exact, .takes_any_type = true, .call = build_cast,
+      .user = &to_i32, .in = { F32_OF(2, 2) }, .in_count = 1 },
+    { .name = "step_scalar", .accuracy = COPSE_ACCURACY_exact }, /* not public */
+};
+
+static const struct copse_case speeds[] = {
+    { .op = "cast", .name = "f32 to i32, " OF_SQUARE, .build = build_cast, .user = &to_i32,
+      .in = { SQUARE }, .in_count = 1, .bytes = 2 * MATRIX },
+    { .op = "fill", .name = OF_SQUARE, .build = build_fill, .user = &ones, .bytes = MATRIX },
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_graph *g = r->graph;
+    const copse_shape high = { COPSE_MAX_RANK + 1, { 1 } };
+    copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
+    REFUSES(r, ARGUMENT, "type 9", copse_cast(g, x, (copse_type)9, &y));
+    REFUSES(r, ARGUMENT, "fill", copse_fill(g, (copse_type)9, COPSE_SCALAR, 0, &y));
+    REFUSES(r, ARGUMENT, "fill", copse_fill(g, COPSE_F32, high, 0, &y));
+    REFUSES(r, SHAPE, "", copse_fill(g, COPSE_F32, COPSE_SHAPE(65536, 65536), 0, &y));
+}
+
 #define CONSTANT(label, type, value, shape, ...)                                                   \
     { .op = "fill", .name = label, .build = build_fill,                                            \
       .user = &(const struct constant){ type, shape, value }, .is_poor = true, __VA_ARGS__ },
@@ -84,4 +110,4 @@ static const struct copse_case cases[] = {
     STEP_SCALAR("a share of a quarter", FILL(NORMAL, DIMS(3, 5)), .step = quarter, QUICK)
 };
 
-COPSE_CASE_TABLE(fill)
+COPSE_CASE_TABLE(fill, OPS, SPEEDS, REFUSALS)

@@ -25,6 +25,35 @@ static copse_status build_mse(copse_graph *g, copse_tensor *const *in, const voi
     return copse_mean_squared_error(g, in[0], in[1], y);
 }
 
+static const struct copse_case_op ops[] = {
+    { .name = "sparse_cross_entropy", .accuracy = COPSE_ACCURACY_cross_entropy, .call = build_mean,
+      .in = { F32_OF(2, 2), I32_OF(2) }, .in_count = 2 },
+    { .name = "mean_squared_error", .accuracy = COPSE_ACCURACY_squared_error, .divides = true,
+      .call = build_mse, .in = { F32_OF(2, 2), F32_OF(2, 2) }, .in_count = 2 },
+};
+
+static const struct copse_case speeds[] = {
+    { .op = "sparse_cross_entropy", .name = OF_SQUARE, .build = build_mean, .in = { SQUARE, I32_OF(SIDE) },
+      .in_count = 2, .bytes = MATRIX },
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_graph *g = r->graph;
+    copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
+    copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5));
+    copse_tensor *e = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 0));
+    copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
+    copse_tensor *three = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(3));
+    REFUSES(r, SHAPE, "sparse_cross_entropy: operands f32[4, 6] and f32[5]: expected f32 logits",
+            copse_sparse_cross_entropy(g, x, v, COPSE_MEAN, &y));
+    REFUSES(r, SHAPE, "i32[3]", copse_sparse_cross_entropy(g, x, three, COPSE_MEAN, &y));
+    REFUSES(r, SHAPE, "f32[5]", copse_sparse_cross_entropy(g, v, n, COPSE_SUM, &y));
+    REFUSES(r, SHAPE, "f32[4, 0]", copse_sparse_cross_entropy(g, e, n, COPSE_SUM, &y));
+    REFUSES(r, ARGUMENT, "9", copse_sparse_cross_entropy(g, x, n, (copse_averaging)9, &y));
+    REFUSES(r, SHAPE, "mean_squared_error", copse_mean_squared_error(g, x, v, &y));
+}
+
 /* The loss of a row is not negative, so sums do not cancel: 8 ULP. The derivative is a softmax: 8
    ULP and one more for each unit of distance, and the products behind it. */
 #define ROW(way, label, logits, labels, distance, ...)                                             \
@@ -93,4 +122,4 @@ static const struct copse_case cases[] = {
         .backward = { .ulp = 5 }, STANDARD)
 };
 
-COPSE_CASE_TABLE(loss)
+COPSE_CASE_TABLE(loss, OPS, SPEEDS, REFUSALS)

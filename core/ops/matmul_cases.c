@@ -18,6 +18,43 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     return copse_matmul(g, in[0], in[1], t->a, t->b, y);
 }
 
+static const struct copse_case_op ops[] = {
+    { .name = "matmul", .accuracy = COPSE_ACCURACY_product, .call = build, .user = &nn,
+      .in = { F32_OF(2, 2), F32_OF(2, 2) }, .in_count = 2 },
+};
+
+#define SPEED(label, way, n, ...)                                                                  \
+    { .op = "matmul", .name = label, .build = build, .user = &way,                                 \
+      .in = { F32_OF(n, n), F32_OF(n, n) }, .in_count = 2, .family = "matmul",                     \
+      .flops = 2.0 * (n) * (n) * (n), __VA_ARGS__ },
+static const struct copse_case speeds[] = {
+    SPEED("512", nn, 512, QUICK)
+    SPEED("512, a transposed", tn, 512, STANDARD)
+    SPEED("512, b transposed", nt, 512, STANDARD)
+    SPEED("1024", nn, 1024, STANDARD)
+};
+
+static const struct copse_case stress[] = {
+    { .op = "matmul", .name = "k of 70,001", .build = build, .user = &nn,
+      TWO_INPUTS(WHOLE(-1, 1, DIMS(4, 70001)), WHOLE(-1, 1, DIMS(70001, 5))), .family = "matmul" },
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_graph *g = r->graph;
+    copse_tensor *a = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 5));
+    copse_tensor *b = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(6, 3));
+    copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5));
+    copse_tensor *one = copse__refusals_input(r, COPSE_F32, COPSE_SCALAR);
+    copse_tensor *i = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(5, 3));
+    REFUSES(r, SHAPE, "matmul: operands f32[4, 5] and f32[6, 3]: expected equal inner sizes",
+            copse_matmul(g, a, b, false, false, &y));
+    REFUSES(r, SHAPE, "expected f32", copse_matmul(g, a, i, false, false, &y));
+    REFUSES(r, SHAPE, "expected equal ranks", copse_matmul(g, a, v, false, false, &y));
+    REFUSES(r, SHAPE, "of at least 2", copse_matmul(g, one, one, false, false, &y));
+    REFUSES(r, ARGUMENT, "matmul: operand 1", copse_matmul(g, a, NULL, false, false, &y));
+}
+
 #define ROW(label, way, a, b, ...)                                                                 \
     { .op = "matmul", .name = label ", " #way, .build = build, .user = &way,                \
       .in = { UNWRAP a, UNWRAP b }, .in_count = 2, .family = "matmul", __VA_ARGS__ },
@@ -113,4 +150,4 @@ static const struct copse_case cases[] = {
     EDGES_OF(13) EDGES_OF(17) EDGES_OF(61) EDGES_OF(63) EDGES_OF(64) EDGES_OF(65) EDGES_OF(129)
 };
 
-COPSE_CASE_TABLE(matmul)
+COPSE_CASE_TABLE(matmul, OPS, STRESS, SPEEDS, REFUSALS)

@@ -42,20 +42,31 @@ copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to,
 
 enum copse_reduce_kind { COPSE_AXIS_SUM, COPSE_AXIS_MEAN, COPSE_AXIS_MAX };
 
+/* Attributes of a reduction, and of repeat, its transpose: of the middle of [outer, count, inner]. */
+struct copse_reduce_attr {
+    int32_t kind;
+    uint32_t outer, count, inner;
+    copse_shape shape; /* of the result */
+};
+copse_status copse__reduce_infer(const copse_tensor *y, copse_shape *shape, copse_type *type);
+copse_status copse__reduce_lower(struct copse_lowering *l, const copse_tensor *y);
+/* Reduce axes by nodes of `op`, one for each run of neighbouring axes. */
+copse_status copse__reduce(copse_graph *g, const struct copse_op *op, enum copse_reduce_kind kind,
+                           copse_tensor *x, const uint32_t *axes, size_t axis_count, bool keep_dims,
+                           copse_tensor **out);
 /* Reduce the middle of [outer, count, inner], in as many passes as it takes. */
 copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kind kind,
                                  uint32_t outer, uint32_t count, uint32_t inner,
                                  struct copse_operand from, struct copse_operand to);
+copse_status copse__sum_middle(copse_graph *g, copse_tensor *x, uint32_t outer, uint32_t count,
+                               uint32_t inner, copse_shape shape, copse_tensor **out);
+/* t, which has the shape of the reduction y, repeated to the shape of its operand. */
+copse_status copse__repeat_back(copse_graph *g, const copse_tensor *y, copse_tensor *t,
+                                copse_tensor **out);
 /* The transpose of broadcasting: sum x down to `shape`. */
 copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out);
 /* x / divisor. */
 copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, copse_tensor **out);
-/* [outer, inner] repeated to [outer, count, inner], under the name `shape`. */
-copse_status copse__repeat(copse_graph *g, copse_tensor *x, uint32_t outer, uint32_t count,
-                           uint32_t inner, copse_shape shape, copse_tensor **out);
-copse_status copse__reduce_middle(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
-                                  uint32_t outer, uint32_t count, uint32_t inner,
-                                  copse_shape shape, copse_tensor **out);
 
 /* x is added to what stands in the place where the result is placed: only for programs that place it
    (add_in_place.c). */

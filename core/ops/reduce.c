@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Sum, mean and maximum over axes: each run of neighbouring axes is one node, which reduces the
-   middle of [outer, count, inner]. Also the transpose pair of sum and repeat, which gradients
-   need. */
+/* Reductions over axes: each run of neighbouring axes is one node, which reduces the middle of [outer,
+   count, inner]. The ops sum and mean, and repeat, the transpose of the sum. */
 #include <math.h>
 
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
-struct reduce_attr {
-    int32_t kind;
-    uint32_t outer, count, inner;
-    copse_shape shape;
-};
+/* ---- any kind ---- */
 
 copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kind kind,
                                  uint32_t outer, uint32_t count, uint32_t inner,
@@ -42,71 +38,20 @@ copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kin
     return COPSE_OK;
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+copse_status copse__reduce_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     if (y->in[0]->type != COPSE_F32)
         return copse__shape_error(y, "expected f32");
-    *shape = ((const struct reduce_attr *)y->attr)->shape;
+    *shape = ((const struct copse_reduce_attr *)y->attr)->shape;
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+copse_status copse__reduce_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    const struct reduce_attr *a = y->attr;
+    const struct copse_reduce_attr *a = y->attr;
     return copse__lower_reduce(l, (enum copse_reduce_kind)a->kind, a->outer, a->count, a->inner,
                                copse__of(y->in[0]), copse__of(y));
-}
-
-static copse_status repeat_back(copse_graph *g, const copse_tensor *y, copse_tensor *t,
-                                copse_tensor **out)
-{
-    const struct reduce_attr *a = y->attr;
-    return copse__repeat(g, t, a->outer, a->count, a->inner, y->in[0]->shape, out);
-}
-
-static copse_status sum_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                 copse_tensor **dx)
-{
-    return repeat_back(g, y, dy, &dx[0]);
-}
-
-static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                  copse_tensor **dx)
-{
-    COPSE_TRY(copse__divide_by(g, dy, (float)((const struct reduce_attr *)y->attr)->count, &dy));
-    return repeat_back(g, y, dy, &dx[0]);
-}
-
-static copse_status max_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                 copse_tensor **dx)
-{
-    const struct reduce_attr *a = y->attr;
-    copse_tensor *largest, *is_largest, *ties, *share;
-    COPSE_TRY(repeat_back(g, y, (copse_tensor *)y, &largest));
-    COPSE_TRY(copse_equal(g, y->in[0], largest, &is_largest));
-    COPSE_TRY(copse__reduce_middle(g, COPSE_AXIS_SUM, is_largest, a->outer, a->count, a->inner,
-                                   y->shape, &ties));
-    COPSE_TRY(copse_div(g, dy, ties, &share));
-    COPSE_TRY(repeat_back(g, y, share, &share));
-    return copse_mul(g, is_largest, share, &dx[0]);
-}
-
-static const struct copse_op ops[] = {
-    [COPSE_AXIS_SUM] = { .name = "sum", .attr_size = sizeof(struct reduce_attr), .infer = infer,
-                         .gradient = sum_gradient, .lower = lower },
-    [COPSE_AXIS_MEAN] = { .name = "mean", .attr_size = sizeof(struct reduce_attr), .infer = infer,
-                         .gradient = mean_gradient, .lower = lower },
-    [COPSE_AXIS_MAX] = { .name = "max", .attr_size = sizeof(struct reduce_attr), .infer = infer,
-                         .gradient = max_gradient, .lower = lower },
-};
-
-copse_status copse__reduce_middle(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
-                                  uint32_t outer, uint32_t count, uint32_t inner,
-                                  copse_shape shape, copse_tensor **out)
-{
-    const struct reduce_attr a = { (int32_t)kind, outer, count, inner, shape };
-    return COPSE_NODE(g, &ops[kind], &a, out, x);
 }
 
 static uint32_t product(copse_shape s, uint32_t from, uint32_t to)
@@ -117,8 +62,18 @@ static uint32_t product(copse_shape s, uint32_t from, uint32_t to)
     return n;
 }
 
+static copse_status reduce_middle(copse_graph *g, const struct copse_op *op,
+                                  enum copse_reduce_kind kind, copse_tensor *x, uint32_t outer,
+                                  uint32_t count, uint32_t inner, copse_shape shape,
+                                  copse_tensor **out)
+{
+    const struct copse_reduce_attr a = { (int32_t)kind, outer, count, inner, shape };
+    return COPSE_NODE(g, op, &a, out, x);
+}
+
 /* Reduce the flagged axes; they stay with size 1. */
-static copse_status reduce_flagged(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
+static copse_status reduce_flagged(copse_graph *g, const struct copse_op *op,
+                                   enum copse_reduce_kind kind, copse_tensor *x,
                                    const bool *is_reduced, copse_tensor **out)
 {
     copse_shape s = x->shape;
@@ -134,18 +89,18 @@ static copse_status reduce_flagged(copse_graph *g, enum copse_reduce_kind kind, 
                        inner = product(s, end, s.rank);
         for (uint32_t i = start; i < end; i++)
             s.dims[i] = 1;
-        COPSE_TRY(copse__reduce_middle(g, kind, x, outer, count, inner, s, &x));
+        COPSE_TRY(reduce_middle(g, op, kind, x, outer, count, inner, s, &x));
         end = start;
     }
     *out = x;
     return COPSE_OK;
 }
 
-static copse_status reduce(copse_graph *g, enum copse_reduce_kind kind, copse_tensor *x,
-                           const uint32_t *axes, size_t axis_count, bool keep_dims,
+copse_status copse__reduce(copse_graph *g, const struct copse_op *op, enum copse_reduce_kind kind,
+                           copse_tensor *x, const uint32_t *axes, size_t axis_count, bool keep_dims,
                            copse_tensor **out)
 {
-    const char *name = ops[kind].name;
+    const char *name = op->name;
     bool is_reduced[COPSE_MAX_RANK] = { false };
     char text[96];
     COPSE_TRY(COPSE_CHECK_OPERANDS(name, g, out, x));
@@ -167,27 +122,98 @@ static copse_status reduce(copse_graph *g, enum copse_reduce_kind kind, copse_te
             shape.dims[shape.rank++] = is_reduced[i] ? 1 : x->shape.dims[i];
     copse_tensor *y;
     if (x->shape.rank == 0) /* checks the type, too */
-        return copse__reduce_middle(g, kind, x, 1, 1, 1, shape, out);
-    COPSE_TRY(reduce_flagged(g, kind, x, is_reduced, &y));
+        return reduce_middle(g, op, kind, x, 1, 1, 1, shape, out);
+    COPSE_TRY(reduce_flagged(g, op, kind, x, is_reduced, &y));
     return copse_reshape(g, y, shape, out);
 }
+
+/* ---- sum and repeat, the transpose of each other; mean ---- */
+
+static const struct copse_op op_sum;
+
+copse_status copse__sum_middle(copse_graph *g, copse_tensor *x, uint32_t outer, uint32_t count,
+                               uint32_t inner, copse_shape shape, copse_tensor **out)
+{
+    return reduce_middle(g, &op_sum, COPSE_AXIS_SUM, x, outer, count, inner, shape, out);
+}
+
+static copse_status repeat_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = ((const struct copse_reduce_attr *)y->attr)->shape;
+    *type = y->in[0]->type;
+    return COPSE_OK;
+}
+
+static copse_status repeat_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
+{
+    const struct copse_reduce_attr *a = y->attr;
+    return copse__sum_middle(g, dy, a->outer, a->count, a->inner, y->in[0]->shape, &dx[0]);
+}
+
+static copse_status repeat_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct copse_reduce_attr *a = y->attr;
+    const uint32_t strides[] = { a->inner, 0, 1 };
+    return copse__lower_copy(l, y->type, COPSE_SHAPE(a->outer, a->count, a->inner), strides, 0, false,
+                             y->in[0], y);
+}
+
+static const struct copse_op op_repeat = {
+    .name = "repeat",
+    .attr_size = sizeof(struct copse_reduce_attr),
+    .infer = repeat_infer,
+    .gradient = repeat_gradient,
+    .lower = repeat_lower,
+};
+
+copse_status copse__repeat_back(copse_graph *g, const copse_tensor *y, copse_tensor *t,
+                                copse_tensor **out)
+{
+    struct copse_reduce_attr a = *(const struct copse_reduce_attr *)y->attr;
+    a.shape = y->in[0]->shape;
+    return COPSE_NODE(g, &op_repeat, &a, out, t);
+}
+
+static copse_status sum_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                 copse_tensor **dx)
+{
+    return copse__repeat_back(g, y, dy, &dx[0]);
+}
+
+static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                  copse_tensor **dx)
+{
+    const struct copse_reduce_attr *a = y->attr;
+    COPSE_TRY(copse__divide_by(g, dy, (float)a->count, &dy));
+    return copse__repeat_back(g, y, dy, &dx[0]);
+}
+
+static const struct copse_op op_sum = {
+    .name = "sum",
+    .attr_size = sizeof(struct copse_reduce_attr),
+    .infer = copse__reduce_infer,
+    .gradient = sum_gradient,
+    .lower = copse__reduce_lower,
+};
+static const struct copse_op op_mean = {
+    .name = "mean",
+    .attr_size = sizeof(struct copse_reduce_attr),
+    .infer = copse__reduce_infer,
+    .gradient = mean_gradient,
+    .lower = copse__reduce_lower,
+};
 
 copse_status copse_sum(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
                        bool keep_dims, copse_tensor **out)
 {
-    return reduce(g, COPSE_AXIS_SUM, x, axes, axis_count, keep_dims, out);
+    return copse__reduce(g, &op_sum, COPSE_AXIS_SUM, x, axes, axis_count, keep_dims, out);
 }
 
 copse_status copse_mean(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
                         bool keep_dims, copse_tensor **out)
 {
-    return reduce(g, COPSE_AXIS_MEAN, x, axes, axis_count, keep_dims, out);
-}
-
-copse_status copse_max(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
-                       bool keep_dims, copse_tensor **out)
-{
-    return reduce(g, COPSE_AXIS_MAX, x, axes, axis_count, keep_dims, out);
+    return copse__reduce(g, &op_mean, COPSE_AXIS_MEAN, x, axes, axis_count, keep_dims, out);
 }
 
 copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out)
@@ -196,19 +222,8 @@ copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, c
     const uint32_t missing = x->shape.rank - shape.rank;
     for (uint32_t i = 0; i < x->shape.rank; i++)
         is_reduced[i] = i < missing || shape.dims[i - missing] != x->shape.dims[i];
-    COPSE_TRY(reduce_flagged(g, COPSE_AXIS_SUM, x, is_reduced, &x));
+    COPSE_TRY(reduce_flagged(g, &op_sum, COPSE_AXIS_SUM, x, is_reduced, &x));
     return copse_reshape(g, x, shape, out);
-}
-
-/* The mean over all axes of squares is one node, whatever the ranks. */
-copse_status copse_mean_squared_error(copse_graph *g, copse_tensor *a, copse_tensor *b,
-                                      copse_tensor **out)
-{
-    copse_tensor *d;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("mean_squared_error", g, out, a, b));
-    COPSE_TRY(copse_note(copse_sub(g, a, b, &d), "in mean_squared_error"));
-    COPSE_TRY(copse_square(g, d, &d));
-    return copse_mean(g, d, NULL, 0, false, out);
 }
 
 /* ---- reference ---- */
@@ -229,4 +244,13 @@ void copse_host_reduce(const void *params, const int32_t *spec, const struct cop
         }
         copse__store(&args[1], i, spec[0] == COPSE_AXIS_MEAN ? y / p->divisor : y);
     }
+}
+
+/* ---- self-tests ---- */
+
+void copse_self_test_reduce(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_reduce p = { .n = 12, .count = COPSE_TEST_LINE, .chunks = 2, .inner = 2,
+                                           .divisor = 64.0f };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), 3 * COPSE_TEST_LINE * 2, p.n);
 }

@@ -21,6 +21,75 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     return a->reduce(g, in[0], a->axes, a->count, a->keep, y);
 }
 
+/* ---- the ops ---- */
+
+static copse_status random_mean(copse_graph *g, copse_tensor *const *in, const void *user,
+                                copse_tensor **y)
+{
+    const uint32_t last = in[0]->shape.rank - 1;
+    (void)user;
+    return copse_mean(g, in[0], &last, 1, true, y);
+}
+
+static copse_status random_sum(copse_graph *g, copse_tensor *const *in, const void *user,
+                               copse_tensor **y)
+{
+    copse_tensor *t;
+    (void)user;
+    COPSE_TRY(copse_sum(g, in[0], NULL, 0, false, &t));
+    COPSE_TRY(copse_multiply_by(g, t, 0.01f, &t));
+    COPSE_TRY(copse_tanh(g, t, &t));
+    return copse_broadcast_to(g, t, in[0]->shape, y);
+}
+
+#define OP(name_, class, random_, ...)                                                             \
+    { .name = #name_, .accuracy = COPSE_ACCURACY_##class, .call = build,                              \
+      .user = &(const struct axes){ copse_##name_, false, 1, { 0 } }, .in = { F32_OF(2, 2) },      \
+      .in_count = 1, .random = random_, __VA_ARGS__ },
+static const struct copse_case_op ops[] = {
+    OP(sum, sum, random_sum, .divides = false)
+    OP(mean, mean, random_mean, .divides = true)
+    OP(max, maximum, NULL, .divides = true) /* equal elements share the derivative */
+};
+
+#define SPEED(function, label, ...)                                                                \
+    { .op = #function, .name = label " of " OF_SQUARE, .build = build,                               \
+      .user = &(const struct axes){ copse_##function, false, __VA_ARGS__ }, .in = { SQUARE },      \
+      .in_count = 1, .bytes = MATRIX },
+static const struct copse_case speeds[] = {
+    SPEED(sum, "all", 0, { 0 })
+    SPEED(sum, "rows", 1, { 1 })
+    SPEED(sum, "columns", 1, { 0 })
+    SPEED(max, "rows", 1, { 1 })
+};
+
+/* Sums of more terms than the 65,535 rounds after which some drivers leave a loop. */
+#define LONG_ROW(function, input)                                                                  \
+    { .op = #function, .name = "70,001 elements", .build = build,                                  \
+      .user = &(const struct axes){ copse_##function, false, 0, { 0 } }, .in = { UNWRAP input },   \
+      .in_count = 1 },
+static const struct copse_case stress[] = {
+    LONG_ROW(sum, WHOLE(-1, 1, DIMS(70001)))
+    LONG_ROW(max, FILL(NORMAL, DIMS(70001)))
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_graph *g = r->graph;
+    const uint32_t twice[] = { 1, 1 }, high[] = { 2, 0 };
+    copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
+    copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
+    REFUSES(r, ARGUMENT, "axes", copse_sum(g, x, NULL, 1, false, &y));
+    REFUSES(r, SHAPE, "sum: axis 1 of operand [4, 6]", copse_sum(g, x, twice, 2, false, &y));
+    REFUSES(r, SHAPE, "sum: axis 2", copse_sum(g, x, high, 1, false, &y));
+    REFUSES(r, SHAPE, "mean: axis 2", copse_mean(g, x, high, 1, false, &y));
+    REFUSES(r, SHAPE, "mean: axis 1", copse_mean(g, x, twice, 2, false, &y));
+    REFUSES(r, SHAPE, "max: axis 2", copse_max(g, x, high, 2, true, &y));
+    REFUSES(r, SHAPE, "max: operand i32[4]", copse_max(g, n, NULL, 0, false, &y));
+}
+
+/* ---- the cases ---- */
+
 #define ROW(op_, label, in_, keep, axes_, ...)                                                     \
     { .op = #op_, .name = label, .build = build,                                                   \
       .user = &(const struct axes){ copse_##op_, keep, axes_ }, .in = { UNWRAP in_ },              \
@@ -135,4 +204,4 @@ static const struct copse_case cases[] = {
         .has_no_gradient = true)
 };
 
-COPSE_CASE_TABLE(reduce)
+COPSE_CASE_TABLE(reduce, OPS, STRESS, SPEEDS, REFUSALS)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Cases of the functions of one tensor with settings. */
+#include <math.h>
+
 #include "core/ops/cases.h"
 
 struct setting {
@@ -12,6 +14,42 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
 {
     const struct setting *s = user;
     return s->one ? s->one(g, in[0], s->alpha, y) : copse_clip(g, in[0], s->alpha, s->beta, y);
+}
+
+#define OP(function, class, ...)                                                                   \
+    { .name = #function, .accuracy = COPSE_ACCURACY_##class, .call = build,                           \
+      .user = &(const struct setting){ __VA_ARGS__ }, .in = { F32_OF(2, 2) }, .in_count = 1 },
+static const struct copse_case_op ops[] = {
+    OP(leaky_relu, rounded, copse_leaky_relu, 0.1f, 0)
+    OP(elu, exponential, copse_elu, 1.0f, 0)
+    OP(pow, erf, copse_pow, 2.0f, 0)
+    OP(clip, exact, NULL, 0.0f, 1.0f)
+    OP(multiply_by, rounded, copse_multiply_by, 2.0f, 0)
+    { .name = "divide_by", .accuracy = COPSE_ACCURACY_division }, /* not public: what means divide by */
+};
+
+#define SPEED(function, ...)                                                                       \
+    { .op = #function, .name = OF_SQUARE, .build = build,                                            \
+      .user = &(const struct setting){ __VA_ARGS__ }, .in = { SQUARE }, .in_count = 1,             \
+      .bytes = 2 * MATRIX },
+static const struct copse_case speeds[] = {
+    SPEED(leaky_relu, copse_leaky_relu, 0.1f, 0)
+    SPEED(elu, copse_elu, 1.0f, 0)
+    SPEED(pow, copse_pow, 1.7f, 0)
+    SPEED(clip, NULL, 0.2f, 0.8f)
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_graph *g = r->graph;
+    copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
+    REFUSES(r, ARGUMENT, "NaN", copse_leaky_relu(g, x, NAN, &y));
+    REFUSES(r, ARGUMENT, "NaN", copse_elu(g, x, NAN, &y));
+    REFUSES(r, ARGUMENT, "finite", copse_pow(g, x, INFINITY, &y));
+    REFUSES(r, ARGUMENT, "finite", copse_pow(g, x, NAN, &y));
+    REFUSES(r, ARGUMENT, "low 2 is above high 1", copse_clip(g, x, 2, 1, &y));
+    REFUSES(r, ARGUMENT, "NaN", copse_clip(g, x, NAN, 0, &y));
+    REFUSES(r, ARGUMENT, "NaN", copse_multiply_by(g, x, NAN, &y));
 }
 
 #define ROW(function, label, setting_, in_, ulp_, ulp_g_, ...)                                     \
@@ -56,8 +94,7 @@ static const struct copse_case cases[] = {
     SETTING_CASES(QUICK, "clip", "-0.5003 to 1.5003", (NULL, -0.5003f, 1.5003f), -4, 4, 0, 0)
     ROW("clip", "equal ends", (NULL, 0.25f, 0.25f), UNIFORM(-4, 4, DIMS(300)), 0, 0,
         .is_poor = true, STANDARD)
-    /* Not public: what means divide by. */
     SETTING_CASES(STANDARD, "divide_by", "3", (copse__divide_by, 3.0f, 0), -4, 4, 3, 3)
 };
 
-COPSE_CASE_TABLE(setting)
+COPSE_CASE_TABLE(setting, OPS, SPEEDS, REFUSALS)

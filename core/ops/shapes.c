@@ -1,44 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ops that only move elements: reshape, broadcast, transpose, slice, concat. */
+/* Ops that only move elements: broadcast, transpose, slice, concat. */
 #include "core/ops/ops.h"
-
-/* ---- reshape ---- */
-
-static copse_status reshape_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
-{
-    char text[96];
-    *shape = *(const copse_shape *)y->attr;
-    *type = y->in[0]->type;
-    if (copse__elements(*shape) != copse__elements(y->in[0]->shape))
-        return copse__shape_error(y, "expected as many elements as the new shape %s has",
-                                  copse__shape_text(*shape, text));
-    return COPSE_OK;
-}
-
-static copse_status reshape_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                     copse_tensor **dx)
-{
-    return copse_reshape(g, dy, y->in[0]->shape, &dx[0]);
-}
-
-static const struct copse_op op_reshape = {
-    .name = "reshape",
-    .attr_size = sizeof(copse_shape),
-    .takes_stored = true,
-    .infer = reshape_infer,
-    .gradient = reshape_gradient,
-};
-
-copse_status copse_reshape(copse_graph *g, copse_tensor *x, copse_shape shape, copse_tensor **out)
-{
-    COPSE_TRY(COPSE_CHECK_OPERANDS("reshape", g, out, x));
-    if (shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reshape: rank %u is above %d", (unsigned)shape.rank,
-                          COPSE_MAX_RANK);
-    if (copse__shape_equal(x->shape, shape))
-        return copse__own(g, x, out);
-    return COPSE_NODE(g, &op_reshape, &shape, out, x);
-}
 
 /* ---- gathers ---- */
 
@@ -60,29 +22,6 @@ static copse_status gather_lower(struct copse_lowering *l, const copse_tensor *y
 {
     const struct gather_attr *a = y->attr;
     return copse__lower_copy(l, y->type, a->walk, a->strides, a->offset, false, y->in[0], y);
-}
-
-static copse_status repeat_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                    copse_tensor **dx)
-{
-    const struct gather_attr *a = y->attr;
-    return copse__reduce_middle(g, COPSE_AXIS_SUM, dy, a->walk.dims[0], a->walk.dims[1],
-                                a->walk.dims[2], y->in[0]->shape, &dx[0]);
-}
-
-static const struct copse_op op_repeat = {
-    .name = "repeat",
-    .attr_size = sizeof(struct gather_attr),
-    .infer = gather_infer,
-    .gradient = repeat_gradient,
-    .lower = gather_lower,
-};
-
-copse_status copse__repeat(copse_graph *g, copse_tensor *x, uint32_t outer, uint32_t count,
-                           uint32_t inner, copse_shape shape, copse_tensor **out)
-{
-    const struct gather_attr a = { shape, COPSE_SHAPE(outer, count, inner), { inner, 0, 1 }, 0 };
-    return COPSE_NODE(g, &op_repeat, &a, out, x);
 }
 
 static copse_status broadcast_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,

@@ -44,6 +44,96 @@ static copse_status build_concat(copse_graph *g, copse_tensor *const *in, const 
     return copse_concat(g, in, m->count, m->axis, y);
 }
 
+/* ---- the ops ---- */
+
+static copse_status random_transpose(copse_graph *g, copse_tensor *const *in, const void *user,
+                                     copse_tensor **y)
+{
+    (void)user;
+    return copse_transpose(
+        g, in[0], in[0]->shape.rank == 2 ? (uint32_t[]){ 1, 0 } : (uint32_t[]){ 2, 0, 1 }, y);
+}
+
+static copse_status random_concat(copse_graph *g, copse_tensor *const *in, const void *user,
+                                  copse_tensor **y)
+{
+    (void)user;
+    return copse_concat(g, (copse_tensor *[]){ in[0], in[0] }, 2, in[0]->shape.rank - 1, y);
+}
+
+static copse_status random_slice(copse_graph *g, copse_tensor *const *in, const void *user,
+                                 copse_tensor **y)
+{
+    copse_shape part = in[0]->shape;
+    const uint32_t start[COPSE_MAX_RANK] = { part.dims[0] / 2 };
+    (void)user;
+    part.dims[0] -= start[0];
+    return copse_slice(g, in[0], start, part.dims, y);
+}
+
+static copse_status random_reshape(copse_graph *g, copse_tensor *const *in, const void *user,
+                                   copse_tensor **y)
+{
+    const copse_shape s = in[0]->shape;
+    (void)user;
+    return copse_reshape(g, in[0], s.rank == 2 ? COPSE_SHAPE(s.dims[0], 1, s.dims[1])
+                                               : COPSE_SHAPE(s.dims[0] * s.dims[1], s.dims[2]),
+                         y);
+}
+
+#define OP(function, random_, count, ...)                                                          \
+    { .name = #function, .accuracy = COPSE_ACCURACY_exact, .takes_any_type = true,                    \
+      .call = build_##function, .user = &(const struct move){ __VA_ARGS__ },                       \
+      .in = { F32_OF(2, 2), F32_OF(2, 2) }, .in_count = count, .random = random_ },
+static const struct copse_case_op ops[] = {
+    OP(reshape, random_reshape, 1, .to = DIMS(4))
+    OP(transpose, random_transpose, 1, .a = { 1, 0 })
+    OP(slice, random_slice, 1, .a = { 0, 1 }, .b = { 1, 1 })
+    OP(broadcast_to, NULL, 1, .to = DIMS(3, 2, 2))
+    OP(concat, random_concat, 2, .axis = 0, .count = 2)
+};
+
+static const struct copse_case speeds[] = {
+    { .op = "transpose", .name = OF_SQUARE, .build = build_transpose,
+      .user = &(const struct move){ .a = { 1, 0 } }, .in = { SQUARE }, .in_count = 1,
+      .bytes = 2 * MATRIX },
+    { .op = "broadcast_to", .name = OF_SQUARE, .build = build_broadcast_to,
+      .user = &(const struct move){ .to = DIMS(SIDE, SIDE) }, .in = { F32_OF(1, SIDE) },
+      .in_count = 1, .bytes = MATRIX },
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_graph *g = r->graph;
+    const uint32_t twice[] = { 0, 0 }, beyond[] = { 2, 0 }, start[] = { 0, 3 }, size[] = { 4, 4 };
+    const copse_shape high = { COPSE_MAX_RANK + 1, { 4 } };
+    copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
+    copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(5));
+    copse_tensor *e = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 0));
+    copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4, 6));
+    REFUSES(r, SHAPE, "reshape: operand f32[4, 6]", copse_reshape(g, x, COPSE_SHAPE(5, 5), &y));
+    REFUSES(r, ARGUMENT, "rank 7", copse_reshape(g, x, high, &y));
+    REFUSES(r, SHAPE, "order[1] is 0", copse_transpose(g, x, twice, &y));
+    REFUSES(r, SHAPE, "order[0] is 2", copse_transpose(g, x, beyond, &y));
+    REFUSES(r, ARGUMENT, "order is NULL", copse_transpose(g, x, NULL, &y));
+    REFUSES(r, SHAPE, "4 elements from 3 on exceed axis 1", copse_slice(g, x, start, size, &y));
+    REFUSES(r, SHAPE, "exceed axis 0", copse_slice(g, x, (const uint32_t[]){ UINT32_MAX, 0 }, size, &y));
+    REFUSES(r, ARGUMENT, "slice", copse_slice(g, x, NULL, size, &y));
+    REFUSES(r, ARGUMENT, "slice", copse_slice(g, x, start, NULL, &y));
+    REFUSES(r, SHAPE, "concat: operands", copse_concat(g, (copse_tensor *[]){ x, v }, 2, 0, &y));
+    REFUSES(r, SHAPE, "axis 0", copse_concat(g, (copse_tensor *[]){ x, e }, 2, 0, &y));
+    REFUSES(r, SHAPE, "concat", copse_concat(g, (copse_tensor *[]){ x, n }, 2, 0, &y));
+    REFUSES(r, SHAPE, "no axis 2", copse_concat(g, (copse_tensor *[]){ x, x }, 2, 2, &y));
+    REFUSES(r, ARGUMENT, "at least one", copse_concat(g, NULL, 0, 0, &y));
+    REFUSES(r, ARGUMENT, "", copse_concat(g, NULL, 2, 0, &y));
+    REFUSES(r, ARGUMENT, "at least one", copse_concat(g, &x, 0, 0, &y));
+    REFUSES(r, SHAPE, "[5] does not broadcast to [5, 4]",
+            copse_broadcast_to(g, v, COPSE_SHAPE(5, 4), &y));
+    REFUSES(r, SHAPE, "does not broadcast", copse_broadcast_to(g, x, COPSE_SHAPE(6), &y));
+}
+
+/* ---- the cases ---- */
+
 #define ROW(function, label, move_, input, ...)                                                    \
     { .op = #function, .name = label, .build = build_##function,                                   \
       .user = &(const struct move){ UNWRAP move_ }, .in = { UNWRAP input }, .in_count = 1,         \
@@ -116,4 +206,4 @@ static const struct copse_case cases[] = {
     ROW(concat, "one tensor", (.axis = 0, .count = 1), FILL(NORMAL, DIMS(3)), STANDARD)
 };
 
-COPSE_CASE_TABLE(shapes)
+COPSE_CASE_TABLE(shapes, OPS, SPEEDS, REFUSALS)

@@ -3,6 +3,7 @@
    cross-entropy: (m, t) = the maximum and the sum of exp(x - m) without the largest element. */
 #include <math.h>
 
+#include "core/ops/self_tests.h"
 #include "core/ops/softmax.h"
 
 static uint32_t last_axis(copse_shape s)
@@ -188,4 +189,26 @@ void copse_host_softmax(const void *params, const int32_t *spec, const struct co
         const double x = copse__load(&args[0], i) - m;
         copse__store(&args[2], i, spec[0] ? x - log1p(t) : exp(x) / (1 + t));
     }
+}
+
+/* ---- self-tests ---- */
+
+#define R COPSE_TEST_ROWS
+#define C COPSE_TEST_COLS
+
+void copse_self_test_row_stats(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_row_stats p = { .n = R, .count = C, .chunks = 1 };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), R * C * (k->spec[0] ? 1 : 2), 2 * R);
+    copse__test_quarters(t, 0);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+void copse_self_test_softmax(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    struct copse_params_softmax p = { .n = R * C, .cols = C };
+    copse__divisor(C, &p.m, &p.h);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, 2 * R, p.n);
+    copse__test_quarters(t, 1);
+    t->slack = COPSE_SELF_TEST_SLACK;
 }

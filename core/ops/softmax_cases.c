@@ -19,6 +19,43 @@ static copse_status build_log_softmax(copse_graph *g, copse_tensor *const *in, c
     return copse_log_softmax(g, in[0], y);
 }
 
+static copse_status random_log_softmax(copse_graph *g, copse_tensor *const *in, const void *user,
+                                       copse_tensor **y)
+{
+    copse_tensor *t;
+    (void)user;
+    COPSE_TRY(copse_tanh(g, in[0], &t));
+    return copse_log_softmax(g, t, y);
+}
+
+#define OP(function, random_)                                                                      \
+    { .name = #function, .accuracy = COPSE_ACCURACY_softmax, .call = build_##function,                \
+      .in = { F32_OF(2, 2) }, .in_count = 1, .random = random_ },
+static const struct copse_case_op ops[] = {
+    OP(softmax, build_softmax)
+    OP(log_softmax, random_log_softmax)
+};
+
+#define SPEED(function)                                                                            \
+    { .op = #function, .name = OF_SQUARE, .build = build_##function, .in = { SQUARE }, .in_count = 1, \
+      .bytes = 3 * MATRIX },
+static const struct copse_case speeds[] = { SPEED(softmax) SPEED(log_softmax) };
+
+static const double level[] = { 3 };
+static const struct copse_case stress[] = {
+    { .op = "softmax", .name = "a row of 70,001", .build = build_softmax,
+      ONE_INPUT(VALUES(level, DIMS(1, 70001))), .forward = { .ulp = 8 },
+      .is_poor = true },
+};
+
+static void refusals(struct copse_refusals *r)
+{
+    copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
+    REFUSES(r, SHAPE, "softmax: operand i32[4]", copse_softmax(r->graph, n, &y));
+    REFUSES(r, SHAPE, "log_softmax", copse_log_softmax(r->graph, n, &y));
+    REFUSES(r, ARGUMENT, "softmax: operand 0 is NULL", copse_softmax(r->graph, NULL, &y));
+}
+
 #define ROW(function, label, in_, ulp_, ...)                                                       \
     { .op = #function, .name = label, .build = build_##function,                              \
       .in = { UNWRAP in_ }, .in_count = 1, .forward = { .ulp = ulp_ },                             \
@@ -71,4 +108,4 @@ static const struct copse_case cases[] = {
     BOTH("empty rows", UNIFORM(-5, 5, DIMS(10, 0)), 10, STANDARD)
 };
 
-COPSE_CASE_TABLE(softmax)
+COPSE_CASE_TABLE(softmax, OPS, STRESS, SPEEDS, REFUSALS)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Strided walks: what broadcast, transpose, slice and concat have in common. Knows no op. */
 #include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
 
 copse_status copse__check_operands(const char *op, const copse_graph *g,
                                    copse_tensor *const *operands, size_t count, copse_tensor **out)
@@ -123,4 +124,31 @@ void copse_host_copy_i32(const void *params, const int32_t *spec,
         const size_t at = p->offset + place(i, dims, strides, spec[0]);
         copse__store_i(&args[1], spec[1] ? at : i, copse__load_i(&args[0], spec[1] ? i : at));
     }
+}
+
+/* ---- self-tests ---- */
+
+static struct copse_walk test_walk(uint32_t rank)
+{
+    struct copse_walk w = copse__test_walk(rank);
+    memcpy(w.a, w.b, sizeof w.a); /* transposed */
+    return w;
+}
+
+void copse_self_test_copy(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t rank = copse__test_rank(k->spec[0]), n = copse__test_elements(rank);
+    const struct copse_walk w = test_walk(rank);
+    const struct copse_params_copy p = PARAMS(n, 3, w);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, n), k->spec[1] ? n : COPSE_TEST_WALK + 3,
+                    k->spec[1] ? COPSE_TEST_WALK + 3 : n);
+}
+
+void copse_self_test_copy_i32(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t rank = copse__test_rank(k->spec[0]), n = copse__test_elements(rank);
+    const struct copse_walk w = test_walk(rank);
+    const struct copse_params_copy_i32 p = PARAMS(n, 3, w);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, n), k->spec[1] ? n : COPSE_TEST_WALK + 3,
+                    k->spec[1] ? COPSE_TEST_WALK + 3 : n);
 }

@@ -4,9 +4,6 @@
 
 #define N 30u
 
-copse_self_test_fn copse_self_test_tree_sum, copse_self_test_accumulate, copse_self_test_sum_i32,
-    copse_self_test_mean;
-
 static uint64_t groups_of(const struct copse_kernel *k)
 {
     const uint64_t each = (uint64_t)k->group_x * k->group_y * (uint32_t)COPSE_MAX(k->spec[0], 1);

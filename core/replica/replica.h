@@ -5,6 +5,7 @@
 
 #include "core/base/callback.h"
 #include "core/graph/graph.h"
+#include "core/graph/variant.h"
 #include "core/cluster/group.h"
 #include "core/reduce/exchange.h"
 
@@ -78,8 +79,7 @@ struct copse_strategy {
     uint32_t serial; /* 0 = the default strategy */
     struct copse_cross_device *cross; /* the application's operations; NULL = the library's choice */
     struct copse_strategy_params params;
-    char matmul[32];
-    struct copse_choice choice; /* of the matrix product, when forced */
+    struct copse_choices choices; /* kernel variants that are forced */
     uint32_t replica_count;
     struct copse_replica replicas[COPSE_MAX_REPLICAS];
     struct { copse_variable **at; size_t count, room; } variables; /* in order of creation */

@@ -99,6 +99,7 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
                                     const struct copse_strategy_params *params,
                                     copse_strategy **out)
 {
+    struct copse_choices choices;
     if (!ctx || !out || !devices)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: context, devices or result is NULL");
     *out = NULL;
@@ -113,6 +114,7 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
                    (unsigned)params->transfer > COPSE_TRANSFER_STAGED))
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: there is no reduction %d or no transfer %d",
                           (int)params->reduction, (int)params->transfer);
+    COPSE_TRY(copse_note(copse__choices_parse(params ? params->kernels : NULL, &choices), "strategy"));
     copse_strategy *st = copse__alloc(&ctx->base.mem, 1, sizeof *st);
     if (!st)
         return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
@@ -123,15 +125,8 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
     if (params)
         st->params = *params;
     st->params.parameter_device = NULL; /* the caller's */
-    if (st->params.matmul) {
-        if (strlen(st->params.matmul) >= sizeof st->matmul) {
-            copse_strategy_release(&st);
-            return copse_fail(COPSE_ERR_ARGUMENT, "strategy: unknown matmul variant '%s'",
-                              params->matmul);
-        }
-        strcpy(st->matmul, st->params.matmul);
-        st->choice = (struct copse_choice){ "matmul", st->matmul };
-    }
+    st->params.kernels = NULL;
+    st->choices = choices;
     for (size_t i = 0; i < count; i++) {
         const copse_status s = open_replica(st, devices, count);
         if (s != COPSE_OK) {

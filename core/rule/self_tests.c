@@ -4,9 +4,6 @@
 
 #define N 100u
 
-copse_self_test_fn copse_self_test_sgd, copse_self_test_momentum, copse_self_test_adam, copse_self_test_average,
-    copse_self_test_clip;
-
 static void set(struct copse_self_test *t, uint32_t buffer, uint32_t word, float value)
 {
     memcpy(&t->words[buffer][word], &value, sizeof value);

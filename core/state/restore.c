@@ -49,6 +49,8 @@ copse_status copse__state_check_settings(const struct copse_state *s, bool is_lo
     for (size_t i = 0; i < s->setting_count; i++) {
         const struct copse_setting *here = &s->settings[i];
         const char *stored = copse__state_line(s, here->key);
+        if (!stored && strcmp(here->key, "kernels") == 0)
+            stored = copse__state_line(s, "matmul"); /* the key in older files */
         if (stored && strcmp(stored, here->value) == 0)
             continue;
         if (strcmp(here->key, "optimizer") == 0)

@@ -224,7 +224,8 @@ static void set_float(struct copse_state *s, const char *key, float value)
 
 void copse__state_set_kernels(struct copse_state *s)
 {
-    copse__state_set_text(s, "matmul", s->strategy->choice.family ? s->strategy->matmul : "auto");
+    char text[COPSE_CHOICES_TEXT];
+    copse__state_set_text(s, "kernels", copse__choices_text(&s->strategy->choices, text));
 }
 
 void copse__state_set_replicas(struct copse_state *s)

@@ -29,7 +29,7 @@ struct copse_state_optimizer {
 /* A setting that a checkpoint names: if a run goes on with another the log says so. */
 struct copse_setting {
     const char *key;
-    char value[40];
+    char value[COPSE_CHOICES_TEXT];
 };
 #define COPSE_SETTINGS 16
 

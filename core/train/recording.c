@@ -100,8 +100,8 @@ static void target(struct copse_recording *base, struct copse_program_params *pa
         .locate = locate,
         .bucket_of = is_training ? bucket_of : NULL,
         .user = base,
-        .choices = &st->choice,
-        .choice_count = st->choice.family ? 1 : 0,
+        .choices = st->choices.at,
+        .choice_count = st->choices.count,
     };
 }
 

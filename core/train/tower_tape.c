@@ -107,8 +107,8 @@ static void target(struct copse_recording *base, struct copse_program_params *pa
         .step = { st->replicas[tape->replica].step, 0, 4 * COPSE_STEP_WORDS },
         .locate = locate,
         .user = base,
-        .choices = &st->choice,
-        .choice_count = st->choice.family ? 1 : 0,
+        .choices = st->choices.at,
+        .choice_count = st->choices.count,
     };
 }
 

@@ -19,13 +19,14 @@ struct copse_function_params {
     copse_graph *graph;          /**< without variables; need not outlive the function */
     copse_tensor *const *outputs; /**< tensors of the graph */
     size_t output_count;         /**< 1 to 64 */
-    const char *matmul;          /**< force this matrix-product variant          [NULL = choose] */
+    const char *kernels;         /**< forced kernel variants: "matmul=wide", see tuning.h
+                                                                                 [NULL = none] */
 };
 
 /**
  * Plan, compile and record a graph for a device.
  *
- * @retval COPSE_ERR_ARGUMENT     No outputs, or one of another graph.
+ * @retval COPSE_ERR_ARGUMENT     No outputs, or one of another graph; no such kernel variant.
  * @retval COPSE_ERR_UNSUPPORTED  A tensor or kernel exceeds the device's limits; the text says which.
  *
  * Lifetime: retains the device; has a queue of its own. Thread-safety: one thread at a time.

@@ -119,6 +119,26 @@ COPSE_API COPSE_CHECKED copse_status copse_sparse_cross_entropy(copse_graph *g,
 COPSE_API COPSE_CHECKED copse_status copse_mean_squared_error(copse_graph *g, copse_tensor *a,
                                                               copse_tensor *b, copse_tensor **out);
 
+/* ---- norms ---- */
+
+/**
+ * Layer norm (Ba, Kiros and Hinton, 2016) over the last axis: (x - mean) / sqrt(variance + epsilon)
+ * scale + offset, where mean and variance (divided by the count) are those of a row.
+ *
+ * @param x        f32, rank 1 or more, a last axis of n <= 2^19 elements.
+ * @param scale    f32 [n].
+ * @param offset   f32 [n].
+ * @param epsilon  At least 1.18e-38.
+ * @param out      Of the shape of x.
+ *
+ * A row with a NaN or an infinity is NaN. Differences from the mean must be below 1e18, or their squares
+ * overflow.
+ * @retval COPSE_ERR_SHAPE, COPSE_ERR_ARGUMENT
+ */
+COPSE_API COPSE_CHECKED copse_status copse_layer_norm(copse_graph *g, copse_tensor *x,
+                                                      copse_tensor *scale, copse_tensor *offset,
+                                                      float epsilon, copse_tensor **out);
+
 /* ---- shapes; f32 and i32 ---- */
 
 /** The same elements under another shape with as many of them. Costs nothing. */

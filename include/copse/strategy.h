@@ -83,14 +83,15 @@ struct copse_strategy_params {
     copse_transfer transfer;
     size_t bucket_bytes;  /**< gradients reduced together, cut at variables  [0 = 4 MiB] */
     size_t message_bytes; /**< longest staged piece                          [0 = 1 MiB] */
-    const char *matmul;   /**< force this matrix-product variant             [NULL = choose] */
+    const char *kernels;  /**< forced kernel variants: "matmul=wide,column_sum=reduce", see tuning.h
+                               [NULL = none] */
     const char *parameter_device; /**< see copse_parameter_server_create; else without effect [NULL] */
 };
 
 /**
  * One replica on one device.
  * @param device  Device id, such as "vulkan:0".
- * @retval COPSE_ERR_ARGUMENT   A setting out of its range.
+ * @retval COPSE_ERR_ARGUMENT   A setting out of its range, or no such kernel variant.
  * @retval COPSE_ERR_NO_DEVICE  No such usable device.
  * Lifetime: retains the context. Thread-safety: one thread at a time per strategy and all that is
  * made from it. Blocking: while the driver starts.

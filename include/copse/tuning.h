@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Tuning: how fast the kernel variants of a device were measured to be, by size of the work. The
- * library takes the fastest one that the device can run and that is not blocked there.
+ * Kernel variants, and tuning: how fast the variants of a device were measured to be, by size of the
+ * work. For each piece of work the library uses the variant that is forced; else the fastest one that
+ * the device can run and that is not blocked there; else, without measurements, the one that its
+ * limits suggest.
+ *
+ * Variants are forced by a text: "matmul=wide" or "matmul=wide,column_sum=reduce", of which each part is
+ * a family and the name of one of its variants or of that variant's kernel. copse_strategy_params and
+ * copse_function_params have such a text in `kernels`. Work that a forced variant cannot do at all is
+ * done by the first variant of the family.
  */
 #ifndef COPSE_TUNING_H
 #define COPSE_TUNING_H
@@ -12,11 +19,38 @@
 extern "C" {
 #endif
 
+/** One of several ways to compute the same. Lifetime of the names: static. */
+struct copse_kernel_variant {
+    const char *family; /**< "matmul" */
+    const char *name;   /**< "wide": unique in the family */
+    const char *kernel; /**< "matmul_wide": unique; as in blocked kernels, measurements and conformance */
+};
+
+/**
+ * The variants of all families, family by family. The first one of a family does all of its work.
+ * @param index  From 0 on.
+ * @return false when there are fewer.
+ */
+COPSE_API bool copse_kernel_variant_at(size_t index, struct copse_kernel_variant *out);
+
+/**
+ * The variant that a device would use for work of a size class.
+ *
+ * @param kernels     Forced variants; NULL = none.
+ * @param size_class  As in copse_tuning_entry.
+ *
+ * @retval COPSE_ERR_ARGUMENT     No such family, variant or size class; the text names those that exist.
+ * @retval COPSE_ERR_UNSUPPORTED  The variant is forced, and the device cannot run it.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_kernel_choice(const copse_device *dev, const char *kernels,
+                                                         const char *family, const char *size_class,
+                                                         struct copse_kernel_variant *out);
+
 /** One measurement. Names are made of a-z, 0-9, '_' and '-'. */
 struct copse_tuning_entry {
     char family[16];     /**< what has several variants: "matmul", "column_sum" */
     char size_class[24]; /**< transposes and sizes: "nn-32-128-512"; rows and columns: "256-32" */
-    char variant[32];    /**< "matmul_wide" */
+    char variant[32];    /**< kernel of the variant: "matmul_wide" */
     uint64_t rate;       /**< million operations per second, up to 10^15; 0 = take the entry out */
 };
 

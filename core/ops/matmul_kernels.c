@@ -1,15 +1,116 @@
 /* SPDX-License-Identifier: MIT */
-/* Self-tests of the kernels of matrix products: one product that is no multiple of any tile. */
+/* References and self-tests of the kernels of matrix products. */
+#include <math.h>
+
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
+
+/* ---- references ---- */
+
+double copse__activate(int32_t activation, double x)
+{
+    switch (activation) {
+    case COPSE_RELU:
+        return x <= 0 ? 0 : x;
+    case COPSE_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case COPSE_TANH:
+        return tanh(x);
+    default:
+        return x;
+    }
+}
+
+/* Blocks only so that a training step on the host device does not take minutes: the sums are plain,
+   in double, in the order of k. */
+enum { BLOCK_M = 16, BLOCK_N = 64, BLOCK_K = 64 };
+
+struct blocks {
+    double a[BLOCK_M][BLOCK_K], b[BLOCK_K][BLOCK_N], sum[BLOCK_M][BLOCK_N];
+};
+
+static void load_block(const struct copse_host_arg *x, size_t first, size_t row, size_t col,
+                       size_t rows, size_t cols, double *to, size_t to_row)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            to[i * to_row + j] = copse__load(x, first + i * row + j * col);
+}
+
+static void multiply_block(struct blocks *x, size_t rows, size_t depth)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < depth; k++) {
+            const double a = x->a[i][k];
+            for (size_t j = 0; j < BLOCK_N; j++)
+                x->sum[i][j] += a * x->b[k][j];
+        }
+}
+
+void copse_host_matmul(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_matmul *p = params;
+    const size_t m = p->m, n = p->n, k = p->k;
+    const size_t a_row = spec[2] ? 1 : k, a_col = spec[2] ? m : 1;
+    const size_t b_row = spec[3] ? 1 : n, b_col = spec[3] ? k : 1;
+    struct blocks x;
+    memset(x.b, 0, sizeof x.b);
+    for (size_t item = 0; item < p->batch; item++)
+        for (size_t i0 = 0; i0 < m; i0 += BLOCK_M)
+            for (size_t j0 = 0; j0 < n; j0 += BLOCK_N) {
+                const size_t rows = COPSE_MIN(BLOCK_M, m - i0), cols = COPSE_MIN(BLOCK_N, n - j0);
+                memset(x.sum, 0, sizeof x.sum);
+                for (size_t k0 = p->k_begin; k0 < p->k_end; k0 += BLOCK_K) {
+                    const size_t depth = COPSE_MIN(BLOCK_K, p->k_end - k0);
+                    load_block(&args[0], item * m * k + i0 * a_row + k0 * a_col, a_row, a_col, rows,
+                               depth, x.a[0], BLOCK_K);
+                    load_block(&args[1], item * k * n + k0 * b_row + j0 * b_col, b_row, b_col,
+                               depth, cols, x.b[0], BLOCK_N);
+                    multiply_block(&x, rows, depth);
+                }
+                for (size_t i = 0; i < rows; i++)
+                    for (size_t j = 0; j < cols; j++) {
+                        const size_t at = (item * m + i0 + i) * n + j0 + j;
+                        double v = x.sum[i][j];
+                        if (p->k_begin > 0)
+                            v += copse__load(&args[3], at);
+                        if (p->k_end == p->k)
+                            v = copse__activate(spec[1], spec[0] ? v + copse__load(&args[2], j0 + j) : v);
+                        copse__store(&args[3], at, v);
+                    }
+            }
+}
+
+void copse_host_matmul_pad(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
+{
+    (void)spec;
+    const struct copse_params_matmul_pad *p = params;
+    for (size_t item = 0; item < p->batch; item++)
+        for (size_t i = 0; i < p->rows_to; i++)
+            for (size_t j = 0; j < p->cols_to; j++)
+                copse__store(&args[1], (item * p->rows_to + i) * p->cols_to + j,
+                             i < p->rows && j < p->cols
+                                 ? copse__load(&args[0], (item * p->rows + i) * p->cols + j)
+                                 : 0);
+}
+
+void copse_host_bias_activation(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
+{
+    const struct copse_params_bias_activation *p = params;
+    for (size_t i = 0; i < p->count; i++) {
+        const double x = copse__load(&args[0], i);
+        copse__store(&args[2], i,
+                     copse__activate(spec[1], spec[0] ? x + copse__load(&args[1], i % p->n) : x));
+    }
+}
+
+/* ---- self-tests: one product that is no multiple of any tile ---- */
 
 #define M 9u
 #define N 70u
 #define K 12u
-
-copse_self_test_fn copse_self_test_matmul, copse_self_test_matmul_wide,
-    copse_self_test_matmul_wide_pack, copse_self_test_matmul_wide_turn, copse_self_test_matmul_pad,
-    copse_self_test_matmul_texel, copse_self_test_bias_activation;
 
 static uint32_t divide_up(uint32_t n, uint32_t by)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Which kernels compute a matrix product, and their launches. Chosen by limits and sizes; a forced
-   variant is used wherever it can do the product at all, the shared body does the rest. */
+/* Matrix products: the kernel variants with their launches, the family, and the op. */
 #include <stdio.h>
 
+#include "core/graph/variant.h"
+#include "core/ops/ops.h"
 #include "core/ops/product.h"
 
 /* Longer sums take several launches, each adding to what the one before left: loops must stay below
    the 65535 rounds after which some drivers leave them, and chains of additions short. */
 #define SHARED_MAX_K 8192u /* 5.6 rounds for each, where inner loops stay loops and count */
 #define TEXEL_MAX_K  65536u
-
-enum variant { SHARED, WIDE, TEXEL, CLBLAST };
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
 {
@@ -25,8 +24,9 @@ static struct copse_operand bias_of(const struct copse_product *p)
 
 /* ---- the shared body ---- */
 
-static copse_status lower_shared(struct copse_lowering *l, const struct copse_product *p)
+static copse_status lower_shared(struct copse_lowering *l, const void *work)
 {
+    const struct copse_product *p = work;
     uint32_t x, y;
     copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul, &x, &y);
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
@@ -50,6 +50,12 @@ static copse_status lower_shared(struct copse_lowering *l, const struct copse_pr
 #define WIDE_ROWS  6u
 #define WIDE_MAX_A (200u * 1024)
 #define WIDE_MAX_B (400u * 1024)
+
+static bool has_terms(const struct copse_limits *limits, const void *work)
+{
+    (void)limits;
+    return ((const struct copse_product *)work)->k > 0;
+}
 
 static copse_status wide_turn_a(struct copse_lowering *l, const struct copse_product *p,
                                 struct copse_params_matmul_wide *params, struct copse_operand *a)
@@ -100,8 +106,9 @@ static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_p
                         p->batch * (padded / 16) * divide_up(p->k, 64), copse__of(p->b), *b);
 }
 
-static copse_status lower_wide(struct copse_lowering *l, const struct copse_product *p)
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
+    const struct copse_product *p = work;
     const int32_t log_vectors = p->n <= 16 ? 0 : p->n <= 32 ? 1 : 2;
     const uint32_t width = 16u << log_vectors;
     const uint64_t size_a = (uint64_t)p->m * p->k, size_b = (uint64_t)p->k * p->n;
@@ -161,8 +168,9 @@ static copse_status texel_matrix(struct copse_lowering *l, const copse_tensor *x
                         copse__of(x), out->operand);
 }
 
-static copse_status lower_texel(struct copse_lowering *l, const struct copse_product *p)
+static copse_status lower_texel(struct copse_lowering *l, const void *work)
 {
+    const struct copse_product *p = work;
     struct texel_matrix a, b;
     COPSE_TRY(texel_matrix(l, p->a, p->batch, p->a_transposed ? p->k : p->m,
                            p->a_transposed ? p->m : p->k, p->a_transposed, &a));
@@ -191,18 +199,19 @@ static copse_status lower_texel(struct copse_lowering *l, const struct copse_pro
 }
 
 /* Views have a largest size. */
-static bool fits_texels(const struct copse_lowering *l, const struct copse_product *p)
+static bool fits_texels(const struct copse_limits *limits, const void *work)
 {
-    const uint64_t most = COPSE_MIN(copse__limits(l)->max_binding_bytes / 4,
-                                    4 * copse__limits(l)->max_texel_elements);
+    const struct copse_product *p = work;
+    const uint64_t most = COPSE_MIN(limits->max_binding_bytes / 4, 4 * limits->max_texel_elements);
     const uint64_t m = p->m + 20u, n = p->n + 20u, k = p->k + 20u; /* as padded */
-    return p->batch * m * k <= most && p->batch * k * n <= most;
+    return p->k > 0 && p->batch * m * k <= most && p->batch * k * n <= most;
 }
 
 /* ---- the vendor's library ---- */
 
-static copse_status lower_clblast(struct copse_lowering *l, const struct copse_product *p)
+static copse_status lower_clblast(struct copse_lowering *l, const void *work)
 {
+    const struct copse_product *p = work;
     const bool ends = p->bias || p->activation != COPSE_LINEAR;
     struct copse_operand c = copse__of(p->c);
     if (ends)
@@ -218,81 +227,160 @@ static copse_status lower_clblast(struct copse_lowering *l, const struct copse_p
                         bias_of(p), copse__of(p->c));
 }
 
-/* ---- the choice ---- */
-
-static const char *const names[] = { "matmul", "matmul_wide", "matmul_texel",
-                                     COPSE_LIBRARY_PRODUCT };
-
-static uint32_t size_of(uint32_t n)
+static bool is_one_product(const struct copse_limits *limits, const void *work)
 {
-    static const uint32_t sizes[] = COPSE_PRODUCT_SIZES;
-    return copse__size_class(sizes, COPSE_COUNT(sizes), n);
+    const struct copse_product *p = work;
+    (void)limits;
+    return p->k > 0 && p->batch == 1;
 }
 
-void copse__product_class(uint32_t m, uint32_t n, uint32_t k, bool a_transposed, bool b_transposed,
-                          char name[COPSE_PRODUCT_CLASS])
+/* ---- the family ---- */
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1 }, NULL, lower_shared },
+    { "wide", COPSE_KERNEL_matmul_wide, { 1, 0, 2 }, has_terms, lower_wide },
+    { "texel", COPSE_KERNEL_matmul_texel, { 2, 2, 0 }, fits_texels, lower_texel },
+    { "clblast", COPSE_LIBRARY_KERNEL, { COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR },
+      is_one_product, lower_clblast },
+};
+
+/* Each of m, n and k counts as one of these. */
+static const uint32_t sizes[] = { 32, 128, 512 };
+enum { SIZES = COPSE_COUNT(sizes) };
+
+static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
-    snprintf(name, COPSE_PRODUCT_CLASS, "%c%c-%u-%u-%u", a_transposed ? 't' : 'n',
-             b_transposed ? 't' : 'n', (unsigned)size_of(m), (unsigned)size_of(n),
-             (unsigned)size_of(k));
+    const struct copse_product *p = work;
+    snprintf(name, COPSE_SIZE_CLASS, "%c%c-%u-%u-%u", p->a_transposed ? 't' : 'n',
+             p->b_transposed ? 't' : 'n', (unsigned)copse__size_class(sizes, SIZES, p->m),
+             (unsigned)copse__size_class(sizes, SIZES, p->n),
+             (unsigned)copse__size_class(sizes, SIZES, p->k));
+    return p->batch == 1 && p->k > 0;
 }
 
-static enum variant fastest(const struct copse_lowering *l, const struct copse_product *p,
-                            const bool *can, enum variant by_limits)
+/* Of each size the forward product, the gradient of the weights and the gradient of the input: those of a
+   dense layer. */
+static const bool transposes[][2] = { { false, false }, { true, false }, { false, true } };
+
+static void job(size_t index, struct copse_tune_job *j)
 {
-    char size_class[COPSE_PRODUCT_CLASS];
-    copse__product_class(p->m, p->n, p->k, p->a_transposed, p->b_transposed, size_class);
-    return (enum variant)copse__fastest(l, "matmul", size_class, names, can, COPSE_COUNT(names),
-                                        by_limits);
+    const size_t t = index % COPSE_COUNT(transposes), i = index / COPSE_COUNT(transposes);
+    const struct copse_product p = {
+        .batch = 1, .m = sizes[i / SIZES % SIZES], .n = sizes[i % SIZES], .k = sizes[i / SIZES / SIZES],
+        .a_transposed = transposes[t][0], .b_transposed = transposes[t][1],
+    };
+    _Static_assert(sizeof p <= COPSE_TUNE_WORK, "work of a job");
+    memcpy(j->work, &p, sizeof p);
+    snprintf(j->name, sizeof j->name, "%u x %u x %u%s%s", (unsigned)p.m, (unsigned)p.n, (unsigned)p.k,
+             p.a_transposed ? ", a transposed" : "", p.b_transposed ? ", b transposed" : "");
+    j->operations = 2.0 * p.m * p.n * p.k;
+    j->in_count = 2;
+    j->in[0] = p.a_transposed ? COPSE_SHAPE(p.k, p.m) : COPSE_SHAPE(p.m, p.k);
+    j->in[1] = p.b_transposed ? COPSE_SHAPE(p.n, p.k) : COPSE_SHAPE(p.k, p.n);
 }
 
-static copse_status choose(const struct copse_lowering *l, const struct copse_product *p,
-                           enum variant *out)
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
 {
-    const struct copse_limits *limits = copse__limits(l);
-    const bool can[] = { copse__can_launch(l, COPSE_KERNEL_matmul),
-                         copse__can_launch(l, COPSE_KERNEL_matmul_wide),
-                         copse__can_launch(l, COPSE_KERNEL_matmul_texel),
-                         copse__can_launch_gemm(l) };
-    *out = SHARED;
-    const char *name = copse__choice(l, "matmul");
-    if (!name) {
-        const bool has_texel = can[TEXEL] && fits_texels(l, p);
-        const enum variant by_limits = limits->has_wide_vectors && can[WIDE]   ? WIDE
-                                       : limits->has_fast_texels && has_texel ? TEXEL
-                                       : can[SHARED]                          ? SHARED
-                                       : can[WIDE]                            ? WIDE
-                                       : has_texel                            ? TEXEL
-                                                                              : SHARED;
-        const bool fits[] = { can[SHARED], can[WIDE], has_texel, can[CLBLAST] };
-        *out = p->batch == 1 && p->k > 0 ? fastest(l, p, fits, by_limits) : by_limits;
-        return COPSE_OK;
-    }
-    for (uint32_t i = 0; i < COPSE_COUNT(names); i++) {
-        if (strcmp(name, names[i]) != 0)
-            continue;
-        *out = (enum variant)i;
-        return i == SHARED || can[i] ? COPSE_OK : copse__refuse_variant(l, "matmul", name);
-    }
-    return copse_fail(COPSE_ERR_ARGUMENT, "matmul: there is no variant '%s'", name);
+    const struct copse_product *p = j->work;
+    return copse_matmul(g, in[0], in[1], p->a_transposed, p->b_transposed, out);
 }
+
+const struct copse_family copse_family_matmul = {
+    .name = "matmul",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .size_class = size_class,
+    .job_count = COPSE_COUNT(transposes) * SIZES * SIZES * SIZES,
+    .job = job,
+    .build = build,
+};
 
 copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *p)
 {
-    enum variant v;
-    COPSE_TRY(choose(l, p, &v));
-    if (p->m == 0 || p->n == 0 || p->batch == 0)
-        return COPSE_OK;
-    if (p->k == 0 || (v == TEXEL && !fits_texels(l, p)) || (v == CLBLAST && p->batch != 1))
-        v = SHARED;
-    switch (v) {
-    case WIDE:
-        return lower_wide(l, p);
-    case TEXEL:
-        return lower_texel(l, p);
-    case CLBLAST:
-        return lower_clblast(l, p);
-    default:
-        return lower_shared(l, p);
-    }
+    const struct copse_variant *v;
+    COPSE_TRY(copse__choose(l, &copse_family_matmul, p, &v));
+    return p->m == 0 || p->n == 0 || p->batch == 0 ? COPSE_OK : v->lower(l, p);
+}
+
+/* ---- the op ---- */
+
+struct matmul_attr {
+    bool a_transposed, b_transposed;
+};
+
+static copse_status matmul_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    const struct matmul_attr *t = y->attr;
+    const copse_shape a = y->in[0]->shape, b = y->in[1]->shape;
+    if (y->in[0]->type != COPSE_F32 || y->in[1]->type != COPSE_F32)
+        return copse__shape_error(y, "expected f32 operands");
+    if (a.rank < 2 || a.rank != b.rank)
+        return copse__shape_error(y, "expected equal ranks of at least 2");
+    const uint32_t r = a.rank;
+    for (uint32_t i = 0; i + 2 < r; i++)
+        if (a.dims[i] != b.dims[i])
+            return copse__shape_error(y, "expected equal leading axes");
+    const uint32_t k = a.dims[r - 1 - t->a_transposed], b_k = b.dims[r - 2 + t->b_transposed];
+    if (k != b_k)
+        return copse__shape_error(y, "expected equal inner sizes; a%s has %u, b%s has %u",
+                                  t->a_transposed ? " (transposed)" : "", (unsigned)k,
+                                  t->b_transposed ? " (transposed)" : "", (unsigned)b_k);
+    *shape = a;
+    shape->dims[r - 2] = a.dims[r - 2 + t->a_transposed];
+    shape->dims[r - 1] = b.dims[r - 1 - t->b_transposed];
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status matmul_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                    copse_tensor **dx)
+{
+    const struct matmul_attr *t = y->attr;
+    copse_tensor *a = y->in[0], *b = y->in[1];
+    const bool ta = t->a_transposed, tb = t->b_transposed;
+    if (a->needs_gradient) /* dA = dY op(B)^T, or the transpose of that */
+        COPSE_TRY(ta ? copse_matmul(g, b, dy, tb, true, &dx[0])
+                     : copse_matmul(g, dy, b, false, !tb, &dx[0]));
+    if (b->needs_gradient) /* dB = op(A)^T dY, or the transpose of that */
+        COPSE_TRY(tb ? copse_matmul(g, dy, a, true, ta, &dx[1])
+                     : copse_matmul(g, a, dy, !ta, false, &dx[1]));
+    return COPSE_OK;
+}
+
+static copse_status matmul_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct matmul_attr *t = y->attr;
+    const copse_shape s = y->shape;
+    struct copse_product p = {
+        .a = y->in[0],
+        .b = y->in[1],
+        .c = y,
+        .batch = 1,
+        .m = s.dims[s.rank - 2],
+        .n = s.dims[s.rank - 1],
+        .k = y->in[0]->shape.dims[s.rank - 1 - t->a_transposed],
+        .a_transposed = t->a_transposed,
+        .b_transposed = t->b_transposed,
+    };
+    for (uint32_t i = 0; i + 2 < s.rank; i++)
+        p.batch *= s.dims[i];
+    return copse__lower_product(l, &p);
+}
+
+static const struct copse_op op_matmul = {
+    .name = "matmul",
+    .attr_size = sizeof(struct matmul_attr),
+    .infer = matmul_infer,
+    .gradient = matmul_gradient,
+    .lower = matmul_lower,
+};
+
+copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transpose_a,
+                          bool transpose_b, copse_tensor **y)
+{
+    const struct matmul_attr t = { transpose_a, transpose_b };
+    COPSE_TRY(COPSE_CHECK_OPERANDS("matmul", g, y, a, b));
+    return COPSE_NODE(g, &op_matmul, &t, y, a, b);
 }

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* See variant.h: which row of a family computes a piece of work, and rows that are forced by name. */
+#include <stdio.h>
+
+#include "core/graph/lowering.h"
+#include "core/graph/variant.h"
+#include "copse/tuning.h"
+
+/* ---- names ---- */
+
+const struct copse_family *copse__family(const char *name)
+{
+    for (size_t i = 0; copse_families[i]; i++)
+        if (strcmp(copse_families[i]->name, name) == 0)
+            return copse_families[i];
+    return NULL;
+}
+
+const char *copse__variant_kernel(const struct copse_variant *v)
+{
+    return v->kernel == COPSE_LIBRARY_KERNEL ? COPSE_LIBRARY_PRODUCT
+                                             : copse_kernel_table[v->kernel].name;
+}
+
+const struct copse_variant *copse__variant(const struct copse_family *f, const char *name)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (strcmp(f->variants[i].name, name) == 0 ||
+            strcmp(copse__variant_kernel(&f->variants[i]), name) == 0)
+            return &f->variants[i];
+    return NULL;
+}
+
+uint32_t copse__size_class(const uint32_t *sizes, size_t count, uint32_t n)
+{
+    size_t i = 0;
+    while (i + 1 < count && n > 2 * sizes[i])
+        i++;
+    return sizes[i];
+}
+
+bool copse_kernel_variant_at(size_t index, struct copse_kernel_variant *out)
+{
+    for (size_t i = 0; out && copse_families[i]; i++) {
+        const struct copse_family *f = copse_families[i];
+        if (index < f->count) {
+            const struct copse_variant *v = &f->variants[index];
+            *out = (struct copse_kernel_variant){ f->name, v->name, copse__variant_kernel(v) };
+            return true;
+        }
+        index -= f->count;
+    }
+    return false;
+}
+
+/* ---- forced rows ---- */
+
+struct list {
+    char text[512];
+    size_t at;
+};
+
+static void add(struct list *l, const char *separator, const char *name)
+{
+    const int n = snprintf(l->text + l->at, sizeof l->text - l->at, "%s%s", separator, name);
+    if (n > 0)
+        l->at = COPSE_MIN(l->at + (size_t)n, sizeof l->text - 1);
+}
+
+static const char *variants_of(const struct copse_family *f, struct list *l)
+{
+    for (size_t i = 0; i < f->count; i++)
+        add(l, i ? ", " : "", f->variants[i].name);
+    return l->text;
+}
+
+/* "column_sum (reduce, wide), matmul (shared, wide)" */
+static const char *families(struct list *l)
+{
+    for (size_t i = 0; copse_families[i]; i++) {
+        add(l, i ? ", " : "", copse_families[i]->name);
+        add(l, " (", "");
+        variants_of(copse_families[i], l);
+        add(l, ")", "");
+    }
+    return l->text;
+}
+
+/* One "family=variant" of `length` bytes. */
+static copse_status parse_one(const char *text, size_t length, struct copse_choices *out)
+{
+    struct list names = { .at = 0 };
+    char family[64], *variant;
+    if (length < sizeof family) {
+        memcpy(family, text, length);
+        family[length] = '\0';
+    }
+    variant = length < sizeof family ? strchr(family, '=') : NULL;
+    if (!variant)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "kernels: '%.*s' is not family=variant; the families are %s",
+                          (int)COPSE_MIN(length, sizeof family), text, families(&names));
+    *variant++ = '\0';
+    const struct copse_family *f = copse__family(family);
+    if (!f)
+        return copse_fail(COPSE_ERR_ARGUMENT, "kernels: no family '%s'; the families are %s", family,
+                          families(&names));
+    const struct copse_variant *v = copse__variant(f, variant);
+    if (!v)
+        return copse_fail(COPSE_ERR_ARGUMENT, "kernels: %s has no variant '%s'; it has %s", f->name,
+                          variant, variants_of(f, &names));
+    for (size_t i = 0; i < out->count; i++)
+        if (out->at[i].family == f->name)
+            return copse_fail(COPSE_ERR_ARGUMENT, "kernels: %s is named twice", f->name);
+    out->at[out->count++] = (struct copse_choice){ f->name, v->name };
+    return COPSE_OK;
+}
+
+copse_status copse__choices_parse(const char *kernels, struct copse_choices *out)
+{
+    *out = (struct copse_choices){ .count = 0 };
+    for (const char *p = kernels; p;) {
+        const size_t length = strcspn(p, ",");
+        COPSE_TRY(parse_one(p, length, out));
+        p = p[length] ? p + length + 1 : NULL;
+    }
+    return COPSE_OK;
+}
+
+static const char *forced_of(const struct copse_choice *at, size_t count, const char *family)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(at[i].family, family) == 0)
+            return at[i].variant;
+    return NULL;
+}
+
+char *copse__choices_text(const struct copse_choices *c, char text[COPSE_CHOICES_TEXT])
+{
+    size_t at = 0;
+    snprintf(text, COPSE_CHOICES_TEXT, "auto");
+    for (size_t i = 0; copse_families[i] && at < COPSE_CHOICES_TEXT; i++) {
+        const char *variant = forced_of(c->at, c->count, copse_families[i]->name);
+        if (variant)
+            at += (size_t)snprintf(text + at, COPSE_CHOICES_TEXT - at, "%s%s=%s", at ? "," : "",
+                                   copse_families[i]->name, variant);
+    }
+    return text;
+}
+
+/* ---- the choice ---- */
+
+static enum copse_device_class class_of(const struct copse_limits *l)
+{
+    return l->has_wide_vectors  ? COPSE_CLASS_WIDE_VECTORS
+           : l->has_fast_texels ? COPSE_CLASS_FAST_TEXELS
+                                : COPSE_CLASS_PLAIN;
+}
+
+/* The device has the kernel, and it is not blocked there. */
+static bool can_run(const struct copse_lowering *l, const struct copse_variant *v)
+{
+    return v->kernel == COPSE_LIBRARY_KERNEL ? l->dev && copse__library_product_fits(l->dev)
+                                             : copse__can_launch(l, v->kernel);
+}
+
+static bool fits(const struct copse_lowering *l, const struct copse_variant *v, const void *work)
+{
+    return can_run(l, v) && (!v->fits || v->fits(l->limits, work));
+}
+
+static uint64_t rate_of(const struct copse_lowering *l, const struct copse_family *f,
+                        const char *size_class, const struct copse_variant *v)
+{
+    return l->dev ? copse__tuning_rate(l->dev, f->name, size_class, copse__variant_kernel(v)) : 0;
+}
+
+static const struct copse_variant *by_prior(const struct copse_lowering *l,
+                                            const struct copse_family *f, const void *work)
+{
+    const enum copse_device_class class = class_of(l->limits);
+    const struct copse_variant *best = NULL;
+    for (size_t i = 0; i < f->count; i++) {
+        const struct copse_variant *v = &f->variants[i];
+        if (v->prior[class] < (best ? best->prior[class] : COPSE_NO_PRIOR) && fits(l, v, work))
+            best = v;
+    }
+    return best ? best : f->variants; /* which cannot be launched; its error says why */
+}
+
+/* A measured row replaces the prior's one when that one was measured too and is more than 3 % slower. */
+static const struct copse_variant *by_rate(const struct copse_lowering *l,
+                                           const struct copse_family *f, const void *work,
+                                           const struct copse_variant *prior)
+{
+    const struct copse_variant *best = prior;
+    char size_class[COPSE_SIZE_CLASS];
+    if (!f->size_class(work, size_class))
+        return prior;
+    uint64_t most = rate_of(l, f, size_class, prior);
+    if (most == 0)
+        return prior;
+    most += most / 32;
+    for (size_t i = 0; i < f->count; i++) {
+        const uint64_t rate = rate_of(l, f, size_class, &f->variants[i]);
+        if (rate > most && fits(l, &f->variants[i], work)) {
+            most = rate;
+            best = &f->variants[i];
+        }
+    }
+    return best;
+}
+
+static copse_status refuse(const struct copse_lowering *l, const struct copse_family *f,
+                           const struct copse_variant *v)
+{
+    const char *kernel = copse__variant_kernel(v);
+    char reason[192];
+    if (l->dev && copse__kernel_is_blocked(l->dev, kernel, reason, sizeof reason))
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: the variant %s is blocked on %s: %s", f->name,
+                          kernel, l->dev->info.id, reason);
+    return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: this device cannot run the variant %s", f->name,
+                      kernel);
+}
+
+copse_status copse__choose(const struct copse_lowering *l, const struct copse_family *f,
+                           const void *work, const struct copse_variant **out)
+{
+    const char *forced = forced_of(l->choices, l->choice_count, f->name);
+    if (!forced) {
+        *out = by_rate(l, f, work, by_prior(l, f, work));
+        return COPSE_OK;
+    }
+    const struct copse_variant *v = copse__variant(f, forced);
+    struct list names = { .at = 0 };
+    if (!v)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: no variant '%s'; there are %s", f->name, forced,
+                          variants_of(f, &names));
+    if (!can_run(l, v))
+        return refuse(l, f, v);
+    *out = fits(l, v, work) ? v : f->variants;
+    return COPSE_OK;
+}
+
+copse_status copse__lower_variant(struct copse_lowering *l, const struct copse_family *f,
+                                  const void *work)
+{
+    const struct copse_variant *v;
+    COPSE_TRY(copse__choose(l, f, work, &v));
+    return v->lower(l, work);
+}
+
+/* ---- questions about the choice ---- */
+
+/* The job of this class of sizes. */
+static bool find_job(const struct copse_family *f, const char *size_class, struct copse_tune_job *j)
+{
+    char name[COPSE_SIZE_CLASS];
+    for (size_t i = 0; i < f->job_count; i++) {
+        *j = (struct copse_tune_job){ .work = j->work };
+        f->job(i, j);
+        if (f->size_class(j->work, name) && strcmp(size_class, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+copse_status copse_kernel_choice(const copse_device *dev, const char *kernels, const char *family,
+                                 const char *size_class, struct copse_kernel_variant *out)
+{
+    struct copse_choices forced;
+    struct list names = { .at = 0 };
+    const struct copse_variant *v;
+    COPSE_TRY(copse_need("kernels", dev, family, size_class, out));
+    COPSE_TRY(copse__choices_parse(kernels, &forced));
+    const struct copse_family *f = copse__family(family);
+    if (!f)
+        return copse_fail(COPSE_ERR_ARGUMENT, "kernels: no family '%s'; the families are %s", family,
+                          families(&names));
+    struct copse_tune_job j = { .work = copse__alloc(&dev->base->mem, 1, COPSE_TUNE_WORK) };
+    if (!j.work)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "kernels: no memory");
+    const struct copse_lowering l = { .limits = dev->limits, .choices = forced.at,
+                                      .choice_count = forced.count, .dev = dev };
+    copse_status s = find_job(f, size_class, &j) ? copse__choose(&l, f, j.work, &v)
+                     : copse_fail(COPSE_ERR_ARGUMENT, "kernels: %s has no size class '%s'", family,
+                                  size_class);
+    if (s == COPSE_OK)
+        *out = (struct copse_kernel_variant){ f->name, v->name, copse__variant_kernel(v) };
+    copse__free(&dev->base->mem, j.work);
+    return s;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernel variants: several ways to compute the same. A family is a table of them, one row each, in
+   core/ops/<family>_variants.c; the build finds the files. Which row computes a piece of work is decided in one
+   place for all families, copse__choose: the row that is forced, else the fastest one by measurement
+   (copse/tuning.h), else the one with the lowest prior of the device's class. */
+#ifndef COPSE_VARIANT_H
+#define COPSE_VARIANT_H
+
+#include "core/graph/op.h"
+
+/* Devices for which one prior holds, by their limits. */
+enum copse_device_class {
+    COPSE_CLASS_PLAIN,        /* GPUs, and whatever is none of the others */
+    COPSE_CLASS_WIDE_VECTORS, /* has_wide_vectors: CPUs through OpenCL */
+    COPSE_CLASS_FAST_TEXELS,  /* has_fast_texels: CPUs through Vulkan */
+    COPSE_CLASS_COUNT
+};
+
+#define COPSE_NO_PRIOR 255 /* never chosen by prior: forced or measured only */
+#define COPSE_LIBRARY_KERNEL COPSE_KERNEL_COUNT /* the matrix product of a vendor's library */
+
+struct copse_variant {
+    const char *name;            /* "wide": unique in the family */
+    enum copse_kernel_id kernel; /* which is blocked, measured and judged for it: unique in all families */
+    uint8_t prior[COPSE_CLASS_COUNT]; /* the lowest one that fits is chosen; of equal ones the first row */
+    /* Whether it can do this work at all; NULL = all work of the family. */
+    bool (*fits)(const struct copse_limits *limits, const void *work);
+    copse_status (*lower)(struct copse_lowering *l, const void *work);
+};
+
+#define COPSE_TUNE_INPUTS 3
+#define COPSE_TUNE_WORK 128
+#define COPSE_SIZE_CLASS 24 /* bytes of the name of a class of sizes: "nt-32-128-512" */
+
+/* Work of one size class, for mode tune and for questions about the choice. */
+struct copse_tune_job {
+    char name[96];                         /* "32 x 32 x 128, a transposed" */
+    double operations;
+    size_t in_count;
+    copse_shape in[COPSE_TUNE_INPUTS];      /* f32; filled with small whole numbers */
+    void *work; /* what `fits` and `size_class` look at: COPSE_TUNE_WORK of the caller's, allocated */
+};
+
+struct copse_family {
+    const char *name; /* "matmul" */
+    /* The first row fits all work: it takes what the forced row does not fit. */
+    const struct copse_variant *variants;
+    size_t count;
+    float slack; /* largest error of a job's result, relative to 1 + |expected|; 0 = exact */
+    /* The class of sizes that the work is measured as; false: it is not measured. */
+    bool (*size_class)(const void *work, char name[COPSE_SIZE_CLASS]);
+    /* The index-th of `job_count` jobs, from small to large; *out is zeroed but for `work`. */
+    size_t job_count;
+    void (*job)(size_t index, struct copse_tune_job *out);
+    /* Adds the nodes of a job to a graph with its inputs. */
+    copse_status (*build)(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out);
+};
+
+/* By name, NULL-terminated. The build makes it from the names of the files. */
+extern const struct copse_family *const copse_families[];
+#define COPSE_MAX_FAMILIES 16
+
+/* NULL = there is none. */
+const struct copse_family *copse__family(const char *name);
+/* By its own name or its kernel's; NULL = there is none. */
+const struct copse_variant *copse__variant(const struct copse_family *f, const char *name);
+/* "matmul_wide". */
+const char *copse__variant_kernel(const struct copse_variant *v);
+
+/* Sizes are put together in classes: n counts as the first of these sizes whose double it does not exceed,
+   else as the last one. */
+uint32_t copse__size_class(const uint32_t *sizes, size_t count, uint32_t n);
+
+/* ---- forced rows ---- */
+
+/* A forced row by names. */
+struct copse_choice {
+    const char *family, *variant;
+};
+
+struct copse_choices {
+    struct copse_choice at[COPSE_MAX_FAMILIES]; /* names are static */
+    size_t count;
+};
+
+/* "matmul=wide,column_sum=reduce" into *out; NULL = nothing is forced. COPSE_ERR_ARGUMENT: the text names
+   what there is. */
+copse_status copse__choices_parse(const char *kernels, struct copse_choices *out);
+/* The same text from the choices, by family; "auto" when nothing is forced. Returns text. */
+#define COPSE_CHOICES_TEXT 256
+char *copse__choices_text(const struct copse_choices *c, char text[COPSE_CHOICES_TEXT]);
+
+/* ---- the choice ---- */
+
+/* The row that computes this work. COPSE_ERR_UNSUPPORTED: one is forced that the device cannot run. */
+copse_status copse__choose(const struct copse_lowering *l, const struct copse_family *f,
+                           const void *work, const struct copse_variant **out);
+/* Choose, and lower. */
+copse_status copse__lower_variant(struct copse_lowering *l, const struct copse_family *f,
+                                  const void *work);
+
+#endif

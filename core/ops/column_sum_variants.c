@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums down columns: the op, and its kernel variants with their launches. */
+#include <stdio.h>
+
+#include "core/graph/variant.h"
+#include "core/ops/column_sum.h"
+#include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
+
+struct column_sum {
+    uint32_t rows, cols;
+    const copse_tensor *y;
+};
+
+/* ---- launches ---- */
+
+static copse_status lower_reduce(struct copse_lowering *l, const void *work)
+{
+    const struct column_sum *s = work;
+    return copse__lower_reduce(l, COPSE_AXIS_SUM, 1, s->rows, s->cols, copse__of(s->y->in[0]),
+                               copse__of(s->y));
+}
+
+static bool has_elements(const struct copse_limits *limits, const void *work)
+{
+    const struct column_sum *s = work;
+    (void)limits;
+    return s->rows > 0 && s->cols > 0;
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    enum { BLOCK = 4096 }; /* rows that an invocation adds */
+    const struct column_sum *s = work;
+    struct copse_operand from = copse__of(s->y->in[0]), to;
+    uint32_t rows = s->rows;
+    for (;;) {
+        const struct copse_params_column_sum_wide p = { rows, s->cols, BLOCK };
+        const uint32_t blocks = (rows + BLOCK - 1) / BLOCK;
+        to = copse__of(s->y);
+        if (blocks > 1)
+            COPSE_TRY(copse__scratch(l, (uint64_t)blocks * s->cols, &to));
+        COPSE_TRY(COPSE_LAUNCH(l, column_sum_wide, NULL, p,
+                               (uint64_t)blocks * ((s->cols + 31) / 32), from, to));
+        if (blocks == 1)
+            return COPSE_OK;
+        from = to;
+        rows = blocks;
+    }
+}
+
+/* ---- the family ---- */
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "reduce", COPSE_KERNEL_reduce, { 0, 1, 0 }, NULL, lower_reduce },
+    { "wide", COPSE_KERNEL_column_sum_wide, { 1, 0, 1 }, has_elements, lower_wide },
+};
+
+static const uint32_t row_sizes[] = { 32, 256, 2048 }, col_sizes[] = { 8, 32, 128, 512 };
+
+static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+{
+    const struct column_sum *s = work;
+    snprintf(name, COPSE_SIZE_CLASS, "%u-%u",
+             (unsigned)copse__size_class(row_sizes, COPSE_COUNT(row_sizes), s->rows),
+             (unsigned)copse__size_class(col_sizes, COPSE_COUNT(col_sizes), s->cols));
+    return s->rows > 0 && s->cols > 0;
+}
+
+static void job(size_t index, struct copse_tune_job *j)
+{
+    const struct column_sum s = { .rows = row_sizes[index / COPSE_COUNT(col_sizes)],
+                                  .cols = col_sizes[index % COPSE_COUNT(col_sizes)] };
+    memcpy(j->work, &s, sizeof s);
+    snprintf(j->name, sizeof j->name, "%u x %u", (unsigned)s.rows, (unsigned)s.cols);
+    j->operations = (double)s.rows * s.cols;
+    j->in_count = 1;
+    j->in[0] = COPSE_SHAPE(s.rows, s.cols);
+}
+
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
+{
+    (void)j;
+    return copse__column_sum(g, in[0], out);
+}
+
+const struct copse_family copse_family_column_sum = {
+    .name = "column_sum",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .size_class = size_class,
+    .job_count = COPSE_COUNT(row_sizes) * COPSE_COUNT(col_sizes),
+    .job = job,
+    .build = build,
+};
+
+/* ---- the op ---- */
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = COPSE_SHAPE(y->in[0]->shape.dims[1]);
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct column_sum s = { y->in[0]->shape.dims[0], y->shape.dims[0], y };
+    return copse__lower_variant(l, &copse_family_column_sum, &s);
+}
+
+static const struct copse_op op_bias_grad = {
+    .name = "bias_grad",
+    .infer = infer,
+    .lower = lower,
+};
+
+copse_status copse__column_sum(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    return COPSE_NODE(g, &op_bias_grad, NULL, out, x);
+}
+
+/* ---- self-test ---- */
+
+static void sum_columns(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_column_sum_wide *p = params;
+    (void)spec;
+    for (size_t j = 0; j < p->cols; j++) {
+        double sum = 0;
+        for (size_t i = 0; i < p->rows; i++)
+            sum += copse__load(&args[0], i * p->cols + j);
+        copse__store(&args[1], j, sum);
+    }
+}
+
+void copse_self_test_column_sum_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_column_sum_wide p = { 50, 40, 4096 };
+    (void)k;
+    COPSE_SELF_TEST(t, p, 2, p.rows * p.cols, p.cols);
+    t->truth = sum_columns;
+}

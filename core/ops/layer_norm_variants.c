@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* Layer norm over the last axis: one kernel computes a row's statistics and what is asked for. The gradient computes
+   them again, so that only operands stay alive. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/graph/variant.h"
+#include "core/ops/column_sum.h"
+#include "core/ops/ops.h"
+#include "core/ops/self_tests.h"
+
+/* Of a row: a lane goes four times through every 64th element, and all rounds of its loops count. */
+#define MOST_COLS (1u << 19)
+
+/* What is computed of u = (x - mean) / sqrt(variance + epsilon): kernels/layer_norm.cl. */
+enum { FORWARD, GRADIENT, SCALE_GRADIENT };
+
+struct layer_norm {
+    int32_t op;
+    uint32_t rows, cols;
+    float epsilon;
+    const copse_tensor *x, *a, *b, *y; /* scale and offset; scale and dy; dy twice */
+};
+
+struct layer_norm_attr {
+    float epsilon;
+};
+
+static uint32_t cols_of(copse_shape s)
+{
+    return s.dims[s.rank - 1];
+}
+
+static uint32_t rows_of(copse_shape s)
+{
+    uint32_t rows = 1;
+    for (uint32_t i = 0; i + 1 < s.rank; i++)
+        rows *= s.dims[i];
+    return rows;
+}
+
+/* ---- launches ---- */
+
+static copse_status lower_shared(struct copse_lowering *l, const void *work)
+{
+    const struct layer_norm *w = work;
+    const struct copse_params_layer_norm p = { w->rows, w->cols, w->epsilon };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op };
+    return COPSE_LAUNCH(l, layer_norm, spec, p, w->cols > 0 ? w->rows : 0, copse__of(w->x),
+                        copse__of(w->a), copse__of(w->b), copse__of(w->y));
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    enum { ENOUGH = 4096 }; /* elements of an invocation, where rows are short */
+    const struct layer_norm *w = work;
+    const struct copse_params_layer_norm_wide p = { w->rows, w->cols, w->epsilon,
+                                                    COPSE_MAX(ENOUGH / COPSE_MAX(w->cols, 1u), 1u) };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op };
+    return COPSE_LAUNCH(l, layer_norm_wide, spec, p, w->cols > 0 ? (w->rows + p.each - 1) / p.each : 0,
+                        copse__of(w->x), copse__of(w->a), copse__of(w->b), copse__of(w->y));
+}
+
+/* ---- the family ---- */
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0 }, NULL, lower_shared },
+    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1 }, NULL, lower_wide },
+};
+
+static const uint32_t sizes[] = { 32, 256, 2048 };
+
+static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+{
+    const struct layer_norm *w = work;
+    snprintf(name, COPSE_SIZE_CLASS, "%s-%u", w->op == FORWARD ? "forward" : "gradient",
+             (unsigned)copse__size_class(sizes, COPSE_COUNT(sizes), w->cols));
+    return w->rows > 0 && w->cols > 0;
+}
+
+static void job(size_t index, struct copse_tune_job *j)
+{
+    const struct layer_norm w = { .op = index % 2 ? GRADIENT : FORWARD, .rows = 256,
+                                  .cols = sizes[index / 2] };
+    _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
+    memcpy(j->work, &w, sizeof w);
+    snprintf(j->name, sizeof j->name, "%u x %u%s", (unsigned)w.rows, (unsigned)w.cols,
+             w.op == FORWARD ? "" : ", gradient");
+    j->operations = (w.op == FORWARD ? 8.0 : 16.0) * w.rows * w.cols;
+    j->in_count = 3;
+    j->in[0] = COPSE_SHAPE(w.rows, w.cols);
+    j->in[1] = COPSE_SHAPE(w.cols);
+    j->in[2] = w.op == FORWARD ? j->in[1] : j->in[0];
+}
+
+static const struct copse_op op_gradient;
+
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
+                          copse_tensor **out)
+{
+    const struct layer_norm_attr a = { 1.0f };
+    return ((const struct layer_norm *)j->work)->op == FORWARD
+               ? copse_layer_norm(g, in[0], in[1], in[2], a.epsilon, out)
+               : COPSE_NODE(g, &op_gradient, &a, out, in[0], in[1], in[2]);
+}
+
+const struct copse_family copse_family_layer_norm = {
+    .name = "layer_norm",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .slack = 1e-4f,
+    .size_class = size_class,
+    .job_count = 2 * COPSE_COUNT(sizes),
+    .job = job,
+    .build = build,
+};
+
+/* ---- the derivatives ---- */
+
+static copse_status lower_as(struct copse_lowering *l, const copse_tensor *y, int32_t op,
+                             const copse_tensor *a, const copse_tensor *b)
+{
+    const struct layer_norm_attr *attr = y->attr;
+    const struct layer_norm w = { op, rows_of(y->shape), cols_of(y->shape), attr->epsilon,
+                                  y->in[0], a, b, y };
+    return copse__lower_variant(l, &copse_family_layer_norm, &w);
+}
+
+static copse_status infer_as_x(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    return lower_as(l, y, GRADIENT, y->in[1], y->in[2]);
+}
+
+static copse_status scale_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    return lower_as(l, y, SCALE_GRADIENT, y->in[1], y->in[1]);
+}
+
+/* dx of x, scale, dy. */
+static const struct copse_op op_gradient = {
+    .name = "layer_norm_gradient",
+    .attr_size = sizeof(struct layer_norm_attr),
+    .infer = infer_as_x,
+    .lower = gradient_lower,
+};
+/* u dy of x, dy: what the scale's derivative is the sum of. */
+static const struct copse_op op_scale_gradient = {
+    .name = "layer_norm_scale_gradient",
+    .attr_size = sizeof(struct layer_norm_attr),
+    .infer = infer_as_x,
+    .lower = scale_lower,
+};
+
+static copse_status sum_rows(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(rows_of(x->shape), cols_of(x->shape)), &x));
+    return copse__column_sum(g, x, out);
+}
+
+/* ---- the op ---- */
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = COPSE_F32;
+    for (uint32_t i = 0; i < y->in_count; i++)
+        if (y->in[i]->type != COPSE_F32)
+            return copse__shape_error(y, "expected f32 operands");
+    if (shape->rank < 1 || cols_of(*shape) > MOST_COLS)
+        return copse__shape_error(y, "expected x with a last axis of at most %u elements", MOST_COLS);
+    for (uint32_t i = 1; i < y->in_count; i++)
+        if (y->in[i]->shape.rank != 1 || y->in[i]->shape.dims[0] != cols_of(*shape))
+            return copse__shape_error(y, "expected a scale and an offset of %u elements, the last "
+                                         "axis of x", (unsigned)cols_of(*shape));
+    return COPSE_OK;
+}
+
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
+{
+    copse_tensor *x = y->in[0], *scale = y->in[1], *offset = y->in[2], *t;
+    if (x->needs_gradient)
+        COPSE_TRY(COPSE_NODE(g, &op_gradient, y->attr, &dx[0], x, scale, dy));
+    if (scale->needs_gradient) {
+        COPSE_TRY(COPSE_NODE(g, &op_scale_gradient, y->attr, &t, x, dy));
+        COPSE_TRY(sum_rows(g, t, &dx[1]));
+    }
+    return offset->needs_gradient ? sum_rows(g, dy, &dx[2]) : COPSE_OK;
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    return lower_as(l, y, FORWARD, y->in[1], y->in[2]);
+}
+
+static const struct copse_op op_layer_norm = {
+    .name = "layer_norm",
+    .attr_size = sizeof(struct layer_norm_attr),
+    .infer = infer,
+    .gradient = gradient,
+    .lower = lower,
+};
+
+copse_status copse_layer_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale,
+                              copse_tensor *offset, float epsilon, copse_tensor **out)
+{
+    const struct layer_norm_attr a = { epsilon };
+    COPSE_TRY(COPSE_CHECK_OPERANDS("layer_norm", g, out, x, scale, offset));
+    if (!(epsilon >= FLT_MIN && isfinite(epsilon)))
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer_norm: epsilon %g is not a finite number of at "
+                                              "least %g", (double)epsilon, (double)FLT_MIN);
+    return COPSE_NODE(g, &op_layer_norm, &a, out, x, scale, offset);
+}
+
+/* ---- reference ---- */
+
+static double mean_of(const struct copse_host_arg *x, size_t base, size_t cols)
+{
+    double sum = 0;
+    for (size_t k = 0; k < cols; k++)
+        sum += copse__load(x, base + k);
+    return sum / (double)cols;
+}
+
+static double inverse_of(const struct copse_host_arg *x, size_t base, size_t cols, double mean,
+                         double epsilon)
+{
+    double squares = 0;
+    for (size_t k = 0; k < cols; k++) {
+        const double d = copse__load(x, base + k) - mean;
+        squares += d * d;
+    }
+    return 1 / sqrt(squares / (double)cols + epsilon);
+}
+
+void copse_host_layer_norm(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm *p = params;
+    const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
+    const size_t cols = p->cols;
+    for (size_t base = 0; base < p->rows * cols; base += cols) {
+        const double mean = mean_of(x, base, cols);
+        const double inverse = inverse_of(x, base, cols, mean, (double)p->epsilon);
+        double slopes = 0, along = 0;
+        for (size_t k = 0; spec[0] == GRADIENT && k < cols; k++) {
+            const double slope = copse__load(b, base + k) * copse__load(a, k);
+            slopes += slope;
+            along += slope * (copse__load(x, base + k) - mean) * inverse;
+        }
+        for (size_t k = 0; k < cols; k++) {
+            const double u = (copse__load(x, base + k) - mean) * inverse;
+            copse__store(&args[3], base + k,
+                         spec[0] == FORWARD    ? u * copse__load(a, k) + copse__load(b, k)
+                         : spec[0] == GRADIENT ? (copse__load(b, base + k) * copse__load(a, k) -
+                                                  slopes / (double)cols - u * along / (double)cols) *
+                                                     inverse
+                                               : u * copse__load(b, base + k));
+        }
+    }
+}
+
+/* ---- self-tests ---- */
+
+#define R COPSE_TEST_ROWS
+#define C COPSE_TEST_LINE
+
+static void launch(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    t->counts[0] = t->counts[3] = R * C;
+    t->counts[1] = C;
+    t->counts[2] = k->spec[0] == FORWARD ? C : R * C;
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+void copse_self_test_layer_norm(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_layer_norm p = { R, C, 1.0f };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = R;
+    launch(k, t);
+}
+
+static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm_wide *p = params;
+    const struct copse_params_layer_norm shared = { p->rows, p->cols, p->epsilon };
+    copse_host_layer_norm(&shared, spec, args);
+}
+
+void copse_self_test_layer_norm_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_layer_norm_wide p = { R, C, 1.0f, 2 };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = 2;
+    launch(k, t);
+    t->truth = wide;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Maximum over axes. Equal largest elements share the derivative. */
+#include "core/ops/ops.h"
+
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                 copse_tensor **dx)
+{
+    const struct copse_reduce_attr *a = y->attr;
+    copse_tensor *largest, *is_largest, *ties, *share;
+    COPSE_TRY(copse__repeat_back(g, y, (copse_tensor *)y, &largest));
+    COPSE_TRY(copse_equal(g, y->in[0], largest, &is_largest));
+    COPSE_TRY(copse__sum_middle(g, is_largest, a->outer, a->count, a->inner, y->shape, &ties));
+    COPSE_TRY(copse_div(g, dy, ties, &share));
+    COPSE_TRY(copse__repeat_back(g, y, share, &share));
+    return copse_mul(g, is_largest, share, &dx[0]);
+}
+
+static const struct copse_op op_max = {
+    .name = "max",
+    .attr_size = sizeof(struct copse_reduce_attr),
+    .infer = copse__reduce_infer,
+    .gradient = gradient,
+    .lower = copse__reduce_lower,
+};
+
+copse_status copse_max(copse_graph *g, copse_tensor *x, const uint32_t *axes, size_t axis_count,
+                       bool keep_dims, copse_tensor **out)
+{
+    return copse__reduce(g, &op_max, COPSE_AXIS_MAX, x, axes, axis_count, keep_dims, out);
+}
