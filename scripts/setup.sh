@@ -5,32 +5,67 @@
 say() { printf '== %s\n' "$*"; }
 fail() { printf 'failed: %s\n' "$*" >&2; exit 1; }
 
-# need_packages GROUP...: install what is missing of these groups of packages.txt.
+# need_packages GROUP...: install what is missing of these groups of packages.txt, or fail.
 need_packages() {
-    command -v dpkg-query >/dev/null && command -v apt-get >/dev/null || {
-        say "no apt here: these Debian packages are expected under their local names:" \
-            $(wanted "$@" | cut -d' ' -f1)
+    has_apt || {
+        say "no apt here: these Debian packages are expected under their local names:" $(wanted "$@" | cut -d' ' -f1)
         return 0
     }
-    missing=$(wanted "$@" | while read -r package why; do
+    missing=$(missing_packages "$@")
+    [ -n "$missing" ] || return 0
+    show_missing
+    can_install || fail "not root and no sudo: install the packages above, then run again"
+    names=$(printf '%s\n' "$missing" | cut -d' ' -f1)
+    install_packages $names || fail "apt-get could not install: $(echo $names)"
+}
+
+# want_packages GROUP...: install what is missing of these groups, as far as it can be. `unavailable` has the rest, a line
+# for each: its name and why it is wanted.
+want_packages() {
+    unavailable=
+    has_apt || {
+        say "no apt here: these Debian packages are of use under their local names:" $(wanted "$@" | cut -d' ' -f1)
+        return 0
+    }
+    missing=$(missing_packages "$@")
+    [ -n "$missing" ] || return 0
+    show_missing
+    if can_install; then
+        names=$(printf '%s\n' "$missing" | cut -d' ' -f1)
+        install_packages $names || for name in $names; do # one by one: a name that apt does not know spoils all
+            install_packages "$name" || :
+        done
+    fi
+    unavailable=$(missing_packages "$@")
+}
+
+has_apt() { command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; }
+
+# Sets `as_root`, the command that gives the right to install.
+can_install() {
+    as_root=
+    [ "$(id -u)" -eq 0 ] || as_root=sudo
+    [ -z "$as_root" ] || command -v sudo >/dev/null
+}
+
+missing_packages() {
+    wanted "$@" | while read -r package why; do
         state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || state=
         [ "$state" = installed ] || printf '%s %s\n' "$package" "$why"
-    done)
-    [ -n "$missing" ] || return 0
+    done
+}
 
+show_missing() {
     say "installing missing packages (apt-get):"
     printf '%s\n' "$missing" | while read -r package why; do
         printf '     %-24s %s\n' "$package" "$why"
     done
-    as_root=
-    if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || fail "not root and no sudo: install the packages above, then run again"
-        as_root=sudo
-    fi
-    names=$(printf '%s\n' "$missing" | cut -d' ' -f1)
-    { $as_root apt-get -qq update && $as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq -o Dpkg::Use-Pty=0 -y --no-install-recommends install $names >/dev/null; } ||
-        fail "apt-get could not install: $(echo $names)"
+}
+
+install_packages() {
+    [ -n "${is_updated-}" ] || { is_updated=1; $as_root apt-get -qq update; } || return
+    $as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq -o Dpkg::Use-Pty=0 -y --no-install-recommends install "$@" >/dev/null
 }
 
 wanted() {

@@ -104,9 +104,12 @@ while [ $killed -lt "$count" ]; do
     job_wait
     if [ "$engine" = mpi ]; then
         job_ended_soon
+    elif grep -q 'all workers are done$' "$job/out.$victim"; then # the server was done already
+        late=$((late + 1))
+        continue
     elif [ "$victim" -ge "$workers" ]; then
         check_servers
-    elif grep -q 'all workers are done$' "$job"/out.*; then # it was done already
+    elif grep -q 'all workers are done$' "$job"/out.*; then # the worker was done already
         late=$((late + 1))
         continue
     else
