@@ -11,6 +11,7 @@
 #define COPSE_INPUT_H
 
 #include "copse/data.h"
+#include "copse/value.h"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -212,6 +213,31 @@ COPSE_API void copse_distributed_release(copse_distributed **walk);
  */
 COPSE_API COPSE_CHECKED copse_status copse_distributed_next(copse_distributed *walk,
                                                             struct copse_host_batch *shares);
+
+/**
+ * Take the next step as a value that copse_strategy_run takes as an argument:
+ *
+ *     while ((s = copse_distributed_next_value(walk, st, &batch)) == COPSE_OK) {
+ *         s = copse_strategy_run(st, fn, &batch, 1, user, &result); ...
+ *
+ * The function finds its minibatch by the names of the columns: copse_value_find(args[0], "x").
+ *
+ * @param st   A strategy with as many replicas in this process as the walk has minibatches in a step.
+ * @param out  Receives a reference: a dictionary with a per-replica value for each column, whose components are arrays
+ *             [rows of the minibatch, shape...] of the column's type on the replicas' devices. Numbers of rows may
+ *             differ; a replica without rows has [0, shape...]. With one replica the values are plain arrays.
+ *
+ * @retval COPSE_ERR_END          As `copse_distributed_next`, as its other errors are.
+ * @retval COPSE_ERR_ARGUMENT     The strategy has another number of replicas, or a column has no data.
+ * @retval COPSE_ERR_SHAPE        Minibatches that a function gave have different columns.
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
+ * After a failure of a walk over data the same step can be tried again; what a function gave is dropped.
+ *
+ * Lifetime: the value retains strategy and context, and is independent of the walk. Thread-safety: one thread at a time
+ * per walk and per strategy. Blocking: while a batch is prepared and copied to staging memory.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_distributed_next_value(copse_distributed *walk, copse_strategy *st,
+                                                                  copse_value **out);
 
 /** Minibatches of a step: the replicas of one pipeline, >= 1. */
 COPSE_API uint32_t copse_distributed_replicas(const copse_distributed *walk);
