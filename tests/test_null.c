@@ -344,6 +344,7 @@ static void files(struct probe *p)
     ROW(copse_distributed_create, NEED(ctx), NEED(&(struct copse_distributed_params){ .data = data, .batches = pairs }),
         NEED(&other));
     ROW(copse_distributed_next, NEED(walk), NEED(&batch));
+    ROW(copse_distributed_next_value, NEED(walk), NEED(st), NEED(&result));
     ROW(copse_distributed_start, NEED(walk), 0, 0);
     ROW(copse_distributed_pad, NEED(walk), 4);
     ROW(copse_distributed_from_function, NEED(ctx),

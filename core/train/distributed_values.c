@@ -103,8 +103,7 @@ copse_status copse_distributed_next_value(copse_distributed *walk, copse_strateg
     struct step s = { .st = st };
     uint32_t epoch;
     uint64_t at;
-    if (!walk || !st || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: walk, strategy or result is NULL");
+    COPSE_TRY(copse_need("input", walk, st, out));
     *out = NULL;
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "input: the default strategy has no device");
