@@ -229,10 +229,10 @@ static void a_device_says_what_it_would_choose(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "conv", "nn-32-32-32", &v), "no family 'conv'");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-33-32-32", &v),
           "matmul has no size class 'nn-33-32-32'");
-    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(NULL, NULL, "matmul", "nn-32-32-32", &v), "no device");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(NULL, NULL, "matmul", "nn-32-32-32", &v), "'dev' is NULL");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, NULL, "nn-32-32-32", &v), "family");
-    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", NULL, &v), "size class");
-    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-32-32-32", NULL), "result");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", NULL, &v), "size_class");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-32-32-32", NULL), "'out' is NULL");
     copse_device_release(&dev);
     copse_context_release(&ctx);
 }

@@ -266,7 +266,7 @@ static void ps_7(void **state)
     OK(copse_strategy_reduce_to(st, COPSE_REDUCE_SUM, each, NULL, &both));
     FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update(st, v, add_five, &both, 1, user, NULL), "runs once");
     FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update(st, NULL, add_five, NULL, 0, user, NULL),
-          "'v' is NULL");
+          "no variable, it is NULL");
     w = number(other, fresh("w"), 1.0f, COPSE_AGGREGATION_NONE);
     FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update(st, w, add_five, NULL, 0, user, NULL),
           "another strategy");

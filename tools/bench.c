@@ -72,7 +72,7 @@ int cmd_bench(int argc, char **argv)
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
         { "quick", OPTION_FLAG, &s->is_quick, NULL, "fewer sizes, shorter samples" },
         { "no-peer", OPTION_FLAG, &s->no_peer, NULL, "do not compare with OpenBLAS" },
-        { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force kernel variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
+        { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object a line" },
         { "verbose", OPTION_FLAG, &s->is_verbose, NULL, "log what the library does" },
         { 0 },
