@@ -539,6 +539,63 @@ static void components_differ_before_training(void **unused)
     }
 }
 
+/* ---- updates of some replicas ---- */
+
+struct partial {
+    copse_variable *mirrored, *local;
+    copse_value *one, *slices;
+    copse_status inner; /* of an update of all replicas inside */
+};
+
+static copse_status change_all(copse_strategy *st, copse_value *target, copse_value *const *args, size_t count,
+                               void *user, copse_value **result)
+{
+    const struct partial *p = user;
+    (void)st, (void)target, (void)args, (void)count, (void)result;
+    return copse_assign_add(p->mirrored, p->one);
+}
+
+static copse_status change_some(copse_strategy *st, copse_value *target, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
+{
+    struct partial *p = user;
+    (void)target, (void)args, (void)count, (void)result;
+    FAILS(COPSE_ERR_CONTEXT, copse_assign(p->mirrored, p->one), "would leave its components unequal");
+    FAILS(COPSE_ERR_CONTEXT, copse_assign_add(p->mirrored, p->one), "unequal");
+    FAILS(COPSE_ERR_CONTEXT, copse_assign_sub(p->mirrored, p->one), "unequal");
+    FAILS(COPSE_ERR_CONTEXT, copse_scatter_update(p->mirrored, p->slices), "unequal");
+    COPSE_TRY(copse_assign_add(p->local, p->one));
+    p->inner = copse_strategy_update(st, p->mirrored, change_all, NULL, 0, p, NULL);
+    return COPSE_OK;
+}
+
+static void updates_of_some_replicas_leave_mirrored_variables(void **unused)
+{
+    const uint32_t all[] = { 0, 1, 2, 3, 4, 5, 6, 7 }, last[] = { 1 };
+    (void)unused;
+    FOR_EACH_STRATEGY(st, n) {
+        struct partial p = { make(st, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_SUM, 1.0f),
+                             make(st, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 1.0f), scalar(1), NULL, COPSE_OK };
+        float x;
+        OK(copse_value_sparse(ctx, &(struct copse_sparse_params){ .dense_shape = COPSE_SHAPE(1) }, &p.slices));
+        if (n > 1) {
+            OK(copse_strategy_update_non_slot(st, last, 1, change_some, NULL, 0, &p, NULL));
+            OK(p.inner);
+            all_are(p.mirrored, 2.0f); /* by the update inside alone */
+            for (uint32_t r = 0; r < n; r++) {
+                OK(copse_variable_read(p.local, r, &x));
+                assert_true(x == (r == 1 ? 2.0f : 1.0f));
+            }
+        } else {
+            OK(copse_strategy_update(st, p.mirrored, change_all, NULL, 0, &p, NULL));
+        }
+        OK(copse_strategy_update_non_slot(st, all, n, change_all, NULL, 0, &p, NULL));
+        all_are(p.mirrored, 3.0f);
+        copse_value_release(&p.one);
+        copse_value_release(&p.slices);
+    }
+}
+
 static void variables_outlive_their_strategy_in_values(void **unused)
 {
     copse_strategy *st;
@@ -562,6 +619,7 @@ int main(void)
         cmocka_unit_test(var_10), cmocka_unit_test(integers),
         cmocka_unit_test(var_8_in_training), cmocka_unit_test(val_5_through_update),
         cmocka_unit_test(components_differ_before_training),
+        cmocka_unit_test(updates_of_some_replicas_leave_mirrored_variables),
         cmocka_unit_test(variables_outlive_their_strategy_in_values),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

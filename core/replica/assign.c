@@ -239,6 +239,19 @@ static copse_status change_in_replica(const struct copse_frame *f, copse_variabl
     return change_at(v, f->rank, change, value);
 }
 
+/* In an update function: one component. Those of a mirrored variable are equal again when all replicas have had
+   theirs. */
+static copse_status change_in_update(const struct copse_frame *f, copse_variable *v, enum copse_change change,
+                                     copse_value *value)
+{
+    if (f->is_partial && !copse__variable_is_local(v))
+        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': mirrored; an update of some replicas alone would leave its "
+                                             "components unequal; give all ranks, or use copse_strategy_update",
+                          v->name);
+    COPSE_TRY(check_value(v, change, value));
+    return change_at(v, f->update_rank, change, value);
+}
+
 static copse_status refuse_place(const copse_variable *v)
 {
     char place[COPSE_PLACE_BYTES];
@@ -268,10 +281,8 @@ static copse_status change(copse_variable *v, enum copse_change change, copse_va
     copse_value *mine;
     if (!f || (!f->handle && f->update_rank == COPSE_HOST))
         return change_cross(v, change, value);
-    if (!f->handle) {
-        COPSE_TRY(check_value(v, change, value));
-        return change_at(v, f->update_rank, change, value);
-    }
+    if (!f->handle)
+        return change_in_update(f, v, change, value);
     COPSE_TRY(copse__select_replica(value, f->rank, &mine));
     const copse_status s = change_in_replica(f, v, change, mine);
     copse_value_release(&mine);

@@ -20,6 +20,7 @@ struct copse_frame {
     uint64_t failures;         /* of the thread before the function that runs in it */
     uint32_t scopes;           /* entered and not left while this is the innermost frame */
     bool is_graph;             /* a loss function builds the replica's graph */
+    bool is_partial;           /* the update does not run for every replica of this worker */
 };
 
 /* One replica, number 0 of 1, without a device; static, and never released. Its context is NULL. */

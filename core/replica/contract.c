@@ -113,8 +113,8 @@ static copse_status check_single(const copse_value *v)
     return COPSE_OK;
 }
 
-/* One call for one rank, in its own frame. */
-static copse_status update_one(copse_strategy *st, copse_variable *v, uint32_t rank,
+/* One call for one rank, in its own frame. `is_partial`: some replicas of this worker get none. */
+static copse_status update_one(copse_strategy *st, copse_variable *v, uint32_t rank, bool is_partial,
                                copse_update_fn *fn, copse_value *const *args, size_t count,
                                void *user, copse_value **result)
 {
@@ -127,6 +127,7 @@ static copse_status update_one(copse_strategy *st, copse_variable *v, uint32_t r
     if (s == COPSE_OK) {
         struct copse_frame frame;
         copse__context_push_cross(&frame, st, rank);
+        frame.is_partial = is_partial;
         s = fn(st, target, own, count, user, result);
         s = copse__context_pop(&frame, s);
     }
@@ -141,10 +142,11 @@ static copse_status update_all(copse_strategy *st, copse_variable *v, const uint
                                size_t count, void *user, copse_value **result)
 {
     copse_value *results[COPSE_MAX_REPLICAS] = { 0 };
+    const bool is_partial = rank_count < copse__strategy_copies(st);
     copse_status s = COPSE_OK;
     copse_strategy_retain(st);
     for (size_t i = 0; i < rank_count && s == COPSE_OK; i++)
-        s = update_one(st, v, ranks ? ranks[i] : (uint32_t)i, fn, args, count, user, &results[i]);
+        s = update_one(st, v, ranks ? ranks[i] : (uint32_t)i, is_partial, fn, args, count, user, &results[i]);
     if (s == COPSE_OK && result && is_alone(st)) {
         *result = results[0];
         results[0] = NULL;

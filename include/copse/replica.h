@@ -170,7 +170,12 @@ COPSE_API COPSE_CHECKED copse_status copse_strategy_update(copse_strategy *st, c
                                                            copse_update_fn *fn,
                                                            copse_value *const *args, size_t count,
                                                            void *user, copse_value **result);
-/** [C] Run `fn` once for each of the given ranks; `target` is NULL there. */
+/**
+ * [C] Run `fn` once for each of the given ranks; `target` is NULL there. Where they are not all ranks, it may change
+ * replica-local variables and no mirrored ones (COPSE_ERR_CONTEXT), whose components would become unequal. That `fn`
+ * gives every component the same value, here and in copse_strategy_update, is for the application to see to; and where it
+ * fails, components of earlier ranks stay changed.
+ */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_update_non_slot(
     copse_strategy *st, const uint32_t *ranks, size_t rank_count, copse_update_fn *fn,
     copse_value *const *args, size_t count, void *user, copse_value **result);
