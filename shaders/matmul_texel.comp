@@ -12,7 +12,7 @@ SPEC(3, B_TRANSPOSED)
 PARAMS(uint m; uint n; uint k; uint k_begin; uint k_end; uint a_row; uint b_row;
        uint a_batch; uint b_batch; uint batch;)
 
-#include "activation.clh"
+#include "elementwise/activation.clh"
 
 #define ROWS 8u    /* of a tile */
 #define COLS 64u   /* of a tile: a lane has columns 4 lane .. 4 lane + 3, and the same 32 on */

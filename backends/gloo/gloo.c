@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/cluster/transport.h"
+#include "core/comm/transport.h"
 #include "meet.h"
 #include "shim.h"
 

@@ -3,7 +3,7 @@
 #ifndef COPSE_GLOO_MEET_H
 #define COPSE_GLOO_MEET_H
 
-#include "core/cluster/transport.h"
+#include "core/comm/transport.h"
 
 #define MEET_BYTES 192 /* what every rank has for every other */
 

@@ -5,7 +5,7 @@
 
 #include <mpi.h>
 
-#include "core/cluster/transport.h"
+#include "core/comm/transport.h"
 
 struct copse_transport_op {
     MPI_Request request;

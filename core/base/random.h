@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random
-   numbers: as easy as 1, 2, 3", SC 2011). The same text stands in kernels/philox.clh. */
+   numbers: as easy as 1, 2, 3", SC 2011). The same text stands in kernels/random/philox.clh. */
 #ifndef COPSE_RANDOM_H
 #define COPSE_RANDOM_H
 

@@ -9,7 +9,7 @@
 enum {
 #define UNARY(name, number, ...)  OP_##name = number,
 #define SCALED(name, number, ...) OP_##name = number,
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 };

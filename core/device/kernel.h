@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A kernel as the build embeds it: one row per kernel of kernels/ and shaders/, with its OpenCL
-   text, its SPIR-V and its host function. tools/embed.cmake generates the table. */
+   text, its SPIR-V and its host function. cmake/embed.cmake generates the table. */
 #ifndef COPSE_KERNEL_H
 #define COPSE_KERNEL_H
 

@@ -42,7 +42,7 @@ struct copse_case_limit {
     double of_max; /* times the largest magnitude in the tensor */
 };
 
-/* How exact an op is. Largest limits of each class: tests/test_cases.c; in words: docs/conformance.md. */
+/* How exact an op is. Largest limits of each class: tests/ops/test_cases.c; in words: docs/conformance.md. */
 enum copse_accuracy {
     COPSE_ACCURACY_exact,  /* moves, compares, or is exact in whole numbers */
     COPSE_ACCURACY_sum,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of two tensors with broadcasting: everything about them stands in kernels/binary.def,
+/* Functions of two tensors with broadcasting: everything about them stands in kernels/elementwise/binary.def,
    this file makes ops, public functions and references of its rows. */
 #include <math.h>
 
@@ -112,7 +112,7 @@ static const struct copse_op op_binary_grad = {
 static const char *const slopes[][2] = {
 #define BINARY(op, number, f, da, db, ...) [number] = { #da, #db },
 #define COMPARE(op, number, f)
-#include "kernels/binary.def"
+#include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
 };
@@ -157,7 +157,7 @@ static copse_status no_gradient(copse_graph *g, const copse_tensor *y, copse_ten
     }
 #define BINARY(op, number, ...) ROW(op, number, binary_infer, binary_gradient)
 #define COMPARE(op, number, f) ROW(op, number, compare_infer, no_gradient)
-#include "kernels/binary.def"
+#include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
 
@@ -204,7 +204,7 @@ void copse_host_binary(const void *params, const int32_t *spec, const struct cop
     case number:                                                                                   \
         y = (f);                                                                                   \
         break;
-#include "kernels/binary.def"
+#include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
         }
@@ -227,7 +227,7 @@ void copse_host_binary_grad(const void *params, const int32_t *spec,
         slope = spec[4] ? (ref_b) : (ref_a);                                                       \
         break;
 #define COMPARE(op, number, f)
-#include "kernels/binary.def"
+#include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
         }
@@ -250,7 +250,7 @@ void copse_host_compare_i32(const void *params, const int32_t *spec,
     case number:                                                                                   \
         y = (f);                                                                                   \
         break;
-#include "kernels/binary.def"
+#include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
         }
@@ -269,7 +269,7 @@ static float binary_slack(int32_t op, bool is_gradient)
 #define COMPARE(name, number, f)                                                                   \
     case number:                                                                                   \
         return 0.0f;
-#include "kernels/binary.def"
+#include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
     }

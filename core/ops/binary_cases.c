@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of the functions of two tensors, from the rows of kernels/binary.def, and of broadcasting.
+/* Cases of the functions of two tensors, from the rows of kernels/elementwise/binary.def, and of broadcasting.
    Broadcasting runs on small whole numbers: its derivatives are sums, which are then exact. */
 #include "core/ops/cases.h"
 
@@ -52,7 +52,7 @@ enum { DIVIDES_exact = false, DIVIDES_sum = false, DIVIDES_rounded = false, DIVI
 static const struct copse_case_op ops[] = {
 #define BINARY(op, number, f, da, db, r, ra, rb, ulp, ulp_g, class) OP(op, class)
 #define COMPARE(op, number, f) OP(op, exact)
-#include "kernels/binary.def"
+#include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
 };
@@ -142,7 +142,7 @@ static const double neighbours[] = { 2147483647, 2147483646, -2147483648.0, 1677
 static const double others[] = { 2147483647, 2147483647, -2147483648.0, 16777216, 6, 0 };
 
 static const struct copse_case cases[] = {
-#include "kernels/binary.def"
+#include "kernels/elementwise/binary.def"
     SHAPES(add, FULL, ANY, ANY, .skips_differences = true)
     SHAPES(sub, FULL, ANY, ANY, .skips_differences = true)
     SHAPES(mul, STANDARD, ANY, ANY, .skips_differences = true)

@@ -4,7 +4,7 @@
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
-/* kernels/dropout.cl reads these words by number. */
+/* kernels/random/dropout.cl reads these words by number. */
 _Static_assert(COPSE_STEP_NUMBER == 0 && COPSE_STEP_SEED_LO == 1 && COPSE_STEP_SEED_HI == 2 &&
                    COPSE_STEP_FIRST_EXAMPLE == 3,
                "step words");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of one tensor: everything about them stands in kernels/unary.def, this file makes ops,
+/* Functions of one tensor: everything about them stands in kernels/elementwise/unary.def, this file makes ops,
    public functions and references of its rows. */
 #include <math.h>
 
@@ -62,7 +62,7 @@ static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_
         .lower = unary_lower,                                                                      \
     };
 #define SCALED(op, ...) UNARY(op, 0)
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 
@@ -82,7 +82,7 @@ static copse_status unary_gradient(copse_graph *g, const copse_tensor *y, copse_
             return copse_fail(COPSE_ERR_ARGUMENT, #op ": a setting is NaN");                       \
         return COPSE_NODE(g, &op_##op, &a, out, x);                                                \
     }
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 
@@ -138,7 +138,7 @@ void copse_host_unary(const void *params, const int32_t *spec, const struct cops
         }                                                                                          \
         break;
 #define SCALED UNARY
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
     }
@@ -159,7 +159,7 @@ void copse_host_unary_grad(const void *params, const int32_t *spec,
         }                                                                                          \
         break;
 #define SCALED UNARY
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
     }
@@ -174,7 +174,7 @@ static float unary_slack(int32_t op, bool is_gradient)
     case number:                                                                                   \
         return copse__test_slack(is_gradient ? ulp_g : ulp);
 #define SCALED UNARY
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of the functions of one tensor: the same ones for every UNARY row of kernels/unary.def,
+/* Cases of the functions of one tensor: the same ones for every UNARY row of kernels/elementwise/unary.def,
    with the limits that stand there. */
 #include "core/ops/cases.h"
 
@@ -7,7 +7,7 @@
 enum {
 #define UNARY(op, number, ...) NUMBER_##op = number,
 #define SCALED(...)
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 };
@@ -21,7 +21,7 @@ enum {
         return copse_##op(g, in[0], y);                                                            \
     }
 #define SCALED(...)
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 
@@ -40,7 +40,7 @@ enum {
         return copse_##op(g, t, y);                                                                \
     }
 #define SCALED(...)
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 
@@ -49,7 +49,7 @@ static const struct copse_case_op ops[] = {
     { .name = #op, .accuracy = COPSE_ACCURACY_##class, .call = build_##op, .in = { F32_OF(2, 2) },    \
       .in_count = 1, .random = SMOOTH_##class ? random_##op : NULL },
 #define SCALED(...)
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 };
@@ -59,7 +59,7 @@ static const struct copse_case speeds[] = {
     { .op = #op_, .name = OF_SQUARE, .build = build_##op_, .in = { SQUARE }, .in_count = 1,         \
       .bytes = 2 * MATRIX },
 #define SCALED(...)
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
 };
@@ -99,7 +99,7 @@ static void refusals(struct copse_refusals *r)
 #define SCALED(...)
 
 static const struct copse_case cases[] = {
-#include "kernels/unary.def"
+#include "kernels/elementwise/unary.def"
 };
 
 COPSE_CASE_TABLE(elementwise, OPS, SPEEDS, REFUSALS)

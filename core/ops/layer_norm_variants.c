@@ -13,7 +13,7 @@
 /* Of a row: a lane goes four times through every 64th element, and all rounds of its loops count. */
 #define MOST_COLS (1u << 19)
 
-/* What is computed of u = (x - mean) / sqrt(variance + epsilon): kernels/layer_norm.cl. */
+/* What is computed of u = (x - mean) / sqrt(variance + epsilon): kernels/row/layer_norm.cl. */
 enum { FORWARD, GRADIENT, SCALE_GRADIENT };
 
 struct layer_norm {

@@ -13,7 +13,7 @@
 
 #include "core/replica/replica.h"
 #include "core/rule/rule.h"
-#include "core/server/server.h"
+#include "core/ps/server.h"
 
 #define COPSE_NO_BUCKET UINT32_MAX
 #define COPSE_OPTIMIZER_NAME 64     /* bytes, with the zero */

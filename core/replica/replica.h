@@ -6,7 +6,7 @@
 #include "core/base/callback.h"
 #include "core/graph/graph.h"
 #include "core/graph/variant.h"
-#include "core/cluster/group.h"
+#include "core/comm/group.h"
 #include "core/reduce/exchange.h"
 
 struct copse_replica {

@@ -5,7 +5,7 @@
 #define COPSE_SERVERS_H
 
 #include "core/replica/replica.h"
-#include "core/server/server.h"
+#include "core/ps/server.h"
 
 /* What one server keeps, in order of creation. */
 struct copse_server_shelf {

@@ -7,7 +7,7 @@
 
 #include "core/reduce/block.h"
 #include "core/replica/replica.h"
-#include "core/server/change.h"
+#include "core/ps/change.h"
 
 struct copse_storage {
     /* Keep a new variable with these first values; with servers beside `beside`, unless that is NULL. */

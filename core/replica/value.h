@@ -5,7 +5,7 @@
 
 #include "copse/value.h"
 #include "core/reduce/block.h"
-#include "core/server/change.h"
+#include "core/ps/change.h"
 
 /* Deepest nest of lists and dictionaries. */
 #define COPSE_MAX_DEPTH 64

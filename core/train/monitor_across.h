@@ -3,7 +3,7 @@
 #ifndef COPSE_MONITOR_ACROSS_H
 #define COPSE_MONITOR_ACROSS_H
 
-#include "core/cluster/cluster.h"
+#include "core/comm/cluster.h"
 
 struct copse_monitor_word {
     uint32_t status; /* other than COPSE_OK: why the first worker cannot go on */

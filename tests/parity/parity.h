@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "copse/copse.h"
-#include "tests/batch_rig.h"
+#include "tests/rig/batch_rig.h"
 
 #define MAX_RANKS  8u
 #define MAX_ARRAYS 8u

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* The workers that train in step, as everything above messages sees them. A process that trains by itself is a group
+   of one worker: each operation below then returns at once with this worker's own data, so callers do not test for it. */
+#ifndef COPSE_CLUSTER_GROUP_H
+#define COPSE_CLUSTER_GROUP_H
+
+#include "core/comm/cluster.h"
+#include "core/reduce/exchange.h"
+
+struct copse_group {
+    copse_cluster *cluster;    /* retained; NULL in a group of one */
+    uint32_t worker, workers;  /* number of this worker; how many there are, >= 1 */
+    uint32_t first, ranks;     /* rank of this worker's first replica; replicas of all workers */
+    uint32_t rank_counts[COPSE_MAX_WORKERS]; /* replicas of each worker */
+    struct copse_exchange_remote hook;       /* for the exchange of gradients; not in a group of one */
+    const char *(*failed_device)(const void *user); /* device of this worker that failed, or NULL; may be NULL */
+    const void *user;                               /* of failed_device */
+    struct copse_parcel out[2][COPSE_MAX_WORKERS], in[2][COPSE_MAX_WORKERS];
+};
+
+/* A group of one worker with one replica; constant. */
+extern struct copse_group copse__group_of_one;
+/* A group of one worker with `ranks` replicas. */
+void copse__group_alone(struct copse_group *g, uint32_t ranks);
+/* Join the other workers of a cluster with `ranks` replicas; retains the cluster. With a cluster of one worker the
+   group is one of one. `binding_bytes`: the smallest limit of this worker's devices; all workers exchange theirs.
+   COPSE_ERR_ARGUMENT when there are more than COPSE_MAX_REPLICAS together. `g` must not move afterwards. */
+copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t ranks, uint64_t binding_bytes);
+/* Release the cluster. */
+void copse__group_leave(struct copse_group *g);
+
+/* What the exchange needs of the other workers; NULL in a group of one. */
+const struct copse_exchange_remote *copse__group_hook(const struct copse_group *g);
+/* The smallest binding limit of the devices of all workers, or `own` in a group of one. */
+uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own);
+
+/* ---- collectives: all workers call them in the same order. `what` names the call for people and is compared ---- */
+
+/* All workers have arrived. `mine` other than COPSE_OK is this worker's reason to stop: every worker returns it, and
+   the group goes on. */
+copse_status copse__group_barrier(struct copse_group *g, const char *what, uint64_t size, copse_status mine);
+/* The same with the form of the operands, such as "f32 [3, 4]": where it differs between workers all return
+   COPSE_ERR_SHAPE, and the group goes on. */
+copse_status copse__group_barrier_on(struct copse_group *g, const char *what, const char *form, uint64_t size,
+                                     copse_status mine);
+/* A barrier, then the first worker's bytes become those of all. */
+copse_status copse__group_broadcast(struct copse_group *g, const char *what, void *bytes, size_t size,
+                                    copse_status mine);
+/* all[w] receives `mine` of worker w, `size` bytes each. */
+copse_status copse__group_gather(struct copse_group *g, const char *what, const void *mine, void *all,
+                                 size_t size);
+/* Whether all have the same text, line by line; else COPSE_ERR_ARGUMENT on all of them with the first difference. */
+copse_status copse__group_agree(struct copse_group *g, const char *what, const char *text);
+/* Exchange statuses. Returns `mine` and its text, or COPSE_ERR_COMM that names a worker that failed. */
+copse_status copse__group_settle(struct copse_group *g, copse_status mine, const char *what);
+
+/* ---- behind a barrier, as parts of the same collective: only the cluster can fail here ---- */
+
+/* Worker w has sizes[w] bytes; they follow one another in `all`, this worker's already there. */
+copse_status copse__group_gather_parts(struct copse_group *g, void *all, const size_t *sizes);
+/* Every word becomes the canonical tree's sum over the workers: first `floats` f32, then `whole` i32 that wrap around.
+   `room`: copse__group_sum_room words. */
+size_t copse__group_sum_room(const struct copse_group *g, size_t words);
+copse_status copse__group_sum(struct copse_group *g, uint32_t *words, size_t floats, size_t whole,
+                              uint32_t *room);
+
+/* ---- failure ---- */
+
+/* This worker cannot go on: the others are told, with the device that failed, and do not wait for it. Keeps the text
+   of the last error. */
+void copse__group_abort(struct copse_group *g);
+/* Whether a device of this worker has failed. */
+bool copse__group_has_failed_device(const struct copse_group *g);
+/* How many collectives have begun; 0 in a group of one. */
+uint64_t copse__group_sequence(const struct copse_group *g);
+/* What failed since then has changed nothing on any worker: one of them refused it, or no other has heard of it. False
+   in a group of one. */
+bool copse__group_is_whole(const struct copse_group *g, uint64_t since);
+/* Whether a collective since then was refused by the reason that a worker gave. */
+bool copse__group_was_refused(const struct copse_group *g, uint64_t since);
+/* Tell the others the reason at the step that they are about to begin; keeps the text. Returns `why`. */
+copse_status copse__group_refuse(struct copse_group *g, const char *what, copse_status why);
+/* The next collective carries this number, which must be the same on all workers. */
+void copse__group_note(struct copse_group *g, uint32_t detail);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* The sizes that requests can have. A server checks them before it takes memory for a payload. */
+#include "core/ps/protocol.h"
+#include "core/ps/shelf.h"
+
+#define MOST_VALUES (((uint64_t)1 << 31) * 4) /* bytes of a variable are fewer */
+#define NO_SIZE     UINT64_MAX                /* the count is wrong, whatever the size */
+
+static const char *const names[COPSE_SERVER_OPS] = {
+    [COPSE_SERVER_MAKE] = "make",       [COPSE_SERVER_PULL] = "pull",       [COPSE_SERVER_READ] = "read",
+    [COPSE_SERVER_CHANGE] = "change",   [COPSE_SERVER_SCATTER] = "scatter", [COPSE_SERVER_GROUP] = "group",
+    [COPSE_SERVER_DROP] = "drop",       [COPSE_SERVER_PUSH] = "push",       [COPSE_SERVER_UPDATES] = "updates",
+    [COPSE_SERVER_SLOT] = "slot",       [COPSE_SERVER_LOOK] = "look",       [COPSE_SERVER_PLACES] = "places",
+    [COPSE_SERVER_COUNTER] = "counter", [COPSE_SERVER_LEAVE] = "leave",
+};
+
+/* Elements of a variable; 0 where there is no such variable: the operation refuses it. */
+static uint64_t elements_of(const struct copse_shelf *s, uint32_t id)
+{
+    return id < s->variables.count ? s->variables.at[id].count : 0;
+}
+
+static const struct copse_shelf_group *group_of(const struct copse_shelf *s, uint32_t group)
+{
+    return group < s->groups.count && s->groups.at[group].is_used ? &s->groups.at[group] : NULL;
+}
+
+static uint64_t rows_size(const struct copse_shelf *s, const struct copse_server_request *r)
+{
+    const uint64_t all = elements_of(s, r->id);
+    const copse_shape shape = all ? s->variables.at[r->id].shape : COPSE_SCALAR;
+    const uint64_t words = shape.rank > 0 ? 1 + all / shape.dims[0] : 0; /* at most 2^31: of an index and its slice */
+    return words == 0 || r->count < NO_SIZE / 4 / words ? r->count * words * 4 : NO_SIZE;
+}
+
+/* Bytes of the payload. */
+static uint64_t size_of(const struct copse_shelf *s, const struct copse_server_request *r)
+{
+    const struct copse_shelf_group *g = group_of(s, r->group);
+    const bool is_list = r->count > 0 && r->count <= s->variables.count; /* of variables */
+    switch ((enum copse_server_op)r->op) {
+    case COPSE_SERVER_PULL:
+        return is_list ? r->count * sizeof(struct copse_server_seen) : NO_SIZE;
+    case COPSE_SERVER_CHANGE:
+        return elements_of(s, r->id) * 4;
+    case COPSE_SERVER_SCATTER:
+        return rows_size(s, r);
+    case COPSE_SERVER_GROUP:
+        return is_list ? sizeof(struct copse_server_rule) + (uint64_t)r->count * 4 : NO_SIZE;
+    case COPSE_SERVER_PUSH:
+        return g && !r->value ? g->elements * 4 : 0;
+    case COPSE_SERVER_SLOT:
+        return g && r->how && r->id < g->count ? elements_of(s, g->ids[r->id]) * 4 : 0;
+    case COPSE_SERVER_PLACES:
+        return r->how == COPSE_PLACES_SET ? sizeof(struct copse_server_places) : 0;
+    default:
+        return 0;
+    }
+}
+
+copse_status copse__request_check(const struct copse_shelf *s, const struct copse_server_request *r)
+{
+    const uint64_t least = sizeof(struct copse_server_making), most = least + COPSE_SERVER_NAME_BYTES + MOST_VALUES;
+    uint64_t size;
+    if (r->magic != COPSE_SERVER_MAGIC || r->op >= COPSE_SERVER_OPS)
+        return copse_fail(COPSE_ERR_COMM, "parameter server: a request is not as it should be");
+    if (r->op == COPSE_SERVER_MAKE && (r->size < least || r->size > most))
+        return copse_fail(COPSE_ERR_COMM, "parameter server: request 'make' of %llu bytes; it has %llu to %llu",
+                          (unsigned long long)r->size, (unsigned long long)least, (unsigned long long)most);
+    if (r->op == COPSE_SERVER_MAKE)
+        return COPSE_OK;
+    size = size_of(s, r);
+    if (size == NO_SIZE)
+        return copse_fail(COPSE_ERR_COMM, "parameter server: request '%s' of %llu bytes with a list of %u; the server "
+                                          "has %zu variables", names[r->op], (unsigned long long)r->size, r->count,
+                          s->variables.count);
+    if (r->size != size)
+        return copse_fail(COPSE_ERR_COMM, "parameter server: request '%s' of %llu bytes; it has %llu", names[r->op],
+                          (unsigned long long)r->size, (unsigned long long)size);
+    return COPSE_OK;
+}

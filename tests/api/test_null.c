@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: MIT */
+/* The rule for NULL (copse/status.h): every function with a status answers COPSE_ERR_ARGUMENT for NULL instead of a
+   pointer that it requires, and the text says NULL. tests/tree/null_rows.cmake finds functions without a row. */
+#include "tests/rig/batch_rig.h"
+#include "tests/rig/null_rig.h"
+
+#if defined(COPSE_HAVE_OPENCL)
+#include "copse/opencl.h"
+#endif
+#if defined(COPSE_HAVE_VULKAN)
+#include "copse/vulkan.h"
+#endif
+
+static void check(const struct probe *p, copse_status s)
+{
+    if (s != COPSE_ERR_ARGUMENT)
+        complain(p, copse_status_name(s), s ? copse_last_error() : "");
+    else if (!strstr(copse_last_error(), "NULL"))
+        complain(p, "the text does not say NULL: ", copse_last_error());
+}
+
+#define ROW(fn, ...)                            \
+    while (next_call(p, #fn, #__VA_ARGS__))     \
+        check(p, fn(__VA_ARGS__))
+
+/* ---- what calls need: on host:0 ---- */
+
+static const char *const ids[] = { "host:0" };
+static copse_context *ctx;
+static copse_device *dev;
+static copse_queue *queue;
+static copse_buffer *buf;
+static copse_function *fn;
+static copse_graph *g;
+static copse_tensor *x, *out;
+static copse_strategy *st;
+static copse_variable *v, *metric;
+static copse_trainer *trainer;
+static copse_replica_context *rc;
+static copse_cross_device *cross;
+static copse_value *value, *slices, *result;
+static copse_tower_optimizer *tower;
+static copse_partitioned *parts;
+static copse_train_step *train_step;
+static copse_dataset *data;
+static copse_batches *batches;
+static copse_input_plan *plan;
+static copse_distributed *walk;
+static copse_cluster_spec *spec;
+static copse_cluster *cluster;
+static copse_step *step, *input_step;
+static copse_monitor *monitor;
+static copse_outputs *outputs;
+
+static copse_status do_nothing(void *user)
+{
+    (void)user;
+    return COPSE_OK;
+}
+
+static copse_status iterate_nothing(void *user, const struct copse_host_batch *in, copse_outputs *context)
+{
+    (void)user, (void)in, (void)context;
+    return COPSE_OK;
+}
+
+static copse_status give_data(void *user, copse_strategy *on, copse_dataset **to)
+{
+    (void)user, (void)on;
+    *to = copse_dataset_retain(data);
+    return COPSE_OK;
+}
+
+static copse_status squares(copse_graph *graph, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    return copse_mean_squared_error(graph, rig_x(in), user, loss);
+}
+
+static copse_status lose_nothing(copse_graph *graph, const copse_batch *in, void *user, struct copse_losses *losses)
+{
+    (void)graph, (void)in, (void)user, (void)losses;
+    return COPSE_OK;
+}
+
+static copse_status run_nothing(copse_replica_context *r, copse_value *const *args, size_t count, void *user,
+                                copse_value **to)
+{
+    (void)r, (void)args, (void)count, (void)user, (void)to;
+    return COPSE_OK;
+}
+
+static copse_status merge_nothing(copse_strategy *on, copse_value *const *args, size_t count, void *user,
+                                  copse_value **to)
+{
+    (void)on, (void)args, (void)count, (void)user, (void)to;
+    return COPSE_OK;
+}
+
+static copse_status update_nothing(copse_strategy *on, copse_value *target, copse_value *const *args, size_t count,
+                                   void *user, copse_value **to)
+{
+    (void)on, (void)target, (void)args, (void)count, (void)user, (void)to;
+    return COPSE_OK;
+}
+
+static copse_status model_nothing(copse_replica_context *r, const struct copse_model_call *call,
+                                  struct copse_model_spec *model)
+{
+    (void)r, (void)call, (void)model;
+    return COPSE_OK;
+}
+
+static copse_status give_pipeline(void *user, const struct copse_input_context *in, struct copse_pipeline_source *to)
+{
+    (void)user, (void)in;
+    to->data = copse_dataset_retain(data);
+    return COPSE_OK;
+}
+
+static const struct copse_array_view table = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 4, 2 },
+                                               .data = (const float[8]){ 0 } };
+
+static void make_values(void)
+{
+    const struct copse_sparse_params sparse = { .dense_shape = COPSE_SHAPE(2), .count = 1,
+                                                .indices = (const int32_t[]){ 1 }, .values = (const float[]){ 2 } };
+    OK(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 2 }, &value));
+    OK(copse_value_sparse(ctx, &sparse, &slices));
+    OK(copse_cross_device_create(ctx, NULL, &cross));
+}
+
+static void make_devices(void)
+{
+    const struct copse_context_params params = { .disable = "opencl,vulkan" };
+    OK(copse_context_create(&params, &ctx));
+    OK(copse_device_open(ctx, ids[0], NULL, &dev));
+    OK(copse_queue_create(dev, &queue));
+    OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 64 }, &buf));
+    OK(copse_graph_create(ctx, &g));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
+    OK(copse_relu(g, x, &out));
+    OK(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = &out, .output_count = 1 },
+                             &fn));
+}
+
+static void make_training(void)
+{
+    const struct copse_variable_params params = { .name = "v", .shape = COPSE_SHAPE(2) };
+    const struct copse_variable_params local = { .name = "m", .shape = COPSE_SHAPE(2),
+                                                 .synchronization = COPSE_SYNC_ON_READ };
+    OK(copse_mirrored_create(ctx, ids, 1, NULL, &st));
+    OK(copse_variable_create(st, &params, &v));
+    OK(copse_variable_create(st, &local, &metric));
+    OK(copse_partitioned_create(st, &(struct copse_variable_params){ .name = "p", .shape = COPSE_SHAPE(2) }, 2, &parts));
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = squares, .user = copse_variable_tensor(v) },
+                            &trainer));
+    OK(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } }, &tower));
+    OK(copse_train_step_create(st, &(struct copse_train_step_params){ .losses = lose_nothing }, &train_step));
+    rc = copse_current_replica();
+}
+
+static void make_input(void)
+{
+    const struct copse_batches_params two = { .batch = 2 };
+    OK(copse_dataset_create(ctx, &table, NULL, NULL, &data));
+    OK(copse_batches_create(data, &two, &batches));
+    OK(copse_input_plan_create(ctx, &(struct copse_input_plan_params){ .batch = 2, .rows = 4 }, &plan));
+    OK(copse_distributed_create(ctx, &(struct copse_distributed_params){ .data = data, .batches = two }, &walk));
+    OK(copse_cluster_spec_parse(ctx, "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\"}}", &spec));
+    OK(copse_cluster_open(ctx, spec, NULL, &cluster));
+    OK(copse_step_create(ctx, NULL, &(struct copse_step_functions){ .run = do_nothing }, NULL, &step));
+    OK(copse_input_step_create(ctx, NULL, &(struct copse_input_params){ .dataset = give_data, .batches = two }, NULL,
+                               NULL, &input_step));
+    OK(copse_monitor_create(step, NULL, &monitor));
+    OK(copse_outputs_create(ctx, 2, &outputs));
+}
+
+/* ---- the rows, one function per subject ---- */
+
+static void devices(struct probe *p)
+{
+    const struct copse_blocked_kernel *blocked;
+    const struct copse_tuning_entry *tuned, entry = { .rate = 0 };
+    const struct copse_case_result failed = { .verdict = COPSE_VERDICT_FAIL };
+    char found[2][32], text[64];
+    float numbers[16];
+    uint64_t bytes[2];
+    size_t count;
+    copse_context *other;
+    copse_device *opened;
+    copse_buffer *made;
+    copse_queue *begun;
+    copse_function *function;
+    ROW(copse_context_create, NULL, NEED(&other));
+    ROW(copse_select_devices, NEED(ctx), NULL, NEED(found), 2, NEED(&count));
+    ROW(copse_device_open, NEED(ctx), NEED(ids[0]), NULL, NEED(&opened));
+    ROW(copse_device_memory, NEED(dev), NEED(&bytes[0]), NEED(&bytes[1]));
+    ROW(copse_buffer_create, NEED(dev), NEED(&(struct copse_buffer_params){ .size = 4 }), NEED(&made));
+    ROW(copse_queue_create, NEED(dev), NEED(&begun));
+    ROW(copse_queue_write, NEED(queue), NEED(buf), 0, NEED(numbers), 4);
+    ROW(copse_queue_read, NEED(queue), NEED(buf), 0, NEED(numbers), 4);
+    ROW(copse_queue_copy, NEED(queue), NEED(buf), 0, NEED(buf), 8, 4);
+    ROW(copse_queue_fill, NEED(queue), NEED(buf), 0, 4, 0);
+    ROW(copse_queue_submit, NEED(queue), NULL);
+    ROW(copse_queue_wait, NEED(queue), 0, 0);
+    ROW(copse_queue_finish, NEED(queue));
+    ROW(copse_function_create, NEED(dev), NEED(&(struct copse_function_params){ .graph = g, .outputs = &out,
+                                                                                .output_count = 1 }), NEED(&function));
+    ROW(copse_function_write, NEED(fn), NEED(x), NEED(numbers));
+    ROW(copse_function_run, NEED(fn));
+    ROW(copse_function_wait, NEED(fn));
+    ROW(copse_function_read, NEED(fn), 0, NEED(numbers));
+    ROW(copse_device_tuning, NEED(ctx), NEED(ids[0]), NEED(&tuned), NEED(&count));
+    ROW(copse_device_tuning_set, NEED(ctx), NEED(ids[0]), NEED(&entry), 1);
+    ROW(copse_device_tuning_clear, NEED(ctx), NEED(ids[0]));
+    ROW(copse_device_tuning_save, NEED(ctx), NEED(ids[0]), NULL, 0, NEED(&count));
+    ROW(copse_device_tuning_load, NEED(ctx), NEED(ids[0]), NEED("x"), 1);
+    ROW(copse_conformance_run, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }),
+        NEED(&(struct copse_conformance_summary){ .seconds = 0 }));
+    ROW(copse_conformance_list, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }));
+    ROW(copse_kernel_contract, NEED("unary"), NEED(text), sizeof text);
+    ROW(copse_kernel_complete, COPSE_KERNEL_CL_C, NEED("x"), NULL, 0, NEED(&count));
+    ROW(copse_device_blocked, NEED(ctx), NEED(ids[0]), NEED(&blocked), NEED(&count));
+    ROW(copse_device_block, NEED(ctx), NEED(ids[0]), NEED("unary"), NULL);
+    ROW(copse_device_block_case, NEED(ctx), NEED(ids[0]), NEED(&failed), COPSE_CONFORM_STANDARD);
+    ROW(copse_device_unblock, NEED(ctx), NEED(ids[0]), NULL);
+#if defined(COPSE_HAVE_OPENCL)
+    ROW(copse_opencl_import, NEED(ctx), NEED(&(struct copse_opencl_handles){ .context = NULL }), NEED(&opened));
+#endif
+#if defined(COPSE_HAVE_VULKAN)
+    ROW(copse_vulkan_import, NEED(ctx), NEED(&(struct copse_vulkan_handles){ .queue_family = 0 }), NEED(&opened));
+#endif
+}
+
+static void graphs(struct probe *p)
+{
+    static const uint32_t places[2] = { 0, 1 };
+    struct copse_gradient pair = { .gradient = x, .variable = v };
+    copse_graph *graph;
+    copse_tensor *y, *z;
+    struct copse_kernel_variant chosen;
+    ROW(copse_neg, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_abs, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_square, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_sqrt, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_rsqrt, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_exp, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_log, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_relu, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_sigmoid, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_tanh, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_softplus, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_silu, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_gelu, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_erf, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_add, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_sub, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_mul, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_div, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_maximum, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_minimum, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_layer_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f, NEED(&y));
+    ROW(copse_kernel_choice, NEED(dev), NULL, NEED("matmul"), NEED("small"), NEED(&chosen));
+    ROW(copse_matmul, NEED(g), NEED(x), NEED(x), false, false, NEED(&y));
+    ROW(copse_dense, NEED(g), NEED(x), NEED(x), NULL, COPSE_LINEAR, NEED(&y));
+    ROW(copse_leaky_relu, NEED(g), NEED(x), 0.1f, NEED(&y));
+    ROW(copse_elu, NEED(g), NEED(x), 0.1f, NEED(&y));
+    ROW(copse_pow, NEED(g), NEED(x), 2.0f, NEED(&y));
+    ROW(copse_clip, NEED(g), NEED(x), 0.0f, 1.0f, NEED(&y));
+    ROW(copse_multiply_by, NEED(g), NEED(x), 2.0f, NEED(&y));
+    ROW(copse_equal, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_greater_equal, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_less, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_sum, NEED(g), NEED(x), NEED(places), 1, false, NEED(&y));
+    ROW(copse_mean, NEED(g), NEED(x), NEED(places), 1, false, NEED(&y));
+    ROW(copse_max, NEED(g), NEED(x), NEED(places), 1, false, NEED(&y));
+    ROW(copse_argmax, NEED(g), NEED(x), 0, NEED(&y));
+    ROW(copse_softmax, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_log_softmax, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_sparse_cross_entropy, NEED(g), NEED(x), NEED(x), COPSE_MEAN, NEED(&y));
+    ROW(copse_mean_squared_error, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_reshape, NEED(g), NEED(x), COPSE_SHAPE(4), NEED(&y));
+    ROW(copse_transpose, NEED(g), NEED(x), NEED(places), NEED(&y));
+    ROW(copse_slice, NEED(g), NEED(x), NEED(places), NEED(places), NEED(&y));
+    ROW(copse_concat, NEED(g), NEED(&x), 1, 0, NEED(&y));
+    ROW(copse_broadcast_to, NEED(g), NEED(x), COPSE_SHAPE(2, 2), NEED(&y));
+    ROW(copse_cast, NEED(g), NEED(x), COPSE_I32, NEED(&y));
+    ROW(copse_fill, NEED(g), COPSE_F32, COPSE_SCALAR, 1.0, NEED(&y));
+    ROW(copse_dropout, NEED(g), NEED(x), 0.5f, true, NEED(&y));
+    ROW(copse_all_reduce, NEED(g), NEED(x), COPSE_MEAN, NEED(&y));
+    ROW(copse_sync_moments, NEED(g), NEED(x), NEED(places), 1, NEED(&y), NEED(&z));
+    ROW(copse_sync_batch_norm, NEED(g), NEED(x), NEED(places), 1, NULL, NEED(&y));
+    ROW(copse_graph_create, NEED(ctx), NEED(&graph));
+    ROW(copse_graph_input, NEED(g), NEED("y"), COPSE_F32, COPSE_SCALAR, NEED(&y));
+    ROW(copse_input, NULL, NULL, NULL); /* a batch exists inside of a loss function only */
+    ROW(copse_update, NEED(g), NEED(metric), NEED(x));
+    ROW(copse_gradients, NEED(g), NEED(x), NULL, NEED(&x), 1, NEED(&y));
+    ROW(copse_report, NEED(g), NEED("y"), NEED(x));
+    ROW(copse_gradient_norm, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_gradients_clip_norms, NEED(g), NEED(&pair), 1, 1.0f);
+    ROW(copse_gradients_clip_global_norm, NEED(g), NEED(&pair), 1, 1.0f, NULL);
+    ROW(copse_gradients_multiply, NEED(g), NEED(&pair), 1,
+        NEED(&(struct copse_multiplier){ .variable = v, .factor = 1.0f }), 1);
+}
+
+static void files(struct probe *p)
+{
+    static const uint32_t rows[] = { 0 };
+    struct copse_host_batch batch;
+    struct copse_input_reading reading;
+    struct copse_input_share share;
+    copse_array *array, *labels;
+    copse_checkpoint *file;
+    copse_dataset *one, *two;
+    copse_batches *begun;
+    copse_distributed *other;
+    copse_input_plan *planned;
+    copse_shard_rule rule;
+    copse_input_policy policy;
+    float numbers[16] = { 0 };
+    size_t size;
+    struct copse_column column = { .name = "x", .type = COPSE_F32, .data = numbers };
+    const struct copse_batches_params pairs = { .batch = 2 };
+    ROW(copse_read_idx, NEED(ctx), NEED("none"), NULL, NEED(&array));
+    ROW(copse_read_npy, NEED(ctx), NEED("none"), NULL, NEED(&array));
+    ROW(copse_read_text, NEED(ctx), NEED("none"), NULL, NEED(&array));
+    ROW(copse_read_csv, NEED(ctx), NEED("none"), NULL, NEED(&array), NULL);
+    ROW(copse_read_csv, NEED(ctx), NEED("none"), NULL, NEED(&array), &labels);
+    ROW(copse_dataset_open, NEED(ctx), NEED("none"), NULL, NEED(&one));
+    ROW(copse_dataset_create, NEED(ctx), NEED(&table), NULL, NULL, NEED(&one));
+    ROW(copse_dataset_column, NEED(data), 0, NEED(&column));
+    ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
+    ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
+    ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
+    ROW(copse_batches_create, NEED(data), NEED(&pairs), NEED(&begun));
+    ROW(copse_batches_start, NEED(batches), 0, 0);
+    ROW(copse_batches_next, NEED(batches), NEED(&batch));
+    ROW(copse_input_per_replica_batch, NULL, 4, NEED(&size));
+    ROW(copse_shard_rule_parse, NEED("balanced"), NEED(&rule));
+    ROW(copse_input_policy_parse, NEED("auto"), NEED(&policy));
+    ROW(copse_input_plan_create, NEED(ctx), NEED(&(struct copse_input_plan_params){ .batch = 2 }), NEED(&planned));
+    ROW(copse_input_plan_describe, NEED(plan), 0, NEED(&reading));
+    ROW(copse_input_plan_share, NEED(plan), 0, 0, 0, NEED(&share));
+    ROW(copse_distributed_create, NEED(ctx), NEED(&(struct copse_distributed_params){ .data = data, .batches = pairs }),
+        NEED(&other));
+    ROW(copse_distributed_next, NEED(walk), NEED(&batch));
+    ROW(copse_distributed_next_value, NEED(walk), NEED(st), NEED(&result));
+    ROW(copse_distributed_start, NEED(walk), 0, 0);
+    ROW(copse_distributed_pad, NEED(walk), 4);
+    ROW(copse_distributed_from_function, NEED(ctx),
+        NEED(&(struct copse_distributed_fn_params){ .pipeline = give_pipeline }), NEED(&other));
+    ROW(copse_checkpoint_write, NEED(ctx), NEED("none/none"), NEED(&(struct copse_checkpoint_params){ .arrays = NULL }));
+    ROW(copse_checkpoint_read, NEED(ctx), NEED("none"), NEED(&file));
+}
+
+static void jobs(struct probe *p)
+{
+    static void *object;
+    const double numbers[2] = { 0 };
+    const struct copse_step_functions functions = { .run = do_nothing };
+    struct copse_found_checkpoint found;
+    struct copse_host_batch batch;
+    struct copse_position position = { .epoch = 0 };
+    struct copse_output output;
+    copse_cluster_spec *job;
+    copse_cluster *open;
+    copse_monitor *other;
+    copse_outputs *set;
+    copse_step *made;
+    copse_strategy *on;
+    void *const *list;
+    uint32_t number;
+    size_t count;
+    ROW(copse_cluster_spec_parse, NEED(ctx), NEED("{}"), NEED(&job));
+    ROW(copse_cluster_spec_find, NEED(ctx), NEED(&job));
+    ROW(copse_cluster_spec_set_servers, NEED(spec), 0);
+    ROW(copse_cluster_spec_workers, NEED(spec), NEED(&number));
+    ROW(copse_cluster_spec_rank, NEED(spec), NEED(&number));
+    ROW(copse_cluster_open, NEED(ctx), NEED(spec), NULL, NEED(&open));
+    ROW(copse_cluster_regroup, NEED(cluster));
+    ROW(copse_parameter_server_create, NEED(ctx), NULL, NEED(ids), 1, NULL, NEED(&on));
+    ROW(copse_parameter_server_serve, NEED(ctx), NEED(cluster), NULL, NULL);
+    ROW(copse_outputs_create, NEED(ctx), 1, NEED(&set));
+    ROW(copse_outputs_set, NEED(outputs), NEED("a"), NEED(numbers), COPSE_OUTPUT_MEAN);
+    ROW(copse_outputs_set_value, NEED(outputs), NEED("v"), NEED(value), COPSE_OUTPUT_MEAN);
+    ROW(copse_outputs_value, NEED(outputs), NEED("v"), NEED(&result));
+    ROW(copse_step_output, NEED(g), NEED("o"), NEED(x), COPSE_OUTPUT_MEAN);
+    ROW(copse_outputs_set_replica, NEED(outputs), 0, NEED("b"), 1.0, COPSE_OUTPUT_MEAN);
+    ROW(copse_outputs_set_object, NEED(outputs), NEED("c"), &object);
+    ROW(copse_outputs_set_replica_object, NEED(outputs), 0, NEED("d"), &object);
+    ROW(copse_outputs_get, NEED(outputs), NEED("a"), NEED(&output));
+    ROW(copse_outputs_objects, NEED(outputs), NEED("c"), NEED(&list), NEED(&count));
+    ROW(copse_step_create, NEED(ctx), NULL, &functions, NULL, NEED(&made));
+    ROW(copse_step_run, NEED(step));
+    ROW(copse_input_step_create, NEED(ctx), NULL,
+        NEED(&(struct copse_input_params){ .dataset = give_data, .batches = { .batch = 2 } }), NULL, NULL, NEED(&made));
+    ROW(copse_step_next, NEED(input_step), NEED(&batch));
+    ROW(copse_step_position, NEED(input_step), NEED(&position));
+    ROW(copse_step_seek, NEED(input_step), NEED(&position));
+    ROW(copse_step_iterate, NEED(step), 1, NEED(iterate_nothing), NULL);
+    ROW(copse_single_loss_step_create, NEED(ctx),
+        NEED(&(struct copse_single_loss_params){ .input = { .dataset = give_data, .batches = { .batch = 2 } } }),
+        NEED(&made));
+    ROW(copse_step_outputs, NEED(step), NEED(&set));
+    ROW(copse_monitor_create, NEED(step), NULL, NEED(&other));
+    ROW(copse_monitor_run, NEED(monitor), 1, NULL);
+    ROW(copse_monitor_checkpoint, NEED(monitor));
+    ROW(copse_monitor_find, NEED(ctx), NEED("none"), 0, true, NEED(&found));
+}
+
+static void values(struct probe *p)
+{
+    static const char *const names[] = { "a" };
+    const struct copse_sparse_params sparse = { .dense_shape = COPSE_SHAPE(2) };
+    struct copse_link links[2] = { { 0 } };
+    copse_cross_device *made;
+    copse_reduce_op op;
+    float numbers[4];
+    ROW(copse_reduce_op_parse, NEED("sum"), NEED(&op));
+    ROW(copse_cross_device_create, NEED(ctx), NULL, NEED(&made));
+    ROW(copse_strategy_links, NEED(st), NEED(links));
+    ROW(copse_strategy_set_links, NEED(st), NEED(links));
+    ROW(copse_cross_reduce, cross, NEED(st), COPSE_REDUCE_MEAN, NEED(value), NULL, NEED(&result));
+    ROW(copse_cross_batch_reduce, NULL, NEED(st), COPSE_REDUCE_MEAN, NEED(&value), NULL, 1, NEED(&result));
+    ROW(copse_cross_broadcast, cross, NEED(st), NEED(value), NULL, NEED(&result));
+    ROW(copse_value_create, NEED(ctx), COPSE_F32, COPSE_SCALAR, NEED(numbers), NEED(&result));
+    ROW(copse_value_create_on, NEED(st), 0, COPSE_F32, COPSE_SCALAR, NEED(numbers), NEED(&result));
+    ROW(copse_value_scalar, NEED(ctx), 1.0f, NEED(&result));
+    ROW(copse_value_sparse, NEED(ctx), NEED(&sparse), NEED(&result));
+    ROW(copse_value_object, NEED(ctx), NULL, NEED(&result));
+    ROW(copse_value_list, NEED(ctx), NEED(&value), 1, NEED(&result));
+    ROW(copse_value_dict, NEED(ctx), NEED(names), NEED(&value), 1, NEED(&result));
+    ROW(copse_value_per_replica, NEED(st), NEED(&value), 1, NEED(&result));
+    ROW(copse_value_read, NEED(value), NEED(numbers));
+    ROW(copse_value_read_sparse, NEED(slices), NULL, numbers);
+    ROW(copse_value_densify, NEED(slices), NEED(&result));
+    ROW(copse_value_wait, NEED(value));
+}
+
+static void strategies(struct probe *p)
+{
+    static const uint32_t ranks[] = { 0 };
+    const struct copse_variable_params variable = { .name = "w", .shape = COPSE_SHAPE(2) };
+    const struct copse_context_params config = { .disable = NULL };
+    struct copse_context_params changed;
+    copse_strategy *on;
+    copse_variable *made;
+    copse_partitioned *split;
+    float numbers[4] = { 0 };
+    ROW(copse_one_device_create, NEED(ctx), NEED(ids[0]), NULL, NEED(&on));
+    ROW(copse_mirrored_create, NEED(ctx), NEED(ids), 1, NULL, NEED(&on));
+    ROW(copse_collective_create, NEED(ctx), cluster, NEED(ids), 1, NULL, NEED(&on));
+    ROW(copse_accelerator_create, NEED(ctx), NEED(ids), 1, NULL, NEED(&on));
+    ROW(copse_strategy_update_config, NEED(st), NEED(&config), NEED(&changed));
+    ROW(copse_variable_create, NEED(st), NEED(&variable), NEED(&made));
+    ROW(copse_variable_read, NEED(v), 0, NEED(numbers));
+    ROW(copse_variable_assign, NEED(v), NEED(numbers));
+    ROW(copse_partitioned_create, NEED(st), NEED(&variable), 2, NEED(&split));
+    ROW(copse_partitioned_read, NEED(parts), NEED(&result));
+    ROW(copse_partitioned_assign, NEED(parts), NEED(value));
+    ROW(copse_partitioned_assign_add, NEED(parts), NEED(value));
+    ROW(copse_partitioned_assign_sub, NEED(parts), NEED(value));
+    ROW(copse_scope_enter, NEED(st));
+    ROW(copse_scope_leave, NEED(st));
+    ROW(copse_strategy_run, NEED(st), NEED(run_nothing), NEED(&value), 1, NULL, NULL);
+    ROW(copse_merge_call, rc, NEED(merge_nothing), NEED(&value), 1, NULL, NULL);
+    ROW(copse_replica_all_reduce, rc, COPSE_REDUCE_MEAN, NEED(value), NEED(&result));
+    ROW(copse_strategy_reduce, NEED(st), COPSE_REDUCE_MEAN, NEED(value), NULL, NEED(&result));
+    ROW(copse_strategy_reduce_to, NEED(st), COPSE_REDUCE_MEAN, NEED(value), NULL, NEED(&result));
+    ROW(copse_strategy_batch_reduce_to, NEED(st), COPSE_REDUCE_MEAN, NEED(&value), NULL, 1, NEED(&result));
+    ROW(copse_strategy_set_cross_device, NEED(st), NULL);
+    ROW(copse_strategy_broadcast, NEED(st), NEED(value), NULL, NEED(&result));
+    ROW(copse_strategy_update, NEED(st), NEED(v), NEED(update_nothing), NEED(&value), 1, NULL, NULL);
+    ROW(copse_strategy_update_non_slot, NEED(st), NEED(ranks), 1, NEED(update_nothing), NEED(&value), 1, NULL, NULL);
+    ROW(copse_read, NEED(v), NEED(&result));
+    ROW(copse_assign, NEED(v), NEED(value));
+    ROW(copse_assign_add, NEED(v), NEED(value));
+    ROW(copse_assign_sub, NEED(v), NEED(value));
+    ROW(copse_scatter_add, NEED(v), NEED(slices));
+    ROW(copse_scatter_sub, NEED(v), NEED(slices));
+    ROW(copse_scatter_update, NEED(v), NEED(slices));
+    ROW(copse_scatter_mul, NEED(v), NEED(slices));
+    ROW(copse_scatter_div, NEED(v), NEED(slices));
+    ROW(copse_scatter_min, NEED(v), NEED(slices));
+    ROW(copse_scatter_max, NEED(v), NEED(slices));
+    ROW(copse_variable_value, NEED(v), NEED(&result));
+}
+
+static void training(struct probe *p)
+{
+    const float numbers[4] = { 0 };
+    float shares[2], slot[2];
+    bool is_known;
+    const struct copse_host_batch batch = { RIG_X(2, numbers), .count = 1 };
+    const struct copse_trainer_params params = { .loss = squares, .user = x };
+    const struct copse_train_step_params steps = { .losses = lose_nothing };
+    struct copse_step_result done;
+    struct copse_train_step_result step_done;
+    struct copse_replica_result of_replica;
+    struct copse_gradient_summary summary;
+    copse_trainer *made;
+    copse_train_step *other;
+    ROW(copse_trainer_create, NEED(st), NEED(&params), NEED(&made));
+    ROW(copse_trainer_step, NEED(trainer), NEED(&batch));
+    ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
+    ROW(copse_trainer_run, NEED(trainer));
+    ROW(copse_trainer_result, NEED(trainer), true, NEED(&done));
+    ROW(copse_trainer_flush, NEED(trainer));
+    ROW(copse_trainer_shares, NEED(trainer), NEED(shares), NEED(&is_known));
+    ROW(copse_trainer_set_shares, NEED(trainer), NEED(shares));
+    ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));
+    ROW(copse_trainer_gradient, NEED(trainer), NEED(v), 0, NEED(&summary));
+    ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
+    ROW(copse_trainer_evaluate, NEED(trainer), NEED(&batch), NEED(&done));
+    ROW(copse_trainer_save, NEED(trainer), NEED("none/none"));
+    ROW(copse_trainer_checkpoint, NEED(trainer), NEED("none/none"), NULL);
+    ROW(copse_trainer_restore, NEED(trainer), NEED("none"), NULL, NULL);
+    ROW(copse_train_step_create, NEED(st), NEED(&steps), NEED(&other));
+    ROW(copse_train_step_run, NEED(train_step), NEED(&batch), NEED(&step_done));
+}
+
+static void replicated(struct probe *p)
+{
+    const struct copse_tower_loss loss = { .loss = squares, .user = x, .x = value };
+    const struct copse_replicated_params model = { .model = model_nothing };
+    struct copse_tower_gradient pair = { .variable = v };
+    struct copse_replicated_result done;
+    copse_tower_optimizer *made;
+    const char *name;
+    const char *const *names;
+    size_t count;
+    ROW(copse_tower_create, NEED(st), NEED(&(struct copse_tower_params){ .optimizer = { .kind = COPSE_SGD } }),
+        NEED(&made));
+    ROW(copse_tower_compute, NEED(tower), NEED(&loss), NEED(&pair), 1, NULL);
+    ROW(copse_tower_forward, NEED(tower), NEED(&loss), NEED(&result));
+    ROW(copse_tower_apply, NEED(tower), NEED(&pair), 1, false);
+    ROW(copse_tower_minimize, NEED(tower), NEED(&loss), NULL, 0, false, NULL);
+    ROW(copse_tower_finish, NEED(tower));
+    ROW(copse_tower_name, NEED(tower), NEED(&name));
+    ROW(copse_tower_slot_names, NEED(tower), NEED(&names), NEED(&count));
+    ROW(copse_tower_slot, NEED(tower), NEED(v), NEED("m"), NEED(&result));
+    ROW(copse_replicated_run, NEED(st), NEED(&model), COPSE_MODEL_TRAIN, NULL, NULL, NEED(&done));
+    ROW(copse_replicated_checkpoint, NEED(st), NEED("none/none"), NULL);
+    ROW(copse_replicated_restore, NEED(st), NEED("none"), NULL, NULL);
+    ROW(copse_metrics_reduce, NEED(st), NEED(&metric), 1);
+}
+
+static void all_rows(struct probe *p)
+{
+    make_devices();
+    make_values();
+    make_training();
+    make_input();
+    devices(p);
+    graphs(p);
+    files(p);
+    jobs(p);
+    values(p);
+    strategies(p);
+    training(p);
+    replicated(p);
+}
+
+/* For a replica context NULL is an answer of copse_current_replica: the thread is in no replica. */
+static void no_replica_is_another_context(void **state)
+{
+    (void)state;
+    FAILS(COPSE_ERR_CONTEXT, copse_require_replica(NULL), "replica context");
+    FAILS(COPSE_ERR_CONTEXT, copse_merge_call(NULL, merge_nothing, NULL, 0, NULL, NULL), "replica context");
+}
+
+static void required_pointers_are_checked(void **state)
+{
+    int calls;
+    (void)state;
+    const int wrong = run_rows(all_rows, &calls);
+    printf("%d calls\n", calls);
+    if (wrong)
+        fail_msg("%d of %d calls with NULL are not refused as they should be", wrong, calls);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(required_pointers_are_checked),
+                                        cmocka_unit_test(no_replica_is_another_context) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* The tester is tested: kernels with a planted fault take the place of the library's, and the tier
+   named for the fault must find it; the kernel without the fault must pass. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "copse/copse.h"
+
+#define FUNCTIONS "neg,abs,square,exp,tanh,relu"
+
+static const struct mutant {
+    const char *fault;
+    const char *kernel;       /* kernels/<kernel>.cl, with its folder */
+    const char *from, *to;    /* the first `from` becomes `to` */
+    const char *ops, *variant; /* where to look; NULL = everywhere */
+    copse_conformance_tier tier;
+} mutants[] = {
+    { "index off by one", "reduce/reduce", "LOAD(from, base + PLACE(k) * p.inner)",
+      "LOAD(from, base + SELECT(PLACE(k) + 1u < p.count, PLACE(k) + 1u, PLACE(k)) * p.inner)",
+      "sum,mean,max", NULL, COPSE_CONFORM_QUICK },
+    { "dropped barrier", "product/matmul", "            BARRIER();\n            for (uint k = 0u",
+      "            for (uint k = 0u", "matmul", "matmul", COPSE_CONFORM_QUICK },
+    { "one wrong element in a million", "elementwise/unary", "STORE(to, i, y);",
+      "STORE(to, i, SELECT(i == 777777u, y * 1.0001f + 0.0001f, y));", "exp", NULL,
+      COPSE_CONFORM_FULL },
+    { "wrong special value", "elementwise/unary", "STORE(to, i, y);",
+      "STORE(to, i, SELECT(IS_NAN(y), 0.0f, y));", FUNCTIONS, NULL, COPSE_CONFORM_QUICK },
+    { "write one past the end", "elementwise/unary", "if (i < p.n)", "if (i <= p.n)", FUNCTIONS, NULL,
+      COPSE_CONFORM_QUICK },
+    { "last element not written", "elementwise/unary", "if (i < p.n)", "if (i + 1u < p.n)", FUNCTIONS, NULL,
+      COPSE_CONFORM_QUICK },
+    { "one ULP too much everywhere", "elementwise/unary", "STORE(to, i, y);",
+      "STORE(to, i, SELECT(OP == 0 || OP == 1, AS_FLOAT(AS_UINT(y) + 1u), y));", "neg,abs", NULL,
+      COPSE_CONFORM_QUICK },
+    { "softmax without the row's maximum", "row/softmax", "LOAD(from, i) - m", "LOAD(from, i)",
+      "softmax", NULL, COPSE_CONFORM_QUICK },
+    { "one of four sums left out", "reduce/column_sum_wide", "(sum[2][v] + sum[3][v])", "sum[2][v]",
+      "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK },
+    { "a variance around another mean", "row/layer_norm", "t / count - shift * shift", "t / count",
+      "layer_norm", "layer_norm", COPSE_CONFORM_QUICK },
+    { "zeros behind the row's end count", "row/layer_norm_wide", "#define KEEP(v) (tail_at <= k ? (v) * tail : (v))",
+      "#define KEEP(v) (v)", "layer_norm", "layer_norm_wide", COPSE_CONFORM_QUICK },
+    { "a column past the end", "reduce/column_sum_wide", "j < 32 && col + j < p.cols", "j < 32",
+      "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK },
+};
+
+static copse_context *ctx;
+
+static char *read_kernel(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "kernels/%s.cl", name);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("cannot open %s: run from the top of the source tree", path);
+    char *text = calloc(1, 65536);
+    assert_non_null(text);
+    assert_true(fread(text, 1, 65535, f) < 65535);
+    fclose(f);
+    return text;
+}
+
+/* Some kernels say that they are for one API only. */
+static bool has_form(const char *kernel, const char *device)
+{
+    static const char only[] = "/* only: opencl */";
+    char *text = read_kernel(kernel);
+    const bool has = strncmp(text, only, sizeof only - 1) != 0 || strncmp(device, "opencl", 6) == 0;
+    free(text);
+    return has;
+}
+
+static char *mutate(const struct mutant *m)
+{
+    char *text = read_kernel(m->kernel), *at = strstr(text, m->from);
+    if (!at)
+        fail_msg("%s: '%s' is not in kernels/%s.cl", m->fault, m->from, m->kernel);
+    char *out = calloc(1, strlen(text) + strlen(m->to) + 1);
+    assert_non_null(out);
+    memcpy(out, text, (size_t)(at - text));
+    strcat(out, m->to);
+    strcat(out, at + strlen(m->from));
+    free(text);
+    return out;
+}
+
+/* SPIR-V of a text in the dialect, by the compiler of the build; NULL when there is none. */
+static void *to_spirv(const char *text, size_t *size)
+{
+    static char glsl[1 << 18];
+    size_t needed;
+    char source[] = "/tmp/mutantXXXXXX", command[256], binary[64];
+    if (copse_kernel_complete(COPSE_KERNEL_GLSL, text, glsl, sizeof glsl, &needed) != COPSE_OK)
+        fail_msg("%s", copse_last_error());
+    const int fd = mkstemp(source);
+    assert_true(fd >= 0);
+    FILE *f = fdopen(fd, "w");
+    fputs(glsl, f);
+    fclose(f);
+    snprintf(binary, sizeof binary, "%s.spv", source);
+    snprintf(command, sizeof command,
+             "glslangValidator -V --target-env vulkan1.1 -S comp -o %s %s >/dev/null 2>&1", binary,
+             source);
+    void *words = NULL;
+    if (system(command) == 0 && (f = fopen(binary, "rb")) != NULL) {
+        words = calloc(1, 1 << 20);
+        assert_non_null(words);
+        *size = fread(words, 1, 1 << 20, f);
+        fclose(f);
+    }
+    remove(source);
+    remove(binary);
+    return words;
+}
+
+struct outcome {
+    const struct mutant *mutant;
+    uint64_t failures, passes;
+    char first[256];
+};
+
+static void note(void *user, const struct copse_case_result *r)
+{
+    struct outcome *o = user;
+    o->passes += r->verdict == COPSE_VERDICT_PASS;
+    if (r->verdict != COPSE_VERDICT_FAIL && r->verdict != COPSE_VERDICT_MISTRUSTED)
+        return;
+    if (o->failures++ == 0)
+        snprintf(o->first, sizeof o->first, "%s %s/%s: %s", copse_verdict_name(r->verdict), r->op,
+                 r->name, r->text);
+}
+
+static void run(const char *device, const struct mutant *m, const char *text, struct outcome *o)
+{
+    const bool is_vulkan = strncmp(device, "vulkan", 6) == 0;
+    size_t size = strlen(text);
+    void *words = is_vulkan ? to_spirv(text, &size) : NULL;
+    if (is_vulkan && !words) {
+        printf("  skipped on %s: glslangValidator is not installed\n", device);
+        o->failures = 1;
+        return;
+    }
+    const struct copse_own_kernel own = { strchr(m->kernel, '/') + 1, words ? words : text, size };
+    const struct copse_conformance_params params = {
+        .device = device, .modes = COPSE_CONFORM_RUN, .tier = m->tier, .ops = m->ops,
+        .variant = m->variant, .own = &own, .result = note, .user = o,
+    };
+    struct copse_conformance_summary summary;
+    if (copse_conformance_run(ctx, &params, &summary) != COPSE_OK)
+        fail_msg("%s on %s: %s", m->fault, device, copse_last_error());
+    free(words);
+}
+
+static const char *const devices[] = { "opencl:0", "vulkan:0" };
+
+static bool is_here(const char *id)
+{
+    const struct copse_device_info *list;
+    size_t count;
+    copse_context_devices(ctx, &list, &count);
+    for (size_t i = 0; i < count; i++)
+        if (list[i].is_usable && strcmp(list[i].id, id) == 0)
+            return true;
+    printf("  skipped on %s: there is no such device\n", id);
+    return false;
+}
+
+static void every_planted_fault_is_found(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
+        for (size_t i = 0; i < sizeof mutants / sizeof *mutants && is_here(devices[d]); i++) {
+            if (!has_form(mutants[i].kernel, devices[d]))
+                continue;
+            struct outcome o = { .mutant = &mutants[i] };
+            char *text = mutate(&mutants[i]);
+            run(devices[d], &mutants[i], text, &o);
+            printf("  %s: %s: %llu failures, first %s\n", devices[d], mutants[i].fault,
+                   (unsigned long long)o.failures, o.first);
+            if (o.failures == 0)
+                fail_msg("%s: '%s' was not found", devices[d], mutants[i].fault);
+            free(text);
+        }
+}
+
+static void kernel_without_fault_passes(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
+        for (size_t i = 0; i < sizeof mutants / sizeof *mutants && is_here(devices[d]); i++) {
+            if (!has_form(mutants[i].kernel, devices[d]))
+                continue;
+            if (i > 0 && strcmp(mutants[i].kernel, mutants[i - 1].kernel) == 0)
+                continue;
+            struct outcome o = { .mutant = &mutants[i] };
+            char *text = read_kernel(mutants[i].kernel);
+            run(devices[d], &mutants[i], text, &o);
+            if (o.failures > 0 && o.first[0])
+                fail_msg("%s: %s: %s", devices[d], mutants[i].kernel, o.first);
+            free(text);
+        }
+}
+
+static void check_refused(const char *device, struct copse_own_kernel own, const char *ops,
+                          copse_status wanted, const char *word)
+{
+    const struct copse_conformance_params params = { .device = device,
+                                                     .modes = COPSE_CONFORM_RUN,
+                                                     .ops = ops,
+                                                     .own = &own };
+    struct copse_conformance_summary summary;
+    assert_int_equal(copse_conformance_run(ctx, &params, &summary), wanted);
+    if (!strstr(copse_last_error(), word))
+        fail_msg("'%s' does not say '%s'", copse_last_error(), word);
+}
+
+static void kernel_that_breaks_its_contract_is_refused(void **state)
+{
+    (void)state;
+    static const char wrong_name[] = "KERNEL2(other, IN(real, a), OUT(real, b)) {}";
+    static const char bad_include[] = "#include \"nowhere.clh\"\nKERNEL2(softmax, a, b)";
+    static const uint32_t cut[6] = { 0x07230203, 0x00010300, 0, 1, 0, 0x00ff0000 };
+    char *softmax = read_kernel("softmax");
+    check_refused("host:0", (struct copse_own_kernel){ "softmax", softmax, 100 }, "softmax",
+                  COPSE_ERR_ARGUMENT, "another device");
+    if (is_here("opencl:0")) {
+        check_refused("opencl:0", (struct copse_own_kernel){ "nothing", softmax, 100 }, "softmax",
+                      COPSE_ERR_ARGUMENT, "no kernel 'nothing'; there are");
+        check_refused("opencl:0",
+                      (struct copse_own_kernel){ "softmax", wrong_name, sizeof wrong_name - 1 },
+                      "softmax", COPSE_ERR_FORMAT, "no kernel named 'softmax'");
+        check_refused("opencl:0",
+                      (struct copse_own_kernel){ "softmax", bad_include, sizeof bad_include - 1 },
+                      "softmax", COPSE_ERR_FORMAT, "nowhere.clh");
+        check_refused("opencl:0", (struct copse_own_kernel){ "softmax", softmax, strlen(softmax) },
+                      "relu", COPSE_ERR_ARGUMENT, "--ops");
+    }
+    if (is_here("vulkan:0")) {
+        check_refused("vulkan:0", (struct copse_own_kernel){ "softmax", cut, sizeof cut }, "softmax",
+                      COPSE_ERR_FORMAT, "damaged SPIR-V");
+        check_refused("vulkan:0", (struct copse_own_kernel){ "softmax", softmax, strlen(softmax) },
+                      "softmax", COPSE_ERR_FORMAT, "SPIR-V");
+    }
+    free(softmax);
+}
+
+static int open_context(void **state)
+{
+    (void)state;
+    return copse_context_create(NULL, &ctx) == COPSE_OK ? 0 : -1;
+}
+
+static int close_context(void **state)
+{
+    (void)state;
+    copse_context_release(&ctx);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_planted_fault_is_found),
+        cmocka_unit_test(kernel_without_fault_passes),
+        cmocka_unit_test(kernel_that_breaks_its_contract_is_refused),
+    };
+    return cmocka_run_group_tests_name("mutants", tests, open_context, close_context);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/* Datasets, splits, and what happens without memory. */
+#include <math.h>
+
+#include "core/base/base.h"
+#include "tests/rig/data_rig.h"
+
+#define DIGITS "examples/data/digits/digits.csv.gz"
+
+static copse_dataset *open_digits(void)
+{
+    copse_dataset *ds;
+
+    OK(copse_dataset_open(ctx, DIGITS, NULL, &ds));
+    return ds;
+}
+
+/* ---- datasets ---- */
+
+static void test_digits_are_scaled_and_counted(void **state)
+{
+    struct copse_dataset_info info;
+    copse_dataset *ds = open_digits();
+    float row[64], largest = 0;
+    int32_t label;
+    uint32_t counts[10] = { 0 };
+
+    (void)state;
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.rows, 1797);
+    assert_int_equal(info.rank, 1);
+    assert_int_equal(info.row_size, 64);
+    assert_int_equal(info.classes, 10);
+    assert_true(info.scale == 16);
+    for (uint32_t i = 0; i < info.rows; i++) {
+        OK(copse_dataset_gather(ds, "x", &i, 1, row));
+        OK(copse_dataset_gather(ds, "y", &i, 1, &label));
+        counts[label]++;
+        for (int k = 0; k < 64; k++) {
+            assert_true(row[k] >= 0 && row[k] <= 1 && row[k] * 16 == floorf(row[k] * 16));
+            largest = fmaxf(largest, row[k]);
+        }
+    }
+    assert_true(largest == 1);
+    static const uint32_t expected[10] = { 178, 182, 177, 183, 181, 182, 181, 179, 174, 180 };
+    assert_memory_equal(counts, expected, sizeof counts);
+    copse_dataset_release(&ds);
+}
+
+static const unsigned char images[] = { 0, 0, 8, 3, 0, 0, 0, 2,  0,   0,
+                                        0, 1, 0, 0, 0, 2, 0, 51, 102, 204 };
+static const unsigned char one_image[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 7, 9 };
+static const unsigned char classes[] = { 0, 0, 8, 1, 0, 0, 0, 2, 1, 4 };
+
+static void test_folder_with_an_idx_pair(void **state)
+{
+    struct copse_dataset_info info;
+    copse_dataset *ds;
+    float f[4];
+    int32_t l[2];
+    const char *none = temp_path("none"), *pair = temp_path("pair");
+
+    (void)state;
+    assert_int_equal(mkdir(none, 0700) | mkdir(pair, 0700), 0);
+    temp_write("pair/t10k-images-idx3-ubyte", images, 10); /* cut off, but not the one to take */
+    temp_gzip("pair/train-images-idx3-ubyte.gz", images, sizeof images);
+    temp_write("pair/train-labels-idx1-ubyte", classes, sizeof classes);
+    OK(copse_dataset_open(ctx, pair, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.rank, 2);
+    assert_int_equal(info.shape[0] * 10 + info.shape[1], 12);
+    assert_int_equal(info.classes, 5);
+    assert_true(info.scale == 204);
+    OK(copse_dataset_gather(ds, "x", NULL, 2, f));
+    OK(copse_dataset_gather(ds, "y", NULL, 2, l));
+    assert_true(f[0] == 0 && f[1] == 0.25f && f[2] == 0.5f && f[3] == 1 && l[0] == 1 && l[1] == 4);
+    copse_dataset_release(&ds);
+    FAILS(COPSE_ERR_IO, copse_dataset_open(ctx, none, NULL, &ds), "no IDX pair");
+    FAILS(COPSE_ERR_FORMAT,
+          copse_dataset_open(ctx, pair, &(struct copse_dataset_params){ .classes = 4 }, &ds),
+          "row 2: the label 4 is out of range, there are 4 classes");
+    assert_null(ds);
+    temp_write("pair/train-labels-idx1-ubyte", "\0\0\x08\1\0\0\0\3abc", 11);
+    FAILS(COPSE_ERR_SHAPE, copse_dataset_open(ctx, pair, NULL, &ds), "3 labels for 2 rows");
+    unlink(temp_path("pair/train-labels-idx1-ubyte"));
+    FAILS(COPSE_ERR_IO, copse_dataset_open(ctx, pair, NULL, &ds), "train-labels-idx1-ubyte");
+}
+
+static void test_folder_passes_over_images_without_labels(void **state)
+{
+    struct copse_dataset_info info;
+    copse_dataset *ds;
+    const char *folder = temp_path("lone");
+
+    (void)state;
+    assert_int_equal(mkdir(folder, 0700), 0);
+    temp_write("lone/train-images-idx3-ubyte", one_image, sizeof one_image);
+    temp_write("lone/t10k-images-idx3-ubyte", images, sizeof images);
+    temp_gzip("lone/t10k-labels-idx1-ubyte.gz", classes, sizeof classes);
+    OK(copse_dataset_open(ctx, folder, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.rows, 2);
+    assert_true(info.has_labels);
+    copse_dataset_release(&ds);
+    /* where labels do not matter, train comes first as ever */
+    OK(copse_dataset_open(ctx, folder, &(struct copse_dataset_params){ .no_labels = true },
+                          &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.rows, 1);
+    copse_dataset_release(&ds);
+}
+
+static void test_single_idx_file_finds_its_labels(void **state)
+{
+    struct copse_dataset_info info;
+    copse_dataset *ds;
+    int32_t l[2];
+
+    (void)state;
+    /* the words in the folder's name are not the file's */
+    assert_int_equal(mkdir(temp_path("images-idx3"), 0700), 0);
+    const char *path = temp_gzip("images-idx3/t10k-images-idx3-ubyte.gz", images, sizeof images);
+    OK(copse_dataset_open(ctx, path, NULL, &ds)); /* no label file there: none */
+    copse_dataset_describe(ds, &info);
+    assert_false(info.has_labels);
+    copse_dataset_release(&ds);
+    temp_write("images-idx3/t10k-labels-idx1-ubyte", classes, sizeof classes);
+    OK(copse_dataset_open(ctx, path, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.classes, 5);
+    OK(copse_dataset_gather(ds, "y", NULL, 2, l));
+    assert_true(l[0] == 1 && l[1] == 4);
+    copse_dataset_release(&ds);
+    OK(copse_dataset_open(ctx, path, &(struct copse_dataset_params){ .no_labels = true },
+                          &ds));
+    copse_dataset_describe(ds, &info);
+    assert_false(info.has_labels);
+    copse_dataset_release(&ds);
+    temp_write("images-idx3/t10k-labels-idx1-ubyte", classes, 9);
+    FAILS(COPSE_ERR_FORMAT, copse_dataset_open(ctx, path, NULL, &ds), "t10k-labels-idx1");
+    path = temp_write("images-idx3/other", images, sizeof images); /* a name that tells nothing */
+    OK(copse_dataset_open(ctx, path, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_false(info.has_labels);
+    copse_dataset_release(&ds);
+}
+
+static void test_npy_with_labels_of_its_own(void **state)
+{
+    static const char f[] =
+        "\x93NUMPY\1\0\x3a\0{'descr': '|i1', 'fortran_order': False, 'shape': (2,2), }\2\xfc\1\0";
+    static const char l[] =
+        "\x93NUMPY\1\0\x39\0{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }\0\1";
+    const char *features = temp_write("f.npy", f, sizeof f - 1);
+    const char *labels = temp_write("l.npy", l, sizeof l - 1);
+    struct copse_dataset_info info;
+    copse_dataset *ds;
+    float v[4];
+
+    (void)state;
+    OK(
+        copse_dataset_open(ctx, features, &(struct copse_dataset_params){ .labels = labels }, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_int_equal(info.classes, 2);
+    OK(copse_dataset_gather(ds, "x", NULL, 2, v));
+    assert_true(v[0] == 0.5f && v[1] == -1 && v[2] == 0.25f && v[3] == 0);
+    copse_dataset_release(&ds);
+    OK(copse_dataset_open(ctx, features, NULL, &ds));
+    copse_dataset_describe(ds, &info);
+    assert_false(info.has_labels);
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "y", NULL, 2, v), "no column 'y'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "x", NULL, 3, v), "3 rows");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_gather(ds, "x", &(uint32_t){ 2 }, 1, v),
+          "no row 2");
+    copse_dataset_release(&ds);
+}
+
+static copse_status create(copse_element type, const void *f, size_t rows, const void *l)
+{
+    copse_dataset *ds;
+
+    copse_status s = copse_dataset_create(
+        ctx, &(struct copse_array_view){ type, 1, { rows }, f },
+        &(struct copse_array_view){ COPSE_ELEMENT_F64, 1, { rows }, l }, NULL, &ds);
+    copse_dataset_release(&ds);
+    return s;
+}
+
+static void test_bad_arrays_are_refused(void **state)
+{
+    const float good[] = { 1, 2, 3 }, bad[] = { 1, NAN, 3 };
+    const double large[] = { 1, 2, 1e300 }, labels[] = { 0, 1, 2 };
+    copse_dataset *ds;
+
+    (void)state;
+    OK(create(COPSE_ELEMENT_F32, good, 3, labels));
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, bad, 3, labels),
+          "row 2, value 1 is not finite");
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F64, large, 3, labels), "row 3, value 1");
+    FAILS(COPSE_ERR_SHAPE, create(COPSE_ELEMENT_F32, good, 0, labels), "rows");
+    FAILS(COPSE_ERR_ARGUMENT, create(COPSE_ELEMENT_F32, NULL, 3, labels), "without");
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, 1, 0.5 }),
+          "row 3: the label 0.5 is not a class");
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, -1, 0 }),
+          "row 2: the label -1");
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ NAN, 1, 0 }),
+          "row 1");
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, 65536, 0 }),
+          "row 2: the label 65536 is out of range, by default at most 65536 classes");
+    FAILS(
+        COPSE_ERR_SHAPE,
+        copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 0, { 0 }, good },
+                      NULL, NULL, &ds),
+        "axes");
+}
+
+/* ---- splits ---- */
+
+static void test_split_is_a_partition_that_depends_on_the_seed(void **state)
+{
+    copse_dataset *ds = numbered(1797), *train[3], *test[3];
+    static float rows[3][1797 * 2];
+    uint8_t seen[1797] = { 0 };
+    struct copse_dataset_info info;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        OK(copse_dataset_split(ds, &(struct copse_split_params){ .seed = (uint64_t)(i / 2) },
+                               &train[i], &test[i]));
+        copse_dataset_describe(train[i], &info);
+        assert_int_equal(info.rows, 1438);
+        copse_dataset_describe(test[i], &info);
+        assert_int_equal(info.rows, 359);
+        OK(copse_dataset_gather(train[i], "x", NULL, 1438, rows[i]));
+        OK(copse_dataset_gather(test[i], "x", NULL, 359, rows[i] + 1438 * 2));
+        copse_dataset_release(&train[i]);
+        copse_dataset_release(&test[i]);
+    }
+    for (int k = 0; k < 1797; k++)
+        seen[(int)rows[0][2 * k]]++;
+    for (int k = 0; k < 1797; k++)
+        assert_int_equal(seen[k], 1);
+    assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+    assert_memory_not_equal(rows[0], rows[2], sizeof rows[0]);
+    /* fixed for good: a change here changes every user's held-out part */
+    assert_true(rows[0][0] == 593 && rows[0][2] == 575 && rows[0][4] == 1543);
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_dataset_split(ds, &(struct copse_split_params){ .train_fraction = 0.9999 },
+                              &train[0], &test[0]),
+          "one part would be empty");
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_dataset_split(ds, &(struct copse_split_params){ .train_fraction = NAN },
+                              &train[0], &test[0]),
+          "not between");
+    copse_dataset_release(&ds);
+}
+
+static void test_split_of_a_split_keeps_to_its_rows(void **state)
+{
+    copse_dataset *ds = numbered(50), *a, *held_out, *c, *d;
+    float f[50 * 2];
+    int32_t l[50];
+    uint8_t seen[50] = { 0 };
+
+    (void)state;
+    OK(copse_dataset_split(ds, NULL, &a, &held_out));
+    copse_dataset_release(&ds);
+    OK(copse_dataset_split(a, &(struct copse_split_params){ .seed = 4 }, &c, &d));
+    copse_dataset_release(&a);
+    OK(copse_dataset_gather(held_out, "x", NULL, 10, f));
+    OK(copse_dataset_gather(held_out, "y", NULL, 10, l));
+    OK(copse_dataset_gather(c, "x", NULL, 32, f + 10 * 2));
+    OK(copse_dataset_gather(c, "y", NULL, 32, l + 10));
+    OK(copse_dataset_gather(d, "x", NULL, 8, f + 42 * 2));
+    OK(copse_dataset_gather(d, "y", NULL, 8, l + 42));
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(l[i], (int)f[2 * i] % 3);
+        assert_true(f[2 * i + 1] == 2 * f[2 * i]);
+        seen[(int)f[2 * i]]++;
+    }
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(seen[i], 1);
+    copse_dataset_release(&held_out);
+    copse_dataset_release(&c);
+    copse_dataset_release(&d);
+}
+
+/* ---- without memory ---- */
+
+static struct {
+    long left;       /* allocations until failure; negative = never */
+    bool is_lasting; /* fail from then on, not once */
+} hunger = { -1, false };
+
+static void *hungry(void *user, void *block, size_t size)
+{
+    (void)user;
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (hunger.left == 0) {
+        if (!hunger.is_lasting)
+            hunger.left = -1;
+        return NULL;
+    }
+    if (hunger.left > 0)
+        hunger.left--;
+    return realloc(block, size);
+}
+
+static copse_status everything(copse_context *c, const char *const *paths, size_t count)
+{
+    copse_dataset *ds = NULL, *train = NULL, *test = NULL;
+    copse_batches *b = NULL;
+    struct copse_host_batch t;
+    copse_status s = COPSE_OK;
+
+    for (size_t i = 0; i < count && s == COPSE_OK; i++) {
+        copse_dataset_release(&ds);
+        s = copse_dataset_open(c, paths[i], NULL, &ds);
+    }
+    if (s == COPSE_OK)
+        s = copse_dataset_split(ds, NULL, &train, &test);
+    if (s == COPSE_OK)
+        s = copse_batches_create(train, &(struct copse_batches_params){ .batch = 2, .prefetch = 2 },
+                                 &b);
+    while (s == COPSE_OK)
+        s = copse_batches_next(b, &t);
+    copse_batches_release(&b);
+    copse_dataset_release(&train);
+    copse_dataset_release(&test);
+    copse_dataset_release(&ds);
+    return s;
+}
+
+static void test_every_allocation_may_fail(void **state)
+{
+    static const char npy[] =
+        "\x93NUMPY\1\0\x39\0{'descr': '|u1', 'fortran_order': True, 'shape': (2,2), }\1\2\3\4";
+    static const char table[] = "a,b,c\n1,2,0\n3,4,1\n5,6,2\n7,8,0\n1,1,1\n2,2,2\n";
+    const char *paths[5];
+    copse_context *c;
+    struct copse_memory_stats before, after;
+    copse_status s;
+    const char *folder = temp_path("hungry");
+    const struct copse_context_params params = { .resize = hungry, .disable = "opencl,vulkan" };
+
+    (void)state;
+    mkdir(folder, 0700);
+    temp_write("hungry/images-idx3", images, sizeof images);
+    temp_gzip("hungry/labels-idx1.gz", classes, sizeof classes);
+    paths[0] = folder;
+    paths[1] = temp_write("h.npy", npy, sizeof npy - 1);
+    paths[2] = temp_gzip("h.npy.gz", npy, sizeof npy - 1);
+    paths[3] = temp_path("hungry/images-idx3");
+    paths[4] = temp_gzip("h.csv", table, sizeof table - 1);
+    OK(copse_context_create(&params, &c));
+    copse_context_memory(c, &before);
+    hunger.left = -1;
+    assert_int_equal(everything(c, paths, COPSE_COUNT(paths)), COPSE_ERR_END);
+    for (int lasting = 0; lasting < 2; lasting++) {
+        long n = 0;
+        do {
+            hunger.left = n++;
+            hunger.is_lasting = lasting;
+            s = everything(c, paths, COPSE_COUNT(paths));
+            hunger.left = -1;
+            if (s != COPSE_ERR_END && s != COPSE_ERR_NO_MEMORY)
+                fail_msg("allocation %ld: %s: %s", n, copse_status_name(s), copse_last_error());
+            copse_context_memory(c, &after);
+            assert_int_equal(after.live_blocks, before.live_blocks);
+        } while (s != COPSE_ERR_END);
+        assert_in_range(n, 20, 500);
+    }
+    copse_context_release(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_digits_are_scaled_and_counted),
+        cmocka_unit_test(test_folder_with_an_idx_pair),
+        cmocka_unit_test(test_folder_passes_over_images_without_labels),
+        cmocka_unit_test(test_single_idx_file_finds_its_labels),
+        cmocka_unit_test(test_npy_with_labels_of_its_own),
+        cmocka_unit_test(test_bad_arrays_are_refused),
+        cmocka_unit_test(test_split_is_a_partition_that_depends_on_the_seed),
+        cmocka_unit_test(test_split_of_a_split_keeps_to_its_rows),
+        cmocka_unit_test(test_every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}

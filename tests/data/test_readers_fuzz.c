@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* Every reader of files against damaged files: seeds, each changed in thousands of ways that are
+   the same in every run. With -DCOPSE_FUZZ=<row of TARGETS> and clang's -fsanitize=fuzzer it is a
+   fuzz target of that reader instead. Whatever comes, nothing may crash or leak. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "copse/checkpoint.h"
+#include "copse/data.h"
+#include "core/base/base.h"
+#include "tests/rig/temp_files.h"
+
+static copse_context *ctx;
+static const struct copse_read_params small = { .max_bytes = 1 << 22 };
+
+static copse_status read_idx(const char *path)
+{
+    copse_array *a;
+    copse_status s = copse_read_idx(ctx, path, &small, &a);
+    copse_array_release(&a);
+    return s;
+}
+
+static copse_status read_npy(const char *path)
+{
+    copse_array *a;
+    copse_status s = copse_read_npy(ctx, path, &small, &a);
+    copse_array_release(&a);
+    return s;
+}
+
+static copse_status read_csv(const char *path)
+{
+    copse_array *a, *b;
+    const struct copse_csv_params params = { .max_bytes = small.max_bytes };
+    copse_status s = copse_read_csv(ctx, path, &params, &a, &b);
+    copse_array_release(&a);
+    copse_array_release(&b);
+    return s;
+}
+
+static copse_status read_text(const char *path)
+{
+    copse_array *a;
+    copse_status s = copse_read_text(ctx, path, &small, &a);
+    copse_array_release(&a);
+    return s;
+}
+
+static copse_status read_dataset(const char *path)
+{
+    copse_dataset *a;
+    const struct copse_dataset_params params = { .max_bytes = small.max_bytes };
+    copse_status s = copse_dataset_open(ctx, path, &params, &a);
+    copse_dataset_release(&a);
+    return s;
+}
+
+static copse_status read_checkpoint(const char *path)
+{
+    copse_checkpoint *a;
+    copse_status s = copse_checkpoint_read(ctx, path, &a);
+    copse_checkpoint_release(&a);
+    return s;
+}
+
+#define SEED(text) text, sizeof text - 1
+#define IDX        SEED("\0\0\x08\2\0\0\0\2\0\0\0\3abcdef")
+#define IDX_F32    SEED("\0\0\x0d\1\0\0\0\1\x3f\x80\0\0")
+#define NPY \
+    SEED("\x93NUMPY\1\0\x3b\0{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }abcd")
+#define NPY_F \
+    SEED("\x93NUMPY\2\0\x3a\0\0\0{'descr': '>i2', 'fortran_order': True, 'shape': (1, 2), }abcd")
+#define CSV     SEED("a,\"b\",c\n1,2.5e-3,0\r\n\"-4\", .5 ,2\n")
+#define CSV_BIG SEED("1e38,1,1\n123456789012345678901234567890e-30,0,2\n")
+#define TEXT    SEED("gr\xc3\xbc\xc3\x9f Gott\n")
+#define ST                                                                                        \
+    SEED("\x8b\0\0\0\0\0\0\0{\"__metadata__\":{\"k\":\"v\\u00e4\"},\"x\":{\"dtype\":\"F32\","     \
+         "\"shape\":[1,1],"                                                                       \
+         "\"data_offsets\":[0,4]},\"y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]}}" \
+         "abcd")
+#define ST_OK                                                                                \
+    SEED("\x50\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"I16\",\"shape\":[2],\"data_offsets\":[0,4]}" \
+         ",\"__metadata__\":{\"a\":\"\"}}  abcd")
+
+static const struct target {
+    const char *name;
+    copse_status (*read)(const char *path);
+    struct {
+        const char *bytes;
+        size_t size;
+    } seeds[2];
+} targets[] = {
+    { "idx", read_idx, { { IDX }, { IDX_F32 } } },
+    { "npy", read_npy, { { NPY }, { NPY_F } } },
+    { "csv", read_csv, { { CSV }, { CSV_BIG } } },
+    { "text", read_text, { { TEXT }, { SEED("a") } } },
+    { "dataset", read_dataset, { { IDX }, { CSV } } },
+    { "checkpoint", read_checkpoint, { { ST }, { ST_OK } } },
+};
+
+#if defined(COPSE_FUZZ)
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+    temp_begin();
+    atexit(temp_end);
+    return copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    (void)targets[COPSE_FUZZ].read(temp_write("input", bytes, size));
+    return 0;
+}
+
+#else
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    return *state ^= *state << 5;
+}
+
+/* One to four changes: a byte, a bit, a byte taken out or put in, the end cut off. */
+static size_t change(unsigned char *bytes, size_t size, size_t room, uint32_t *random)
+{
+    static const unsigned char liked[] = { 0,   0xff, 0x7f, 0x80, '0', '9', '"', '\\', ',', '\n',
+                                           '[', ']',  '{',  '}',  '-', 'e', '.', '\'', '(', ')' };
+
+    for (uint32_t n = next_random(random) % 4 + 1; n > 0; n--) {
+        uint32_t kind = next_random(random) % 8;
+        size_t at = size > 0 ? next_random(random) % size : 0;
+        unsigned char byte = liked[next_random(random) % COPSE_COUNT(liked)];
+        if (kind == 0) {
+            size = at;
+        } else if (kind == 1 && size > 0) {
+            memmove(bytes + at, bytes + at + 1, size - at - 1);
+            size--;
+        } else if (kind < 4 && size < room) {
+            memmove(bytes + at + 1, bytes + at, size - at);
+            bytes[at] = byte;
+            size++;
+        } else if (size > 0) {
+            bytes[at] =
+                kind < 6 ? byte : (unsigned char)(bytes[at] ^ 1u << next_random(random) % 8);
+        }
+    }
+    return size;
+}
+
+static size_t live_blocks(void)
+{
+    struct copse_memory_stats stats;
+
+    copse_context_memory(ctx, &stats);
+    return stats.live_blocks;
+}
+
+static void replay(const struct target *t)
+{
+    unsigned char bytes[1024], packed[1024];
+    uint32_t random = 2463534242u;
+    size_t before = live_blocks();
+
+    for (int i = 0; i < 4000; i++) {
+        size_t size = t->seeds[i % 2].size, gzip = (size_t)(i / 2 % 3);
+        memcpy(bytes, t->seeds[i % 2].bytes, size);
+        if (gzip != 1 && i >= 2)
+            size = change(bytes, size, 600, &random);
+        if (gzip > 0) {
+            size = temp_deflate(bytes, size, packed, sizeof packed);
+            memcpy(bytes, packed, size);
+        }
+        if (gzip == 1 && i >= 2) /* damage outside, else inside of gzip */
+            size = change(bytes, size, 600, &random);
+        copse_status s = t->read(temp_write("input", bytes, size));
+        if (i < 2 && s != COPSE_OK)
+            fail_msg("%s, seed %d: %s", t->name, i, copse_last_error());
+        if (s != COPSE_OK && s != COPSE_ERR_FORMAT && s != COPSE_ERR_SHAPE)
+            fail_msg("%s, change %d: %s: %s", t->name, i, copse_status_name(s), copse_last_error());
+        if (live_blocks() != before)
+            fail_msg("%s, change %d leaks", t->name, i);
+    }
+}
+
+static void test_damaged_files(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(targets); i++)
+        replay(&targets[i]);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    temp_begin();
+    return copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" },
+                                &ctx) != COPSE_OK;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    copse_context_release(&ctx);
+    temp_end();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_damaged_files) };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}
+
+#endif

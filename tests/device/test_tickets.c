@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* What core/device decides by tickets: when released memory goes, how long waits last, what the pool gives again. */
+#include "tests/rig/fault_rig.h"
+
+/* ---- tickets, garbage, pool ---- */
+
+static void released_buffers_outlive_queued_work(void **state)
+{
+    (void)state;
+    copse_context *ctx = context(NULL);
+    copse_fake.devices[0].delay_polls = 2;
+    copse_device *dev = device(ctx);
+    copse_queue *queue = NULL, *other = NULL;
+    copse_buffer *buf = NULL;
+    uint64_t ticket;
+
+    assert_int_equal(copse_queue_create(dev, &queue), COPSE_OK);
+    assert_int_equal(copse_queue_create(dev, &other), COPSE_OK);
+    assert_int_equal(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 64 }, &buf),
+                     COPSE_OK);
+    assert_int_equal(copse_queue_fill(queue, buf, 0, 64, 1), COPSE_OK);
+    copse_buffer_release(&buf);
+    assert_int_equal(fake_calls(0, FAKE_BUFFER_FINI), 0);
+    assert_int_equal(copse_queue_submit(queue, &ticket), COPSE_OK);
+    assert_int_equal(copse_queue_finish(other), COPSE_OK);
+    assert_int_equal(fake_calls(0, FAKE_BUFFER_FINI), 0);
+    assert_int_equal(copse_queue_wait(queue, ticket, 0), COPSE_ERR_TIMEOUT);
+    assert_int_equal(copse_queue_wait(queue, ticket, 0), COPSE_ERR_TIMEOUT);
+    assert_int_equal(fake_calls(0, FAKE_BUFFER_FINI), 0);
+    assert_int_equal(copse_queue_wait(queue, ticket, 0), COPSE_OK);
+    assert_int_equal(fake_calls(0, FAKE_BUFFER_FINI), 1);
+
+    /* A caller that only ever submits gets its memory back too. */
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(
+            copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 64 }, &buf), COPSE_OK);
+        assert_int_equal(copse_queue_fill(queue, buf, 0, 64, 1), COPSE_OK);
+        copse_buffer_release(&buf);
+        assert_int_equal(copse_queue_submit(queue, NULL), COPSE_OK);
+    }
+    assert_true(fake_calls(0, FAKE_BUFFER_FINI) >= 5);
+    copse_queue_release(&other);
+    copse_queue_release(&queue);
+    copse_device_release(&dev);
+    expect_balance();
+    copse_context_release(&ctx);
+}
+
+static void a_new_queue_in_an_old_place_holds_nothing_up(void **state)
+{
+    (void)state;
+    copse_context *ctx = context(NULL);
+    copse_fake.devices[0].delay_polls = 1;
+    copse_device *dev = device(ctx);
+    copse_queue *first = NULL, *second = NULL;
+    copse_buffer *buf = NULL;
+
+    assert_int_equal(copse_queue_create(dev, &first), COPSE_OK);
+    assert_int_equal(copse_queue_create(dev, &second), COPSE_OK);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(copse_queue_finish(first), COPSE_OK);
+    assert_int_equal(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 64 }, &buf),
+                     COPSE_OK);
+    assert_int_equal(copse_queue_fill(second, buf, 0, 64, 1), COPSE_OK);
+    copse_buffer_release(&buf); /* remembers ticket 5 of the first queue */
+    copse_queue_release(&first);
+    assert_int_equal(copse_queue_create(dev, &first), COPSE_OK);
+    assert_int_equal(copse_queue_finish(second), COPSE_OK);
+    assert_int_equal(fake_calls(0, FAKE_BUFFER_FINI), 1);
+    copse_queue_release(&first);
+    copse_queue_release(&second);
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+static void waits_end_at_their_deadline_and_reads_land_with_their_ticket(void **state)
+{
+    (void)state;
+    copse_context *ctx = context(NULL);
+    copse_fake.devices[0].delay_ns = 50000000;
+    struct life l = { 0 };
+    uint64_t ticket;
+
+    assert_int_equal(begin(&l, ctx), COPSE_OK);
+    assert_int_equal(copse_queue_fill(l.queue, l.a, 0, sizeof l.x, 7), COPSE_OK);
+    assert_int_equal(copse_queue_read(l.queue, l.a, 0, l.y, sizeof l.y), COPSE_OK);
+    assert_int_equal(copse_queue_submit(l.queue, &ticket), COPSE_OK);
+    const uint64_t start = copse__now_ns();
+    assert_int_equal(copse_queue_wait(l.queue, ticket, 5000000), COPSE_ERR_TIMEOUT);
+    assert_true(copse__now_ns() - start < 40000000);
+    assert_true(l.y[0] == 0.0f);
+    assert_int_equal(copse_queue_wait(l.queue, ticket, 5000000000ull), COPSE_OK);
+    uint32_t word;
+    memcpy(&word, l.y, sizeof word);
+    assert_int_equal(word, 7);
+    end(&l);
+    copse_context_release(&ctx);
+}
+
+static void the_pool_gives_the_same_memory_again(void **state)
+{
+    (void)state;
+    copse_context *ctx = context(NULL);
+    copse_device *dev = device(ctx);
+    copse_buffer *buf = NULL, *first;
+    struct copse_memory_stats stats;
+
+    for (size_t size = 4; size < 5000000; size += 1 + size / 3) {
+        assert_int_equal(copse__buffer_acquire(dev, size, &buf), COPSE_OK);
+        assert_true(copse_buffer_size(buf) >= size && copse_buffer_size(buf) % 4 == 0);
+        assert_true(copse_buffer_size(buf) <= size + size / 4 + 256);
+        first = buf;
+        copse_buffer_release(&buf);
+        assert_int_equal(copse__buffer_acquire(dev, size, &buf), COPSE_OK);
+        assert_ptr_equal(buf, first);
+        copse_buffer_release(&buf);
+    }
+    copse_context_memory(ctx, &stats);
+    assert_true(stats.device_allocations == fake_calls(0, FAKE_BUFFER_INIT));
+
+    /* Buffers made by hand are freed at once. */
+    assert_int_equal(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 256 }, &buf),
+                     COPSE_OK);
+    copse_buffer_release(&buf);
+    assert_int_equal(fake_calls(0, FAKE_BUFFER_FINI), 1);
+
+    /* A full device gets the pool back first. */
+    assert_non_null(dev->pool);
+    fake_fail(0, FAKE_BUFFER_INIT, 1, COPSE_ERR_NO_DEVICE_MEMORY, false);
+    assert_int_equal(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 256 }, &buf),
+                     COPSE_OK);
+    assert_null(dev->pool);
+    copse_buffer_release(&buf);
+    fake_fail(0, FAKE_BUFFER_INIT, 1, COPSE_ERR_NO_DEVICE_MEMORY, true);
+    assert_int_equal(copse__buffer_acquire(dev, 256, &buf), COPSE_ERR_NO_DEVICE_MEMORY);
+    assert_non_null(strstr(copse_last_error(), "256 bytes on fake:0"));
+    copse_device_release(&dev);
+    expect_balance();
+    copse_context_release(&ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(released_buffers_outlive_queued_work),
+        TEST(a_new_queue_in_an_old_place_holds_nothing_up),
+        TEST(waits_end_at_their_deadline_and_reads_land_with_their_ticket),
+        TEST(the_pool_gives_the_same_memory_again),
+    };
+    return cmocka_run_group_tests_name("tickets", tests, NULL, NULL);
+}

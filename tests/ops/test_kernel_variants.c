@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernel variants: lists and names, texts that force them, and the one function that chooses: by limits,
+   by measurement and by force. */
+#include "copse/matmul.h"
+#include "core/graph/lowering.h"
+#include "core/graph/variant.h"
+#include "tests/rig/tuning_rig.h"
+
+/* ---- a family of three, whose kernels every device has ---- */
+
+static bool is_small(const struct copse_limits *limits, const void *work)
+{
+    (void)limits;
+    return *(const uint32_t *)work < 100;
+}
+
+static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+{
+    strcpy(name, is_small(NULL, work) ? "small" : "large");
+    return *(const uint32_t *)work != 7; /* which is not measured */
+}
+
+static copse_status lower(struct copse_lowering *l, const void *work)
+{
+    (void)l;
+    return copse_fail(COPSE_ERR_CANCELLED, "work %u was lowered", (unsigned)*(const uint32_t *)work);
+}
+
+/* Plain devices take the second row, those with wide vectors the third, those with fast texels the first. */
+static const struct copse_variant rows[] = {
+    { "first", COPSE_KERNEL_reduce, { 5, 5, 0 }, NULL, lower },
+    { "second", COPSE_KERNEL_softmax, { 1, 6, 1 }, is_small, lower },
+    { "third", COPSE_KERNEL_argmax, { COPSE_NO_PRIOR, 0, 4 }, NULL, lower },
+};
+static const struct copse_family three = { .name = "three", .variants = rows, .count = 3,
+                                           .size_class = size_class };
+
+static const char *chosen(const copse_device *dev, const struct copse_limits *limits, uint32_t work,
+                          const char *forced)
+{
+    const struct copse_choice choice = { "three", forced };
+    const struct copse_lowering l = { .limits = limits ? limits : dev->limits, .dev = dev,
+                                      .choices = &choice, .choice_count = forced != NULL };
+    const struct copse_variant *v;
+    return copse__choose(&l, &three, &work, &v) == COPSE_OK ? v->name : copse_last_error();
+}
+
+static copse_device *open_device(copse_context *ctx)
+{
+    copse_device *dev;
+    OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+    return dev;
+}
+
+static void limits_choose(void **state)
+{
+    (void)state;
+    copse_context *ctx = open_fake();
+    copse_device *dev = open_device(ctx);
+    const struct copse_limits plain = { .has_wide_vectors = false },
+                              wide = { .has_wide_vectors = true },
+                              texels = { .has_fast_texels = true };
+    assert_string_equal(chosen(dev, &plain, 5, NULL), "second");
+    assert_string_equal(chosen(dev, &plain, 500, NULL), "first"); /* too large for the second */
+    assert_string_equal(chosen(dev, &wide, 5, NULL), "third");
+    assert_string_equal(chosen(dev, &texels, 5, NULL), "first");
+
+    OK(copse_device_block(ctx, "fake:0", "softmax", "by the test"));
+    assert_string_equal(chosen(dev, &plain, 5, NULL), "first");
+    OK(copse_device_block(ctx, "fake:0", "reduce", "by the test")); /* the third has no prior here */
+    assert_string_equal(chosen(dev, &plain, 5, NULL), "first");
+    assert_string_equal(chosen(dev, &texels, 5, NULL), "third");
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+static void set_rate(copse_context *ctx, const char *size, const char *kernel, uint64_t rate)
+{
+    struct copse_tuning_entry e = { .family = "three", .rate = rate };
+    snprintf(e.size_class, sizeof e.size_class, "%s", size);
+    snprintf(e.variant, sizeof e.variant, "%s", kernel);
+    OK(copse_device_tuning_set(ctx, "fake:0", &e, 1));
+}
+
+static void measurements_choose(void **state)
+{
+    (void)state;
+    copse_context *ctx = open_fake();
+    set_rate(ctx, "small", "softmax", 1000);
+    set_rate(ctx, "small", "reduce", 1030); /* hardly faster */
+    set_rate(ctx, "large", "argmax", 5000); /* alone */
+    copse_device *dev = open_device(ctx);
+    const struct copse_limits plain = { .has_wide_vectors = false };
+    assert_string_equal(chosen(dev, &plain, 5, NULL), "second");
+    assert_string_equal(chosen(dev, &plain, 500, NULL), "first");
+    copse_device_release(&dev);
+
+    set_rate(ctx, "small", "argmax", 1032);
+    set_rate(ctx, "large", "reduce", 1000);
+    set_rate(ctx, "large", "softmax", 90000); /* which cannot do large work */
+    dev = open_device(ctx);
+    assert_string_equal(chosen(dev, &plain, 5, NULL), "third");
+    assert_string_equal(chosen(dev, &plain, 7, NULL), "second");
+    assert_string_equal(chosen(dev, &plain, 500, NULL), "third");
+    OK(copse_device_block(ctx, "fake:0", "argmax", "by the test"));
+    assert_string_equal(chosen(dev, &plain, 5, NULL), "second");
+    assert_string_equal(chosen(dev, &plain, 500, NULL), "first");
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+static void force_chooses(void **state)
+{
+    (void)state;
+    copse_context *ctx = open_fake();
+    set_rate(ctx, "small", "softmax", 1000);
+    set_rate(ctx, "small", "reduce", 9000);
+    copse_device *dev = open_device(ctx);
+    assert_string_equal(chosen(dev, NULL, 5, NULL), "first");
+    assert_string_equal(chosen(dev, NULL, 5, "second"), "second");
+    assert_string_equal(chosen(dev, NULL, 5, "third"), "third");
+    assert_string_equal(chosen(dev, NULL, 5, "argmax"), "third"); /* its kernel */
+    assert_string_equal(chosen(dev, NULL, 500, "second"), "first"); /* which does what the second cannot */
+    assert_non_null(strstr(chosen(dev, NULL, 5, "fourth"),
+                           "three: no variant 'fourth'; there are first, second, third"));
+    OK(copse_device_block(ctx, "fake:0", "softmax", "by the test"));
+    assert_non_null(strstr(chosen(dev, NULL, 5, "second"), "softmax is blocked on fake:0: by the test"));
+
+    struct copse_lowering l = { .limits = dev->limits, .dev = dev };
+    const uint32_t work = 12;
+    FAILS(COPSE_ERR_CANCELLED, copse__lower_variant(&l, &three, &work), "work 12 was lowered");
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+/* ---- names ---- */
+
+static void variants_are_listed(void **state)
+{
+    (void)state;
+    struct copse_kernel_variant v, last = { .family = "" };
+    size_t count = 0, first = 0, wide = 0;
+    for (; copse_kernel_variant_at(count, &v); count++) {
+        const struct copse_family *f = copse__family(v.family);
+        assert_non_null(f);
+        assert_true(strcmp(last.family, v.family) <= 0); /* family by family */
+        first += copse__variant(f, v.name) == f->variants;
+        assert_ptr_equal(copse__variant(f, v.name), copse__variant(f, v.kernel));
+        wide += strcmp(v.family, "matmul") == 0 && strcmp(v.name, "wide") == 0 &&
+                strcmp(v.kernel, "matmul_wide") == 0;
+        last = v;
+    }
+    size_t families = 0;
+    for (; copse_families[families]; families++) {
+        const struct copse_family *f = copse_families[families];
+        assert_true(f->count > 0 && !f->variants[0].fits && f->variants[0].kernel != COPSE_LIBRARY_KERNEL);
+        assert_true(copse_kernel_table[f->variants[0].kernel].host); /* the double reference runs it */
+    }
+    assert_true(families >= 2 && families <= COPSE_MAX_FAMILIES && first == families && wide == 1);
+    assert_false(copse_kernel_variant_at(count, &v));
+    assert_false(copse_kernel_variant_at(0, NULL));
+    assert_null(copse__family("no such family"));
+}
+
+static const char *parsed(const char *text)
+{
+    static char out[COPSE_CHOICES_TEXT];
+    struct copse_choices c;
+    const copse_status s = copse__choices_parse(text, &c);
+    assert_true(s == COPSE_OK || s == COPSE_ERR_ARGUMENT);
+    return s == COPSE_OK ? copse__choices_text(&c, out) : copse_last_error();
+}
+
+static void texts_force_variants(void **state)
+{
+    (void)state;
+    assert_string_equal(parsed(NULL), "auto");
+    assert_string_equal(parsed("matmul=wide"), "matmul=wide");
+    assert_string_equal(parsed("matmul=matmul_wide"), "matmul=wide"); /* one spelling */
+    assert_string_equal(parsed("matmul=clblast,column_sum=reduce"), "column_sum=reduce,matmul=clblast");
+    assert_non_null(strstr(parsed("matmul=nonsense"),
+                           "kernels: matmul has no variant 'nonsense'; it has shared, wide, texel, clblast"));
+    assert_non_null(strstr(parsed("conv=wide"), "kernels: no family 'conv'; the families are column_sum "
+                                                "(reduce, wide), "));
+    assert_non_null(strstr(parsed("wide"), "'wide' is not family=variant"));
+    assert_non_null(strstr(parsed(""), "'' is not family=variant"));
+    assert_non_null(strstr(parsed("matmul=wide,"), "'' is not family=variant"));
+    assert_non_null(strstr(parsed("matmul="), "no variant ''"));
+    assert_non_null(strstr(parsed("matmul=wide,matmul=shared"), "matmul is named twice"));
+    assert_non_null(strstr(parsed("matmul=a_variant_with_a_name_that_is_longer_than_all_others_together"),
+                           "is not family=variant"));
+}
+
+/* ---- where they are used ---- */
+
+static void strategies_refuse_unknown_variants(void **state)
+{
+    (void)state;
+    static const char *const devices[] = { "fake:0", "fake:1" };
+    copse_context *ctx = open_fake();
+    copse_strategy *st;
+    struct copse_strategy_params p = { .kernels = "matmul=nonsense" };
+    FAILS(COPSE_ERR_ARGUMENT, copse_one_device_create(ctx, "fake:0", &p, &st),
+          "it has shared, wide, texel, clblast");
+    FAILS(COPSE_ERR_ARGUMENT, copse_mirrored_create(ctx, devices, 2, &p, &st), "nonsense");
+    assert_int_equal(fake_calls(0, FAKE_OPEN), 0); /* before a device is opened */
+    p.kernels = "column_sum=reduce,matmul=shared";
+    OK(copse_mirrored_create(ctx, devices, 2, &p, &st));
+    copse_strategy_release(&st);
+    copse_context_release(&ctx);
+}
+
+static void a_device_says_what_it_would_choose(void **state)
+{
+    (void)state;
+    struct copse_kernel_variant v;
+    copse_context *ctx = open_fake();
+    set(ctx, "fake:0", "nn-32-32-32", "matmul", 100);
+    copse_device *dev = open_device(ctx);
+    OK(copse_kernel_choice(dev, NULL, "matmul", "nn-32-32-32", &v));
+    assert_string_equal(v.family, "matmul");
+    assert_string_equal(v.name, "shared");
+    assert_string_equal(v.kernel, "matmul");
+    OK(copse_kernel_choice(dev, "matmul=shared", "column_sum", "256-32", &v));
+    assert_string_equal(v.kernel, "reduce");
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_kernel_choice(dev, "matmul=wide", "matmul", "tn-32-128-512", &v),
+          "cannot run the variant matmul_wide");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, "matmul=w", "matmul", "nn-32-32-32", &v), "'w'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "conv", "nn-32-32-32", &v), "no family 'conv'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-33-32-32", &v),
+          "matmul has no size class 'nn-33-32-32'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(NULL, NULL, "matmul", "nn-32-32-32", &v), "'dev' is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, NULL, "nn-32-32-32", &v), "family");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", NULL, &v), "size_class");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-32-32-32", NULL), "'out' is NULL");
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(limits_choose, reset),
+        cmocka_unit_test_setup(measurements_choose, reset),
+        cmocka_unit_test_setup(force_chooses, reset),
+        cmocka_unit_test_setup(variants_are_listed, reset),
+        cmocka_unit_test_setup(texts_force_variants, reset),
+        cmocka_unit_test_setup(strategies_refuse_unknown_variants, reset),
+        cmocka_unit_test_setup(a_device_says_what_it_would_choose, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

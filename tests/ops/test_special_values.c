@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* NaN, infinities, zeros, overflow and ends of ranges: what each function gives, stated as numbers
+   and checked in the reference and on every device found. */
+#include <math.h>
+
+#include "tests/rig/op_harness.h"
+
+#define MANY 16
+
+typedef copse_status build_fn(copse_graph *g, copse_tensor *const *in, const void *user,
+                              copse_tensor **y);
+
+/* Within `ulp`; 0 = exactly, where -0 is not taken for an expected 0. */
+static void expect(const char *name, build_fn *build, const void *user, const double *x,
+                   const double *want, uint32_t n, double ulp)
+{
+    double rounded[MANY], got[MANY], *in = rounded, *out = got;
+    copse_graph *g;
+    copse_tensor *t, *y;
+    for (uint32_t k = 0; k < n; k++)
+        rounded[k] = (float)x[k];
+    OK(copse_graph_create(harness_context(), &g));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(n), &t));
+    OK(build(g, &t, user, &y));
+    for (size_t d = 0; d <= harness_device_count(); d++) {
+        const char *where = "reference";
+        if (d == 0) {
+            harness_in_double(g, &t, &in, 1, &y, 1, NULL, &out);
+        } else {
+            where = copse_device_describe(harness_device(d - 1))->id;
+            harness_on_device(harness_device(d - 1), g, &t, &in, 1, &y, 1, NULL, &out);
+        }
+        for (uint32_t k = 0; k < copse__elements(y->shape); k++) {
+            const double w = want[k], v = (float)got[k];
+            const bool ok = isnan(w)   ? isnan(v)
+                            : isinf(w) ? v == w
+                                       : fabs(v - w) <= ulp * fabs(w) * 0x1p-23;
+            if (!ok || (w == 0 && v == 0 && ulp == 0 && !signbit(w) && signbit(v)))
+                fail_msg("%s(%g) on %s is %.9g, expected %.9g", name, x[k], where, v, w);
+        }
+    }
+    copse_graph_release(&g);
+}
+
+#define UNARY(op, ...)                                                                             \
+    static copse_status build_##op(copse_graph *g, copse_tensor *const *in, const void *user,      \
+                                   copse_tensor **y)                                               \
+    {                                                                                              \
+        (void)user;                                                                                \
+        return copse_##op(g, in[0], y);                                                            \
+    }
+#define SCALED(...)
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+
+#define I INFINITY
+#define N NAN
+#define EXPECT(op, ulp, n, x, ...)                                                                 \
+    expect(#op, build_##op, NULL, (const double[])x, (const double[])__VA_ARGS__, n, ulp)
+#define LIST(...) { __VA_ARGS__ }
+
+static void functions_of_one_tensor(void **state)
+{
+    (void)state;
+    EXPECT(relu, 0, 6, LIST(N, I, -I, -0.0, 0, -1), { N, I, 0, 0, 0, 0 });
+    EXPECT(neg, 0, 4, LIST(N, I, -I, 1), { N, -I, I, -1 });
+    EXPECT(abs, 0, 4, LIST(N, I, -I, -0.0), { N, I, I, 0 });
+    EXPECT(square, 0, 4, LIST(N, I, -I, 3e38), { N, I, I, I });
+    EXPECT(sqrt, 1, 8, LIST(N, I, -1, 0, 4, 3.4028234e38, -I, 1e-38),
+           { N, I, N, 0, 2, 1.8446743e19, N, 9.9999997e-20 });
+    EXPECT(rsqrt, 3, 4, LIST(N, I, 0, 4), { N, 0, I, 0.5 });
+    EXPECT(exp, 3, 8, LIST(N, I, -I, 0, 88.73, 88.72, -104, -87),
+           { N, I, 0, 1, I, 3.3931805e38, 0, 1.6458115e-38 });
+    EXPECT(log, 3, 8, LIST(N, I, -I, 0, -0.0, -1, 1, 3.4028234e38),
+           { N, I, N, -I, -I, N, 0, 88.722839 });
+    EXPECT(sigmoid, 5, 6, LIST(N, I, -I, 0, 100, -80), { N, 1, 0, 0.5, 1, 1.8048514e-35 });
+    EXPECT(tanh, 5, 7, LIST(N, I, -I, 1e-7, -1e-7, 100, -100), { N, 1, -1, 1e-7, -1e-7, 1, -1 });
+    EXPECT(softplus, 5, 6, LIST(N, I, -I, 100, 3e38, -80), { N, I, 0, 100, 3e38, 1.8048514e-35 });
+    EXPECT(silu, 5, 6, LIST(N, I, -I, 3e38, -3e38, -80), { N, I, 0, 3e38, 0, -1.4438811e-33 });
+    EXPECT(erf, 16, 6, LIST(N, I, -I, 1e-7, 4, -4),
+           { N, 1, -1, 1.1283792e-7, 0.99999998458, -0.99999998458 });
+    EXPECT(gelu, 16, 6, LIST(N, I, -I, 3e38, -3e38, -10), { N, I, 0, 3e38, 0, -7.6198530e-23 });
+}
+
+struct scaled {
+    copse_status (*one)(copse_graph *g, copse_tensor *x, float alpha, copse_tensor **y);
+    float alpha, beta;
+};
+
+static copse_status build_scaled(copse_graph *g, copse_tensor *const *in, const void *user,
+                                 copse_tensor **y)
+{
+    const struct scaled *s = user;
+    return s->one ? s->one(g, in[0], s->alpha, y) : copse_clip(g, in[0], s->alpha, s->beta, y);
+}
+
+static void functions_with_settings(void **state)
+{
+    (void)state;
+    static const double x[] = { N, I, -I, -2, 0, -0.0, 1, 4 };
+    static const struct {
+        const char *name;
+        struct scaled s;
+        double want[8], ulp;
+    } rows[] = {
+        { "leaky_relu", { copse_leaky_relu, 0.5f, 0 }, { N, I, -I, -1, 0, -0.0, 1, 4 }, 0 },
+        { "elu", { copse_elu, 2.0f, 0 }, { N, I, -2, -1.7293295, 0, 0, 1, 4 }, 4 },
+        { "clip", { NULL, -1, 3 }, { N, 3, -1, -1, 0, -0.0, 1, 3 }, 0 },
+        { "pow 0", { copse_pow, 0, 0 }, { 1, 1, 1, 1, 1, 1, 1, 1 }, 0 },
+        { "pow 2", { copse_pow, 2, 0 }, { N, I, I, 4, 0, 0, 1, 16 }, 2 },
+        { "pow 3", { copse_pow, 3, 0 }, { N, I, -I, -8, 0, -0.0, 1, 64 }, 2 },
+        { "pow -1", { copse_pow, -1, 0 }, { N, 0, 0, -0.5, I, -I, 1, 0.25 }, 2 },
+        { "pow 0.5", { copse_pow, 0.5f, 0 }, { N, I, I, N, 0, 0, 1, 2 }, 2 },
+        { "pow 1000", { copse_pow, 1000, 0 }, { N, I, I, I, 0, 0, 1, I }, 0 },
+        { "pow -1e30", { copse_pow, -1e30f, 0 }, { N, 0, 0, 0, I, I, 1, 0 }, 0 },
+    };
+    for (size_t i = 0; i < COPSE_COUNT(rows); i++)
+        expect(rows[i].name, build_scaled, &rows[i].s, x, rows[i].want, 8, rows[i].ulp);
+}
+
+struct two {
+    copse_status (*build)(copse_graph *g, copse_tensor *a, copse_tensor *b, copse_tensor **y);
+    float b;
+};
+
+static copse_status build_two(copse_graph *g, copse_tensor *const *in, const void *user,
+                              copse_tensor **y)
+{
+    const struct two *t = user;
+    copse_tensor *b;
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, t->b, &b));
+    return t->build(g, in[0], b, y);
+}
+
+static void functions_of_two_tensors(void **state)
+{
+    (void)state;
+    static const double x[] = { N, I, -I, 0, 1, -1, 5 };
+    static const struct {
+        const char *name;
+        struct two t;
+        double want[7];
+    } rows[] = {
+        { "maximum 0", { copse_maximum, 0 }, { N, I, 0, 0, 1, 0, 5 } },
+        { "maximum NaN", { copse_maximum, N }, { N, N, N, N, N, N, N } },
+        { "minimum 0", { copse_minimum, 0 }, { N, 0, -I, 0, 0, -1, 0 } },
+        { "minimum NaN", { copse_minimum, N }, { N, N, N, N, N, N, N } },
+        { "div 0", { copse_div, 0 }, { N, I, -I, N, I, -I, I } },
+        { "equal 1", { copse_equal, 1 }, { 0, 0, 0, 0, 1, 0, 0 } },
+        { "equal NaN", { copse_equal, N }, { 0, 0, 0, 0, 0, 0, 0 } },
+        { "greater_equal 1", { copse_greater_equal, 1 }, { 0, 1, 0, 0, 1, 0, 1 } },
+        { "less 1", { copse_less, 1 }, { 0, 0, 1, 1, 0, 1, 0 } },
+    };
+    for (size_t i = 0; i < COPSE_COUNT(rows); i++)
+        expect(rows[i].name, build_two, &rows[i].t, x, rows[i].want, 7, 0);
+}
+
+static copse_status build_max(copse_graph *g, copse_tensor *const *in, const void *user,
+                              copse_tensor **y)
+{
+    (void)user;
+    return copse_max(g, in[0], NULL, 0, true, y);
+}
+
+static copse_status build_mean(copse_graph *g, copse_tensor *const *in, const void *user,
+                               copse_tensor **y)
+{
+    (void)user;
+    return copse_mean(g, in[0], NULL, 0, true, y);
+}
+
+static copse_status build_argmax(copse_graph *g, copse_tensor *const *in, const void *user,
+                                 copse_tensor **y)
+{
+    (void)user;
+    return copse_argmax(g, in[0], 0, y);
+}
+
+static void reductions(void **state)
+{
+    (void)state;
+    expect("max", build_max, NULL, (double[]){ 1, N, 3 }, (double[]){ N }, 3, 0);
+    expect("max", build_max, NULL, (double[]){ N, I, 3 }, (double[]){ N }, 3, 0);
+    expect("max", build_max, NULL, (double[]){ 1, I, 3 }, (double[]){ I }, 3, 0);
+    expect("max", build_max, NULL, (double[]){ -I, -I }, (double[]){ -I }, 2, 0);
+    expect("max of nothing", build_max, NULL, (double[]){ 0 }, (double[]){ -I }, 0, 0);
+    expect("mean of nothing", build_mean, NULL, (double[]){ 0 }, (double[]){ N }, 0, 0);
+    expect("mean", build_mean, NULL, (double[]){ I, -I }, (double[]){ N }, 2, 0);
+    expect("argmax", build_argmax, NULL, (double[]){ 1, N, 3, N }, (double[]){ 1 }, 4, 0);
+    expect("argmax", build_argmax, NULL, (double[]){ -I, -I }, (double[]){ 0 }, 2, 0);
+    expect("argmax", build_argmax, NULL, (double[]){ 1, 3, I, I }, (double[]){ 2 }, 4, 0);
+    expect("argmax", build_argmax, NULL, (double[]){ 1, 3, 2, 3 }, (double[]){ 1 }, 4, 0);
+}
+
+static void logarithm_of_subnormals(void **state)
+{
+    (void)state;
+    EXPECT(log, 3, 3, LIST(1e-40, 1.4012985e-45, 1.1754942e-38),
+           { -92.103415, -103.27893, -87.336545 });
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_of_one_tensor),  cmocka_unit_test(functions_with_settings),
+        cmocka_unit_test(functions_of_two_tensors), cmocka_unit_test(reductions),
+        cmocka_unit_test(logarithm_of_subnormals),
+    };
+    return cmocka_run_group_tests(tests, harness_open, harness_close);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* The command over drivers that lie: built from the tool's own sources, with its contexts made here.
+   COPSE_LIE=crash:softmax (or hang, lose, corrupt; queues:2) says how, COPSE_LIE_OVER=opencl over what [host]. */
+#include <stdlib.h>
+
+#include "tests/rig/lying_backend.h"
+
+copse_status lying_context_create(const struct copse_context_params *params, copse_context **out);
+
+copse_status lying_context_create(const struct copse_context_params *params, copse_context **out)
+{
+    static const char *const names[] = { "", "corrupt", "crash", "hang", "lose", "queues" };
+    const char *lie = getenv("COPSE_LIE"), *over = getenv("COPSE_LIE_OVER");
+    const char *colon = lie ? strchr(lie, ':') : NULL;
+    for (size_t i = 1; colon && i < COPSE_COUNT(names); i++)
+        if (strlen(names[i]) == (size_t)(colon - lie) &&
+            strncmp(lie, names[i], (size_t)(colon - lie)) == 0)
+            copse_lie.how = (enum lie)i;
+    copse_lie.kernel = colon ? colon + 1 : "";
+    const struct copse_backend *const *backends = lying_backends(over ? over : "host");
+    *out = NULL;
+    return backends ? copse__context_create_with(params, backends, out)
+                    : copse_fail(COPSE_ERR_ARGUMENT, "lying: no backend '%s'", over);
+}

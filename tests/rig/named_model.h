@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* A model with three named inputs of three types, and its data; once with the types, once all as f32. */
+#ifndef NAMED_MODEL_H
+#define NAMED_MODEL_H
+
+#include "tests/rig/batch_rig.h"
+
+enum { NAMED_ROWS = 40, NAMED_BATCH = 10, NAMED_STEPS = 8, NAMED_SIDE = 3, NAMED_TOKENS = 6,
+       NAMED_PIXELS = NAMED_SIDE * NAMED_SIDE, NAMED_WEIGHTS = NAMED_PIXELS + NAMED_TOKENS };
+
+struct named_model {
+    copse_variable *w;
+};
+
+struct named_data {
+    uint8_t image[NAMED_ROWS][NAMED_PIXELS]; /* an odd number of bytes */
+    int32_t tokens[NAMED_ROWS][NAMED_TOKENS];
+    float mask[NAMED_ROWS][NAMED_TOKENS];
+    float image_f32[NAMED_ROWS][NAMED_PIXELS], tokens_f32[NAMED_ROWS][NAMED_TOKENS];
+};
+
+static inline void named_fill(struct named_data *d)
+{
+    uint32_t x = 12345;
+    for (int row = 0; row < NAMED_ROWS; row++) {
+        for (int i = 0; i < NAMED_PIXELS; i++) {
+            x = x * 1664525u + 1013904223u;
+            d->image[row][i] = (uint8_t)(x >> 24);
+            d->image_f32[row][i] = d->image[row][i];
+        }
+        for (int i = 0; i < NAMED_TOKENS; i++) {
+            x = x * 1664525u + 1013904223u;
+            d->tokens[row][i] = (int32_t)(x >> 28) - 8;
+            d->tokens_f32[row][i] = (float)d->tokens[row][i];
+            d->mask[row][i] = x >> 20 & 1 ? 1.0f : 0.0f;
+        }
+    }
+}
+
+static inline copse_status named_dataset(copse_context *in, const struct named_data *d, bool is_typed,
+                                         copse_dataset **out)
+{
+    const struct copse_column columns[] = {
+        { "image", is_typed ? COPSE_U8 : COPSE_F32, COPSE_SHAPE(NAMED_SIDE, NAMED_SIDE),
+          is_typed ? (const void *)d->image : d->image_f32 },
+        { "tokens", is_typed ? COPSE_I32 : COPSE_F32, COPSE_SHAPE(NAMED_TOKENS),
+          is_typed ? (const void *)d->tokens : d->tokens_f32 },
+        { "mask", COPSE_F32, COPSE_SHAPE(NAMED_TOKENS), d->mask },
+    };
+    return copse_dataset_columns(in, columns, 3, NAMED_ROWS, out);
+}
+
+/* (image / 255, tokens mask) w, compared with the mean of the mask. */
+static inline copse_status named_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    static const uint32_t axis = 1;
+    const struct named_model *m = user;
+    copse_tensor *image, *tokens, *mask, *x, *y;
+    COPSE_TRY(copse_input(in, "mask", &mask)); /* in another order than the batch's */
+    COPSE_TRY(copse_input(in, "image", &image));
+    COPSE_TRY(copse_input(in, "tokens", &tokens));
+    const uint32_t n = copse_tensor_shape(mask).dims[0];
+    COPSE_TRY(copse_reshape(g, image, COPSE_SHAPE(n, NAMED_PIXELS), &image));
+    COPSE_TRY(copse_cast(g, image, COPSE_F32, &image));
+    COPSE_TRY(copse_multiply_by(g, image, 1.0f / 255.0f, &image));
+    COPSE_TRY(copse_cast(g, tokens, COPSE_F32, &tokens));
+    COPSE_TRY(copse_mul(g, tokens, mask, &tokens));
+    COPSE_TRY(copse_concat(g, (copse_tensor *[]){ image, tokens }, 2, 1, &x));
+    COPSE_TRY(copse_matmul(g, x, copse_variable_tensor(m->w), false, false, &x));
+    COPSE_TRY(copse_mean(g, mask, &axis, 1, true, &y));
+    return copse_mean_squared_error(g, x, y, loss);
+}
+
+static inline copse_status named_create(copse_strategy *st, struct named_model *m, uint32_t prefetch, copse_trainer **t)
+{
+    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w",
+                                                                         .shape = COPSE_SHAPE(NAMED_WEIGHTS, 1),
+                                                                         .seed = 3,
+                                                                         .initializer = COPSE_INIT_HE_NORMAL }, &m->w));
+    return copse_trainer_create(st, &(struct copse_trainer_params){ .loss = named_loss, .user = m, .prefetch = prefetch,
+                                                                    .optimizer = { .kind = COPSE_SGD,
+                                                                                   .learning_rate = 0.01f } }, t);
+}
+
+#endif

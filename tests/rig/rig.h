@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* What nearly all tests share: cmocka with what it needs, and checks of statuses. A program without cmocka
+   defines fail_msg before. */
+#ifndef COPSE_RIG_H
+#define COPSE_RIG_H
+
+#ifndef fail_msg
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after the above */
+#include <cmocka.h>
+#endif
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/copse.h"
+#include "tests/rig/batch_rig.h"
+
+/* The call succeeds. */
+#define OK(expr)                                                                       \
+    do {                                                                               \
+        const copse_status ok_ = (expr);                                               \
+        if (ok_)                                                                       \
+            fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
+    } while (0)
+/* The call fails with this code, and the text has this word. */
+#define FAILS(code, expr, word)                                                                \
+    do {                                                                                       \
+        const copse_status fails_ = (expr);                                                    \
+        if (fails_ != (code) || !strstr(copse_last_error(), word))                             \
+            fail_msg("%s: %s, not %s about '%s': %s", #expr, copse_status_name(fails_), #code, \
+                     word, copse_last_error());                                                \
+    } while (0)
+/* The same in functions that run on threads of replicas or workers: cmocka must not jump out of those. */
+#define CHECK(cond)                                                                        \
+    do {                                                                                   \
+        if (!(cond))                                                                       \
+            return copse_fail(COPSE_ERR_INTERNAL, "line %d: not so: %s", __LINE__, #cond); \
+    } while (0)
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Results of steps on several workers, of which some take them and others do not: what one finds in them reaches all. */
+#include <math.h>
+
+#include "tests/rig/worker_rig.h"
+
+#define STEPS 30
+
+/* loss = w * mean of x */
+static copse_status scaled_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    copse_variable *const *w = user;
+    copse_tensor *x;
+    COPSE_TRY(copse_mean(g, rig_x(in), NULL, 0, false, &x));
+    return copse_mul(g, x, copse_variable_tensor(*w), loss);
+}
+
+/* The second batch has a NaN. The first worker takes every result, and does not mind; the others take none, so that
+   the trainer does when its memory is full. seen: the step that was refused, how many were, steps done. */
+static copse_status mind_or_not(struct worker *w, copse_strategy *st)
+{
+    static const float one = 1;
+    float x[4] = { 1, 2, 3, 4 };
+    copse_variable *v;
+    copse_trainer *t;
+    struct copse_step_result r;
+    COPSE_TRY(copse_variable_create(st, &(struct copse_variable_params){ .name = "w", .values = &one }, &v));
+    COPSE_TRY(copse_trainer_create(st,
+                                   &(struct copse_trainer_params){
+                                       .loss = scaled_loss, .user = &v,
+                                       .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.01f } },
+                                   &t));
+    copse_status s = COPSE_OK;
+    for (uint32_t i = 0; i < STEPS && (s == COPSE_OK || s == COPSE_ERR_NONFINITE); i++) {
+        x[0] = i == 1 ? NAN : 1.0f;
+        s = copse_trainer_step(t, &(struct copse_host_batch){ RIG_X(1, x), .count = 4 });
+        if (s == COPSE_ERR_NONFINITE && w->seen[1]++ == 0) {
+            w->seen[0] = i;
+            snprintf(w->path, sizeof w->path, "%.60s", copse_last_error());
+        }
+        while (w->rank == 0 && copse_trainer_result(t, true, &r) != COPSE_ERR_END)
+            ;
+    }
+    w->seen[2] = (uint32_t)copse_trainer_steps(t);
+    copse_trainer_release(&t);
+    return s == COPSE_ERR_NONFINITE ? COPSE_OK : s;
+}
+
+static void a_loss_that_one_worker_finds_reaches_all(void **state)
+{
+    struct worker w[3];
+    (void)state;
+    host_alone();
+    run_workers(w, 3, 1, mind_or_not);
+    assert_all_ok(w, 3);
+    for (uint32_t v = 0; v < 3; v++) {
+        assert_true(w[v].seen[0] > 1 && w[v].seen[0] < STEPS);
+        assert_int_equal(w[v].seen[0], w[0].seen[0]);
+        assert_int_equal(w[v].seen[1], w[0].seen[1]);
+        assert_int_equal(w[v].seen[2], STEPS - w[0].seen[1]); /* left out by all, and the job goes on */
+    }
+    assert_non_null(strstr(w[0].path, "worker 1 (h1:1) could not take part"));
+    assert_non_null(strstr(w[1].path, "the loss of step 2 is NaN"));
+    devices_back();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loss_that_one_worker_finds_reaches_all),
+    };
+    return cmocka_run_group_tests(tests, open_workers, close_workers);
+}

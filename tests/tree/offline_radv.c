@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/* offline_radv FAMILY FLOOR MATMUL-FLOOR: compiles every kernel for an AMD GPU that is not in the
+   machine, on the null device of Mesa's RADV. Fails when one spills, uses scratch memory, or leaves
+   room for fewer than FLOOR subgroups on a SIMD. Without that driver it skips. */
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/platform.h"
+#include "core/device/kernel.h"
+#include "kernel_ids.h"
+
+#define SKIP     77
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+
+/* ---- what is compiled ---- */
+
+#define UNARY(...)   +1
+#define SCALED(...)  +1
+#define BINARY(...)  +1
+#define COMPARE(...) +1
+enum {
+    UNARY_OPS = 0
+#include "kernels/elementwise/unary.def"
+    ,
+    BINARY_OPS = 0
+#include "kernels/elementwise/binary.def"
+};
+
+/* Specialisations beside all zeros: those the library launches on GPUs where they cost most. */
+static const struct {
+    enum copse_kernel_id id;
+    int ops; /* the first constant runs from its value over so many */
+    int32_t spec[COPSE_MAX_SPECS];
+} more[] = {
+    { COPSE_KERNEL_unary, UNARY_OPS - 1, { 1 } },
+    { COPSE_KERNEL_unary_grad, UNARY_OPS - 1, { 1 } },
+    { COPSE_KERNEL_binary, BINARY_OPS, { 0, 2, 2, 6 } },
+    { COPSE_KERNEL_binary_grad, BINARY_OPS, { 0, 2, 2, 6, 1 } },
+    { COPSE_KERNEL_compare_i32, BINARY_OPS, { 0, 2, 2, 6 } },
+    { COPSE_KERNEL_copy, 1, { 6, 0 } },
+    { COPSE_KERNEL_copy, 1, { 6, 1 } },
+    { COPSE_KERNEL_copy_i32, 1, { 6, 0 } },
+    { COPSE_KERNEL_copy_i32, 1, { 6, 1 } },
+    { COPSE_KERNEL_reduce, 2, { 1 } },
+    { COPSE_KERNEL_argmax, 1, { 1 } },
+    { COPSE_KERNEL_row_stats, 1, { 1 } },
+    { COPSE_KERNEL_softmax, 1, { 1 } },
+    { COPSE_KERNEL_accumulate, 1, { 32, 0 } },
+    { COPSE_KERNEL_tree_sum, 1, { 32, 0, 8 } },
+    { COPSE_KERNEL_tree_sum, 1, { 32, 0, 64 } },
+    { COPSE_KERNEL_sum_i32, 1, { 32, 0, 64 } },
+    { COPSE_KERNEL_mean, 1, { 32, 0, 0 } },
+    { COPSE_KERNEL_mean, 1, { 32, 0, 1 } },
+    { COPSE_KERNEL_mean, 1, { 32, 0, 0, 1 } },
+    { COPSE_KERNEL_dense_grad, 1, { 32, 0, 3 } },
+    { COPSE_KERNEL_sgd, 1, { 32, 0, 1 } },
+    { COPSE_KERNEL_momentum, 1, { 32, 0, 1, 1 } },
+    { COPSE_KERNEL_adam, 1, { 32, 0, 1 } },
+    { COPSE_KERNEL_adam, 1, { 32, 0, 2 } },
+    { COPSE_KERNEL_bias_activation, 1, { 1, 3 } },
+    { COPSE_KERNEL_matmul, 1, { 1, 0, 0, 0 } },
+    { COPSE_KERNEL_matmul, 1, { 1, 3, 0, 0 } },
+    { COPSE_KERNEL_matmul, 1, { 0, 0, 0, 1 } },
+    { COPSE_KERNEL_matmul, 1, { 0, 0, 1, 0 } },
+    { COPSE_KERNEL_matmul, 1, { 1, 3, 1, 1 } },
+    { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 0, 1 } },
+    { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 1, 0 } },
+    { COPSE_KERNEL_matmul_texel, 1, { 1, 3, 1, 1 } },
+};
+
+/* ---- the null device ---- */
+
+#define API_MAP(X)                        \
+    X(EnumeratePhysicalDevices)           \
+    X(GetPhysicalDeviceProperties)        \
+    X(GetPhysicalDeviceFeatures2)         \
+    X(EnumerateDeviceExtensionProperties) \
+    X(CreateDevice)                       \
+    X(CreateShaderModule)                 \
+    X(DestroyShaderModule)                \
+    X(CreateDescriptorSetLayout)          \
+    X(DestroyDescriptorSetLayout)         \
+    X(CreatePipelineLayout)               \
+    X(DestroyPipelineLayout)              \
+    X(CreateComputePipelines)             \
+    X(DestroyPipeline)                    \
+    X(GetPipelineExecutableStatisticsKHR) \
+    X(DestroyDevice)                      \
+    X(DestroyInstance)
+
+static struct {
+#define MEMBER(name) PFN_vk##name name;
+    API_MAP(MEMBER)
+#undef MEMBER
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+} vk;
+
+static int skip(const char *why)
+{
+    printf("skipped: %s\n", why);
+    return SKIP;
+}
+
+/* RADV's answer to a family it has not heard of. */
+_Noreturn static void on_abort(int signal_number)
+{
+    static const char why[] = "skipped: this RADV does not know the family\n";
+    (void)signal_number;
+    _exit(write(STDOUT_FILENO, why, sizeof why - 1) < 0 ? EXIT_FAILURE : SKIP);
+}
+
+static bool find_driver(void)
+{
+    static const char *const folders[] = { "/usr/share", "/usr/local/share", "/etc" };
+    bool found = false;
+    for (size_t i = 0; i < COUNT(folders) && !found; i++) {
+        char pattern[64];
+        glob_t paths;
+        snprintf(pattern, sizeof pattern, "%s/vulkan/icd.d/radeon_icd*.json", folders[i]);
+        found = glob(pattern, 0, NULL, &paths) == 0;
+        if (found) {
+            setenv("VK_DRIVER_FILES", paths.gl_pathv[0], 1);
+            setenv("VK_ICD_FILENAMES", paths.gl_pathv[0], 1); /* the same, for older loaders */
+            globfree(&paths);
+        }
+    }
+    return found;
+}
+
+static bool has_extension(const char *name)
+{
+    VkExtensionProperties list[512];
+    uint32_t count = COUNT(list);
+    vk.EnumerateDeviceExtensionProperties(vk.physical, NULL, &count, list);
+    for (uint32_t i = 0; i < count; i++)
+        if (!strcmp(list[i].extensionName, name))
+            return true;
+    return false;
+}
+
+static int open_device(const char *family)
+{
+    static const char *const libraries[] = { "libvulkan.so.1", "libvulkan.so", NULL };
+    static const char *const extension = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
+    if (!find_driver())
+        return skip("no radeon_icd*.json: install the Debian package mesa-vulkan-drivers");
+    setenv("RADV_FORCE_FAMILY", family, 1);
+    setenv("MESA_SHADER_CACHE_DISABLE", "true", 1);
+    void *library = copse__library_open(libraries);
+    void *symbol = library ? copse__library_symbol(library, "vkGetInstanceProcAddr") : NULL;
+    if (!symbol)
+        return skip("no Vulkan loader");
+    PFN_vkGetInstanceProcAddr get;
+    memcpy(&get, &symbol, sizeof get);
+
+    const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                    .apiVersion = VK_API_VERSION_1_1 };
+    const VkInstanceCreateInfo instance = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                            .pApplicationInfo = &app };
+    PFN_vkCreateInstance create = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
+    if (!create || create(&instance, NULL, &vk.instance) != VK_SUCCESS)
+        return skip("the Vulkan loader finds no driver");
+#define LOAD(name) vk.name = (PFN_vk##name)get(vk.instance, "vk" #name);
+    API_MAP(LOAD)
+#undef LOAD
+    uint32_t count = 1;
+    VkPhysicalDeviceProperties about;
+    signal(SIGABRT, on_abort);
+    if (vk.EnumeratePhysicalDevices(vk.instance, &count, &vk.physical) < 0 || count == 0)
+        return skip("RADV shows no null device");
+    signal(SIGABRT, SIG_DFL);
+    vk.GetPhysicalDeviceProperties(vk.physical, &about);
+    if (!has_extension(extension) || !vk.GetPipelineExecutableStatisticsKHR)
+        return skip("the driver has no VK_KHR_pipeline_executable_properties");
+    printf("%s\n", about.deviceName);
+
+    const float priority = 1.0f;
+    const VkDeviceQueueCreateInfo queue = { .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                            .queueCount = 1,
+                                            .pQueuePriorities = &priority };
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR properties = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+        .pipelineExecutableInfo = VK_TRUE,
+    };
+    const VkDeviceCreateInfo device = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                        .pNext = &properties,
+                                        .queueCreateInfoCount = 1,
+                                        .pQueueCreateInfos = &queue,
+                                        .enabledExtensionCount = 1,
+                                        .ppEnabledExtensionNames = &extension };
+    if (vk.CreateDevice(vk.physical, &device, NULL, &vk.device) != VK_SUCCESS) {
+        printf("FAILED: vkCreateDevice on the null device\n");
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+/* ---- one kernel ---- */
+
+enum { SGPRS, VGPRS, SPILLED_SGPRS, SPILLED_VGPRS, LDS, SCRATCH, SUBGROUPS, FIGURES };
+static const char *const figure_names[FIGURES] = {
+    "SGPRs",    "VGPRs",        "Spilled SGPRs",     "Spilled VGPRs",
+    "LDS size", "Scratch size", "Subgroups per SIMD"
+};
+
+/* What keeps the figures from being there, or NULL. */
+static const char *read_figures(VkPipeline pipeline, uint64_t figures[FIGURES])
+{
+    const VkPipelineExecutableInfoKHR which = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
+        .pipeline = pipeline,
+    };
+    VkPipelineExecutableStatisticKHR list[64] = { 0 };
+    uint32_t count = COUNT(list);
+    for (uint32_t i = 0; i < count; i++)
+        list[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
+    if (vk.GetPipelineExecutableStatisticsKHR(vk.device, &which, &count, list) < 0)
+        return "no statistics";
+    for (int f = 0; f < FIGURES; f++) {
+        uint32_t i = 0;
+        while (i < count && strcmp(list[i].name, figure_names[f]))
+            i++;
+        if (i == count)
+            return figure_names[f];
+        figures[f] = list[i].value.u64;
+    }
+    return NULL;
+}
+
+static VkResult make_pipeline(const struct copse_kernel_row *row, const int32_t *spec,
+                              VkPipelineLayout layout, VkPipeline *pipeline)
+{
+    uint32_t values[2 + COPSE_MAX_SPECS] = { row->group_x, row->group_y };
+    VkSpecializationMapEntry entries[COUNT(values)];
+    memcpy(values + 2, spec, row->spec_count * sizeof *spec);
+    for (uint32_t i = 0; i < COUNT(values); i++)
+        entries[i] = (VkSpecializationMapEntry){ .constantID = i, .offset = 4 * i, .size = 4 };
+    const VkSpecializationInfo constants = { 2u + row->spec_count, entries, sizeof values, values };
+    const VkShaderModuleCreateInfo code = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = row->spirv_bytes,
+        .pCode = row->spirv,
+    };
+    VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR,
+        .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                   .pName = "main",
+                   .pSpecializationInfo = &constants },
+        .layout = layout,
+    };
+    VkResult r = vk.CreateShaderModule(vk.device, &code, NULL, &info.stage.module);
+    if (r != VK_SUCCESS)
+        return r;
+    r = vk.CreateComputePipelines(vk.device, VK_NULL_HANDLE, 1, &info, NULL, pipeline);
+    vk.DestroyShaderModule(vk.device, info.stage.module, NULL);
+    return r;
+}
+
+/* Whether the kernel compiles and stays within what it may use. */
+static bool check(const struct copse_kernel_row *row, const int32_t *spec, uint64_t floor)
+{
+    VkDescriptorSetLayoutBinding bindings[COPSE_MAX_BINDINGS];
+    for (uint32_t i = 0; i < row->arg_count; i++)
+        bindings[i] = (VkDescriptorSetLayoutBinding){
+            .binding = i,
+            .descriptorType = row->args[i].kind == COPSE_ARG_TEXEL
+                                  ? VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER
+                                  : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .descriptorCount = 1,
+            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+        };
+    const VkDescriptorSetLayoutCreateInfo set_info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = row->arg_count,
+        .pBindings = bindings,
+    };
+    VkDescriptorSetLayout set = VK_NULL_HANDLE;
+    const VkPushConstantRange params = { VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                         (row->param_words + 1u) * 4 };
+    const VkPipelineLayoutCreateInfo layout_info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .setLayoutCount = 1,
+        .pSetLayouts = &set,
+        .pushConstantRangeCount = 1,
+        .pPushConstantRanges = &params,
+    };
+    VkPipelineLayout layout = VK_NULL_HANDLE;
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    VkResult r = vk.CreateDescriptorSetLayout(vk.device, &set_info, NULL, &set);
+    if (r == VK_SUCCESS)
+        r = vk.CreatePipelineLayout(vk.device, &layout_info, NULL, &layout);
+    if (r == VK_SUCCESS)
+        r = make_pipeline(row, spec, layout, &pipeline);
+
+    char name[64];
+    int at = snprintf(name, sizeof name, "%s", row->name);
+    for (int i = 0; i < row->spec_count; i++)
+        at += snprintf(name + at, sizeof name - (size_t)at, "%c%d", i ? ',' : ' ', (int)spec[i]);
+    uint64_t f[FIGURES] = { 0 };
+    const char *missing = r == VK_SUCCESS ? read_figures(pipeline, f) : NULL;
+    const char *fault = "", *note = "";
+    if (r != VK_SUCCESS)
+        fault = "  FAILED: does not compile";
+    else if (missing)
+        fault = "  FAILED: figures are missing";
+    else if (row == &copse_kernel_table[COPSE_KERNEL_matmul_texel])
+        note = "  for drivers on CPUs: only compiled"; /* chosen nowhere else */
+    else if (f[SPILLED_SGPRS] || f[SPILLED_VGPRS])
+        fault = "  FAILED: spills registers";
+    else if (f[SCRATCH])
+        fault = "  FAILED: uses scratch memory";
+    else if (f[SUBGROUPS] < floor)
+        fault = "  FAILED: too few subgroups at once";
+    printf("%-30s %5d %5d %7d %6d %7d %9d%s%s\n", name, (int)f[SGPRS], (int)f[VGPRS],
+           (int)(f[SPILLED_SGPRS] + f[SPILLED_VGPRS]), (int)f[LDS], (int)f[SCRATCH],
+           (int)f[SUBGROUPS], note, fault);
+    if (missing)
+        printf("    the driver does not say: %s\n", missing);
+    vk.DestroyPipeline(vk.device, pipeline, NULL);
+    vk.DestroyPipelineLayout(vk.device, layout, NULL);
+    vk.DestroyDescriptorSetLayout(vk.device, set, NULL);
+    return !*fault;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4) {
+        printf("usage: offline_radv FAMILY FLOOR MATMUL-FLOOR\n");
+        return 2;
+    }
+    const int status = open_device(argv[1]);
+    if (status != EXIT_SUCCESS)
+        return status;
+    printf("%-30s %5s %5s %7s %6s %7s %9s\n", "kernel and its constants", "SGPRs", "VGPRs",
+           "spilled", "LDS", "scratch", "subgroups");
+    int failed = 0, done = 0;
+    for (size_t id = 0; id < copse_kernel_count; id++) {
+        const struct copse_kernel_row *row = &copse_kernel_table[id];
+        const uint64_t floor = strtoul(argv[id == COPSE_KERNEL_matmul ? 3 : 2], NULL, 10);
+        int32_t spec[COPSE_MAX_SPECS] = { 0 };
+        if (!row->spirv)
+            continue;
+        failed += !check(row, spec, floor);
+        done++;
+        for (size_t i = 0; i < COUNT(more); i++)
+            for (int op = 0; more[i].id == id && op < more[i].ops; op++) {
+                memcpy(spec, more[i].spec, sizeof spec);
+                spec[0] += op;
+                failed += !check(row, spec, floor);
+                done++;
+            }
+    }
+    printf("%d compiled, %d failed\n", done, failed);
+    vk.DestroyDevice(vk.device, NULL);
+    vk.DestroyInstance(vk.instance, NULL);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# rooms.sh BUILD: fails when files of one folder of core/ call each other in a circle, as the symbols of their object files
+# say. `open` names the folders that still have a circle; a folder without one must leave the list.
+set -u
+build=$1
+open='replica ps train'
+for tool in nm tsort; do
+    command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
+done
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failed=0
+for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
+    name=$(basename "$room")
+    # "user provider" for every pair of files of which one uses a symbol that the other defines
+    nm -A "$room"*.o | awk '
+        { file = $1; sub(/:[0-9a-f]*$/, "", file); sub(/.*\//, "", file); sub(/\.o$/, "", file) }
+        $2 == "U" { uses[file " " $3] = 1 }
+        $2 ~ /^[TDBRVW]$/ { defines[$3] = file }
+        END {
+            for (use in uses) {
+                split(use, part, " ")
+                if (part[2] in defines && defines[part[2]] != part[1])
+                    print part[1], defines[part[2]]
+            }
+        }' | sort -u >"$work/calls"
+    [ -s "$work/calls" ] || continue
+    tsort "$work/calls" >/dev/null 2>"$work/circle"
+    is_open=0
+    case " $open " in *" $name "*) is_open=1 ;; esac
+    if [ -s "$work/circle" ] && [ $is_open = 0 ]; then
+        echo "core/$name: files call each other in a circle:"
+        sed 's/^tsort: /    /' "$work/circle"
+        failed=1
+    elif [ ! -s "$work/circle" ] && [ $is_open = 1 ]; then
+        echo "core/$name: has no circle any more: take it off the list in tests/tree/rooms.sh"
+        failed=1
+    fi
+done
+[ $failed = 0 ] && echo "no circles but in: $open"
+exit $failed

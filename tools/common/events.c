@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* The run as JSON: one object a line, flushed, for programs that read along. */
+#include "tools/common/events.h"
+
+#include "tools/common/json.h"
+
+static cJSON *event(const char *name)
+{
+    cJSON *o = cJSON_CreateObject();
+    json_add_text(o, "event", name);
+    return o;
+}
+
+static void add_devices(cJSON *o, copse_strategy *st)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, "devices");
+    for (uint32_t r = 0; r < copse_strategy_replicas(st); r++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(copse_strategy_device(st, r)->id));
+}
+
+copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
+                         size_t test)
+{
+    cJSON *o = event("start");
+    json_add_text(o, "data", s->data);
+    json_add_text(o, "model", s->model);
+    json_add_text(o, "optimizer", s->optimizer.at->name);
+    json_add_number(o, "lr", s->lr);
+    json_add_count(o, "batch", s->batch);
+    json_add_count(o, "epochs", s->epochs);
+    json_add_count(o, "seed", s->seed);
+    json_add_count(o, "train_examples", train);
+    json_add_count(o, "test_examples", test);
+    add_devices(o, st);
+    return json_print(o);
+}
+
+copse_status event_epoch(const struct progress *p, double test_loss, double test_accuracy)
+{
+    cJSON *o = event("epoch");
+    json_add_count(o, "epoch", p->epoch);
+    json_add_count(o, "steps", p->step);
+    json_add_number(o, "loss", p->loss);
+    json_add_number(o, "accuracy", p->accuracy);
+    json_add_number(o, "test_loss", test_loss);
+    json_add_number(o, "test_accuracy", test_accuracy);
+    json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    return json_print(o);
+}
+
+copse_status event_done(const struct progress *p, double test_loss, double test_accuracy,
+                        copse_strategy *st)
+{
+    cJSON *o = event("done");
+    json_add_count(o, "steps", p->step);
+    json_add_number(o, "loss", p->loss);
+    json_add_number(o, "accuracy", test_accuracy);
+    json_add_number(o, "test_loss", test_loss);
+    json_add_number(o, "seconds", p->seconds);
+    json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    add_devices(o, st);
+    return json_print(o);
+}
+
+copse_status event_checkpoint(const char *name, const char *path, uint64_t step,
+                              const struct copse_position *position)
+{
+    cJSON *o = event(name);
+    json_add_text(o, "path", path);
+    json_add_count(o, "steps", step);
+    json_add_count(o, "epoch", position->epoch); /* from 0: passes that are over */
+    json_add_count(o, "batch", position->batch); /* the one that comes next, from 0 */
+    return json_print(o);
+}
+
+copse_status event_served(uint32_t index, const char *device, const struct copse_parameter_server_summary *did,
+                          uint64_t pushes)
+{
+    cJSON *o = event("served");
+    json_add_count(o, "server", index);
+    json_add_text(o, "device", device);
+    json_add_count(o, "variables", did->variables);
+    json_add_count(o, "updates", did->updates);
+    json_add_count(o, "by_windows", pushes);
+    json_add_count(o, "lost", did->lost);
+    return json_print(o);
+}
+
+copse_status event_evaluated(const char *name, const char *path, uint64_t step,
+                             const struct copse_position *position, double loss, double accuracy)
+{
+    cJSON *o = event(name);
+    json_add_text(o, "path", path);
+    json_add_count(o, "steps", step);
+    json_add_count(o, "epoch", position->epoch);
+    json_add_count(o, "batch", position->batch);
+    json_add_number(o, "loss", loss);
+    json_add_number(o, "accuracy", accuracy);
+    return json_print(o);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* The run as JSON lines: start, resume, one a pass over the data, one a checkpoint, done or stopped; of a
+   parameter server: served. */
+#ifndef EVENTS_H
+#define EVENTS_H
+
+#include "tools/train/train.h"
+
+copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
+                         size_t test);
+copse_status event_epoch(const struct progress *p, double test_loss, double test_accuracy);
+copse_status event_done(const struct progress *p, double test_loss, double test_accuracy,
+                        copse_strategy *st);
+/* `name`: "evaluated", or "done" for the run's last one. */
+copse_status event_evaluated(const char *name, const char *path, uint64_t step,
+                             const struct copse_position *position, double loss, double accuracy);
+/* What parameter server `index` did, on this device; `pushes`: updates that came by windows. */
+copse_status event_served(uint32_t index, const char *device, const struct copse_parameter_server_summary *did,
+                          uint64_t pushes);
+/* `name`: "checkpoint", "resume" or "stopped". */
+copse_status event_checkpoint(const char *name, const char *path, uint64_t step,
+                              const struct copse_position *position);
+
+#endif

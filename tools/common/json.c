@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* JSON as the commands print it: one object a line, exact whole numbers, valid UTF-8. */
+#include "tools/common/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Length of the UTF-8 character at `p`, 0 when there is none (Unicode 15, table 3-7). */
+static size_t character(const unsigned char *p)
+{
+    const unsigned char lead = p[0];
+    const size_t length = lead < 0x80   ? 1
+                          : lead < 0xc2 ? 0
+                          : lead < 0xe0 ? 2
+                          : lead < 0xf0 ? 3
+                          : lead < 0xf5 ? 4
+                                        : 0;
+    for (size_t i = 1; i < length; i++) /* stops at the terminator */
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    if ((lead == 0xe0 && p[1] < 0xa0) || (lead == 0xed && p[1] > 0x9f) ||
+        (lead == 0xf0 && p[1] < 0x90) || (lead == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+/* Set when a field is missing for want of memory: the line must not be taken for a whole one. */
+static bool is_short;
+
+static void added(const cJSON *item)
+{
+    is_short = is_short || !item;
+}
+
+void json_add_text(cJSON *o, const char *name, const char *text)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    char *valid = malloc(3 * strlen(text) + 1);
+    char *to = valid;
+    if (!valid) {
+        added(NULL);
+        return;
+    }
+    for (const char *p = text; *p;) {
+        const size_t length = character((const unsigned char *)p);
+        memcpy(to, length ? p : replacement, length ? length : 3);
+        to += length ? length : 3;
+        p += length ? length : 1;
+    }
+    *to = '\0';
+    added(cJSON_AddStringToObject(o, name, valid));
+    free(valid);
+}
+
+void json_add_number(cJSON *o, const char *name, double value)
+{
+    added(isfinite(value) ? cJSON_AddNumberToObject(o, name, value)
+                          : cJSON_AddNullToObject(o, name));
+}
+
+void json_add_count(cJSON *o, const char *name, uint64_t value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    added(cJSON_AddRawToObject(o, name, digits));
+}
+
+copse_status json_print(cJSON *o)
+{
+    char *text = is_short ? NULL : cJSON_PrintUnformatted(o);
+    const bool is_printed = text != NULL;
+    if (is_printed)
+        puts(text);
+    fflush(stdout);
+    cJSON_free(text);
+    cJSON_Delete(o);
+    return is_printed ? COPSE_OK
+                      : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a line of JSON");
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* The device card as Markdown, for repositories and reports of bugs. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "tools/conformance/card.h"
+
+/* Text of a table's cell. */
+static void cell(FILE *f, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("|\\`*_<>[]", *text))
+            fputc('\\', f);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
+    }
+}
+
+static void pair(FILE *f, const char *name, const char *value)
+{
+    if (!*value)
+        return;
+    fprintf(f, "| %s | ", name);
+    cell(f, value);
+    fprintf(f, " |\n");
+}
+
+static void identity(FILE *f, const struct card *c)
+{
+    const cJSON *o = c->device->json, *item;
+    char number[64];
+    fprintf(f, "### Identity and limits\n\n| | |\n|---|---|\n");
+    pair(f, "device", c->device->name);
+    pair(f, "driver", c->device->driver);
+    pair(f, "API", json_text(o, "backend"));
+    pair(f, "API version", c->device->api);
+    pair(f, "kind", json_text(o, "kind"));
+    pair(f, "UUID", json_text(o, "uuid"));
+    pair(f, "PCI address", json_text(o, "pci"));
+    pair(f, "PCI vendor", json_text(o, "vendor_id"));
+    pair(f, "also met as", json_text(o, "same_as"));
+    pair(f, "library", c->set->library);
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits")) {
+        char name[64];
+        snprintf(name, sizeof name, "%s", item->string);
+        for (char *p = name; (p = strchr(p, '_')) != NULL;)
+            *p = ' ';
+        pair(f, name, card_number(number, sizeof number, item));
+    }
+    fprintf(f, "\n");
+}
+
+static void failures(FILE *f, const struct card *c)
+{
+    char line[1200];
+    if (c->bad == 0)
+        return;
+    fprintf(f, "### What is wrong\n\n");
+    for (size_t i = 0; i < c->set->case_count; i++) {
+        const struct conform_case *k = &c->set->cases[i];
+        if (!card_is_of(c, k) || !conform_is_bad(k->verdict))
+            continue;
+        fprintf(f, "- **%s** `%s` ", copse_verdict_name(k->verdict), k->mode);
+        cell(f, k->op);
+        fprintf(f, ": ");
+        cell(f, k->name);
+        if (*k->variant)
+            fprintf(f, " (`%s`)", k->variant);
+        fprintf(f, "  \n  ");
+        cell(f, k->text);
+        if (*conform_measure(line, sizeof line, k)) {
+            fprintf(f, "%s", *k->text ? "; " : "");
+            cell(f, line);
+        }
+        fprintf(f, "  \n  `%s`\n", conform_repeat(line, sizeof line, c->settings, k));
+    }
+    fprintf(f, "\n");
+}
+
+static void blocked(FILE *f, const struct card *c)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->device->json, "blocked"), *b;
+    if (cJSON_GetArraySize(list) == 0)
+        return;
+    fprintf(f, "### Blocked kernels\n\nNot used on this device and driver version:\n\n"
+               "| kernel | why |\n|---|---|\n");
+    cJSON_ArrayForEach(b, list) {
+        fprintf(f, "| `%s` | ", json_text(b, "kernel"));
+        cell(f, json_text(b, "reason"));
+        fprintf(f, " |\n");
+    }
+    fprintf(f, "\n");
+}
+
+static void modes(FILE *f, const struct card *c)
+{
+    fprintf(f, "### What was checked\n\n| mode | what it checks | cases | outcome | time |\n"
+               "|---|---|---:|---|---:|\n");
+    for (size_t i = 0; i < c->mode_count; i++) {
+        const struct card_mode *m = &c->modes[i];
+        const struct conform_name *name = conform_find(conform_modes, m->mode);
+        fprintf(f, "| `%s` | %s | %zu | ", m->mode, name ? name->help : "", m->cases);
+        for (int v = 0, n = 0; v < COPSE_VERDICT_COUNT; v++)
+            if (m->counts[v] > 0)
+                fprintf(f, "%s%" PRIu64 " %s", n++ ? ", " : "", m->counts[v],
+                        copse_verdict_name((copse_verdict)v));
+        fprintf(f, " | %.1f s |\n", m->seconds);
+    }
+    fprintf(f, "\n");
+}
+
+/* A bar of ten characters: the share of what is allowed. */
+static void error_cell(FILE *f, const struct conform_case *k)
+{
+    if (!k) {
+        fprintf(f, " |");
+        return;
+    }
+    const double share = conform_share(k);
+    if (share == 0.0) {
+        fprintf(f, " exact |");
+        return;
+    }
+    const int filled = share > 1.0 || isnan(share) ? 10 : (int)ceil(10.0 * share);
+    fprintf(f, " `%.*s%.*s`%s %.3g %s of %.3g |", filled, "##########", 10 - filled, "..........",
+            share > 1.0 ? " **too large**" : "", k->worst, k->metric, k->limit);
+}
+
+static void rows(FILE *f, const struct card *c)
+{
+    fprintf(f, "### Verdict by op\n\nThe bars show how much of the allowed error is used.\n\n"
+               "| op | kernel | verdict | cases | largest error, result | largest error, gradient "
+               "| speed |\n|---|---|---|---:|---|---|---:|\n");
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct card_row *r = &c->rows[i];
+        fprintf(f, "| ");
+        cell(f, *r->op ? r->op : "none");
+        fprintf(f, " | %s%s%s | %s%s%s | %zu of %zu |", *r->variant ? "`" : "", r->variant,
+                *r->variant ? "`" : "", conform_is_bad(r->verdict) ? "**" : "",
+                copse_verdict_name(r->verdict), conform_is_bad(r->verdict) ? "**" : "", r->passed,
+                r->cases);
+        error_cell(f, r->forward);
+        error_cell(f, r->gradient);
+        if (r->speed)
+            fprintf(f, " %.3g %s |\n", r->speed->gflops > 0.0 ? r->speed->gflops : r->speed->gbytes,
+                    r->speed->gflops > 0.0 ? "GFLOP/s" : "GB/s");
+        else
+            fprintf(f, " |\n");
+    }
+    fprintf(f, "\n");
+}
+
+static void reasons(FILE *f, const struct card *c)
+{
+    if (c->reason_count == 0)
+        return;
+    fprintf(f, "### What does not apply or was not run, and why\n\n| verdict | cases | why | for example |\n"
+               "|---|---:|---|---|\n");
+    for (size_t i = 0; i < c->reason_count; i++) {
+        const struct card_reason *r = &c->reasons[i];
+        fprintf(f, "| %s | %zu | ", copse_verdict_name(r->verdict), r->cases);
+        cell(f, *r->text ? r->text : "no reason given");
+        fprintf(f, " | %s ", r->example->mode);
+        cell(f, r->example->op);
+        fprintf(f, ": ");
+        cell(f, r->example->name);
+        fprintf(f, " |\n");
+    }
+    fprintf(f, "\n");
+}
+
+static void hashes(FILE *f, const struct card *c)
+{
+    if (c->hashes == 0)
+        return;
+    fprintf(f, "### Determinism\n\nDigests of the bits of results.\n\n<details>"
+               "<summary>%zu digests</summary>\n\n| mode | op | case | kernel | digest |\n"
+               "|---|---|---|---|---|\n", c->hashes);
+    for (size_t i = 0; i < c->set->case_count; i++) {
+        const struct conform_case *k = &c->set->cases[i];
+        if (!*k->hash || !card_is_of(c, k))
+            continue;
+        fprintf(f, "| %s | ", k->mode);
+        cell(f, k->op);
+        fprintf(f, " | ");
+        cell(f, k->name);
+        fprintf(f, " | ");
+        cell(f, k->variant);
+        fprintf(f, " | `%s` |\n", k->hash);
+    }
+    fprintf(f, "\n</details>\n\n");
+}
+
+static void one_card(FILE *f, const struct card *c)
+{
+    char line[400];
+    fprintf(f, "## ");
+    cell(f, c->device->name);
+    fprintf(f, "\n\n%s, driver ", c->device->id);
+    cell(f, c->device->driver);
+    fprintf(f, "; checked by Copse %s on %s, tier `%s`.\n\n**%s**\n\n", c->set->library,
+            c->set->started, c->settings->tier->name, card_sentence(line, sizeof line, c));
+    failures(f, c);
+    blocked(f, c);
+    modes(f, c);
+    rows(f, c);
+    reasons(f, c);
+    identity(f, c);
+    hashes(f, c);
+}
+
+copse_status card_markdown(const char *path, const struct conform_settings *s,
+                           const struct conform_set *set)
+{
+    struct output o;
+    struct card c;
+    copse_status status = COPSE_OK;
+    COPSE_TRY(output_open(&o, path));
+    fprintf(o.stream, "# Device card%s\n\n", set->device_count == 1 ? "" : "s");
+    for (size_t i = 0; i < set->device_count && status == COPSE_OK; i++) {
+        if (!card_make(&c, s, set, &set->devices[i])) {
+            status = session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the card");
+            break;
+        }
+        one_card(o.stream, &c);
+        card_free(&c);
+    }
+    fprintf(o.stream, "### To repeat it\n\n```\n%s\n```\n", set->command ? set->command : "");
+    return output_end(&o, status);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Results for other programs: JUnit XML and CSV, written whole or not at all. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "tools/conformance/conform.h"
+
+/* ---- JUnit ---- */
+
+/* XML 1.0 has no way to write most control characters. */
+static void xml(FILE *f, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '&': fputs("&amp;", f); break;
+        case '<': fputs("&lt;", f); break;
+        case '>': fputs("&gt;", f); break;
+        case '"': fputs("&quot;", f); break;
+        default: fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
+        }
+    }
+}
+
+static bool same_suite(const struct conform_case *a, const struct conform_case *b)
+{
+    return strcmp(a->device, b->device) == 0 && strcmp(a->mode, b->mode) == 0;
+}
+
+static bool is_error(copse_verdict v)
+{
+    return v == COPSE_VERDICT_CRASH || v == COPSE_VERDICT_TIMEOUT ||
+           v == COPSE_VERDICT_DEVICE_LOST || v == COPSE_VERDICT_OOM;
+}
+
+static bool is_skip(copse_verdict v)
+{
+    return v == COPSE_VERDICT_SKIP || v == COPSE_VERDICT_UNSUPPORTED || v == COPSE_VERDICT_XFAIL;
+}
+
+static void junit_case(FILE *f, const struct conform_settings *s, const struct conform_case *c)
+{
+    char line[1200];
+    const char *tag = is_error(c->verdict) ? "error" : is_skip(c->verdict) ? "skipped" : "failure";
+    fprintf(f, "    <testcase classname=\"");
+    xml(f, c->device);
+    fprintf(f, ".%s.%s\" name=\"", c->mode, c->op);
+    xml(f, c->name);
+    if (*c->variant)
+        fprintf(f, " [%s]", c->variant);
+    fprintf(f, "\" time=\"%.6f\"", c->seconds);
+    if (c->verdict == COPSE_VERDICT_PASS) {
+        fprintf(f, "/>\n");
+        return;
+    }
+    fprintf(f, ">\n      <%s message=\"%s", tag, copse_verdict_name(c->verdict));
+    if (*c->text) {
+        fputs(": ", f);
+        xml(f, c->text);
+    }
+    fputs("\">", f);
+    if (!is_skip(c->verdict)) {
+        xml(f, conform_measure(line, sizeof line, c));
+        fputs("\n", f);
+        xml(f, conform_repeat(line, sizeof line, s, c));
+    }
+    fprintf(f, "</%s>\n    </testcase>\n", tag);
+}
+
+static void junit_suite(FILE *f, const struct conform_settings *s, const struct conform_set *set,
+                        size_t first)
+{
+    const struct conform_case *c = &set->cases[first];
+    size_t count = 0, failures = 0, errors = 0, skips = 0;
+    double seconds = 0.0;
+    for (size_t i = first; i < set->case_count; i++) {
+        const copse_verdict v = set->cases[i].verdict;
+        if (!same_suite(c, &set->cases[i]))
+            continue;
+        count++;
+        errors += is_error(v);
+        skips += is_skip(v);
+        failures += v != COPSE_VERDICT_PASS && !is_error(v) && !is_skip(v);
+        seconds += set->cases[i].seconds;
+    }
+    fprintf(f, "  <testsuite name=\"");
+    xml(f, c->device);
+    fprintf(f, " %s\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n",
+            c->mode, count, failures, errors, skips, seconds);
+    for (size_t i = first; i < set->case_count; i++)
+        if (same_suite(c, &set->cases[i]))
+            junit_case(f, s, &set->cases[i]);
+    fprintf(f, "  </testsuite>\n");
+}
+
+copse_status conform_junit(const char *path, const struct conform_settings *s,
+                           const struct conform_set *set)
+{
+    struct output o;
+    COPSE_TRY(output_open(&o, path));
+    fprintf(o.stream, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                      "<testsuites name=\"copse conformance\" tests=\"%zu\" time=\"%.3f\">\n",
+            set->case_count, set->seconds);
+    for (size_t i = 0; i < set->case_count; i++) {
+        size_t k = 0;
+        while (k < i && !same_suite(&set->cases[k], &set->cases[i]))
+            k++;
+        if (k == i)
+            junit_suite(o.stream, s, set, i);
+    }
+    fprintf(o.stream, "</testsuites>\n");
+    return output_end(&o, COPSE_OK);
+}
+
+/* ---- CSV ---- */
+
+static void cell(FILE *f, const char *text)
+{
+    if (!strpbrk(text, "\",\r\n")) {
+        fputs(text, f);
+        return;
+    }
+    fputc('"', f);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', f);
+        fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
+copse_status conform_csv(const char *path, const struct conform_set *set)
+{
+    struct output o;
+    COPSE_TRY(output_open(&o, path));
+    FILE *f = o.stream;
+    fputs("device,mode,op,case,variant,type,verdict,metric,worst,limit,nmse,index,got,expected,"
+          "seconds,gflops,gbytes,seed,hash,text\n", f);
+    for (size_t i = 0; i < set->case_count; i++) {
+        const struct conform_case *c = &set->cases[i];
+        const char *const before[] = { c->device, c->mode, c->op, c->name, c->variant, c->type,
+                                       copse_verdict_name(c->verdict), c->metric };
+        for (size_t k = 0; k < sizeof before / sizeof *before; k++) {
+            cell(f, before[k]);
+            fputc(',', f);
+        }
+        if (*c->metric)
+            fprintf(f, "%.17g,%.17g,%.17g,%.0f,%.17g,%.17g,", c->worst, c->limit, c->nmse,
+                    c->index, c->got, c->expected);
+        else
+            fputs(",,,,,,", f);
+        fprintf(f, "%.6f,%.6g,%.6g,%s,%s,", c->seconds, c->gflops, c->gbytes, c->seed, c->hash);
+        cell(f, c->text);
+        fputc('\n', f);
+    }
+    return output_end(&o, COPSE_OK);
+}

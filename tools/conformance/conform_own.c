@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* A person's own kernel from a file: text for OpenCL devices as it is, SPIR-V as it is, and text for
+   Vulkan devices through glslangValidator. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/conformance/conform.h"
+
+enum { MOST = 4 << 20 };
+
+/* The whole file with a NUL behind it. */
+static copse_status read_all(const char *path, char **bytes, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return session_set_error(COPSE_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
+    *bytes = malloc(MOST);
+    *size = *bytes ? fread(*bytes, 1, MOST, f) : 0;
+    const bool is_good = *bytes && !ferror(f) && *size < MOST;
+    fclose(f);
+    if (!is_good)
+        return session_set_error(COPSE_ERR_IO, "'%s' cannot be read, or is no kernel", path);
+    (*bytes)[*size] = '\0';
+    return COPSE_OK;
+}
+
+static bool ends_with(const char *path, const char *ending)
+{
+    const size_t n = strlen(path), m = strlen(ending);
+    return n >= m && strcmp(path + n - m, ending) == 0;
+}
+
+/* ---- GLSL ---- */
+
+struct glsl {
+    char folder[64], source[96], spirv[96], log[96];
+};
+
+static copse_status write_source(const struct glsl *g, const char *text)
+{
+    size_t needed = strlen(text) + 1;
+    const bool is_whole = strstr(text, "#version") != NULL; /* plain GLSL, not the dialect */
+    if (!is_whole)
+        COPSE_TRY(copse_kernel_complete(COPSE_KERNEL_GLSL, text, NULL, 0, &needed));
+    char *all = malloc(needed);
+    FILE *f = fopen(g->source, "w");
+    copse_status s = all && f ? COPSE_OK
+                              : session_set_error(COPSE_ERR_IO, "cannot write '%s'", g->source);
+    if (s == COPSE_OK && is_whole)
+        memcpy(all, text, needed);
+    else if (s == COPSE_OK)
+        s = copse_kernel_complete(COPSE_KERNEL_GLSL, text, all, needed, &needed);
+    if (s == COPSE_OK && fputs(all, f) < 0)
+        s = session_set_error(COPSE_ERR_IO, "cannot write '%s'", g->source);
+    if (f && fclose(f) != 0 && s == COPSE_OK)
+        s = session_set_error(COPSE_ERR_IO, "cannot write '%s'", g->source);
+    free(all);
+    return s;
+}
+
+/* What the compiler complained about first. */
+static copse_status tell_log(const struct glsl *g, const char *path)
+{
+    char line[300] = "", found[300] = "no reason given";
+    FILE *f = fopen(g->log, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "ERROR:", 6) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            const char *at = strstr(line, g->source);
+            snprintf(found, sizeof found, "%s", at ? at + strlen(g->source) + 1 : line + 7);
+            break;
+        }
+    if (f)
+        fclose(f);
+    const bool has_line = found[0] >= '0' && found[0] <= '9';
+    return session_set_error(COPSE_ERR_FORMAT, "'%s' does not compile: %s%s", path,
+                             has_line ? "line " : "", found);
+}
+
+static copse_status compile(const struct glsl *g, const char *path)
+{
+    int status = 0;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const int log = open(g->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        if (log >= 0 && dup2(log, STDOUT_FILENO) >= 0 && dup2(log, STDERR_FILENO) >= 0)
+            execlp("glslangValidator", "glslangValidator", "-V", "--target-env", "vulkan1.1", "-S",
+                   "comp", "-o", g->spirv, g->source, (char *)NULL);
+        _exit(127);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    if (pid < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 127))
+        return session_set_error(COPSE_ERR_IO, "cannot run glslangValidator, which compiles '%s' for "
+                                               "Vulkan: install the Debian package glslang-tools",
+                                 path);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? COPSE_OK : tell_log(g, path);
+}
+
+/* Text in, SPIR-V out. */
+static copse_status to_spirv(const char *path, char **bytes, size_t *size)
+{
+    struct glsl g = { .folder = "/tmp/copse-XXXXXX" };
+    copse_status s;
+    if (!mkdtemp(g.folder))
+        return session_set_error(COPSE_ERR_IO, "cannot make a folder in /tmp: %s", strerror(errno));
+    snprintf(g.source, sizeof g.source, "%s/kernel.comp", g.folder);
+    snprintf(g.spirv, sizeof g.spirv, "%s/kernel.spv", g.folder);
+    snprintf(g.log, sizeof g.log, "%s/log", g.folder);
+    COPSE_TRY_OR(done, s, write_source(&g, *bytes));
+    COPSE_TRY_OR(done, s, compile(&g, path));
+    free(*bytes);
+    *bytes = NULL;
+    s = read_all(g.spirv, bytes, size);
+done:
+    unlink(g.source);
+    unlink(g.spirv);
+    unlink(g.log);
+    rmdir(g.folder);
+    return s;
+}
+
+copse_status conform_own_read(const char *path, const char *device, char **bytes, size_t *size)
+{
+    *bytes = NULL;
+    COPSE_TRY(read_all(path, bytes, size));
+    const bool is_spirv = *size >= 4 && memcmp(*bytes, "\x03\x02\x23\x07", 4) == 0;
+    if (is_spirv || (!ends_with(path, ".comp") && strncmp(device, "vulkan:", 7) != 0))
+        return COPSE_OK;
+    return to_spirv(path, bytes, size);
+}

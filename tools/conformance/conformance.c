@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* copse conformance: the command line, and which of its parts does the work. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/conformance/conform_run.h"
+
+/* Longer than the tier takes with warm caches on slow machines, so that only the first run is cut. */
+static const double QUICK_SECONDS = 60.0;
+
+static const char summary[] =
+    "Checks what the library computes on each device against references in double precision. A\n"
+    "kernel variant that fails is blocked on that device and driver, and another one is used, until\n"
+    "the cases that it failed pass. Each device and mode runs in a process of its own, so that a\n"
+    "driver that crashes or hangs ends one case and not the run.\n\n"
+    "Modes: run grad bitwise opt reduce train args stress limits import perf tune [run grad]; and by\n"
+    "themselves:\n"
+    "  list         the cases that the options select\n"
+    "  info         what is known about the devices\n"
+    "  support      which op works on which device, by running the quick cases of each\n"
+    "  compare A B  what got worse between two files that --json wrote\n\n"
+    "Exit code 0: all is well; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
+
+static int complain(const char *option, const char *value, const char *what)
+{
+    fprintf(stderr, "copse conformance: %s'%s' is %s\n", option, value, what);
+    return EXIT_BAD_INPUT;
+}
+
+/* "list", "info", "support" and "compare" come first; all other words are modes. */
+static int take_words(const struct option_words *words, struct conform_settings *s,
+                      const char **action)
+{
+    static const char *const actions[] = { "list", "info", "support", "compare" };
+    size_t at = 0;
+    *action = "";
+    for (size_t i = 0; words->count && i < sizeof actions / sizeof *actions; i++)
+        if (strcmp(words->at[0], actions[i]) == 0)
+            *action = actions[i];
+    at = **action ? 1 : 0;
+    if (strcmp(*action, "compare") == 0) {
+        if (words->count == 3)
+            return -1;
+        fprintf(stderr, "copse conformance: compare needs two files that --json wrote\n");
+        return EXIT_BAD_INPUT;
+    }
+    for (; at < words->count; at++) {
+        const struct conform_name *mode = conform_find(conform_modes, words->at[at]);
+        if (!mode)
+            return complain("", words->at[at], "no mode; `copse conformance --help` lists them");
+        s->modes |= mode->value;
+    }
+    return -1;
+}
+
+static unsigned default_modes(const char *action)
+{
+    unsigned all = 0;
+    for (const struct conform_name *m = conform_modes; m->name; m++)
+        all |= m->value;
+    if (strcmp(action, "list") == 0)
+        return all;
+    return strcmp(action, "support") == 0 ? COPSE_CONFORM_RUN
+                                          : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
+}
+
+static int check(struct conform_settings *s, const char *tier, const char *device)
+{
+    s->tier = conform_find(conform_tiers, tier);
+    if (!s->tier)
+        return complain("--tier: ", tier, "not quick, standard, full or exhaustive");
+    if (s->seconds < 0.0 || s->deadline < 0.0) {
+        fprintf(stderr, "copse conformance: --%s must be at least 0\n",
+                s->seconds < 0.0 ? "seconds" : "deadline");
+        return EXIT_BAD_INPUT;
+    }
+    if (device)
+        s->devices = device;
+    if (!s->own_path != !s->kernel) {
+        fprintf(stderr, "copse conformance: --kernel FILE and --op NAME go together\n");
+        return EXIT_BAD_INPUT;
+    }
+    const char *const files[] = { s->junit, s->csv, s->card, s->markdown };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const copse_status status = files[i] ? output_check(files[i]) : COPSE_OK;
+        if (status != COPSE_OK)
+            return session_fail(status);
+        for (size_t k = 0; files[i] && k < i; k++)
+            if (files[k] && output_is_same(files[k], files[i])) {
+                fprintf(stderr, "copse conformance: two results would be written to '%s'\n", files[i]);
+                return EXIT_BAD_INPUT;
+            }
+    }
+    return -1;
+}
+
+int cmd_conformance(int argc, char **argv)
+{
+    struct conform_settings s = { .devices = "auto" };
+    struct option_words words = { 0 };
+    const char *device = NULL, *tier = "quick", *action;
+    float seconds = NAN, deadline = 0.0f; /* NaN cannot be given */
+    bool no_isolation = false;
+    const struct option_row rows[] = {
+        { "", OPTION_WORDS, &words, "[MODE...]", "what to check, see above" },
+        { "device", OPTION_TEXT, &device, "ID", "one device: opencl:0" },
+        { "devices", OPTION_TEXT, &s.devices, "WHICH",
+          "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
+        { "tier", OPTION_TEXT, &tier, "TIER",
+          "quick (seconds), standard (minutes), full (hours), exhaustive [quick]" },
+        { "ops", OPTION_TEXT, &s.ops, "LIST", "only these ops: softmax,matmul [all]" },
+        { "case", OPTION_TEXT, &s.case_name, "NAME", "only the case of this name [all]" },
+        { "variant", OPTION_TEXT, &s.variant, "NAME",
+          "only this kernel variant; '' is the library's choice [all]" },
+        { "kernel", OPTION_TEXT, &s.own_path, "FILE",
+          "check a kernel of your own: OpenCL C, GLSL (.comp) or SPIR-V" },
+        { "op", OPTION_TEXT, &s.kernel, "NAME", "the kernel whose place it takes: softmax" },
+        { "seconds", OPTION_FLOAT, &seconds, "N",
+          "time for each device, 0 = no end; the rest is listed [quick: 60]" },
+        { "deadline", OPTION_FLOAT, &deadline, "N",
+          "time for each case before it counts as hung [60; from tier full on 600]" },
+        { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object a line" },
+        { "junit", OPTION_TEXT, &s.junit, "FILE", "write JUnit XML" },
+        { "csv", OPTION_TEXT, &s.csv, "FILE", "write a table" },
+        { "card", OPTION_TEXT, &s.card, "FILE.html", "write the devices' cards as a page" },
+        { "markdown", OPTION_TEXT, &s.markdown, "FILE.md", "write the devices' cards as Markdown" },
+        { "quiet", OPTION_FLAG, &s.is_quiet, NULL, "only the result: failures, blocks, the last line" },
+        { "no-isolation", OPTION_FLAG, &no_isolation, NULL,
+          "run in this process, for debuggers; no deadline" },
+        { "verbose", OPTION_FLAG, &s.is_verbose, NULL, "every case, and what the library does" },
+        { 0 },
+    };
+    if (argc > 1 && strcmp(argv[1], "--child") == 0)
+        return conform_child(argc - 1, argv + 1);
+    int code = options_parse(argc, argv, rows, summary);
+    if (code < 0)
+        code = take_words(&words, &s, &action);
+    if (code < 0) {
+        s.seconds = !isnan(seconds)               ? (double)seconds
+                    : strcmp(tier, "quick") == 0 ? QUICK_SECONDS
+                                                 : 0.0;
+        s.deadline = (double)deadline;
+        code = check(&s, tier, device);
+    }
+    if (code >= 0)
+        return code;
+    s.is_isolated = !no_isolation;
+    s.deadline = deadline > 0.0f                          ? (double)deadline
+                 : s.tier->value >= COPSE_CONFORM_FULL ? 600.0
+                                                       : 60.0;
+    if (!s.modes)
+        s.modes = default_modes(action);
+    if (strcmp(action, "compare") == 0)
+        return conform_compare(&s, words.at[1], words.at[2]);
+    return conform_run(&s, action, argc, argv);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* copse devices: what was found, what was rejected and why, limits, the same device met twice, what
+   is blocked there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/conformance/conform.h"
+#include "tools/common/json.h"
+
+static const char *kind_text(copse_device_kind kind)
+{
+    static const char *const texts[] = {
+        [COPSE_DEVICE_REFERENCE] = "reference",
+        [COPSE_DEVICE_CPU] = "CPU",
+        [COPSE_DEVICE_INTEGRATED] = "integrated GPU",
+        [COPSE_DEVICE_DISCRETE] = "discrete GPU",
+        [COPSE_DEVICE_OTHER] = "accelerator",
+    };
+    return (size_t)kind < sizeof texts / sizeof *texts ? texts[kind] : "unknown";
+}
+
+static const char *bytes_text(uint64_t bytes, char *text, size_t room)
+{
+    if (bytes == UINT64_MAX)
+        snprintf(text, room, "unlimited");
+    else if (bytes >= (uint64_t)10 << 30)
+        snprintf(text, room, "%.0f GiB", (double)bytes / (1 << 30));
+    else if (bytes >= (uint64_t)1 << 20)
+        snprintf(text, room, "%.0f MiB", (double)bytes / (1 << 20));
+    else
+        snprintf(text, room, "%.0f KiB", (double)bytes / 1024);
+    return text;
+}
+
+static void print_blocked(copse_context *ctx, const char *id)
+{
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    if (copse_device_blocked(ctx, id, &list, &count) != COPSE_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        printf("           blocked: %s (%s)\n", list[i].kernel, list[i].reason);
+}
+
+/* Size classes for which something was measured. */
+static size_t count_tuned(copse_context *ctx, const char *id)
+{
+    const struct copse_tuning_entry *list;
+    size_t count, classes = 0;
+    if (copse_device_tuning(ctx, id, &list, &count) != COPSE_OK)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (strcmp(list[k].size_class, list[i].size_class) != 0 ||
+               strcmp(list[k].family, list[i].family) != 0)
+            k++;
+        classes += k == i;
+    }
+    return classes;
+}
+
+static void print_device(copse_context *ctx, const struct copse_device_info *list,
+                         const struct copse_device_info *d)
+{
+    char a[32], b[32], c[32];
+    printf("%-10s %s\n", d->id, d->name);
+    if (!d->is_usable) {
+        printf("           rejected: %s\n", d->reason);
+        return;
+    }
+    const struct copse_limits *l = &d->limits;
+    printf("           %s, %s%s%s%s%s\n", kind_text(d->kind), d->driver,
+           d->api_version[0] ? ", " : "", d->api_version, d->memory_bytes ? ", memory " : "",
+           d->memory_bytes ? bytes_text(d->memory_bytes, a, sizeof a) : "");
+    if (d->kind != COPSE_DEVICE_REFERENCE)
+        printf("           limits: buffer %s, binding %s, group %u with %s, %u compute units%s%s\n",
+               bytes_text(l->max_buffer_bytes, a, sizeof a),
+               bytes_text(l->max_binding_bytes, b, sizeof b), l->max_group_size,
+               bytes_text(l->group_memory_bytes, c, sizeof c), l->compute_units,
+               l->has_unified_memory ? ", shares the host's memory" : "",
+               l->has_library_gemm ? ", CLBlast" : "");
+    if (d->same_as >= 0)
+        printf("           the same device as %s, through another API\n", list[d->same_as].id);
+    print_blocked(ctx, d->id);
+    const size_t tuned = count_tuned(ctx, d->id);
+    if (tuned)
+        printf("           tuned: kernels chosen by `copse tune` for %zu size%s\n", tuned,
+               tuned == 1 ? "" : "s");
+}
+
+static void print_all(copse_context *ctx)
+{
+    const struct copse_backend_info *backends;
+    const struct copse_device_info *devices;
+    size_t backend_count, count;
+    copse_context_backends(ctx, &backends, &backend_count);
+    copse_context_devices(ctx, &devices, &count);
+    for (size_t i = 0; i < count; i++)
+        print_device(ctx, devices, &devices[i]);
+    for (size_t i = 0; i < backend_count; i++) {
+        size_t found = 0;
+        for (size_t k = 0; k < count; k++)
+            found += strcmp(devices[k].backend, backends[i].name) == 0;
+        if (found == 0)
+            printf("%-10s no device: %s\n", backends[i].name, backends[i].detail);
+    }
+    char ids[COPSE_MAX_REPLICAS][32];
+    size_t taken = 0;
+    if (copse_select_devices(ctx, "auto", ids, COPSE_MAX_REPLICAS, &taken) == COPSE_OK) {
+        printf("\n`copse train` would use");
+        for (size_t i = 0; i < taken; i++)
+            printf("%s %s", i ? "," : "", ids[i]);
+        printf("\n");
+    }
+}
+
+static cJSON *limits_json(const struct copse_limits *l)
+{
+    cJSON *o = cJSON_CreateObject();
+    json_add_count(o, "max_buffer_bytes", l->max_buffer_bytes);
+    json_add_count(o, "max_binding_bytes", l->max_binding_bytes);
+    json_add_count(o, "offset_alignment", l->offset_alignment);
+    json_add_count(o, "max_group_size", l->max_group_size);
+    json_add_count(o, "max_group_count", l->max_group_count);
+    json_add_count(o, "group_memory_bytes", l->group_memory_bytes);
+    json_add_count(o, "max_bindings", l->max_bindings);
+    json_add_count(o, "max_param_bytes", l->max_param_bytes);
+    json_add_count(o, "subgroup_size", l->subgroup_size);
+    json_add_count(o, "compute_units", l->compute_units);
+    json_add_count(o, "host_import_alignment", l->host_import_alignment);
+    json_add_count(o, "max_texel_elements", l->max_texel_elements);
+    cJSON_AddBoolToObject(o, "unified_memory", l->has_unified_memory);
+    cJSON_AddBoolToObject(o, "library_gemm", l->has_library_gemm);
+    cJSON_AddBoolToObject(o, "f64", l->has_f64);
+    cJSON_AddBoolToObject(o, "f16_storage", l->has_f16_storage);
+    cJSON_AddBoolToObject(o, "rounds_to_nearest", l->rounds_to_nearest);
+    cJSON_AddBoolToObject(o, "keeps_denormals", l->keeps_denormals);
+    return o;
+}
+
+static cJSON *blocked_json(copse_context *ctx, const char *id)
+{
+    const struct copse_blocked_kernel *list;
+    size_t count;
+    cJSON *array = cJSON_CreateArray();
+    if (copse_device_blocked(ctx, id, &list, &count) != COPSE_OK)
+        return array;
+    for (size_t i = 0; i < count; i++) {
+        cJSON *o = cJSON_CreateObject();
+        json_add_text(o, "kernel", list[i].kernel);
+        json_add_text(o, "reason", list[i].reason);
+        cJSON_AddItemToArray(array, o);
+    }
+    return array;
+}
+
+static void add_hardware(cJSON *o, const struct copse_device_info *d)
+{
+    char text[64];
+    if (d->vendor_id) {
+        snprintf(text, sizeof text, "0x%04x", (unsigned)d->vendor_id);
+        cJSON_AddStringToObject(o, "vendor_id", text);
+    }
+    if (d->has_pci) {
+        snprintf(text, sizeof text, "%04x:%02x:%02x.%x", (unsigned)d->pci[0], (unsigned)d->pci[1],
+                 (unsigned)d->pci[2], (unsigned)d->pci[3]);
+        cJSON_AddStringToObject(o, "pci", text);
+    }
+    if (d->has_uuid) {
+        for (size_t i = 0; i < sizeof d->uuid; i++)
+            snprintf(text + 2 * i, 3, "%02x", d->uuid[i]);
+        cJSON_AddStringToObject(o, "uuid", text);
+    }
+}
+
+cJSON *device_json(copse_context *ctx, const struct copse_device_info *list, size_t index)
+{
+    const struct copse_device_info *d = &list[index];
+    cJSON *o = cJSON_CreateObject();
+    json_add_text(o, "id", d->id);
+    json_add_text(o, "backend", d->backend);
+    json_add_text(o, "name", d->name);
+    json_add_text(o, "driver", d->driver);
+    json_add_text(o, "api_version", d->api_version);
+    json_add_text(o, "kind", kind_text(d->kind));
+    add_hardware(o, d);
+    json_add_count(o, "memory_bytes", d->memory_bytes);
+    cJSON_AddBoolToObject(o, "usable", d->is_usable);
+    if (!d->is_usable)
+        json_add_text(o, "reason", d->reason);
+    if (d->same_as >= 0)
+        json_add_text(o, "same_as", list[d->same_as].id);
+    if (d->is_usable) {
+        cJSON_AddItemToObject(o, "limits", limits_json(&d->limits));
+        cJSON_AddItemToObject(o, "blocked", blocked_json(ctx, d->id));
+        json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id));
+    }
+    return o;
+}
+
+static copse_status print_json(copse_context *ctx)
+{
+    const struct copse_backend_info *backends;
+    const struct copse_device_info *devices;
+    size_t count;
+    copse_context_backends(ctx, &backends, &count);
+    cJSON *root = cJSON_CreateObject();
+    cJSON *list = cJSON_AddArrayToObject(root, "backends");
+    for (size_t i = 0; i < count; i++) {
+        cJSON *o = cJSON_CreateObject();
+        json_add_text(o, "name", backends[i].name);
+        cJSON_AddBoolToObject(o, "loaded", backends[i].is_loaded);
+        json_add_text(o, "detail", backends[i].detail);
+        cJSON_AddItemToArray(list, o);
+    }
+    copse_context_devices(ctx, &devices, &count);
+    list = cJSON_AddArrayToObject(root, "devices");
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, device_json(ctx, devices, i));
+    return json_print(root);
+}
+
+int cmd_devices(int argc, char **argv)
+{
+    bool is_json = false, is_verbose = false;
+    const char *unblock = NULL;
+    const struct option_row rows[] = {
+        { "unblock", OPTION_TEXT, &unblock, "ID", "use kernels there again that were found wrong" },
+        { "json", OPTION_FLAG, &is_json, NULL, "one JSON object" },
+        { "verbose", OPTION_FLAG, &is_verbose, NULL, "log what the library does" },
+        { 0 },
+    };
+    int code = options_parse(argc, argv, rows,
+                                   "Lists the devices found, their limits, kernels that were "
+                                   "found wrong there and are\nnot used, for how many sizes of work "
+                                   "`copse tune` measured the fastest ones, and why any\ndevice was "
+                                   "rejected.");
+    if (code >= 0)
+        return code;
+    copse_context *ctx = NULL;
+    copse_status s = session_open(is_verbose, false, &ctx);
+    if (s == COPSE_OK && unblock)
+        s = copse_device_unblock(ctx, unblock, NULL);
+    if (s == COPSE_OK && is_json)
+        s = print_json(ctx);
+    else if (s == COPSE_OK)
+        print_all(ctx);
+    code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
+    copse_context_release(&ctx);
+    return code;
+}

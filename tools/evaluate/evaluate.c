@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* Loss and accuracy on the held-out part: of a run, of a checkpoint, and of each checkpoint that a job writes. */
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "tools/common/events.h"
+#include "tools/train/train_run.h"
+
+#define LOOK_NS  100000000L /* between two looks at the folder */
+#define PATIENCE 1800       /* s */
+
+copse_status run_evaluate(struct run *r)
+{
+    struct copse_dataset_info info;
+    copse_dataset_describe(r->test, &info);
+    const size_t most = 1000 < info.rows ? 1000 : info.rows;
+    if (!r->x) {
+        r->x = malloc(most * info.row_size * sizeof *r->x);
+        r->y = malloc(most * sizeof *r->y);
+    }
+    uint32_t *rows = malloc(most * sizeof *rows);
+    copse_status s = COPSE_OK;
+    double loss = 0.0, right = 0.0;
+    if (!r->x || !r->y || !rows)
+        s = session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the held-out part");
+    for (size_t first = 0; s == COPSE_OK && first < info.rows; first += most) {
+        const size_t n = info.rows - first < most ? info.rows - first : most;
+        struct copse_step_result result;
+        for (size_t i = 0; i < n; i++)
+            rows[i] = (uint32_t)(first + i);
+        const struct copse_host_batch batch = {
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE((uint32_t)info.row_size), r->x },
+                          { "y", COPSE_I32, COPSE_SCALAR, r->y }),
+            .count = n,
+        };
+        s = copse_dataset_gather(r->test, "x", rows, n, r->x);
+        if (s == COPSE_OK)
+            s = copse_dataset_gather(r->test, "y", rows, n, r->y);
+        if (s == COPSE_OK)
+            s = copse_trainer_evaluate(r->trainer, &batch, &result);
+        if (s == COPSE_OK) {
+            loss += result.loss * (double)n;
+            right += round(result.reports[0] * (double)n); /* a count, whatever the rounding */
+        }
+    }
+    free(rows);
+    r->test_loss = loss / (double)info.rows;
+    r->test_accuracy = right / (double)info.rows;
+    return s;
+}
+
+/* ---- one checkpoint after the other ---- */
+
+/* How far an evaluator has come with the checkpoints of its job. */
+struct watch {
+    struct run *r;
+    struct stat seen; /* of the one file, when it was last taken; of a folder's, before it is read */
+    uint64_t from;    /* the least step wanted in a folder */
+    uint64_t below;   /* where is_below: only those of less progress; what was newer is damaged */
+    bool is_below;
+    uint64_t count;   /* evaluated */
+    uint64_t step;    /* of the newest of them */
+    char path[4096], made_with[1024];
+    struct copse_position at; /* the chief's */
+    uint32_t workers;         /* that take turns at the batches: of a job with parameter servers, else 1 */
+};
+
+static bool is_file_of(const char *path, const struct stat *then)
+{
+    struct stat now;
+    return stat(path, &now) == 0 && now.st_ino == then->st_ino && now.st_size == then->st_size &&
+           now.st_mtim.tv_sec == then->st_mtim.tv_sec && now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+}
+
+/* The newest of less progress than `below`. */
+static copse_status find_below(const struct watch *w, struct copse_found_checkpoint *out)
+{
+    struct copse_found_checkpoint one;
+    copse_status s, best = COPSE_ERR_END;
+    for (uint64_t from = 0;; from = one.progress + 1) {
+        s = copse_monitor_find(w->r->ctx, w->r->settings.checkpoint, from, false, &one);
+        if (s != COPSE_OK || one.progress >= w->below)
+            return s == COPSE_OK || s == COPSE_ERR_END ? best : s;
+        *out = one;
+        best = COPSE_OK;
+    }
+}
+
+/* The next checkpoint, into `path`; COPSE_ERR_END: none yet. */
+static copse_status find(struct watch *w, bool is_newest)
+{
+    const struct train_settings *s = &w->r->settings;
+    struct copse_found_checkpoint found;
+    struct stat info;
+    if (stat(s->checkpoint, &info) != 0) /* it is the chief that makes it */
+        return errno == ENOENT ? COPSE_ERR_END
+                               : session_set_error(COPSE_ERR_IO, "cannot look at '%s': %s", s->checkpoint,
+                                                   strerror(errno));
+    if (s->is_one_file == S_ISDIR(info.st_mode))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 s->is_one_file ? "--checkpoint: '%s' is a folder: a folder of checkpoints has "
+                                                  "another name, one checkpoint is FILE.safetensors"
+                                                : "--checkpoint: '%s' is neither a folder of checkpoints nor "
+                                                  "FILE.safetensors", s->checkpoint);
+    if (s->is_one_file) {
+        if (is_file_of(s->checkpoint, &w->seen))
+            return COPSE_ERR_END;
+        w->seen = info;
+        snprintf(w->path, sizeof w->path, "%s", s->checkpoint);
+        return COPSE_OK;
+    }
+    COPSE_TRY(w->is_below ? find_below(w, &found)
+                       : copse_monitor_find(w->r->ctx, s->checkpoint, w->from, is_newest, &found));
+    if (stat(found.path, &w->seen) != 0)
+        return COPSE_ERR_END; /* removed in between */
+    w->from = found.progress + 1;
+    memcpy(w->path, found.path, sizeof w->path);
+    return COPSE_OK;
+}
+
+/* What `copse evaluate` is not told stands in the checkpoint. */
+static copse_status take_settings(struct watch *w)
+{
+    struct run *r = w->r;
+    if (r->settings.batch > 0)
+        return COPSE_OK;
+    COPSE_TRY(run_settings_of(r->ctx, w->path, w->made_with, sizeof w->made_with));
+    return train_settings_take(&r->settings, w->made_with)
+               ? COPSE_OK
+               : session_set_error(COPSE_ERR_UNSUPPORTED, "'%s' keeps settings that this version does not know",
+                                   w->path);
+}
+
+static copse_status show(const struct watch *w)
+{
+    const struct run *r = w->r;
+    struct copse_dataset_info test;
+    if (is_json(r))
+        return event_evaluated("evaluated", w->path, w->step, &w->at, r->test_loss, r->test_accuracy);
+    copse_dataset_describe(r->test, &test);
+    if (!r->settings.is_watching || is_talking(r)) {
+        if (r->settings.is_watching)
+            printf("step %llu: ", (unsigned long long)w->step);
+        printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * r->test_accuracy,
+               test.rows, r->test_loss);
+        fflush(stdout);
+    }
+    return COPSE_OK;
+}
+
+/* Where workers take turns, the file has the place of each, "steps:epoch:batch", the chief's first. What the
+   trainer goes on from would be the place of the slowest. */
+static void take_places(struct watch *w, const copse_checkpoint *file)
+{
+    const char *places = run_find(file, "worker_places");
+    unsigned long long steps, epoch, batch;
+    w->workers = 1;
+    if (!places || sscanf(places, "%llu:%llu:%llu", &steps, &epoch, &batch) != 3)
+        return;
+    w->at = (struct copse_position){ (uint32_t)epoch, batch };
+    while ((places = strchr(places, ' ')) != NULL)
+        places++, w->workers++;
+}
+
+static copse_status take(struct watch *w)
+{
+    struct run *r = w->r;
+    copse_checkpoint *file = NULL;
+    COPSE_TRY(run_take(r, w->path, &w->at, &file));
+    take_places(w, file);
+    copse_checkpoint_release(&file);
+    const uint64_t step = copse_trainer_steps(r->trainer);
+    if (w->count > 0 && step == w->step) /* the one file, replaced while it was opened */
+        return COPSE_OK;
+    COPSE_TRY(run_evaluate(r));
+    w->step = step;
+    w->count++;
+    return show(w);
+}
+
+/* Take the checkpoint that was found. One that went away, or was replaced, while it was read is no loss: another one
+   stands there. A damaged one is passed over: while others may come, and once for the one before it, as resuming
+   does. */
+static copse_status take_found(struct watch *w)
+{
+    copse_status s = take_settings(w);
+    if (s == COPSE_OK && !w->r->trainer)
+        COPSE_TRY(run_open(w->r));
+    if (s == COPSE_OK)
+        s = take(w);
+    if (s != COPSE_ERR_IO && s != COPSE_ERR_FORMAT)
+        return s;
+    if (!is_file_of(w->path, &w->seen)) {
+        w->seen = (struct stat){ 0 };
+        session_set_error(COPSE_OK, "%s", "");
+        return COPSE_OK;
+    }
+    const bool is_once = !w->r->settings.is_watching;
+    if (is_once ? w->r->settings.is_one_file : s == COPSE_ERR_IO)
+        return s;
+    if (is_once) {
+        w->is_below = true;
+        w->below = w->from - 1;
+    }
+    fprintf(stderr, "copse: warning: %s is passed over: %s\n", w->path, session_error());
+    session_set_error(COPSE_OK, "%s", "");
+    return COPSE_OK;
+}
+
+/* ---- until the job is done ---- */
+
+/* Nothing comes after this one: its epoch is the last, and so is the batch before it, or the chief's last turn. A
+   checkpoint that was due at the last step stands before the end of the last epoch, and is not written again
+   behind it. */
+static bool is_over(const struct watch *w)
+{
+    const uint32_t epochs = w->r->settings.epochs;
+    if (w->count == 0 || epochs == 0)
+        return false;
+    return w->at.epoch >= epochs ||
+           (w->at.epoch + 1 == epochs && w->at.batch + w->workers > copse_batches_count(w->r->batches));
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double patience_of(const struct train_settings *s)
+{
+    const double three = 3.0 * s->every_seconds;
+    return s->patience > 0 ? s->patience : three > PATIENCE ? three : PATIENCE;
+}
+
+static copse_status fail_patience(const struct watch *w)
+{
+    const struct train_settings *s = &w->r->settings;
+    const char *at = s->is_one_file ? "at" : "in";
+    w->r->is_left_alone = true;
+    if (w->count == 0)
+        return session_set_error(COPSE_ERR_TIMEOUT,
+                                 "no new checkpoint %s '%s' for %.0f s, none came at all: is it the --checkpoint of "
+                                 "the job? if so, start this again with a longer --patience", at, s->checkpoint,
+                                 patience_of(s));
+    return session_set_error(COPSE_ERR_TIMEOUT,
+                             "no new checkpoint %s '%s' for %.0f s, the last one is of step %llu: if the job goes "
+                             "on, start this again with a longer --patience", at, s->checkpoint, patience_of(s),
+                             (unsigned long long)w->step);
+}
+
+/* Wait for the next checkpoint. */
+static copse_status await(struct watch *w)
+{
+    const struct timespec slice = { 0, LOOK_NS };
+    const double end = now() + patience_of(&w->r->settings);
+    for (;;) {
+        if (signals_caught())
+            return COPSE_ERR_CANCELLED;
+        const copse_status s = find(w, false);
+        if (s != COPSE_ERR_END)
+            return s;
+        if (now() >= end)
+            return fail_patience(w);
+        nanosleep(&slice, NULL); /* a signal ends it early */
+    }
+}
+
+static copse_status finish(const struct watch *w)
+{
+    const struct run *r = w->r;
+    struct copse_dataset_info test;
+    copse_dataset_describe(r->test, &test);
+    if (is_json(r))
+        return event_evaluated("done", w->path, w->step, &w->at, r->test_loss, r->test_accuracy);
+    if (is_talking(r))
+        printf("\nthe run is over; %llu of its checkpoints were evaluated:\n", (unsigned long long)w->count);
+    printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * r->test_accuracy, test.rows,
+           r->test_loss);
+    return COPSE_OK;
+}
+
+static copse_status watch(struct watch *w)
+{
+    signals_catch();
+    w->r->settings.is_watching = true;
+    while (!is_over(w)) {
+        COPSE_TRY(await(w));
+        COPSE_TRY(take_found(w));
+    }
+    return finish(w);
+}
+
+copse_status run_evaluator(struct run *r)
+{
+    struct watch w = { .r = r };
+    if (!r->settings.checkpoint)
+        return session_set_error(COPSE_ERR_ARGUMENT, "an evaluator reads the checkpoints that the chief writes: "
+                                                     "give it the job's --checkpoint PATH");
+    COPSE_TRY(run_open(r)); /* what is wrong with it shows before the first checkpoint */
+    return watch(&w);
+}
+
+int evaluation_fail(const struct run *r, copse_status s)
+{
+    if (s == COPSE_ERR_CANCELLED && signals_caught()) {
+        fprintf(stderr, "copse: evaluating '%s' was stopped\n", r->settings.checkpoint);
+        return 128 + signals_caught();
+    }
+    const int code = session_fail(s);
+    return s == COPSE_ERR_TIMEOUT && r->is_left_alone ? EXIT_LOST : code;
+}
+
+/* ---- copse evaluate ---- */
+
+/* The newest, once; again where it was removed under our hands. */
+static copse_status evaluate_once(struct watch *w)
+{
+    const struct train_settings *s = &w->r->settings;
+    while (w->count == 0) {
+        const copse_status found = find(w, true);
+        if (found == COPSE_ERR_END && w->is_below)
+            return session_set_error(COPSE_ERR_FORMAT, "no checkpoint in '%s' is whole", s->checkpoint);
+        if (found == COPSE_ERR_END)
+            return session_set_error(COPSE_ERR_IO, "there is no checkpoint %s '%s'",
+                                     s->is_one_file ? "file" : "in", s->checkpoint);
+        COPSE_TRY(found);
+        if (is_talking(w->r))
+            printf("checkpoint %s\n", w->path);
+        COPSE_TRY(take_found(w));
+    }
+    return COPSE_OK;
+}
+
+int cmd_evaluate(int argc, char **argv)
+{
+    struct run r = { .is_evaluator = true };
+    struct watch w = { .r = &r };
+    int code = evaluate_settings_parse(argc, argv, &r.settings);
+    if (code >= 0)
+        return code;
+    copse_status s = session_open(r.settings.is_verbose, r.settings.no_cache, &r.ctx);
+    if (s == COPSE_OK)
+        s = r.settings.is_watching ? watch(&w) : evaluate_once(&w);
+    code = s == COPSE_OK ? EXIT_DONE : evaluation_fail(&r, s);
+    run_close(&r);
+    return code;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* The progress bar on a terminal, and the history of a run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "tools/train/train.h"
+
+static bool grow(void **at, size_t *room, size_t count, size_t size)
+{
+    if (count < *room)
+        return true;
+    const size_t more = *room ? 2 * *room : 256;
+    void *p = more <= SIZE_MAX / size ? realloc(*at, more * size) : NULL;
+    if (!p)
+        return false;
+    *at = p;
+    *room = more;
+    return true;
+}
+
+bool history_step(struct history *h, double loss, double accuracy)
+{
+    if (!grow((void **)&h->steps, &h->step_room, h->step_count, sizeof *h->steps))
+        return false;
+    h->steps[h->step_count].loss = loss;
+    h->steps[h->step_count++].accuracy = accuracy;
+    return true;
+}
+
+bool history_epoch(struct history *h, uint64_t step, double loss, double accuracy)
+{
+    if (!grow((void **)&h->epochs, &h->epoch_room, h->epoch_count, sizeof *h->epochs))
+        return false;
+    h->epochs[h->epoch_count].step = step;
+    h->epochs[h->epoch_count].loss = loss;
+    h->epochs[h->epoch_count++].accuracy = accuracy;
+    return true;
+}
+
+void history_free(struct history *h)
+{
+    free(h->steps);
+    free(h->epochs);
+    *h = (struct history){ 0 };
+}
+
+bool terminal_is(unsigned *columns)
+{
+    struct winsize size;
+    *columns = 80;
+    if (!isatty(STDOUT_FILENO))
+        return false;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        *columns = size.ws_col;
+    const char *term = getenv("TERM");
+    return !term || strcmp(term, "dumb") != 0;
+}
+
+void bar_draw(const struct progress *p)
+{
+    unsigned columns;
+    if (!terminal_is(&columns) || p->step <= p->resumed_step)
+        return;
+    const double rate = p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0;
+    const double left = p->seconds / (double)(p->step - p->resumed_step) *
+                        (double)(p->steps - p->step);
+    char text[160];
+    const int length = snprintf(text, sizeof text,
+                                " epoch %u/%u  loss %.4f  accuracy %.1f %%  %.0f samples/s  %.0f s left",
+                                p->epoch, p->epochs, p->loss, 100.0 * p->accuracy, rate, left);
+    const unsigned width = columns > (unsigned)length + 14 ? columns - (unsigned)length - 4 : 0;
+    const unsigned shown = width > 30 ? 30 : width;
+    const unsigned filled = (unsigned)((double)shown * (double)p->step / (double)p->steps);
+    fputs("\r\033[K", stdout);
+    if (shown > 0) {
+        putchar('[');
+        for (unsigned i = 0; i < shown; i++)
+            putchar(i < filled ? '#' : '.');
+        putchar(']');
+    }
+    printf("%.*s", (int)columns - (shown ? (int)shown + 2 : 0) - 1, text);
+    fflush(stdout);
+}
+
+void bar_clear(void)
+{
+    unsigned columns;
+    if (terminal_is(&columns)) {
+        fputs("\r\033[K", stdout);
+        fflush(stdout);
+    }
+}

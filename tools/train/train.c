@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT */
+/* copse train: data, devices, model and optimizer make a run; shows how it goes and what came out. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/common/events.h"
+#include "tools/train/train_run.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- before the run ---- */
+
+static copse_status open_data(struct run *r)
+{
+    const struct train_settings *s = &r->settings;
+    struct copse_dataset_info info, train, test;
+    const struct copse_dataset_params params = { .labels = s->labels, .classes = s->classes };
+    COPSE_TRY(copse_dataset_open(r->ctx, s->data, &params, &r->all));
+    copse_dataset_describe(r->all, &info);
+    if (!info.has_labels)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' has no labels: name their file with --labels, or give a CSV "
+                                 "with a label column or a folder with an IDX pair", s->data);
+    COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
+                                  &r->train, &r->test));
+    copse_dataset_describe(r->train, &train);
+    copse_dataset_describe(r->test, &test);
+    if (r->is_evaluator && s->batch > train.rows)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' has %zu examples for training, and the run has batches of %u: give the "
+                                 "--data of the run", s->data, train.rows, s->batch);
+    if (is_talking(r))
+        printf("data     %s: %zu examples of %zu numbers, %u classes\n"
+               "         %zu for training, %zu held out, shuffled with seed %llu\n",
+               s->is_default_data ? "hand-written digits" : s->data, info.rows, info.row_size,
+               info.classes, train.rows, test.rows, (unsigned long long)s->seed);
+    r->model.widths[0] = (uint32_t)info.row_size;
+    return copse_batches_create(r->train,
+                                &(struct copse_batches_params){
+                                    .batch = s->batch, .seed = s->seed, .prefetch = 2 },
+                                &r->batches);
+}
+
+/* Finds out whether there are other workers, and connects. The chief alone shows and writes. */
+static copse_status open_cluster(struct run *r)
+{
+    const struct train_settings *s = &r->settings;
+    const int strategy = s->strategy.at->value;
+    const bool is_alone = strategy != STRATEGY_AUTO && strategy != STRATEGY_COLLECTIVE &&
+                          strategy != STRATEGY_PARAMETER_SERVER && !s->is_worker;
+    COPSE_TRY(s->cluster ? copse_cluster_spec_parse(r->ctx, s->cluster, &r->job)
+                         : copse_cluster_spec_find(r->ctx, &r->job));
+    r->is_evaluator = r->job && copse_cluster_spec_role(r->job) == COPSE_ROLE_EVALUATOR;
+    if (is_alone || r->is_evaluator) { /* an evaluator is alone whatever the others are */
+        copse_cluster_spec_release(&r->job);
+        return COPSE_OK;
+    }
+    if (!r->job && s->is_worker)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "no job is described: set COPSE_CONFIG, give --cluster, or start "
+                                 "this under mpirun");
+    if (!r->job && s->servers > 0)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--servers: there are no ranks to be parameter servers: start this under "
+                                 "mpirun, or leave it out");
+    if (s->patience > 0 && (!r->job || copse_cluster_spec_is_launched(r->job)))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--patience: belongs to a job with an evaluator, which COPSE_CONFIG or --cluster "
+                                 "describes; here it is an option of `copse evaluate --watch`");
+    COPSE_TRY(run_set_servers(r));
+    if (!run_has_servers(r) && settings_want_windows(s))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--one-sided on, --one-sided-bytes and --window-bytes: there is no job with "
+                                 "parameter servers, which alone have windows: name some with --servers under "
+                                 "mpirun, or leave it out");
+    if (!r->job)
+        return COPSE_OK;
+    if (strategy == STRATEGY_PARAMETER_SERVER && !run_has_servers(r))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--strategy parameter_server: the job has no parameter server: name tasks of the "
+                                 "role ps, or give --servers N under mpirun");
+    const struct copse_cluster_params params = {
+        .engine = (copse_engine)s->engine.at->value,
+        .deadline_ms = 1000 * s->worker_deadline,
+        .one_sided = (copse_one_sided)s->one_sided.at->value,
+        .window_bytes = s->window_bytes,
+        .one_sided_bytes = s->one_sided_bytes,
+    };
+    COPSE_TRY(copse_cluster_open(r->ctx, r->job, &params, &r->cluster));
+    if (s->on_loss.at->value == COPSE_LOSS_CONTINUES && !copse_cluster_can_regroup(r->cluster))
+        return session_set_error(COPSE_ERR_UNSUPPORTED,
+                                 "--on-loss continue: over %s the whole job ends with a worker that is "
+                                 "lost; use --engine gloo, or start it again with --resume",
+                                 copse_cluster_engine(r->cluster));
+    if (is_talking(r))
+        printf("workers  %u over %s, this is the chief\n", copse_cluster_size(r->cluster),
+               copse_cluster_engine(r->cluster));
+    if (is_talking(r) && run_is_served(r))
+        run_show_access(r);
+    return COPSE_OK;
+}
+
+static bool is_accelerator(const struct train_settings *s)
+{
+    return s->strategy.at->value == STRATEGY_ACCELERATOR;
+}
+
+/* Training steps to a step of the monitor. */
+static uint32_t steps_per_run(const struct train_settings *s)
+{
+    return !is_accelerator(s) ? 1 : s->steps_per_run ? s->steps_per_run : 16;
+}
+
+static copse_status open_devices(struct run *r)
+{
+    const struct train_settings *s = &r->settings;
+    char ids[COPSE_MAX_REPLICAS][32];
+    const char *names[COPSE_MAX_REPLICAS];
+    size_t count = 0;
+    COPSE_TRY(copse_select_devices(r->ctx, s->devices, ids, COPSE_MAX_REPLICAS, &count));
+    for (size_t i = 0; i < count; i++)
+        names[i] = ids[i];
+    const bool is_one = s->strategy.at->value == STRATEGY_ONE_DEVICE || r->is_evaluator;
+    if (is_one && count > 1) {
+        if (!r->is_evaluator && strcmp(s->devices, "auto") != 0 && strcmp(s->devices, "all") != 0)
+            return session_set_error(COPSE_ERR_ARGUMENT,
+                                     "--strategy one_device takes one device, --devices %s names "
+                                     "%zu", s->devices, count);
+        count = 1;
+    }
+    const struct copse_strategy_params params = {
+        .reduction = (copse_reduce_algorithm)s->reduction.at->value,
+        .transfer = (copse_transfer)s->transfer.at->value,
+        .bucket_bytes = (size_t)s->bucket_bytes,
+        .kernels = s->kernels,
+    };
+    const struct copse_accelerator_params accelerator = {
+        .strategy = params, .steps_per_run = steps_per_run(s), .cores = s->cores,
+    };
+    COPSE_TRY(is_one ? copse_one_device_create(r->ctx, names[0], &params, &r->strategy)
+              : run_is_served(r)
+                  ? copse_parameter_server_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
+              : r->cluster || s->strategy.at->value == STRATEGY_COLLECTIVE
+                  ? copse_collective_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
+              : is_accelerator(s)
+                  ? copse_accelerator_create(r->ctx, names, count, &accelerator, &r->strategy)
+                  : copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
+    for (uint32_t i = 0; is_talking(r) && !r->is_recovering && i < copse_strategy_replicas(r->strategy);
+         i++) {
+        const struct copse_device_info *d = copse_strategy_device(r->strategy, i);
+        printf("%s %-10s %s%s%s%s\n", i == 0 ? "devices " : "        ", d->id, d->name,
+               d->driver[0] ? " (" : "", d->driver, d->driver[0] ? ")" : "");
+    }
+    return COPSE_OK;
+}
+
+static float cosine(void *user, uint64_t step)
+{
+    const struct run *r = user;
+    const double all = (double)run_updates(r), at = (double)(step - 1) < all ? (double)(step - 1) / all : 1.0;
+    return (float)(0.5 * r->settings.lr * (1.0 + cos(3.14159265358979323846 * at)));
+}
+
+/* For the library a momentum of 0 means its default; without momentum both rules are SGD. */
+static copse_optimizer_kind optimizer_of(const struct train_settings *s)
+{
+    const copse_optimizer_kind kind = (copse_optimizer_kind)s->optimizer.at->value;
+    const bool has_momentum = kind == COPSE_MOMENTUM || kind == COPSE_NESTEROV;
+    return has_momentum && s->momentum == 0.0f ? COPSE_SGD : kind;
+}
+
+static copse_status make_trainer(struct run *r)
+{
+    const struct train_settings *s = &r->settings;
+    struct copse_dataset_info info;
+    copse_dataset_describe(r->all, &info);
+    const uint32_t inputs = r->model.widths[0];
+    mlp_parse(s->model, &r->model); /* checked with the settings */
+    r->model.widths[0] = inputs;
+    r->model.widths[r->model.layers] = info.classes;
+    r->model.dropout = s->dropout;
+    r->progress.epochs = s->epochs;
+    r->progress.steps = run_steps(r);
+    COPSE_TRY(mlp_create(&r->model, r->strategy, s->seed));
+    const struct copse_trainer_params params = {
+        .loss = mlp_loss,
+        .user = &r->model,
+        .optimizer = {
+            .kind = optimizer_of(s),
+            .learning_rate = s->lr,
+            .momentum = s->momentum,
+            .weight_decay = s->weight_decay,
+            .schedule = s->schedule.at->value == SCHEDULE_COSINE ? cosine : NULL,
+            .schedule_user = r,
+        },
+        .seed = s->seed,
+        .prefetch = s->prefetch,
+    };
+    COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
+    if (is_talking(r) && !r->is_recovering) {
+        uint64_t parameters = 0;
+        printf("model    %u", r->model.widths[0]);
+        for (uint32_t i = 0; i < r->model.layers; i++) {
+            printf("-%u", r->model.widths[i + 1]);
+            parameters += ((uint64_t)r->model.widths[i] + 1) * r->model.widths[i + 1];
+        }
+        printf(" perceptron, %llu parameters; %s, learning rate %g (%s), batch %u\n",
+               (unsigned long long)parameters, s->optimizer.at->name,
+               (double)s->lr, s->schedule.at->name, s->batch);
+        if (copse_strategy_replicas(r->strategy) > 1)
+            printf("replicas %u in step, gradients through %s\n",
+                   copse_strategy_replicas_in_sync(r->strategy),
+                   copse_strategy_transfer(r->strategy));
+        printf("\n");
+    }
+    return COPSE_OK;
+}
+
+copse_status run_open(struct run *r)
+{
+    COPSE_TRY(open_data(r));
+    COPSE_TRY(open_devices(r));
+    return make_trainer(r);
+}
+
+void run_close(struct run *r)
+{
+    copse_monitor_release(&r->monitor);
+    copse_trainer_release(&r->trainer);
+    copse_strategy_release(&r->strategy);
+    copse_cluster_release(&r->cluster);
+    copse_cluster_spec_release(&r->job);
+    copse_batches_release(&r->batches);
+    copse_dataset_release(&r->test);
+    copse_dataset_release(&r->train);
+    copse_dataset_release(&r->all);
+    copse_context_release(&r->ctx);
+    history_free(&r->history);
+    free(r->x);
+    free(r->y);
+}
+
+/* ---- the run ---- */
+
+copse_status run_results(struct run *r, uint64_t most)
+{
+    struct copse_step_result result;
+    for (;;) {
+        const bool wait = copse_trainer_steps(r->trainer) - r->progress.step > most;
+        const copse_status s = copse_trainer_result(r->trainer, wait, &result);
+        if (s == COPSE_ERR_END || (!wait && s == COPSE_ERR_TIMEOUT))
+            return COPSE_OK;
+        COPSE_TRY(s);
+        run_smooth(&r->progress, result.step, result.loss, result.reports[0]);
+        if (!history_step(&r->history, result.loss, result.reports[0]))
+            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+    }
+}
+
+static copse_status show_epoch(const struct run *r)
+{
+    const struct progress *p = &r->progress;
+    unsigned columns;
+    if (is_json(r)) {
+        return event_epoch(p, r->test_loss, r->test_accuracy);
+    } else if (is_talking(r)) {
+        /* A terminal has the bar: every tenth of the run is enough. */
+        const uint32_t every = terminal_is(&columns) ? (p->epochs + 9) / 10 : 1;
+        bar_clear();
+        if (p->epoch % every == 0 || p->epoch == p->epochs)
+            printf("epoch %3u/%u  loss %.4f  accuracy %5.1f %%  held-out loss %.4f  "
+                   "accuracy %5.1f %%\n",
+                   p->epoch, p->epochs, p->loss, 100.0 * p->accuracy, r->test_loss,
+                   100.0 * r->test_accuracy);
+        fflush(stdout);
+    }
+    return COPSE_OK;
+}
+
+/* All workers in step take part in it, the chief writes. */
+static copse_status save_parameters(struct run *r)
+{
+    if (!r->settings.save || run_is_apart(r))
+        return COPSE_OK;
+    signals_hold();
+    const copse_status s = copse_trainer_save(r->trainer, r->settings.save);
+    signals_release();
+    if (s == COPSE_OK)
+        r->saved_epoch = r->epoch + 1;
+    return s;
+}
+
+/* A pass over the data is over. */
+static copse_status end_epoch(struct run *r)
+{
+    COPSE_TRY(run_results(r, 0));
+    r->progress.seconds += now() - r->clock;
+    if (!run_is_apart(r))
+        COPSE_TRY(run_evaluate(r));
+    if (!history_epoch(&r->history, r->progress.step, r->test_loss, r->test_accuracy))
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+    COPSE_TRY(show_epoch(r));
+    /* The last update of an epoch shows here first. */
+    if (!isfinite(r->test_loss))
+        return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
+                                 isnan(r->test_loss) ? "NaN" : "infinite");
+    COPSE_TRY(save_parameters(r));
+    r->epoch++;
+    r->clock = now();
+    return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
+}
+
+/* A step on the batch; on an accelerator a run of that and as many more full ones as it takes and the epoch
+   has. What is left of an epoch is a smaller batch: a step of its own. */
+static copse_status train_on(struct run *r, const struct copse_host_batch *first)
+{
+    const uint32_t most = steps_per_run(&r->settings), full = r->settings.batch;
+    struct copse_host_batch batch = *first;
+    struct copse_dataset_info info;
+    size_t left;
+    if (!is_accelerator(&r->settings) || batch.count < full) {
+        if (signals_caught()) /* all workers leave out the same step */
+            copse_trainer_cancel(r->trainer);
+        COPSE_TRY(copse_trainer_step(r->trainer, &batch));
+        r->progress.samples += batch.count;
+        return COPSE_OK;
+    }
+    r->progress.samples += batch.count;
+    copse_dataset_describe(r->train, &info);
+    left = info.rows / full - batch.index - 1;
+    COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
+    for (; left > 0 && copse_trainer_fed(r->trainer) < most; left--) {
+        COPSE_TRY(copse_batches_next(r->batches, &batch));
+        COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
+        r->progress.samples += batch.count;
+    }
+    return copse_trainer_run(r->trainer);
+}
+
+/* One batch, or run; with what stands between two passes. */
+static copse_status run_step(void *user)
+{
+    struct run *r = user;
+    struct progress *p = &r->progress;
+    struct copse_host_batch batch;
+    copse_status s = COPSE_ERR_END;
+    if (signals_caught() && (!r->cluster || run_is_served(r)))
+        return COPSE_ERR_CANCELLED;
+    if (!r->trainer)
+        return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
+    while (r->epoch < r->settings.epochs &&
+           (s = run_next(r, &batch)) == COPSE_ERR_END)
+        COPSE_TRY(end_epoch(r));
+    if (r->epoch == r->settings.epochs)
+        return COPSE_ERR_END;
+    COPSE_TRY(s);
+    p->epoch = r->epoch + 1;
+    s = train_on(r, &batch);
+    if (s == COPSE_ERR_CANCELLED)
+        COPSE_TRY(copse_batches_start(r->batches, batch.epoch, batch.index));
+    COPSE_TRY(s);
+    const uint32_t each = steps_per_run(&r->settings);
+    COPSE_TRY(run_results(r, each > 7 ? each : 7));
+    if (is_talking(r) && now() - r->drawn > 0.1) {
+        p->seconds += now() - r->clock;
+        r->clock = r->drawn = now();
+        bar_draw(p);
+    }
+    return COPSE_OK;
+}
+
+/* A device failed or workers are lost: everything on devices is made anew; the values come from the
+   checkpoint. */
+static copse_status recover(void *user)
+{
+    struct run *r = user;
+    r->is_recovering = true;
+    copse_trainer_release(&r->trainer);
+    copse_strategy_release(&r->strategy);
+    if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
+        const bool was_first = copse_cluster_rank(r->cluster) == 0;
+        COPSE_TRY(copse_cluster_regroup(r->cluster));
+        r->is_successor |= !was_first && copse_cluster_rank(r->cluster) == 0;
+    }
+    COPSE_TRY(open_devices(r));
+    return make_trainer(r);
+}
+
+static uint64_t count_steps(void *user)
+{
+    const struct run *r = user;
+    return r->trainer ? copse_trainer_steps(r->trainer) : 0;
+}
+
+static copse_status make_monitor(struct run *r)
+{
+    static const struct copse_step_functions functions = {
+        .run = run_step, .save = run_save, .restore = run_restore, .progress = count_steps,
+        .recover = recover,
+    };
+    const struct train_settings *s = &r->settings;
+    copse_step *step;
+    COPSE_TRY(copse_step_create(r->ctx, NULL, &functions, r, &step));
+    const copse_status status = copse_monitor_create(
+        step,
+        &(struct copse_monitor_params){ .folder = s->is_one_file ? NULL : s->checkpoint,
+                                        .file = s->is_one_file ? s->checkpoint : NULL,
+                                        .every_progress = s->every_steps,
+                                        .every_seconds = s->every_seconds,
+                                        .keep = s->keep,
+                                        .on_loss = run_is_served(r) /* who goes on anyway */
+                                                       ? COPSE_LOSS_STOPS
+                                                       : (copse_on_loss)s->on_loss.at->value,
+                                        .cluster = r->cluster,
+                                        .is_new = s->checkpoint && !s->is_resume },
+        &r->monitor);
+    copse_step_release(&step);
+    if (status == COPSE_ERR_ARGUMENT && !s->is_resume) {
+        char text[600];
+        return session_set_error(status, "%s; add --resume to go on from it, or name another place",
+                                 session_plain(text, sizeof text, copse_last_error()));
+    }
+    return status;
+}
+
+static copse_status finish(struct run *r)
+{
+    const struct train_settings *s = &r->settings;
+    const struct progress *p = &r->progress;
+    struct copse_dataset_info test;
+    unsigned columns;
+    copse_dataset_describe(r->test, &test);
+    if (is_silent(r))
+        return COPSE_OK;
+    if (s->plot) {
+        char title[256];
+        snprintf(title, sizeof title, "copse train %s, %u epochs: %.2f %% held-out accuracy",
+                 s->model, s->epochs, 100.0 * r->test_accuracy);
+        COPSE_TRY(plot_write(s->plot, &r->history, title));
+    }
+    if (is_json(r))
+        return event_done(p, r->test_loss, r->test_accuracy, r->strategy);
+    if (!s->is_quiet && terminal_is(&columns))
+        curve_draw(&r->history);
+    printf("%s%.2f %% of the %zu held-out examples are right (loss %.4f)\n",
+           s->is_quiet ? "" : "\n", 100.0 * r->test_accuracy, test.rows, r->test_loss);
+    if (p->resumed_step > 0)
+        printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
+    printf("%llu steps in %.1f s, %.0f samples/s on %u device%s\n",
+           (unsigned long long)p->step, p->seconds,
+           p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
+           copse_strategy_replicas_in_sync(r->strategy),
+           copse_strategy_replicas_in_sync(r->strategy) == 1 ? "" : "s");
+    if (s->save && !s->is_quiet)
+        printf("parameters: %s (safetensors)\n", s->save);
+    if (s->checkpoint && !s->is_quiet) {
+        struct copse_monitor_info info;
+        copse_monitor_describe(r->monitor, &info);
+        printf("checkpoint: %s\n", info.newest);
+    }
+    if (s->plot && !s->is_quiet)
+        printf("plot:       %s\n", s->plot);
+    fflush(stdout); /* a launcher may end this process with the others, while they part */
+    return COPSE_OK;
+}
+
+static copse_status run(struct run *r)
+{
+    struct copse_dataset_info train, test;
+    COPSE_TRY(session_open(r->settings.is_verbose, r->settings.no_cache, &r->ctx));
+    COPSE_TRY(open_cluster(r));
+    if (r->settings.checkpoint) /* a server that is asked to end lets its workers end first */
+        signals_catch();
+    if (run_is_server(r))
+        return run_serve(r);
+    if (r->is_evaluator)
+        return run_evaluator(r);
+    COPSE_TRY(run_open(r));
+    COPSE_TRY(run_compare(r));
+    copse_dataset_describe(r->train, &train);
+    copse_dataset_describe(r->test, &test);
+    if (is_json(r))
+        COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
+    COPSE_TRY(make_monitor(r));
+    r->clock = r->drawn = now();
+    const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
+    r->progress.seconds += now() - r->clock;
+    COPSE_TRY(s);
+    if (r->saved_epoch == 0) /* resumed where nothing was left to be trained */
+        COPSE_TRY(save_parameters(r));
+    return finish(r);
+}
+
+/* A signal: keep what was trained and say how to go on. */
+static copse_status stop(struct run *r)
+{
+    struct copse_monitor_info info = { 0 };
+    copse_status s = r->monitor ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
+    bar_clear();
+    COPSE_TRY(s);
+    if (r->monitor)
+        copse_monitor_describe(r->monitor, &info);
+    if (is_json(r) && info.newest)
+        s = event_checkpoint("stopped", info.newest, copse_trainer_steps(r->trainer),
+                             &r->saved_position);
+    else if (info.newest && !is_silent(r))
+        fprintf(stderr, "copse train: stopped after step %llu; all of it is in '%s': go on with the same "
+                        "command and --resume\n",
+                (unsigned long long)copse_trainer_steps(r->trainer), info.newest);
+    return s;
+}
+
+/* The shell's exit code for the signal. A worker that stops because another was told to is as if it had been told
+   itself. */
+static int stopped_code(void)
+{
+    return 128 + (signals_caught() ? signals_caught() : SIGTERM);
+}
+
+/* Other workers are gone: who, and how to go on. */
+static int end_without_others(const struct run *r)
+{
+    struct copse_monitor_info info = { 0 };
+    if (r->monitor)
+        copse_monitor_describe(r->monitor, &info);
+    fprintf(stderr, "copse: %s%s\n", session_error(),
+            info.newest ? "; start all workers again with --resume" : "");
+    return EXIT_LOST;
+}
+
+/* One line that says what went wrong and, after a loss that is not finite, what is left. */
+static int fail(const struct run *r, copse_status s)
+{
+    const bool is_between_workers = s == COPSE_ERR_COMM || s == COPSE_ERR_TIMEOUT;
+    bar_clear();
+    if (is_between_workers && r->cluster && copse_cluster_lost(r->cluster) > 0)
+        return end_without_others(r);
+    if (s != COPSE_ERR_NONFINITE)
+        return session_fail(s);
+    fprintf(stderr, "copse train: %s in epoch %u; training stopped: lower --lr (it is %g)",
+            session_error(), r->progress.epoch, (double)r->settings.lr);
+    if (r->saved_epoch > 0)
+        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", r->settings.save,
+                r->saved_epoch);
+    else if (r->settings.save)
+        fprintf(stderr, "; '%s' was not written", r->settings.save);
+    fprintf(stderr, "\n");
+    return EXIT_BAD_INPUT;
+}
+
+static int train(int argc, char **argv, bool is_worker)
+{
+    struct run r = { 0 };
+    int code = train_settings_parse(argc, argv, is_worker, &r.settings);
+    if (code >= 0)
+        return code;
+    copse_status s = run(&r);
+    code = EXIT_DONE;
+    if (!r.is_evaluator && s == COPSE_ERR_CANCELLED && (signals_caught() || r.cluster)) {
+        s = stop(&r);
+        code = stopped_code();
+    }
+    if (s != COPSE_OK)
+        code = r.is_evaluator ? evaluation_fail(&r, s) : fail(&r, s);
+    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* so that all end with this code */
+        copse_cluster_end_job(r.cluster, s, session_error(), code);
+    run_close(&r);
+    return code;
+}
+
+int cmd_train(int argc, char **argv)
+{
+    return train(argc, argv, false);
+}
+
+int cmd_worker(int argc, char **argv)
+{
+    return train(argc, argv, true);
+}

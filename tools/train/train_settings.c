@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/* The settings of `copse train`: defaults, command line, checks that need no data. */
+#include <errno.h>
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/train/train.h"
+
+static const struct option_name strategies[] = {
+    { "auto", STRATEGY_AUTO },
+    { "one_device", STRATEGY_ONE_DEVICE },
+    { "mirrored", STRATEGY_MIRRORED },
+    { "collective", STRATEGY_COLLECTIVE },
+    { "parameter_server", STRATEGY_PARAMETER_SERVER },
+    { "accelerator", STRATEGY_ACCELERATOR },
+    { NULL, 0 },
+};
+static const char strategies_help[] =
+    "Strategies:\n"
+    "  one_device        One replica: on the named device, or on the first of `auto` or `all`.\n"
+    "                    Nothing is summed, and no step waits for another device.\n"
+    "  mirrored          One replica on each device of this process, in step: each takes a share\n"
+    "                    of every batch, gradients are summed, and all hold the same values.\n"
+    "  collective        The same over several processes or machines: one replica on each device\n"
+    "                    of every worker of the job, all in step, over MPI or Gloo.\n"
+    "  parameter_server  Servers keep the variables; each worker trains on batches of its own and\n"
+    "                    waits for no other. Without a job one device of this process serves.\n"
+    "  accelerator       One replica on each core, several steps to one submission; a device that\n"
+    "                    is named several times has as many cores. For steps that are short.";
+static const struct option_name optimizers[] = {
+    { "adam", COPSE_ADAM },         { "adamw", COPSE_ADAMW },
+    { "sgd", COPSE_SGD },           { "momentum", COPSE_MOMENTUM },
+    { "nesterov", COPSE_NESTEROV }, { NULL, 0 },
+};
+static const struct option_name schedules[] = {
+    { "cosine", SCHEDULE_COSINE },
+    { "constant", SCHEDULE_CONSTANT },
+    { NULL, 0 },
+};
+static const struct option_name reductions[] = {
+    { "auto", COPSE_REDUCE_AUTO },
+    { "sharded", COPSE_REDUCE_SHARDED },
+    { "tree", COPSE_REDUCE_TREE },
+    { "to_one", COPSE_REDUCE_TO_ONE },
+    { NULL, 0 },
+};
+static const struct option_name transfers[] = {
+    { "auto", COPSE_TRANSFER_AUTO },
+    { "shared", COPSE_TRANSFER_SHARED },
+    { "staged", COPSE_TRANSFER_STAGED },
+    { NULL, 0 },
+};
+
+static const struct option_name engines[] = {
+    { "auto", COPSE_ENGINE_AUTO },
+    { "mpi", COPSE_ENGINE_MPI },
+    { "gloo", COPSE_ENGINE_GLOO },
+    { NULL, 0 },
+};
+
+static const struct option_name accesses[] = {
+    { "auto", COPSE_ONE_SIDED_AUTO },
+    { "on", COPSE_ONE_SIDED_ON },
+    { "off", COPSE_ONE_SIDED_OFF },
+    { NULL, 0 },
+};
+
+static const struct option_name answers[] = {
+    { "stop", COPSE_LOSS_STOPS },
+    { "continue", COPSE_LOSS_CONTINUES },
+    { NULL, 0 },
+};
+
+#define UNSET UINT32_MAX /* a count that is not given */
+
+/* The first of a table is the default. */
+#define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
+
+/* The digits set: installed beside the tool, in the source tree it was built from, or where it was
+   to be installed. */
+static const char *default_data(void)
+{
+    static char beside[4096 + sizeof COPSE_DIGITS_BESIDE];
+    const char *const places[] = { beside, COPSE_DIGITS_SOURCE, COPSE_DIGITS_INSTALLED };
+    const ssize_t n = readlink("/proc/self/exe", beside, 4096);
+    char *slash = NULL;
+    beside[n > 0 && n < 4096 ? n : 0] = '\0';
+    slash = strrchr(beside, '/');
+    strcpy(slash ? slash + 1 : beside, slash ? COPSE_DIGITS_BESIDE : "");
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (access(places[i], R_OK) == 0)
+            return places[i];
+    return COPSE_DIGITS_INSTALLED;
+}
+
+/* Files that are written can be, and none is one that is read or another that is written. */
+static int check_files(const struct train_settings *s)
+{
+    const struct {
+        const char *option, *path;
+        bool is_written;
+    } files[] = {
+        { "data", s->data, false },
+        { "labels", s->labels, false },
+        { "save", s->save, true },
+        { "plot", s->plot, true },
+        { "checkpoint", s->is_one_file ? s->checkpoint : NULL, true },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (!files[i].path || !files[i].is_written)
+            continue;
+        if (output_check(files[i].path) != COPSE_OK) {
+            fprintf(stderr, "copse train: --%s: %s\n", files[i].option, session_error());
+            return EXIT_BAD_INPUT;
+        }
+        for (size_t k = 0; k < i; k++)
+            if (files[k].path && output_is_same(files[k].path, files[i].path)) {
+                fprintf(stderr, "copse train: --%s: '%s' is the file of --%s\n", files[i].option,
+                        files[i].path, files[k].option);
+                return EXIT_BAD_INPUT;
+            }
+    }
+    return -1;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), n = strlen(end);
+    return length > n && strcmp(text + length - n, end) == 0;
+}
+
+/* "100" steps or "30s"; NULL: the library's default. */
+static bool parse_every(const char *text, struct train_settings *s)
+{
+    char *end = NULL;
+    if (!text)
+        return true;
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    if (ends_with(text, "s")) {
+        s->every_seconds = strtod(text, &end);
+        return strcmp(end, "s") == 0 && s->every_seconds > 0.0 && s->every_seconds <= 1e9;
+    }
+    s->every_steps = strtoull(text, &end, 10);
+    return *end == '\0' && errno == 0 && s->every_steps > 0;
+}
+
+static const char *check_checkpoints(struct train_settings *s, const char *every)
+{
+    if (!s->checkpoint && (s->is_resume || s->keep || every))
+        return "--resume, --keep and --checkpoint-every need --checkpoint PATH";
+    if (!s->checkpoint && s->patience > 0)
+        return "--patience is for checkpoints that come: it needs --checkpoint PATH";
+    if (!s->checkpoint && s->on_loss.at->value == COPSE_LOSS_CONTINUES)
+        return "--on-loss continue goes on from a checkpoint: it needs --checkpoint PATH";
+    if (s->checkpoint && !*s->checkpoint)
+        return "--checkpoint: the path is empty";
+    if (!parse_every(every, s))
+        return "--checkpoint-every: write steps, such as 100, or seconds, such as 30s";
+    s->is_one_file = s->checkpoint && ends_with(s->checkpoint, ".safetensors");
+    if (s->is_one_file && s->keep > 1)
+        return "--keep: one file keeps one checkpoint; name a folder with --checkpoint";
+    return NULL;
+}
+
+/* The strategy and what belongs to it alone. */
+static const char *check_strategy(struct train_settings *s)
+{
+    const int strategy = s->strategy.at->value;
+    const bool is_alone = strategy == STRATEGY_ONE_DEVICE || strategy == STRATEGY_MIRRORED ||
+                          strategy == STRATEGY_ACCELERATOR;
+    if (s->steps_per_run == 0 || s->cores == 0)
+        return "--steps-per-run and --cores: must be at least 1";
+    if ((s->steps_per_run != UNSET || s->cores != UNSET) && strategy != STRATEGY_ACCELERATOR)
+        return "--steps-per-run and --cores belong to --strategy accelerator";
+    if (is_alone && (s->is_worker || s->cluster || s->servers > 0))
+        return s->is_worker ? "--strategy one_device, mirrored and accelerator are for one process, not for "
+                              "a job of several workers: leave --strategy out"
+               : s->cluster ? "--cluster: --strategy one_device, mirrored and accelerator are for one process; "
+                              "leave one of the two out"
+                            : "--servers: belongs to --strategy parameter_server";
+    if (settings_want_windows(s) && (is_alone || strategy == STRATEGY_COLLECTIVE))
+        return "--one-sided on, --one-sided-bytes and --window-bytes: belong to --strategy parameter_server";
+    if (s->one_sided_bytes > 0 && s->one_sided.at->value != COPSE_ONE_SIDED_AUTO)
+        return "--one-sided-bytes: belongs to --one-sided auto, which chooses by it; leave one of the two out";
+    if (s->servers > 0 && strategy == STRATEGY_COLLECTIVE)
+        return "--servers: belongs to --strategy parameter_server";
+    if (s->window_bytes > 0 && (s->window_bytes < 4096 || s->window_bytes > 1u << 30))
+        return "--window-bytes: 4096 to 1073741824 (1 GiB)";
+    if (s->prefetch > 0 && strategy == STRATEGY_ACCELERATOR)
+        return "--prefetch: an accelerator takes whole runs of batches ahead; leave one of the two out";
+    if (s->prefetch > COPSE_PREFETCH_MAX)
+        return "--prefetch: at most 64 batches";
+    s->steps_per_run = s->steps_per_run == UNSET ? 0 : s->steps_per_run;
+    s->cores = s->cores == UNSET ? 0 : s->cores;
+    return NULL;
+}
+
+static int check(struct train_settings *s, const char *every)
+{
+    const char *wrong = check_checkpoints(s, every);
+    struct mlp m = { 0 };
+    if (!wrong)
+        wrong = check_strategy(s);
+    if (wrong)
+        ;
+    else if ((s->data && !*s->data) || (s->labels && !*s->labels))
+        wrong = "--data and --labels: a path is empty";
+    else if (!mlp_parse(s->model, &m))
+        wrong = "--model: write mlp:WIDTH,WIDTH,... with 1 to 15 hidden layers, such as mlp:128,64";
+    else if (s->batch == 0)
+        wrong = "--batch: must be at least 1";
+    else if (s->epochs == 0)
+        wrong = "--epochs: must be at least 1";
+    else if (!(s->lr > 0.0f))
+        wrong = "--lr: must be greater than 0";
+    else if (s->dropout < 0.0f || s->dropout >= 1.0f)
+        wrong = "--dropout: must be at least 0 and less than 1";
+    else if (s->momentum < 0.0f || s->momentum >= 1.0f)
+        wrong = "--momentum: must be at least 0 and less than 1";
+    else if (s->weight_decay < 0.0f)
+        wrong = "--weight-decay: must be at least 0";
+    else if (s->bucket_bytes > SIZE_MAX / 2)
+        wrong = "--bucket-bytes: too large";
+    if (wrong)
+        fprintf(stderr, "copse train: %s\n", wrong);
+    return wrong ? EXIT_BAD_INPUT : check_files(s);
+}
+
+int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
+{
+    *s = (struct train_settings){
+        .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
+        .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
+        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
+        .batch = 64, .epochs = 40, .seed = 1, .engine = CHOICE(engines),
+        .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses),
+        .is_worker = is_worker, .steps_per_run = UNSET, .cores = UNSET,
+    };
+    const float unset = -FLT_MAX;
+    float lr = unset;
+    const char *every = NULL;
+    const struct option_row rows[] = {
+        { "data", OPTION_TEXT, &s->data, "PATH",
+          "CSV, IDX or .npy file, or a folder with an IDX pair [the digits set]" },
+        { "labels", OPTION_TEXT, &s->labels, "FILE",
+          "IDX or .npy [CSV: last column; IDX: beside the images, by name]" },
+        { "model", OPTION_TEXT, &s->model, "SPEC", "hidden layers of the network [mlp:128,64]" },
+        { "devices", OPTION_TEXT, &s->devices, "WHICH",
+          "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
+        { "strategy", OPTION_CHOICE, &s->strategy, "NAME",
+          "see below [mirrored; in a job collective or parameter_server]" },
+        { "servers", OPTION_COUNT, &s->servers, "N",
+          "under mpirun: so many of the last ranks are parameter servers [0]" },
+        { "steps-per-run", OPTION_COUNT, &s->steps_per_run, "K",
+          "accelerator: steps to one submission [16]" },
+        { "cores", OPTION_COUNT, &s->cores, "N",
+          "accelerator: replicas, on the first N devices by number [all]" },
+        { "prefetch", OPTION_COUNT, &s->prefetch, "N",
+          "upload up to N batches while earlier ones are computed; same bits [0]" },
+        { "cluster", OPTION_TEXT, &s->cluster, "JSON",
+          "the job's tasks and which this one is [COPSE_CONFIG, TF_CONFIG, mpirun]" },
+        { "engine", OPTION_CHOICE, &s->engine, "NAME",
+          "between workers: mpi or gloo; same bits [mpi under mpirun, else gloo]" },
+        { "worker-deadline", OPTION_SECONDS, &s->worker_deadline, "SECONDS",
+          "give up when a worker does not answer [60]" },
+        { "one-sided", OPTION_CHOICE, &s->one_sided, "NAME",
+          "between workers and servers: windows, on or off; same bits [auto]" },
+        { "one-sided-bytes", OPTION_U64, &s->one_sided_bytes, "N",
+          "with auto: larger variables go by messages [512 KiB]" },
+        { "window-bytes", OPTION_U64, &s->window_bytes, "N", "of each server, for that [16 MiB]" },
+        { "on-loss", OPTION_CHOICE, &s->on_loss, "NAME",
+          "of a worker: stop, or continue without it from the checkpoint [stop]" },
+        { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
+          "adam, adamw, sgd, momentum, nesterov [adam]" },
+        { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [0.002; sgd kinds 0.05]" },
+        { "schedule", OPTION_CHOICE, &s->schedule, "NAME",
+          "cosine (down to 0 over the run) or constant [cosine]" },
+        { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]" },
+        { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "[0]" },
+        { "dropout", OPTION_FLOAT, &s->dropout, "X", "share of hidden units left out [0]" },
+        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64]" },
+        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
+        { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
+        { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [largest label + 1]" },
+        { "save", OPTION_TEXT, &s->save, "FILE", "write the parameters as safetensors" },
+        { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
+          "write all state there: a folder, or FILE.safetensors" },
+        { "checkpoint-every", OPTION_TEXT, &every, "N|Ns", "steps, or seconds, between [600s]" },
+        { "keep", OPTION_COUNT, &s->keep, "N", "checkpoints kept in the folder [3]" },
+        { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
+          "evaluator: end when no new checkpoint came for so long [1800]" },
+        { "resume", OPTION_FLAG, &s->is_resume, NULL,
+          "go on from the newest checkpoint; start when there is none" },
+        { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
+        { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object a line" },
+        { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
+        { "reduction", OPTION_CHOICE, &s->reduction, "NAME",
+          "how gradients are summed: sharded, tree, to_one; same bits [auto]" },
+        { "transfer", OPTION_CHOICE, &s->transfer, "NAME",
+          "how they travel: shared or staged; same bits [auto]" },
+        { "bucket-bytes", OPTION_U64, &s->bucket_bytes, "N", "gradients summed together [4 MiB]" },
+        { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
+        { "no-cache", OPTION_FLAG, &s->no_cache, NULL, "compile all kernels anew" },
+        { "verbose", OPTION_FLAG, &s->is_verbose, NULL, "log what the library does" },
+        { "", OPTION_NOTE, NULL, NULL, strategies_help },
+        { 0 },
+    };
+    const int code = options_parse(argc, argv, rows,
+                                   is_worker
+                                       ? "Takes part in a job of several workers, which the "
+                                         "environment or --cluster describes,\nwith the options of "
+                                         "`copse train` that all workers share. Says nothing while "
+                                         "all is well.\nA ps task keeps variables for the others "
+                                         "until they are gone, and says in one line what it did;\nan "
+                                         "evaluator says how good each checkpoint is."
+                                       : "Trains a network on labelled data, with one replica on "
+                                         "each device, and prints the accuracy\non a fifth of the "
+                                         "data that it never saw.");
+    if (code >= 0)
+        return code;
+    s->is_default_data = s->data == NULL;
+    if (s->is_default_data)
+        s->data = default_data();
+    const int kind = s->optimizer.at->value;
+    if (lr != unset)
+        s->lr = lr;
+    else
+        s->lr = kind == COPSE_ADAM || kind == COPSE_ADAMW ? 0.002f : 0.05f;
+    return check(s, every);
+}
+
+/* ---- copse evaluate ---- */
+
+int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
+{
+    *s = (struct train_settings){
+        .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
+        .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
+        .reduction = CHOICE(reductions), .transfer = CHOICE(transfers),
+        .engine = CHOICE(engines), .on_loss = CHOICE(answers),
+    };
+    const struct option_row rows[] = {
+        { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
+          "what `copse train --checkpoint` wrote: a folder, or FILE.safetensors" },
+        { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
+        { "labels", OPTION_TEXT, &s->labels, "FILE", "its labels, as for `copse train`" },
+        { "classes", OPTION_COUNT, &s->classes, "N", "as for `copse train` [largest label + 1]" },
+        { "devices", OPTION_TEXT, &s->devices, "WHICH", "the first one of these evaluates [auto]" },
+        { "watch", OPTION_FLAG, &s->is_watching, NULL,
+          "each checkpoint that the run writes, until its last one" },
+        { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
+          "watching: end when no new checkpoint came for so long [1800]" },
+        { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object a line" },
+        { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
+        { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
+        { "no-cache", OPTION_FLAG, &s->no_cache, NULL, "compile all kernels anew" },
+        { "verbose", OPTION_FLAG, &s->is_verbose, NULL, "log what the library does" },
+        { 0 },
+    };
+    const int code = options_parse(argc, argv, rows,
+                                   "Loss and accuracy of a checkpoint of `copse train` on the held-out part of "
+                                   "the data: of the newest\nin the folder, or, watching, of each. Model and "
+                                   "settings are those that it was made with.");
+    if (code >= 0)
+        return code;
+    s->is_default_data = s->data == NULL;
+    if (s->is_default_data)
+        s->data = default_data();
+    const char *wrong = !s->checkpoint || !*s->checkpoint ? "which checkpoint? give --checkpoint PATH"
+                        : s->patience > 0 && !s->is_watching ? "--patience belongs to --watch"
+                        : (s->data && !*s->data) || (s->labels && !*s->labels)
+                            ? "--data and --labels: a path is empty"
+                            : NULL;
+    if (wrong)
+        fprintf(stderr, "copse evaluate: %s\n", wrong);
+    s->is_one_file = s->checkpoint && ends_with(s->checkpoint, ".safetensors");
+    return wrong ? EXIT_BAD_INPUT : -1;
+}
+
+static bool take_choice(struct option_choice *choice, const char *value)
+{
+    for (const struct option_name *n = choice->names; n->name; n++)
+        if (strcmp(n->name, value) == 0) {
+            choice->at = n;
+            return true;
+        }
+    return false;
+}
+
+static bool take_one(struct train_settings *s, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        float *to;
+    } numbers[] = {
+        { "--lr", &s->lr }, { "--momentum", &s->momentum },
+        { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout },
+    };
+    struct mlp m = { 0 };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(name, numbers[i].name) == 0) {
+            *numbers[i].to = strtof(value, NULL);
+            return true;
+        }
+    if (strcmp(name, "--model") == 0)
+        s->model = value;
+    else if (strcmp(name, "--batch") == 0)
+        s->batch = (uint32_t)strtoul(value, NULL, 10);
+    else if (strcmp(name, "--epochs") == 0)
+        s->epochs = (uint32_t)strtoul(value, NULL, 10);
+    else if (strcmp(name, "--seed") == 0)
+        s->seed = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--optimizer") == 0)
+        return take_choice(&s->optimizer, value);
+    else if (strcmp(name, "--schedule") == 0)
+        return take_choice(&s->schedule, value);
+    else
+        return strcmp(name, "--data") == 0; /* what it is, not where */
+    return mlp_parse(s->model, &m);
+}
+
+bool train_settings_take(struct train_settings *s, char *text)
+{
+    s->batch = s->epochs = 0;
+    while (*text) {
+        char *end = text + strcspn(text, "\n"), *value = strchr(text, '=');
+        if (!value || value > end)
+            return false;
+        text[strcspn(text, "=")] = '\0';
+        const bool is_last = *end == '\0';
+        *end = '\0';
+        if (!take_one(s, text, value + 1))
+            return false;
+        text = end + !is_last;
+    }
+    return s->batch > 0;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* Checkpoints of `copse train`: the trainer's state, and beside it the history and the settings that
+   must stay the same. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/events.h"
+#include "tools/train/train_run.h"
+
+#define STEPS  "application/steps"  /* f64 [steps, 2]: loss, accuracy */
+#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy */
+#define SETTINGS "application.settings"
+
+/* ---- settings: "--name=value" lines ---- */
+
+struct text {
+    char bytes[1024];
+    size_t used;
+};
+
+static void add(struct text *t, const char *name, const char *value)
+{
+    if (t->used < sizeof t->bytes)
+        t->used += (size_t)snprintf(t->bytes + t->used, sizeof t->bytes - t->used, "%s=%s\n", name,
+                                    value);
+}
+
+static void add_number(struct text *t, const char *name, double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", value);
+    add(t, name, text);
+}
+
+static void add_count(struct text *t, const char *name, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    add(t, name, text);
+}
+
+/* Which data it is, whatever its path. */
+static copse_status add_data(struct text *t, const struct run *r)
+{
+    struct copse_dataset_info info;
+    char text[160];
+    uint32_t sum = 2166136261u; /* FNV-1a of the labels */
+    copse_dataset_describe(r->all, &info);
+    int32_t *labels = malloc(info.rows * sizeof *labels);
+    if (!labels)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
+    const copse_status s = copse_dataset_gather(r->all, "y", NULL, info.rows, labels);
+    for (size_t i = 0; s == COPSE_OK && i < info.rows; i++)
+        sum = (sum ^ (uint32_t)labels[i]) * 16777619u;
+    free(labels);
+    snprintf(text, sizeof text, "%zu examples of %zu numbers, %u classes, labels %08x", info.rows,
+             info.row_size, info.classes, (unsigned)sum);
+    add(t, "--data", text);
+    return s;
+}
+
+/* What must stay the same; and, for the file alone, how long the run was to be. */
+static copse_status describe(const struct run *r, bool is_for_file, struct text *t)
+{
+    const struct train_settings *s = &r->settings;
+    COPSE_TRY(add_data(t, r));
+    add(t, "--model", s->model);
+    add(t, "--optimizer", s->optimizer.at->name);
+    add(t, "--schedule", s->schedule.at->name);
+    add_number(t, "--lr", (double)s->lr);
+    add_number(t, "--momentum", (double)s->momentum);
+    add_number(t, "--weight-decay", (double)s->weight_decay);
+    add_number(t, "--dropout", (double)s->dropout);
+    add_count(t, "--batch", s->batch);
+    if (is_for_file || s->schedule.at->value == SCHEDULE_COSINE) /* else a run may be made longer */
+        add_count(t, "--epochs", s->epochs);
+    add_count(t, "--seed", s->seed);
+    return t->used < sizeof t->bytes
+               ? COPSE_OK
+               : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long for a checkpoint");
+}
+
+copse_status run_describe(const struct run *r, char *text, size_t room)
+{
+    const struct train_settings *s = &r->settings;
+    struct text t = { .used = 0 };
+    COPSE_TRY(describe(r, true, &t));
+    const int used = snprintf(text, room, "%s--on-loss=%s\n--save=%s\n--checkpoint=%s\n", t.bytes, s->on_loss.at->name,
+                              s->save ? "FILE" : "(none)", s->checkpoint ? "PATH" : "(none)");
+    return used >= 0 && (size_t)used < room
+               ? COPSE_OK
+               : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long to be compared");
+}
+
+/* The first line of `now` that `then` has otherwise. */
+static copse_status compare(const char *path, const char *then, const char *now)
+{
+    while (*now) {
+        const size_t length = strcspn(now, "\n"), name = strcspn(now, "=") + 1;
+        const char *old = then;
+        while (*old && strncmp(old, now, name) != 0) {
+            old += strcspn(old, "\n");
+            old += *old == '\n';
+        }
+        const size_t old_length = strcspn(old, "\n");
+        if (old_length != length || strncmp(old, now, length) != 0)
+            return session_set_error(COPSE_ERR_ARGUMENT,
+                                     "'%s' was made with %.*s, now it is %.*s: give the same settings, or "
+                                     "another --checkpoint",
+                                     path, (int)(*old ? old_length : 6), *old ? old : "others",
+                                     (int)length, now);
+        now += length + (now[length] == '\n');
+    }
+    return COPSE_OK;
+}
+
+const char *run_find(const copse_checkpoint *file, const char *key)
+{
+    size_t count;
+    const struct copse_metadata *list = copse_checkpoint_metadata(file, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].key, key) == 0)
+            return list[i].value;
+    return NULL;
+}
+
+static copse_status check_settings(const struct run *r, const copse_checkpoint *file, const char *path)
+{
+    struct text now = { .used = 0 };
+    const char *then = run_find(file, SETTINGS);
+    if (!then)
+        return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
+    COPSE_TRY(describe(r, false, &now));
+    return compare(path, then, now.bytes);
+}
+
+copse_status run_settings_of(copse_context *ctx, const char *path, char *text, size_t room)
+{
+    copse_checkpoint *file;
+    COPSE_TRY(copse_checkpoint_read(ctx, path, &file));
+    const char *found = run_find(file, SETTINGS);
+    const bool ok = found && strlen(found) < room;
+    if (ok)
+        strcpy(text, found);
+    copse_checkpoint_release(&file);
+    return ok ? COPSE_OK : session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train --checkpoint",
+                                           path);
+}
+
+/* ---- saving ---- */
+
+copse_status run_save(void *user, const char *path)
+{
+    struct run *r = user;
+    const struct history *h = &r->history;
+    struct text settings = { .used = 0 };
+    uint32_t epoch;
+    size_t index;
+    if (!r->trainer)
+        return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
+    COPSE_TRY(run_results(r, 0));
+    COPSE_TRY(describe(r, true, &settings));
+    copse_batches_position(r->batches, &epoch, &index);
+    const bool is_over = r->epoch == r->settings.epochs;
+    const struct copse_position position = { r->epoch, is_over ? 0 : index };
+    double *epochs = malloc((h->epoch_count + 1) * 3 * sizeof *epochs);
+    if (!epochs)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+    for (size_t i = 0; i < h->epoch_count; i++) {
+        epochs[3 * i] = (double)h->epochs[i].step;
+        epochs[3 * i + 1] = h->epochs[i].loss;
+        epochs[3 * i + 2] = h->epochs[i].accuracy;
+    }
+    const struct copse_named_array arrays[] = {
+        { STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
+                   .data = h->steps } },
+        { EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, 3 },
+                    .data = epochs } },
+    };
+    const copse_status s = copse_trainer_checkpoint(
+        r->trainer, path,
+        &(struct copse_state_params){ .position = position,
+                                      .arrays = arrays,
+                                      .array_count = 2,
+                                      .metadata = &(struct copse_metadata){ SETTINGS,
+                                                                            settings.bytes },
+                                      .metadata_count = 1 });
+    free(epochs);
+    COPSE_TRY(s);
+    r->saved_position = position;
+    return is_json(r) ? event_checkpoint("checkpoint", path,
+                                                  copse_trainer_steps(r->trainer), &position)
+                               : COPSE_OK;
+}
+
+/* ---- restoring ---- */
+
+void run_smooth(struct progress *p, uint64_t step, double loss, double accuracy)
+{
+    const double keep = p->step < 20 ? (double)p->step / (double)(p->step + 1) : 0.95;
+    p->loss = keep * p->loss + (1.0 - keep) * loss;
+    p->accuracy = keep * p->accuracy + (1.0 - keep) * accuracy;
+    p->step = step;
+}
+
+static const double *rows_of(const copse_checkpoint *file, const char *name, size_t columns,
+                             size_t *count)
+{
+    const struct copse_array_view *a = copse_checkpoint_find(file, name);
+    *count = 0;
+    if (!a || a->type != COPSE_ELEMENT_F64 || a->rank != 2 || a->shape[1] != columns)
+        return NULL;
+    *count = a->shape[0];
+    return a->data;
+}
+
+static copse_status take_history(struct run *r, const copse_checkpoint *file)
+{
+    size_t count;
+    bool ok = true;
+    history_free(&r->history);
+    r->progress.step = 0;
+    r->progress.loss = r->progress.accuracy = 0.0;
+    const double *x = rows_of(file, STEPS, 2, &count);
+    for (size_t i = 0; ok && i < count; i++) {
+        ok = history_step(&r->history, x[2 * i], x[2 * i + 1]);
+        run_smooth(&r->progress, i + 1, x[2 * i], x[2 * i + 1]);
+    }
+    x = rows_of(file, EPOCHS, 3, &count);
+    for (size_t i = 0; ok && i < count; i++) {
+        ok = history_epoch(&r->history, (uint64_t)x[3 * i], x[3 * i + 1], x[3 * i + 2]);
+        r->test_loss = x[3 * i + 1];
+        r->test_accuracy = x[3 * i + 2];
+    }
+    r->progress.step = copse_trainer_steps(r->trainer);
+    return ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+}
+
+static copse_status take_position(struct run *r, const char *path, const struct copse_position *at)
+{
+    const uint32_t epochs = r->settings.epochs;
+    const bool is_over = at->epoch == epochs && at->batch == 0;
+    if (!is_over && (at->epoch >= epochs || at->batch > copse_batches_count(r->batches)))
+        return session_set_error(COPSE_ERR_ARGUMENT, "'%s' is of epoch %u already, --epochs is %u", path,
+                                 at->epoch, epochs);
+    r->epoch = at->epoch;
+    r->progress.epoch = is_over ? epochs : at->epoch + 1;
+    r->saved_position = *at;
+    return is_over ? COPSE_OK : copse_batches_start(r->batches, at->epoch, (size_t)at->batch);
+}
+
+static copse_status show(struct run *r, const char *path, const struct copse_position *at)
+{
+    const uint64_t step = copse_trainer_steps(r->trainer);
+    if (!r->is_recovering)
+        r->progress.resumed_step = step;
+    if (is_json(r))
+        return event_checkpoint("resume", path, step, at);
+    if (is_talking(r))
+        printf("resumed  %s: after %llu steps, in epoch %u\n\n", path, (unsigned long long)step,
+               r->progress.epoch);
+    return COPSE_OK;
+}
+
+copse_status run_take(struct run *r, const char *path, struct copse_position *at, copse_checkpoint **file)
+{
+    copse_status s = copse_trainer_restore(r->trainer, path, at, file);
+    if (s == COPSE_ERR_ARGUMENT || s == COPSE_ERR_SHAPE) { /* a setting says more than an array */
+        char text[600];
+        session_plain(text, sizeof text, copse_last_error());
+        /* the file is the first worker's */
+        if (is_silent(r) || (copse_checkpoint_read(r->ctx, path, file) == COPSE_OK &&
+                             check_settings(r, *file, path) == COPSE_OK))
+            session_set_error(s, "%s", text);
+        copse_checkpoint_release(file);
+        return s;
+    }
+    COPSE_TRY(s);
+    s = check_settings(r, *file, path);
+    if (s != COPSE_OK)
+        copse_checkpoint_release(file);
+    return s;
+}
+
+/* What the chief has restored, of this worker. */
+static copse_status restore_apart(struct run *r)
+{
+    struct copse_position at;
+    COPSE_TRY(copse_trainer_restore(r->trainer, "", &at, NULL));
+    r->progress.step = copse_trainer_steps(r->trainer);
+    return take_position(r, "the chief's checkpoint", &at);
+}
+
+copse_status run_restore(void *user, const char *path)
+{
+    struct run *r = user;
+    struct copse_position at;
+    copse_checkpoint *file = NULL;
+    if (run_is_apart(r))
+        return restore_apart(r);
+    COPSE_TRY(run_take(r, path, &at, &file));
+    copse_status s = take_position(r, path, &at);
+    if (s == COPSE_OK)
+        s = take_history(r, file);
+    copse_checkpoint_release(&file);
+    return s == COPSE_OK ? show(r, path, &at) : s;
+}
