@@ -227,7 +227,7 @@ static void kernel_that_breaks_its_contract_is_refused(void **state)
     static const char wrong_name[] = "KERNEL2(other, IN(real, a), OUT(real, b)) {}";
     static const char bad_include[] = "#include \"nowhere.clh\"\nKERNEL2(softmax, a, b)";
     static const uint32_t cut[6] = { 0x07230203, 0x00010300, 0, 1, 0, 0x00ff0000 };
-    char *softmax = read_kernel("softmax");
+    char *softmax = read_kernel("row/softmax");
     check_refused("host:0", (struct copse_own_kernel){ "softmax", softmax, 100 }, "softmax",
                   COPSE_ERR_ARGUMENT, "another device");
     if (is_here("opencl:0")) {
