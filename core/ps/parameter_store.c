@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A store's life and its variables. Queues are in order: what reads a variable sees every update that was
-   queued before, so nothing here waits but reads. */
+/* A parameter store: creation, release, variables and their values. Queues are in order: a read of a variable sees every
+   update that was queued before, so only reads wait. */
 #include <stdio.h>
 
 #include "core/ps/parameter_store.h"
@@ -100,26 +100,6 @@ void copse__server_release(struct copse_server **at)
     *at = NULL;
 }
 
-/* ---- what is there ---- */
-
-copse_status copse__pstore_find(struct copse_pstore *s, uint32_t id, struct copse_pstore_variable **out)
-{
-    *out = NULL;
-    if (id >= s->variables.count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: there is no variable %u of %zu", id,
-                          s->variables.count);
-    *out = &s->variables.at[id];
-    return COPSE_OK;
-}
-
-uint32_t copse__pstore_named(const struct copse_pstore *s, const char *name)
-{
-    for (size_t i = 0; i < s->variables.count; i++)
-        if (strcmp(s->variables.at[i].name, name) == 0)
-            return (uint32_t)i;
-    return UINT32_MAX;
-}
-
 /* ---- values ---- */
 
 static copse_status write_values(struct copse_pstore *s, struct copse_pstore_variable *v,
@@ -128,56 +108,6 @@ static copse_status write_values(struct copse_pstore *s, struct copse_pstore_var
     COPSE_TRY(copse_queue_write(s->queue, v->values, 0, values, (size_t)v->count * 4));
     v->version++;
     return copse_queue_submit(s->queue, &(uint64_t){ 0 });
-}
-
-copse_status copse__pstore_reserve_staging(struct copse_pstore *s, size_t bytes)
-{
-    if (s->is_stuck)
-        return copse_fail(COPSE_ERR_DEVICE_LOST, "parameter server: %s does not answer",
-                          s->dev->info.id);
-    if (bytes <= s->staging_bytes)
-        return COPSE_OK;
-    copse__free(mem_of(s), s->staging);
-    s->staging_bytes = 0;
-    s->staging = copse__alloc(mem_of(s), bytes, 1);
-    if (!s->staging)
-        return no_memory();
-    s->staging_bytes = bytes;
-    return COPSE_OK;
-}
-
-copse_status copse__pstore_wait_reads(struct copse_pstore *s)
-{
-    const copse_status status = copse_queue_finish(s->queue);
-    s->is_stuck |= status == COPSE_ERR_TIMEOUT;
-    return status;
-}
-
-copse_status copse__pstore_snapshot(struct copse_pstore *s, const uint32_t *ids, uint32_t count,
-                                    const void **values)
-{
-    struct copse_pstore_variable *v;
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        COPSE_TRY(copse__pstore_find(s, ids[i], &v));
-        if (!copse__add(bytes, (size_t)v->count * 4, &bytes))
-            return no_memory();
-    }
-    *values = s->staging;
-    if (bytes == 0)
-        return COPSE_OK;
-    COPSE_TRY(copse__pstore_reserve_staging(s, bytes));
-    bytes = 0;
-    copse_status status = COPSE_OK;
-    for (uint32_t i = 0; i < count && !status; i++) {
-        v = &s->variables.at[ids[i]];
-        status = copse_queue_read(s->queue, v->values, 0, (char *)s->staging + bytes,
-                                  (size_t)v->count * 4);
-        bytes += (size_t)v->count * 4;
-    }
-    const copse_status staged = copse__pstore_wait_reads(s); /* what is queued lands first, whatever failed */
-    *values = s->staging;
-    return status ? status : staged;
 }
 
 static copse_status check_same(const struct copse_pstore_variable *v,

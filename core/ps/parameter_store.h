@@ -43,7 +43,7 @@ struct copse_pstore {
 copse_status copse__pstore_create(copse_context *ctx, const char *device, struct copse_pstore **out);
 void copse__pstore_release(struct copse_pstore **at);
 
-/* COPSE_ERR_ARGUMENT when there is none. */
+/* parameter_store_values.c. COPSE_ERR_ARGUMENT when there is none. */
 copse_status copse__pstore_find(struct copse_pstore *s, uint32_t id, struct copse_pstore_variable **out);
 copse_status copse__pstore_group(struct copse_pstore *s, uint32_t group,
                                  struct copse_pstore_group **out);
@@ -59,15 +59,15 @@ copse_status copse__pstore_snapshot(struct copse_pstore *s, const uint32_t *ids,
 copse_status copse__pstore_snapshot_slot(struct copse_pstore *s, uint32_t group, uint32_t member,
                                          uint32_t slot, const void **values, uint64_t *bytes);
 
-/* All of a group, in the order of the table's `look`. */
+/* All of a group, in the order of `snapshot` of the table. */
 copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group, const void **words,
                                           uint64_t *bytes);
 
-/* Memory for reads; wait until they have staged there. */
+/* Reserve memory that reads are queued into; wait for these reads. */
 copse_status copse__pstore_reserve_staging(struct copse_pstore *s, size_t bytes);
 copse_status copse__pstore_wait_reads(struct copse_pstore *s);
 
-/* pstore_groups.c: entries of the table */
+/* parameter_store_groups.c: entries of the table */
 copse_status copse__pstore_do_group(struct copse_server *server, uint64_t key, const uint32_t *ids,
                                     uint32_t count, const struct copse_optimizer_params *rule, uint32_t *group);
 void copse__pstore_do_drop(struct copse_server *server, uint32_t group);
