@@ -6,7 +6,8 @@ cmake_policy(VERSION 3.25)
 
 # Folder -> the folders it may include, its own and base aside. Arrows point down only.
 set(may_core/base)
-set(may_core/device)
+set(may_core/trust)
+set(may_core/device trust)
 set(may_core/graph device)
 set(may_core/ops graph device)
 set(may_core/rule graph device)
