@@ -3,7 +3,7 @@
    holds one replica's share of a batch, and from there. In a slot the inputs that the recording uses follow each other,
    each at a multiple of COPSE_ALIGNMENT. */
 #include "core/graph/type.h"
-#include "core/train/flight.h"
+#include "core/train/execution.h"
 
 size_t copse__feed_bytes(const struct copse_step_recording *rec)
 {

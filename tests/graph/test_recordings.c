@@ -6,7 +6,7 @@
 
 #include "copse/accelerator.h"
 #include "copse/sync.h"
-#include "core/train/flight.h"
+#include "core/train/execution.h"
 #include "tests/rig/fake_backend.h"
 
 enum { STEPS = 18, LARGEST = 40, VALUES = 2048, ENOUGH = 100 };
