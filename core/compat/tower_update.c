@@ -235,6 +235,6 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
     o->step++;
     uint64_t count;
     if (moves_step)
-        COPSE_TRY(o->strategy->table->count_add(o->strategy, &count));
+        COPSE_TRY(o->strategy->table->count->add(o->strategy, &count));
     return o->table->pull(o, COPSE_PULL_ALWAYS, 0); /* later computations see the update */
 }

@@ -172,7 +172,7 @@ copse_trainer *copse_train_step_trainer(copse_train_step *ts)
 static uint64_t count_in_job(copse_strategy *st)
 {
     uint64_t step;
-    return st->table->count_add(st, &step) == COPSE_OK ? step : ++st->global_step;
+    return st->table->count->add(st, &step) == COPSE_OK ? step : ++st->global_step;
 }
 
 static uint64_t count_step(copse_train_step *ts)

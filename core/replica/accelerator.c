@@ -8,9 +8,8 @@ const struct copse_strategy_table copse__accelerator = {
     .name = "accelerator",
     .storage = &copse__on_replicas,
     .shares_devices = true,
-    .count_read = copse__count_read,
-    .count_set = copse__count_set,
-    .count_add = copse__count_add,
+    .count = &copse__step_count_local,
+    .dispose = copse__strategy_dispose,
 };
 
 /* ---- the order of ids ---- */

@@ -23,7 +23,7 @@ static copse_status read(const struct given *g, size_t i, unsigned char *to)
 {
     copse_value *host;
     COPSE_TRY(copse__value_at(g->v->strategy, g->at[i], COPSE_HOST, &host));
-    const copse_status s = copse_value_read(host, to);
+    const copse_status s = copse__array_read(host, to);
     copse_value_release(&host);
     return s;
 }

@@ -50,7 +50,7 @@ static copse_status make_room(struct gather *g)
         return copse_fail(COPSE_ERR_NO_MEMORY, "gather: no memory for the arrays of %u replicas", ranks);
     for (uint32_t r = 0; r < g->st->replica_count; r++)
         if (copse__elements(g->own[r]->shape) > 0)
-            COPSE_TRY(copse_value_read(g->own[r], g->words + g->firsts[g->st->rank_first + r]));
+            COPSE_TRY(copse__array_read(g->own[r], g->words + g->firsts[g->st->rank_first + r]));
     return COPSE_OK;
 }
 

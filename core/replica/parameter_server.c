@@ -32,14 +32,15 @@ static copse_status count_add(copse_strategy *st, uint64_t *value)
     return COPSE_OK;
 }
 
+static const struct copse_step_count step_count = { .read = count_read, .set = count_set, .add = count_add };
+
 const struct copse_strategy_table copse__parameter_server = {
     .kind = COPSE_STRATEGY_PARAMETER_SERVER,
     .name = "parameter server",
     .storage = &copse__on_servers,
     .has_one_copy = true,
-    .count_read = count_read,
-    .count_set = count_set,
-    .count_add = count_add,
+    .count = &step_count,
+    .dispose = copse__strategy_dispose,
 };
 
 /* ---- making one ---- */

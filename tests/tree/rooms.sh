@@ -4,7 +4,7 @@
 # say. `open` names the folders that still have a circle; a folder without one must leave the list.
 set -u
 build=$1 top=$(cd "$(dirname "$0")/../.." && pwd)
-open='replica ps'
+open='ps'
 for tool in nm tsort; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done
