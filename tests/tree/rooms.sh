@@ -3,8 +3,9 @@
 # rooms.sh BUILD: fails when files of one folder of core/ call each other in a circle, as the symbols of their object files
 # say. `open` names the folders that still have a circle; a folder without one must leave the list.
 set -u
-build=$1 top=$(cd "$(dirname "$0")/../.." && pwd)
-open='ps'
+build=$1
+top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
+open=''
 for tool in nm tsort; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done
@@ -13,12 +14,13 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
     name=$(basename "$room")
-    # "user provider" for every pair of files of which one uses a symbol that the other defines
-    objects=
-    for object in "$room"*.o; do # a file that was moved leaves its object behind
+    objects='' # an object without a source is left over from a file that was moved
+    for object in "$room"*.o; do
         [ -f "$top/core/$name/$(basename "$object" .o)" ] && objects="$objects $object"
     done
     [ -n "$objects" ] || continue
+    # "user provider" for every pair of files of which one uses a symbol that the other defines
+    # shellcheck disable=SC2086
     nm -A $objects | awk '
         { file = $1; sub(/:[0-9a-f]*$/, "", file); sub(/.*\//, "", file); sub(/\.o$/, "", file) }
         $2 == "U" { uses[file " " $3] = 1 }
