@@ -21,7 +21,8 @@
 #define COPSE_BACKEND_H
 
 #include "copse/device.h"
-#include "copse/tuning.h"
+#include "copse/device/queue.h"
+#include "copse/device/tuning.h"
 #include "core/base/base.h"
 #include "core/base/platform.h"
 #include "core/device/kernel.h"

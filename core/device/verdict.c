@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "copse/conformance.h"
+#include "copse/device/conformance.h"
 #include "core/device/stored.h"
 
 /* What makes the list too long makes the block lasting. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The global step of a strategy: the count of training steps of the job. */
-#include "copse/train_step.h"
+#include "copse/compat/train_step.h"
 #include "core/replica/replica.h"
 
 uint64_t copse_global_step(const copse_strategy *st)

@@ -3,7 +3,7 @@
    worker that is lost is left alone; the others notice nothing. */
 #include <stdio.h>
 
-#include "copse/parameter_server.h"
+#include "copse/distribute/parameter_server.h"
 #include "core/ps/protocol.h"
 #include "core/ps/shelf.h"
 #include "core/ps/silence.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The accelerator strategy: which cores it takes, in the order of their ids. Runs stand in core/train. */
-#include "copse/accelerator.h"
+#include "copse/distribute/accelerator.h"
 #include "core/replica/storage.h"
 
 const struct copse_strategy_table copse__accelerator = {

@@ -2,6 +2,8 @@
 /* The strategy across workers: mirrored on this worker's devices, in step with the others. */
 #include <stdio.h>
 
+#include "copse/distribute/collective.h"
+
 #include "core/replica/storage.h"
 
 const struct copse_strategy_table copse__collective = {

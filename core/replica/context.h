@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the calling thread is: a stack of frames per thread, each in the block of the call that pushed
-   it. See include/copse/replica.h for what each place means. */
+   it. See include/copse/distribute/replica.h for what each place means. */
 #ifndef COPSE_CORE_CONTEXT_H
 #define COPSE_CORE_CONTEXT_H
 
-#include "copse/replica.h"
+#include "copse/distribute/replica.h"
 #include "core/replica/replica.h"
 
 struct copse_run;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The parameter server strategy: one authoritative copy of each variable, with a server. */
-#include "copse/parameter_server.h"
+#include "copse/distribute/parameter_server.h"
 
 #include "core/replica/storage.h"
 #include "core/replica/servers.h"

@@ -3,7 +3,7 @@
 #ifndef COPSE_CORE_VALUE_H
 #define COPSE_CORE_VALUE_H
 
-#include "copse/value.h"
+#include "copse/distribute/value.h"
 #include "core/reduce/block.h"
 #include "core/ps/change.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The minibatches of a distributed walk as values, which a run takes as an argument. */
-#include "copse/input.h"
-#include "copse/replica.h"
+#include "copse/distribute/input.h"
+#include "copse/distribute/replica.h"
 #include "core/base/base.h"
 #include "core/graph/op.h"
 #include "core/graph/type.h"

@@ -4,7 +4,7 @@
    replicas have one queue nothing is submitted before that. */
 #include <stdio.h>
 
-#include "copse/accelerator.h"
+#include "copse/distribute/accelerator.h"
 #include "core/train/flight.h"
 
 #define WORD_BYTES ((size_t)4 * COPSE_STEP_WORDS)

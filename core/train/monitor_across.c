@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "copse/cluster.h"
+#include "copse/distribute/cluster.h"
 
 #define LOOK_MOST ((uint64_t)1 << 20)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Outputs that are values: reduced over the replicas of all workers, or a list of what each of them has. */
-#include "copse/replica.h"
+#include "copse/distribute/replica.h"
 #include "core/replica/cross_device.h"
 #include "core/replica/run.h"
 #include "core/train/outputs.h"

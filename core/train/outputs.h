@@ -3,6 +3,7 @@
 #ifndef COPSE_CORE_OUTPUTS_H
 #define COPSE_CORE_OUTPUTS_H
 
+#include "copse/compat/single_loss.h"
 #include "copse/step.h"
 #include "core/data/array.h"
 

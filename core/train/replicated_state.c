@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checkpoints of replicated models: the variables of a strategy and its named optimizers. In a job with parameter
    servers the chief writes and restores them, and the other workers wait until it has. */
-#include "copse/replicated.h"
+#include "copse/compat/replicated.h"
 #include "core/optim/progress.h"
 #include "core/replica/context.h"
 #include "core/state/state.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the last. */
-#include "copse/accelerator.h"
+#include "copse/distribute/accelerator.h"
 #include "core/train/outputs.h"
 #include "core/train/step.h"
 #include "core/train/trainer.h"

@@ -3,6 +3,7 @@
 #ifndef COPSE_CORE_STEP_H
 #define COPSE_CORE_STEP_H
 
+#include "copse/compat/single_loss.h"
 #include "copse/step.h"
 #include "core/base/base.h"
 

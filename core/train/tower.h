@@ -4,7 +4,7 @@
 #ifndef COPSE_TOWER_H
 #define COPSE_TOWER_H
 
-#include "copse/replicated.h"
+#include "copse/compat/replicated.h"
 #include "core/graph/recording.h"
 #include "core/optim/optimizer.h"
 #include "core/replica/run.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Train steps: losses by name and their total around a trainer, hooks and counters around its step. */
-#include "copse/train_step.h"
+#include "copse/compat/train_step.h"
 #include "core/train/trainer.h"
 
 struct copse_train_step {

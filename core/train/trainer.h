@@ -3,7 +3,8 @@
 #ifndef COPSE_TRAINER_H
 #define COPSE_TRAINER_H
 
-#include "copse/train.h"
+#include "copse/compat/single_loss.h"
+#include "copse/trainer.h"
 #include "core/data/shard.h"
 #include "core/graph/recording.h"
 #include "core/optim/optimizer.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "copse/train_step.h"
+#include "copse/compat/train_step.h"
 #include "core/optim/progress.h"
 #include "core/state/state.h"
 #include "core/train/trainer.h"

@@ -6,8 +6,8 @@
  * built. Tensors are dense, row-major, and live as long as their graph. A variable's tensor
  * (`copse_variable_tensor`) is legal in every graph.
  */
-#ifndef COPSE_TENSOR_H
-#define COPSE_TENSOR_H
+#ifndef COPSE_PUBLIC_TENSOR_H
+#define COPSE_PUBLIC_TENSOR_H
 
 #include <stdint.h>
 

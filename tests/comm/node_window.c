@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "copse/parameter_server.h"
+#include "copse/distribute/parameter_server.h"
 #include "core/ps/server.h"
 #include "tests/comm/node.h"
 

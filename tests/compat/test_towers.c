@@ -2,7 +2,7 @@
 /* Tower optimizers and replicated models, on the host alone and over every kind of device found. */
 #include <math.h>
 
-#include "copse/train_step.h"
+#include "copse/compat/train_step.h"
 #include "core/train/tower.h"
 #include "tests/rig/tower_rig.h"
 

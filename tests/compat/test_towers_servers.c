@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "copse/ops.h"
-#include "copse/replicated.h"
-#include "copse/train_step.h"
+#include "copse/compat/replicated.h"
+#include "copse/compat/train_step.h"
 #include "core/replica/servers.h"
 #include "tests/rig/server_rig.h"
 

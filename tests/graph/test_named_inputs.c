@@ -3,8 +3,8 @@
    and the rules that names and columns have. */
 #include "tests/rig/step_rig.h"
 
-#include "copse/accelerator.h"
-#include "copse/parameter_server.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/parameter_server.h"
 #include "core/base/base.h"
 #include "tests/rig/named_model.h"
 

@@ -4,8 +4,9 @@
 #include "tests/rig/step_rig.h"
 #include "tests/rig/train_model.h"
 
-#include "copse/accelerator.h"
-#include "copse/sync.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/sync.h"
 #include "core/train/flight.h"
 #include "tests/rig/fake_backend.h"
 

@@ -3,7 +3,8 @@
    cancelling, and who differs. cluster.sh trains over MPI and Gloo between processes. */
 #include <unistd.h>
 
-#include "copse/accelerator.h"
+#include "copse/compat/replicated.h"
+#include "copse/distribute/accelerator.h"
 #include "core/replica/replica.h"
 #include "core/train/trainer.h"
 #include "tests/rig/train_model.h"

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "copse/device/conformance.h"
+
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "copse/accelerator.h"
+#include "copse/distribute/accelerator.h"
 #include "copse/ops.h"
-#include "copse/replica.h"
+#include "copse/distribute/replica.h"
 #include "copse/step.h"
 #include "core/train/step.h"
 #include "tests/rig/numbers_rig.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocked kernels: kept per device and driver, shared through the kernel cache, never believed when
    damaged, and avoided: a driver that lies about one variant does not spoil training. */
+#include "copse/device/conformance.h"
+
 #include "tests/rig/kept.h"
 
 #include "tests/rig/fake_backend.h"

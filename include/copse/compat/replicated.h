@@ -6,14 +6,15 @@
  * replicate_model_fn and TowerOptimizer of tf.contrib.estimator.
  *
  * This is the form for steps that the application puts together call by call: values are made on the way.
- * Where loss function, optimizer and batch are all there is to a step, a trainer (train.h) does the same
+ * Where loss function, optimizer and batch are all there is to a step, a trainer (copse/trainer.h) does the same
  * without allocating, and overlaps computing and exchange.
  */
-#ifndef COPSE_REPLICATED_H
-#define COPSE_REPLICATED_H
+#ifndef COPSE_PUBLIC_COMPAT_REPLICATED_H
+#define COPSE_PUBLIC_COMPAT_REPLICATED_H
 
-#include "copse/replica.h"
-#include "copse/train.h"
+#include "copse/distribute/replica.h"
+#include "copse/state.h"
+#include "copse/trainer.h"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -55,7 +56,7 @@ struct copse_tower_params {
  * variable's updates, and a schedule is asked for the next after those that were seen. Optimizers of the same
  * name on all workers share slots; others do not wait. The first replica's compute, when no gradients are kept,
  * begins from what the servers have then, and so does whatever follows an update. In between, until all replicas have
- * handed over, the values stay the same for all of them: a trainer's step is refused there (train.h).
+ * handed over, the values stay the same for all of them: a trainer's step is refused there (copse/trainer.h).
  *
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, the name is taken, or another worker has other settings;
  *                                the text names it.
@@ -70,7 +71,7 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_create(copse_strategy *st,
 COPSE_API void copse_tower_release(copse_tower_optimizer **t);
 
 /** What a replica differentiates: a loss function, called once per replica and shape as a trainer's is (again when
-    `recordings` was too few to keep what it built), and its arguments. Sums over replicas (copse/sync.h) are refused
+    `recordings` was too few to keep what it built), and its arguments. Sums over replicas (copse/distribute/sync.h) are refused
     in it. */
 struct copse_tower_loss {
     copse_loss_fn *loss;

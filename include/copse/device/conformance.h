@@ -3,8 +3,8 @@
  * Conformance: whether the results of every kernel on a device can be trusted, and what the library
  * does about those that cannot.
  */
-#ifndef COPSE_CONFORMANCE_H
-#define COPSE_CONFORMANCE_H
+#ifndef COPSE_PUBLIC_DEVICE_CONFORMANCE_H
+#define COPSE_PUBLIC_DEVICE_CONFORMANCE_H
 
 #include <stdint.h>
 
@@ -52,7 +52,7 @@ typedef enum copse_conformance_mode {
     COPSE_CONFORM_LIMITS = 1 << 9,  /**< the same as other, smaller devices */
     COPSE_CONFORM_IMPORT = 1 << 10, /**< the same on a device that an application lends and uses */
     COPSE_CONFORM_TUNE = 1 << 11,   /**< how fast every variant is, for the library to choose by:
-                                         see copse/tuning.h */
+                                         see copse/device/tuning.h */
 } copse_conformance_mode;
 
 /** How much is checked. */

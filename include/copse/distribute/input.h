@@ -7,11 +7,11 @@
  * which files or minibatches are whose; a plan shows it without reading anything; a distributed
  * walk reads the part of one pipeline and gives a minibatch per replica and step.
  */
-#ifndef COPSE_INPUT_H
-#define COPSE_INPUT_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_INPUT_H
+#define COPSE_PUBLIC_DISTRIBUTE_INPUT_H
 
 #include "copse/data.h"
-#include "copse/value.h"
+#include "copse/distribute/value.h"
 
 #if defined(__cplusplus)
 extern "C" {

@@ -15,11 +15,12 @@
  * mean one such variable. A single replica changes it alone, whatever the aggregation.
  *
  * Reductions of values, and sums over replicas in loss functions, go over the replicas of one worker. Tower
- * optimizers push as trainers do, see replicated.h.
+ * optimizers push as trainers do, see copse/compat/replicated.h.
  */
-#ifndef COPSE_PARAMETER_SERVER_H
-#define COPSE_PARAMETER_SERVER_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_PARAMETER_SERVER_H
+#define COPSE_PUBLIC_DISTRIBUTE_PARAMETER_SERVER_H
 
+#include "copse/distribute/cluster.h"
 #include "copse/strategy.h"
 
 #if defined(__cplusplus)

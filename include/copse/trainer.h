@@ -3,11 +3,10 @@
  * Training: a loss function, an optimizer and a strategy make a trainer; each step takes one global
  * batch, split over the replicas.
  */
-#ifndef COPSE_TRAIN_H
-#define COPSE_TRAIN_H
+#ifndef COPSE_PUBLIC_TRAINER_H
+#define COPSE_PUBLIC_TRAINER_H
 
 #include "copse/batch.h"
-#include "copse/checkpoint.h"
 #include "copse/optimizer.h"
 #include "copse/strategy.h"
 
@@ -37,7 +36,7 @@ typedef copse_status copse_loss_fn(copse_graph *g, const copse_batch *in, void *
  * A replica-local variable (COPSE_SYNC_ON_READ) takes its replica's own value; without examples it keeps the old one.
  * Of others the aggregation says what is stored, the same bits on all replicas of all workers: SUM; MEAN, weighted by
  * the replicas' shares of the examples; ONLY_FIRST_REPLICA, that of the first replica with examples, which must be
- * finite on all. These are synchronisation points as in sync.h. With parameter servers the newest assignment of any
+ * finite on all. These are synchronisation points as in copse/distribute/sync.h. With parameter servers the newest assignment of any
  * worker counts.
  *
  * @param value  Of the variable's type and shape.
@@ -112,7 +111,7 @@ struct copse_trainer_params {
                                       batch, and its step one copy there. The upload runs on a queue of its
                                       own, beside the steps under way. 2 is enough; not with an accelerator,
                                       whose runs take their batches ahead in any case. See
-                                      copse_trainer_feed (accelerator.h)             [0 = none] */
+                                      copse_trainer_feed (copse/distribute/accelerator.h)             [0 = none] */
     uint32_t recordings;         /**< kept for each replica: one for every size of its share that it trains or
                                       evaluates, and a second one for sizes of later micro-batches of
                                       `accumulate`. Each has memory on the device for all values between input
@@ -167,7 +166,7 @@ struct copse_step_result {
  * @retval COPSE_ERR_ARGUMENT     The batch is empty, or NULL and none is fed, or lacks an input that the loss asks for,
  *                                or two of its inputs have one name; the loss depends on none of the variables that were listed;
  *                                another trainer of the strategy gathers gradients of one of them.
- * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see sync.h.
+ * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see copse/distribute/sync.h.
  * @retval COPSE_ERR_CANCELLED    `copse_trainer_cancel` was called; nothing was changed.
  * @retval COPSE_ERR_NONFINITE    `check_numerics` or `check_gradients` found something; or the result to
  *                                be dropped has a loss that is NaN or infinite. Nothing was changed: no
@@ -176,7 +175,7 @@ struct copse_step_result {
  * @retval COPSE_ERR_COMM         Another worker, or a server, is lost, or is at another step or batch; the text names
  *                                it. The trainer cannot be used on.
  * @retval COPSE_ERR_CONTEXT      With parameter servers and several replicas: the thread is in one of the replicas, or
- *                                a tower optimizer (replicated.h) has gradients of some and not yet of all. A step
+ *                                a tower optimizer (copse/compat/replicated.h) has gradients of some and not yet of all. A step
  *                                brings what the servers have to all replicas, and these would compute from
  *                                different values. Nothing was changed.
  * Blocking: while 8 steps are under way, and where replicas must wait for each other; with parameter servers
@@ -320,93 +319,6 @@ COPSE_API void copse_trainer_cancel(copse_trainer *t);
 COPSE_API uint64_t copse_trainer_steps(const copse_trainer *t);
 /** The strategy it trains with. Lifetime: that of the trainer. */
 COPSE_API copse_strategy *copse_trainer_strategy(const copse_trainer *t);
-
-/**
- * Write every variable, and nothing else, as safetensors, atomically: see checkpoint.h. With several workers in step
- * all call this, and the first writes; the others' `path` is not looked at, and may be NULL.
- * @retval COPSE_ERR_ARGUMENT     There is no path.
- * @retval COPSE_ERR_IO           The file cannot be written; what stood there is untouched.
- * @retval COPSE_ERR_DEVICE_LOST  A device failed, now or in the last update.
- * @retval COPSE_ERR_COMM         Another worker could not take part, or is lost; the text names it.
- * Blocking: until queued steps have run and the bytes are on the disk.
- */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_save(copse_trainer *t, const char *path);
-
-/* ---- the whole state: docs/checkpoints.md describes the file ---- */
-
-/** Where a run stands in its data: the batch that comes next, as `copse_batches_start` takes it. */
-struct copse_position {
-    uint32_t epoch; /**< from 0 */
-    uint64_t batch; /**< in the epoch, from 0 */
-};
-
-/** What goes into a checkpoint beside the trainer's own state. Zeroed: the start of the data. */
-struct copse_state_params {
-    struct copse_position position;
-    const struct copse_named_array *arrays; /**< names begin with "application/"   [NULL] */
-    size_t array_count;                     /**<                                   [0] */
-    const struct copse_metadata *metadata;  /**< keys begin with "application."    [NULL] */
-    size_t metadata_count;                  /**<                                   [0] */
-};
-
-/**
- * Write all that a run needs to go on: variables, optimizer slots, step counter, seed, position in the data; of
- * the strategy's tower optimizers (replicated.h) the slots and counts. One entry per variable and slot,
- * whatever the number of replicas. Atomic: under `path` stands the old file or the new one, also after a power
- * cut; the same state gives the same bytes. Shares that were measured are in it, too. With several workers in
- * step all call this; the first writes, when all can take part, and the others' `params` and `path`, which may be
- * NULL, are for their texts alone. With parameter servers the chief alone writes, whoever calls: for each server the
- * values, slots, count of updates and every worker's place in its data as they were at one moment, the servers one
- * after the other, while other workers train on. A step of which one server was looked at before and another
- * one after it comes again.
- *
- * @param params  NULL: position 0, nothing beside.
- *
- * @retval COPSE_ERR_NONFINITE    A trained variable is NaN or infinite; nothing was written.
- * @retval COPSE_ERR_DEVICE_LOST  A device failed, now or in the last update; nothing was written.
- * @retval COPSE_ERR_ARGUMENT     No path; a name that is not allowed, or two entries of one name: a variable
- *                                "w/m" beside a slot "m" of a variable "w". Or micro-batches are
- *                                gathered since the last update.
- * @retval COPSE_ERR_IO           The file cannot be written; what stood there is untouched.
- * @retval COPSE_ERR_COMM         Another worker could not take part, or is lost; the text names it.
- * Blocking: until queued steps have run and the bytes are on the disk.
- */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_checkpoint(
-    copse_trainer *t, const char *path, const struct copse_state_params *params);
-
-/**
- * Take over the state of a checkpoint: all of it, or nothing. With the same replicas, devices and
- * settings the run goes on with the same bits as if it had not been interrupted. The number of
- * replicas and the devices may be others; then the sums round differently. Results not yet taken,
- * micro-batches gathered since the last update and batches fed for a run are dropped. A trainer whose last
- * update was cut short is whole again, if its devices still work.
- *
- * With several workers in step all call this. The first reads the file and sends it to the others, who get
- * the same `position` and `file`, and whose `path` is for their texts alone and may be NULL; nobody is changed unless
- * all can be.
- *
- * With the parameter servers of a job all workers call it, too, before they train. The chief reads the file and
- * sets what the servers keep. Others do not look at `path`: they wait until the chief has done so, or has
- * written a checkpoint since its trainer was made, and get this worker's own steps and `position` (what
- * `copse_host_batch` said in its last step, and one batch more) and no `file`. With more or fewer workers than
- * then, all go on where the slowest was.
- *
- * @param position  Receives where to go on in the data; NULL to skip.
- * @param file      Receives the file, with the application's arrays and metadata; NULL to skip.
- *
- * @retval COPSE_ERR_IO        The file cannot be read.
- * @retval COPSE_ERR_FORMAT    It is damaged (format, checksum), or is no checkpoint of a trainer.
- * @retval COPSE_ERR_ARGUMENT  It is of another model or optimizer: the text names the entry that is
- *                             missing or too much. Or there is no path.
- * @retval COPSE_ERR_SHAPE     An entry has another type or shape than its variable; the text names it.
- * @retval COPSE_ERR_COMM      Another worker could not take part, or is lost; the text names it.
- * @retval COPSE_ERR_TIMEOUT   The chief has not done it within the cluster's deadline.
- * Other settings than the checkpoint's (learning rate, seed of the variables, ...) are kept, and
- * logged as a warning where they change the run; the seed of dropout is the checkpoint's.
- */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_restore(copse_trainer *t, const char *path,
-                                                           struct copse_position *position,
-                                                           copse_checkpoint **file);
 
 #if defined(__cplusplus)
 }

@@ -3,8 +3,8 @@
  * An application's own Vulkan device, lent to Copse. Not part of copse/copse.h: it needs Vulkan's
  * headers. Only in builds with the Vulkan backend. See docs/embedding.md.
  */
-#ifndef COPSE_VULKAN_H
-#define COPSE_VULKAN_H
+#ifndef COPSE_PUBLIC_DEVICE_VULKAN_H
+#define COPSE_PUBLIC_DEVICE_VULKAN_H
 
 #include <vulkan/vulkan_core.h>
 

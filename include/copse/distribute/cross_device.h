@@ -8,10 +8,10 @@
  * every algorithm, packing and path gives the same bits. MEAN is that sum divided by `count` afterwards;
  * `count` counts values, not devices. One value alone is returned without arithmetic.
  */
-#ifndef COPSE_CROSS_DEVICE_H
-#define COPSE_CROSS_DEVICE_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_CROSS_DEVICE_H
+#define COPSE_PUBLIC_DISTRIBUTE_CROSS_DEVICE_H
 
-#include "copse/value.h"
+#include "copse/distribute/value.h"
 
 #if defined(__cplusplus)
 extern "C" {

@@ -10,8 +10,8 @@
  * copse_function_params have such a text in `kernels`. Work that a forced variant cannot do at all is
  * done by the first variant of the family.
  */
-#ifndef COPSE_TUNING_H
-#define COPSE_TUNING_H
+#ifndef COPSE_PUBLIC_DEVICE_TUNING_H
+#define COPSE_PUBLIC_DEVICE_TUNING_H
 
 #include "copse/device.h"
 

@@ -8,10 +8,10 @@
  * update, and are returned when the update has been queued: whatever reads a variable afterwards sees it
  * updated.
  */
-#ifndef COPSE_TRAIN_STEP_H
-#define COPSE_TRAIN_STEP_H
+#ifndef COPSE_PUBLIC_COMPAT_TRAIN_STEP_H
+#define COPSE_PUBLIC_COMPAT_TRAIN_STEP_H
 
-#include "copse/train.h"
+#include "copse/trainer.h"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -74,7 +74,7 @@ struct copse_train_step_params {
     size_t update_hook_count;
     copse_variable *const *variables; /**< to train, each once, not empty    [NULL = all] */
     size_t variable_count;
-    copse_transform_fn *transform; /**< of gradients, see train.h            [NULL] */
+    copse_transform_fn *transform; /**< of gradients, see copse/trainer.h            [NULL] */
     void *transform_user;
     bool summarize_gradients;     /**< see copse_trainer_gradient            [false] */
     copse_gating gating;          /**< [COPSE_GATE_OP] */

@@ -10,8 +10,8 @@
  *
  * Under an MPI launcher nothing needs to be described: rank r is worker r.
  */
-#ifndef COPSE_CLUSTER_H
-#define COPSE_CLUSTER_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_CLUSTER_H
+#define COPSE_PUBLIC_DISTRIBUTE_CLUSTER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,11 +6,11 @@
  *
  * Of R rows in n parts the first R mod n have one row more than the others.
  */
-#ifndef COPSE_PARTITION_H
-#define COPSE_PARTITION_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_PARTITION_H
+#define COPSE_PUBLIC_DISTRIBUTE_PARTITION_H
 
 #include "copse/strategy.h"
-#include "copse/value.h"
+#include "copse/distribute/value.h"
 
 #if defined(__cplusplus)
 extern "C" {

@@ -8,8 +8,8 @@
  * every function that gives one out gives a reference. In this header "nest" means a value whose
  * lists and dictionaries have other values at their leaves.
  */
-#ifndef COPSE_VALUE_H
-#define COPSE_VALUE_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_VALUE_H
+#define COPSE_PUBLIC_DISTRIBUTE_VALUE_H
 
 #include <stdbool.h>
 
@@ -37,7 +37,7 @@ typedef enum copse_value_kind {
 #define COPSE_HOST UINT32_MAX
 
 /**
- * Make an array. It stands on the device of the current replica (see replica.h), outside a replica
+ * Make an array. It stands on the device of the current replica (see copse/distribute/replica.h), outside a replica
  * context on the host.
  * @param values  Every element, row-major; copied before the call returns.
  * @retval COPSE_ERR_ARGUMENT   `type` or `shape` is none.

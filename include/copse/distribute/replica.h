@@ -17,10 +17,10 @@
  * the cross-replica context of their strategy, or the untouched default context.
  * The model is that of tf.distribute; docs/from-tf-distribute.md maps the names.
  */
-#ifndef COPSE_REPLICA_H
-#define COPSE_REPLICA_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_REPLICA_H
+#define COPSE_PUBLIC_DISTRIBUTE_REPLICA_H
 
-#include "copse/cross_device.h"
+#include "copse/distribute/cross_device.h"
 
 #if defined(__cplusplus)
 extern "C" {

@@ -11,10 +11,10 @@
  * results, but not free of the host: copse_accelerator_is_resident tells which, copse_strategy_submissions
  * counts.
  */
-#ifndef COPSE_ACCELERATOR_H
-#define COPSE_ACCELERATOR_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_ACCELERATOR_H
+#define COPSE_PUBLIC_DISTRIBUTE_ACCELERATOR_H
 
-#include "copse/train.h"
+#include "copse/trainer.h"
 
 #if defined(__cplusplus)
 extern "C" {

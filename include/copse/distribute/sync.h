@@ -13,8 +13,8 @@
  * With one replica, and in a graph that is no trainer's (copse_function), they are the plain operation,
  * and copse_all_reduce returns its operand.
  */
-#ifndef COPSE_SYNC_H
-#define COPSE_SYNC_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_SYNC_H
+#define COPSE_PUBLIC_DISTRIBUTE_SYNC_H
 
 #include "copse/ops.h"
 

@@ -3,8 +3,8 @@
  * An application's own OpenCL context, lent to Copse. Not part of copse/copse.h: it needs OpenCL's
  * headers. Only in builds with the OpenCL backend. See docs/embedding.md.
  */
-#ifndef COPSE_OPENCL_H
-#define COPSE_OPENCL_H
+#ifndef COPSE_PUBLIC_DEVICE_OPENCL_H
+#define COPSE_PUBLIC_DEVICE_OPENCL_H
 
 #if !defined(CL_TARGET_OPENCL_VERSION)
 #    define CL_TARGET_OPENCL_VERSION 300 /* cl.h's own default, without its remark */
