@@ -33,7 +33,7 @@ static copse_status build_step_scalar(copse_graph *g, copse_tensor *const *in, c
     return copse_mul(g, in[0], t, y);
 }
 
-static const copse_type to_i32 = COPSE_I32;
+static const copse_type to_i32 = COPSE_I32, to_f32 = COPSE_F32;
 static const struct constant ones = { COPSE_F32, DIMS(SIDE, SIDE), 1 }, none = { COPSE_F32, DIMS(2), 0 };
 static const struct copse_case_op ops[] = {
     { .name = "fill", .accuracy = COPSE_ACCURACY_exact, .call = build_fill, .user = &none },
@@ -43,6 +43,8 @@ static const struct copse_case_op ops[] = {
 };
 
 static const struct copse_case speeds[] = {
+    { .op = "cast", .name = "f16 to f32, " OF_SQUARE, .build = build_cast, .user = &to_f32,
+      .in = { { .type = COPSE_F16, .shape = DIMS(SIDE, SIDE) } }, .in_count = 1, .bytes = 1.5 * MATRIX },
     { .op = "cast", .name = "f32 to i32, " OF_SQUARE, .build = build_cast, .user = &to_i32,
       .in = { SQUARE }, .in_count = 1, .bytes = 2 * MATRIX },
     { .op = "fill", .name = OF_SQUARE, .build = build_fill, .user = &ones, .bytes = MATRIX },
