@@ -21,7 +21,7 @@ struct copse_monitor {
     struct copse_mem *mem;
     const struct copse_logger *log;
     bool has_place; /* for checkpoints */
-    bool is_guest;  /* they are the chief's alone */
+    bool is_non_chief;  /* they are the chief's alone */
     struct copse_monitor_files files;
     uint64_t every_steps, every_progress, every_ns, retries;
 
@@ -110,7 +110,7 @@ copse_status copse_monitor_checkpoint(copse_monitor *m)
 {
     COPSE_TRY(copse_need("monitor", m));
     COPSE_TRY(copse__callback_check("copse_monitor_checkpoint", m));
-    if (m->is_guest)
+    if (m->is_non_chief)
         return COPSE_OK;
     if (!m->has_place)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it has no place for checkpoints");
@@ -375,8 +375,8 @@ static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p
                           "only stop, and be resumed", copse_cluster_engine(m->cluster));
     if (!m->has_place)
         return COPSE_OK;
-    if (copse__monitor_is_guest(m->cluster)) {
-        m->is_guest = true;
+    if (copse__monitor_is_non_chief(m->cluster)) {
+        m->is_non_chief = true;
         m->has_place = false;
         return m->step->f.restore(m->step->user, "");
     }

@@ -13,7 +13,7 @@ bool copse__monitor_is_shared(const copse_cluster *c)
     return c && copse_cluster_size(c) > 1 && copse_cluster_servers(c) == 0;
 }
 
-bool copse__monitor_is_guest(const copse_cluster *c)
+bool copse__monitor_is_non_chief(const copse_cluster *c)
 {
     return c && copse_cluster_servers(c) > 0 && !copse_cluster_is_chief(c);
 }

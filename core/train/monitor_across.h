@@ -16,7 +16,7 @@ struct copse_monitor_word {
 /* Whether there are others, in step. */
 bool copse__monitor_is_shared(const copse_cluster *c);
 /* Whether this worker is beside the chief of a job with parameter servers, which alone saves and restores. */
-bool copse__monitor_is_guest(const copse_cluster *c);
+bool copse__monitor_is_non_chief(const copse_cluster *c);
 /* Whether this worker has the files. */
 bool copse__monitor_is_first(const copse_cluster *c);
 /* The first worker's word for all; nothing to do for one that is alone. Gives its status. */

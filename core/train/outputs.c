@@ -147,7 +147,7 @@ static copse_status set(const copse_outputs *o, struct copse_named_output *n, co
     for (uint32_t w = 0; w < g->workers; w++)
         sizes[w] = g->rank_counts[w] * sizeof *values;
     memcpy(all + o->first, values, o->own * sizeof *values);
-    COPSE_TRY(copse__group_gather_parts(g, all, sizes));
+    COPSE_TRY(copse__group_allgatherv(g, all, sizes));
     reduce(o, n, all, reduction);
     return COPSE_OK;
 }

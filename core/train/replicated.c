@@ -139,7 +139,7 @@ static copse_status swap_losses(copse_strategy *st, float *losses, bool has_any,
     COPSE_TRY(copse__group_barrier(&st->group, "losses of a replicated model", has_any, mine));
     for (uint32_t w = 0; w < st->group.workers; w++)
         sizes[w] = has_any ? st->group.rank_counts[w] * sizeof *losses : 0;
-    return copse__group_gather_parts(&st->group, losses, sizes);
+    return copse__group_allgatherv(&st->group, losses, sizes);
 }
 
 static copse_status add_losses(const struct model_run *m, copse_status mine, double *out)

@@ -18,8 +18,8 @@ static copse_status check(copse_strategy *st, const char *path)
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: the default strategy has no variables");
     COPSE_TRY(copse__require_cross(st, "checkpoint"));
-    if (st->group.workers > 1 || copse__progress_guest_of(st)) /* one worker looks at it, and tells the others where it
-                                                                  is missing */
+    /* one worker looks for the file, and notifies the others where it is missing */
+    if (st->group.workers > 1 || copse__progress_non_chief_of(st))
         return COPSE_OK;
     return path && *path ? COPSE_OK : no_path();
 }
@@ -73,7 +73,7 @@ copse_status copse_replicated_checkpoint(copse_strategy *st, const char *path,
     const struct copse_state_params *p = params ? params : &none;
     struct copse_state state;
     COPSE_TRY(check(st, path));
-    if (copse__progress_guest_of(st))
+    if (copse__progress_non_chief_of(st))
         return COPSE_OK;
     copse__state_begin(&state, st, steps_of(st));
     copse_status s = copse__state_settle(st, false, prepare(path, p, &state), "before a checkpoint");
@@ -123,7 +123,7 @@ copse_status copse_replicated_restore(copse_strategy *st, const char *path, stru
     path = path && *path ? path : NULL;
     struct copse_position *at = &read.position;
     copse_status s;
-    if (copse__progress_guest_of(st)) {
+    if (copse__progress_non_chief_of(st)) {
         s = copse__progress_await_chief(st, &at->epoch, &at->batch);
         if (s == COPSE_OK)
             copse__state_forget_named(st);

@@ -171,7 +171,7 @@ copse_status copse__trainer_commit(copse_trainer *t)
 {
     const struct copse_optimizer_commit c = {
         .words = t->words,
-        .place = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
+        .progress = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
     };
     return t->optimizer->table->commit(t->optimizer, &c);
 }

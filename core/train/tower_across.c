@@ -37,7 +37,7 @@ copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, si
         sizes[w] = count;
     if (!s) {
         memcpy(all + g->worker * count, has, count);
-        s = copse__group_gather_parts(g, all, sizes);
+        s = copse__group_allgatherv(g, all, sizes);
     }
     for (size_t i = 0; i < g->workers * count && !s; i++)
         has[i % count] |= all[i];

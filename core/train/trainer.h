@@ -85,7 +85,7 @@ struct copse_step_slot {
     size_t stride;        /* from replica to replica */
     /* across workers, else NULL: everybody's, worker by worker, and their messages */
     unsigned char *all;
-    struct copse_parcel sends[COPSE_MAX_WORKERS], recvs[COPSE_MAX_WORKERS];
+    struct copse_pending sends[COPSE_MAX_WORKERS], recvs[COPSE_MAX_WORKERS];
 };
 
 /* Where a row stands, [part][replica] of this worker: COPSE_REPORT_BYTES. */

@@ -7,7 +7,7 @@
  * comes, and the socket is closed once all are there. Strangers are sent away, and those that say nothing when their
  * place is needed.
  */
-#include "meet.h"
+#include "rendezvous.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,22 +19,22 @@
 #include <unistd.h>
 
 #define MAGIC      0x636f7073656d6532ull /* of who comes; */
-#define HOST_MAGIC 0x636f707365686f32ull /* of rank 0: an echo is no answer */
-#define GUESTS_MAX 128 /* connections at a time, strangers included: more than there are ranks */
+#define ROOT_MAGIC 0x636f707365686f32ull /* of rank 0: an echo is no answer */
+#define CONNECTIONS_MAX 128 /* connections at a time, strangers included: more than there are ranks */
 #define READY_NS   1000000000ull /* for addresses, where the last rank came at the deadline */
 #define RETRY_NS   50000000ull
-#define ANSWER_NS  2000000000ull /* the host's deadline may be later than a guest's */
+#define REPLY_NS  2000000000ull /* the host's deadline may be later than a guest's */
 
 struct hello {
     uint64_t magic, job;
     uint32_t rank, size;
-}; /* once all have come followed by [size][MEET_BYTES] */
+}; /* once all have come followed by [size][RENDEZVOUS_BYTES] */
 
-struct answer {
+struct reply {
     uint64_t magic, missing; /* missing: or lost, of WELCOME */
-    enum { WELCOME, INCOMPLETE, STRANGER, ALL_CAME } verdict;
+    enum { WELCOME, INCOMPLETE, STRANGER, ALL_CAME } outcome;
     uint32_t pad;
-}; /* but for the last two followed by [size][MEET_BYTES] */
+}; /* but for the last two followed by [size][RENDEZVOUS_BYTES] */
 
 static uint64_t now_ns(void)
 {
@@ -65,7 +65,7 @@ static void *alloc(struct copse_transport *t, size_t size)
     return p;
 }
 
-void meet_split(const char *address, char *host, const char **port)
+void rendezvous_split(const char *address, char *host, const char **port)
 {
     const char *colon = strrchr(address, ':');
     size_t length = (size_t)(colon - address);
@@ -83,7 +83,7 @@ static copse_status resolve(struct copse_transport *t, bool is_passive, struct a
     const char *port;
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
                                     .ai_flags = is_passive ? AI_PASSIVE : 0 };
-    meet_split(t->addresses[0], host, &port);
+    rendezvous_split(t->addresses[0], host, &port);
     const int e = getaddrinfo(host, port, &hints, out);
     return e ? copse_transport_fail(t, COPSE_ERR_COMM, "cannot find host '%s': %s", host,
                                     gai_strerror(e))
@@ -117,7 +117,7 @@ static bool send_all(int fd, const void *bytes, size_t size, uint64_t deadline)
 
 /* ---- the host ---- */
 
-struct guest {
+struct connection {
     int fd;
     bool has_joined;
     uint32_t rank;
@@ -126,17 +126,17 @@ struct guest {
     unsigned char *bytes; /* NULL: no such guest */
 };
 
-struct party {
+struct root {
     struct copse_transport *t;
     int listener;
     size_t size; /* bytes of a guest's message, as far as it may say it yet */
-    uint64_t guest_count; /* ever */
-    struct guest guests[GUESTS_MAX];
+    uint64_t connection_count; /* ever */
+    struct connection connections[CONNECTIONS_MAX];
     uint64_t missing;
     bool has_sent_away; /* a process of another job or description: t->text names it */
 };
 
-static void dismiss(struct party *p, struct guest *g)
+static void close_connection(struct root *p, struct connection *g)
 {
     if (!g->bytes)
         return;
@@ -144,7 +144,7 @@ static void dismiss(struct party *p, struct guest *g)
     if (g->has_joined)
         p->missing |= 1ull << g->rank;
     p->t->resize(p->t->resize_user, g->bytes, 0);
-    *g = (struct guest){ .fd = -1 };
+    *g = (struct connection){ .fd = -1 };
 }
 
 static copse_status listen_at(struct copse_transport *t, int *out)
@@ -158,7 +158,7 @@ static copse_status listen_at(struct copse_transport *t, int *out)
         const int fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
         if (fd < 0 || !set_nonblocking(fd) ||
             setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
-            bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, GUESTS_MAX)) {
+            bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, CONNECTIONS_MAX)) {
             e = errno;
             if (fd >= 0)
                 close(fd);
@@ -175,28 +175,28 @@ static copse_status listen_at(struct copse_transport *t, int *out)
 /* Bytes of all that a guest has to say. */
 static size_t whole_message(const struct copse_transport *t)
 {
-    return sizeof(struct hello) + t->size * MEET_BYTES;
+    return sizeof(struct hello) + t->size * RENDEZVOUS_BYTES;
 }
 
 /* A place for one more: where all are taken, that of the stranger who came first. */
-static struct guest *make_place(struct party *p)
+static struct connection *free_connection(struct root *p)
 {
-    struct guest *first = NULL;
-    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++) {
+    struct connection *first = NULL;
+    for (struct connection *g = p->connections; g < p->connections + CONNECTIONS_MAX; g++) {
         if (!g->bytes)
             return g;
         if (!g->has_joined && (!first || g->number < first->number))
             first = g;
     }
     if (first)
-        dismiss(p, first);
+        close_connection(p, first);
     return first;
 }
 
 /* Half of the places at most, so that who has just come is heard before it can lose its place. */
-static void let_in(struct party *p)
+static void accept_all(struct root *p)
 {
-    for (int i = 0; i < GUESTS_MAX / 2; i++) {
+    for (int i = 0; i < CONNECTIONS_MAX / 2; i++) {
         const int fd = accept(p->listener, NULL, NULL);
         if (fd < 0) {
             if (errno != EAGAIN && errno != EWOULDBLOCK) /* such as no more files: it would be asked again at once */
@@ -204,9 +204,9 @@ static void let_in(struct party *p)
             return;
         }
         unsigned char *bytes = set_nonblocking(fd) ? alloc(p->t, whole_message(p->t)) : NULL;
-        struct guest *g = bytes ? make_place(p) : NULL;
+        struct connection *g = bytes ? free_connection(p) : NULL;
         if (g)
-            *g = (struct guest){ .fd = fd, .bytes = bytes, .number = p->guest_count++ };
+            *g = (struct connection){ .fd = fd, .bytes = bytes, .number = p->connection_count++ };
         else
             close(fd);
         if (!g && bytes)
@@ -216,31 +216,31 @@ static void let_in(struct party *p)
 
 /* It has said who it is: it joins, or is told why not. Rank 0 waits on for a process of another job or description,
    which any process of the network may be, and names it when the time is up. */
-static void greet(struct party *p, struct guest *g)
+static void check_hello(struct root *p, struct connection *g)
 {
     struct copse_transport *t = p->t;
     struct hello h;
     memcpy(&h, g->bytes, sizeof h);
     if (h.magic == MAGIC && (h.job != t->job || h.size != t->size)) {
-        const struct answer no = { .magic = HOST_MAGIC, .verdict = STRANGER };
+        const struct reply no = { .magic = ROOT_MAGIC, .outcome = STRANGER };
         (void)send_all(g->fd, &no, sizeof no, now_ns() + RETRY_NS);
         copse_transport_fail(t, COPSE_ERR_COMM, "a process that says it is rank %u was sent away: it has another "
                              "description of the cluster", h.rank);
         p->has_sent_away = true;
     }
     if (h.magic != MAGIC || h.job != t->job || h.size != t->size || h.rank == 0 || h.rank >= t->size) {
-        dismiss(p, g);
+        close_connection(p, g);
         return;
     }
-    for (struct guest *other = p->guests; other < p->guests + GUESTS_MAX; other++)
+    for (struct connection *other = p->connections; other < p->connections + CONNECTIONS_MAX; other++)
         if (other != g && other->has_joined && other->rank == h.rank)
-            dismiss(p, other); /* it came back */
+            close_connection(p, other); /* it came back */
     g->has_joined = true;
     g->rank = h.rank;
     p->missing &= ~(1ull << h.rank);
 }
 
-static void hear(struct party *p, struct guest *g)
+static void receive(struct root *p, struct connection *g)
 {
     unsigned char beyond;
     const bool is_full = g->got == p->size;
@@ -249,34 +249,34 @@ static void hear(struct party *p, struct guest *g)
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
     if (n <= 0 || is_full) { /* it left, or says more than there is to say */
-        dismiss(p, g);
+        close_connection(p, g);
         return;
     }
     g->got += (size_t)n;
     if (g->got == p->size && !g->has_joined)
-        greet(p, g);
+        check_hello(p, g);
 }
 
-static void hear_all(struct party *p, const struct pollfd fds[GUESTS_MAX])
+static void receive_all(struct root *p, const struct pollfd fds[CONNECTIONS_MAX])
 {
-    for (size_t i = 0; i < GUESTS_MAX; i++)
-        if (fds[i].revents && p->guests[i].bytes) /* it is still there */
-            hear(p, &p->guests[i]);
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+        if (fds[i].revents && p->connections[i].bytes) /* it is still there */
+            receive(p, &p->connections[i]);
 }
 
-static void list_guests(const struct party *p, struct pollfd fds[GUESTS_MAX])
+static void list_connections(const struct root *p, struct pollfd fds[CONNECTIONS_MAX])
 {
-    for (size_t i = 0; i < GUESTS_MAX; i++)
-        fds[i] = (struct pollfd){ .fd = p->guests[i].bytes ? p->guests[i].fd : -1, .events = POLLIN };
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+        fds[i] = (struct pollfd){ .fd = p->connections[i].bytes ? p->connections[i].fd : -1, .events = POLLIN };
 }
 
-static copse_status gather(struct party *p)
+static copse_status gather(struct root *p)
 {
     struct copse_transport *t = p->t;
     bool has_warned = false;
     while (p->missing) {
-        struct pollfd fds[1 + GUESTS_MAX] = { { .fd = p->listener, .events = POLLIN } };
-        list_guests(p, &fds[1]);
+        struct pollfd fds[1 + CONNECTIONS_MAX] = { { .fd = p->listener, .events = POLLIN } };
+        list_connections(p, &fds[1]);
         const uint64_t now = now_ns();
         if (now >= t->deadline_ns) {
             t->missing = p->missing;
@@ -287,82 +287,82 @@ static copse_status gather(struct party *p)
             has_warned = true;
             t->warn(t, p->missing);
         }
-        if (poll(fds, 1 + GUESTS_MAX, ms_until(t->deadline_ns)) <= 0)
+        if (poll(fds, 1 + CONNECTIONS_MAX, ms_until(t->deadline_ns)) <= 0)
             continue;
-        hear_all(p, &fds[1]);
+        receive_all(p, &fds[1]);
         if (fds[0].revents)
-            let_in(p);
+            accept_all(p);
     }
     return COPSE_OK;
 }
 
-static bool is_all_there(const struct party *p)
+static bool is_all_there(const struct root *p)
 {
     bool is_all = true;
-    for (const struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
+    for (const struct connection *g = p->connections; g < p->connections + CONNECTIONS_MAX; g++)
         is_all = is_all && (!g->bytes || g->got == p->size);
     return is_all;
 }
 
 /* All have come: what they are to be connected by. Who leaves meanwhile, or says nothing, is lost. */
-static copse_status collect(struct party *p, meet_ready_fn *ready, unsigned char *mine)
+static copse_status collect(struct root *p, rendezvous_ready_fn *ready, unsigned char *mine)
 {
     struct copse_transport *t = p->t;
-    const struct answer come = { .magic = HOST_MAGIC, .verdict = ALL_CAME };
+    const struct reply come = { .magic = ROOT_MAGIC, .outcome = ALL_CAME };
     const uint64_t now = now_ns();
     const uint64_t end = t->deadline_ns > now + READY_NS ? t->deadline_ns : now + READY_NS;
     p->size = whole_message(t);
-    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
+    for (struct connection *g = p->connections; g < p->connections + CONNECTIONS_MAX; g++)
         if (!g->has_joined || !send_all(g->fd, &come, sizeof come, end))
-            dismiss(p, g);
+            close_connection(p, g);
     const copse_status mine_is = ready(t, mine);
     while (!is_all_there(p) && now_ns() < end) {
-        struct pollfd fds[GUESTS_MAX];
-        list_guests(p, fds);
-        if (poll(fds, GUESTS_MAX, ms_until(end)) > 0)
-            hear_all(p, fds);
+        struct pollfd fds[CONNECTIONS_MAX];
+        list_connections(p, fds);
+        if (poll(fds, CONNECTIONS_MAX, ms_until(end)) > 0)
+            receive_all(p, fds);
     }
-    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
+    for (struct connection *g = p->connections; g < p->connections + CONNECTIONS_MAX; g++)
         if (g->got < p->size)
-            dismiss(p, g);
+            close_connection(p, g);
     t->lost |= p->missing;
     p->missing |= mine_is ? 1 : 0;
     return mine_is;
 }
 
 /* Everybody hears what the meeting came to. */
-static copse_status conclude(struct party *p, copse_status s, const unsigned char *mine,
+static copse_status conclude(struct root *p, copse_status s, const unsigned char *mine,
                              unsigned char *theirs)
 {
     const uint32_t size = p->t->size;
     const uint64_t deadline = now_ns() + 5000000000ull;
-    unsigned char *out = alloc(p->t, sizeof(struct answer) + size * MEET_BYTES);
-    const struct answer a = { .magic = HOST_MAGIC,
+    unsigned char *out = alloc(p->t, sizeof(struct reply) + size * RENDEZVOUS_BYTES);
+    const struct reply a = { .magic = ROOT_MAGIC,
                               .missing = p->missing,
-                              .verdict = s ? INCOMPLETE : WELCOME };
+                              .outcome = s ? INCOMPLETE : WELCOME };
     if (!out)
         return s ? s : copse_transport_fail(p->t, COPSE_ERR_NO_MEMORY, "no memory");
-    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++) {
+    for (struct connection *g = p->connections; g < p->connections + CONNECTIONS_MAX; g++) {
         if (!g->has_joined)
             continue;
         memcpy(out, &a, sizeof a);
-        memcpy(out + sizeof a, mine + g->rank * MEET_BYTES, MEET_BYTES);
-        memcpy(theirs + g->rank * MEET_BYTES, g->bytes + sizeof(struct hello), MEET_BYTES);
-        for (struct guest *o = p->guests; o < p->guests + GUESTS_MAX; o++)
+        memcpy(out + sizeof a, mine + g->rank * RENDEZVOUS_BYTES, RENDEZVOUS_BYTES);
+        memcpy(theirs + g->rank * RENDEZVOUS_BYTES, g->bytes + sizeof(struct hello), RENDEZVOUS_BYTES);
+        for (struct connection *o = p->connections; o < p->connections + CONNECTIONS_MAX; o++)
             if (o->has_joined)
-                memcpy(out + sizeof a + o->rank * MEET_BYTES,
-                       o->bytes + sizeof(struct hello) + g->rank * MEET_BYTES, MEET_BYTES);
-        if (!send_all(g->fd, out, sizeof a + size * MEET_BYTES, deadline))
+                memcpy(out + sizeof a + o->rank * RENDEZVOUS_BYTES,
+                       o->bytes + sizeof(struct hello) + g->rank * RENDEZVOUS_BYTES, RENDEZVOUS_BYTES);
+        if (!send_all(g->fd, out, sizeof a + size * RENDEZVOUS_BYTES, deadline))
             p->t->lost |= 1ull << g->rank; /* the others are welcome */
     }
     p->t->resize(p->t->resize_user, out, 0);
     return s;
 }
 
-static copse_status be_host(struct copse_transport *t, meet_ready_fn *ready, unsigned char *mine,
-                            unsigned char *theirs)
+static copse_status run_root(struct copse_transport *t, rendezvous_ready_fn *ready, unsigned char *mine,
+                             unsigned char *theirs)
 {
-    struct party *p = alloc(t, sizeof *p);
+    struct root *p = alloc(t, sizeof *p);
     if (!p)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "no memory");
     p->t = t;
@@ -376,15 +376,15 @@ static copse_status be_host(struct copse_transport *t, meet_ready_fn *ready, uns
             s = collect(p, ready, mine);
         s = conclude(p, s, mine, theirs);
     }
-    for (struct guest *g = p->guests; g < p->guests + GUESTS_MAX; g++)
-        dismiss(p, g);
+    for (struct connection *g = p->connections; g < p->connections + CONNECTIONS_MAX; g++)
+        close_connection(p, g);
     t->resize(t->resize_user, p, 0);
     return s;
 }
 
 /* ---- a guest ---- */
 
-/* Where nobody listens a system may give the port that is called to the caller, and connect it with itself. */
+/* Where nobody listens a system may give the port that is called to the member, and connect it with itself. */
 static bool is_itself(int fd)
 {
     struct sockaddr_storage here = { 0 }, there = { 0 };
@@ -418,12 +418,12 @@ static int call(const struct addrinfo *list, uint64_t deadline)
     return -1;
 }
 
-struct caller {
+struct member {
     struct copse_transport *t;
     bool has_warned;
 };
 
-static bool is_late(struct caller *v, uint64_t grace)
+static bool is_late(struct member *v, uint64_t grace)
 {
     const uint64_t now = now_ns();
     if (!v->has_warned && now >= v->t->warn_ns) {
@@ -435,10 +435,10 @@ static bool is_late(struct caller *v, uint64_t grace)
 
 /* Bytes that came before the connection ended or the time was up. A guest that gave up first would take the host
    for lost, who names those that are. */
-static size_t listen_to(struct caller *v, int fd, unsigned char *bytes, size_t size)
+static size_t receive_from(struct member *v, int fd, unsigned char *bytes, size_t size)
 {
     size_t got = 0;
-    while (got < size && !is_late(v, ANSWER_NS)) {
+    while (got < size && !is_late(v, REPLY_NS)) {
         const ssize_t n = recv(fd, bytes + got, size - got, 0);
         if (n > 0)
             got += (size_t)n;
@@ -451,45 +451,45 @@ static size_t listen_to(struct caller *v, int fd, unsigned char *bytes, size_t s
 }
 
 /* One call at rank 0. Returns bytes of its last answer. `is_ready`: `mine` is filled. */
-static size_t visit(struct caller *v, int fd, meet_ready_fn *ready, unsigned char *mine, unsigned char *in,
-                    bool *is_ready, copse_status *s)
+static size_t call_root(struct member *v, int fd, rendezvous_ready_fn *ready, unsigned char *mine, unsigned char *in,
+                        bool *is_ready, copse_status *s)
 {
     struct copse_transport *t = v->t;
     const struct hello h = { MAGIC, t->job, t->rank, t->size };
-    const size_t bytes = t->size * MEET_BYTES;
-    struct answer a;
+    const size_t bytes = t->size * RENDEZVOUS_BYTES;
+    struct reply a;
     if (!send_all(fd, &h, sizeof h, t->deadline_ns))
         return 0;
-    const size_t got = listen_to(v, fd, in, sizeof a);
+    const size_t got = receive_from(v, fd, in, sizeof a);
     memcpy(&a, in, sizeof a);
-    if (got < sizeof a || a.magic != HOST_MAGIC)
+    if (got < sizeof a || a.magic != ROOT_MAGIC)
         return 0;
-    if (a.verdict == STRANGER)
+    if (a.outcome == STRANGER)
         return got;
-    if (a.verdict != ALL_CAME)
-        return got + listen_to(v, fd, in + sizeof a, bytes);
+    if (a.outcome != ALL_CAME)
+        return got + receive_from(v, fd, in + sizeof a, bytes);
     if (!*is_ready)
         *s = ready(t, mine);
     *is_ready = *s == COPSE_OK;
-    if (!*is_ready || !send_all(fd, mine, bytes, t->deadline_ns + ANSWER_NS))
+    if (!*is_ready || !send_all(fd, mine, bytes, t->deadline_ns + REPLY_NS))
         return 0;
-    return listen_to(v, fd, in, sizeof a + bytes);
+    return receive_from(v, fd, in, sizeof a + bytes);
 }
 
-static copse_status be_guest(struct copse_transport *t, meet_ready_fn *ready, unsigned char *mine,
-                             unsigned char *theirs, unsigned char *in)
+static copse_status run_member(struct copse_transport *t, rendezvous_ready_fn *ready, unsigned char *mine,
+                               unsigned char *theirs, unsigned char *in)
 {
-    struct caller v = { .t = t };
-    const size_t bytes = t->size * MEET_BYTES;
+    struct member v = { .t = t };
+    const size_t bytes = t->size * RENDEZVOUS_BYTES;
     struct addrinfo *list;
     bool is_ready = false;
     COPSE_TRY(resolve(t, false, &list));
     copse_status s = COPSE_ERR_TIMEOUT;
     while (s == COPSE_ERR_TIMEOUT && !is_late(&v, 0)) {
-        struct answer a = { .magic = 0 };
+        struct reply a = { .magic = 0 };
         copse_status mine_is = COPSE_OK;
         const int fd = call(list, now_ns() + 1000000000ull);
-        const size_t got = fd >= 0 ? visit(&v, fd, ready, mine, in, &is_ready, &mine_is) : 0;
+        const size_t got = fd >= 0 ? call_root(&v, fd, ready, mine, in, &is_ready, &mine_is) : 0;
         if (fd >= 0)
             close(fd);
         if (mine_is) {
@@ -499,14 +499,14 @@ static copse_status be_guest(struct copse_transport *t, meet_ready_fn *ready, un
         if (got >= sizeof a)
             memcpy(&a, in, sizeof a);
         a.missing &= UINT64_MAX >> (64 - t->size); /* ranks there are */
-        if (a.magic != HOST_MAGIC) {
+        if (a.magic != ROOT_MAGIC) {
             pause_ns(RETRY_NS);
             continue;
         }
-        if (a.verdict == STRANGER)
+        if (a.outcome == STRANGER)
             s = copse_transport_fail(t, COPSE_ERR_COMM, "%s belongs to another job, or has another "
                                      "description of the cluster", t->addresses[0]);
-        else if (a.verdict == INCOMPLETE) {
+        else if (a.outcome == INCOMPLETE) {
             t->missing = a.missing;
             s = copse_transport_fail(t, COPSE_ERR_COMM, "not everybody came");
         } else if (got == sizeof a + bytes) {
@@ -523,14 +523,15 @@ static copse_status be_guest(struct copse_transport *t, meet_ready_fn *ready, un
     return s;
 }
 
-copse_status meet(struct copse_transport *t, meet_ready_fn *ready, unsigned char *mine, unsigned char *theirs)
+copse_status rendezvous(struct copse_transport *t, rendezvous_ready_fn *ready, unsigned char *mine,
+                        unsigned char *theirs)
 {
     if (t->rank == 0)
-        return be_host(t, ready, mine, theirs);
-    unsigned char *in = alloc(t, sizeof(struct answer) + t->size * MEET_BYTES);
+        return run_root(t, ready, mine, theirs);
+    unsigned char *in = alloc(t, sizeof(struct reply) + t->size * RENDEZVOUS_BYTES);
     if (!in)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "no memory");
-    const copse_status s = be_guest(t, ready, mine, theirs, in);
+    const copse_status s = run_member(t, ready, mine, theirs, in);
     t->resize(t->resize_user, in, 0);
     return s;
 }

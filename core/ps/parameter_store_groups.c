@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What a shelf updates together: the variables of one optimizer, its slots and its count of updates. */
-#include "core/ps/shelf.h"
+/* What a parameter store updates together: the variables of one optimizer, its slots and its count of updates. */
+#include "core/ps/parameter_store.h"
 
 static copse_status no_memory(void)
 {
     return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
 }
 
-static struct copse_shelf *shelf_of(struct copse_server *s)
+static struct copse_pstore *pstore_of(struct copse_server *s)
 {
-    return (struct copse_shelf *)(void *)s;
+    return (struct copse_pstore *)(void *)s;
 }
 
-copse_status copse__shelf_group(struct copse_shelf *s, uint32_t group, struct copse_shelf_group **out)
+copse_status copse__pstore_group(struct copse_pstore *s, uint32_t group, struct copse_pstore_group **out)
 {
     *out = NULL;
     if (group >= s->groups.count || !s->groups.at[group].is_used)
@@ -21,8 +21,8 @@ copse_status copse__shelf_group(struct copse_shelf *s, uint32_t group, struct co
     return COPSE_OK;
 }
 
-bool copse__shelf_group_is(const struct copse_shelf_group *g, const uint32_t *ids, uint32_t count,
-                           const struct copse_optimizer_params *rule)
+bool copse__pstore_group_is(const struct copse_pstore_group *g, const uint32_t *ids, uint32_t count,
+                            const struct copse_optimizer_params *rule)
 {
     const struct copse_optimizer_params *p = &g->rule.params;
     struct copse_rule as;
@@ -35,14 +35,14 @@ bool copse__shelf_group_is(const struct copse_shelf_group *g, const uint32_t *id
            p->average == as.params.average;
 }
 
-static void free_group(struct copse_shelf *s, struct copse_shelf_group *g)
+static void free_group(struct copse_pstore *s, struct copse_pstore_group *g)
 {
     copse__segment_release(&g->update);
     for (uint32_t i = 0; g->slots && i < g->count; i++)
         copse_buffer_release(&g->slots[i]);
     copse__free(&s->ctx->base.mem, g->slots);
     copse__free(&s->ctx->base.mem, g->ids);
-    *g = (struct copse_shelf_group){ .is_used = false };
+    *g = (struct copse_pstore_group){ .is_used = false };
 }
 
 static bool has_average(const struct copse_rule *rule)
@@ -51,11 +51,11 @@ static bool has_average(const struct copse_rule *rule)
 }
 
 /* `out`: the update, then the moving average. */
-static copse_status make_member(struct copse_shelf *s, struct copse_shelf_group *g, uint32_t i,
+static copse_status make_member(struct copse_pstore *s, struct copse_pstore_group *g, uint32_t i,
                                 struct copse_command out[2])
 {
-    struct copse_shelf_variable *v;
-    COPSE_TRY(copse__shelf_find(s, g->ids[i], &v));
+    struct copse_pstore_variable *v;
+    COPSE_TRY(copse__pstore_find(s, g->ids[i], &v));
     const size_t bytes = (size_t)v->count * 4, slots = bytes * g->rule.slots;
     const struct copse_limits *l = s->dev->limits;
     if (v->type != COPSE_F32)
@@ -83,7 +83,7 @@ static copse_status make_member(struct copse_shelf *s, struct copse_shelf_group 
                                  : COPSE_OK;
 }
 
-static copse_status make_group(struct copse_shelf *s, struct copse_shelf_group *g,
+static copse_status make_group(struct copse_pstore *s, struct copse_pstore_group *g,
                                const uint32_t *ids, const struct copse_optimizer_params *rule)
 {
     COPSE_TRY(copse__rule_init(rule, &g->rule));
@@ -103,11 +103,11 @@ static copse_status make_group(struct copse_shelf *s, struct copse_shelf_group *
     return status;
 }
 
-copse_status copse__shelf_do_group(struct copse_server *server, uint64_t key, const uint32_t *ids,
-                                   uint32_t count, const struct copse_optimizer_params *rule, uint32_t *group)
+copse_status copse__pstore_do_group(struct copse_server *server, uint64_t key, const uint32_t *ids,
+                                    uint32_t count, const struct copse_optimizer_params *rule, uint32_t *group)
 {
-    struct copse_shelf *s = shelf_of(server);
-    struct copse_shelf_group g = { .is_used = true, .count = count };
+    struct copse_pstore *s = pstore_of(server);
+    struct copse_pstore_group g = { .is_used = true, .count = count };
     size_t at = 0;
     (void)key; /* who serves several workers finds theirs */
     copse_status status = make_group(s, &g, ids, rule);
@@ -124,14 +124,14 @@ copse_status copse__shelf_do_group(struct copse_server *server, uint64_t key, co
     return COPSE_OK;
 }
 
-void copse__shelf_do_drop(struct copse_server *server, uint32_t group)
+void copse__pstore_do_drop(struct copse_server *server, uint32_t group)
 {
-    struct copse_shelf *s = shelf_of(server);
+    struct copse_pstore *s = pstore_of(server);
     if (group < s->groups.count && s->groups.at[group].is_used)
         free_group(s, &s->groups.at[group]);
 }
 
-static copse_status write_step(struct copse_shelf *s, const struct copse_shelf_group *g,
+static copse_status write_step(struct copse_pstore *s, const struct copse_pstore_group *g,
                                const struct copse_server_push *p)
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
@@ -142,15 +142,15 @@ static copse_status write_step(struct copse_shelf *s, const struct copse_shelf_g
     return copse_queue_write(s->queue, s->step, 0, words, sizeof words);
 }
 
-copse_status copse__shelf_do_push(struct copse_server *server, uint32_t group,
-                                  const struct copse_server_push *p, uint64_t *count)
+copse_status copse__pstore_do_push(struct copse_server *server, uint32_t group,
+                                   const struct copse_server_push *p, uint64_t *count)
 {
-    struct copse_shelf *s = shelf_of(server);
-    struct copse_shelf_group *g;
+    struct copse_pstore *s = pstore_of(server);
+    struct copse_pstore_group *g;
     const float *gradient = p->gradients;
-    COPSE_TRY(copse__shelf_group(s, group, &g));
+    COPSE_TRY(copse__pstore_group(s, group, &g));
     for (uint32_t i = 0; i < g->count; i++) {
-        const struct copse_shelf_variable *v = &s->variables.at[g->ids[i]];
+        const struct copse_pstore_variable *v = &s->variables.at[g->ids[i]];
         COPSE_TRY(copse_queue_write(s->queue, v->gradient, 0, gradient, (size_t)v->count * 4));
         gradient += v->count;
     }
@@ -160,27 +160,27 @@ copse_status copse__shelf_do_push(struct copse_server *server, uint32_t group,
     for (uint32_t i = 0; i < g->count; i++)
         s->variables.at[g->ids[i]].version++;
     if (p->worker < COPSE_MAX_WORKERS)
-        g->places.at[p->worker] = p->place;
+        g->progress.at[p->worker] = p->progress;
     *count = ++g->updates;
     return COPSE_OK;
 }
 
-copse_status copse__shelf_do_updates(struct copse_server *server, uint32_t group, bool is_set,
-                                     uint64_t *count)
+copse_status copse__pstore_do_updates(struct copse_server *server, uint32_t group, bool is_set,
+                                      uint64_t *count)
 {
-    struct copse_shelf_group *g;
-    COPSE_TRY(copse__shelf_group(shelf_of(server), group, &g));
+    struct copse_pstore_group *g;
+    COPSE_TRY(copse__pstore_group(pstore_of(server), group, &g));
     if (is_set)
         g->updates = *count;
     *count = g->updates;
     return COPSE_OK;
 }
 
-static copse_status find_slot(struct copse_shelf *s, uint32_t group, uint32_t member, uint32_t slot,
+static copse_status find_slot(struct copse_pstore *s, uint32_t group, uint32_t member, uint32_t slot,
                               struct copse_binding *out)
 {
-    struct copse_shelf_group *g;
-    COPSE_TRY(copse__shelf_group(s, group, &g));
+    struct copse_pstore_group *g;
+    COPSE_TRY(copse__pstore_group(s, group, &g));
     if (member >= g->count || slot >= g->rule.slots)
         return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: there is no slot %u of variable %u",
                           slot, member);
@@ -189,30 +189,30 @@ static copse_status find_slot(struct copse_shelf *s, uint32_t group, uint32_t me
     return COPSE_OK;
 }
 
-copse_status copse__shelf_look_slot(struct copse_shelf *s, uint32_t group, uint32_t member,
-                                    uint32_t slot, const void **values, uint64_t *bytes)
+copse_status copse__pstore_snapshot_slot(struct copse_pstore *s, uint32_t group, uint32_t member,
+                                         uint32_t slot, const void **values, uint64_t *bytes)
 {
     struct copse_binding at = { 0 };
     COPSE_TRY(find_slot(s, group, member, slot, &at));
-    COPSE_TRY(copse__shelf_make_landing(s, at.size));
-    COPSE_TRY(copse_queue_read(s->queue, at.buffer, at.offset, s->landing, at.size));
-    COPSE_TRY(copse__shelf_land(s));
-    *values = s->landing;
+    COPSE_TRY(copse__pstore_reserve_staging(s, at.size));
+    COPSE_TRY(copse_queue_read(s->queue, at.buffer, at.offset, s->staging, at.size));
+    COPSE_TRY(copse__pstore_wait_reads(s));
+    *values = s->staging;
     *bytes = at.size;
     return COPSE_OK;
 }
 
-copse_status copse__shelf_do_slot(struct copse_server *server, uint32_t group, uint32_t member,
-                                  uint32_t slot, bool is_set, uint64_t count, void *values)
+copse_status copse__pstore_do_slot(struct copse_server *server, uint32_t group, uint32_t member,
+                                   uint32_t slot, bool is_set, uint64_t count, void *values)
 {
-    struct copse_shelf *s = shelf_of(server);
+    struct copse_pstore *s = pstore_of(server);
     struct copse_binding at = { 0 };
-    const void *landed;
+    const void *staged;
     uint64_t bytes;
     (void)count;
     if (!is_set) {
-        COPSE_TRY(copse__shelf_look_slot(s, group, member, slot, &landed, &bytes));
-        memcpy(values, landed, (size_t)bytes);
+        COPSE_TRY(copse__pstore_snapshot_slot(s, group, member, slot, &staged, &bytes));
+        memcpy(values, staged, (size_t)bytes);
         return COPSE_OK;
     }
     COPSE_TRY(find_slot(s, group, member, slot, &at));
@@ -222,11 +222,11 @@ copse_status copse__shelf_do_slot(struct copse_server *server, uint32_t group, u
 
 /* ---- all of a group ---- */
 
-static copse_status read_group(struct copse_shelf *s, const struct copse_shelf_group *g)
+static copse_status read_group(struct copse_pstore *s, const struct copse_pstore_group *g)
 {
-    char *at = s->landing;
+    char *at = s->staging;
     for (uint32_t i = 0; i < g->count; i++) {
-        const struct copse_shelf_variable *v = &s->variables.at[g->ids[i]];
+        const struct copse_pstore_variable *v = &s->variables.at[g->ids[i]];
         const size_t bytes = (size_t)v->count * 4, slots = bytes * g->rule.slots;
         COPSE_TRY(copse_queue_read(s->queue, v->values, 0, at, bytes));
         if (slots > 0)
@@ -236,47 +236,47 @@ static copse_status read_group(struct copse_shelf *s, const struct copse_shelf_g
     return COPSE_OK;
 }
 
-copse_status copse__shelf_look_group(struct copse_shelf *s, uint32_t group, const void **words,
-                                     uint64_t *bytes)
+copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group, const void **words,
+                                          uint64_t *bytes)
 {
-    struct copse_shelf_group *g;
+    struct copse_pstore_group *g;
     size_t size;
-    COPSE_TRY(copse__shelf_group(s, group, &g));
+    COPSE_TRY(copse__pstore_group(s, group, &g));
     if (!copse__mul((size_t)g->elements, (1 + g->rule.slots) * sizeof(float), &size))
         return no_memory();
-    COPSE_TRY(copse__shelf_make_landing(s, size));
+    COPSE_TRY(copse__pstore_reserve_staging(s, size));
     const copse_status status = read_group(s, g);
-    const copse_status landed = copse__shelf_land(s); /* what is queued lands first, whatever failed */
-    *words = s->landing;
+    const copse_status staged = copse__pstore_wait_reads(s); /* what is queued lands first, whatever failed */
+    *words = s->staging;
     *bytes = size;
-    return status ? status : landed;
+    return status ? status : staged;
 }
 
-copse_status copse__shelf_do_look(struct copse_server *server, uint32_t group, uint64_t count,
-                                  void *words, struct copse_server_state *out)
+copse_status copse__pstore_do_snapshot(struct copse_server *server, uint32_t group, uint64_t count,
+                                       void *words, struct copse_server_state *out)
 {
-    struct copse_shelf_group *g;
-    const void *landed;
+    struct copse_pstore_group *g;
+    const void *staged;
     uint64_t bytes;
-    COPSE_TRY(copse__shelf_group(shelf_of(server), group, &g));
-    COPSE_TRY(copse__shelf_look_group(shelf_of(server), group, &landed, &bytes));
+    COPSE_TRY(copse__pstore_group(pstore_of(server), group, &g));
+    COPSE_TRY(copse__pstore_snapshot_group(pstore_of(server), group, &staged, &bytes));
     if (bytes != count * 4)
         return copse_fail(COPSE_ERR_INTERNAL, "parameter server: an optimizer of another size");
-    memcpy(words, landed, (size_t)bytes);
-    *out = (struct copse_server_state){ g->updates, g->places };
+    memcpy(words, staged, (size_t)bytes);
+    *out = (struct copse_server_state){ g->updates, g->progress };
     return COPSE_OK;
 }
 
-copse_status copse__shelf_do_places(struct copse_server *server, uint32_t group,
-                                    enum copse_server_say say, struct copse_server_places *places)
+copse_status copse__pstore_do_progress(struct copse_server *server, uint32_t group,
+                                       enum copse_progress_op op, struct copse_server_progress *progress)
 {
-    struct copse_shelf_group *g;
-    COPSE_TRY(copse__shelf_group(shelf_of(server), group, &g));
-    const uint32_t is_open = g->places.is_open | (say == COPSE_PLACES_OPEN);
-    if (say == COPSE_PLACES_SET)
-        g->places = *places;
-    g->places.is_open = is_open;
-    if (say == COPSE_PLACES_READ)
-        *places = g->places;
+    struct copse_pstore_group *g;
+    COPSE_TRY(copse__pstore_group(pstore_of(server), group, &g));
+    const uint32_t is_open = g->progress.is_open | (op == COPSE_PROGRESS_OPEN);
+    if (op == COPSE_PROGRESS_SET)
+        g->progress = *progress;
+    g->progress.is_open = is_open;
+    if (op == COPSE_PROGRESS_READ)
+        *progress = g->progress;
     return COPSE_OK;
 }

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backends/gloo/meet.h"
+#include "backends/gloo/rendezvous.h"
 #include "core/base/platform.h"
 #include "tests/rig/rig.h"
 
@@ -25,7 +25,7 @@ static atomic_uint come, ready_count;
 struct rank {
     copse_thread thread;
     struct copse_transport t;
-    unsigned char mine[RANKS][MEET_BYTES], theirs[RANKS][MEET_BYTES];
+    unsigned char mine[RANKS][RENDEZVOUS_BYTES], theirs[RANKS][RENDEZVOUS_BYTES];
     bool leaves; /* once all have come */
     bool was_early;
     copse_status status;
@@ -52,7 +52,7 @@ static copse_status ready(struct copse_transport *t, unsigned char *mine)
     r->was_early = atomic_load(&come) != t->size;
     atomic_fetch_add(&ready_count, 1);
     for (uint32_t p = 0; p < t->size; p++)
-        snprintf((char *)mine + p * MEET_BYTES, MEET_BYTES, "%u for %u", t->rank, p);
+        snprintf((char *)mine + p * RENDEZVOUS_BYTES, RENDEZVOUS_BYTES, "%u for %u", t->rank, p);
     return r->leaves ? copse_transport_fail(t, COPSE_ERR_COMM, "it leaves") : COPSE_OK;
 }
 
@@ -60,7 +60,7 @@ static void rank_main(void *p)
 {
     struct rank *r = p;
     atomic_fetch_add(&come, 1);
-    r->status = meet(&r->t, ready, r->mine[0], r->theirs[0]);
+    r->status = rendezvous(&r->t, ready, r->mine[0], r->theirs[0]);
 }
 
 static void start(struct rank *list, uint32_t i, uint64_t job, uint64_t wait_ns)
@@ -88,7 +88,7 @@ static void start_all(struct rank *list, uint64_t wait_ns)
 
 static void assert_met(const struct rank *r, uint64_t lost)
 {
-    char text[MEET_BYTES];
+    char text[RENDEZVOUS_BYTES];
     if (r->status)
         fail_msg("rank %u: %s", r->t.rank, r->t.text);
     assert_false(r->was_early);
@@ -135,7 +135,7 @@ static int choose_port(void **state)
 
 /* ---- */
 
-static void test_all_meet(void **state)
+static void test_all_connect(void **state)
 {
     struct rank list[RANKS];
     (void)state;
@@ -312,7 +312,7 @@ static void test_an_echo_is_no_answer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_meet),
+        cmocka_unit_test(test_all_connect),
         cmocka_unit_test(test_strangers_take_no_place),
         cmocka_unit_test(test_one_that_leaves_is_lost),
         cmocka_unit_test(test_the_first_one_fails),

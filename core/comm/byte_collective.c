@@ -17,7 +17,7 @@ uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind)
 }
 
 copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
-                                        copse_status verdict)
+                                        copse_status vote)
 {
     COPSE_TRY(copse__cluster_check(c));
     c->sequence++;
@@ -25,7 +25,7 @@ copse_status copse__collective_begin_on(copse_cluster *c, const char *what, cons
     c->header.magic = MAGIC;
     c->header.sequence = c->sequence;
     c->header.size = size;
-    c->header.verdict = (uint32_t)verdict;
+    c->header.vote = (uint32_t)vote;
     c->header.detail = c->detail;
     c->detail = 0;
     snprintf(c->header.what, sizeof c->header.what, "%s", what);
@@ -42,9 +42,9 @@ copse_status copse__collective_begin_on(copse_cluster *c, const char *what, cons
 }
 
 copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_t size,
-                                     copse_status verdict)
+                                     copse_status vote)
 {
-    return copse__collective_begin_on(c, what, "", size, verdict);
+    return copse__collective_begin_on(c, what, "", size, vote);
 }
 
 /* Both have operands of a stated type and shape, which differ. */
@@ -61,7 +61,7 @@ static copse_status compare(copse_cluster *c, uint32_t r)
     if (h->magic != MAGIC)
         return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s speaks another language",
                                    copse__cluster_names(c, 1ull << r, names));
-    const bool is_refused = h->verdict || c->header.verdict; /* by one of the two, whatever its collective is */
+    const bool is_refused = h->vote || c->header.vote; /* by one of the two, whatever its collective is */
     const bool is_same = strcmp(h->what, c->header.what) == 0 &&
                          (h->size == c->header.size || has_other_form(h, &c->header));
     if (h->sequence != c->header.sequence || (!is_refused && !is_same))
@@ -93,35 +93,35 @@ static copse_status check_forms(const copse_cluster *c)
     return COPSE_OK;
 }
 
-copse_status copse__collective_meet(copse_cluster *c, copse_cluster_busy_fn *busy, void *user)
+copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user)
 {
-    copse_status verdict = (copse_status)c->header.verdict;
+    copse_status vote = (copse_status)c->header.vote;
     uint32_t from = c->t.rank;
     COPSE_TRY(copse__cluster_wait(c, c->header_in, c->t.size, c->header.what, busy, user));
     for (uint32_t r = 0; r < c->t.size; r++) {
         if (r == c->t.rank)
             continue;
         COPSE_TRY(compare(c, r));
-        if (c->headers[r].verdict && !verdict) {
-            verdict = copse__status_of(c->headers[r].verdict);
+        if (c->headers[r].vote && !vote) {
+            vote = copse__status_of(c->headers[r].vote);
             from = r;
         }
     }
     COPSE_TRY(copse__cluster_wait(c, c->header_out, c->t.size, c->header.what, busy, user));
-    if (!verdict)
-        verdict = check_forms(c);
-    if (verdict)
+    if (!vote)
+        vote = check_forms(c);
+    if (vote)
         c->refused = c->sequence;
-    if (!verdict || from == c->t.rank)
-        return verdict;
+    if (!vote || from == c->t.rank)
+        return vote;
     char names[COPSE_WORKERS_TEXT];
-    return copse_fail(verdict, "cluster: %s could not take part: %s",
-                      copse__cluster_names(c, 1ull << from, names), copse_status_text(verdict));
+    return copse_fail(vote, "cluster: %s could not take part: %s",
+                      copse__cluster_names(c, 1ull << from, names), copse_status_text(vote));
 }
 
-copse_status copse__cluster_hand(copse_cluster *c, void *bytes, size_t size)
+copse_status copse__cluster_broadcast_bytes(copse_cluster *c, void *bytes, size_t size)
 {
-    struct copse_parcel moves[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    struct copse_pending moves[COPSE_MAX_WORKERS] = { { NULL, 0 } };
     const uint32_t tag = copse__collective_tag(c, COPSE_KIND_BYTES);
     copse_status s = COPSE_OK;
     for (size_t at = 0; at < size && !s; at += COPSE_TRANSPORT_BYTES) {
@@ -137,35 +137,35 @@ copse_status copse__cluster_hand(copse_cluster *c, void *bytes, size_t size)
     return s;
 }
 
-copse_status copse__cluster_meet_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
-                                    copse_status verdict)
+copse_status copse__cluster_barrier_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
+                                       copse_status vote)
 {
     char text[COPSE_ERROR_BYTES];
     memcpy(text, copse_last_error(), sizeof text);
-    copse_status s = copse__collective_begin_on(c, what, form, size, verdict);
+    copse_status s = copse__collective_begin_on(c, what, form, size, vote);
     if (!s)
-        s = copse__collective_meet(c, NULL, NULL);
-    if (verdict)
+        s = copse__collective_barrier(c, NULL, NULL);
+    if (vote)
         copse__fail_again(text); /* the first failure is the one to tell */
-    return verdict ? verdict : s;
+    return vote ? vote : s;
 }
 
-copse_status copse__cluster_meet(copse_cluster *c, const char *what, uint64_t size, copse_status verdict)
+copse_status copse__cluster_barrier(copse_cluster *c, const char *what, uint64_t size, copse_status vote)
 {
-    return copse__cluster_meet_on(c, what, "", size, verdict);
+    return copse__cluster_barrier_on(c, what, "", size, vote);
 }
 
-copse_status copse__cluster_gather(copse_cluster *c, const void *mine, void *all, size_t size,
-                                   const char *what)
+copse_status copse__cluster_allgather(copse_cluster *c, const void *mine, void *all, size_t size,
+                                      const char *what)
 {
-    struct copse_parcel out[COPSE_MAX_WORKERS] = { { NULL, 0 } };
-    struct copse_parcel in[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    struct copse_pending out[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    struct copse_pending in[COPSE_MAX_WORKERS] = { { NULL, 0 } };
     memmove((char *)all + c->t.rank * size, mine, size);
     if (c->t.size == 1)
         return COPSE_OK;
     copse_status s = copse__collective_begin(c, what, size, COPSE_OK);
     if (!s)
-        s = copse__collective_meet(c, NULL, NULL);
+        s = copse__collective_barrier(c, NULL, NULL);
     const uint32_t tag = copse__collective_tag(c, 0);
     for (uint32_t r = 0; r < c->t.size && !s; r++) {
         if (r == c->t.rank)
@@ -187,8 +187,8 @@ copse_status copse__cluster_broadcast(copse_cluster *c, void *bytes, size_t size
 {
     if (c->t.size == 1)
         return COPSE_OK;
-    COPSE_TRY(copse__cluster_meet(c, what, size, COPSE_OK));
-    return copse__cluster_hand(c, bytes, size);
+    COPSE_TRY(copse__cluster_barrier(c, what, size, COPSE_OK));
+    return copse__cluster_broadcast_bytes(c, bytes, size);
 }
 
 /* ---- agreement ---- */
@@ -224,15 +224,15 @@ static copse_status name_difference(copse_cluster *c, const char *what, const ch
                                   : copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
     if (!s && c->t.rank == 0)
         memcpy(other, text, (size_t)size);
-    s = copse__cluster_meet(c, "the chief's description", size, s);
+    s = copse__cluster_barrier(c, "the chief's description", size, s);
     if (!s)
-        s = copse__cluster_hand(c, other, (size_t)size);
+        s = copse__cluster_broadcast_bytes(c, other, (size_t)size);
     if (!s && strcmp(other, text) != 0) {
         mine.differs = 1;
         find_difference(other, text, mine.chief, mine.theirs);
     }
     if (!s)
-        s = copse__cluster_gather(c, &mine, all, sizeof mine, "differences");
+        s = copse__cluster_allgather(c, &mine, all, sizeof mine, "differences");
     for (uint32_t r = 0; r < c->t.size && !s; r++) {
         char names[COPSE_WORKERS_TEXT];
         struct difference *d = &all[r];
@@ -254,7 +254,7 @@ copse_status copse__cluster_agree(copse_cluster *c, const char *what, const char
     } mine = { copse__hash(COPSE_HASH_START, text, strlen(text)), strlen(text) };
     struct digest all[COPSE_MAX_WORKERS];
     bool is_same = true;
-    COPSE_TRY(copse__cluster_gather(c, &mine, all, sizeof mine, what));
+    COPSE_TRY(copse__cluster_allgather(c, &mine, all, sizeof mine, what));
     for (uint32_t r = 1; r < c->t.size; r++)
         is_same = is_same && memcmp(&all[r], &all[0], sizeof mine) == 0;
     if (all[0].size > (uint64_t)1 << 26)

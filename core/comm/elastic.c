@@ -4,18 +4,18 @@
  *
  * Agreement. Each says REGROUP to all that it believes alive, with its view: the ranks that it believes lost. A view
  * takes in what others say and what connections tell; when it has grown it is said again. A worker for which all that
- * are alive have said its own view last has come to a decision, and says SETTLED. Views only grow and messages of a
- * worker stay in order: so nobody can decide otherwise while one of those that decided lives, and who hears SETTLED
+ * are alive have said its own view last has come to a decision, and says DECIDED. Views only grow and messages of a
+ * worker stay in order: so nobody can decide otherwise while one of those that decided lives, and who hears DECIDED
  * takes that decision over. Any number may be lost meanwhile. One that is lost after all had heard its view is still
  * a member of what is decided; forming the new group then names it, to everybody.
  *
  * A worker that closed its connections as soon as it had decided would look lost to those that are slower. So it
- * waits until it has heard SETTLED of the others.
+ * waits until it has heard DECIDED of the others.
  */
 #include "core/comm/cluster.h"
 
-#define LOOK_NS   1000000ull
-#define SETTLE_NS 2000000000ull /* for the last notices of workers that may have closed already */
+#define POLL_NS   1000000ull
+#define DECIDED_NS 2000000000ull /* for the last notices of workers that may have closed already */
 
 static uint64_t bit(uint32_t rank)
 {
@@ -30,28 +30,28 @@ static uint64_t others_than(const copse_cluster *c, uint64_t lost)
 }
 
 /* What this worker says to each of the others. */
-struct talk {
+struct agreement {
     copse_cluster *c;
     int kind;
-    uint64_t told;                    /* group ranks that were sent the newest view */
+    uint64_t sent;                    /* group ranks that were sent the newest view */
     uint64_t view;                    /* group ranks that are lost */
-    struct copse_parcel out[COPSE_MAX_WORKERS];
+    struct copse_pending out[COPSE_MAX_WORKERS];
 };
 
-static void change(struct talk *x, int kind, uint64_t view)
+static void set_view(struct agreement *x, int kind, uint64_t view)
 {
     if (x->kind != kind || x->view != view)
-        x->told = 0;
+        x->sent = 0;
     x->kind = kind;
     x->view = view;
 }
 
 /* One message at a time to each; the next one when it has been taken. */
-static void tell(struct talk *x)
+static void send_view(struct agreement *x)
 {
     copse_cluster *c = x->c;
     struct copse_notice now = { .kind = x->kind };
-    const uint64_t to = others_than(c, x->view | c->t.lost | x->told);
+    const uint64_t to = others_than(c, x->view | c->t.lost | x->sent);
     for (uint32_t r = 0; r < c->t.size; r++)
         if (x->view & bit(r))
             now.lost |= bit(c->original[r]);
@@ -60,33 +60,33 @@ static void tell(struct talk *x)
             continue;
         c->views_out[r] = now;
         x->out[r].peer = r;
-        x->told |= bit(r);
+        x->sent |= bit(r);
         if (c->table->send(&c->t, r, COPSE_NOTICE_TAG, &c->views_out[r], sizeof now, &x->out[r].op))
             x->out[r].op = NULL; /* the engine has noted it in t.lost */
     }
 }
 
 /* Take what has come. Who left without a word is lost, but for those that had decided. */
-static void listen(struct talk *x)
+static void receive_views(struct agreement *x)
 {
     copse_cluster *c = x->c;
     for (uint32_t r = 0; r < c->t.size; r++) {
-        if ((others_than(c, c->adopted | c->settled | c->t.lost) & bit(r)) && !c->notice_in[r].op &&
-            copse__notice_ask(c, r))
+        if ((others_than(c, c->reported | c->decided | c->t.lost) & bit(r)) && !c->notice_in[r].op &&
+            copse__notice_recv(c, r))
             c->t.lost |= bit(r);
         if (x->out[r].op && c->table->wait(&c->t, x->out[r].op, 0) != COPSE_ERR_TIMEOUT)
             x->out[r].op = NULL;
     }
-    copse__notices_look(c);
-    c->adopted |= c->t.lost & ~c->settled;
+    copse__notices_poll(c);
+    c->reported |= c->t.lost & ~c->decided;
 }
 
 /* Those alive that have not said this view, or not yet taken it. */
-static uint64_t missing(const struct talk *x, uint64_t said)
+static uint64_t missing(const struct agreement *x, uint64_t from)
 {
     uint64_t ranks = 0;
     for (uint32_t r = 0; r < x->c->t.size; r++)
-        if (x->out[r].op || !(x->told & bit(r)) || !(said & bit(r)) || x->c->views[r] != x->view)
+        if (x->out[r].op || !(x->sent & bit(r)) || !(from & bit(r)) || x->c->views[r] != x->view)
             ranks |= bit(r);
     return ranks & others_than(x->c, x->view | x->c->t.lost);
 }
@@ -95,7 +95,7 @@ static uint64_t missing(const struct talk *x, uint64_t said)
 static bool is_decided(const copse_cluster *c, uint64_t *view)
 {
     for (uint32_t r = 0; r < c->t.size; r++)
-        if (c->settled & bit(r)) {
+        if (c->decided & bit(r)) {
             *view = c->views[r];
             return true;
         }
@@ -103,25 +103,25 @@ static bool is_decided(const copse_cluster *c, uint64_t *view)
 }
 
 /* `view` receives who is lost, the same for all survivors. The deadline is anew for each that is lost meanwhile. */
-static copse_status agree(struct talk *x, uint64_t *view)
+static copse_status agree(struct agreement *x, uint64_t *view)
 {
     copse_cluster *c = x->c;
     char names[COPSE_WORKERS_TEXT];
     uint64_t begin = copse__now_ns();
     bool has_warned = false;
-    for (;; copse__sleep_ns(LOOK_NS)) {
-        listen(x);
-        if (c->adopted & bit(c->t.rank))
+    for (;; copse__sleep_ns(POLL_NS)) {
+        receive_views(x);
+        if (c->reported & bit(c->t.rank))
             return copse_fail(COPSE_ERR_COMM, "cluster: the others have given this worker up");
         if (is_decided(c, view))
             return COPSE_OK;
-        if (c->adopted != x->view)
+        if (c->reported != x->view)
             begin = copse__now_ns();
-        change(x, COPSE_NOTICE_REGROUP, c->adopted);
-        tell(x);
+        set_view(x, COPSE_NOTICE_REGROUP, c->reported);
+        send_view(x);
         *view = x->view;
         const uint64_t silent = missing(x, c->regrouping), waited = copse__now_ns() - begin;
-        if (!silent && !(c->t.lost & ~c->adopted))
+        if (!silent && !(c->t.lost & ~c->reported))
             return COPSE_OK;
         if (waited >= c->deadline_ns)
             return copse_fail(COPSE_ERR_TIMEOUT, "cluster: %s did not regroup within %.3g s",
@@ -135,29 +135,29 @@ static copse_status agree(struct talk *x, uint64_t *view)
 }
 
 /* Tell the decision, and hear it from all others, or until they have closed. */
-static copse_status conclude(struct talk *x, uint64_t view)
+static copse_status conclude(struct agreement *x, uint64_t view)
 {
     copse_cluster *c = x->c;
     char names[COPSE_WORKERS_TEXT];
-    const uint64_t end = copse__now_ns() + COPSE_MIN(SETTLE_NS, c->deadline_ns);
-    change(x, COPSE_NOTICE_SETTLED, view);
+    const uint64_t end = copse__now_ns() + COPSE_MIN(DECIDED_NS, c->deadline_ns);
+    set_view(x, COPSE_NOTICE_DECIDED, view);
     do {
-        tell(x);
-        listen(x);
+        send_view(x);
+        receive_views(x);
         for (uint32_t r = 0; r < c->t.size; r++)
-            if ((c->settled & bit(r)) && c->views[r] != view)
+            if ((c->decided & bit(r)) && c->views[r] != view)
                 return copse_fail(COPSE_ERR_COMM, "cluster: %s goes on with others than this worker",
                                   copse__cluster_names(c, bit(r), names));
-        if (!missing(x, c->settled))
+        if (!missing(x, c->decided))
             return COPSE_OK;
-        copse__sleep_ns(LOOK_NS);
+        copse__sleep_ns(POLL_NS);
     } while (copse__now_ns() < end);
     return COPSE_OK;
 }
 
-static copse_status settle(copse_cluster *c, uint64_t *view)
+static copse_status agree_on_lost(copse_cluster *c, uint64_t *view)
 {
-    struct talk x = { .c = c };
+    struct agreement x = { .c = c };
     copse_status s = agree(&x, view);
     if (s == COPSE_OK)
         s = conclude(&x, *view);
@@ -216,25 +216,25 @@ copse_status copse_cluster_regroup(copse_cluster *c)
         return copse_fail(COPSE_ERR_COMM, "cluster: the others have given this worker up");
     if (lost == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: nobody is lost");
-    c->adopted |= c->t.lost;
-    uint64_t view = c->adopted;
+    c->reported |= c->t.lost;
+    uint64_t view = c->reported;
     if (c->is_open && c->sequence > 0) /* the group was formed */
-        COPSE_TRY(settle(c, &view));
+        COPSE_TRY(agree_on_lost(c, &view));
     COPSE_TRY(check_half(c, view));
     void *user = c->t.user;
     const uint32_t size = choose(c, view, &rank);
-    copse__cluster_fall_apart(c, false);
+    copse__cluster_disconnect(c, false);
     if (size == 1) {
         c->t = (struct copse_transport){ .rank = 0, .size = 1 };
         c->is_failed = false;
-        c->said = c->adopted = 0;
+        c->notified = c->reported = 0;
         c->whole = copse__cluster_originals(c, 0);
         return COPSE_OK;
     }
-    const copse_status s = copse__cluster_form(c, rank, size, user);
+    const copse_status s = copse__cluster_connect(c, rank, size, user);
     if (s) {
         c->is_failed = true;
-        c->adopted |= c->t.missing;
+        c->reported |= c->t.missing;
     }
     return copse_note(s, "while %u of %u workers regrouped", size, before);
 }
