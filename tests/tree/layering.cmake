@@ -19,7 +19,9 @@ set(may_core/data graph device)
 set(may_core/comm reduce device)
 set(may_core/state optim data rule replica ps comm reduce graph device)
 set(may_core/train state data optim rule ops replica ps comm reduce graph device)
-set(may_core/conformance train data replica reduce rule ops graph device)
+set(may_core/loop train state data optim replica ps comm reduce graph device)
+set(may_core/compat train state optim replica ps comm reduce ops graph device)
+set(may_core/conformance data replica reduce rule ops graph device)
 
 set(faults "")
 

@@ -2,7 +2,7 @@
 /* The update of a tower optimizer: what all replicas gave goes into the store's gradients, and the
    exchange sums, updates and hands on, one bucket per variable. Of several workers in step each fails before all
    have met a second time, or none does. */
-#include "core/train/tower.h"
+#include "core/compat/tower.h"
 
 static copse_status no_memory(void)
 {

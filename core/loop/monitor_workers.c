@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Monitors of several workers: one word from the first to all. */
-#include "core/train/monitor_across.h"
+#include "core/loop/monitor_workers.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Nests cut along axis 0 into a part for each replica, and put together again. */
-#include "core/train/tower.h"
+#include "core/compat/tower.h"
 
 static copse_status no_memory(void)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "core/replica/replica.h"
-#include "core/train/outputs.h"
+#include "core/loop/outputs.h"
 
 /* ---- life ---- */
 
@@ -149,14 +149,6 @@ static copse_status set(const copse_outputs *o, struct copse_named_output *n, co
     memcpy(all + o->first, values, o->own * sizeof *values);
     COPSE_TRY(copse__group_allgatherv(g, all, sizes));
     reduce(o, n, all, reduction);
-    return COPSE_OK;
-}
-
-copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
-{
-    if ((int)reduction < 0 || reduction > COPSE_OUTPUT_MEAN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no reduction %d", name,
-                          (int)reduction);
     return COPSE_OK;
 }
 

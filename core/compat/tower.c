@@ -2,7 +2,7 @@
 /* Tower optimizers: made, given gradients, asked for slots. tower_update.c has the update. */
 #include <stdio.h>
 
-#include "core/train/tower.h"
+#include "core/compat/tower.h"
 
 static copse_status no_memory(void)
 {
@@ -104,15 +104,6 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     return s;
 }
 
-void copse__tower_drop_all(copse_tower_optimizer *t)
-{
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        while (t->kept[r].count > 0)
-            copse__tower_drop_first(t, r);
-        t->calls[r] = 0;
-    }
-}
-
 void copse_tower_release(copse_tower_optimizer **at)
 {
     if (!at || !*at)
@@ -136,118 +127,7 @@ void copse_tower_release(copse_tower_optimizer **at)
     *at = NULL;
 }
 
-/* ---- rules of use ---- */
-
-copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank)
-{
-    char place[COPSE_PLACE_BYTES];
-    const struct copse_frame *f = copse__context_top();
-    if (!f || !f->handle || f->is_graph || f->strategy != t->strategy)
-        return copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: gradients are given by replicas of its "
-                                             "strategy; the thread is %s%s", copse__context_place(place),
-                          f && f->is_graph ? ", where a graph is built" : "");
-    COPSE_TRY(copse__callback_check("tower optimizer", t));
-    *rank = f->rank;
-    return COPSE_OK;
-}
-
-copse_status copse__tower_rule(copse_tower_optimizer *t)
-{
-    struct copse_optimizer_params params = { .learning_rate = 0 };
-    if (t->optimizer->has_rule)
-        return COPSE_OK;
-    struct copse_callback here = { .name = "the factory of a tower optimizer", .is_passive = true, .used = { t } };
-    COPSE_TRY(copse__callback_check("tower optimizer", t));
-    copse__callback_enter(&here);
-    const copse_status s = copse__callback_leave(&here, t->params.factory(t->params.factory_user, &params));
-    COPSE_TRY(copse_note(s, "in the factory of a tower optimizer"));
-    return copse__optimizer_rule(t->optimizer, &params);
-}
-
-copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_variable *v)
-{
-    COPSE_TRY(copse__variable_of(v, t->strategy, "tower optimizer"));
-    return v->is_trained
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is not trainable: it is "
-                                                "frozen, replica-local or of whole numbers", v->name);
-}
-
-copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i)
-{
-    COPSE_TRY(copse__tower_trained(t, pairs[i].variable));
-    for (size_t k = 0; k < i; k++)
-        if (pairs[k].variable == pairs[i].variable)
-            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is twice in the list",
-                              pairs[i].variable->name);
-    return COPSE_OK;
-}
-
 /* ---- gradients ---- */
-
-static copse_status check_pair(const copse_tower_optimizer *t,
-                               const struct copse_tower_gradient *pairs, size_t i)
-{
-    const copse_value *g = pairs[i].gradient;
-    const copse_variable *v = pairs[i].variable;
-    char mine[96], theirs[96];
-    COPSE_TRY(copse__tower_listed(t, pairs, i));
-    if (!g)
-        return COPSE_OK;
-    if ((g->kind != COPSE_VALUE_ARRAY && g->kind != COPSE_VALUE_SPARSE) || g->type != COPSE_F32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the gradient of '%s' must be an f32 array "
-                                              "or a sparse value", v->name);
-    return copse__shape_equal(g->shape, v->tensor.shape)
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_SHAPE, "tower optimizer: '%s' is %s, its gradient %s", v->name,
-                            copse__shape_text(v->tensor.shape, mine),
-                            copse__shape_text(g->shape, theirs));
-}
-
-static void free_call(copse_tower_optimizer *t, struct copse_tower_call *call)
-{
-    for (size_t i = 0; i < call->count; i++)
-        copse_value_release(&call->pairs[i].gradient);
-    copse__free(&t->strategy->ctx->base.mem, call->pairs);
-}
-
-void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t r)
-{
-    free_call(t, &t->kept[r].at[0]);
-    t->kept[r].count--;
-    memmove(t->kept[r].at, t->kept[r].at + 1, t->kept[r].count * sizeof *t->kept[r].at);
-    t->optimizer->held[r] = (uint32_t)t->kept[r].count;
-}
-
-static copse_status fill_call(const copse_tower_optimizer *t, uint32_t rank,
-                              const struct copse_tower_gradient *pairs, size_t count,
-                              struct copse_tower_call *call)
-{
-    for (size_t i = 0; i < count; i++) {
-        call->count = i + 1;
-        call->pairs[i].variable = pairs[i].variable;
-        if (pairs[i].gradient)
-            COPSE_TRY(copse__select_replica(pairs[i].gradient, rank, &call->pairs[i].gradient));
-        COPSE_TRY(check_pair(t, call->pairs, i));
-    }
-    return COPSE_OK;
-}
-
-static copse_status keep(copse_tower_optimizer *t, uint32_t rank,
-                         const struct copse_tower_gradient *pairs, size_t count)
-{
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    struct copse_tower_call call = { copse__alloc(mem, count, sizeof *call.pairs), 0 };
-    copse_status s = call.pairs ? fill_call(t, rank, pairs, count, &call) : no_memory();
-    if (s == COPSE_OK && !COPSE_PUSH(mem, &t->kept[rank], call))
-        s = no_memory();
-    t->optimizer->held[rank] = (uint32_t)t->kept[rank].count;
-    if (s == COPSE_OK)
-        t->calls[rank]++;
-    else if (call.pairs)
-        free_call(t, &call);
-    return s;
-}
 
 copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_tower_gradient *pairs,
                                size_t count, bool moves_step)
@@ -262,7 +142,7 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
     COPSE_TRY(copse__tower_rule(t));
     t->is_used = true;
     t->is_told = false;
-    COPSE_TRY(copse_note(keep(t, rank, pairs, count), "in the gradients of replica %u", rank));
+    COPSE_TRY(copse_note(copse__tower_keep(t, rank, pairs, count), "in the gradients of replica %u", rank));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (t->kept[r].count == 0)
             return COPSE_OK;
@@ -302,7 +182,7 @@ copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_t
         s = copse_tower_apply(t, call.pairs, call.count, moves_step);
     if (s != COPSE_OK && loss)
         copse_value_release(loss);
-    free_call(t, &call);
+    copse__tower_call_free(t, &call);
     return s;
 }
 

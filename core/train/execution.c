@@ -3,50 +3,13 @@
    being computed, and what must hold before an update is looked at. */
 #include <math.h>
 
-#include "core/train/flight.h"
-
-bool copse__is_cancelled(copse_trainer *t)
-{
-    return atomic_exchange(&t->is_cancelled, false);
-}
-
-/* A wait has ended with `s`: one request cancels one step. */
-static copse_status note_cancelled(copse_trainer *t, copse_status s)
-{
-    if (s == COPSE_ERR_CANCELLED)
-        (void)copse__is_cancelled(t);
-    return s;
-}
-
-copse_status copse__trainer_wait(copse_trainer *t, uint32_t r, uint64_t ticket)
-{
-    return note_cancelled(
-        t, copse__queue_wait_unless(t->strategy->replicas[r].queue, ticket, &t->is_cancelled));
-}
-
-copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step)
-{
-    struct copse_step_result oldest;
-    while (step - t->taken > t->ring) { /* nobody took the oldest: let it go */
-        const struct copse_step_slot *slot = copse__slot_of(t, t->taken);
-        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-            COPSE_TRY(copse_note(copse__trainer_wait(t, r, slot->tickets[r]), "while waiting for step %llu",
-                                 (unsigned long long)slot->step));
-        COPSE_TRY(copse_trainer_result(t, true, &oldest));
-    }
-    return COPSE_OK;
-}
+#include "core/train/execution.h"
 
 static uint32_t next_crossing(const struct copse_layout *l, uint32_t from)
 {
     while (from < l->events.count && l->events.at[from] == COPSE_NO_CROSSING)
         from++;
     return from;
-}
-
-uint64_t *copse__ready_of(const copse_trainer *t, uint32_t segment)
-{
-    return t->ready.at + (size_t)segment * t->strategy->replica_count;
 }
 
 static copse_status read_reports(const struct copse_flight *f, uint32_t r)
@@ -60,16 +23,6 @@ static copse_status read_reports(const struct copse_flight *f, uint32_t r)
                                 (1 + t->report_count) * COPSE_REPORT_STRIDE);
     return copse_queue_read(t->strategy->replicas[r].queue, t->reports[r], 0,
                             copse__slot_row(f->slot, row), COPSE_REPORT_BYTES);
-}
-
-static copse_status read_watches(const struct copse_flight *f, uint32_t r)
-{
-    copse_trainer *t = f->t;
-    const size_t bytes = t->trained_count * COPSE_WATCHES * COPSE_REPORT_STRIDE;
-    t->has_watched[r] = f->shares->at[r].count > 0;
-    return t->has_watched[r] ? copse_queue_read(t->strategy->replicas[r].queue, t->watches[r], 0,
-                                                t->watched + r * bytes, bytes)
-                             : COPSE_OK;
 }
 
 /* Queue the next segment of every replica, and what is read back behind it. */
@@ -87,7 +40,7 @@ static copse_status queue_segment(struct copse_flight *f)
         if (i == f->report && rec->base.program)
             COPSE_TRY(read_reports(f, r));
         if (is_last && f->is_training && copse__trainer_watches(t))
-            COPSE_TRY(read_watches(f, r));
+            COPSE_TRY(copse__watches_read(t, f->shares, r));
         if (!f->is_resident)
             COPSE_TRY(copse_queue_submit(t->strategy->replicas[r].queue, &copse__ready_of(t, i)[r]));
     }
@@ -120,7 +73,7 @@ static copse_status cross(struct copse_flight *f, uint32_t i, uint32_t bucket)
     copse__exchange_stop_by(x, stop_of(f, f->bucket == 0));
     const copse_status s = copse__exchange_run(x, bucket, copse__ready_of(f->t, i), keep_busy, f);
     copse__exchange_stop_by(x, NULL);
-    return note_cancelled(f->t, s);
+    return copse__note_cancelled(f->t, s);
 }
 
 /* Segment `i` has the last gradient of bucket `b`. */
@@ -128,7 +81,7 @@ static copse_status apply(struct copse_flight *f, uint32_t i, uint32_t b)
 {
     struct copse_optimizer *o = f->t->optimizer;
     const struct copse_optimizer_ready ready = { copse__ready_of(f->t, i), keep_busy, f, stop_of(f, b == 0) };
-    return f->is_resident ? o->table->queue(o, b) : note_cancelled(f->t, o->table->apply(o, b, &ready));
+    return f->is_resident ? o->table->queue(o, b) : copse__note_cancelled(f->t, o->table->apply(o, b, &ready));
 }
 
 static copse_status check_loss(struct copse_flight *f)
@@ -149,30 +102,6 @@ static copse_status check_loss(struct copse_flight *f)
     return COPSE_OK;
 }
 
-float copse__watched(const copse_trainer *t, uint32_t r, size_t variable, uint32_t which)
-{
-    const size_t row = (r * t->trained_count + variable) * COPSE_WATCHES + which;
-    float value;
-    memcpy(&value, t->watched + row * COPSE_REPORT_STRIDE, sizeof value);
-    return value;
-}
-
-static copse_status check_gradients(struct copse_flight *f)
-{
-    copse_trainer *t = f->t;
-    const uint32_t last = (uint32_t)f->layout->events.count - 1;
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        COPSE_TRY(copse_note(copse__trainer_wait(t, r, copse__ready_of(t, last)[r]),
-                             "while waiting for the gradients of replica %u", r));
-        for (size_t i = 0; t->params.check_gradients && t->has_watched[r] && i < t->trained_count; i++)
-            if (copse__watched(t, r, i, COPSE_WATCH_FINITE) != 0.0f)
-                return copse_fail(COPSE_ERR_NONFINITE, "the gradient of '%s' on replica %u has an "
-                                                       "element that is not finite; nothing was "
-                                                       "changed", t->trained[i]->name, r);
-    }
-    return COPSE_OK;
-}
-
 /* Up to here nothing has changed that counts. */
 static copse_status may_update(struct copse_flight *f)
 {
@@ -180,7 +109,7 @@ static copse_status may_update(struct copse_flight *f)
     if (t->params.check_numerics)
         COPSE_TRY(check_loss(f));
     if (copse__trainer_watches(t) && f->queued == f->layout->events.count)
-        COPSE_TRY(check_gradients(f));
+        COPSE_TRY(copse__watches_check(t));
     return copse__is_cancelled(t) ? copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled") : COPSE_OK;
 }
 
@@ -189,7 +118,7 @@ static copse_status begin_update(struct copse_flight *f)
     copse_trainer *t = f->t;
     const copse_status can = may_update(f);
     if (can != COPSE_OK)
-        return copse__across_refuse(t, can);
+        return copse__workers_refuse(t, can);
     t->is_failed = f->is_updating; /* until the whole update is queued */
     return COPSE_OK;
 }
@@ -200,7 +129,7 @@ static copse_status update_bucket(struct copse_flight *f, uint32_t i)
     const uint32_t b = f->bucket++;
     const copse_status s = apply(f, i, b);
     if (s && b == 0 &&
-        (copse__across_is_whole(t, f->since) || (s == COPSE_ERR_CANCELLED && t->strategy->group.workers == 1)))
+        (copse__workers_are_whole(t, f->since) || (s == COPSE_ERR_CANCELLED && t->strategy->group.workers == 1)))
         t->is_failed = false; /* a worker could not take part, or it was cancelled: nothing was changed */
     return s;
 }
@@ -220,6 +149,15 @@ static copse_status update_gated(struct copse_flight *f)
         if (f->layout->events.at[i] == COPSE_NO_CROSSING)
             COPSE_TRY(update_bucket(f, i));
     return COPSE_OK;
+}
+
+copse_status copse__trainer_commit(copse_trainer *t)
+{
+    const struct copse_optimizer_commit c = {
+        .words = t->words,
+        .progress = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
+    };
+    return t->optimizer->table->commit(t->optimizer, &c);
 }
 
 copse_status copse__fly(struct copse_flight *f)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Replicated models: the model function called once per replica, and what the calls gave made one. */
 #include "core/replica/storage.h"
-#include "core/train/tower.h"
+#include "core/compat/tower.h"
 
 struct model_run {
     copse_strategy *strategy;

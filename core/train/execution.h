@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A (micro-)batch under way, as run.c runs one at a time and loop.c several: its shares, and what happens
+/* A (micro-)batch under way, as trainer_step.c runs one at a time and loop.c several: its shares, and what happens
    from its first segment to its last update. */
 #ifndef COPSE_FLIGHT_H
 #define COPSE_FLIGHT_H
@@ -36,7 +36,7 @@ struct copse_flight {
     uint32_t barrier;   /* the first crossing that is not exchanged: no later segment is queued */
     uint32_t report;    /* segment behind which loss and reports are read */
     uint32_t bucket;    /* next one */
-    uint64_t since;     /* copse__across_now before it */
+    uint64_t since;     /* copse__workers_sequence before it */
 };
 
 /* A batch, by its place in the epoch. */
@@ -57,10 +57,10 @@ copse_status copse__trainer_check(copse_trainer *t);
 /* No other trainer gathers gradients of its variables. */
 copse_status copse__holders_check(const copse_trainer *t);
 /* What can fail before anything is queued. `s` is filled. */
-copse_status copse__flight_prepare(copse_trainer *t, const struct copse_host_batch *batch,
+copse_status copse__shares_prepare(copse_trainer *t, const struct copse_host_batch *batch,
                                    enum copse_pass pass, struct copse_shares *s);
 /* The part of it that has nothing to do with other workers, or with what else is under way. */
-copse_status copse__flight_plan(copse_trainer *t, const struct copse_host_batch *batch,
+copse_status copse__shares_plan(copse_trainer *t, const struct copse_host_batch *batch,
                                 enum copse_pass pass, struct copse_shares *s);
 /* Those of a batch like this one, whose data is not read. */
 copse_status copse__recordings_find(copse_trainer *t, const struct copse_host_batch *batch,
@@ -70,11 +70,16 @@ copse_status copse__words_begin(copse_trainer *t, bool is_training, const struct
                                 uint32_t epoch, uint32_t *words);
 void copse__words_share(const copse_trainer *t, const struct copse_batch_place *batch,
                         const struct copse_shard *share, size_t first_examples, uint32_t *words);
+/* The scale of an update from the micro-batches so far. */
+void copse__words_scale(const copse_trainer *t, uint32_t *words);
+copse_status copse__batch_check(const struct copse_host_batch *batch);
+copse_status copse__shares_split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
+                                 struct copse_shares *s);
 /* The newest micro-batch is one of `count` examples; where its reports go. */
 struct copse_gathered copse__gathered_add(copse_trainer *t, size_t count);
 void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part,
                       const struct copse_shares *s);
-/* ahead.c. As copse__flight_prepare, of the oldest batch that is fed where `batch` is NULL. *out: its place, from
+/* ahead.c. As copse__shares_prepare, of the oldest batch that is fed where `batch` is NULL. *out: its place, from
    where it is taken; NULL: it is written to the recordings' inputs by the step. */
 copse_status copse__ahead_prepare(copse_trainer *t, const struct copse_host_batch *batch,
                                   enum copse_pass pass, struct copse_shares *s,
@@ -105,18 +110,20 @@ copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull when);
 copse_status copse__trainer_commit(copse_trainer *t);
 /* updates.c: assign what the step has computed. Queued; where servers have the variables, sent. */
 copse_status copse__updates_commit(copse_trainer *t, const struct copse_shares *s);
-/* flight.c */
+/* execution.c */
 copse_status copse__fly(struct copse_flight *f);
 bool copse__is_cancelled(copse_trainer *t);
+/* A wait has ended with `s`, which is returned: one request cancels one step. */
+copse_status copse__note_cancelled(copse_trainer *t, copse_status s);
 /* Wait for a replica's ticket, or until the trainer is cancelled. */
 copse_status copse__trainer_wait(copse_trainer *t, uint32_t r, uint64_t ticket);
 /* Results of steps nobody took until there is room for one of number `step`. */
 copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step);
-/* Tickets of all replicas, of this worker, behind a segment. */
-uint64_t *copse__ready_of(const copse_trainer *t, uint32_t segment);
-/* What a replica found of a gradient that is watched. */
-float copse__watched(const copse_trainer *t, uint32_t r, size_t variable, uint32_t which);
-/* run.c */
+/* watches.c: memory; read back what a replica has found; wait for it, and look for elements that are not finite. */
+copse_status copse__watches_make(copse_trainer *t);
+copse_status copse__watches_read(copse_trainer *t, const struct copse_shares *s, uint32_t r);
+copse_status copse__watches_check(copse_trainer *t);
+/* accumulation.c */
 /* It is queued: count it, or the update. */
 void copse__gathered_next(copse_trainer *t);
 

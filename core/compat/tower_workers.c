@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/replica/cross_device.h"
-#include "core/train/tower.h"
+#include "core/compat/tower.h"
 
 copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
 {

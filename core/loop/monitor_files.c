@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names of checkpoints in a folder: finding, making, thinning out; leftovers of killed processes. */
-#include "core/train/monitor_files.h"
+#include "core/loop/monitor_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>

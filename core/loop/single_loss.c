@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the last. */
 #include "copse/distribute/accelerator.h"
-#include "core/train/outputs.h"
-#include "core/train/step.h"
+#include "core/loop/outputs.h"
+#include "core/loop/step.h"
 #include "core/train/trainer.h"
 
 #define OUTPUTS_MAX (1 + COPSE_MAX_REPORTS)
@@ -36,6 +36,28 @@ static struct copse_mem *mem_of(const struct single_loss *u)
 
 /* ---- outputs ---- */
 
+static copse_status read_output(copse_trainer *t, size_t i, copse_outputs *to)
+{
+    const struct copse_loss_output *o = &t->outputs.at[i];
+    /* Means are weighted already. */
+    const copse_output_reduction how = o->reduction == COPSE_OUTPUT_NONE ? COPSE_OUTPUT_NONE : COPSE_OUTPUT_SUM;
+    copse_value *own = NULL, *all;
+    copse_status s = copse__loss_output_read(t, i, &own);
+    s = copse__output_combine(t->strategy, own, how, s, &all);
+    copse_value_release(&own);
+    COPSE_TRY(copse_note(s, "while reading output '%s'", o->name));
+    s = copse__outputs_keep(to, o->name, all);
+    copse_value_release(&all);
+    return s;
+}
+
+static copse_status read_loss_outputs(copse_trainer *t, copse_outputs *to)
+{
+    for (size_t i = 0; i < t->outputs.count; i++)
+        COPSE_TRY(t->outputs.is_newest ? read_output(t, i, to) : copse__outputs_keep(to, t->outputs.at[i].name, NULL));
+    return COPSE_OK;
+}
+
 static copse_status set_initial(struct single_loss *u)
 {
     double values[COPSE_MAX_REPLICAS];
@@ -47,7 +69,7 @@ static copse_status set_initial(struct single_loss *u)
         COPSE_TRY(copse__outputs_put(u->step->outputs, w->name, values, w->reduction != COPSE_OUTPUT_NONE));
     }
     copse__loss_outputs_begin(u->trainer); /* those of the loss function are not set */
-    return copse__loss_outputs_read(u->trainer, u->step->outputs);
+    return read_loss_outputs(u->trainer, u->step->outputs);
 }
 
 /* Which value of a result is called so: 0 = the loss, then the reports. */
@@ -408,7 +430,7 @@ static copse_status set_outputs(struct single_loss *u)
     for (size_t i = 0; u->has_newest && i < u->wanted_count; i++)
         COPSE_TRY(set_output(u, &u->wanted[i]));
     if (u->has_newest)
-        COPSE_TRY(copse__loss_outputs_read(u->trainer, u->step->outputs));
+        COPSE_TRY(read_loss_outputs(u->trainer, u->step->outputs));
     u->has_newest = false;
     return COPSE_OK;
 }

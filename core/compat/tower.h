@@ -39,6 +39,7 @@ struct copse_tower_optimizer {
     struct copse_recordings tapes[COPSE_MAX_REPLICAS];
 };
 
+/* tower_checks.c */
 /* The replica that the thread is in; COPSE_ERR_CONTEXT unless it is one of the strategy's. */
 copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank);
 /* The rule, from the factory at its first use. */
@@ -46,20 +47,27 @@ copse_status copse__tower_rule(copse_tower_optimizer *t);
 copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_variable *v);
 /* ... and pairs[i] is the first of its variable. */
 copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i);
-/* Forget all gradients that are kept, and the count of calls. */
+
+/* tower_gradients.c */
+/* Keep references of the gradients that a replica has given. */
+copse_status copse__tower_keep(copse_tower_optimizer *t, uint32_t rank, const struct copse_tower_gradient *pairs,
+                               size_t count);
+/* Release the first list that is kept of a replica. */
+void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t replica);
+/* Release all lists, and forget the count of calls. */
 void copse__tower_drop_all(copse_tower_optimizer *t);
+void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *call);
 
 #define COPSE_TAPES 32 /* of a replica that are kept, unless the application says */
 
-/* tower_tape.c */
+/* tower_recording.c */
 void copse__tapes_init(copse_tower_optimizer *t);
 void copse__tapes_fini(copse_tower_optimizer *t);
 
 /* tower_update.c: sum the first kept lists of all replicas and update. */
 copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);
-void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t replica);
 
-/* tower_across.c: with the other workers of a collective strategy; alone, nothing but `mine`. */
+/* tower_workers.c: with the other workers of a collective strategy; alone, nothing but `mine`. */
 
 /* Barrier of all workers at "<what> of <name>", with the same number of updates; if one fails, all fail. */
 copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine);

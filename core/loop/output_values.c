@@ -3,7 +3,7 @@
 #include "copse/distribute/replica.h"
 #include "core/replica/cross_device.h"
 #include "core/replica/run.h"
-#include "core/train/outputs.h"
+#include "core/loop/outputs.h"
 
 copse_status copse__outputs_keep(copse_outputs *o, const char *name, copse_value *value)
 {

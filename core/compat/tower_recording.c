@@ -2,7 +2,7 @@
 /* Tapes: recordings (core/graph/recording.h) whose result and gradients become values. */
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
-#include "core/train/tower.h"
+#include "core/compat/tower.h"
 
 static copse_status no_memory(void)
 {

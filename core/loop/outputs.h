@@ -6,6 +6,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/step.h"
 #include "core/data/array.h"
+#include "core/train/trainer.h"
 
 /* An output: numbers or a value, and apart from them the application's pointers. */
 struct copse_named_output {
@@ -39,7 +40,6 @@ copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, c
 copse_status copse__outputs_named(copse_outputs *o, const char *name, struct copse_named_output **out);
 /* The output of that name, or NULL. */
 struct copse_named_output *copse__outputs_find(const copse_outputs *o, const char *name);
-copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction);
 /* Set an output to one number that is reduced already, or to one number for each replica. */
 copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values, bool is_reduced);
 /* Set an output to a value, retained; NULL: it is not set. (output_values.c) */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps: the application's own, and those with a walk over a dataset. */
 #include "core/base/callback.h"
-#include "core/train/step.h"
+#include "core/loop/step.h"
 
 #include "core/data/dataset.h"
 #include "core/replica/replica.h"
-#include "core/train/outputs.h"
+#include "core/loop/outputs.h"
 
 /* ---- life ---- */
 

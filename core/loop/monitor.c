@@ -7,9 +7,9 @@
 #include "core/base/platform.h"
 #include "core/data/array.h"
 #include "core/replica/replica.h"
-#include "core/train/monitor_across.h"
-#include "core/train/monitor_files.h"
-#include "core/train/step.h"
+#include "core/loop/monitor_workers.h"
+#include "core/loop/monitor_files.h"
+#include "core/loop/step.h"
 
 #define SECONDS_DEFAULT 600.0
 #define RETRIES_DEFAULT 3
