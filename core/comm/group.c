@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Groups of workers: joining, and collectives that a group of one answers at once. */
-#include "core/comm/group_hook.h"
+#include "core/comm/group.h"
 
 #include <stdio.h>
 
@@ -32,12 +32,11 @@ copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t
     copse__group_alone(g, ranks);
     if (c->t.size == 1)
         return COPSE_OK;
-    COPSE_TRY(copse__cluster_gather(c, &mine, all, sizeof mine, "replicas and limits"));
-    *g = (struct copse_group){ .worker = c->t.rank, .workers = c->t.size };
-    copse__group_hook_init(g);
+    COPSE_TRY(copse__cluster_allgather(c, &mine, all, sizeof mine, "replicas and limits"));
+    *g = (struct copse_group){ .worker = c->t.rank, .workers = c->t.size, .binding_bytes = UINT64_MAX };
     for (uint32_t v = 0; v < c->t.size; v++) {
         COPSE_TRY(count_ranks(g, v, all[v].ranks));
-        g->hook.binding_bytes = COPSE_MIN(g->hook.binding_bytes, all[v].bytes);
+        g->binding_bytes = COPSE_MIN(g->binding_bytes, all[v].bytes);
     }
     if (g->ranks > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the workers have %u replicas together: at most %d",
@@ -51,41 +50,36 @@ void copse__group_leave(struct copse_group *g)
     copse_cluster_release(&g->cluster);
 }
 
-const struct copse_exchange_remote *copse__group_hook(const struct copse_group *g)
-{
-    return g->cluster ? &g->hook : NULL;
-}
-
 uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own)
 {
-    return g->cluster ? g->hook.binding_bytes : own;
+    return g->cluster ? g->binding_bytes : own;
 }
 
 /* ---- collectives ---- */
 
 copse_status copse__group_barrier(struct copse_group *g, const char *what, uint64_t size, copse_status mine)
 {
-    return g->cluster ? copse__cluster_meet(g->cluster, what, size, mine) : mine;
+    return g->cluster ? copse__cluster_barrier(g->cluster, what, size, mine) : mine;
 }
 
 copse_status copse__group_barrier_on(struct copse_group *g, const char *what, const char *form, uint64_t size,
                                      copse_status mine)
 {
-    return g->cluster ? copse__cluster_meet_on(g->cluster, what, form, size, mine) : mine;
+    return g->cluster ? copse__cluster_barrier_on(g->cluster, what, form, size, mine) : mine;
 }
 
 copse_status copse__group_broadcast(struct copse_group *g, const char *what, void *bytes, size_t size,
                                     copse_status mine)
 {
     COPSE_TRY(copse__group_barrier(g, what, size, mine));
-    return g->cluster ? copse__cluster_hand(g->cluster, bytes, size) : COPSE_OK;
+    return g->cluster ? copse__cluster_broadcast_bytes(g->cluster, bytes, size) : COPSE_OK;
 }
 
-copse_status copse__group_gather(struct copse_group *g, const char *what, const void *mine, void *all,
-                                 size_t size)
+copse_status copse__group_allgather(struct copse_group *g, const char *what, const void *mine, void *all,
+                                    size_t size)
 {
     if (g->cluster)
-        return copse__cluster_gather(g->cluster, mine, all, size, what);
+        return copse__cluster_allgather(g->cluster, mine, all, size, what);
     memmove(all, mine, size);
     return COPSE_OK;
 }
@@ -95,14 +89,14 @@ copse_status copse__group_agree(struct copse_group *g, const char *what, const c
     return g->cluster ? copse__cluster_agree(g->cluster, what, text) : COPSE_OK;
 }
 
-copse_status copse__group_settle(struct copse_group *g, copse_status mine, const char *what)
+copse_status copse__group_vote(struct copse_group *g, copse_status mine, const char *what)
 {
     uint32_t code = (uint32_t)mine, all[COPSE_MAX_WORKERS];
     char text[COPSE_ERROR_BYTES];
     if (!g->cluster)
         return mine;
     snprintf(text, sizeof text, "%s", mine ? copse_last_error() : "");
-    const copse_status s = copse__cluster_gather(g->cluster, &code, all, sizeof code, what);
+    const copse_status s = copse__cluster_allgather(g->cluster, &code, all, sizeof code, what);
     if (mine) {
         copse__fail_again(text);
         return mine;
@@ -115,18 +109,7 @@ copse_status copse__group_settle(struct copse_group *g, copse_status mine, const
     return COPSE_OK;
 }
 
-copse_status copse__group_gather_parts(struct copse_group *g, void *all, const size_t *sizes)
+copse_status copse__group_allgatherv(struct copse_group *g, void *all, const size_t *sizes)
 {
-    return g->cluster ? copse__cluster_swap(g->cluster, all, sizes) : COPSE_OK;
-}
-
-size_t copse__group_sum_room(const struct copse_group *g, size_t words)
-{
-    return g->cluster ? copse__cluster_sum_room(g->cluster, words) : 0;
-}
-
-copse_status copse__group_sum(struct copse_group *g, uint32_t *words, size_t floats, size_t whole,
-                              uint32_t *room)
-{
-    return g->cluster ? copse__cluster_sum(g->cluster, words, floats, whole, room) : COPSE_OK;
+    return g->cluster ? copse__cluster_allgatherv(g->cluster, all, sizes) : COPSE_OK;
 }

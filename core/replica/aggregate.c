@@ -60,7 +60,7 @@ static copse_status demand_same(const struct given *g)
     const copse_status mine = compare(g, &is_same);
     memcpy(text, copse_last_error(), sizeof text);
     answer = (struct answer){ !is_same, (uint32_t)mine };
-    COPSE_TRY(copse__group_gather(&st->group, g->v->name, &answer, all, sizeof answer));
+    COPSE_TRY(copse__group_allgather(&st->group, g->v->name, &answer, all, sizeof answer));
     if (mine)
         copse__fail_again(text);
     for (uint32_t w = 0; w < st->group.workers; w++) {

@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 #include "core/replica/cross_batch.h"
+#include "core/reduce/group_sum.h"
+#include "core/reduce/tree.h"
 
 struct across {
     struct copse_cross_batch *b;
@@ -251,7 +253,7 @@ static copse_status accumulate(struct across *a)
     size_t sizes[COPSE_MAX_WORKERS];
     for (uint32_t v = 0; v < a->g->workers; v++)
         sizes[v] = bytes * a->g->rank_counts[v];
-    COPSE_TRY(copse__group_gather_parts(a->g, a->words, sizes));
+    COPSE_TRY(copse__group_allgatherv(a->g, a->words, sizes));
     return copse__group_broadcast(a->g, "what was accumulated", a->words, bytes, accumulate_first(a));
 }
 
@@ -319,8 +321,8 @@ static copse_status swap_leaf(struct across *a, const struct copse_leaf *leaf, s
         sizes[v] = 4 * (size_t)a->slice_counts[v * a->sparse + n];
         wide[v] = sizes[v] * (size_t)width_of(leaf);
     }
-    COPSE_TRY(copse__group_gather_parts(a->g, a->rows, sizes));
-    return copse__group_gather_parts(a->g, a->values, wide);
+    COPSE_TRY(copse__group_allgatherv(a->g, a->rows, sizes));
+    return copse__group_allgatherv(a->g, a->values, wide);
 }
 
 static copse_status place_slices(struct across *a, const struct copse_leaf *leaf, size_t n)
@@ -371,7 +373,7 @@ static copse_status reduce_slices(struct across *a)
     copse_status mine = COPSE_OK;
     for (uint32_t v = 0; v < a->g->workers; v++)
         sizes[v] = 4 * a->sparse;
-    COPSE_TRY(copse__group_gather_parts(a->g, a->slice_counts, sizes));
+    COPSE_TRY(copse__group_allgatherv(a->g, a->slice_counts, sizes));
     COPSE_TRY(copse__group_barrier(a->g, "slices", 0, make_room(a)));
     for (size_t n = 0; (leaf = next_sparse(a, &i)); n++) {
         copse_status s = place_slices(a, leaf, n);

@@ -76,7 +76,7 @@ static copse_status open_here(copse_strategy *st, const char *device)
     strcpy(all->device, device);
     all->may_begin = true;
     all->count = 1;
-    return copse__server_here(st->ctx, device, &all->at[0].server);
+    return copse__server_local(st->ctx, device, &all->at[0].server);
 }
 
 static copse_status open_there(copse_strategy *st, copse_cluster *c)
@@ -86,7 +86,7 @@ static copse_status open_there(copse_strategy *st, copse_cluster *c)
     all->may_begin = copse_cluster_is_chief(c);
     const uint32_t workers = copse_cluster_size(c), servers = copse_cluster_servers(c);
     for (uint32_t k = 0; k < servers; k++) {
-        COPSE_TRY(copse__server_there(c, workers + k, &all->at[k].server));
+        COPSE_TRY(copse__server_remote(c, workers + k, &all->at[k].server));
         all->count++;
     }
     return COPSE_OK;

@@ -38,7 +38,7 @@ struct copse_variable {
     bool is_placed;  /* in the store: elements [first, first + count) of the piece */
     uint32_t piece;
     uint64_t first;
-    uint32_t server, shelf_place; /* parameter servers: which one keeps it, and its place in our list */
+    uint32_t server, store_place; /* parameter servers: which one keeps it, and its place in our list */
     const struct copse_whole *whole; /* what it is a part of, or NULL */
     uint32_t part;   /* its number there; parts stand one behind another in order of creation */
     uint64_t part_first; /* its first element there */

@@ -3,7 +3,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
 
-#include "core/reduce/collective.h"
+#include "core/reduce/value_reduce.h"
 #include "core/replica/storage.h"
 
 void copse__strategy_dispose(copse_strategy *st)

@@ -5,7 +5,7 @@
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/replica/storage.h"
-#include "core/train/flight.h"
+#include "core/train/execution.h"
 
 /* ---- the node ---- */
 

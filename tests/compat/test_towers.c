@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "copse/compat/train_step.h"
-#include "core/train/tower.h"
+#include "core/compat/tower.h"
 #include "tests/rig/tower_rig.h"
 
 /* ---- the model: sum |c x - y| for each variable, each with its optimizer ---- */

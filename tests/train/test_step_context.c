@@ -8,7 +8,7 @@
 #include "copse/ops.h"
 #include "copse/distribute/replica.h"
 #include "copse/step.h"
-#include "core/train/step.h"
+#include "core/loop/step.h"
 #include "tests/rig/numbers_rig.h"
 
 #define BATCH 8u /* of 19 rows: the last batch has 3 */
