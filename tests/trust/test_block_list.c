@@ -42,7 +42,7 @@ static int reset(void **state)
     fake_reset();
     copse_fake.device_count = 2;
     drop_kept();
-    kept_prefix = "verdict-"; /* compiled kernels are not what is tested */
+    kept_prefix = "blocked-"; /* compiled kernels are not what is tested */
     warnings = 0;
     has_self_tests = false;
     copse_lie.how = LIE_NONE;
@@ -311,7 +311,7 @@ static void what_is_not_kept_is_known_all_the_same(void **state)
     OK(fail_case(ctx, "binary", "one", COPSE_VERDICT_FAIL));
     assert_int_equal(blocked_count(ctx, "fake:0"), 3);
     assert_int_equal(count_in_new_context("fake:0"), 1);
-    kept_prefix = "verdict-";
+    kept_prefix = "blocked-";
     OK(copse_device_block(other, "fake:0", "argmax", "x"));
     OK(copse_device_block(ctx, "fake:0", "reduce", "x"));
     assert_int_equal(blocked_count(ctx, "fake:0"), 5);
@@ -336,7 +336,7 @@ static void note_call(char call)
 static void *lock_kept(void *user, const char *key)
 {
     (void)user;
-    assert_memory_equal(key, "verdict-", 8);
+    assert_memory_equal(key, "blocked-", 8);
     note_call('l');
     return calls;
 }
@@ -448,7 +448,7 @@ static void store_of_another_is_ignored(void **state)
         const size_t length = size + (size_t)snprintf(body + size, sizeof body - size, "%s", lines[i]);
         kept[0].size =
             (size_t)snprintf((char *)kept[0].bytes, whole.size + 256,
-                             "copse-verdict 1 %zu %016llx\n", length,
+                             "copse-blocked 1 %zu %016llx\n", length,
                              (unsigned long long)copse__hash(COPSE_HASH_START, body, length));
         memcpy(kept[0].bytes + kept[0].size, body, length);
         kept[0].size += length;

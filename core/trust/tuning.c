@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What was measured of the kernel variants of a device: kept per device, driver and library version,
-   in the context and, as a small text, in the kernel cache; a device has a copy of its own. */
+/* Tuning records, in memory and in the kernel cache. */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/device/stored.h"
+#include "core/trust/stored.h"
+#include "core/trust/tuning.h"
 
 #define MAX_ENTRIES 4096u
 #define MAX_RATE    UINT64_C(1000000000000000)
@@ -146,255 +146,214 @@ static bool read_lines(void *user, const char *lines, bool is_dry)
 }
 
 /* The cache has what is known and what other processes added since. */
-static copse_status load(struct copse_context *ctx, struct copse_tunings *t)
+static copse_status load(struct copse_trust *t, struct copse_tunings *of)
 {
     struct entries fresh = { NULL, 0, 0 };
-    struct reader r = { .mem = &ctx->base.mem, .to = &fresh };
-    copse_status s = copse__stored_get(ctx, &t->id, read_lines, &r);
+    struct reader r = { .mem = &t->base->mem, .to = &fresh };
+    copse_status s = copse__stored_get(t->base, &of->id, read_lines, &r);
     if (s == COPSE_OK)
         s = r.status;
     if (s == COPSE_OK && fresh.count > 0) {
-        copse__free(&ctx->base.mem, t->known.at);
-        t->known = fresh;
+        copse__free(&t->base->mem, of->known.at);
+        of->known = fresh;
         return COPSE_OK;
     }
-    copse__free(&ctx->base.mem, fresh.at);
+    copse__free(&t->base->mem, fresh.at);
     return s;
 }
 
-static copse_status lines_of(struct copse_context *ctx, const struct copse_tunings *t, char **out)
+static copse_status lines_of(struct copse_trust *t, const struct copse_tunings *of, char **out)
 {
-    const size_t room = t->known.count * (sizeof(struct copse_tuning_entry) + 32) + 1;
+    const size_t room = of->known.count * (sizeof(struct copse_tuning_entry) + 32) + 1;
     size_t at = 0;
-    *out = copse__alloc(&ctx->base.mem, room, 1);
+    *out = copse__alloc(&t->base->mem, room, 1);
     if (!*out)
         return copse_fail(COPSE_ERR_NO_MEMORY, "tuning: no memory to store the list");
-    for (size_t i = 0; i < t->known.count; i++) {
-        const struct copse_tuning_entry *e = &t->known.at[i];
+    for (size_t i = 0; i < of->known.count; i++) {
+        const struct copse_tuning_entry *e = &of->known.at[i];
         at += (size_t)snprintf(*out + at, room - at, "rate %s %s %s %" PRIu64 "\n", e->family,
                                e->size_class, e->variant, e->rate);
     }
     return COPSE_OK;
 }
 
-static copse_status store(struct copse_context *ctx, const struct copse_tunings *t)
+static copse_status store(struct copse_trust *t, const struct copse_tunings *of)
 {
     char *lines;
-    COPSE_TRY(lines_of(ctx, t, &lines));
-    const copse_status s = copse__stored_put(ctx, &t->id, lines, NULL);
-    copse__free(&ctx->base.mem, lines);
+    COPSE_TRY(lines_of(t, of, &lines));
+    const copse_status s = copse__stored_put(t->base, &of->id, lines, NULL);
+    copse__free(&t->base->mem, lines);
     return s;
 }
 
 /* ---- of a context ---- */
 
 /* Locked. A processor behind a driver that stands for any processor is known by its size. */
-static copse_status open(struct copse_context *ctx, const struct copse_device_info *info,
+static copse_status open(struct copse_trust *t, const struct copse_device_info *info,
                          struct copse_tunings **out)
 {
     char units[32];
-    struct copse_tunings *t = copse__alloc(&ctx->base.mem, 1, sizeof *t), *old = ctx->tunings;
+    struct copse_tunings *of = copse__alloc(&t->base->mem, 1, sizeof *of), *old = t->tunings;
     *out = NULL;
-    if (!t)
+    if (!of)
         return copse_fail(COPSE_ERR_NO_MEMORY, "tuning: no memory for the list of a device");
     snprintf(units, sizeof units, "units %" PRIu32, info->limits.compute_units);
-    copse__stored_id("tuning", info, units, &t->id);
-    while (old && strcmp(old->id.lines, t->id.lines) != 0)
+    copse__stored_id("tuning", info, units, &of->id);
+    while (old && strcmp(old->id.lines, of->id.lines) != 0)
         old = old->next;
-    const copse_status s = old ? COPSE_OK : load(ctx, t);
+    const copse_status s = old ? COPSE_OK : load(t, of);
     if (old || s != COPSE_OK) {
-        copse__free(&ctx->base.mem, t);
+        copse__free(&t->base->mem, of);
         *out = old;
         return s;
     }
-    t->next = ctx->tunings;
-    ctx->tunings = *out = t;
+    of->next = t->tunings;
+    t->tunings = *out = of;
     return COPSE_OK;
 }
 
-static copse_status open_by_id(copse_context *ctx, const char *device, struct copse_tunings **out)
+void copse__tunings_free(struct copse_trust *t)
 {
-    struct copse_device_info info;
-    COPSE_TRY(copse__device_find(ctx, device, &info));
-    return open(ctx, &info, out);
-}
-
-void copse__tunings_free(copse_context *ctx)
-{
-    while (ctx->tunings) {
-        struct copse_tunings *t = ctx->tunings;
-        ctx->tunings = t->next;
-        copse__free(&ctx->base.mem, t->known.at);
-        copse__free(&ctx->base.mem, t);
+    while (t->tunings) {
+        struct copse_tunings *of = t->tunings;
+        t->tunings = of->next;
+        copse__free(&t->base->mem, of->known.at);
+        copse__free(&t->base->mem, of);
     }
 }
 
-/* ---- of a device ---- */
-
-copse_status copse__tuning_open(copse_context *ctx, const struct copse_device_info *info,
-                                struct copse_tuning *out)
+copse_status copse__tunings_open(struct copse_trust *t, const struct copse_device_info *info,
+                                 struct copse_tunings **out)
 {
-    struct copse_tunings *t;
-    struct entries own = { NULL, 0, 0 };
-    copse__mutex_lock(&ctx->verdict_lock);
-    copse_status s = open(ctx, info, &t);
-    if (s == COPSE_OK)
-        s = copy(&ctx->base.mem, &t->known, &own);
-    copse__mutex_unlock(&ctx->verdict_lock);
-    out->at = own.at;
-    out->count = own.count;
+    copse__mutex_lock(&t->lock);
+    const copse_status s = open(t, info, out);
+    copse__mutex_unlock(&t->lock);
     return s;
 }
 
-uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const char *size_class,
+/* ---- reading ---- */
+
+copse_status copse__tuning_copy(struct copse_trust *t, const struct copse_device_info *info, struct copse_tuning *out)
+{
+    struct copse_tunings *of;
+    struct entries own = { NULL, 0, 0 };
+    copse__mutex_lock(&t->lock);
+    copse_status s = open(t, info, &of);
+    if (s == COPSE_OK)
+        s = copy(&t->base->mem, &of->known, &own);
+    copse__mutex_unlock(&t->lock);
+    *out = (struct copse_tuning){ own.at, own.count };
+    return s;
+}
+
+uint64_t copse__tuning_find(const struct copse_tuning *list, const char *family, const char *size_class,
                             const char *variant)
 {
-    for (size_t i = 0; i < dev->tuning.count; i++)
-        if (is_same(&dev->tuning.at[i], family, size_class, variant))
-            return dev->tuning.at[i].rate;
+    for (size_t i = 0; i < list->count; i++)
+        if (is_same(&list->at[i], family, size_class, variant))
+            return list->at[i].rate;
     return 0;
 }
 
-/* ---- public ---- */
-
-copse_status copse_device_tuning(copse_context *ctx, const char *device,
-                                 const struct copse_tuning_entry **list, size_t *count)
+void copse__tunings_get(struct copse_trust *t, const struct copse_tunings *of, const struct copse_tuning_entry **list,
+                        size_t *count)
 {
-    struct copse_tunings *t;
-    COPSE_TRY(copse_need("tuning", ctx, device, list, count));
-    *list = NULL;
-    *count = 0;
-    copse__mutex_lock(&ctx->verdict_lock);
-    const copse_status s = open_by_id(ctx, device, &t);
-    if (s == COPSE_OK) {
-        *list = t->known.at;
-        *count = t->known.count;
-    }
-    copse__mutex_unlock(&ctx->verdict_lock);
-    return s;
+    copse__mutex_lock(&t->lock);
+    *list = of->known.at;
+    *count = of->known.count;
+    copse__mutex_unlock(&t->lock);
 }
 
+/* ---- changes ---- */
+
 /* Locked. Either all entries or none. */
-static copse_status merge_alone(copse_context *ctx, struct copse_tunings *t,
+static copse_status merge_alone(struct copse_trust *t, struct copse_tunings *of,
                                 const struct copse_tuning_entry *list, size_t count)
 {
-    struct copse_mem *mem = &ctx->base.mem;
+    struct copse_mem *mem = &t->base->mem;
     struct entries before;
-    COPSE_TRY(load(ctx, t));
-    COPSE_TRY(copy(mem, &t->known, &before));
+    COPSE_TRY(load(t, of));
+    COPSE_TRY(copy(mem, &of->known, &before));
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < count && s == COPSE_OK; i++)
-        s = add(mem, &t->known, &list[i]);
+        s = add(mem, &of->known, &list[i]);
     if (s == COPSE_OK)
-        s = store(ctx, t);
+        s = store(t, of);
     if (s != COPSE_OK) {
-        const struct entries after = t->known;
-        t->known = before;
+        const struct entries after = of->known;
+        of->known = before;
         before = after;
     }
     copse__free(mem, before.at);
     return s;
 }
 
-static copse_status merge(copse_context *ctx, struct copse_tunings *t,
+static copse_status merge(struct copse_trust *t, struct copse_tunings *of,
                           const struct copse_tuning_entry *list, size_t count)
 {
-    void *locked = copse__stored_lock(ctx, &t->id);
-    const copse_status s = merge_alone(ctx, t, list, count);
-    copse__stored_unlock(ctx, locked);
+    void *locked = copse__stored_lock(t->base, &of->id);
+    const copse_status s = merge_alone(t, of, list, count);
+    copse__stored_unlock(t->base, locked);
     return s;
 }
 
-copse_status copse_device_tuning_set(copse_context *ctx, const char *device,
-                                     const struct copse_tuning_entry *list, size_t count)
+copse_status copse__tunings_check(const struct copse_tuning_entry *list, size_t count)
 {
-    struct copse_tunings *t;
-    COPSE_TRY(copse_need("tuning", ctx, device));
-    if (count > 0)
-        COPSE_TRY(copse_need("tuning", list));
     for (size_t i = 0; i < count; i++)
         if (!is_entry(&list[i]))
-            return copse_fail(COPSE_ERR_ARGUMENT, "tuning: a name or the rate of entry %zu is none",
-                              i);
-    copse__mutex_lock(&ctx->verdict_lock);
-    copse_status s = open_by_id(ctx, device, &t);
-    if (s == COPSE_OK)
-        s = merge(ctx, t, list, count);
-    copse__mutex_unlock(&ctx->verdict_lock);
+            return copse_fail(COPSE_ERR_ARGUMENT, "tuning: a name or the rate of entry %zu is none", i);
+    return COPSE_OK;
+}
+
+copse_status copse__tunings_set(struct copse_trust *t, struct copse_tunings *of, const struct copse_tuning_entry *list,
+                                size_t count)
+{
+    copse__mutex_lock(&t->lock);
+    const copse_status s = merge(t, of, list, count);
+    copse__mutex_unlock(&t->lock);
     return s;
 }
 
-copse_status copse_device_tuning_clear(copse_context *ctx, const char *device)
+copse_status copse__tunings_clear(struct copse_trust *t, struct copse_tunings *of)
 {
-    struct copse_tunings *t;
-    COPSE_TRY(copse_need("tuning", ctx, device));
-    copse__mutex_lock(&ctx->verdict_lock);
-    copse_status s = open_by_id(ctx, device, &t);
-    if (s == COPSE_OK) {
-        t->known.count = 0;
-        s = store(ctx, t);
-    }
-    copse__mutex_unlock(&ctx->verdict_lock);
+    copse__mutex_lock(&t->lock);
+    of->known.count = 0;
+    const copse_status s = store(t, of);
+    copse__mutex_unlock(&t->lock);
     return s;
 }
 
-static copse_status whole_text(copse_context *ctx, const char *device, char **text, size_t *size)
+/* ---- as texts ---- */
+
+copse_status copse__tunings_text(struct copse_trust *t, const struct copse_tunings *of, char **text, size_t *size)
 {
-    struct copse_tunings *t;
     char *lines;
-    COPSE_TRY(open_by_id(ctx, device, &t));
-    COPSE_TRY(lines_of(ctx, t, &lines));
-    const copse_status s = copse__stored_text(ctx, &t->id, lines, text, size);
-    copse__free(&ctx->base.mem, lines);
+    copse__mutex_lock(&t->lock);
+    copse_status s = lines_of(t, of, &lines);
+    if (s == COPSE_OK) {
+        s = copse__stored_text(t->base, &of->id, lines, text, size);
+        copse__free(&t->base->mem, lines);
+    }
+    copse__mutex_unlock(&t->lock);
     return s;
 }
 
-copse_status copse_device_tuning_save(copse_context *ctx, const char *device, char *text,
-                                      size_t room, size_t *needed)
+copse_status copse__tunings_load(struct copse_trust *t, struct copse_tunings *of, const char *device, const char *text,
+                                 size_t size)
 {
-    char *whole = NULL;
-    size_t size = 0;
-    COPSE_TRY(copse_need("tuning", ctx, device, needed));
-    *needed = 0;
-    copse__mutex_lock(&ctx->verdict_lock);
-    copse_status s = whole_text(ctx, device, &whole, &size);
-    copse__mutex_unlock(&ctx->verdict_lock);
-    COPSE_TRY(s);
-    *needed = size + 1;
-    if (text && room < size + 1)
-        s = copse_fail(COPSE_ERR_ARGUMENT, "tuning: %zu bytes of text, room for %zu", size + 1,
-                       room);
-    else if (text)
-        memcpy(text, whole, size + 1);
-    copse__free(&ctx->base.mem, whole);
-    return s;
-}
-
-static copse_status load_text(copse_context *ctx, const char *device, const char *text, size_t size)
-{
-    struct copse_tunings *t;
     struct entries fresh = { NULL, 0, 0 };
-    struct reader r = { .mem = &ctx->base.mem, .to = &fresh };
+    struct reader r = { .mem = &t->base->mem, .to = &fresh };
     bool is_ours;
-    COPSE_TRY(open_by_id(ctx, device, &t));
-    copse_status s = copse__stored_read(ctx, &t->id, text, size, read_lines, &r, &is_ours);
+    copse__mutex_lock(&t->lock);
+    copse_status s = copse__stored_read(t->base, &of->id, text, size, read_lines, &r, &is_ours);
     if (s == COPSE_OK)
         s = r.status;
     if (s == COPSE_OK && !is_ours)
         s = copse_fail(COPSE_ERR_FORMAT, "tuning: the text is damaged, or not of %s with this driver "
                                          "and this version of the library", device);
     if (s == COPSE_OK)
-        s = merge(ctx, t, fresh.at, fresh.count);
-    copse__free(&ctx->base.mem, fresh.at);
-    return s;
-}
-
-copse_status copse_device_tuning_load(copse_context *ctx, const char *device, const char *text,
-                                      size_t size)
-{
-    COPSE_TRY(copse_need("tuning", ctx, device, text));
-    copse__mutex_lock(&ctx->verdict_lock);
-    const copse_status s = load_text(ctx, device, text, size);
-    copse__mutex_unlock(&ctx->verdict_lock);
+        s = merge(t, of, fresh.at, fresh.count);
+    copse__free(&t->base->mem, fresh.at);
+    copse__mutex_unlock(&t->lock);
     return s;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See stored.h. */
-#include "core/device/stored.h"
+#include "core/trust/stored.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,25 +58,25 @@ static const char *lines_of(const struct copse_stored_id *id, const char *text, 
                : NULL;
 }
 
-copse_status copse__stored_read(struct copse_context *ctx, const struct copse_stored_id *id,
+copse_status copse__stored_read(struct copse_base *base, const struct copse_stored_id *id,
                                 const void *bytes, size_t size, copse_stored_fn *read, void *user,
                                 bool *is_ours)
 {
     *is_ours = false;
     if (size == 0 || size > MAX_STORED)
         return COPSE_OK;
-    char *text = copse__alloc(&ctx->base.mem, size + 1, 1);
+    char *text = copse__alloc(&base->mem, size + 1, 1);
     if (!text)
         return copse_fail(COPSE_ERR_NO_MEMORY, "%s: no memory to read what is stored", id->kind);
     memcpy(text, bytes, size);
     const char *lines = lines_of(id, text, size);
     *is_ours = lines && read(user, lines, true) && read(user, lines, false);
-    copse__free(&ctx->base.mem, text);
+    copse__free(&base->mem, text);
     return COPSE_OK;
 }
 
 struct taken {
-    struct copse_context *ctx;
+    struct copse_base *base;
     const struct copse_stored_id *id;
     copse_stored_fn *read;
     void *user;
@@ -88,17 +88,17 @@ static void take(void *to, const void *bytes, size_t size)
 {
     struct taken *t = to;
     bool is_ours;
-    t->status = copse__stored_read(t->ctx, t->id, bytes, size, t->read, t->user, &is_ours);
+    t->status = copse__stored_read(t->base, t->id, bytes, size, t->read, t->user, &is_ours);
     t->is_wrong = t->status == COPSE_OK && !is_ours;
 }
 
-copse_status copse__stored_get(struct copse_context *ctx, const struct copse_stored_id *id,
+copse_status copse__stored_get(struct copse_base *base, const struct copse_stored_id *id,
                                copse_stored_fn *read, void *user)
 {
-    struct taken t = { .ctx = ctx, .id = id, .read = read, .user = user };
-    ctx->base.cache.get(ctx->base.cache.user, id->key, take, &t);
+    struct taken t = { .base = base, .id = id, .read = read, .user = user };
+    base->cache.get(base->cache.user, id->key, take, &t);
     if (t.is_wrong)
-        copse__log(&ctx->base.log, COPSE_LOG_WARN,
+        copse__log(&base->log, COPSE_LOG_WARN,
                    "%s: what is stored as %s is damaged or another device's, and is ignored",
                    id->kind, id->key);
     return t.status;
@@ -106,11 +106,11 @@ copse_status copse__stored_get(struct copse_context *ctx, const struct copse_sto
 
 /* ---- writing ---- */
 
-copse_status copse__stored_text(struct copse_context *ctx, const struct copse_stored_id *id,
+copse_status copse__stored_text(struct copse_base *base, const struct copse_stored_id *id,
                                 const char *lines, char **text, size_t *size)
 {
     const size_t own = strlen(id->lines), rest = strlen(lines);
-    *text = copse__alloc(&ctx->base.mem, HEAD_ROOM + own + rest + 1, 1);
+    *text = copse__alloc(&base->mem, HEAD_ROOM + own + rest + 1, 1);
     if (!*text)
         return copse_fail(COPSE_ERR_NO_MEMORY, "%s: no memory to store it", id->kind);
     char *body = *text + HEAD_ROOM;
@@ -122,7 +122,7 @@ copse_status copse__stored_text(struct copse_context *ctx, const struct copse_st
     return COPSE_OK;
 }
 
-struct look {
+struct comparison {
     const char *text;
     size_t size;
     bool is_same;
@@ -130,38 +130,38 @@ struct look {
 
 static void compare(void *to, const void *bytes, size_t size)
 {
-    struct look *l = to;
+    struct comparison *l = to;
     l->is_same = size == l->size && memcmp(bytes, l->text, size) == 0;
 }
 
-copse_status copse__stored_put(struct copse_context *ctx, const struct copse_stored_id *id,
+copse_status copse__stored_put(struct copse_base *base, const struct copse_stored_id *id,
                                const char *lines, bool *is_kept)
 {
-    const struct copse_cache_params *cache = &ctx->base.cache;
+    const struct copse_cache_params *cache = &base->cache;
     char *text;
     size_t size;
-    COPSE_TRY(copse__stored_text(ctx, id, lines, &text, &size));
-    struct look l = { text, size, false };
+    COPSE_TRY(copse__stored_text(base, id, lines, &text, &size));
+    struct comparison l = { text, size, false };
     cache->put(cache->user, id->key, text, size);
     if (is_kept) {
         cache->get(cache->user, id->key, compare, &l);
         *is_kept = l.is_same;
     }
-    copse__free(&ctx->base.mem, text);
+    copse__free(&base->mem, text);
     return COPSE_OK;
 }
 
 /* ---- changing ---- */
 
-void *copse__stored_lock(struct copse_context *ctx, const struct copse_stored_id *id)
+void *copse__stored_lock(struct copse_base *base, const struct copse_stored_id *id)
 {
-    const struct copse_cache_params *cache = &ctx->base.cache;
+    const struct copse_cache_params *cache = &base->cache;
     return cache->lock && cache->unlock ? cache->lock(cache->user, id->key) : NULL;
 }
 
-void copse__stored_unlock(struct copse_context *ctx, void *locked)
+void copse__stored_unlock(struct copse_base *base, void *locked)
 {
-    const struct copse_cache_params *cache = &ctx->base.cache;
+    const struct copse_cache_params *cache = &base->cache;
     if (cache->lock && cache->unlock)
         cache->unlock(cache->user, locked);
 }
