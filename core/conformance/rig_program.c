@@ -43,11 +43,11 @@ static copse_status add_place(struct copse_rig_program *p, copse_tensor *t)
     x->bytes = 2 * BAND + copse__round_up(x->words * sizeof *x->image, 16);
     COPSE_TRY(copse__buffer_acquire(p->dev, x->bytes, &x->buffer));
     const struct copse_binding at = { x->buffer, BAND, x->bytes - 2 * BAND };
-    if (p->count < p->rig->in_count)
-        p->inputs[p->count] = (struct copse_placement){ t, at, 0 };
+    const size_t i = p->count++;
+    if (i < p->rig->in_count)
+        p->inputs[i] = (struct copse_placement){ t, at, 0 };
     else
         COPSE_TRY(copse__recording_place(&p->recording, t, at, 0));
-    p->count++;
     x->image = copse__alloc(p->rig->mem, x->bytes, 1);
     return x->image ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
 }
