@@ -117,7 +117,7 @@ int cmd_conformance(int argc, char **argv)
           "check a user kernel: OpenCL C, GLSL (.comp) or SPIR-V" },
         { "op", OPTION_TEXT, &s.kernel, "NAME", "the kernel that it replaces: softmax" },
         { "seconds", OPTION_FLOAT, &seconds, "N",
-          "time for each device, 0 = no limit; skipped cases are listed [quick: 60]" },
+          "time per device, 0 = no limit; skipped cases are listed [quick: 60]" },
         { "deadline", OPTION_FLOAT, &deadline, "N",
           "time for each case before it counts as hung [60; from tier full on 600]" },
         { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object per line" },
