@@ -66,7 +66,7 @@ static copse_status stand_still(struct job *job, uint32_t worker, copse_strategy
         copse__sleep_ns(20 * MS);
     reach(job, 1);
     if (two_reads(st, &v) != COPSE_ERR_COMM ||
-        !strstr(copse_last_error(), "ps 0 (s0:1) has given this worker up"))
+        !strstr(copse_last_error(), "ps 0 (s0:1) has dropped this worker"))
         return copse_fail(COPSE_ERR_INTERNAL, "a worker that was given up: %s", copse_last_error());
     return COPSE_OK;
 }

@@ -360,7 +360,7 @@ static void test_gradients_of_another_push_are_refused(void **state)
     faulty.window_put = put_another_number;
     run_job(&job);
     assert_int_equal(job.tasks[0].status, COPSE_ERR_COMM);
-    assert_non_null(strstr(job.tasks[0].text, "the worker has given its gradients up"));
+    assert_non_null(strstr(job.tasks[0].text, "the worker's window holds other gradients"));
     assert_int_equal(job.tasks[1].status, COPSE_OK);
     assert_int_equal(job.tasks[1].summary.updates, 0);
 }
