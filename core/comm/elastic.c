@@ -2,19 +2,19 @@
 /* Elastic training: the survivors of a loss agree on the list of lost ranks, leave the old group together, and connect a
  * new one.
  *
- * Agreement. Each says REGROUP to all that it believes alive, with its view: the ranks that it believes lost. A view
- * takes in what others say and what connections tell; when it has grown it is said again. A worker for which all that
- * are alive have said its own view last has come to a decision, and says DECIDED. Views only grow and messages of a
- * worker stay in order: so nobody can decide otherwise while one of those that decided lives, and who hears DECIDED
- * takes that decision over. Any number may be lost meanwhile. One that is lost after all had heard its view is still
- * a member of what is decided; forming the new group then names it, to everybody.
+ * Agreement. Each worker sends REGROUP with its view, the ranks that it believes lost, to all others. A view grows by the
+ * views of others and by broken connections; a view that has grown is sent again. A worker decides when the newest view of
+ * every live worker equals its own; then it sends DECIDED. Views only grow and the messages of a worker stay in order, so
+ * no worker can decide otherwise while one of the deciders lives, and a worker that receives DECIDED adopts that decision.
+ * Any number may be lost meanwhile. A worker that is lost after all have received its view is still a member of the
+ * decided group; connecting the new group then reports it to all.
  *
- * A worker that closed its connections as soon as it had decided would look lost to those that are slower. So it
- * waits until it has heard DECIDED of the others.
+ * A worker that closed its connections directly after its decision would look lost to slower ones. So it waits for
+ * DECIDED of all others.
  */
 #include "core/comm/cluster.h"
 
-#define POLL_NS   1000000ull
+#define POLL_NS    1000000ull
 #define DECIDED_NS 2000000000ull /* for the last notices of workers that may have closed already */
 
 static uint64_t bit(uint32_t rank)
