@@ -333,7 +333,7 @@ static void test_what_does_not_work_is_not_used(void **state)
     assert_falls_back("worker 0 (w0:1): there is no room for a window");
     faulty = copse__transport_local;
     faulty.window_get = get_something_else;
-    assert_falls_back("ps 0 (s0:1): what it reads of rank 0 is not what that wrote");
+    assert_falls_back("ps 0 (s0:1): its read of rank 0 returned other bytes than that rank wrote");
 }
 
 /* Reads that fail later: the server is asked. */
