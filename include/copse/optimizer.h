@@ -36,9 +36,17 @@ struct copse_optimizer_params {
         thread that steps; strategy.h says what it may call. [NULL = constant] */
     float (*schedule)(void *user, uint64_t step);
     void *schedule_user;
-    float clip_value; /**< > 0: each element of the gradient, of its sum over all replicas and workers (with
-                           parameter servers: over the replicas of one worker), becomes one in
-                           [-clip_value, clip_value]                    [0 = off] */
+    /* Clipping acts on the gradient's sum over all micro-batches, replicas and workers; with parameter servers on the sum
+       over the replicas of one worker, which is what it pushes. One of the three at most. Finite, >= 0. */
+    float clip_value; /**< > 0: each element becomes one in [-clip_value, clip_value]           [0 = off] */
+    /** c > 0: the gradient g of each variable becomes g c / max(||g||, c), with the 2-norm, as tf.clip_by_norm. An infinite
+        norm gives NaN where g is infinite and 0 elsewhere; NaN gives NaN. For the norm the host waits once in each step
+        until all sums are there; runs of an accelerator wait in each of their steps.        [0 = off] */
+    float clip_norm;
+    /** c > 0: each gradient becomes g c / max(n, c), n the 2-norm over all variables of the update, as
+        tf.clip_by_global_norm (torch.nn.utils.clip_grad_norm_ divides by n + 1e-6 instead). A norm that is infinite or
+        NaN makes all gradients NaN, as there. The host waits as for `clip_norm`.             [0 = off] */
+    float clip_global_norm;
     /** Keep a moving average of each variable, mean += w (value - mean) after each update, with
         w = (1 - average) / (1 - average^t). It is a slot of the name "average", in checkpoints, too. < 1  [0 = off] */
     float average;
