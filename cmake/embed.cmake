@@ -391,8 +391,8 @@ ${files}    { NULL, NULL },
 /** @file
  * The elementwise operations, generated from the rows of kernels/elementwise/unary.def and kernels/elementwise/binary.def.
  */
-#ifndef COPSE_ELEMENTWISE_H
-#define COPSE_ELEMENTWISE_H
+#ifndef COPSE_PUBLIC_ELEMENTWISE_H
+#define COPSE_PUBLIC_ELEMENTWISE_H
 
 #include \"copse/status.h\"
 

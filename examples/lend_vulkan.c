@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "copse/copse.h"
-#include "copse/vulkan.h"
+#include "copse/device/vulkan.h"
 
 /* ---- the program's own device ---- */
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "copse/copse.h"
+#include "copse/device/conformance.h"
 
 static void tell(void *user, const struct copse_case_result *r)
 {

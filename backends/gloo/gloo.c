@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "core/comm/transport.h"
-#include "meet.h"
+#include "rendezvous.h"
 #include "shim.h"
 
 struct copse_transport_op; /* a shim_message */
@@ -36,7 +36,7 @@ static copse_status listen_all(struct copse_transport *t, unsigned char *mine)
     if (!shim_mesh_listen(t->priv, why, sizeof why))
         return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: cannot listen: %.200s", why);
     for (uint32_t p = 0; p < t->size; p++)
-        if (p != t->rank && !shim_mesh_address(t->priv, (int)p, mine + p * MEET_BYTES, why, sizeof why))
+        if (p != t->rank && !shim_mesh_address(t->priv, (int)p, mine + p * RENDEZVOUS_BYTES, why, sizeof why))
             return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: %.300s", why);
     return COPSE_OK;
 }
@@ -46,7 +46,7 @@ static copse_status connect_all(struct copse_transport *t, unsigned char *mine,
 {
     char why[256] = "", host[128];
     const char *port;
-    meet_split(t->addresses[t->rank], host, &port);
+    rendezvous_split(t->addresses[t->rank], host, &port);
     const uint64_t now = now_ns();
     const uint64_t left = t->deadline_ns > now ? (t->deadline_ns - now) / 1000000 + 1 : 1;
     struct shim_mesh *mesh = shim_mesh_open(host, (int)t->rank, (int)t->size, (int64_t)left, why,
@@ -55,17 +55,17 @@ static copse_status connect_all(struct copse_transport *t, unsigned char *mine,
     if (!mesh)
         return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: cannot listen on %s: %.200s", host,
                                     why);
-    COPSE_TRY(meet(t, listen_all, mine, theirs));
+    COPSE_TRY(rendezvous(t, listen_all, mine, theirs));
     for (uint32_t p = 0; p < t->size; p++)
         if (p != t->rank && !(t->lost >> p & 1) &&
-            !shim_mesh_connect(mesh, (int)p, theirs + p * MEET_BYTES, why, sizeof why))
+            !shim_mesh_connect(mesh, (int)p, theirs + p * RENDEZVOUS_BYTES, why, sizeof why))
             (void)broken(t, p, why);
     return COPSE_OK;
 }
 
 static copse_status gloo_open(struct copse_transport *t)
 {
-    const size_t bytes = t->size * MEET_BYTES;
+    const size_t bytes = t->size * RENDEZVOUS_BYTES;
     for (uint32_t r = 0; r < t->size; r++)
         if (!t->addresses[r])
             return copse_transport_fail(t, COPSE_ERR_ARGUMENT,

@@ -4,6 +4,8 @@
 #ifndef COPSE_HOST_INTERNAL_H
 #define COPSE_HOST_INTERNAL_H
 
+#include "copse/device/queue.h"
+
 #include "core/device/backend.h"
 
 struct host_buffer {

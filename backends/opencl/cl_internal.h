@@ -7,6 +7,8 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
+#include "copse/device/queue.h"
+
 #include "core/device/backend.h"
 
 /* X(result, name without "cl", parameters) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Contexts that applications lend: the handles are checked against each other and retained. */
 #include "backends/opencl/cl_internal.h"
-#include "copse/opencl.h"
+#include "copse/device/opencl.h"
 
 /* What the backend keeps of copse_opencl_handles. */
 struct cl_lent {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Devices that applications lend: the handles are looked at once, and only what was enabled on them
    counts as there. */
-#include "copse/vulkan.h"
+#include "copse/device/vulkan.h"
 #include "vk_internal.h"
 
 /* What the backend keeps of copse_vulkan_handles. */

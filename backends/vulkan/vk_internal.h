@@ -7,6 +7,8 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 
+#include "copse/device/queue.h"
+
 #include "core/device/backend.h"
 
 extern const struct copse_backend copse_backend_vulkan;

@@ -2,14 +2,14 @@
 /* Connected workers: opening, leaving. */
 #include <stdio.h>
 
-#include "core/comm/beat.h"
+#include "core/comm/heartbeat.h"
 #include "copse/copse.h"
 
 #define MS         1000000ull
 #define WARN_MS    5000
 #define DEADLINE_MS 60000
 #define LEAVE_NS   (10000 * MS)
-#define SETTLE_NS  (1000 * MS) /* of it, for reads that were given up */
+#define DRAIN_NS  (1000 * MS) /* of it, for reads that were given up */
 
 static void *resize(void *user, void *block, size_t size)
 {
@@ -31,7 +31,7 @@ static void warn(struct copse_transport *t, uint64_t ranks)
 }
 
 /* Everybody is there and the same as we are; or who is not. */
-static copse_status greet(copse_cluster *c)
+static copse_status check_settings(copse_cluster *c)
 {
     char text[256];
     const uint16_t probe = 1;
@@ -39,7 +39,7 @@ static copse_status greet(copse_cluster *c)
              "one-sided %s, windows of %llu bytes, variables of up to %llu bytes\n",
              copse_version(), *(const char *)&probe ? "little" : "big",
              (unsigned long long)(c->warn_ns / MS), (unsigned long long)(c->deadline_ns / MS),
-             copse__one_sided_name(c->window.wish), (unsigned long long)c->window.bytes,
+             copse__one_sided_name(c->window.mode), (unsigned long long)c->window.bytes,
              (unsigned long long)c->window.most);
     return copse__cluster_agree(c, "version and settings", text);
 }
@@ -65,7 +65,7 @@ uint64_t copse__cluster_originals(const copse_cluster *c, uint64_t lost)
     return ranks;
 }
 
-copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size, void *user)
+copse_status copse__cluster_connect(copse_cluster *c, uint32_t rank, uint32_t size, void *user)
 {
     uint64_t job = copse__cluster_spec_hash(c->spec);
     const uint64_t now = copse__now_ns();
@@ -91,7 +91,7 @@ copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size,
         .warn = warn,
         .user = user,
     };
-    c->sequence = c->refused = c->said = c->adopted = c->regrouping = c->settled = 0;
+    c->sequence = c->refused = c->notified = c->reported = c->regrouping = c->decided = 0;
     c->why[0] = '\0';
     c->why_status = COPSE_OK;
     c->is_failed = false;
@@ -100,19 +100,19 @@ copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size,
     if (s)
         return explain_open(c, s);
     COPSE_TRY(copse__notices_begin(c));
-    COPSE_TRY(greet(c));
+    COPSE_TRY(check_settings(c));
     COPSE_TRY(copse__window_begin(c));
-    COPSE_TRY(copse__beats_begin(c));
+    COPSE_TRY(copse__heartbeats_begin(c));
     c->whole = copse__cluster_originals(c, 0);
     return COPSE_OK;
 }
 
-void copse__cluster_fall_apart(copse_cluster *c, bool is_orderly)
+void copse__cluster_disconnect(copse_cluster *c, bool is_orderly)
 {
     if (!c->is_open)
         return;
     c->is_open = c->window.is_open = false;
-    copse__beats_drop(c);
+    copse__heartbeats_drop(c);
     copse__cluster_drop(c, c->header_in, c->t.size);
     copse__cluster_drop(c, c->header_out, c->t.size);
     copse__cluster_drop(c, c->notice_in, c->t.size);
@@ -157,12 +157,12 @@ copse_status copse__cluster_open_with(copse_context *ctx, copse_cluster_spec *sp
     c->deadline_ns = MS * (params->deadline_ms ? params->deadline_ms : DEADLINE_MS);
     for (uint32_t r = 0; r < size; r++)
         c->original[r] = r;
-    c->window.wish = params->one_sided;
+    c->window.mode = params->one_sided;
     c->window.bytes = copse__window_bytes(params);
     c->window.most = copse__window_most(params);
     c->t.rank = rank;
     c->t.size = size;
-    const copse_status s = size > 1 ? copse__cluster_form(c, rank, size, user) : COPSE_OK;
+    const copse_status s = size > 1 ? copse__cluster_connect(c, rank, size, user) : COPSE_OK;
     if (s) {
         c->is_failed = true;
         copse_cluster_release(&c);
@@ -196,11 +196,11 @@ copse_cluster *copse_cluster_retain(copse_cluster *c)
 }
 
 /* Whether the end can be in order: a read that does not end keeps its own task from it, and that task all others. */
-static bool is_settled(const copse_cluster *c)
+static bool is_drained(const copse_cluster *c)
 {
     bool is_stuck = c->window.is_stuck;
     for (uint32_t r = 0; r < c->t.size; r++)
-        is_stuck = is_stuck || ((c->said >> r & 1) && c->notices[r].is_stuck);
+        is_stuck = is_stuck || ((c->notified >> r & 1) && c->notices[r].is_stuck);
     if (is_stuck)
         copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: a read of a task's memory has not ended: all leave "
                    "without it%s", c->table->ends_together ? ", and the launcher takes the job for failed" : "");
@@ -215,18 +215,18 @@ static bool leave(copse_cluster *c)
     const uint64_t others = all & ~(1ull << c->t.rank);
     const uint64_t most = c->table->ends_together ? LEAVE_NS : COPSE_MIN(LEAVE_NS, 2000 * MS);
     const uint64_t end = copse__now_ns() + most;
-    if (c->window.is_hung || (c->is_failed && (c->adopted || c->t.lost)))
+    if (c->window.is_hung || (c->is_failed && (c->reported || c->t.lost)))
         return false;
     if (!c->is_failed) { /* else all have been told: each of them shall see for itself why */
-        c->window.is_stuck = !copse__window_settle(c, SETTLE_NS);
-        copse__notices_tell(c, COPSE_NOTICE_LEFT, 0, LEAVE_NS - SETTLE_NS);
+        c->window.is_stuck = !copse__window_drain(c, DRAIN_NS);
+        copse__notices_send(c, COPSE_NOTICE_LEFT, 0, LEAVE_NS - DRAIN_NS);
     }
-    while ((c->said & others) != others && !c->adopted &&
-           !(c->t.lost & ~c->said) && copse__now_ns() < end) {
-        copse__notices_look(c);
+    while ((c->notified & others) != others && !c->reported &&
+           !(c->t.lost & ~c->notified) && copse__now_ns() < end) {
+        copse__notices_poll(c);
         copse__sleep_ns(MS);
     }
-    return !c->is_failed && (c->said & others) == others && is_settled(c);
+    return !c->is_failed && (c->notified & others) == others && is_drained(c);
 }
 
 void copse_cluster_release(copse_cluster **at)
@@ -237,9 +237,9 @@ void copse_cluster_release(copse_cluster **at)
     if (!c || !copse__unref(&c->refs))
         return;
     if (c->is_open) {
-        copse__beats_end(c);
+        copse__heartbeats_end(c);
         const bool is_orderly = leave(c);
-        copse__cluster_fall_apart(c, is_orderly);
+        copse__cluster_disconnect(c, is_orderly);
     }
     copse_context *ctx = c->ctx;
     copse_cluster_spec_release(&c->spec);
@@ -251,9 +251,9 @@ void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *wh
 {
     if (!c || !c->is_open)
         return;
-    copse__beats_end(c); /* one thread at a time */
+    copse__heartbeats_end(c); /* one thread at a time */
     if (c->table->end_job)
         c->table->end_job(&c->t, code > 0 && code < 256 ? code : 1);
     else if (status != COPSE_ERR_COMM || copse_cluster_lost(c) == 0) /* else the others see for themselves */
-        copse__cluster_tell_failure(c, status, why);
+        copse__cluster_notify_failure(c, status, why);
 }

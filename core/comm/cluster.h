@@ -7,7 +7,7 @@
 #include "core/comm/transport.h"
 
 /* A message on its way. `op` NULL: there is none. */
-struct copse_parcel {
+struct copse_pending {
     copse_transport_op *op;
     uint32_t peer;
 };
@@ -17,7 +17,7 @@ struct copse_parcel {
 /* Exchanged before each collective to verify that all ranks are at the same one. */
 struct copse_header {
     uint64_t magic, sequence, size;
-    uint32_t verdict; /* COPSE_OK, or why this worker cannot take part */
+    uint32_t vote; /* COPSE_OK, or why this worker cannot take part */
     uint32_t detail;  /* of the operands, such as the batch */
     char what[64];    /* the operation, readable; the same on all workers */
     char form[COPSE_FORM_BYTES]; /* type and shape of the operands; empty where `what` and `size` say all */
@@ -28,14 +28,14 @@ struct copse_header {
 
 /* Memory of each task which the others read without it: window.c. */
 struct copse_cluster_window {
-    copse_one_sided wish;
+    copse_one_sided mode;
     uint64_t bytes; /* of each parameter server */
     uint64_t most;  /* values of a larger variable go by messages */
     bool is_open;
     bool is_hung;   /* opening it did not come back: nothing of the engine's works any more but to close */
     uint64_t stuck; /* ranks of which a read, or a message, was given up: what it named may still be written to */
     struct { void **at; size_t count, room; } kept; /* the context's memory that such reads named */
-    struct { struct copse_parcel *at; size_t count, room; } reads; /* the reads themselves */
+    struct { struct copse_pending *at; size_t count, room; } reads; /* the reads themselves */
     bool is_unknown; /* there was no room to list one */
     bool is_stuck;   /* this task leaves, and some have not ended */
     struct copse_one_sided_info info; /* counts */
@@ -47,7 +47,7 @@ struct copse_notice {
         COPSE_NOTICE_LEFT = 1,
         COPSE_NOTICE_LOST,
         COPSE_NOTICE_REGROUP, /* would go on without the lost */
-        COPSE_NOTICE_SETTLED, /* has heard the same of all others: so it will be */
+        COPSE_NOTICE_DECIDED, /* has heard the same of all others: so it will be */
     } kind;
     uint32_t status; /* of a failure that ended a task, its own or one that it heard of; else COPSE_OK */
     uint64_t lost; /* original ranks */
@@ -74,23 +74,23 @@ struct copse_cluster {
     uint32_t epoch;      /* how often it was tried to form the group */
     uint64_t whole;      /* original ranks of the group that was connected last */
     uint64_t sequence;   /* collectives begun */
-    uint64_t refused;    /* the last of them that a worker's verdict ended, from 1; 0: none was */
+    uint64_t refused;    /* the last of them that a worker's vote ended, from 1; 0: none was */
     uint32_t detail;     /* of the next collective, else 0 */
-    uint64_t said;       /* group ranks that gave a notice */
-    uint64_t adopted;    /* group ranks that others have said are lost */
-    uint64_t regrouping, settled; /* group ranks that said so */
+    uint64_t notified;       /* group ranks that gave a notice */
+    uint64_t reported;    /* group ranks that others have said are lost */
+    uint64_t regrouping, decided; /* group ranks that said so */
     uint64_t views[COPSE_MAX_WORKERS]; /* what each of them said last: group ranks that are lost */
-    uint64_t listened_ns;
-    struct copse_beats *beats; /* beat.h; NULL: none */
+    uint64_t polled_ns;
+    struct copse_heartbeats *heartbeats; /* heartbeat.h; NULL: none */
     bool is_open, is_failed;
     struct copse_cluster_window window;
     char failure[512], why[COPSE_NOTICE_WHY]; /* the second: what a worker said that gave up or failed, else empty */
     copse_status why_status; /* of one that failed, else COPSE_OK */
     struct copse_notice notice, notices[COPSE_MAX_WORKERS];
     struct copse_notice views_out[COPSE_MAX_WORKERS]; /* on their way while this worker regroups */
-    struct copse_parcel notice_in[COPSE_MAX_WORKERS];
+    struct copse_pending notice_in[COPSE_MAX_WORKERS];
     struct copse_header header, headers[COPSE_MAX_WORKERS];
-    struct copse_parcel header_out[COPSE_MAX_WORKERS], header_in[COPSE_MAX_WORKERS];
+    struct copse_pending header_out[COPSE_MAX_WORKERS], header_in[COPSE_MAX_WORKERS];
 };
 
 /* module.c: load an engine, or say what to install. */
@@ -106,35 +106,35 @@ copse_status copse__cluster_open_with(copse_context *ctx, copse_cluster_spec *sp
 /* The group without those, as original ranks. */
 uint64_t copse__cluster_originals(const copse_cluster *c, uint64_t lost);
 /* Connect c->original[0..size), of which this worker is `rank`; and part again. */
-copse_status copse__cluster_form(copse_cluster *c, uint32_t rank, uint32_t size, void *user);
-void copse__cluster_fall_apart(copse_cluster *c, bool is_orderly);
+copse_status copse__cluster_connect(copse_cluster *c, uint32_t rank, uint32_t size, void *user);
+void copse__cluster_disconnect(copse_cluster *c, bool is_orderly);
 
 /* ---- messages (message.c) ---- */
 
 typedef copse_status copse_cluster_busy_fn(void *user);
 
 copse_status copse__cluster_send(copse_cluster *c, uint32_t peer, uint32_t tag, const void *bytes,
-                                 size_t size, struct copse_parcel *out);
+                                 size_t size, struct copse_pending *out);
 copse_status copse__cluster_recv(copse_cluster *c, uint32_t peer, uint32_t tag, void *bytes,
-                                 size_t size, struct copse_parcel *out);
+                                 size_t size, struct copse_pending *out);
 /* Until all are done. Fails when a worker is lost, whichever, or when the deadline passes; then the
    cluster has failed, and the others are told. `what` says what is waited for. `busy` (may be
    NULL) is called before every wait. */
-copse_status copse__cluster_wait(copse_cluster *c, struct copse_parcel *list, size_t count,
+copse_status copse__cluster_wait(copse_cluster *c, struct copse_pending *list, size_t count,
                                  const char *what, copse_cluster_busy_fn *busy, void *user);
 /* Whether all are done; COPSE_ERR_TIMEOUT when not. */
-copse_status copse__cluster_test(copse_cluster *c, struct copse_parcel *list, size_t count);
+copse_status copse__cluster_test(copse_cluster *c, struct copse_pending *list, size_t count);
 /* Nobody waits for them any more. Where their memory may be in use all the same, the peer's bit is in window.stuck. */
-void copse__cluster_drop(copse_cluster *c, struct copse_parcel *list, size_t count);
+void copse__cluster_drop(copse_cluster *c, struct copse_pending *list, size_t count);
 /* COPSE_ERR_COMM when the cluster has failed. */
 copse_status copse__cluster_check(const copse_cluster *c);
 /* The cluster fails with this text: the others are told who is lost. Returns `s`. */
 copse_status copse__cluster_fail(copse_cluster *c, copse_status s, uint64_t lost, const char *fmt,
                                  ...) COPSE_PRINTF(4, 5);
 /* This worker cannot go on, and the others shall not wait for it: they are told why, and it is lost to them. */
-void copse__cluster_give_up(copse_cluster *c, const char *why);
+void copse__cluster_abort(copse_cluster *c, const char *why);
 /* This task failed: the others are told, and what they wait for fails the same way. */
-void copse__cluster_tell_failure(copse_cluster *c, copse_status s, const char *why);
+void copse__cluster_notify_failure(copse_cluster *c, copse_status s, const char *why);
 /* What this peer failed with before it left, else COPSE_OK; notices[peer].why says more. */
 copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer);
 /* "worker 1 (b:1), worker 2 (c:1)" of group ranks. Returns text. */
@@ -143,11 +143,11 @@ const char *copse__cluster_names(const copse_cluster *c, uint64_t ranks,
                                  char text[COPSE_WORKERS_TEXT]);
 /* Ask for the notices of all others, once the group is formed; and look at what came. */
 copse_status copse__notices_begin(copse_cluster *c);
-copse_status copse__notice_ask(copse_cluster *c, uint32_t peer);
-void copse__notices_look(copse_cluster *c);
-void copse__notices_tell(copse_cluster *c, int kind, uint64_t lost, uint64_t timeout_ns);
+copse_status copse__notice_recv(copse_cluster *c, uint32_t peer);
+void copse__notices_poll(copse_cluster *c);
+void copse__notices_send(copse_cluster *c, int kind, uint64_t lost, uint64_t timeout_ns);
 /* This one peer is given up: it is told, and counts as lost. The others do not hear of it. */
-void copse__notice_give_up(copse_cluster *c, uint32_t peer);
+void copse__peer_abort(copse_cluster *c, uint32_t peer);
 
 /* ---- messages with one peer (peer.c), whose loss fails nothing but them ---- */
 
@@ -163,7 +163,7 @@ copse_status copse__peer_recv(copse_cluster *c, uint32_t peer, void *bytes, size
                               uint64_t timeout_ns, const char *what);
 
 /* Until it is done, which sets op to NULL, or one of those. */
-copse_status copse__peer_wait(copse_cluster *c, struct copse_parcel *p, uint64_t timeout_ns,
+copse_status copse__peer_wait(copse_cluster *c, struct copse_pending *p, uint64_t timeout_ns,
                               const char *what);
 /* COPSE_ERR_COMM with its name. */
 copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what);
@@ -179,7 +179,7 @@ copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
 uint64_t copse__window_size(const copse_cluster *c, uint32_t rank);
 
 /* A part of a task's window. */
-struct copse_window_part {
+struct copse_window_range {
     uint64_t offset;
     void *bytes; /* where it goes to */
     size_t size;
@@ -189,7 +189,7 @@ struct copse_window_part {
 copse_status copse__window_check(const struct copse_cluster_params *params);
 uint64_t copse__window_bytes(const struct copse_cluster_params *params);
 uint64_t copse__window_most(const struct copse_cluster_params *params);
-const char *copse__one_sided_name(copse_one_sided wish);
+const char *copse__one_sided_name(copse_one_sided mode);
 /* Find out whether windows work between all tasks, by use; collective, once the group is formed. Fails where they
    are asked for and do not. */
 copse_status copse__window_begin(copse_cluster *c);
@@ -198,7 +198,7 @@ void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, siz
 /* Read parts of another's; in no order, and behind what was read before. The other may be writing. As
    copse__peer_recv; after a failure with the peer's bit in window.stuck, `bytes` may be written to as long as the
    cluster lives, so that they must be neither freed nor used. */
-copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_part *parts,
+copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_range *parts,
                                uint32_t count, uint64_t timeout_ns, const char *what);
 
 /* A block that was named by a read or a message that is stuck: it is the cluster's from now on, and freed when the
@@ -206,35 +206,35 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
 void copse__window_keep(copse_cluster *c, void *block);
 /* Whether all reads that were given up have ended at last, or do within that time: an orderly end waits for those of
    its own task for as long as they take. */
-bool copse__window_settle(copse_cluster *c, uint64_t timeout_ns);
+bool copse__window_drain(copse_cluster *c, uint64_t timeout_ns);
 /* The group has ended. */
 void copse__window_end(copse_cluster *c, bool is_orderly);
 
 /* ---- collectives (collective.c): all workers, in the same order ---- */
 
-/* Begin one: the headers are on their way. `verdict` other than COPSE_OK says that this worker
+/* Begin one: the headers are on their way. `vote` other than COPSE_OK says that this worker
    cannot take part. */
 copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_t size,
-                                     copse_status verdict);
+                                     copse_status vote);
 /* The same with operands whose type and shape (`form`) must be equal on all workers. */
 copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
-                                        copse_status verdict);
+                                        copse_status vote);
 /* All workers are at the same collective, else COPSE_ERR_COMM, which names the worker that differs. Two failures leave
-   the cluster as it was, and all workers return them: a worker's verdict, and COPSE_ERR_SHAPE where forms differ. */
-copse_status copse__collective_meet(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
+   the cluster as it was, and all workers return them: a worker's vote, and COPSE_ERR_SHAPE where forms differ. */
+copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the collective that was begun last; kind 0..3. */
-enum { COPSE_KIND_PARTS, COPSE_KIND_SUMS, COPSE_KIND_BYTES }; /* within a collective of values */
+enum { COPSE_KIND_ROWS, COPSE_KIND_SUMS, COPSE_KIND_BYTES }; /* within a collective of values */
 uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind);
 
-/* Begin and meet. After a verdict other than COPSE_OK, that, with the text that it came with. */
-copse_status copse__cluster_meet(copse_cluster *c, const char *what, uint64_t size,
-                                 copse_status verdict);
-copse_status copse__cluster_meet_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
-                                    copse_status verdict);
+/* Begin and meet. After a vote other than COPSE_OK, that, with the text that it came with. */
+copse_status copse__cluster_barrier(copse_cluster *c, const char *what, uint64_t size,
+                                    copse_status vote);
+copse_status copse__cluster_barrier_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
+                                       copse_status vote);
 
 /* all[r] = what rank r had as `mine`; `size` bytes each. */
-copse_status copse__cluster_gather(copse_cluster *c, const void *mine, void *all, size_t size,
-                                   const char *what);
+copse_status copse__cluster_allgather(copse_cluster *c, const void *mine, void *all, size_t size,
+                                      const char *what);
 /* Rank 0's bytes for all. */
 copse_status copse__cluster_broadcast(copse_cluster *c, void *bytes, size_t size, const char *what);
 /* Whether all have the same text, line by line; else COPSE_ERR_ARGUMENT on all of them, with the worker that differs from
@@ -249,8 +249,8 @@ size_t copse__cluster_sum_room(const copse_cluster *c, size_t words);
 copse_status copse__cluster_sum(copse_cluster *c, uint32_t *words, size_t floats, size_t whole,
                                 uint32_t *room);
 /* Everybody's bytes to everybody: rank r has sizes[r], one behind another in `all`, its own already there. */
-copse_status copse__cluster_swap(copse_cluster *c, void *all, const size_t *sizes);
+copse_status copse__cluster_allgatherv(copse_cluster *c, void *all, const size_t *sizes);
 /* Rank 0's bytes for all. */
-copse_status copse__cluster_hand(copse_cluster *c, void *bytes, size_t size);
+copse_status copse__cluster_broadcast_bytes(copse_cluster *c, void *bytes, size_t size);
 
 #endif

@@ -32,7 +32,7 @@ copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t
     copse__group_alone(g, ranks);
     if (c->t.size == 1)
         return COPSE_OK;
-    COPSE_TRY(copse__cluster_gather(c, &mine, all, sizeof mine, "replicas and limits"));
+    COPSE_TRY(copse__cluster_allgather(c, &mine, all, sizeof mine, "replicas and limits"));
     *g = (struct copse_group){ .worker = c->t.rank, .workers = c->t.size };
     copse__group_hook_init(g);
     for (uint32_t v = 0; v < c->t.size; v++) {
@@ -65,27 +65,27 @@ uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own)
 
 copse_status copse__group_barrier(struct copse_group *g, const char *what, uint64_t size, copse_status mine)
 {
-    return g->cluster ? copse__cluster_meet(g->cluster, what, size, mine) : mine;
+    return g->cluster ? copse__cluster_barrier(g->cluster, what, size, mine) : mine;
 }
 
 copse_status copse__group_barrier_on(struct copse_group *g, const char *what, const char *form, uint64_t size,
                                      copse_status mine)
 {
-    return g->cluster ? copse__cluster_meet_on(g->cluster, what, form, size, mine) : mine;
+    return g->cluster ? copse__cluster_barrier_on(g->cluster, what, form, size, mine) : mine;
 }
 
 copse_status copse__group_broadcast(struct copse_group *g, const char *what, void *bytes, size_t size,
                                     copse_status mine)
 {
     COPSE_TRY(copse__group_barrier(g, what, size, mine));
-    return g->cluster ? copse__cluster_hand(g->cluster, bytes, size) : COPSE_OK;
+    return g->cluster ? copse__cluster_broadcast_bytes(g->cluster, bytes, size) : COPSE_OK;
 }
 
-copse_status copse__group_gather(struct copse_group *g, const char *what, const void *mine, void *all,
-                                 size_t size)
+copse_status copse__group_allgather(struct copse_group *g, const char *what, const void *mine, void *all,
+                                    size_t size)
 {
     if (g->cluster)
-        return copse__cluster_gather(g->cluster, mine, all, size, what);
+        return copse__cluster_allgather(g->cluster, mine, all, size, what);
     memmove(all, mine, size);
     return COPSE_OK;
 }
@@ -95,14 +95,14 @@ copse_status copse__group_agree(struct copse_group *g, const char *what, const c
     return g->cluster ? copse__cluster_agree(g->cluster, what, text) : COPSE_OK;
 }
 
-copse_status copse__group_settle(struct copse_group *g, copse_status mine, const char *what)
+copse_status copse__group_vote(struct copse_group *g, copse_status mine, const char *what)
 {
     uint32_t code = (uint32_t)mine, all[COPSE_MAX_WORKERS];
     char text[COPSE_ERROR_BYTES];
     if (!g->cluster)
         return mine;
     snprintf(text, sizeof text, "%s", mine ? copse_last_error() : "");
-    const copse_status s = copse__cluster_gather(g->cluster, &code, all, sizeof code, what);
+    const copse_status s = copse__cluster_allgather(g->cluster, &code, all, sizeof code, what);
     if (mine) {
         copse__fail_again(text);
         return mine;
@@ -115,9 +115,9 @@ copse_status copse__group_settle(struct copse_group *g, copse_status mine, const
     return COPSE_OK;
 }
 
-copse_status copse__group_gather_parts(struct copse_group *g, void *all, const size_t *sizes)
+copse_status copse__group_allgatherv(struct copse_group *g, void *all, const size_t *sizes)
 {
-    return g->cluster ? copse__cluster_swap(g->cluster, all, sizes) : COPSE_OK;
+    return g->cluster ? copse__cluster_allgatherv(g->cluster, all, sizes) : COPSE_OK;
 }
 
 size_t copse__group_sum_room(const struct copse_group *g, size_t words)

@@ -15,7 +15,7 @@ struct copse_group {
     struct copse_exchange_remote hook;       /* for the exchange of gradients; not in a group of one */
     const char *(*failed_device)(const void *user); /* device of this worker that failed, or NULL; may be NULL */
     const void *user;                               /* of failed_device */
-    struct copse_parcel out[2][COPSE_MAX_WORKERS], in[2][COPSE_MAX_WORKERS];
+    struct copse_pending out[2][COPSE_MAX_WORKERS], in[2][COPSE_MAX_WORKERS];
 };
 
 /* A group of one worker with one replica; constant. */
@@ -47,17 +47,17 @@ copse_status copse__group_barrier_on(struct copse_group *g, const char *what, co
 copse_status copse__group_broadcast(struct copse_group *g, const char *what, void *bytes, size_t size,
                                     copse_status mine);
 /* all[w] receives `mine` of worker w, `size` bytes each. */
-copse_status copse__group_gather(struct copse_group *g, const char *what, const void *mine, void *all,
-                                 size_t size);
+copse_status copse__group_allgather(struct copse_group *g, const char *what, const void *mine, void *all,
+                                    size_t size);
 /* Whether all have the same text, line by line; else COPSE_ERR_ARGUMENT on all of them with the first difference. */
 copse_status copse__group_agree(struct copse_group *g, const char *what, const char *text);
 /* Exchange statuses. Returns `mine` and its text, or COPSE_ERR_COMM that names a worker that failed. */
-copse_status copse__group_settle(struct copse_group *g, copse_status mine, const char *what);
+copse_status copse__group_vote(struct copse_group *g, copse_status mine, const char *what);
 
 /* ---- behind a barrier, as parts of the same collective: only the cluster can fail here ---- */
 
 /* Worker w has sizes[w] bytes; they follow one another in `all`, this worker's already there. */
-copse_status copse__group_gather_parts(struct copse_group *g, void *all, const size_t *sizes);
+copse_status copse__group_allgatherv(struct copse_group *g, void *all, const size_t *sizes);
 /* Every word becomes the canonical tree's sum over the workers: first `floats` f32, then `whole` i32 that wrap around.
    `room`: copse__group_sum_room words. */
 size_t copse__group_sum_room(const struct copse_group *g, size_t words);

@@ -20,7 +20,7 @@ void copse__group_abort(struct copse_group *g)
         snprintf(why, sizeof why, "its device %s failed", device);
     else
         snprintf(why, sizeof why, "it failed in the middle of a step");
-    copse__cluster_give_up(g->cluster, why);
+    copse__cluster_abort(g->cluster, why);
     copse__fail_again(text); /* the first failure is the one to tell */
 }
 
@@ -47,7 +47,7 @@ copse_status copse__group_refuse(struct copse_group *g, const char *what, copse_
         return why;
     snprintf(text, sizeof text, "%s", copse_last_error());
     if (copse__collective_begin(g->cluster, what, 0, why) == COPSE_OK)
-        (void)copse__collective_meet(g->cluster, NULL, NULL);
+        (void)copse__collective_barrier(g->cluster, NULL, NULL);
     copse__fail_again(text);
     return why;
 }

@@ -15,10 +15,10 @@ static copse_status begin(void *user, uint32_t bucket, uint64_t elements)
     return copse__collective_begin_on(g->cluster, name, form, 4 * elements, COPSE_OK);
 }
 
-static copse_status meet(void *user, copse_exchange_busy_fn *busy, void *busy_user)
+static copse_status barrier(void *user, copse_exchange_busy_fn *busy, void *busy_user)
 {
     struct copse_group *g = user;
-    const copse_status s = copse__collective_meet(g->cluster, busy, busy_user);
+    const copse_status s = copse__collective_barrier(g->cluster, busy, busy_user);
     if (s) /* no message will come */
         for (int kind = 0; kind < 2; kind++)
             copse__cluster_drop(g->cluster, g->in[kind], COPSE_MAX_WORKERS);
@@ -61,7 +61,7 @@ static void cut_short(void *user)
 }
 
 /* In a whole job, sent messages still arrive. */
-static void give_up(void *user)
+static void abort_round(void *user)
 {
     struct copse_group *g = user;
     if (!g->cluster->is_failed)
@@ -78,13 +78,13 @@ void copse__group_hook_init(struct copse_group *g)
         .workers = { g->worker, g->workers, g->rank_counts },
         .binding_bytes = UINT64_MAX,
         .begin = begin,
-        .meet = meet,
+        .barrier = barrier,
         .recv = hook_recv,
         .send = hook_send,
         .wait_recv = wait_recv,
         .wait_sends = wait_sends,
         .cut_short = cut_short,
-        .give_up = give_up,
+        .abort = abort_round,
         .user = g,
     };
 }

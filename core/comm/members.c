@@ -33,7 +33,7 @@ bool copse_cluster_is_chief(const copse_cluster *c)
 
 bool copse_cluster_is_lost(const copse_cluster *c, uint32_t rank)
 {
-    return c && rank < c->t.size && (((c->t.lost & ~c->said) | c->adopted) >> rank & 1) != 0;
+    return c && rank < c->t.size && (((c->t.lost & ~c->notified) | c->reported) >> rank & 1) != 0;
 }
 
 uint32_t copse_cluster_lost(const copse_cluster *c)

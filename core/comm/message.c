@@ -11,9 +11,9 @@
 #include "core/comm/cluster.h"
 
 #define SLICE_NS   10000000ull
-#define LOOK_NS    20000000ull
+#define POLL_NS    20000000ull
 #define GRACE_NS   30000000ull /* for a notice that explains a broken connection */
-#define TELL_NS    200000000ull
+#define NOTIFY_NS    200000000ull
 #define LEFT_NS    1000000000ull /* for what is on its way between this worker and one that leaves */
 
 static uint64_t bit(uint32_t rank)
@@ -51,12 +51,12 @@ copse_status copse__cluster_check(const copse_cluster *c)
 
 static uint64_t gone(const copse_cluster *c)
 {
-    return (c->t.lost & ~c->said) | c->adopted;
+    return (c->t.lost & ~c->notified) | c->reported;
 }
 
-copse_status copse__notice_ask(copse_cluster *c, uint32_t peer)
+copse_status copse__notice_recv(copse_cluster *c, uint32_t peer)
 {
-    struct copse_parcel *in = &c->notice_in[peer];
+    struct copse_pending *in = &c->notice_in[peer];
     in->peer = peer;
     const copse_status s = c->table->recv(&c->t, peer, COPSE_NOTICE_TAG, &c->notices[peer],
                                           sizeof c->notices[peer], &in->op);
@@ -68,7 +68,7 @@ copse_status copse__notice_ask(copse_cluster *c, uint32_t peer)
 copse_status copse__notices_begin(copse_cluster *c)
 {
     for (uint32_t r = 0; r < c->t.size; r++) {
-        const copse_status s = r != c->t.rank ? copse__notice_ask(c, r) : COPSE_OK;
+        const copse_status s = r != c->t.rank ? copse__notice_recv(c, r) : COPSE_OK;
         if (s != COPSE_OK && !(c->t.lost & bit(r))) /* one that is lost shows in the first collective */
             return s;
     }
@@ -76,12 +76,12 @@ copse_status copse__notices_begin(copse_cluster *c)
 }
 
 /* What a worker has to say. */
-static void take_notice(copse_cluster *c, uint32_t peer)
+static void handle_notice(copse_cluster *c, uint32_t peer)
 {
     struct copse_notice *n = &c->notices[peer];
     uint64_t lost = 0;
     n->why[sizeof n->why - 1] = '\0';
-    c->said |= bit(peer);
+    c->notified |= bit(peer);
     if (n->status && !c->why_status) {
         c->why_status = copse__peer_failure(c, peer);
         c->why[0] = '\0'; /* what ended a task comes before what others made of it */
@@ -93,20 +93,20 @@ static void take_notice(copse_cluster *c, uint32_t peer)
     for (uint32_t i = 0; i < c->t.size; i++)
         if (n->lost & bit(c->original[i]))
             lost |= bit(i);
-    c->adopted |= lost;
+    c->reported |= lost;
     if (n->kind >= COPSE_NOTICE_REGROUP) {
         c->regrouping |= bit(peer);
         c->views[peer] = lost;
     }
-    if (n->kind == COPSE_NOTICE_SETTLED)
-        c->settled |= bit(peer);
+    if (n->kind == COPSE_NOTICE_DECIDED)
+        c->decided |= bit(peer);
 }
 
-void copse__notices_look(copse_cluster *c)
+void copse__notices_poll(copse_cluster *c)
 {
-    c->listened_ns = copse__now_ns();
+    c->polled_ns = copse__now_ns();
     for (uint32_t r = 0; r < c->t.size; r++) {
-        struct copse_parcel *in = &c->notice_in[r];
+        struct copse_pending *in = &c->notice_in[r];
         if (!in->op)
             continue;
         const copse_status s = c->table->wait(&c->t, in->op, 0);
@@ -115,16 +115,16 @@ void copse__notices_look(copse_cluster *c)
         in->op = NULL;
         if (s)
             continue; /* the engine has noted it in t.lost */
-        take_notice(c, r);
+        handle_notice(c, r);
     }
 }
 
-void copse__notices_tell(copse_cluster *c, int kind, uint64_t lost, uint64_t timeout_ns)
+void copse__notices_send(copse_cluster *c, int kind, uint64_t lost, uint64_t timeout_ns)
 {
-    struct copse_parcel out[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    struct copse_pending out[COPSE_MAX_WORKERS] = { { NULL, 0 } };
     const uint64_t end = copse__now_ns() + timeout_ns;
     /* who has said that it leaves waits to hear the same of this worker */
-    const uint64_t skipped = lost | c->t.lost | (kind == COPSE_NOTICE_LOST ? c->said : c->adopted);
+    const uint64_t skipped = lost | c->t.lost | (kind == COPSE_NOTICE_LOST ? c->notified : c->reported);
     c->notice = (struct copse_notice){ .kind = kind, .is_stuck = c->window.is_stuck };
     if (c->is_failed) { /* else it is of others, and this worker is done all the same */
         c->notice.status = (uint32_t)c->why_status;
@@ -148,11 +148,11 @@ void copse__notices_tell(copse_cluster *c, int kind, uint64_t lost, uint64_t tim
     }
 }
 
-void copse__notice_give_up(copse_cluster *c, uint32_t peer)
+void copse__peer_abort(copse_cluster *c, uint32_t peer)
 {
-    struct copse_parcel out = { NULL, peer };
-    const uint64_t end = copse__now_ns() + TELL_NS;
-    c->adopted |= bit(peer);
+    struct copse_pending out = { NULL, peer };
+    const uint64_t end = copse__now_ns() + NOTIFY_NS;
+    c->reported |= bit(peer);
     c->notice = (struct copse_notice){ .kind = COPSE_NOTICE_LOST, .lost = bit(c->original[peer]) };
     if (c->table->send(&c->t, peer, COPSE_NOTICE_TAG, &c->notice, sizeof c->notice, &out.op))
         out.op = NULL;
@@ -170,23 +170,23 @@ copse_status copse__cluster_fail(copse_cluster *c, copse_status s, uint64_t lost
     vsnprintf(c->failure, sizeof c->failure, fmt, args);
     va_end(args);
     c->is_failed = true;
-    c->adopted |= lost;
-    copse__notices_tell(c, COPSE_NOTICE_LOST, lost, TELL_NS);
+    c->reported |= lost;
+    copse__notices_send(c, COPSE_NOTICE_LOST, lost, NOTIFY_NS);
     return copse_fail(s, "cluster: %s", c->failure);
 }
 
-void copse__cluster_give_up(copse_cluster *c, const char *why)
+void copse__cluster_abort(copse_cluster *c, const char *why)
 {
     if (c->is_failed || c->t.size == 1)
         return;
     snprintf(c->why, sizeof c->why, "%s", why);
     snprintf(c->failure, sizeof c->failure, "this worker gave up: %s", why);
     c->is_failed = true;
-    c->adopted |= bit(c->t.rank);
-    copse__notices_tell(c, COPSE_NOTICE_LOST, bit(c->t.rank), TELL_NS);
+    c->reported |= bit(c->t.rank);
+    copse__notices_send(c, COPSE_NOTICE_LOST, bit(c->t.rank), NOTIFY_NS);
 }
 
-void copse__cluster_tell_failure(copse_cluster *c, copse_status s, const char *why)
+void copse__cluster_notify_failure(copse_cluster *c, copse_status s, const char *why)
 {
     char name[COPSE_WORKERS_TEXT];
     if (c->is_failed || c->t.size == 1)
@@ -195,7 +195,7 @@ void copse__cluster_tell_failure(copse_cluster *c, copse_status s, const char *w
     snprintf(c->why, sizeof c->why, "%s failed: %s", copse__cluster_names(c, bit(c->t.rank), name), why);
     snprintf(c->failure, sizeof c->failure, "this task failed: %s", why);
     c->is_failed = true;
-    copse__notices_tell(c, COPSE_NOTICE_LEFT, 0, TELL_NS);
+    copse__notices_send(c, COPSE_NOTICE_LEFT, 0, NOTIFY_NS);
 }
 
 /* Something broke, or somebody is said to be lost: who, and tell. */
@@ -205,7 +205,7 @@ static copse_status explain(copse_cluster *c, const char *what, const char *engi
     char text[256];
     snprintf(text, sizeof text, "%s", engine); /* looking changes it */
     for (int look = 0; look < 2; look++) {
-        copse__notices_look(c);
+        copse__notices_poll(c);
         if (look == 0)
             copse__sleep_ns(GRACE_NS);
     }
@@ -219,16 +219,16 @@ static copse_status explain(copse_cluster *c, const char *what, const char *engi
                                    c->why);
     if (c->why_status)
         return copse__cluster_fail(c, c->why_status, 0, "%s (%s)", c->why, what);
-    if (c->t.lost & c->said)
+    if (c->t.lost & c->notified)
         return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s left before the end (%s)",
-                                   copse__cluster_names(c, c->t.lost & c->said, names), what);
+                                   copse__cluster_names(c, c->t.lost & c->notified, names), what);
     return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s (%s)", text, what);
 }
 
 /* ---- sending, receiving, waiting ---- */
 
 copse_status copse__cluster_send(copse_cluster *c, uint32_t peer, uint32_t tag, const void *bytes,
-                                 size_t size, struct copse_parcel *out)
+                                 size_t size, struct copse_pending *out)
 {
     COPSE_TRY(copse__cluster_check(c));
     out->peer = peer;
@@ -239,7 +239,7 @@ copse_status copse__cluster_send(copse_cluster *c, uint32_t peer, uint32_t tag, 
 }
 
 copse_status copse__cluster_recv(copse_cluster *c, uint32_t peer, uint32_t tag, void *bytes,
-                                 size_t size, struct copse_parcel *out)
+                                 size_t size, struct copse_pending *out)
 {
     COPSE_TRY(copse__cluster_check(c));
     out->peer = peer;
@@ -251,7 +251,7 @@ copse_status copse__cluster_recv(copse_cluster *c, uint32_t peer, uint32_t tag, 
 
 struct waiting {
     copse_cluster *c;
-    struct copse_parcel *list;
+    struct copse_pending *list;
     size_t count;
     const char *what;
     uint64_t begin;
@@ -264,7 +264,7 @@ static uint64_t missing(struct waiting *w)
 {
     uint64_t ranks = 0;
     for (size_t i = 0; i < w->count; i++) {
-        struct copse_parcel *x = &w->list[i];
+        struct copse_pending *x = &w->list[i];
         if (!x->op)
             continue;
         const copse_status s = w->c->table->wait(&w->c->t, x->op, 0);
@@ -276,7 +276,7 @@ static uint64_t missing(struct waiting *w)
     return ranks;
 }
 
-static copse_status wait_a_little(struct waiting *w, struct copse_parcel *x)
+static copse_status wait_a_little(struct waiting *w, struct copse_pending *x)
 {
     copse_cluster *c = w->c;
     const copse_status s = c->table->wait(&c->t, x->op, SLICE_NS);
@@ -285,11 +285,11 @@ static copse_status wait_a_little(struct waiting *w, struct copse_parcel *x)
         return s ? explain(c, w->what, c->t.text) : COPSE_OK;
     }
     const uint64_t now = copse__now_ns();
-    if (now - c->listened_ns >= LOOK_NS) {
-        copse__notices_look(c);
+    if (now - c->polled_ns >= POLL_NS) {
+        copse__notices_poll(c);
         if (gone(c))
             return explain(c, w->what, "");
-        if (c->said & bit(x->peer)) { /* it stays connected for a while: what it did send arrives, or is here */
+        if (c->notified & bit(x->peer)) { /* it stays connected for a while: what it did send arrives, or is here */
             const bool is_first = w->left == 0; /* it may have come since this worker last asked for it */
             if (is_first)
                 w->left = now;
@@ -315,7 +315,7 @@ static copse_status wait_a_little(struct waiting *w, struct copse_parcel *x)
     return COPSE_OK;
 }
 
-copse_status copse__cluster_wait(copse_cluster *c, struct copse_parcel *list, size_t count,
+copse_status copse__cluster_wait(copse_cluster *c, struct copse_pending *list, size_t count,
                                  const char *what, copse_cluster_busy_fn *busy, void *user)
 {
     struct waiting w = { c, list, count, what, copse__now_ns(), 0, false };
@@ -331,7 +331,7 @@ copse_status copse__cluster_wait(copse_cluster *c, struct copse_parcel *list, si
     return COPSE_OK;
 }
 
-copse_status copse__cluster_test(copse_cluster *c, struct copse_parcel *list, size_t count)
+copse_status copse__cluster_test(copse_cluster *c, struct copse_pending *list, size_t count)
 {
     COPSE_TRY(copse__cluster_check(c));
     for (size_t i = 0; i < count; i++) {
@@ -339,8 +339,8 @@ copse_status copse__cluster_test(copse_cluster *c, struct copse_parcel *list, si
             continue;
         const copse_status s = c->table->wait(&c->t, list[i].op, 0);
         if (s == COPSE_ERR_TIMEOUT) {
-            if (copse__now_ns() - c->listened_ns >= LOOK_NS)
-                copse__notices_look(c);
+            if (copse__now_ns() - c->polled_ns >= POLL_NS)
+                copse__notices_poll(c);
             return gone(c) ? explain(c, c->header.what, "") : s;
         }
         list[i].op = NULL;
@@ -350,7 +350,7 @@ copse_status copse__cluster_test(copse_cluster *c, struct copse_parcel *list, si
     return COPSE_OK;
 }
 
-void copse__cluster_drop(copse_cluster *c, struct copse_parcel *list, size_t count)
+void copse__cluster_drop(copse_cluster *c, struct copse_pending *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (list[i].op) {
@@ -362,5 +362,5 @@ void copse__cluster_drop(copse_cluster *c, struct copse_parcel *list, size_t cou
 
 copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer)
 {
-    return c->said >> peer & 1 ? copse__status_of(c->notices[peer].status) : COPSE_OK;
+    return c->notified >> peer & 1 ? copse__status_of(c->notices[peer].status) : COPSE_OK;
 }

@@ -4,26 +4,26 @@
 #include "core/comm/cluster.h"
 
 #define SLICE_NS 10000000ull
-#define LOOK_NS  20000000ull
-#define SAY_NS   30000000ull
+#define POLL_NS  20000000ull
+#define NOTICE_NS   30000000ull
 #define GRACE_NS 100000000ull /* for what was on its way when the peer left */
 
 bool copse__peer_is_gone(copse_cluster *c, uint32_t peer)
 {
-    if (copse__now_ns() - c->listened_ns >= LOOK_NS)
-        copse__notices_look(c);
-    return ((c->t.lost | c->said | c->adopted) >> peer & 1) != 0;
+    if (copse__now_ns() - c->polled_ns >= POLL_NS)
+        copse__notices_poll(c);
+    return ((c->t.lost | c->notified | c->reported) >> peer & 1) != 0;
 }
 
 copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
 {
     char name[COPSE_WORKERS_TEXT];
     for (int look = 0; look < 2; look++) { /* it may have said why */
-        copse__notices_look(c);
+        copse__notices_poll(c);
         if (look == 0)
-            copse__sleep_ns(SAY_NS);
+            copse__sleep_ns(NOTICE_NS);
     }
-    if (c->adopted >> c->t.rank & 1)
+    if (c->reported >> c->t.rank & 1)
         return copse_fail(COPSE_ERR_COMM, "cluster: %s has given this worker up (%s)",
                           copse__cluster_names(c, 1ull << peer, name), what);
     const copse_status failure = copse__peer_failure(c, peer);
@@ -33,7 +33,7 @@ copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
                       copse__cluster_names(c, 1ull << peer, name), what);
 }
 
-copse_status copse__peer_wait(copse_cluster *c, struct copse_parcel *p, uint64_t timeout_ns,
+copse_status copse__peer_wait(copse_cluster *c, struct copse_pending *p, uint64_t timeout_ns,
                               const char *what)
 {
     const uint64_t begin = copse__now_ns();
@@ -77,7 +77,7 @@ static copse_status move(copse_cluster *c, uint32_t peer, bool is_send, void *by
 {
     for (size_t at = 0; at < size; at += COPSE_TRANSPORT_BYTES) {
         const size_t n = COPSE_MIN(size - at, COPSE_TRANSPORT_BYTES);
-        struct copse_parcel p = { NULL, peer };
+        struct copse_pending p = { NULL, peer };
         copse_status s = is_send ? c->table->send(&c->t, peer, COPSE_TAG_PEER, (char *)bytes + at, n, &p.op)
                                  : c->table->recv(&c->t, peer, COPSE_TAG_PEER, (char *)bytes + at, n, &p.op);
         if (s)

@@ -3,7 +3,7 @@
 #ifndef COPSE_CLUSTER_SPEC_H
 #define COPSE_CLUSTER_SPEC_H
 
-#include "copse/cluster.h"
+#include "copse/distribute/cluster.h"
 #include "core/device/device.h"
 
 #define COPSE_ROLES 4

@@ -10,7 +10,7 @@
 #define LEAST_WORDS ((size_t)1 << 10) /* of an owner, so that few numbers are summed by the first alone */
 
 struct moves {
-    struct copse_parcel out[COPSE_MAX_WORKERS], in[COPSE_MAX_WORKERS];
+    struct copse_pending out[COPSE_MAX_WORKERS], in[COPSE_MAX_WORKERS];
 };
 
 /* Words that an owner has in a round of so many. */
@@ -35,7 +35,7 @@ size_t copse__cluster_sum_room(const copse_cluster *c, size_t words)
     return c->t.size * range_of(c, 0, COPSE_MIN(words, ROUND_WORDS)).count;
 }
 
-static copse_status wait_all(copse_cluster *c, struct copse_parcel *list)
+static copse_status wait_all(copse_cluster *c, struct copse_pending *list)
 {
     return copse__cluster_wait(c, list, c->t.size, c->header.what, NULL, NULL);
 }
@@ -44,7 +44,7 @@ static copse_status wait_all(copse_cluster *c, struct copse_parcel *list)
 static copse_status collect_parts(copse_cluster *c, struct moves *m, uint32_t *words, size_t count,
                                   uint32_t *room)
 {
-    const uint32_t me = c->t.rank, tag = copse__collective_tag(c, COPSE_KIND_PARTS);
+    const uint32_t me = c->t.rank, tag = copse__collective_tag(c, COPSE_KIND_ROWS);
     const struct range own = range_of(c, me, count);
     for (uint32_t r = 0; r < c->t.size; r++) {
         const struct range theirs = range_of(c, r, count);
@@ -112,7 +112,7 @@ copse_status copse__cluster_sum(copse_cluster *c, uint32_t *words, size_t floats
     return s;
 }
 
-copse_status copse__cluster_swap(copse_cluster *c, void *all, const size_t *sizes)
+copse_status copse__cluster_allgatherv(copse_cluster *c, void *all, const size_t *sizes)
 {
     struct moves m = { .out = { { NULL, 0 } } };
     const uint32_t me = c->t.rank, tag = copse__collective_tag(c, COPSE_KIND_BYTES);

@@ -15,9 +15,9 @@
 
 /* ---- settings ---- */
 
-const char *copse__one_sided_name(copse_one_sided wish)
+const char *copse__one_sided_name(copse_one_sided mode)
 {
-    return wish == COPSE_ONE_SIDED_ON ? "on" : wish == COPSE_ONE_SIDED_OFF ? "off" : "auto";
+    return mode == COPSE_ONE_SIDED_ON ? "on" : mode == COPSE_ONE_SIDED_OFF ? "off" : "auto";
 }
 
 copse_status copse__window_check(const struct copse_cluster_params *params)
@@ -75,7 +75,7 @@ void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, siz
 }
 
 /* A read that is given up is waited for once more when the group ends. */
-static void put_aside(copse_cluster *c, struct copse_parcel *read)
+static void park(copse_cluster *c, struct copse_pending *read)
 {
     c->window.stuck |= 1ull << read->peer;
     if (COPSE_PUSH(&c->ctx->base.mem, &c->window.reads, *read))
@@ -84,18 +84,18 @@ static void put_aside(copse_cluster *c, struct copse_parcel *read)
     copse__cluster_drop(c, read, 1);
 }
 
-copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_part *parts,
+copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_range *parts,
                                uint32_t count, uint64_t timeout_ns, const char *what)
 {
     copse_status s = COPSE_OK;
     if (copse__peer_is_gone(c, peer))
         return copse__peer_lost(c, peer, what);
     for (uint32_t at = 0; at < count && !s; at += TOGETHER) {
-        struct copse_parcel list[TOGETHER] = { { NULL, 0 } };
+        struct copse_pending list[TOGETHER] = { { NULL, 0 } };
         const uint32_t n = COPSE_MIN(count - at, TOGETHER);
         const uint64_t begin = copse__now_ns();
         for (uint32_t i = 0; i < n && !s; i++) {
-            const struct copse_window_part *p = &parts[at + i];
+            const struct copse_window_range *p = &parts[at + i];
             list[i].peer = peer;
             s = c->table->window_get(&c->t, peer, (size_t)p->offset, p->bytes, p->size, &list[i].op);
             if (s) {
@@ -110,7 +110,7 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
             const copse_status one = copse__peer_wait(c, &list[i], timeout_ns - passed, what);
             s = s ? s : one;
             if (list[i].op)
-                put_aside(c, &list[i]);
+                park(c, &list[i]);
         }
     }
     return s;
@@ -122,18 +122,18 @@ void copse__window_keep(copse_cluster *c, void *block)
     (void)COPSE_PUSH(&c->ctx->base.mem, &c->window.kept, block);
 }
 
-bool copse__window_settle(copse_cluster *c, uint64_t timeout_ns)
+bool copse__window_drain(copse_cluster *c, uint64_t timeout_ns)
 {
     const uint64_t end = copse__now_ns() + timeout_ns;
-    bool is_settled = !c->window.is_unknown;
+    bool is_drained = !c->window.is_unknown;
     for (size_t i = 0; i < c->window.reads.count; i++) {
-        struct copse_parcel *read = &c->window.reads.at[i];
+        struct copse_pending *read = &c->window.reads.at[i];
         const uint64_t now = copse__now_ns();
         if (read->op && c->table->wait(&c->t, read->op, now < end ? end - now : 0) != COPSE_ERR_TIMEOUT)
             read->op = NULL;
-        is_settled = is_settled && !read->op;
+        is_drained = is_drained && !read->op;
     }
-    return is_settled;
+    return is_drained;
 }
 
 /* Where ranks part without order an engine may still have the reads, and the blocks stay for good. */
@@ -150,7 +150,7 @@ void copse__window_end(copse_cluster *c, bool is_orderly)
 
 /* ---- whether they work ---- */
 
-struct verdict {
+struct window_vote {
     uint32_t is_bad;
     char why[WHY_BYTES];
 };
@@ -173,7 +173,7 @@ static void write_pattern(copse_cluster *c, uint32_t round)
 
 static copse_status read_pattern(copse_cluster *c, uint64_t *words, uint32_t peer, uint32_t round)
 {
-    const struct copse_window_part parts[] = {
+    const struct copse_window_range parts[] = {
         { 0, words, PROBE_WORDS * sizeof *words },
         { copse__window_size(c, peer) - sizeof *words, &words[PROBE_WORDS], sizeof *words },
     };
@@ -186,10 +186,10 @@ static copse_status read_pattern(copse_cluster *c, uint64_t *words, uint32_t pee
 }
 
 /* What all found: the first that has something against windows. */
-static copse_status agree(copse_cluster *c, struct verdict *mine, struct verdict *all)
+static copse_status agree(copse_cluster *c, struct window_vote *mine, struct window_vote *all)
 {
     char name[COPSE_WORKERS_TEXT];
-    COPSE_TRY(copse__cluster_gather(c, mine, all, sizeof *mine, "whether windows work"));
+    COPSE_TRY(copse__cluster_allgather(c, mine, all, sizeof *mine, "whether windows work"));
     for (uint32_t r = 0; r < c->t.size; r++)
         if (all[r].is_bad) {
             all[r].why[WHY_BYTES - 1] = '\0';
@@ -200,16 +200,16 @@ static copse_status agree(copse_cluster *c, struct verdict *mine, struct verdict
     return COPSE_OK;
 }
 
-static void object(struct verdict *v, const char *why)
+static void object(struct window_vote *v, const char *why)
 {
     if (!v->is_bad)
         snprintf(v->why, sizeof v->why, "%.*s", WHY_BYTES - 1, why);
     v->is_bad = 1;
 }
 
-static copse_status try_all(copse_cluster *c, uint64_t *words, struct verdict *all)
+static copse_status try_all(copse_cluster *c, uint64_t *words, struct window_vote *all)
 {
-    struct verdict mine = { 0 };
+    struct window_vote mine = { 0 };
     copse_status s = c->table->window_open(&c->t, (size_t)copse__window_size(c, c->t.rank),
                                            c->deadline_ns);
     c->window.is_hung = s == COPSE_ERR_TIMEOUT;
@@ -233,7 +233,7 @@ static copse_status try(copse_cluster *c)
 {
     struct copse_mem *mem = &c->ctx->base.mem;
     uint64_t *words = copse__alloc(mem, PROBE_WORDS + 1, sizeof *words);
-    struct verdict *all = copse__alloc(mem, c->t.size, sizeof *all);
+    struct window_vote *all = copse__alloc(mem, c->t.size, sizeof *all);
     const copse_status s = words && all ? try_all(c, words, all)
                                         : copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
     copse__free(mem, all);
@@ -253,7 +253,7 @@ copse_status copse__window_begin(copse_cluster *c)
     w->is_unknown = w->is_stuck = false;
     if (copse_cluster_servers(c) == 0)
         return snprintf(w->why, sizeof w->why, "the job has no parameter server"), COPSE_OK;
-    if (w->wish == COPSE_ONE_SIDED_OFF)
+    if (w->mode == COPSE_ONE_SIDED_OFF)
         return snprintf(w->why, sizeof w->why, "they are off"), COPSE_OK;
     if (!c->table->window_open)
         snprintf(w->why, sizeof w->why, "the engine %s has none", c->table->name);
@@ -262,7 +262,7 @@ copse_status copse__window_begin(copse_cluster *c)
     w->is_open = s == COPSE_OK;
     if (w->is_open || s != COPSE_ERR_UNSUPPORTED)
         return s;
-    if (w->wish == COPSE_ONE_SIDED_ON)
+    if (w->mode == COPSE_ONE_SIDED_ON)
         return copse_fail(s, "cluster: windows are on and cannot be used: %s; leave them to auto, or off",
                           w->why);
     copse__log(&c->ctx->base.log, COPSE_LOG_INFO, "cluster: parameter servers are reached by messages: %s",

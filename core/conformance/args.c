@@ -6,7 +6,7 @@
 #include "core/conformance/args.h"
 #include "copse/function.h"
 #include "copse/ops.h"
-#include "copse/train.h"
+#include "copse/trainer.h"
 
 #define ARGUMENT COPSE_ERR_ARGUMENT
 
@@ -236,7 +236,7 @@ static copse_status functions(struct copse_conform_run *r, void *user,
     return s;
 }
 
-/* ---- copse/strategy.h and copse/train.h ---- */
+/* ---- copse/strategy.h and copse/trainer.h ---- */
 
 static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
 {

@@ -3,7 +3,7 @@
 #ifndef COPSE_CORE_CONFORMANCE_H
 #define COPSE_CORE_CONFORMANCE_H
 
-#include "copse/conformance.h"
+#include "copse/device/conformance.h"
 #include "core/graph/case.h"
 
 /* ---- fill.c ---- */

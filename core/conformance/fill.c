@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The values of a case's inputs: always the same ones for the same name, all of them f32 or i32. */
+/* The values of a case's inputs: always the same ones for the same name, all of them numbers of its type. */
 #include <math.h>
 
 #include "core/base/random.h"
 #include "core/conformance/conformance.h"
+#include "core/graph/type.h"
 
 #define KINK 1e-3 /* smaller numbers are pushed away from zero, where derivatives may jump */
 
@@ -38,8 +39,8 @@ static const double specials_i32[] = {
    there are pairs take them with a stride that still meets every value in every input. */
 static double special(copse_type type, uint32_t index, size_t i, size_t count)
 {
-    const double *table = type == COPSE_I32 ? specials_i32 : specials_f32;
-    const size_t half = type == COPSE_I32 ? COPSE_COUNT(specials_i32) : COPSE_COUNT(specials_f32);
+    const double *table = copse__type(type)->computed == COPSE_I32 ? specials_i32 : specials_f32;
+    const size_t half = copse__type(type)->computed == COPSE_I32 ? COPSE_COUNT(specials_i32) : COPSE_COUNT(specials_f32);
     const size_t values = 2 * half, pairs = values * values;
     size_t p = count < pairs ? i % pairs * 7919 % pairs : i; /* 7919 is prime to both tables */
     for (uint32_t k = 0; k < index; k++)
@@ -64,6 +65,13 @@ uint64_t copse__pattern_stride(size_t count)
     while (!is_prime(stride))
         stride++;
     return stride;
+}
+
+/* Of a type of fewer bits: all of its patterns in turn. */
+static double short_pattern(const struct copse_type_row *type, uint64_t seed, size_t i)
+{
+    const uint64_t bits = (seed + i) * 7919; /* odd: every pattern comes */
+    return type->get(&bits, 0);
 }
 
 /* Other inputs than the first take the same patterns in other orders: every odd factor permutes. */
@@ -130,7 +138,7 @@ static double draw(struct copse_stream *s, const struct copse_case_input *in, do
         return ldexp(x, (int)low + (int)copse__stream_below(s, span));
     }
     default:
-        if (in->type == COPSE_I32)
+        if (copse__type(in->type)->computed == COPSE_I32)
             return floor(in->low + (double)copse__stream_unit(s) * (in->high - in->low + 1));
         return away(in->low + (double)copse__stream_unit(s) * (in->high - in->low));
     }
@@ -156,6 +164,7 @@ void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size
     const struct copse_case_input in = index < c->in_count ? c->in[index] : slope_of(c);
     const uint64_t stride = in.fill == COPSE_FILL_PATTERNS ? copse__pattern_stride(count) : 0;
     const double a = largest_integer(c);
+    double element[1]; /* of any type */
     struct copse_stream s;
     copse__stream_init(&s, seed, index + 1);
     for (size_t i = 0; i < count; i++) {
@@ -165,7 +174,8 @@ void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size
             v = special(in.type, index, i, count);
             break;
         case COPSE_FILL_PATTERNS:
-            v = pattern(index, seed, stride, i);
+            v = copse__type_bytes(in.type) < 4 ? short_pattern(copse__type(in.type), seed, i)
+                                               : pattern(index, seed, stride, i);
             break;
         case COPSE_FILL_VALUES:
             v = in.value_count ? in.values[i % in.value_count] : 0;
@@ -176,6 +186,7 @@ void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size
         default:
             v = draw(&s, &in, a);
         }
-        values[i] = in.type == COPSE_I32 ? v : (double)(float)v;
+        copse__type(in.type)->put(element, 0, v);
+        values[i] = copse__type(in.type)->get(element, 0);
     }
 }

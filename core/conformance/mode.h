@@ -4,6 +4,7 @@
 #define COPSE_CORE_CONFORMANCE_MODE_H
 
 #include "core/conformance/conformance.h"
+#include "copse/device/queue.h"
 #include "copse/function.h"
 #include "copse/optimizer.h"
 

@@ -7,6 +7,7 @@
 #include "core/conformance/mode.h"
 #include "core/graph/variant.h"
 #include "core/rule/rule.h"
+#include "core/graph/type.h"
 #include "copse/function.h"
 
 #define SIDE ((uint32_t)2048) /* of the matrix that is copied for comparison: 16 MiB */
@@ -102,18 +103,16 @@ static copse_status write_input(struct copse_conform_run *r, copse_function *f, 
 {
     const size_t n = (size_t)copse__elements(x->shape);
     struct copse_stream random;
-    uint32_t *words;
-    COPSE_TRY(copse__conform_memory(r, n, 4, &words));
+    const bool is_whole = copse__type(x->type)->computed == COPSE_I32;
+    void *values;
+    COPSE_TRY(copse__conform_memory(r, n, copse__type_bytes(x->type), &values));
     copse__stream_init(&random, 1, index);
     for (size_t i = 0; i < n; i++) {
         const float value = 0.1f + 0.9f * copse__stream_unit(&random);
-        if (x->type == COPSE_I32)
-            words[i] = (uint32_t)i % SIDE;
-        else
-            memcpy(&words[i], &value, 4);
+        copse__type(x->type)->put(values, i, is_whole ? (double)(i % SIDE) : (double)value);
     }
-    const copse_status s = copse_function_write(f, x, words);
-    copse__free(&r->ctx->base.mem, words);
+    const copse_status s = copse_function_write(f, x, values);
+    copse__free(&r->ctx->base.mem, values);
     return s;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/conformance/rig.h"
+#include "core/graph/type.h"
 
 static size_t elements(const copse_tensor *t)
 {
@@ -42,10 +43,10 @@ static copse_status feed(void *user, const copse_tensor *leaf, void *values, siz
     if (i == f->rig->in_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "conformance: a case has one input too many");
     for (size_t k = 0; k < count; k++)
-        if (leaf->type == COPSE_I32)
-            ((int32_t *)values)[k] = (int32_t)f->values[i][k];
-        else
+        if (leaf->type == COPSE_F32)
             ((double *)values)[k] = f->values[i][k];
+        else
+            copse__type(leaf->type)->put(values, k, f->values[i][k]);
     return COPSE_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/conformance/rig.h"
+#include "core/graph/type.h"
 #include "core/graph/variant.h"
 
 #define BAND   COPSE_ALIGNMENT /* bytes before and behind; the second begins at the last element */
@@ -14,7 +15,7 @@
 struct place {
     copse_tensor *tensor;
     copse_buffer *buffer;
-    size_t count, bytes; /* elements; bytes with both bands */
+    size_t count, words, bytes; /* elements; their words; bytes with both bands */
     uint32_t *image;     /* of the whole buffer, bands included */
 };
 
@@ -37,7 +38,8 @@ static copse_status add_place(struct copse_rig_program *p, copse_tensor *t)
     struct place *x = &p->places[p->count];
     x->tensor = t;
     x->count = (size_t)copse__elements(t->shape);
-    x->bytes = 2 * BAND + copse__round_up(4 * x->count, 16);
+    x->words = (size_t)copse__type_room(t->type, x->count) / sizeof *x->image;
+    x->bytes = 2 * BAND + copse__round_up(x->words * sizeof *x->image, 16);
     COPSE_TRY(copse__buffer_acquire(p->dev, x->bytes, &x->buffer));
     p->placements[p->count] = (struct copse_placement){
         t, { x->buffer, BAND, x->bytes - 2 * BAND }, 0
@@ -184,25 +186,15 @@ void copse__rig_program_close(struct copse_rig_program **program)
 
 /* ---- running it ---- */
 
-static uint32_t word_of(copse_type type, double value)
+/* Word `w` of an input. Behind the last element of a type that does not fill the last word: the guard. */
+static uint32_t input_word(const struct place *x, const double *values, size_t w)
 {
-    const int32_t whole = type == COPSE_I32 ? (int32_t)value : 0;
-    const float real = type == COPSE_I32 ? 0 : (float)value;
-    uint32_t word;
-    if (type == COPSE_I32)
-        memcpy(&word, &whole, sizeof word);
-    else
-        memcpy(&word, &real, sizeof word);
+    const struct copse_type_row *type = copse__type(x->tensor->type);
+    const size_t per_word = sizeof(uint32_t) / type->bytes;
+    uint32_t word = GUARD;
+    for (size_t i = 0; i < per_word && w * per_word + i < x->count; i++)
+        type->put(&word, i, values[w * per_word + i]);
     return word;
-}
-
-static double value_of(copse_type type, uint32_t word)
-{
-    int32_t whole;
-    float real;
-    memcpy(&whole, &word, sizeof whole);
-    memcpy(&real, &word, sizeof real);
-    return type == COPSE_I32 ? (double)whole : (double)real;
 }
 
 static void paint(const struct copse_rig_program *p, size_t i)
@@ -211,8 +203,8 @@ static void paint(const struct copse_rig_program *p, size_t i)
     const double *values = i < p->in_count ? p->rig->values[i] : NULL;
     for (size_t w = 0; w < x->bytes / 4; w++)
         x->image[w] = GUARD;
-    for (size_t k = 0; k < x->count; k++)
-        x->image[BAND / 4 + k] = values ? word_of(x->tensor->type, values[k]) : POISON;
+    for (size_t w = 0; w < x->words; w++)
+        x->image[BAND / 4 + w] = values ? input_word(x, values, w) : POISON;
 }
 
 static const char *describe(const struct copse_rig_program *p, size_t i, char text[64])
@@ -232,7 +224,7 @@ static const char *describe(const struct copse_rig_program *p, size_t i, char te
 static void check(const struct copse_rig_program *p, size_t i, struct copse_conform_outcome *out)
 {
     const struct place *x = &p->places[i];
-    const size_t first = BAND / 4, end = first + x->count;
+    const size_t first = BAND / 4, end = first + x->words;
     char text[64];
     for (size_t w = 0; w < x->bytes / 4; w++) {
         const bool is_inside = w >= first && w < end;
@@ -246,9 +238,9 @@ static void check(const struct copse_rig_program *p, size_t i, struct copse_conf
         if (!is_inside)
             continue;
         if (i < p->in_count &&
-            x->image[w] != word_of(x->tensor->type, p->rig->values[i][w - first])) {
+            x->image[w] != input_word(x, p->rig->values[i], w - first)) {
             copse__conform_say(out, COPSE_VERDICT_FAIL, "a kernel changed element %zu of %s",
-                               w - first, describe(p, i, text));
+                               (w - first) * (4 / copse__type_bytes(x->tensor->type)), describe(p, i, text));
             return;
         }
         if (i >= p->in_count && x->image[w] == POISON) {
@@ -363,7 +355,7 @@ copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
         if (!got)
             return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
         for (size_t k = 0; k < x->count; k++)
-            got[k] = value_of(x->tensor->type, x->image[BAND / 4 + k]);
+            got[k] = copse__type(x->tensor->type)->get(x->image + BAND / 4, k);
         if (x->tensor->type == COPSE_I32)
             compare_whole(rig->expected[i], got, x->count, &c);
         else

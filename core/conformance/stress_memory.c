@@ -6,7 +6,7 @@
 #include "core/conformance/stress.h"
 #include "core/replica/replica.h"
 #include "copse/ops.h"
-#include "copse/train.h"
+#include "copse/trainer.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)

@@ -10,7 +10,7 @@
 #include "core/replica/replica.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
-#include "copse/train.h"
+#include "copse/trainer.h"
 
 enum { IN = 20, CLASSES = 5, LAYERS = 3, VARIABLES = 2 * LAYERS, ROWS = 200, BATCH = 32 };
 #define MAX_REPLICAS 3

@@ -3,6 +3,7 @@
    then every variant of the case's family forced in turn. */
 #include "core/conformance/rig.h"
 #include "core/graph/variant.h"
+#include "core/graph/type.h"
 
 struct step {
     const struct copse_case *c;
@@ -14,7 +15,7 @@ struct step {
 static copse_status take(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
 {
     struct step *x = user;
-    out->result.type = x->c->in_count && x->c->in[0].type == COPSE_I32 ? "i32" : "f32";
+    out->result.type = copse__type_name(x->c->in_count ? x->c->in[0].type : COPSE_F32);
     const copse_status s = x->run(r, x->c, x->variant, out);
     x->has_failed = s != COPSE_OK || out->result.verdict != COPSE_VERDICT_PASS;
     return s;

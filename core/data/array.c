@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Arrays in host memory: allocation, element types, conversion to double. Reads no files. */
+#include "core/base/half.h"
 #include "core/data/array.h"
 
 #include "core/device/device.h"
@@ -112,26 +113,6 @@ const struct copse_array_view *copse_array_view(const copse_array *array)
     return array ? &array->view : NULL;
 }
 
-static double float_of_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static double float_of_half(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = (h >> 10) & 31, mantissa = h & 0x3ff;
-
-    if (exponent == 31)
-        return float_of_bits(sign | 0x7f800000u | mantissa << 13);
-    if (exponent == 0) {
-        double v = mantissa / 16777216.0; /* 2^-24 each */
-        return sign ? -v : v;
-    }
-    return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-}
-
 double copse__element_load(copse_element type, const void *data, size_t i)
 {
     switch (type) {
@@ -140,9 +121,9 @@ double copse__element_load(copse_element type, const void *data, size_t i)
     case COPSE_ELEMENT_F64:
         return ((const double *)data)[i];
     case COPSE_ELEMENT_F16:
-        return float_of_half(((const uint16_t *)data)[i]);
+        return (double)copse__f16_to_f32(((const uint16_t *)data)[i]);
     case COPSE_ELEMENT_BF16:
-        return float_of_bits((uint32_t)((const uint16_t *)data)[i] << 16);
+        return (double)copse__bf16_to_f32(((const uint16_t *)data)[i]);
     case COPSE_ELEMENT_I8:
         return ((const int8_t *)data)[i];
     case COPSE_ELEMENT_I16:

@@ -212,25 +212,19 @@ static copse_status check_column(const copse_dataset *ds, const struct copse_col
                             COPSE_MAX_RANK - 1);
 }
 
-static bool element_of(copse_type type, copse_element *out)
-{
-    *out = type == COPSE_F32 ? COPSE_ELEMENT_F32 : type == COPSE_U8 ? COPSE_ELEMENT_U8 : COPSE_ELEMENT_I32;
-    return copse__type_is_known(type);
-}
-
 static copse_status copy_column(copse_dataset *ds, const struct copse_column *columns, size_t i)
 {
     const struct copse_column *c = &columns[i];
     size_t shape[COPSE_ARRAY_MAX_RANK] = { ds->info.rows }, count, bytes;
-    copse_element element;
     copse_array *values;
 
     COPSE_TRY(check_column(ds, c, i));
-    if (!element_of(c->type, &element))
+    if (!copse__type_is_known(c->type))
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: column '%s': there is no element type %d", c->name,
                           (int)c->type);
     for (uint32_t k = 0; k < c->shape.rank; k++)
         shape[k + 1] = c->shape.dims[k];
+    const copse_element element = copse__type(c->type)->element;
     if (!copse__shape_size(c->shape.rank + 1, shape, copse_element_size(element), &count, &bytes))
         return copse_fail(COPSE_ERR_SHAPE, "dataset: column '%s' is too large", c->name);
     COPSE_TRY(copse__array_create(ds->ctx, element, c->shape.rank + 1, shape, NULL, &values));

@@ -3,7 +3,7 @@
 #ifndef COPSE_DATA_INPUT_PLAN_H
 #define COPSE_DATA_INPUT_PLAN_H
 
-#include "copse/input.h"
+#include "copse/distribute/input.h"
 #include "core/base/base.h"
 #include "core/data/shard.h"
 

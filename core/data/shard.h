@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "copse/input.h"
+#include "copse/distribute/input.h"
 #include "core/base/base.h"
 
 #define COPSE_SHARD_MAX_REPLICAS 64u

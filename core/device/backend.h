@@ -21,7 +21,8 @@
 #define COPSE_BACKEND_H
 
 #include "copse/device.h"
-#include "copse/tuning.h"
+#include "copse/device/queue.h"
+#include "core/trust/tuning.h"
 #include "core/base/base.h"
 #include "core/base/platform.h"
 #include "core/device/kernel.h"
@@ -64,14 +65,11 @@ struct copse_device {
     struct copse_kernel *kernels; /* compiled, by row and specialisation */
     _Atomic uint64_t kernel_made_ns; /* when the newest was, 0: none yet */
     const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
-    struct copse_verdicts *verdicts; /* kernels that are not used here, of the context */
+    struct copse_block_list *block_list; /* kernels that are not used here, of the context */
     bool tries_blocked;           /* under test: blocked kernels are used all the same */
     atomic_uint products_passed[4]; /* by layout, what of the library product passed its self-test here:
                                        0 = nothing, else 1 + classes of large ones (library_product.c) */
-    struct copse_tuning {
-        struct copse_tuning_entry *at;
-        size_t count;
-    } tuning; /* what was known of its variants when it was opened */
+    struct copse_tuning tuning;   /* what was known of its variants when it was opened */
     struct copse_buffer *garbage; /* released, waiting for tickets */
     struct copse_buffer *pool;    /* released and idle, for reuse */
     struct copse_queue *queues;   /* all queues of the device */

@@ -233,7 +233,7 @@ copse_status copse__context_create_with(const struct copse_context_params *param
     atomic_init(&ctx->refs, 1);
     s = copse__mutex_init(&ctx->lock);
     if (s == COPSE_OK) {
-        s = copse__mutex_init(&ctx->verdict_lock);
+        s = copse__trust_init(&ctx->trust, &ctx->base, copse__kernel_is_name);
         if (s)
             copse__mutex_fini(&ctx->lock);
     }
@@ -309,12 +309,10 @@ void copse_context_release(copse_context **at)
         ctx->cache = e->next;
         entry_release(ctx, e);
     }
-    copse__verdicts_free(ctx);
-    copse__tunings_free(ctx);
+    copse__trust_fini(&ctx->trust);
     copse__free(mem, ctx->devices);
     copse__free(mem, ctx->backends);
     copse__handles_fini(&ctx->variables, mem);
-    copse__mutex_fini(&ctx->verdict_lock);
     copse__mutex_fini(&ctx->lock);
     mem->resize(mem->user, ctx, 0);
 }

@@ -28,11 +28,11 @@ static copse_status make(copse_context *ctx, struct copse_place *place,
 {
     const uint32_t shares = params && params->shares ? params->shares : 1;
     const uint32_t share = params ? params->share : 0;
-    struct copse_verdicts *verdicts = NULL;
+    struct copse_block_list *block_list = NULL;
     void *priv = NULL;
     if (share >= shares)
         return copse_fail(COPSE_ERR_ARGUMENT, "device: share %u of %u", share, shares);
-    COPSE_TRY(copse__verdicts_open(ctx, &place->info, &verdicts));
+    COPSE_TRY(copse__block_list_open(&ctx->trust, &place->info, &block_list));
 
     copse_device *dev =
         copse__handle_alloc(&ctx->base.mem, sizeof *dev, place->backend->device_priv, &priv);
@@ -56,7 +56,7 @@ static copse_status make(copse_context *ctx, struct copse_place *place,
     dev->foreign = place->import ? copse__import_foreign(place->import) : NULL;
     dev->share = share;
     dev->shares = shares;
-    dev->verdicts = verdicts;
+    dev->block_list = block_list;
     dev->priv = priv;
     place->import = NULL;
     *out = dev;
@@ -74,7 +74,7 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
     }
     s = dev->backend->open(dev);
     if (s == COPSE_OK)
-        s = copse__tuning_open(ctx, &place->info, &dev->tuning);
+        s = copse__tuning_copy(&ctx->trust, &place->info, &dev->tuning);
     /* A backend that learns more on opening may have set limits again. */
     if (!s && !copse__limits_cap(&dev->info.limits, dev->info.reason, sizeof dev->info.reason))
         s = copse_fail(COPSE_ERR_NO_DEVICE, "device: %s: %s", dev->info.id, dev->info.reason);

@@ -6,6 +6,7 @@
 
 #include "core/base/handles.h"
 #include "core/device/backend.h"
+#include "core/trust/block_list.h"
 #include "kernel_ids.h" /* generated: enum copse_kernel_id, struct copse_params_<kernel> */
 
 struct copse_context {
@@ -21,9 +22,7 @@ struct copse_context {
     struct copse_cache_entry *cache; /* in-memory kernel cache, when the application gives none */
     struct copse_import *imports;    /* devices of applications that are open */
     uint32_t import_count;           /* ever */
-    copse_mutex verdict_lock;        /* guards the verdicts; taken before `lock` */
-    struct copse_verdicts *verdicts; /* blocked kernels, by device and driver */
-    struct copse_tunings *tunings;   /* speeds of variants, likewise; the same lock */
+    struct copse_trust trust;        /* blocked kernels and speeds of variants, by device and driver */
     struct copse_handles variables;  /* live ones and those of released strategies; guarded by `lock` */
 };
 
@@ -54,7 +53,7 @@ copse_status copse__kernel_override(copse_device *dev, enum copse_kernel_id id,
 /* Whether anything has been compiled from this row. */
 bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row *row);
 
-/* ---- kernels that are not used because their results were wrong (verdict.c) ---- */
+/* ---- kernels that are not used because their results were wrong (blocked.c) ---- */
 
 /* Block a kernel on the device until it is unblocked, here and, through the kernel cache, in later
    contexts. Kernels that are recorded already stay as they are. COPSE_ERR_ARGUMENT when there is no such kernel. */
@@ -62,24 +61,17 @@ copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, c
 /* Whether it is blocked there; the reason, too. Never on a device that tries blocked kernels. */
 bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char *reason, size_t room);
 
-/* A case of conformance that ran one kernel variant. */
-struct copse_kernel_case {
-    const char *kernel, *mode, *op, *name;
-    uint32_t tier;
-};
-/* The kernel failed it: block the kernel until all such cases have passed. One that was merely late is
-   noted, and blocks when it is late again. */
+/* copse__block_list_fail_case and so on, of the device's list. */
 copse_status copse__device_fail_case(copse_device *dev, const struct copse_kernel_case *c,
                                      bool is_late, const char *text);
-/* Whether it failed before, in no higher tier; *id names it. */
 bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel_case *c,
                               uint64_t *id);
-/* That case passed in a run of this tier. A kernel that has no other failed case is used again, which is
-   logged; unless it was blocked by something else than cases. */
 copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint64_t id,
                                      uint32_t tier);
+/* Whether the library has a kernel of this name. */
+bool copse__kernel_is_name(const char *name, size_t length);
 
-/* ---- how fast variants were measured to be (tuning.c) ---- */
+/* ---- how fast variants were measured to be (device_tuning.c) ---- */
 
 /* Million operations per second, as known when the device was opened; 0 = not measured. */
 uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const char *size_class,
@@ -175,15 +167,6 @@ void copse__import_give(struct copse_import *import, size_t bytes);
 /* Lower free and total to what the limit leaves. */
 void copse__import_memory(const struct copse_import *import, uint64_t *free_bytes,
                           uint64_t *total_bytes);
-/* The verdicts of a device as listed, read from the kernel cache when they are first asked for. They
-   live as long as the context. */
-copse_status copse__verdicts_open(copse_context *ctx, const struct copse_device_info *info,
-                                  struct copse_verdicts **out);
-void copse__verdicts_free(copse_context *ctx);
-/* What is known now, for a device to keep; freed with copse__free. */
-copse_status copse__tuning_open(copse_context *ctx, const struct copse_device_info *info,
-                                struct copse_tuning *out);
-void copse__tunings_free(copse_context *ctx);
 /* One zeroed block with the handle and the backend's private tail, at *priv. */
 void *copse__handle_alloc(struct copse_mem *m, size_t size, size_t tail, void **priv);
 /* Cap limits to what the library uses; false and a reason when too little is left. */

@@ -73,7 +73,7 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
     for (size_t i = 0; i < p->output_count; i++) {
         if (!p->outputs[i] || p->outputs[i]->graph != p->graph)
             return copse_fail(COPSE_ERR_ARGUMENT, "function: output %zu is not of the graph", i);
-        if (!copse__type(p->outputs[i]->type)->is_computed)
+        if (!copse__type_is_computed(p->outputs[i]->type))
             return copse_fail(COPSE_ERR_UNSUPPORTED, "function: output %zu is %s; convert it first (copse_cast)", i,
                               copse__type_name(p->outputs[i]->type));
     }

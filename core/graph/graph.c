@@ -115,7 +115,7 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
         if (!in[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: operand %u is NULL", op->name, i);
         COPSE_TRY(copse_note(copse__own(g, in[i], &own[i]), "while adding %s", op->name));
-        if (!copse__type(own[i]->type)->is_computed && !op->takes_stored)
+        if (!copse__type_is_computed(own[i]->type) && !op->takes_stored)
             return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: operand %u is %s; convert it first (copse_cast)", op->name, i,
                               copse__type_name(own[i]->type));
     }
@@ -135,6 +135,10 @@ copse_status copse_graph_input(copse_graph *g, const char *name, copse_type type
     if (!copse__type_is_known(type) || shape.rank > COPSE_MAX_RANK)
         return copse_fail(COPSE_ERR_ARGUMENT, "input '%s': needs a known type and a rank of at most %d", name,
                           COPSE_MAX_RANK);
+    if (!copse__type(type)->is_on_devices)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "input '%s': %s is a type of batches and datasets; an input of a graph is "
+                                                 "%s", name, copse__type_name(type),
+                          copse__type_name(copse__type_on_devices(type)));
     *out = NULL;
     copse_tensor *t = copse__arena_alloc(&g->arena, 1, sizeof *t);
     char *copy = copse__arena_strdup(&g->arena, name);

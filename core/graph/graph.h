@@ -112,7 +112,7 @@ size_t copse__program_arena_bytes(const copse_program *p);
 
 struct copse_reference_params {
     copse_graph *graph;
-    /* Values of an input or variable: `count` doubles (f32), int32_t (i32) or bytes (u8). */
+    /* Values of an input or variable: `count` doubles (f32), or elements of the tensor's type. */
     copse_status (*feed)(void *user, const copse_tensor *leaf, void *values, size_t count);
     void *user;
     const uint32_t *step; /* COPSE_STEP_WORDS words, or NULL for zeros with share 1 */

@@ -45,7 +45,8 @@ copse_status copse_input(const copse_batch *in, const char *name, copse_tensor *
         return copse_fail(COPSE_ERR_ARGUMENT, "input: the batch has no '%s', it has %s", name, text);
     }
     if (!input->tensor)
-        COPSE_TRY(copse_graph_input(r->graph, name, input->is.type, input->is.shape, &input->tensor));
+        COPSE_TRY(copse_graph_input(r->graph, name, copse__type_on_devices(input->is.type), input->is.shape,
+                                    &input->tensor));
     *out = input->tensor;
     return COPSE_OK;
 }

@@ -5,7 +5,7 @@
 #include "core/graph/type.h"
 
 struct value {
-    void *data; /* double[] of f32 tensors, int32_t[] of i32 tensors, bytes of u8 tensors */
+    void *data; /* double[] of f32 tensors, int32_t[] of i32 tensors, stored types as on devices */
     uint64_t count;
 };
 
@@ -101,14 +101,13 @@ static copse_status evaluate(struct evaluator *e, const struct copse_reference_p
                              const copse_tensor *t)
 {
     struct value *v = &e->values[t->id];
-    const size_t size = t->type == COPSE_I32 ? 4 : 8;
     v->count = copse__elements(t->shape);
     if (t->op->lower == NULL && t->in_count == 1) { /* a view */
         v->data = e->values[t->in[0]->id].data;
         return COPSE_OK;
     }
-    v->data = t->type == COPSE_U8 ? copse__alloc(e->mem, (size_t)copse__type_room(t->type, v->count), 1)
-                                  : copse__alloc(e->mem, (size_t)v->count, size);
+    v->data = t->type == COPSE_F32 ? copse__alloc(e->mem, (size_t)v->count, sizeof(double))
+                                   : copse__alloc(e->mem, (size_t)copse__type_room(t->type, v->count), 1);
     if (!v->data)
         return copse_fail(COPSE_ERR_NO_MEMORY, "reference: no memory for %s", t->op->name);
     if (t->op->lower == NULL)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Element types of tensors. */
+/* Element types, one row each. A computed type is one that every op takes. A stored type is smaller on devices than the
+   type that it is computed as: graphs take it as an input and convert it (copse_cast). A host type exists in batches and
+   datasets only: devices receive it as the type that it is computed as. */
 #ifndef COPSE_CORE_TYPE_H
 #define COPSE_CORE_TYPE_H
 
@@ -7,28 +9,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "copse/array.h"
 #include "copse/tensor.h"
 
 struct copse_type_row {
     const char *name;
-    size_t bytes;     /* of one element, in host memory and on devices */
-    bool is_computed; /* by every op; else only copse_cast and views take it */
+    size_t bytes;          /* of one element */
+    copse_type computed;   /* the type itself: it is computed */
+    bool is_on_devices;    /* else a host type */
+    copse_element element; /* in files */
+    /* Element `i` of an array as a double, exact but for large i64 numbers; and back, rounded to nearest. */
+    double (*get)(const void *data, size_t i);
+    void (*put)(void *data, size_t i, double value);
 };
 
 /* NULL: there is no such type. */
-static inline const struct copse_type_row *copse__type(copse_type type)
-{
-    static const struct copse_type_row rows[] = {
-        [COPSE_F32] = { "f32", 4, true },
-        [COPSE_I32] = { "i32", 4, true },
-        [COPSE_U8] = { "u8", 1, false },
-    };
-    return (size_t)type < sizeof rows / sizeof *rows ? &rows[type] : NULL;
-}
+const struct copse_type_row *copse__type(copse_type type);
 
 static inline bool copse__type_is_known(copse_type type)
 {
     return copse__type(type) != NULL;
+}
+
+static inline bool copse__type_is_computed(copse_type type)
+{
+    return copse__type_is_known(type) && copse__type(type)->computed == type;
+}
+
+/* The type on devices. */
+static inline copse_type copse__type_on_devices(copse_type type)
+{
+    return copse__type(type)->is_on_devices ? type : copse__type(type)->computed;
 }
 
 /* Of one element. */

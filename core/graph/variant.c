@@ -4,7 +4,7 @@
 
 #include "core/graph/lowering.h"
 #include "core/graph/variant.h"
-#include "copse/tuning.h"
+#include "copse/device/tuning.h"
 
 /* ---- names ---- */
 

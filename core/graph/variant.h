@@ -2,7 +2,7 @@
 /* Kernel variants: several ways to compute the same. A family is a table of them, one row each, in
    core/ops/<family>_variants.c; the build finds the files. Which row computes a piece of work is decided in one
    place for all families, copse__choose: the row that is forced, else the fastest one by measurement
-   (copse/tuning.h), else the one with the lowest prior of the device's class. */
+   (copse/device/tuning.h), else the one with the lowest prior of the device's class. */
 #ifndef COPSE_VARIANT_H
 #define COPSE_VARIANT_H
 

@@ -2,7 +2,7 @@
 /* Sums over replicas inside a graph, and what is made of them: statistics of the global batch. */
 #include <math.h>
 
-#include "copse/sync.h"
+#include "copse/distribute/sync.h"
 #include "core/device/mean.h"
 #include "core/ops/ops.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion between element types. Bytes become i32, and f32 from there. */
+/* Conversion between element types. A stored type first becomes the type that it is computed as. */
 #include <math.h>
 
+#include "core/base/half.h"
+#include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -24,6 +26,12 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
         return COPSE_LAUNCH(l, from_u8, NULL, p, copse__groups_for(l, COPSE_KERNEL_from_u8, n),
                             copse__of(y->in[0]), copse__of(y));
     }
+    if (y->in[0]->type == COPSE_F16 || y->in[0]->type == COPSE_BF16) {
+        const struct copse_params_from_half p = { n };
+        const int32_t spec[] = { y->in[0]->type == COPSE_BF16 };
+        return COPSE_LAUNCH(l, from_half, spec, p, copse__groups_for(l, COPSE_KERNEL_from_half, n),
+                            copse__of(y->in[0]), copse__of(y));
+    }
     if (y->type == COPSE_I32) {
         const struct copse_params_to_i32 p = { n };
         return COPSE_LAUNCH(l, to_i32, NULL, p, copse__groups_for(l, COPSE_KERNEL_to_i32, n),
@@ -44,14 +52,15 @@ static const struct copse_op op_cast = {
 
 copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type, copse_tensor **out)
 {
-    const struct cast_attr a = { type }, whole = { COPSE_I32 };
     COPSE_TRY(COPSE_CHECK_OPERANDS("cast", g, out, x));
-    if (type != COPSE_F32 && type != COPSE_I32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cast: unknown element type %d", (int)type);
+    if (!copse__type_is_computed(type))
+        return copse_fail(COPSE_ERR_ARGUMENT, "cast: to f32 or i32, not to element type %d (%s)", (int)type,
+                          copse__type_name(type));
     if (x->type == type)
         return copse__own(g, x, out);
-    if (x->type == COPSE_U8 && type == COPSE_F32)
-        COPSE_TRY(COPSE_NODE(g, &op_cast, &whole, &x, x));
+    const struct cast_attr a = { type }, first = { copse__type(x->type)->computed };
+    if (first.type != x->type && first.type != type)
+        COPSE_TRY(COPSE_NODE(g, &op_cast, &first, &x, x));
     return COPSE_NODE(g, &op_cast, &a, out, x);
 }
 
@@ -80,6 +89,16 @@ void copse_host_from_u8(const void *params, const int32_t *spec, const struct co
         copse__store_i(&args[1], i, (int32_t)((uint32_t)copse__load_i(&args[0], i / 4) >> (8 * (i % 4)) & 255u));
 }
 
+/* Two elements to a word, the first in its low half. */
+void copse_host_from_half(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_from_half *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const uint16_t h = (uint16_t)((uint32_t)copse__load_i(&args[0], i / 2) >> (16 * (i % 2)));
+        copse__store(&args[1], i, (double)(spec[0] ? copse__bf16_to_f32(h) : copse__f16_to_f32(h)));
+    }
+}
+
 void copse_host_to_f32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     (void)spec;
@@ -96,6 +115,15 @@ void copse_self_test_from_u8(const struct copse_kernel *k, struct copse_self_tes
     COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N / 4, COPSE_TEST_N);
     for (uint32_t i = 0; i < COPSE_TEST_N / 4; i++)
         t->words[0][i] = 0x9e3779b9u * (i + 1);
+}
+
+/* Numbers of every exponent but the highest, with both signs. */
+void copse_self_test_from_half(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_from_half p = { COPSE_TEST_N };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, COPSE_TEST_N), COPSE_TEST_N / 2, COPSE_TEST_N);
+    for (uint32_t i = 0; i < COPSE_TEST_N / 2; i++)
+        t->words[0][i] = (0x9e3779b9u * (i + 1)) & 0xbbffbbffu;
 }
 
 void copse_self_test_to_f32(const struct copse_kernel *k, struct copse_self_test *t)

@@ -33,7 +33,7 @@ static copse_status build_step_scalar(copse_graph *g, copse_tensor *const *in, c
     return copse_mul(g, in[0], t, y);
 }
 
-static const copse_type to_i32 = COPSE_I32;
+static const copse_type to_i32 = COPSE_I32, to_f32 = COPSE_F32;
 static const struct constant ones = { COPSE_F32, DIMS(SIDE, SIDE), 1 }, none = { COPSE_F32, DIMS(2), 0 };
 static const struct copse_case_op ops[] = {
     { .name = "fill", .accuracy = COPSE_ACCURACY_exact, .call = build_fill, .user = &none },
@@ -43,6 +43,8 @@ static const struct copse_case_op ops[] = {
 };
 
 static const struct copse_case speeds[] = {
+    { .op = "cast", .name = "f16 to f32, " OF_SQUARE, .build = build_cast, .user = &to_f32,
+      .in = { { .type = COPSE_F16, .shape = DIMS(SIDE, SIDE) } }, .in_count = 1, .bytes = 1.5 * MATRIX },
     { .op = "cast", .name = "f32 to i32, " OF_SQUARE, .build = build_cast, .user = &to_i32,
       .in = { SQUARE }, .in_count = 1, .bytes = 2 * MATRIX },
     { .op = "fill", .name = OF_SQUARE, .build = build_fill, .user = &ones, .bytes = MATRIX },
@@ -68,6 +70,7 @@ static void refusals(struct copse_refusals *r)
 #define STEP_SCALAR(label, input, ...)                                                             \
     { .op = "step_scalar", .name = label, .build = build_step_scalar, .in = { UNWRAP input },      \
       .in_count = 1, __VA_ARGS__ },
+#define TYPED(type_, kind, ...) ({ .type = type_, .shape = __VA_ARGS__, .fill = COPSE_FILL_##kind })
 #define TO_I32 COPSE_I32
 #define TO_F32 COPSE_F32
 
@@ -104,6 +107,17 @@ static const struct copse_case cases[] = {
          I32_UNIFORM(-2147483648.0, 2147483647, DIMS(5, 1001)), STANDARD)
     CAST("f32 to i32: a scalar", TO_I32, UNIFORM(-9, 9, NO_DIMS), STANDARD)
     CAST("i32 to f32: nothing", TO_F32, I32_UNIFORM(-9, 9, DIMS(0, 3)), STANDARD)
+    CAST("u8 to i32: every byte", TO_I32, TYPED(COPSE_U8, PATTERNS, DIMS(3, 259)), QUICK)
+    CAST("u8 to f32: more than 65,535 groups", TO_F32, TYPED(COPSE_U8, PATTERNS, DIMS(65537, 257)), FULL)
+    CAST("u8 to i32: a scalar", TO_I32, TYPED(COPSE_U8, PATTERNS, NO_DIMS), STANDARD)
+    CAST("u8 to i32: nothing", TO_I32, TYPED(COPSE_U8, PATTERNS, DIMS(0, 3)), STANDARD)
+    CAST("f16 to f32: every pattern", TO_F32, TYPED(COPSE_F16, PATTERNS, DIMS(65537)), QUICK)
+    CAST("f16 to f32: more than 65,535 groups", TO_F32, TYPED(COPSE_F16, PATTERNS, DIMS(65537, 257)), FULL)
+    CAST("f16 to i32", TO_I32, TYPED(COPSE_F16, NORMAL, DIMS(3, 85)), STANDARD)
+    CAST("f16 to f32: a scalar", TO_F32, TYPED(COPSE_F16, NORMAL, NO_DIMS), STANDARD)
+    CAST("bf16 to f32: every pattern", TO_F32, TYPED(COPSE_BF16, PATTERNS, DIMS(65537)), QUICK)
+    CAST("bf16 to f32: nothing", TO_F32, TYPED(COPSE_BF16, NORMAL, DIMS(0)), STANDARD)
+    CAST("bf16 to i32", TO_I32, TYPED(COPSE_BF16, NORMAL, DIMS(257)), STANDARD)
     CAST("f32 to f32", TO_F32, FILL(NORMAL, DIMS(9)), STANDARD)
 
     /* Not public: the replica's share of the global batch. */

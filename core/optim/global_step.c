@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The global step of a strategy: the count of training steps of the job. */
-#include "copse/train_step.h"
+#include "copse/compat/train_step.h"
 #include "core/replica/replica.h"
 
 uint64_t copse_global_step(const copse_strategy *st)
@@ -8,14 +8,14 @@ uint64_t copse_global_step(const copse_strategy *st)
     uint64_t step;
     if (!st)
         return 0;
-    return st->table->count_read((copse_strategy *)(uintptr_t)st, &step) == COPSE_OK ? step : st->global_step;
+    return st->table->count->read((copse_strategy *)(uintptr_t)st, &step) == COPSE_OK ? step : st->global_step;
 }
 
 void copse_global_step_set(copse_strategy *st, uint64_t value)
 {
     if (!st || (st->ctx && !copse__callback_allows(&st->ctx->base.log, "copse_global_step_set", st)))
         return;
-    if (st->table->count_set(st, value) != COPSE_OK)
+    if (st->table->count->set(st, value) != COPSE_OK)
         copse__log(&st->ctx->base.log, COPSE_LOG_WARN, "global step: the parameter server did not take "
                                                        "it: %s", copse_last_error());
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms of summed gradients. An owner measures blocks of COPSE_UNIT elements; a variable begins with a block, and slices
-   end where blocks do. So the blocks of a variable are the same for any number of replicas, workers and buckets, and the
-   exact sum of their squares has the same bits. */
+/* Norms of summed gradients. An owner measures blocks of COPSE_UNIT elements. A variable begins with a block, and
+   slices end where blocks do. So the blocks of a variable are the same for any number of replicas, workers and
+   buckets, and the exact sum of their squares has the same bits. */
 #include <math.h>
 
 #include "core/optim/optimizer.h"

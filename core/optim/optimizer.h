@@ -33,7 +33,7 @@ struct copse_optimizer_ready {
 /* The update of which all buckets were applied. */
 struct copse_optimizer_commit {
     const uint32_t *words;           /* its step words */
-    struct copse_server_place place; /* progress of this worker with it */
+    struct copse_worker_progress progress; /* progress of this worker with it */
 };
 
 /* Which values a computation reads. */
@@ -74,8 +74,8 @@ struct copse_optimizer_table {
     void (*forget)(struct copse_optimizer *o);
     /* Progress of all workers: read, set or open (progress.h); and of one, in the snapshot. NULL: all workers are at
        the same step. */
-    copse_status (*progress)(struct copse_optimizer *o, enum copse_server_say say, struct copse_server_places *all);
-    struct copse_server_place (*seen)(const struct copse_optimizer *o, uint32_t worker);
+    copse_status (*progress)(struct copse_optimizer *o, enum copse_progress_op op, struct copse_server_progress *all);
+    struct copse_worker_progress (*seen)(const struct copse_optimizer *o, uint32_t worker);
     void (*release)(struct copse_optimizer *o); /* what the implementation has; buckets are dropped behind it */
 };
 

@@ -14,14 +14,14 @@ static uint32_t workers_of(const struct copse_optimizer *o)
     return o->strategy->cluster ? copse_cluster_size(o->strategy->cluster) : 1;
 }
 
-bool copse__progress_is_guest(const struct copse_optimizer *o)
+bool copse__progress_is_non_chief(const struct copse_optimizer *o)
 {
     return o->table->progress && o->strategy->cluster && !copse_cluster_is_chief(o->strategy->cluster);
 }
 
 /* ---- as text ---- */
 
-void copse__progress_text(const struct copse_optimizer *o, const struct copse_server_place *mine,
+void copse__progress_text(const struct copse_optimizer *o, const struct copse_worker_progress *mine,
                           char text[COPSE_PROGRESS_TEXT])
 {
     const uint32_t count = workers_of(o);
@@ -29,7 +29,7 @@ void copse__progress_text(const struct copse_optimizer *o, const struct copse_se
     text[0] = '\0';
     for (uint32_t w = 0; count > 1 && w < count; w++) {
         const bool is_this = w == copse_cluster_rank(o->strategy->cluster);
-        const struct copse_server_place at = is_this ? *mine : o->table->seen(o, w);
+        const struct copse_worker_progress at = is_this ? *mine : o->table->seen(o, w);
         used += (size_t)snprintf(text + used, COPSE_PROGRESS_TEXT - used, "%s%llu:%u:%llu",
                                  w > 0 ? " " : "", (unsigned long long)at.steps, at.epoch,
                                  (unsigned long long)at.batch);
@@ -53,7 +53,7 @@ static bool parse_number(const char **text, char end, uint64_t most, uint64_t *o
 }
 
 /* How many there are; 0: it is no such text. */
-static uint32_t parse(const char *text, struct copse_server_place list[COPSE_MAX_WORKERS])
+static uint32_t parse(const char *text, struct copse_worker_progress list[COPSE_MAX_WORKERS])
 {
     uint32_t count = 0;
     uint64_t steps, epoch, batch;
@@ -64,28 +64,28 @@ static uint32_t parse(const char *text, struct copse_server_place list[COPSE_MAX
             !parse_number(&text, ':', UINT32_MAX, &epoch) ||
             !parse_number(&text, is_last ? '\0' : ' ', UINT64_MAX, &batch))
             return 0;
-        list[count] = (struct copse_server_place){ steps, batch, (uint32_t)epoch, 0 };
+        list[count] = (struct copse_worker_progress){ steps, batch, (uint32_t)epoch, 0 };
     }
     return count;
 }
 
-static bool is_before(const struct copse_server_place *a, const struct copse_server_place *b)
+static bool is_before(const struct copse_worker_progress *a, const struct copse_worker_progress *b)
 {
     return a->epoch != b->epoch ? a->epoch < b->epoch : a->batch < b->batch;
 }
 
 copse_status copse__progress_read(const struct copse_optimizer *o, const char *path, const char *text,
-                                  struct copse_server_place *mine, struct copse_server_places *out)
+                                  struct copse_worker_progress *mine, struct copse_server_progress *out)
 {
     const uint32_t wanted = workers_of(o);
-    *out = (struct copse_server_places){ .at = { *mine } };
+    *out = (struct copse_server_progress){ .at = { *mine } };
     const uint32_t count = text ? parse(text, out->at) : 1;
     if (count == 0)
         return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"" COPSE_PROGRESS_KEY "\" is no list of places",
                           path);
     if (count == wanted)
         return COPSE_OK;
-    struct copse_server_place slowest = out->at[0];
+    struct copse_worker_progress slowest = out->at[0];
     for (uint32_t w = 1; w < count; w++)
         if (is_before(&out->at[w], &slowest))
             slowest = out->at[w];
@@ -99,16 +99,18 @@ copse_status copse__progress_read(const struct copse_optimizer *o, const char *p
 
 copse_status copse__progress_open(struct copse_optimizer *o)
 {
-    struct copse_server_places none;
-    return o->table->progress ? o->table->progress(o, COPSE_PLACES_OPEN, &none) : COPSE_OK;
+    struct copse_server_progress none;
+    return o->table->progress ? o->table->progress(o, COPSE_PROGRESS_OPEN, &none) : COPSE_OK;
 }
 
-/* Until the chief has opened. `read` gets the progress. */
-static copse_status await(const copse_strategy *st, copse_status (*read)(void *user, struct copse_server_places *out),
-                          void *user, struct copse_server_places *out)
+typedef copse_status read_progress_fn(void *user, struct copse_server_progress *out);
+
+/* Wait until the chief has opened. `read` gets the progress. */
+static copse_status await(const copse_strategy *st, read_progress_fn *read, void *user,
+                          struct copse_server_progress *out)
 {
     const uint64_t most = st->cluster->deadline_ns, end = copse__now_ns() + most;
-    *out = (struct copse_server_places){ .is_open = 0 };
+    *out = (struct copse_server_progress){ .is_open = 0 };
     for (;;) {
         COPSE_TRY(read(user, out));
         if (out->is_open)
@@ -121,20 +123,20 @@ static copse_status await(const copse_strategy *st, copse_status (*read)(void *u
     }
 }
 
-static copse_status read_own(void *user, struct copse_server_places *out)
+static copse_status read_own(void *user, struct copse_server_progress *out)
 {
     struct copse_optimizer *o = user;
-    return o->table->progress(o, COPSE_PLACES_READ, out);
+    return o->table->progress(o, COPSE_PROGRESS_READ, out);
 }
 
-copse_status copse__progress_await(struct copse_optimizer *o, struct copse_server_places *out)
+copse_status copse__progress_await(struct copse_optimizer *o, struct copse_server_progress *out)
 {
     return await(o->strategy, read_own, o, out);
 }
 
 /* ---- of a strategy whose optimizers are named ---- */
 
-bool copse__progress_guest_of(const copse_strategy *st)
+bool copse__progress_non_chief_of(const copse_strategy *st)
 {
     return st->servers && st->cluster && !copse_cluster_is_chief(st->cluster);
 }
@@ -154,13 +156,13 @@ static copse_status find_group(copse_strategy *st, struct copse_server **server,
         return COPSE_OK;
     const copse_variable *v = st->variables.at[i];
     *server = st->servers->at[v->server].server;
-    return (*server)->table->group(*server, key, &st->servers->at[v->server].ids.at[v->shelf_place], 1, &rule,
+    return (*server)->table->group(*server, key, &st->servers->at[v->server].ids.at[v->store_place], 1, &rule,
                                    group);
 }
 
 copse_status copse__progress_let(copse_strategy *st, uint32_t epoch, uint64_t batch)
 {
-    struct copse_server_places all = { .is_open = 1 };
+    struct copse_server_progress all = { .is_open = 1 };
     struct copse_server *server;
     uint32_t group;
     if (!st->servers || !st->cluster || copse_cluster_size(st->cluster) == 1)
@@ -169,9 +171,9 @@ copse_status copse__progress_let(copse_strategy *st, uint32_t epoch, uint64_t ba
     if (!server)
         return COPSE_OK;
     for (uint32_t w = 0; w < COPSE_MAX_WORKERS; w++)
-        all.at[w] = (struct copse_server_place){ .batch = batch, .epoch = epoch };
-    COPSE_TRY(server->table->places(server, group, COPSE_PLACES_SET, &all));
-    return server->table->places(server, group, COPSE_PLACES_OPEN, &all);
+        all.at[w] = (struct copse_worker_progress){ .batch = batch, .epoch = epoch };
+    COPSE_TRY(server->table->progress(server, group, COPSE_PROGRESS_SET, &all));
+    return server->table->progress(server, group, COPSE_PROGRESS_OPEN, &all);
 }
 
 struct group {
@@ -179,22 +181,22 @@ struct group {
     uint32_t id;
 };
 
-static copse_status read_group(void *user, struct copse_server_places *out)
+static copse_status read_group(void *user, struct copse_server_progress *out)
 {
     const struct group *g = user;
-    return g->server->table->places(g->server, g->id, COPSE_PLACES_READ, out);
+    return g->server->table->progress(g->server, g->id, COPSE_PROGRESS_READ, out);
 }
 
 copse_status copse__progress_await_chief(copse_strategy *st, uint32_t *epoch, uint64_t *batch)
 {
-    struct copse_server_places all;
+    struct copse_server_progress all;
     struct group g;
     COPSE_TRY(find_group(st, &g.server, &g.id));
     if (!g.server)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: a worker beside the chief needs a variable that is "
                                                  "trained, to wait for the chief's restore");
     COPSE_TRY(await(st, read_group, &g, &all));
-    const struct copse_server_place *at = &all.at[copse_cluster_rank(st->cluster)];
+    const struct copse_worker_progress *at = &all.at[copse_cluster_rank(st->cluster)];
     *epoch = at->epoch;
     *batch = at->batch;
     return COPSE_OK;

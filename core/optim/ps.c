@@ -46,13 +46,13 @@ static uint64_t key_of(const struct copse_optimizer *o, const copse_variable *v)
 }
 
 /* `g` has its list. */
-static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, const struct copse_server_shelf *on)
+static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, const struct copse_server_store *on)
 {
     struct copse_optimizer *o = &ps->base;
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
     uint32_t *ids = copse__alloc(mem, g->count, sizeof *ids);
     for (uint32_t i = 0; i < g->count && ids; i++) {
-        ids[i] = on->ids.at[g->list[i]->shelf_place];
+        ids[i] = on->ids.at[g->list[i]->store_place];
         g->elements += g->list[i]->count;
     }
     g->gradients = copse__alloc(mem, (size_t)g->elements + 1, sizeof *g->gradients);
@@ -191,7 +191,7 @@ static void clip_norm(const struct copse_optimizer *o, struct copse_ps_group *g,
 /* The variables of a named optimizer have counts of their own, and so rates. */
 static copse_status push(struct copse_ps *ps, struct copse_ps_group *g, const struct copse_optimizer_commit *c)
 {
-    struct copse_server_push p = { .place = c->place, .gradients = g->gradients, .elements = g->elements };
+    struct copse_server_push p = { .progress = c->progress, .gradients = g->gradients, .elements = g->elements };
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     const bool is_named = ps->base.name[0] != '\0';
     if (is_named)

@@ -49,8 +49,8 @@ copse_status copse__ps_write_slot(struct copse_optimizer *o, const copse_variabl
 copse_status copse__ps_counts(struct copse_optimizer *o, const copse_variable *v, bool is_set, uint64_t *count);
 copse_status copse__ps_snapshot(struct copse_optimizer *o);
 void copse__ps_forget(struct copse_optimizer *o);
-copse_status copse__ps_progress(struct copse_optimizer *o, enum copse_server_say say,
-                                struct copse_server_places *all);
-struct copse_server_place copse__ps_seen(const struct copse_optimizer *o, uint32_t worker);
+copse_status copse__ps_progress(struct copse_optimizer *o, enum copse_progress_op op,
+                                struct copse_server_progress *all);
+struct copse_worker_progress copse__ps_seen(const struct copse_optimizer *o, uint32_t worker);
 
 #endif

@@ -93,32 +93,32 @@ copse_status copse__ps_snapshot(struct copse_optimizer *o)
         g->words = copse__alloc(&o->strategy->ctx->base.mem, count, sizeof *g->words);
         if (!g->words)
             return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
-        COPSE_TRY(g->server->table->look(g->server, g->id, count, g->words, &g->state));
+        COPSE_TRY(g->server->table->snapshot(g->server, g->id, count, g->words, &g->state));
         g->updates = g->state.updates;
     }
     return COPSE_OK;
 }
 
-copse_status copse__ps_progress(struct copse_optimizer *o, enum copse_server_say say,
-                                struct copse_server_places *all)
+copse_status copse__ps_progress(struct copse_optimizer *o, enum copse_progress_op op,
+                                struct copse_server_progress *all)
 {
     const struct copse_ps *ps = copse__ps(o);
     for (size_t k = 0; k < ps->groups.count; k++) {
         const struct copse_ps_group *g = &ps->groups.at[k];
-        COPSE_TRY(g->server->table->places(g->server, g->id, say, all));
-        if (say == COPSE_PLACES_READ && !all->is_open) /* the first that has not opened says so */
+        COPSE_TRY(g->server->table->progress(g->server, g->id, op, all));
+        if (op == COPSE_PROGRESS_READ && !all->is_open) /* the first that has not opened says so */
             break;
     }
     return COPSE_OK;
 }
 
 /* The least that all stores have seen of it. */
-struct copse_server_place copse__ps_seen(const struct copse_optimizer *o, uint32_t worker)
+struct copse_worker_progress copse__ps_seen(const struct copse_optimizer *o, uint32_t worker)
 {
     const struct copse_ps *ps = copse__ps(o);
-    struct copse_server_place least = { .steps = UINT64_MAX };
+    struct copse_worker_progress least = { .steps = UINT64_MAX };
     for (size_t k = 0; k < ps->groups.count; k++)
-        if (ps->groups.at[k].state.places.at[worker].steps < least.steps)
-            least = ps->groups.at[k].state.places.at[worker];
+        if (ps->groups.at[k].state.progress.at[worker].steps < least.steps)
+            least = ps->groups.at[k].state.progress.at[worker];
     return least;
 }

@@ -22,8 +22,8 @@ enum copse_server_op {
                               COPSE_SERVER_UNREAD as id */
     COPSE_SERVER_UPDATES, /* group, how = is_set, value; value comes back */
     COPSE_SERVER_SLOT,    /* group, id = member, count = slot, how = is_set; values, one way */
-    COPSE_SERVER_LOOK,    /* group; struct copse_server_state and values come back */
-    COPSE_SERVER_PLACES,  /* group, how; struct copse_server_places; comes back when it is read */
+    COPSE_SERVER_SNAPSHOT,    /* group; struct copse_server_state and values come back */
+    COPSE_SERVER_PROGRESS,  /* group, how; struct copse_server_progress; comes back when it is read */
     COPSE_SERVER_COUNTER, /* how = is_set, value; value comes back */
     COPSE_SERVER_LEAVE,   /* value comes back: whether all workers are done */
     COPSE_SERVER_OPS,
@@ -34,7 +34,7 @@ struct copse_server_request {
     uint32_t op, id, group, how, count;
     float rate, scale;
     uint32_t pad;
-    struct copse_server_place place;
+    struct copse_worker_progress progress;
 };
 
 struct copse_server_reply {
@@ -47,10 +47,10 @@ struct copse_server_reply {
 #define COPSE_SERVER_VARIABLES  (1u << 20)
 #define COPSE_SERVER_NAME_BYTES 4096u /* of a variable's name, with its end and padding */
 
-struct copse_shelf;
+struct copse_pstore;
 /* Whether the request has the size that its operation, its counts and its indices say; an operation on a variable or an
    optimizer that the server does not have has no payload. COPSE_ERR_COMM, with the operation's name, otherwise. */
-copse_status copse__request_check(const struct copse_shelf *s, const struct copse_server_request *r);
+copse_status copse__request_check(const struct copse_pstore *s, const struct copse_server_request *r);
 
 /* Nothing was changed: the worker's window cannot be read, and gradients come by messages. */
 #define COPSE_SERVER_UNREAD 1u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The sizes that requests can have. A server checks them before it takes memory for a payload. */
 #include "core/ps/protocol.h"
-#include "core/ps/shelf.h"
+#include "core/ps/parameter_store.h"
 
 #define MOST_VALUES (((uint64_t)1 << 31) * 4) /* bytes of a variable are fewer */
 #define NO_SIZE     UINT64_MAX                /* the count is wrong, whatever the size */
@@ -10,22 +10,23 @@ static const char *const names[COPSE_SERVER_OPS] = {
     [COPSE_SERVER_MAKE] = "make",       [COPSE_SERVER_PULL] = "pull",       [COPSE_SERVER_READ] = "read",
     [COPSE_SERVER_CHANGE] = "change",   [COPSE_SERVER_SCATTER] = "scatter", [COPSE_SERVER_GROUP] = "group",
     [COPSE_SERVER_DROP] = "drop",       [COPSE_SERVER_PUSH] = "push",       [COPSE_SERVER_UPDATES] = "updates",
-    [COPSE_SERVER_SLOT] = "slot",       [COPSE_SERVER_LOOK] = "look",       [COPSE_SERVER_PLACES] = "places",
-    [COPSE_SERVER_COUNTER] = "counter", [COPSE_SERVER_LEAVE] = "leave",
+    [COPSE_SERVER_SLOT] = "slot",       [COPSE_SERVER_SNAPSHOT] = "snapshot",
+    [COPSE_SERVER_PROGRESS] = "progress", [COPSE_SERVER_COUNTER] = "counter",
+    [COPSE_SERVER_LEAVE] = "leave",
 };
 
 /* Elements of a variable; 0 where there is no such variable: the operation refuses it. */
-static uint64_t elements_of(const struct copse_shelf *s, uint32_t id)
+static uint64_t elements_of(const struct copse_pstore *s, uint32_t id)
 {
     return id < s->variables.count ? s->variables.at[id].count : 0;
 }
 
-static const struct copse_shelf_group *group_of(const struct copse_shelf *s, uint32_t group)
+static const struct copse_pstore_group *group_of(const struct copse_pstore *s, uint32_t group)
 {
     return group < s->groups.count && s->groups.at[group].is_used ? &s->groups.at[group] : NULL;
 }
 
-static uint64_t rows_size(const struct copse_shelf *s, const struct copse_server_request *r)
+static uint64_t rows_size(const struct copse_pstore *s, const struct copse_server_request *r)
 {
     const uint64_t all = elements_of(s, r->id);
     const copse_shape shape = all ? s->variables.at[r->id].shape : COPSE_SCALAR;
@@ -34,9 +35,9 @@ static uint64_t rows_size(const struct copse_shelf *s, const struct copse_server
 }
 
 /* Bytes of the payload. */
-static uint64_t size_of(const struct copse_shelf *s, const struct copse_server_request *r)
+static uint64_t size_of(const struct copse_pstore *s, const struct copse_server_request *r)
 {
-    const struct copse_shelf_group *g = group_of(s, r->group);
+    const struct copse_pstore_group *g = group_of(s, r->group);
     const bool is_list = r->count > 0 && r->count <= s->variables.count; /* of variables */
     switch ((enum copse_server_op)r->op) {
     case COPSE_SERVER_PULL:
@@ -51,14 +52,14 @@ static uint64_t size_of(const struct copse_shelf *s, const struct copse_server_r
         return g && !r->value ? g->elements * 4 : 0;
     case COPSE_SERVER_SLOT:
         return g && r->how && r->id < g->count ? elements_of(s, g->ids[r->id]) * 4 : 0;
-    case COPSE_SERVER_PLACES:
-        return r->how == COPSE_PLACES_SET ? sizeof(struct copse_server_places) : 0;
+    case COPSE_SERVER_PROGRESS:
+        return r->how == COPSE_PROGRESS_SET ? sizeof(struct copse_server_progress) : 0;
     default:
         return 0;
     }
 }
 
-copse_status copse__request_check(const struct copse_shelf *s, const struct copse_server_request *r)
+copse_status copse__request_check(const struct copse_pstore *s, const struct copse_server_request *r)
 {
     const uint64_t least = sizeof(struct copse_server_making), most = least + COPSE_SERVER_NAME_BYTES + MOST_VALUES;
     uint64_t size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What keeps the authoritative copy of variables, as a worker sees it: a server. Workers read values,
  * change them, and push gradients, which the server applies by the optimizer's rule on its own device,
- * where the slots live, too. Two implementations: a shelf of this process, and one that a ps task of
+ * where the slots live, too. Two implementations: a parameter store of this process, and one that a ps task of
  * the cluster keeps, over messages.
  *
  * A request is whole: nothing of another worker's request comes between its parts. Between requests
@@ -25,7 +25,7 @@ struct copse_server_variable {
 };
 
 /* How far a worker has come in its work, as its newest push says. */
-struct copse_server_place {
+struct copse_worker_progress {
     uint64_t steps; /* updates of its trainer */
     uint64_t batch; /* of its data, in the epoch: the one that comes next */
     uint32_t epoch, pad;
@@ -33,28 +33,28 @@ struct copse_server_place {
 
 /* Of a group: where all workers are, and whether they may begin: the chief has restored them, or has
    nothing to restore. */
-struct copse_server_places {
+struct copse_server_progress {
     uint64_t seed; /* of the trainer that was restored */
     uint32_t is_open, pad;
-    struct copse_server_place at[COPSE_MAX_WORKERS];
+    struct copse_worker_progress at[COPSE_MAX_WORKERS];
 };
 
-enum copse_server_say {
-    COPSE_PLACES_READ,
-    COPSE_PLACES_SET,  /* all but is_open */
-    COPSE_PLACES_OPEN, /* that alone */
+enum copse_progress_op {
+    COPSE_PROGRESS_READ,
+    COPSE_PROGRESS_SET,  /* all but is_open */
+    COPSE_PROGRESS_OPEN, /* that alone */
 };
 
 /* What a group is besides its variables and slots. */
 struct copse_server_state {
     uint64_t updates;
-    struct copse_server_places places;
+    struct copse_server_progress progress;
 };
 
 /* What one worker's step changes: a gradient for every variable of a group. */
 struct copse_server_push {
     uint32_t worker;
-    struct copse_server_place place; /* it is there then */
+    struct copse_worker_progress progress; /* it is there then */
     float rate;             /* learning rate of this update */
     float scale;            /* factor on the gradients */
     const float *gradients; /* one variable behind another, in the group's order */
@@ -92,10 +92,10 @@ struct copse_server_table {
                          bool is_set, uint64_t count, void *values);
     /* All of a group at one moment: values and slots of its variables, [variable][values, slot, ...], `count`
        elements, 4 bytes each. */
-    copse_status (*look)(struct copse_server *s, uint32_t group, uint64_t count, void *words,
-                         struct copse_server_state *out);
-    copse_status (*places)(struct copse_server *s, uint32_t group, enum copse_server_say say,
-                           struct copse_server_places *places);
+    copse_status (*snapshot)(struct copse_server *s, uint32_t group, uint64_t count, void *words,
+                             struct copse_server_state *out);
+    copse_status (*progress)(struct copse_server *s, uint32_t group, enum copse_progress_op op,
+                             struct copse_server_progress *progress);
     /* A counter of the job: add to it or set it; `value` receives what it is then. */
     copse_status (*counter)(struct copse_server *s, bool is_set, uint64_t *value);
     /* This worker is done. Blocking: over an engine whose ranks leave together, until all are done. */
@@ -108,9 +108,9 @@ struct copse_server {
 };
 
 /* A server of this process, on a device. */
-copse_status copse__server_here(copse_context *ctx, const char *device, struct copse_server **out);
+copse_status copse__server_local(copse_context *ctx, const char *device, struct copse_server **out);
 /* The one that the ps task with this rank keeps; `c` outlives it. */
-copse_status copse__server_there(copse_cluster *c, uint32_t rank, struct copse_server **out);
+copse_status copse__server_remote(copse_cluster *c, uint32_t rank, struct copse_server **out);
 /* Leaves and frees. */
 void copse__server_release(struct copse_server **at);
 

@@ -50,7 +50,7 @@ static copse_status begin(copse_exchange *x, const struct copse_bucket *b, uint3
             COPSE_TRY(remote->recv(remote->user, v, 1, x->values + shares[v].offset,
                                    shares[v].size));
     }
-    return remote->meet(remote->user, x->busy, x->busy_user);
+    return remote->barrier(remote->user, x->busy, x->busy_user);
 }
 
 static copse_status read(copse_exchange *x, const struct copse_bucket *b,

@@ -4,7 +4,7 @@
 #ifndef COPSE_COLLECTIVE_H
 #define COPSE_COLLECTIVE_H
 
-#include "copse/cross_device.h"
+#include "copse/distribute/cross_device.h"
 #include "core/reduce/block.h"
 #include "core/reduce/packing.h"
 #include "core/reduce/schedule.h"

@@ -112,7 +112,7 @@ void copse__exchange_release(copse_exchange **at)
             copse__free_aligned(x->mem, x->staging[r]);
     }
     if (copse__is_across(x))
-        x->remote.give_up(x->remote.user);
+        x->remote.abort(x->remote.user);
     if (is_idle) {
         copse__free_aligned(x->mem, x->sums_out);
         copse__free_aligned(x->mem, x->values);

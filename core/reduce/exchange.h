@@ -51,7 +51,7 @@ struct copse_exchange_remote {
     uint64_t binding_bytes;       /* the smallest limit of all workers' devices */
     /* A bucket begins: receiving may be asked for; and before anything is sent, all have met. */
     copse_status (*begin)(void *user, uint32_t bucket, uint64_t elements);
-    copse_status (*meet)(void *user, copse_exchange_busy_fn *busy, void *busy_user);
+    copse_status (*barrier)(void *user, copse_exchange_busy_fn *busy, void *busy_user);
     copse_status (*recv)(void *user, uint32_t worker, uint32_t kind, void *bytes, size_t size);
     copse_status (*send)(void *user, uint32_t worker, uint32_t kind, const void *bytes,
                          size_t size);
@@ -59,7 +59,7 @@ struct copse_exchange_remote {
                               copse_exchange_busy_fn *busy, void *busy_user);
     copse_status (*wait_sends)(void *user, copse_exchange_busy_fn *busy, void *busy_user);
     void (*cut_short)(void *user); /* a run failed: the others are not to wait for this worker */
-    void (*give_up)(void *user);   /* nothing is on its way afterwards */
+    void (*abort)(void *user);   /* nothing is on its way afterwards */
     void *user;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The accelerator strategy: which cores it takes, in the order of their ids. Runs stand in core/train. */
-#include "copse/accelerator.h"
+#include "copse/distribute/accelerator.h"
 #include "core/replica/storage.h"
 
 const struct copse_strategy_table copse__accelerator = {
@@ -8,9 +8,8 @@ const struct copse_strategy_table copse__accelerator = {
     .name = "accelerator",
     .storage = &copse__on_replicas,
     .shares_devices = true,
-    .count_read = copse__count_read,
-    .count_set = copse__count_set,
-    .count_add = copse__count_add,
+    .count = &copse__step_count_local,
+    .dispose = copse__strategy_dispose,
 };
 
 /* ---- the order of ids ---- */

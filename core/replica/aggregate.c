@@ -23,7 +23,7 @@ static copse_status read(const struct given *g, size_t i, unsigned char *to)
 {
     copse_value *host;
     COPSE_TRY(copse__value_at(g->v->strategy, g->at[i], COPSE_HOST, &host));
-    const copse_status s = copse_value_read(host, to);
+    const copse_status s = copse__array_read(host, to);
     copse_value_release(&host);
     return s;
 }
@@ -60,7 +60,7 @@ static copse_status demand_same(const struct given *g)
     const copse_status mine = compare(g, &is_same);
     memcpy(text, copse_last_error(), sizeof text);
     answer = (struct answer){ !is_same, (uint32_t)mine };
-    COPSE_TRY(copse__group_gather(&st->group, g->v->name, &answer, all, sizeof answer));
+    COPSE_TRY(copse__group_allgather(&st->group, g->v->name, &answer, all, sizeof answer));
     if (mine)
         copse__fail_again(text);
     for (uint32_t w = 0; w < st->group.workers; w++) {

@@ -55,35 +55,6 @@ static copse_status change_all(copse_variable *v, enum copse_change change, cops
 
 /* ---- replica-local sums, seen from outside ---- */
 
-/* Component `rank` of `total`: those of all workers add up to it, integers exactly: the first ones take the
-   remainder. */
-static void take_part(const copse_variable *v, uint32_t rank, const void *total, void *part)
-{
-    const int32_t count = (int32_t)v->strategy->rank_total;
-    for (uint64_t i = 0; i < v->count; i++)
-        if (v->tensor.type == COPSE_I32) {
-            const int32_t x = ((const int32_t *)total)[i];
-            const int32_t left = x % count, extra = left < 0 ? -left : left;
-            ((int32_t *)part)[i] = x / count + ((int32_t)rank < extra ? (left < 0 ? -1 : 1) : 0);
-        } else {
-            ((float *)part)[i] = ((const float *)total)[i] / (float)count;
-        }
-}
-
-static copse_status set_parts(copse_variable *v, const void *total)
-{
-    struct copse_mem *mem = &v->strategy->ctx->base.mem;
-    void *part = copse__alloc(mem, (size_t)v->count, 4);
-    copse_status s = part ? COPSE_OK
-                          : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
-    for (uint32_t r = 0; r < v->strategy->replica_count && s == COPSE_OK; r++) {
-        take_part(v, v->strategy->rank_first + r, total, part);
-        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, part);
-    }
-    copse__free(mem, part);
-    return s;
-}
-
 static copse_status split_sum(copse_variable *v, const copse_value *value)
 {
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
@@ -94,7 +65,7 @@ static copse_status split_sum(copse_variable *v, const copse_value *value)
     if (s == COPSE_ERR_TIMEOUT)
         return s; /* the device may still write there */
     if (s == COPSE_OK)
-        s = set_parts(v, total);
+        s = copse__components_set_sum(v, total);
     copse__free(mem, total);
     return s;
 }
@@ -218,9 +189,9 @@ static copse_status change_together(const struct copse_frame *f, copse_variable 
                                                  "make it with COPSE_AGGREGATION_ONLY_FIRST_REPLICA", v->name);
     snprintf(what, sizeof what, "%s variable '%s'", names[change], v->name);
     struct request request = { v, change };
-    struct copse_meeting m = { .what = what, .subject = v, .fn = change_merge, .user = &request,
+    struct copse_merge m = { .what = what, .subject = v, .fn = change_merge, .user = &request,
                                .args = &value, .count = 1 };
-    const copse_status s = copse__meet((copse_replica_context *)f->handle, &m);
+    const copse_status s = copse__merge_call((copse_replica_context *)f->handle, &m);
     copse_value_release(&m.result);
     return s;
 }
@@ -252,13 +223,6 @@ static copse_status change_in_update(const struct copse_frame *f, copse_variable
     return change_at(v, f->update_rank, change, value);
 }
 
-static copse_status refuse_place(const copse_variable *v)
-{
-    char place[COPSE_PLACE_BYTES];
-    return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': belongs to another strategy; the thread is %s",
-                      v->name, copse__context_place(place));
-}
-
 static const char *call_of(enum copse_change change)
 {
     static const char *const calls[] = { "copse_assign", "copse_assign_add", "copse_assign_sub",
@@ -274,8 +238,7 @@ static copse_status change(copse_variable *v, enum copse_change change, copse_va
     if (!value)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: the value for variable '%s' is NULL", call_of(change), v->name);
     const struct copse_frame *f = copse__context_top();
-    if (f && f->strategy != v->strategy)
-        return refuse_place(v);
+    COPSE_TRY(copse__require_strategy_of(v));
     if (!f || !f->is_graph) /* there change_in_replica says it */
         COPSE_TRY(copse__callback_check(call_of(change), v->strategy));
     copse_value *mine;
@@ -337,81 +300,4 @@ copse_status copse_scatter_min(copse_variable *v, copse_value *slices)
 copse_status copse_scatter_max(copse_variable *v, copse_value *slices)
 {
     return change(v, COPSE_SCATTER_MAX, slices);
-}
-
-/* ---- reading ---- */
-
-/* All components as a per-replica value, aggregated. */
-static copse_status read_local(copse_variable *v, copse_value **out)
-{
-    copse_strategy *st = v->strategy;
-    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all = NULL;
-    copse_status s = COPSE_OK;
-    for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
-        s = copse__component_read(v, r, &parts[r]);
-    if (s == COPSE_OK)
-        s = copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
-    s = copse__variable_aggregate(v, all, s, out);
-    for (uint32_t r = 0; r < st->replica_count; r++)
-        copse_value_release(&parts[r]);
-    copse_value_release(&all);
-    return s;
-}
-
-copse_status copse_read(copse_variable *v, copse_value **out)
-{
-    if (out)
-        *out = NULL;
-    COPSE_TRY(copse__variable_check(v, "copse_read"));
-    COPSE_TRY(copse_need("variable: read", out));
-    const struct copse_frame *f = copse__context_top();
-    if (f && f->strategy != v->strategy)
-        return refuse_place(v);
-    if (f && f->handle)
-        return copse__component_read(v, f->rank, out);
-    if (f && f->update_rank != COPSE_HOST)
-        return copse__component_read(v, f->update_rank, out);
-    if (copse__variable_is_local(v))
-        return read_local(v, out);
-    return copse__component_read(v, 0, out);
-}
-
-copse_status copse__variable_see(copse_variable *v, copse_value **out)
-{
-    return copse_read(v, out);
-}
-
-bool copse__variable_is_mirrored(const copse_variable *v)
-{
-    return !copse__variable_is_local(v);
-}
-
-copse_status copse_variable_value(copse_variable *v, copse_value **out)
-{
-    if (out)
-        *out = NULL;
-    COPSE_TRY(copse__variable_check(v, "copse_variable_value"));
-    COPSE_TRY(copse_need("variable: value", out));
-    return copse__value_of_variable(v, COPSE_ALL_RANKS, out);
-}
-
-/* ---- one entry for all replicas ---- */
-
-copse_status copse__variable_checkpoint(copse_variable *v, void *values)
-{
-    copse_value *all;
-    if (!copse__variable_is_local(v) || v->aggregation == COPSE_AGGREGATION_NONE)
-        return copse_variable_read(v, 0, values);
-    COPSE_TRY(read_local(v, &all));
-    const copse_status s = copse_value_read(all, values);
-    if (s != COPSE_ERR_TIMEOUT)
-        copse_value_release(&all);
-    return s;
-}
-
-copse_status copse__variable_restore(copse_variable *v, const void *values)
-{
-    if (copse__variable_is_local(v) && v->aggregation == COPSE_AGGREGATION_SUM)
-        return set_parts(v, values);
-    return copse_variable_assign(v, values);
 }

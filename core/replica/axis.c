@@ -181,7 +181,7 @@ static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_statu
     own[elements] = (double)p->length;
     for (uint32_t v = 0; v < p->g->workers; v++)
         sizes[v] = row * sizeof(double);
-    COPSE_TRY(copse__group_gather_parts(p->g, p->of_workers, sizes));
+    COPSE_TRY(copse__group_allgatherv(p->g, p->of_workers, sizes));
     p->length = 0;
     for (uint32_t v = 0; v < p->g->workers; v++)
         p->length += (uint64_t)p->of_workers[v * row + elements];

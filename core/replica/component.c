@@ -230,6 +230,37 @@ const struct copse_storage copse__on_replicas = {
     .release = release,
 };
 
+/* ---- sums over replicas ---- */
+
+/* Component `rank` of `total`: those of all workers add up to it, integers exactly: the first ones take the
+   remainder. */
+static void take_part(const copse_variable *v, uint32_t rank, const void *total, void *part)
+{
+    const int32_t count = (int32_t)v->strategy->rank_total;
+    for (uint64_t i = 0; i < v->count; i++)
+        if (v->tensor.type == COPSE_I32) {
+            const int32_t x = ((const int32_t *)total)[i];
+            const int32_t left = x % count, extra = left < 0 ? -left : left;
+            ((int32_t *)part)[i] = x / count + ((int32_t)rank < extra ? (left < 0 ? -1 : 1) : 0);
+        } else {
+            ((float *)part)[i] = ((const float *)total)[i] / (float)count;
+        }
+}
+
+copse_status copse__components_set_sum(copse_variable *v, const void *total)
+{
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *part = copse__alloc(mem, (size_t)v->count, 4);
+    copse_status s = part ? COPSE_OK
+                          : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    for (uint32_t r = 0; r < v->strategy->replica_count && s == COPSE_OK; r++) {
+        take_part(v, v->strategy->rank_first + r, total, part);
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, part);
+    }
+    copse__free(mem, part);
+    return s;
+}
+
 /* ---- public ---- */
 
 copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *values)
@@ -248,4 +279,11 @@ copse_status copse_variable_assign(copse_variable *v, const void *values)
     COPSE_TRY(copse_need("variable", values));
     COPSE_TRY(copse__callback_check("copse_variable_assign", v->strategy));
     return copse__storage(v)->assign(v, values);
+}
+
+copse_status copse__variable_restore(copse_variable *v, const void *values)
+{
+    if (copse__variable_is_local(v) && v->aggregation == COPSE_AGGREGATION_SUM)
+        return copse__components_set_sum(v, values);
+    return copse_variable_assign(v, values);
 }

@@ -2,9 +2,7 @@
 /* The stack of contexts of a thread, scopes, and what a replica context tells. */
 #include <stdio.h>
 
-#include "core/base/platform.h"
-#include "core/replica/context.h"
-#include "core/replica/run.h"
+#include "core/replica/replica_threads.h"
 
 /* A handle is no address: one that is kept too long matches nothing, and is never followed. Its upper
    bits tell strategies apart, so that a wrong one can be described. */
@@ -71,7 +69,7 @@ const char *copse__context_place(char text[COPSE_PLACE_BYTES])
 {
     if (!top)
         return "outside of every strategy";
-    const char *name = copse_strategy_name(top->strategy);
+    const char *name = top->strategy->table->name;
     if (top->handle)
         snprintf(text, COPSE_PLACE_BYTES, "in replica %u of the %s strategy", top->rank, name);
     else if (top->update_rank != COPSE_HOST)
@@ -197,17 +195,24 @@ copse_status copse_scope_leave(copse_strategy *st)
 
 /* ---- a replica ---- */
 
+/* The frame of a replica that waits in a merge call of the run. */
+static const struct copse_frame *find_waiting(const struct copse_run *run, uintptr_t handle)
+{
+    for (uint32_t r = 0; run && r < run->strategy->replica_count; r++)
+        if (run->replicas[r].frame.handle == handle)
+            return &run->replicas[r].frame;
+    return NULL;
+}
+
 /* The frame of a context that this thread is in or, through merge functions and the threads that wait
    for it, was called from; NULL when its call has ended. */
 static const struct copse_frame *find(const copse_replica_context *rc)
 {
     const uintptr_t handle = handle_of(rc);
     for (const struct copse_frame *f = top; f && handle; f = f->outer) {
-        if (f->handle == handle)
-            return f;
-        const struct copse_frame *parked = f->run ? copse__run_frame(f->run, handle) : NULL;
-        if (parked)
-            return parked;
+        const struct copse_frame *found = f->handle == handle ? f : find_waiting(f->run, handle);
+        if (found)
+            return found;
     }
     return NULL;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the calling thread is: a stack of frames per thread, each in the block of the call that pushed
-   it. See include/copse/replica.h for what each place means. */
+   it. See include/copse/distribute/replica.h for what each place means. */
 #ifndef COPSE_CORE_CONTEXT_H
 #define COPSE_CORE_CONTEXT_H
 
-#include "copse/replica.h"
+#include "copse/distribute/replica.h"
 #include "core/replica/replica.h"
 
 struct copse_run;
@@ -38,6 +38,9 @@ void copse__context_push_cross(struct copse_frame *f, copse_strategy *st, uint32
 /* Leave; whatever a function pushed and left there goes with it. COPSE_ERR_CONTEXT when the function
    that returned `s` left scopes open; else `s`, with a text. */
 copse_status copse__context_pop(struct copse_frame *f, copse_status s);
+
+/* Where values that the thread makes go: the replica's device, or NULL and COPSE_HOST. */
+void copse__current_place(copse_strategy **st, uint32_t *rank);
 
 /* COPSE_ERR_CONTEXT unless the thread is in the cross-replica context of `st` or outside of everything;
    `what` begins the text. */

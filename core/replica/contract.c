@@ -216,11 +216,11 @@ copse_status copse_replica_all_reduce(copse_replica_context *rc, copse_reduce_op
     COPSE_TRY(copse_need("all-reduce", value, result));
     if (op != COPSE_REDUCE_SUM && op != COPSE_REDUCE_MEAN)
         return copse_fail(COPSE_ERR_ARGUMENT, "all-reduce: unknown operation %d", (int)op);
-    struct copse_meeting m = {
+    struct copse_merge m = {
         .what = op == COPSE_REDUCE_SUM ? "an all-reduce by sum" : "an all-reduce by mean",
         .fn = all_reduce_merge, .user = &op, .args = &value, .count = 1,
     };
-    const copse_status s = copse__meet(rc, &m);
+    const copse_status s = copse__merge_call(rc, &m);
     *result = m.result;
     return s;
 }

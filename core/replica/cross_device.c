@@ -106,7 +106,7 @@ static copse_status add_given(struct copse_cross_batch *b, copse_value *v)
 static copse_status add_plain(struct copse_cross_batch *b, copse_value *v)
 {
     const bool is_here = v->kind == COPSE_VALUE_ARRAY || v->kind == COPSE_VALUE_SPARSE ||
-                         (v->kind == COPSE_VALUE_VARIABLE && !copse__variable_is_mirrored(v->variable));
+                         (v->kind == COPSE_VALUE_VARIABLE && copse__variable_is_local(v->variable));
     if (b->st->group.workers > 1 && !b->is_broadcast && is_here)
         return add_given(b, v);
     COPSE_TRY(check_plain(b, v));
@@ -117,7 +117,7 @@ static copse_status add_plain(struct copse_cross_batch *b, copse_value *v)
 static copse_status add_variable(struct copse_cross_batch *b, copse_value *v)
 {
     copse_value *all;
-    if (v->rank != COPSE_ALL_RANKS || copse__variable_is_mirrored(v->variable))
+    if (v->rank != COPSE_ALL_RANKS || !copse__variable_is_local(v->variable))
         return add_plain(b, v);
     COPSE_TRY(copse__value_distributed(b->st, COPSE_VALUE_PER_REPLICA, v->items, NULL, v->count,
                                        &all));
@@ -162,32 +162,6 @@ static copse_status rebuild(struct copse_cross_batch *b, copse_value *v, size_t 
         copse_value_release(&items[i]);
     copse__free(b->mem, items);
     return s;
-}
-
-/* ---- leaf by leaf ---- */
-
-void copse__batch_places(const struct copse_cross_batch *b, struct copse_places *out)
-{
-    *out = b->places;
-    if (out->count == 0)
-        copse__places_all(b->st, out);
-}
-
-size_t copse__batch_count(const struct copse_cross_batch *b, enum copse_need need)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < b->leaves.count; i++)
-        count += b->leaves.at[i].need == need;
-    return count;
-}
-
-copse_status copse__leaf_move(const struct copse_cross_batch *b, struct copse_leaf *leaf)
-{
-    if (b->places.count == 0 || leaf->value->kind == COPSE_VALUE_OBJECT) {
-        leaf->result = copse_value_retain(leaf->value);
-        return COPSE_OK;
-    }
-    return copse__value_spread(b->st, leaf->value, &b->places, &leaf->result);
 }
 
 static copse_status reduce_sparse(const struct copse_cross_batch *b, struct copse_leaf *leaf)

@@ -111,7 +111,7 @@ static copse_status prepare_sums(struct across *a)
     struct copse_leaf *leaf;
     COPSE_TRY(sum_here(a));
     while ((leaf = next_dense(a, &w))) {
-        COPSE_TRY(copse_value_read(leaf->result, a->words + w.at));
+        COPSE_TRY(copse__array_read(leaf->result, a->words + w.at));
         copse_value_release(&leaf->result);
     }
     return COPSE_OK;
@@ -128,7 +128,7 @@ static copse_status prepare_parts(struct across *a)
             copse_value *part;
             COPSE_TRY(copse__value_at(a->st, leaf->value->items[r], COPSE_HOST, &part));
             const copse_status s =
-                copse_value_read(part, a->words + (a->st->rank_first + r) * words + w.at);
+                copse__array_read(part, a->words + (a->st->rank_first + r) * words + w.at);
             copse_value_release(&part);
             COPSE_TRY(s);
         }
@@ -173,14 +173,6 @@ static void describe_call(const struct across *a, char *what, size_t room)
         snprintf(what + strlen(what), room - strlen(what), ", %08x, for '%.24s'", (unsigned)hash,
                  a->b->subject);
     }
-}
-
-void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES])
-{
-    char text[96];
-    const uint64_t hash = copse__hash(COPSE_HASH_START, shape.dims, shape.rank * sizeof *shape.dims);
-    const bool is_long = strlen(copse__shape_text(shape, text)) > 24;
-    snprintf(form, COPSE_FORM_BYTES, is_long ? "%s %.24s, %08x" : "%s %s", type, text, (unsigned)hash);
 }
 
 /* Types and shapes of the leaves: the first in words, all others as a hash. */
@@ -230,7 +222,7 @@ static copse_status accumulate_leaf(struct across *a, const struct copse_leaf *l
     if (!s)
         s = copse__value_at(a->st, sum, COPSE_HOST, &host);
     if (!s)
-        s = copse_value_read(host, a->words + w->at);
+        s = copse__array_read(host, a->words + w->at);
     for (uint32_t k = 0; k < count; k++)
         copse_value_release(&parts[k]);
     copse_value_release(&sum);
@@ -259,7 +251,7 @@ static copse_status accumulate(struct across *a)
     size_t sizes[COPSE_MAX_WORKERS];
     for (uint32_t v = 0; v < a->g->workers; v++)
         sizes[v] = bytes * a->g->rank_counts[v];
-    COPSE_TRY(copse__group_gather_parts(a->g, a->words, sizes));
+    COPSE_TRY(copse__group_allgatherv(a->g, a->words, sizes));
     return copse__group_broadcast(a->g, "what was accumulated", a->words, bytes, accumulate_first(a));
 }
 
@@ -327,8 +319,8 @@ static copse_status swap_leaf(struct across *a, const struct copse_leaf *leaf, s
         sizes[v] = 4 * (size_t)a->slice_counts[v * a->sparse + n];
         wide[v] = sizes[v] * (size_t)width_of(leaf);
     }
-    COPSE_TRY(copse__group_gather_parts(a->g, a->rows, sizes));
-    return copse__group_gather_parts(a->g, a->values, wide);
+    COPSE_TRY(copse__group_allgatherv(a->g, a->rows, sizes));
+    return copse__group_allgatherv(a->g, a->values, wide);
 }
 
 static copse_status place_slices(struct across *a, const struct copse_leaf *leaf, size_t n)
@@ -379,7 +371,7 @@ static copse_status reduce_slices(struct across *a)
     copse_status mine = COPSE_OK;
     for (uint32_t v = 0; v < a->g->workers; v++)
         sizes[v] = 4 * a->sparse;
-    COPSE_TRY(copse__group_gather_parts(a->g, a->slice_counts, sizes));
+    COPSE_TRY(copse__group_allgatherv(a->g, a->slice_counts, sizes));
     COPSE_TRY(copse__group_barrier(a->g, "slices", 0, make_room(a)));
     for (size_t n = 0; (leaf = next_sparse(a, &i)); n++) {
         copse_status s = place_slices(a, leaf, n);

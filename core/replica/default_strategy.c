@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The default strategy: what a thread is in outside of all others. One replica on the host, without a device. */
+/* The default strategy: that of a thread outside of all scopes. One replica on the host, without a device or variables. */
 #include "core/replica/context.h"
-#include "core/replica/storage.h"
 
 static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_DEFAULT,
     .name = "default",
-    .storage = &copse__on_replicas,
     .has_one_copy = true,
-    .count_read = copse__count_read,
-    .count_set = copse__count_set,
-    .count_add = copse__count_add,
+    .count = &copse__step_count_local,
 };
 
 copse_strategy copse__default_strategy = {

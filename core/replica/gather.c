@@ -50,7 +50,7 @@ static copse_status make_room(struct gather *g)
         return copse_fail(COPSE_ERR_NO_MEMORY, "gather: no memory for the arrays of %u replicas", ranks);
     for (uint32_t r = 0; r < g->st->replica_count; r++)
         if (copse__elements(g->own[r]->shape) > 0)
-            COPSE_TRY(copse_value_read(g->own[r], g->words + g->firsts[g->st->rank_first + r]));
+            COPSE_TRY(copse__array_read(g->own[r], g->words + g->firsts[g->st->rank_first + r]));
     return COPSE_OK;
 }
 
@@ -61,11 +61,11 @@ static copse_status exchange(struct gather *g, copse_status mine)
     COPSE_TRY(copse__group_barrier(group, "arrays of all replicas", 0, mine));
     for (uint32_t w = 0; w < group->workers; w++)
         sizes[w] = group->rank_counts[w] * sizeof *g->forms;
-    COPSE_TRY(copse__group_gather_parts(group, g->forms, sizes));
+    COPSE_TRY(copse__group_allgatherv(group, g->forms, sizes));
     COPSE_TRY(copse__group_barrier(group, "elements of all replicas", 0, make_room(g)));
     for (uint32_t w = 0, r = 0; w < group->workers; r += group->rank_counts[w++])
         sizes[w] = (size_t)(4 * (g->firsts[r + group->rank_counts[w]] - g->firsts[r]));
-    return copse__group_gather_parts(group, g->words, sizes);
+    return copse__group_allgatherv(group, g->words, sizes);
 }
 
 static copse_status list(const struct gather *g, copse_value **out)

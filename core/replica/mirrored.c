@@ -6,9 +6,8 @@ const struct copse_strategy_table copse__mirrored = {
     .kind = COPSE_STRATEGY_MIRRORED,
     .name = "mirrored",
     .storage = &copse__on_replicas,
-    .count_read = copse__count_read,
-    .count_set = copse__count_set,
-    .count_add = copse__count_add,
+    .count = &copse__step_count_local,
+    .dispose = copse__strategy_dispose,
 };
 
 copse_status copse_mirrored_create(copse_context *ctx, const char *const *devices, size_t count,

@@ -7,9 +7,8 @@ const struct copse_strategy_table copse__one_device = {
     .name = "one device",
     .storage = &copse__on_replicas,
     .has_one_copy = true,
-    .count_read = copse__count_read,
-    .count_set = copse__count_set,
-    .count_add = copse__count_add,
+    .count = &copse__step_count_local,
+    .dispose = copse__strategy_dispose,
 };
 
 copse_status copse_one_device_create(copse_context *ctx, const char *device,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The parameter server strategy: one authoritative copy of each variable, with a server. */
-#include "copse/parameter_server.h"
+#include "copse/distribute/parameter_server.h"
 
 #include "core/replica/storage.h"
 #include "core/replica/servers.h"
@@ -32,14 +32,15 @@ static copse_status count_add(copse_strategy *st, uint64_t *value)
     return COPSE_OK;
 }
 
+static const struct copse_step_count step_count = { .read = count_read, .set = count_set, .add = count_add };
+
 const struct copse_strategy_table copse__parameter_server = {
     .kind = COPSE_STRATEGY_PARAMETER_SERVER,
     .name = "parameter server",
     .storage = &copse__on_servers,
     .has_one_copy = true,
-    .count_read = count_read,
-    .count_set = count_set,
-    .count_add = count_add,
+    .count = &step_count,
+    .dispose = copse__strategy_dispose,
 };
 
 /* ---- making one ---- */
@@ -75,7 +76,7 @@ static copse_status open_here(copse_strategy *st, const char *device)
     strcpy(all->device, device);
     all->may_begin = true;
     all->count = 1;
-    return copse__server_here(st->ctx, device, &all->at[0].server);
+    return copse__server_local(st->ctx, device, &all->at[0].server);
 }
 
 static copse_status open_there(copse_strategy *st, copse_cluster *c)
@@ -85,7 +86,7 @@ static copse_status open_there(copse_strategy *st, copse_cluster *c)
     all->may_begin = copse_cluster_is_chief(c);
     const uint32_t workers = copse_cluster_size(c), servers = copse_cluster_servers(c);
     for (uint32_t k = 0; k < servers; k++) {
-        COPSE_TRY(copse__server_there(c, workers + k, &all->at[k].server));
+        COPSE_TRY(copse__server_remote(c, workers + k, &all->at[k].server));
         all->count++;
     }
     return COPSE_OK;

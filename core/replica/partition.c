@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How many parts a variable is cut into, and which rows are whose. Pure integers. */
-#include "copse/partition.h"
+#include "copse/distribute/partition.h"
 #include "core/replica/replica.h"
 
 static uint32_t rows_of(copse_shape s)

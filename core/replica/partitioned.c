@@ -2,7 +2,7 @@
 /* Partitioned variables: a list of ordinary ones, cut and joined on the host. */
 #include <stdio.h>
 
-#include "copse/partition.h"
+#include "copse/distribute/partition.h"
 #include "core/replica/run.h"
 
 struct copse_partitioned {

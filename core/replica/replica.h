@@ -38,7 +38,7 @@ struct copse_variable {
     bool is_placed;  /* in the store: elements [first, first + count) of the piece */
     uint32_t piece;
     uint64_t first;
-    uint32_t server, shelf_place; /* parameter servers: which one keeps it, and its place in our list */
+    uint32_t server, store_place; /* parameter servers: which one keeps it, and its place in our list */
     const struct copse_whole *whole; /* what it is a part of, or NULL */
     uint32_t part;   /* its number there; parts stand one behind another in order of creation */
     uint64_t part_first; /* its first element there */
@@ -57,6 +57,14 @@ struct copse_store {
 
 struct copse_storage;
 
+/* The count of training steps of the job: read it; set it; add 1, `value` receives the sum. */
+struct copse_step_count {
+    copse_status (*read)(copse_strategy *st, uint64_t *value);
+    copse_status (*set)(copse_strategy *st, uint64_t value);
+    copse_status (*add)(copse_strategy *st, uint64_t *value);
+};
+extern const struct copse_step_count copse__step_count_local; /* kept in each process */
+
 /* What distinguishes the strategies: one table each, in a file of its own. */
 struct copse_strategy_table {
     copse_strategy_kind kind;
@@ -64,10 +72,8 @@ struct copse_strategy_table {
     const struct copse_storage *storage; /* of variables */
     bool has_one_copy;   /* of each variable, so that synchronization has no effect */
     bool shares_devices; /* replicas that name the same device share it and its queue; else each has a part of it */
-    /* The count of training steps of the job: read it; set it; add 1, `value` receives the sum. */
-    copse_status (*count_read)(copse_strategy *st, uint64_t *value);
-    copse_status (*count_set)(copse_strategy *st, uint64_t value);
-    copse_status (*count_add)(copse_strategy *st, uint64_t *value);
+    const struct copse_step_count *count;
+    void (*dispose)(copse_strategy *st); /* after the last release; NULL: the strategy is static */
 };
 extern const struct copse_strategy_table copse__one_device, copse__mirrored, copse__collective,
     copse__parameter_server, copse__accelerator;
@@ -103,16 +109,19 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
                                     const struct copse_strategy_params *params,
                                     copse_strategy **out);
 
+/* The `dispose` row of the tables. */
+void copse__strategy_dispose(copse_strategy *st);
+
 /* How many copies of each variable are changed: one, or one on each replica of this worker. */
 static inline uint32_t copse__strategy_copies(const copse_strategy *st)
 {
     return st->table->has_one_copy ? 1 : st->replica_count;
 }
 
-/* The count of training steps, kept in each process: the count_... rows of most strategies. */
-copse_status copse__count_read(copse_strategy *st, uint64_t *value);
-copse_status copse__count_set(copse_strategy *st, uint64_t value);
-copse_status copse__count_add(copse_strategy *st, uint64_t *value);
+/* Open the devices in this order, each with a queue and a step buffer. On failure those that were opened stay until
+   copse__replicas_close. */
+copse_status copse__replicas_open(copse_strategy *st, const char *const *devices, size_t count);
+void copse__replicas_close(copse_strategy *st);
 
 /* Make the replica's transfer queue, if it has none. */
 copse_status copse__replica_transfer(struct copse_replica *r);
@@ -126,13 +135,13 @@ copse_status copse__store_build(copse_strategy *st);
 /* Release the exchange and its memory. */
 void copse__store_fini(copse_strategy *st);
 
-/* ---- across workers (collective.c) ---- */
+/* ---- initial values across workers (initial_values.c) ---- */
 
-/* All workers have these variables, and start with the first one's values. */
-copse_status copse__collective_share(copse_strategy *st, copse_variable *const *list, size_t count);
-/* The same for one that is made, and not trained: its values become the first worker's. `mine`: why this worker
-   cannot make it, or COPSE_OK; the others are told. */
-copse_status copse__collective_start(copse_strategy *st, const struct copse_variable_params *p,
+/* Checks that all workers have these variables; their initial values become those of the first worker. */
+copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable *const *list, size_t count);
+/* The same for a new variable that is not trained. `mine`: the error that keeps this worker from making it, or COPSE_OK;
+   all workers return it. */
+copse_status copse__initial_value_broadcast(copse_strategy *st, const struct copse_variable_params *p,
                                      void *values, copse_status mine);
 
 /* ---- variables ---- */
@@ -161,6 +170,8 @@ copse_status copse__components_make(copse_variable *v, const void *initial);
 /* The one entry that a variable has in a checkpoint, 4 bytes an element: a replica-local one's aggregate,
    replica 0's component where there is no aggregation. */
 copse_status copse__variable_checkpoint(copse_variable *v, void *values);
+/* Set the components of a replica-local sum: those of all workers add up to `total`, integers exactly. */
+copse_status copse__components_set_sum(copse_variable *v, const void *total);
 /* Back from such an entry; a replica-local sum is divided among the replicas, integers exactly. */
 copse_status copse__variable_restore(copse_variable *v, const void *values);
 

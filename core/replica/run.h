@@ -1,36 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* One call of copse_strategy_run, and the meetings of its replicas. */
+/* Runs and merge calls with values from the inside. */
 #ifndef COPSE_RUN_H
 #define COPSE_RUN_H
 
-#include "core/base/platform.h"
-#include "core/replica/context.h"
+#include "core/replica/replica_threads.h"
 #include "core/replica/value.h"
-
-/* What a replica waits for in a merge call. All replicas must wait for the same `what` and `subject`. */
-struct copse_meeting {
-    const char *what;    /* "a merge call", "an assignment" */
-    const void *subject; /* such as the variable, or NULL */
-    copse_merge_fn *fn;
-    void *user;
-    copse_value *const *args;
-    size_t count;
-    copse_value *result;
-};
 
 /* `args` is a list of at most COPSE_MAX_ARGUMENTS. */
 copse_status copse__check_arguments(const char *what, copse_value *const *args, size_t count);
-/* Meet as copse_merge_call does, for calls of the library's own. */
-copse_status copse__meet(copse_replica_context *rc, struct copse_meeting *m);
-
-/* The frame of the replica of a run that has this handle, or NULL. */
-const struct copse_frame *copse__run_frame(const struct copse_run *run, uintptr_t handle);
-
-/* A replica asks for its next variable: replica 0 has made it before, and `*out` receives it; NULL for
-   replica 0 itself, which makes it and tells with copse__run_created. COPSE_ERR_CONTEXT when the replicas
-   ask for different ones. */
-copse_status copse__run_variable(struct copse_frame *f, const char *name, copse_variable **out);
-copse_status copse__run_created(struct copse_frame *f, copse_variable *v);
+/* copse_merge_call for functions of the library. */
+copse_status copse__merge_call(copse_replica_context *rc, struct copse_merge *m);
 
 /* ---- the contract from the inside ---- */
 

@@ -8,7 +8,7 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
 }
 
-static struct copse_server_shelf *shelf_of(const copse_variable *v)
+static struct copse_server_store *store_of(const copse_variable *v)
 {
     return &v->strategy->servers->at[v->server];
 }
@@ -18,7 +18,7 @@ static void release(copse_strategy *st)
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_servers *all = st->servers;
     for (uint32_t k = 0; all && k < all->count; k++) {
-        struct copse_server_shelf *s = &all->at[k];
+        struct copse_server_store *s = &all->at[k];
         copse__server_release(&s->server);
         for (size_t i = 0; i < s->pulled.count; i++)
             copse__free(mem, s->pulled.at[i]);
@@ -34,7 +34,7 @@ static void release(copse_strategy *st)
 
 /* ---- variables ---- */
 
-static copse_status add(struct copse_mem *mem, struct copse_server_shelf *s, copse_variable *v,
+static copse_status add(struct copse_mem *mem, struct copse_server_store *s, copse_variable *v,
                         uint32_t id)
 {
     void *pulled = copse__alloc(mem, (size_t)v->count, 4);
@@ -66,32 +66,32 @@ static copse_status keep(copse_variable *v, const copse_variable *beside, const 
     };
     uint32_t id;
     v->server = beside ? beside->server : all->placed % all->count;
-    struct copse_server_shelf *s = shelf_of(v);
+    struct copse_server_store *s = store_of(v);
     COPSE_TRY(s->server->table->make(s->server, &as, &id));
     COPSE_TRY(add(&v->strategy->ctx->base.mem, s, v, id));
-    v->shelf_place = (uint32_t)s->ids.count - 1;
+    v->store_place = (uint32_t)s->ids.count - 1;
     all->placed += !beside;
     return COPSE_OK;
 }
 
 static void moved(copse_variable *v)
 {
-    shelf_of(v)->written.at[v->shelf_place] = 0;
+    store_of(v)->written.at[v->store_place] = 0;
 }
 
 static copse_status read(copse_variable *v, uint32_t replica, void *values)
 {
     (void)replica;
-    struct copse_server_shelf *s = shelf_of(v);
-    return copse_note(s->server->table->read(s->server, s->ids.at[v->shelf_place], values),
+    struct copse_server_store *s = store_of(v);
+    return copse_note(s->server->table->read(s->server, s->ids.at[v->store_place], values),
                       "while reading variable '%s'", v->name);
 }
 
 static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how, const void *values)
 {
     (void)replica;
-    struct copse_server_shelf *s = shelf_of(v);
-    return copse_note(s->server->table->change(s->server, s->ids.at[v->shelf_place], how, v->count,
+    struct copse_server_store *s = store_of(v);
+    return copse_note(s->server->table->change(s->server, s->ids.at[v->store_place], how, v->count,
                                                 values),
                       "while changing variable '%s'", v->name);
 }
@@ -100,8 +100,8 @@ static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_chan
                             const struct copse_rows *rows)
 {
     (void)replica;
-    struct copse_server_shelf *s = shelf_of(v);
-    return copse_note(s->server->table->scatter(s->server, s->ids.at[v->shelf_place], how, rows),
+    struct copse_server_store *s = store_of(v);
+    return copse_note(s->server->table->scatter(s->server, s->ids.at[v->store_place], how, rows),
                       "while changing rows of variable '%s'", v->name);
 }
 
@@ -120,7 +120,7 @@ static copse_status write_copies(const copse_variable *v, const void *values)
 }
 
 /* A read that was given up may still write where it should: what comes is not to fall among later values. */
-static void set_aside(const copse_strategy *st, struct copse_server_shelf *s)
+static void set_aside(const copse_strategy *st, struct copse_server_store *s)
 {
     for (size_t i = 0; i < s->pulled.count; i++) {
         if (s->pulled.at[i])
@@ -135,7 +135,7 @@ static uint64_t stuck(const copse_strategy *st)
     return st->cluster ? st->cluster->window.stuck : 0;
 }
 
-static copse_status pull(const copse_strategy *st, struct copse_server_shelf *s)
+static copse_status pull(const copse_strategy *st, struct copse_server_store *s)
 {
     const uint64_t before = stuck(st);
     for (size_t i = 0; i < s->pulled.count; i++) {
@@ -154,7 +154,7 @@ static copse_status pull(const copse_strategy *st, struct copse_server_shelf *s)
 static copse_status pull_all(copse_strategy *st)
 {
     for (uint32_t k = 0; k < st->servers->count; k++) {
-        struct copse_server_shelf *s = &st->servers->at[k];
+        struct copse_server_store *s = &st->servers->at[k];
         COPSE_TRY(pull(st, s));
         for (size_t i = 0; i < s->ids.count; i++) {
             const copse_variable *v = s->variables.at[i];

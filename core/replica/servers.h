@@ -8,7 +8,7 @@
 #include "core/ps/server.h"
 
 /* What one server keeps, in order of creation. */
-struct copse_server_shelf {
+struct copse_server_store {
     struct copse_server *server;
     struct { copse_variable **at; size_t count, room; } variables;
     struct { uint32_t *at; size_t count, room; } ids;     /* the server's */
@@ -19,7 +19,7 @@ struct copse_server_shelf {
 
 struct copse_servers {
     uint32_t count;
-    struct copse_server_shelf at[COPSE_MAX_WORKERS];
+    struct copse_server_store at[COPSE_MAX_WORKERS];
     char device[32];  /* where this process keeps them, else "" */
     uint32_t placed;  /* variables that went round robin */
     bool may_begin;   /* gives variables their first values: the chief does */

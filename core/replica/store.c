@@ -107,7 +107,7 @@ copse_status copse__store_build(copse_strategy *st)
             !COPSE_PUSH(&st->ctx->base.mem, &store->order, st->variables.at[i]))
             s = copse_fail(COPSE_ERR_NO_MEMORY, "store: no memory");
     if (s == COPSE_OK && begin < store->order.count && st->group.workers > 1)
-        s = copse__collective_share(st, store->order.at + begin, store->order.count - begin);
+        s = copse__initial_values_broadcast(st, store->order.at + begin, store->order.count - begin);
     if (s == COPSE_OK && !store->exchange)
         s = make_exchange(st);
     if (s == COPSE_OK && begin < store->order.count)

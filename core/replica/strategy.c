@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What strategies have in common: replicas on devices, each with its queue and step buffer. */
+/* Making and releasing strategies: what all of them have in common. */
 #include "core/reduce/collective.h"
-#include "core/replica/context.h"
 #include "core/replica/storage.h"
 
-static void release_all(copse_strategy *st)
+void copse__strategy_dispose(copse_strategy *st)
 {
     copse_context *ctx = st->ctx;
     struct copse_mem *mem = &ctx->base.mem;
@@ -17,74 +16,9 @@ static void release_all(copse_strategy *st)
     for (size_t i = 0; i < st->variables.count; i++)
         copse__variable_retire(st->variables.at[i]);
     copse__free(mem, st->variables.at);
-    for (uint32_t r = 0; r < st->replica_count; r++) {
-        copse_buffer_release(&st->replicas[r].step);
-        copse_queue_release(&st->replicas[r].transfer);
-        copse_queue_release(&st->replicas[r].queue);
-        copse_device_release(&st->replicas[r].dev);
-    }
+    copse__replicas_close(st);
     copse__free(mem, st);
     copse_context_release(&ctx);
-}
-
-copse_strategy *copse_strategy_retain(copse_strategy *st)
-{
-    if (st && st != &copse__default_strategy)
-        copse__ref(&st->refs);
-    return st;
-}
-
-void copse_strategy_release(copse_strategy **st)
-{
-    if (!st || !*st)
-        return;
-    if (*st != &copse__default_strategy && copse__unref(&(*st)->refs))
-        release_all(*st);
-    *st = NULL;
-}
-
-/* How many replicas of the list share the device of replica r, and which of them r is. */
-static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r)
-{
-    struct copse_device_params p = { 0, 0 };
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(devices[i], devices[r]) == 0) {
-            p.share += i < r;
-            p.shares++;
-        }
-    return p;
-}
-
-/* The first of the list that names the same device as replica r. */
-static size_t twin_of(const char *const *devices, size_t r)
-{
-    size_t i = 0;
-    while (strcmp(devices[i], devices[r]) != 0)
-        i++;
-    return i;
-}
-
-static copse_status open_replica(copse_strategy *st, const char *const *devices, size_t count)
-{
-    const uint32_t index = st->replica_count++;
-    const size_t twin = twin_of(devices, index);
-    struct copse_replica *r = &st->replicas[index];
-    if (st->table->shares_devices && twin < index) { /* a logical core */
-        r->dev = copse_device_retain(st->replicas[twin].dev);
-        r->queue = copse_queue_retain(st->replicas[twin].queue);
-    } else {
-        const struct copse_device_params share = share_of(devices, count, index);
-        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share, &r->dev));
-        COPSE_TRY(copse_queue_create(r->dev, &r->queue));
-    }
-    COPSE_TRY(copse_buffer_create(
-        r->dev, &(struct copse_buffer_params){ .size = 4 * COPSE_STEP_WORDS }, &r->step));
-    return COPSE_OK;
-}
-
-copse_status copse__replica_transfer(struct copse_replica *r)
-{
-    return r->transfer ? COPSE_OK : copse_queue_create(r->dev, &r->transfer);
 }
 
 /* Contexts of replicas carry it, so that those of different strategies can be told apart. */
@@ -127,36 +61,14 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
     st->params.parameter_device = NULL; /* the caller's */
     st->params.kernels = NULL;
     st->choices = choices;
-    for (size_t i = 0; i < count; i++) {
-        const copse_status s = open_replica(st, devices, count);
-        if (s != COPSE_OK) {
-            copse_strategy_release(&st);
-            return copse_note(s, "while opening replica %zu on %s", i, devices[i]);
-        }
+    const copse_status s = copse__replicas_open(st, devices, count);
+    if (s != COPSE_OK) {
+        copse_strategy_release(&st);
+        return s;
     }
     st->rank_total = st->replica_count;
     copse__group_alone(&st->group, st->replica_count);
     *out = st;
-    return COPSE_OK;
-}
-
-/* ---- the count of training steps, of each process ---- */
-
-copse_status copse__count_read(copse_strategy *st, uint64_t *value)
-{
-    *value = st->global_step;
-    return COPSE_OK;
-}
-
-copse_status copse__count_set(copse_strategy *st, uint64_t value)
-{
-    st->global_step = value;
-    return COPSE_OK;
-}
-
-copse_status copse__count_add(copse_strategy *st, uint64_t *value)
-{
-    *value = ++st->global_step;
     return COPSE_OK;
 }
 
@@ -170,28 +82,6 @@ copse_strategy_kind copse_strategy_kind_of(const copse_strategy *st)
 const char *copse_strategy_name(const copse_strategy *st)
 {
     return st ? st->table->name : "";
-}
-
-uint32_t copse_strategy_replicas(const copse_strategy *st)
-{
-    return st ? st->replica_count : 0;
-}
-
-uint32_t copse_strategy_replicas_in_sync(const copse_strategy *st)
-{
-    return st ? st->rank_total : 0;
-}
-
-uint32_t copse_strategy_first_rank(const copse_strategy *st)
-{
-    return st ? st->rank_first : 0;
-}
-
-const struct copse_device_info *copse_strategy_device(const copse_strategy *st, uint32_t replica)
-{
-    return st && replica < st->replica_count && st->replicas[replica].dev
-               ? &st->replicas[replica].dev->info
-               : NULL;
 }
 
 copse_status copse_strategy_update_config(const copse_strategy *st,

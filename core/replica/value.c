@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Values: making them, their life, and what they tell. */
+#include "core/replica/context.h"
 #include "core/replica/storage.h"
 #include "core/replica/value.h"
 
@@ -527,27 +528,13 @@ copse_variable *copse_value_variable(const copse_value *v)
     return v ? v->variable : NULL;
 }
 
-static copse_status read_variable(const copse_value *v, void *values)
+copse_status copse__array_read(const copse_value *v, void *values)
 {
-    copse_value *seen;
-    if (v->rank != COPSE_ALL_RANKS)
-        return copse_variable_read(v->variable, v->rank, values);
-    COPSE_TRY(copse__variable_see(v->variable, &seen));
-    const copse_status s = copse_value_read(seen, values);
-    copse_value_release(&seen);
-    return s;
-}
-
-copse_status copse_value_read(const copse_value *v, void *values)
-{
-    COPSE_TRY(copse_need("value", v, values));
     v = representative(v);
     if (v->kind == COPSE_VALUE_PER_REPLICA)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "value: replicas may differ here; read one of the %zu components",
                           v->count);
-    if (v->kind == COPSE_VALUE_VARIABLE)
-        return read_variable(v, values);
     if (v->kind != COPSE_VALUE_ARRAY)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: only arrays and variables can be read");
     return copse__block_read(v->block, values);

@@ -3,7 +3,7 @@
 #ifndef COPSE_CORE_VALUE_H
 #define COPSE_CORE_VALUE_H
 
-#include "copse/value.h"
+#include "copse/distribute/value.h"
 #include "core/reduce/block.h"
 #include "core/ps/change.h"
 
@@ -50,10 +50,14 @@ copse_status copse__value_sparse(copse_context *ctx, copse_strategy *st, uint32_
 copse_status copse__value_sparse_from(copse_strategy *st, uint32_t rank, copse_shape dense,
                                       uint32_t slices, struct copse_block *indices,
                                       struct copse_block *block, copse_value **out);
+/* copse_value_read of an array, or of a mirrored one. */
+copse_status copse__array_read(const copse_value *v, void *values);
 /* A variable as a value: one component, or all (COPSE_ALL_RANKS). */
 copse_status copse__value_of_variable(copse_variable *v, uint32_t rank, copse_value **out);
 /* An array with what a replica's component of a variable holds now, on that replica's device. */
 copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out);
+/* COPSE_ERR_CONTEXT where the thread is in the context of another strategy. */
+copse_status copse__require_strategy_of(const copse_variable *v);
 /* Change rows of a component by the slices of a sparse value of its shape. */
 copse_status copse__component_scatter(copse_variable *v, uint32_t rank, const copse_value *slices,
                                       enum copse_change how);
@@ -82,14 +86,5 @@ copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **
 copse_status copse__select_update(copse_value *v, uint32_t rank, copse_value **out);
 /* COPSE_ERR_ARGUMENT where a per-replica value of a nest has another number of components. */
 copse_status copse__check_components(const copse_value *v, uint32_t replicas);
-
-/* ---- where the calling thread is: place.c ---- */
-
-/* Where values that are made now go: the replica's device, or NULL and COPSE_HOST. */
-void copse__current_place(copse_strategy **st, uint32_t *rank);
-/* What the variable reads as in the current context. */
-copse_status copse__variable_see(copse_variable *v, copse_value **out);
-/* Whether a variable's components are kept equal. */
-bool copse__variable_is_mirrored(const copse_variable *v);
 
 #endif

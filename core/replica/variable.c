@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/base/random.h"
-#include "core/replica/run.h"
+#include "core/replica/replica_threads.h"
 #include "core/replica/storage.h"
 
 static void initialize_ints(int32_t *to, uint64_t count, copse_initializer initializer)
@@ -116,7 +116,7 @@ static bool will_be_trained(const struct copse_variable_params *p)
 static copse_status start_together(copse_strategy *st, const struct copse_variable_params *p,
                                    void *values, copse_status s)
 {
-    return will_be_trained(p) ? s : copse__collective_start(st, p, values, s);
+    return will_be_trained(p) ? s : copse__initial_value_broadcast(st, p, values, s);
 }
 
 /* A trained variable keeps its values until it has a place; the others have theirs at once, and a server
@@ -184,7 +184,37 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
     return COPSE_OK;
 }
 
-/* The variable that replica 0 made, for the others. */
+/* ---- made by replicas ---- */
+
+/* The next variable of a replica: replica 0 has made it before. NULL for replica 0 itself, which makes it. */
+static copse_status find_made(struct copse_frame *f, const char *name, copse_variable **out)
+{
+    *out = NULL;
+    if (f->rank == 0)
+        return COPSE_OK;
+    const struct copse_run *run = f->run;
+    const uint32_t at = f->created;
+    if (at >= run->created.count)
+        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for its variable number %u, "
+                                             "but replica 0 has made %zu",
+                          name, f->rank, at + 1, run->created.count);
+    if (strcmp(run->created.at[at]->name, name) != 0)
+        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for this name where replica "
+                                             "0 made '%s'; all replicas make the same ones in one order",
+                          name, f->rank, run->created.at[at]->name);
+    f->created++;
+    *out = run->created.at[at];
+    return COPSE_OK;
+}
+
+static copse_status keep_made(struct copse_frame *f, copse_variable *v)
+{
+    if (!COPSE_PUSH(&f->strategy->ctx->base.mem, &f->run->created, v))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    return COPSE_OK;
+}
+
+/* The other replicas ask for the variable that replica 0 made. */
 static copse_status check_same(const copse_variable *v, const struct copse_variable_params *p,
                                uint32_t rank)
 {
@@ -216,7 +246,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
                           p->name, copse__context_place(place));
     COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'", p->name));
     if (f && f->handle)
-        COPSE_TRY(copse__run_variable(f, p->name, out));
+        COPSE_TRY(find_made(f, p->name, out));
     if (*out) {
         const copse_status s = check_same(*out, p, f->rank);
         *out = s == COPSE_OK ? *out : NULL;
@@ -225,7 +255,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     copse_variable *v = NULL;
     COPSE_TRY(make(st, p, &v));
     if (f && f->handle)
-        COPSE_TRY(copse__run_created(f, v));
+        COPSE_TRY(keep_made(f, v));
     *out = v;
     return COPSE_OK;
 }

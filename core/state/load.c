@@ -54,14 +54,14 @@ static copse_status share(copse_strategy *st, copse_status mine, const char *pat
     if (s == COPSE_OK && !is_reader)
         text = copse__alloc(&st->ctx->base.mem, (size_t)size, 1);
     if (s == COPSE_OK)
-        s = copse__group_settle(
+        s = copse__group_vote(
             g, text ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory"), "room for a checkpoint");
     if (s == COPSE_OK)
         s = copse__group_broadcast(g, "the header of a checkpoint", text, (size_t)size, COPSE_OK);
     if (s == COPSE_OK) {
         if (!is_reader)
             s = copse__checkpoint_parse(st->ctx, path, text, (size_t)size, NULL, file);
-        s = copse__group_settle(g, s, "the header of a checkpoint");
+        s = copse__group_vote(g, s, "the header of a checkpoint");
     }
     if (s == COPSE_OK)
         s = share_arrays(g, *file);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Named optimizers in a state. Their variables join one by one, so a file has an array
    "<variable>/<optimizer>/<slot>" for each slot of a variable that was updated, and metadata "tower.<optimizer>....". */
-#include "copse/train_step.h"
+#include "copse/compat/train_step.h"
 #include "core/state/state.h"
 
 static copse_status no_memory(void)

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "core/graph/type.h"
+
 static copse_status no_memory(void)
 {
     return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
@@ -55,7 +57,7 @@ copse_status copse__state_add(struct copse_state *s, const struct copse_state_en
     if (!v)
         return COPSE_OK;
     struct copse_array_view *view = &s->entries.at[s->entries.count - 1].view;
-    view->type = v->tensor.type == COPSE_I32 ? COPSE_ELEMENT_I32 : COPSE_ELEMENT_F32;
+    view->type = copse__type(v->tensor.type)->element;
     view->rank = v->tensor.shape.rank;
     for (uint32_t d = 0; d < view->rank; d++)
         view->shape[d] = v->tensor.shape.dims[d];

@@ -8,7 +8,8 @@
 #define COPSE_STATE_H
 
 #include "copse/checkpoint.h"
-#include "copse/train.h"
+#include "copse/state.h"
+#include "copse/trainer.h"
 #include "core/optim/optimizer.h"
 
 struct copse_state_entry {

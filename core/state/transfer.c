@@ -160,5 +160,5 @@ copse_status copse__state_settle(copse_strategy *st, bool is_torn, copse_status 
 {
     if (mine && (is_torn || copse__group_has_failed_device(&st->group)))
         copse__group_abort(&st->group);
-    return copse__group_settle(&st->group, mine, what);
+    return copse__group_vote(&st->group, mine, what);
 }

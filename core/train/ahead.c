@@ -2,7 +2,7 @@
 /* Batches that are uploaded ahead of their steps, where a strategy trains step by step: a ring of places in
    device memory, written on each replica's transfer queue while its own queue computes. A step begins with a
    copy on the device, from the place to where the recordings read. */
-#include "core/train/flight.h"
+#include "core/train/execution.h"
 
 /* ---- memory ---- */
 
@@ -91,7 +91,7 @@ copse_status copse__ahead_feed(copse_trainer *t, const struct copse_host_batch *
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u batches are fed, there is no room for one more: "
                                               "prefetch is %u", in->count, in->room);
     const bool is_first = (t->gathered + in->count) % t->params.accumulate == 0;
-    COPSE_TRY(copse__flight_plan(t, batch, is_first ? COPSE_PASS_TRAIN : COPSE_PASS_ADD, &s));
+    COPSE_TRY(copse__shares_plan(t, batch, is_first ? COPSE_PASS_TRAIN : COPSE_PASS_ADD, &s));
     COPSE_TRY(put(t, batch, &s, place(t, in->count)));
     in->count++;
     return COPSE_OK;
@@ -99,7 +99,7 @@ copse_status copse__ahead_feed(copse_trainer *t, const struct copse_host_batch *
 
 /* ---- the step's side ---- */
 
-/* What copse__flight_prepare does for a batch in host memory. */
+/* What copse__shares_prepare does for a batch in host memory. */
 static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const struct copse_ahead *a,
                                 struct copse_shares *s)
 {
@@ -124,7 +124,7 @@ copse_status copse__ahead_prepare(copse_trainer *t, const struct copse_host_batc
         *out = place(t, 0);
         in->count--;
     } else {
-        COPSE_TRY(copse__flight_prepare(t, batch, pass, s));
+        COPSE_TRY(copse__shares_prepare(t, batch, pass, s));
         if (!in->ring || in->count > 0) /* those that are fed keep their places */
             return COPSE_OK;
         COPSE_TRY(put(t, batch, s, place(t, 0)));
@@ -144,15 +144,4 @@ copse_status copse__ahead_take(copse_trainer *t, struct copse_ahead *a, const st
                          "while waiting for the upload of replica %u's part of the batch", r));
     a->read[r] = copse__queue_next(rep->queue);
     return copse__feed_take(rep->queue, rec, a->buffers[r], 0);
-}
-
-/* Each is a step of its own. */
-copse_status copse__ahead_run(copse_trainer *t, uint32_t *done)
-{
-    copse_status s = copse__trainer_check(t);
-    for (*done = 0; s == COPSE_OK && t->infeed.count > 0; *done += s == COPSE_OK)
-        s = copse_trainer_step(t, NULL);
-    if (s != COPSE_OK && *done > 0)
-        t->infeed.count = 0;
-    return s;
 }

@@ -4,8 +4,8 @@
    replicas have one queue nothing is submitted before that. */
 #include <stdio.h>
 
-#include "copse/accelerator.h"
-#include "core/train/flight.h"
+#include "copse/distribute/accelerator.h"
+#include "core/train/execution.h"
 
 #define WORD_BYTES ((size_t)4 * COPSE_STEP_WORDS)
 
@@ -109,7 +109,7 @@ static copse_status check_batch(const copse_trainer *t, const struct copse_host_
 static copse_status begin_feed(copse_trainer *t, const struct copse_host_batch *batch)
 {
     struct copse_infeed *in = &t->infeed;
-    COPSE_TRY(copse__flight_prepare(t, batch, COPSE_PASS_TRAIN, in->shares));
+    COPSE_TRY(copse__shares_prepare(t, batch, COPSE_PASS_TRAIN, in->shares));
     if (t->params.accumulate > 1)
         COPSE_TRY(copse__recordings_find(t, batch, COPSE_PASS_ADD, in->shares));
     copse__batch_kind_take(&in->kind, batch, in->shares, t->strategy->replica_count);
@@ -324,12 +324,23 @@ static copse_status end_run(struct loop *l, copse_status status)
     return status != COPSE_OK ? copse_fail(status, "%s", text) : started;
 }
 
+/* Each is a step of its own. */
+static copse_status run_ahead(copse_trainer *t, uint32_t *done)
+{
+    copse_status s = copse__trainer_check(t);
+    for (*done = 0; s == COPSE_OK && t->infeed.count > 0; *done += s == COPSE_OK)
+        s = copse_trainer_step(t, NULL);
+    if (s != COPSE_OK && *done > 0)
+        t->infeed.count = 0;
+    return s;
+}
+
 copse_status copse__trainer_run(copse_trainer *t, uint32_t *done)
 {
     struct loop l = { .t = t };
     *done = 0;
     if (t && t->infeed.ring)
-        return copse__ahead_run(t, done);
+        return run_ahead(t, done);
     COPSE_TRY(check_fed(t));
     if (t->infeed.count == 0)
         return COPSE_OK;

@@ -4,9 +4,15 @@
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/replica/cross_device.h"
-#include "core/train/flight.h"
-#include "core/optim/optimizer.h"
-#include "core/train/outputs.h"
+#include "core/train/execution.h"
+
+copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
+{
+    if ((int)reduction < 0 || reduction > COPSE_OUTPUT_MEAN)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no reduction %d", name,
+                          (int)reduction);
+    return COPSE_OK;
+}
 
 copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t, copse_output_reduction reduction)
 {
@@ -165,7 +171,7 @@ static copse_status copy_of(const copse_trainer *t, const struct copse_step_reco
 }
 
 /* What this worker's replicas have. */
-static copse_status parts_of(const copse_trainer *t, size_t i, copse_value **out)
+copse_status copse__loss_output_read(const copse_trainer *t, size_t i, copse_value **out)
 {
     const uint32_t replicas = t->strategy->replica_count;
     copse_value *parts[COPSE_MAX_REPLICAS] = { NULL };
@@ -180,26 +186,4 @@ static copse_status parts_of(const copse_trainer *t, size_t i, copse_value **out
     for (uint32_t r = 0; r < replicas; r++)
         copse_value_release(&parts[r]);
     return s;
-}
-
-static copse_status read_output(copse_trainer *t, size_t i, copse_outputs *to)
-{
-    const struct copse_loss_output *o = &t->outputs.at[i];
-    /* Means are weighted already. */
-    const copse_output_reduction how = o->reduction == COPSE_OUTPUT_NONE ? COPSE_OUTPUT_NONE : COPSE_OUTPUT_SUM;
-    copse_value *own = NULL, *all;
-    copse_status s = parts_of(t, i, &own);
-    s = copse__output_combine(t->strategy, own, how, s, &all);
-    copse_value_release(&own);
-    COPSE_TRY(copse_note(s, "while reading output '%s'", o->name));
-    s = copse__outputs_keep(to, o->name, all);
-    copse_value_release(&all);
-    return s;
-}
-
-copse_status copse__loss_outputs_read(copse_trainer *t, copse_outputs *to)
-{
-    for (size_t i = 0; i < t->outputs.count; i++)
-        COPSE_TRY(t->outputs.is_newest ? read_output(t, i, to) : copse__outputs_keep(to, t->outputs.at[i].name, NULL));
-    return COPSE_OK;
 }

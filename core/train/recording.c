@@ -3,7 +3,7 @@
    of a batch, its gradients are placed in the flat store, and a replica without examples records zeros. */
 #include "core/graph/type.h"
 #include "core/replica/context.h"
-#include "core/train/flight.h"
+#include "core/train/execution.h"
 
 /* The names of the reports, from the first graph; later graphs must agree. */
 static copse_status keep_names(copse_trainer *t, const copse_graph *g)

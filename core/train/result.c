@@ -2,24 +2,7 @@
 /* Results of steps: what each replica reported, as one figure for the global batch. */
 #include <math.h>
 
-#include "core/train/trainer.h"
-
-copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot,
-                              bool wait)
-{
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        copse_queue *q = t->strategy->replicas[r].queue;
-        COPSE_TRY(wait ? copse__queue_await(q, slot->tickets[r]) : copse_queue_wait(q, slot->tickets[r], 0));
-    }
-    return COPSE_OK;
-}
-
-float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t i)
-{
-    float value;
-    memcpy(&value, copse__slot_row(slot, row) + i * COPSE_REPORT_STRIDE, sizeof value);
-    return value;
-}
+#include "core/train/execution.h"
 
 bool copse__value_is_sum(const copse_trainer *t, uint32_t i)
 {
@@ -43,7 +26,7 @@ void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *sl
     for (size_t row = 0; row < rows; row++)
         for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->report_count; i++)
             sums[i] += weight_of(t, i, slot->examples[row], total) *
-                       (double)copse__across_value(t, slot, row, i);
+                       (double)copse__rank_value(t, slot, row, i);
     memset(out, 0, sizeof *out);
     out->step = slot->step;
     out->loss = sums[0];
@@ -64,9 +47,9 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
     struct copse_step_slot *slot = copse__slot_of(t, t->taken);
     copse_status s = copse__slot_wait(t, slot, wait);
     if (s == COPSE_OK)
-        s = copse__across_collect(t, slot, wait);
+        s = copse__worker_results_receive(t, slot, wait);
     if (s != COPSE_OK && s != COPSE_ERR_TIMEOUT)
-        s = copse__across_give_up(t, s);
+        s = copse__workers_report(t, s);
     if (s != COPSE_OK)
         return wait ? copse_note(s, "while waiting for step %llu", (unsigned long long)slot->step)
                     : s;
@@ -96,7 +79,7 @@ copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_re
         for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->report_count; i++)
             *(i == 0 ? &out->loss : &out->reports[i - 1]) +=
                 weight_of(t, i, slot->examples[row], own) *
-                (double)copse__across_value(t, slot, row, i);
+                (double)copse__rank_value(t, slot, row, i);
     return COPSE_OK;
 }
 
@@ -118,4 +101,17 @@ uint64_t copse_trainer_steps(const copse_trainer *t)
 copse_strategy *copse_trainer_strategy(const copse_trainer *t)
 {
     return t ? t->strategy : NULL;
+}
+
+copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step)
+{
+    struct copse_step_result oldest;
+    while (step - t->taken > t->ring) { /* nobody took the oldest: let it go */
+        const struct copse_step_slot *slot = copse__slot_of(t, t->taken);
+        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+            COPSE_TRY(copse_note(copse__trainer_wait(t, r, slot->tickets[r]), "while waiting for step %llu",
+                                 (unsigned long long)slot->step));
+        COPSE_TRY(copse_trainer_result(t, true, &oldest));
+    }
+    return COPSE_OK;
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/base/platform.h"
-#include "core/train/flight.h"
+#include "core/train/execution.h"
 
 #define RUNS 3 /* timed runs of each replica, behind one that is not */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Making and releasing trainers. What a step does stands in run.c. */
-#include "core/train/trainer.h"
+/* Making and releasing trainers. trainer_step.c has what a step does. */
+#include "core/train/execution.h"
 
 static copse_status no_memory(void)
 {
@@ -57,99 +57,21 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
 
 /* ---- where results land ---- */
 
-static void free_slot(copse_trainer *t, struct copse_step_slot *slot)
-{
-    copse__across_free_slot(t, slot);
-    copse__free(&t->strategy->ctx->base.mem, slot->examples);
-}
-
-static copse_status make_slot(copse_trainer *t, struct copse_step_slot *slot, uint32_t parts)
-{
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    size_t all;
-    if (!copse__mul(parts, t->strategy->rank_total, &all))
-        return no_memory();
-    slot->room = parts;
-    slot->replicas = t->strategy->replica_count;
-    slot->examples = copse__alloc(mem, all, sizeof *slot->examples);
-    return slot->examples ? copse__across_make_slot(t, slot) : no_memory();
-}
-
-/* A ring of slots, one behind another for each replica, so that a run is read back at once. */
-static copse_status make_slots(copse_trainer *t)
-{
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    const uint32_t parts = t->params.accumulate, replicas = t->strategy->replica_count;
-    size_t each, rows, stride;
-    t->ring = COPSE_MAX(2 * t->strategy->steps_per_run, COPSE_STEPS_UNDER_WAY);
-    t->slots = copse__alloc(mem, t->ring, sizeof *t->slots);
-    if (!t->slots || !copse__mul(parts, COPSE_REPORT_BYTES, &each) ||
-        !copse__mul(each, t->ring, &stride) || !copse__mul(t->ring, parts, &rows) ||
-        !copse__mul(rows, replicas, &rows))
-        return no_memory();
-    t->landing = copse__alloc(mem, rows, COPSE_REPORT_BYTES);
-    t->evaluation.bytes = copse__alloc(mem, replicas, COPSE_REPORT_BYTES);
-    t->evaluation.stride = COPSE_REPORT_BYTES;
-    if (!t->landing || !t->evaluation.bytes)
-        return no_memory();
-    for (uint32_t i = 0; i < t->ring; i++) {
-        t->slots[i].bytes = t->landing + i * each;
-        t->slots[i].stride = stride;
-        COPSE_TRY(make_slot(t, &t->slots[i], parts));
-    }
-    return make_slot(t, &t->evaluation, 1);
-}
-
-static void free_slots(copse_trainer *t, bool is_idle)
-{
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    for (uint32_t i = 0; t->slots && i < t->ring; i++)
-        free_slot(t, &t->slots[i]);
-    free_slot(t, &t->evaluation);
-    copse__free(mem, t->slots);
-    if (!is_idle) /* a read may still land there */
-        return;
-    copse__free(mem, t->landing);
-    copse__free(mem, t->evaluation.bytes);
-}
-
-static copse_status make_buffer(copse_trainer *t, uint32_t r, size_t bytes, copse_buffer **out)
-{
-    copse_queue *q = t->strategy->replicas[r].queue;
-    COPSE_TRY(copse_buffer_create(t->strategy->replicas[r].dev,
-                                  &(struct copse_buffer_params){ .size = bytes }, out));
-    COPSE_TRY(copse_queue_fill(q, *out, 0, bytes, 0));
-    return copse_queue_finish(q);
-}
-
-static copse_status make_watches(copse_trainer *t)
-{
-    size_t bytes;
-    if (!copse__mul(t->trained_count, COPSE_WATCHES * COPSE_REPORT_STRIDE, &bytes))
-        return no_memory();
-    t->watched = copse__alloc(&t->strategy->ctx->base.mem, t->strategy->replica_count, bytes);
-    if (!t->watched)
-        return no_memory();
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        COPSE_TRY(make_buffer(t, r, bytes, &t->watches[r]));
-    return COPSE_OK;
-}
-
 static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
     COPSE_TRY(copse__optimizer_create(st, NULL, &t->optimizer));
     COPSE_TRY(copse__optimizer_rule(t->optimizer, &p->optimizer));
     COPSE_TRY(copse__split_init(t, p));
-    COPSE_TRY(copse__across_init(t));
-    COPSE_TRY(make_slots(t));
+    COPSE_TRY(copse__workers_agree(t));
+    COPSE_TRY(copse__slots_make(t));
     for (uint32_t r = 0; r < st->replica_count; r++)
-        COPSE_TRY(make_buffer(t, r, COPSE_REPORT_BYTES, &t->reports[r]));
+        COPSE_TRY(copse__trainer_buffer(t, r, COPSE_REPORT_BYTES, &t->reports[r]));
     COPSE_TRY(copse__store_build(st));
     COPSE_TRY(make_optimizer(t, p));
     COPSE_TRY(copse__infeed_init(t));
     COPSE_TRY(copse__ahead_init(t));
-    return copse__trainer_watches(t) ? make_watches(t) : COPSE_OK;
+    return copse__trainer_watches(t) ? copse__watches_make(t) : COPSE_OK;
 }
 
 static copse_status check(const struct copse_trainer_params *p)
@@ -229,7 +151,7 @@ void copse_trainer_release(copse_trainer **trainer)
     copse__optimizer_release(&t->optimizer);
     copse__ahead_fini(t);
     copse__infeed_fini(t);
-    free_slots(t, is_idle);
+    copse__slots_free(t, is_idle);
     if (is_idle)
         copse__free(mem, t->watched);
     for (uint32_t r = 0; r < st->replica_count; r++) {

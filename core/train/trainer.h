@@ -3,7 +3,8 @@
 #ifndef COPSE_TRAINER_H
 #define COPSE_TRAINER_H
 
-#include "copse/train.h"
+#include "copse/compat/single_loss.h"
+#include "copse/trainer.h"
 #include "core/data/shard.h"
 #include "core/graph/recording.h"
 #include "core/optim/optimizer.h"
@@ -72,6 +73,9 @@ struct copse_loss_outputs {
     const struct copse_step_recording *newest[COPSE_MAX_REPLICAS];
 };
 
+#define COPSE_MESSAGE_VALUES (1 + COPSE_MAX_REPORTS) /* that a worker sends of each replica and micro-batch, f32, */
+#define COPSE_MESSAGE_HEAD   sizeof(uint64_t)        /* behind the number of the step */
+
 /* One step under way, or finished and not yet taken: what the replicas reported for each of its
    micro-batches. */
 struct copse_step_slot {
@@ -84,7 +88,7 @@ struct copse_step_slot {
     size_t stride;        /* from replica to replica */
     /* across workers, else NULL: everybody's, worker by worker, and their messages */
     unsigned char *all;
-    struct copse_parcel sends[COPSE_MAX_WORKERS], recvs[COPSE_MAX_WORKERS];
+    struct copse_pending sends[COPSE_MAX_WORKERS], recvs[COPSE_MAX_WORKERS];
 };
 
 /* Where a row stands, [part][replica] of this worker: COPSE_REPORT_BYTES. */
@@ -171,6 +175,12 @@ static inline struct copse_layout *copse__layout_of(copse_trainer *t, enum copse
     return &t->layouts[pass != COPSE_PASS_EVALUATE];
 }
 
+/* Tickets of all replicas, of this worker, behind a segment. */
+static inline uint64_t *copse__ready_of(const copse_trainer *t, uint32_t segment)
+{
+    return t->ready.at + (size_t)segment * t->strategy->replica_count;
+}
+
 /* recording.c */
 /* From now on until the next of these calls, what is asked for stays. */
 static inline void copse__recordings_begin(copse_trainer *t)
@@ -194,9 +204,9 @@ void copse__loss_outputs_fini(copse_trainer *t);
 struct copse_shares;
 void copse__loss_outputs_begin(copse_trainer *t);
 void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s);
-/* Those of the newest step into a table; not set where a later step has failed. On all workers together. */
-struct copse_outputs;
-copse_status copse__loss_outputs_read(copse_trainer *t, struct copse_outputs *to);
+/* What this worker's replicas have of output `i` of the newest step: a new reference, one component per replica. */
+copse_status copse__loss_output_read(const copse_trainer *t, size_t i, copse_value **out);
+copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction);
 
 /* layout.c */
 copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_t index,
@@ -229,7 +239,16 @@ void copse__infeed_fini(copse_trainer *t);
 copse_status copse__ahead_init(copse_trainer *t);
 void copse__ahead_fini(copse_trainer *t);
 copse_status copse__ahead_feed(copse_trainer *t, const struct copse_host_batch *batch);
-copse_status copse__ahead_run(copse_trainer *t, uint32_t *done);
+
+/* step_slots.c */
+copse_status copse__slots_make(copse_trainer *t);
+/* `is_idle`: no read of a device can still land in them. */
+void copse__slots_free(copse_trainer *t, bool is_idle);
+/* Of what a worker sends to the others; where it is kept in a slot. */
+size_t copse__slot_message_bytes(const copse_trainer *t, const struct copse_step_slot *slot, uint32_t worker);
+unsigned char *copse__slot_message(const copse_trainer *t, const struct copse_step_slot *slot, uint32_t worker);
+/* A buffer of a replica, filled with zeros. */
+copse_status copse__trainer_buffer(copse_trainer *t, uint32_t r, size_t bytes, copse_buffer **out);
 
 /* Forget gradients that are gathered for an update. */
 void copse__gathered_drop(copse_trainer *t);
@@ -250,31 +269,29 @@ static inline struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t 
 /* Value `i` of a row of a slot, [part][replica] of this worker; 0 is the loss. */
 float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t i);
 
-/* across.c; nothing to do where there are no other workers */
-copse_status copse__across_init(copse_trainer *t); /* all have the same settings */
-copse_status copse__across_make_slot(copse_trainer *t, struct copse_step_slot *slot);
-void copse__across_free_slot(copse_trainer *t, struct copse_step_slot *slot);
+/* worker_votes.c and worker_results.c; nothing to do where there are no other workers */
+copse_status copse__workers_agree(copse_trainer *t); /* all have the same settings */
 /* This worker cannot take part in the step: the others fail with it, and nothing is changed. */
-copse_status copse__across_refuse(copse_trainer *t, copse_status why);
+copse_status copse__workers_refuse(copse_trainer *t, copse_status why);
 /* Returns `why`. Where it comes of a device of this worker, or an update was cut short, this worker cannot go on: the
    others are told, and do not wait for it. */
-copse_status copse__across_give_up(copse_trainer *t, copse_status why);
+copse_status copse__workers_report(copse_trainer *t, copse_status why);
 /* How many collectives have begun; 0 without other workers. */
-uint64_t copse__across_now(const copse_trainer *t);
+uint64_t copse__workers_sequence(const copse_trainer *t);
 /* What has failed since then changed nothing on any worker: one of them refused it, or no other has heard of it. */
-bool copse__across_is_whole(const copse_trainer *t, uint64_t since);
+bool copse__workers_are_whole(const copse_trainer *t, uint64_t since);
 /* Both return `why`: what has failed since then. Where no verdict says so, the others hear of it now: this worker
    cannot go on; or, by `tell` and where a step has not yet met the others, it refuses the step. */
-copse_status copse__across_stop(copse_trainer *t, uint64_t since, copse_status why);
-copse_status copse__across_tell(copse_trainer *t, uint64_t since, copse_status why);
+copse_status copse__workers_abort(copse_trainer *t, uint64_t since, copse_status why);
+copse_status copse__workers_notify(copse_trainer *t, uint64_t since, copse_status why);
 /* The step's collectives say which step and batch they belong to. */
-void copse__across_note(copse_trainer *t, uint64_t step, const struct copse_host_batch *batch);
+void copse__workers_label(copse_trainer *t, uint64_t step, const struct copse_host_batch *batch);
 /* This worker's results to the others, once they are there; and theirs. COPSE_ERR_TIMEOUT when not
    all have come and nobody is to wait. */
-copse_status copse__across_share(copse_trainer *t, struct copse_step_slot *slot);
-copse_status copse__across_collect(copse_trainer *t, struct copse_step_slot *slot, bool wait);
+copse_status copse__worker_results_send(copse_trainer *t, struct copse_step_slot *slot);
+copse_status copse__worker_results_receive(copse_trainer *t, struct copse_step_slot *slot, bool wait);
 /* Value of a row of a slot, [part][replica of any worker]; 0 is the loss. */
-float copse__across_value(const copse_trainer *t, const struct copse_step_slot *slot, size_t row,
+float copse__rank_value(const copse_trainer *t, const struct copse_step_slot *slot, size_t row,
                           uint32_t index);
 
 #endif

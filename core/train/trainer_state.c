@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "copse/train_step.h"
+#include "copse/compat/train_step.h"
 #include "core/optim/progress.h"
 #include "core/state/state.h"
 #include "core/train/trainer.h"
@@ -60,7 +60,7 @@ static copse_status put_shares(const copse_trainer *t, struct copse_state *s)
 /* What a job has where each worker updates when it wants. */
 static copse_status put_progress(const copse_trainer *t, struct copse_state *s, const struct copse_position *mine)
 {
-    const struct copse_server_place here = { t->step, mine->batch, mine->epoch, 0 };
+    const struct copse_worker_progress here = { t->step, mine->batch, mine->epoch, 0 };
     const uint64_t global = copse_global_step(t->strategy);
     char text[COPSE_PROGRESS_TEXT];
     if (!t->optimizer->table->progress)
@@ -117,7 +117,7 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
     struct copse_state state;
     const struct copse_state_params *p = params ? params : &none;
     COPSE_TRY(copse__callback_check("copse_trainer_checkpoint", t));
-    if (!t || copse__progress_is_guest(t->optimizer))
+    if (!t || copse__progress_is_non_chief(t->optimizer))
         return check_whole(t, path);
     copse__state_begin(&state, t->strategy, t->step);
     copse_status s = settle(t, prepare(t, path, p, &state), "before a checkpoint");
@@ -186,7 +186,7 @@ copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const
 
 struct loaded {
     struct copse_state_counters counters;
-    struct copse_server_places progress; /* of all workers, where each has its own */
+    struct copse_server_progress progress; /* of all workers, where each has its own */
 };
 
 /* Measured shares are those of the job, as long as it has as many replicas. */
@@ -225,7 +225,7 @@ static copse_status write_back(copse_trainer *t, struct copse_state *s, struct l
     if (!o->table->progress)
         return COPSE_OK;
     COPSE_TRY(o->table->counts(o, NULL, true, &l->counters.updates));
-    return o->table->progress(o, COPSE_PLACES_SET, &l->progress);
+    return o->table->progress(o, COPSE_PROGRESS_SET, &l->progress);
 }
 
 static copse_status take_over(copse_trainer *t, struct copse_state *s, struct loaded *l)
@@ -249,7 +249,7 @@ static copse_status take_over(copse_trainer *t, struct copse_state *s, struct lo
 static copse_status read_progress(const copse_trainer *t, const struct copse_state *s, struct loaded *l)
 {
     struct copse_position *at = &l->counters.position;
-    struct copse_server_place mine = { l->counters.step, at->batch, at->epoch, 0 };
+    struct copse_worker_progress mine = { l->counters.step, at->batch, at->epoch, 0 };
     if (!t->optimizer->table->progress)
         return COPSE_OK;
     COPSE_TRY(copse__progress_read(t->optimizer, s->path, copse__state_line(s, COPSE_PROGRESS_KEY), &mine,
@@ -286,13 +286,13 @@ static copse_status restore(copse_trainer *t, const char *path, const copse_chec
 }
 
 /* A worker beside the chief of a job with parameter servers, which have the state. */
-static copse_status restore_guest(copse_trainer *t, struct copse_position *position)
+static copse_status restore_non_chief(copse_trainer *t, struct copse_position *position)
 {
-    struct copse_server_places all;
+    struct copse_server_progress all;
     uint64_t updates = 0;
     COPSE_TRY(copse__progress_await(t->optimizer, &all));
     COPSE_TRY(t->optimizer->table->counts(t->optimizer, NULL, false, &updates));
-    const struct copse_server_place *at = &all.at[copse_cluster_rank(t->strategy->cluster)];
+    const struct copse_worker_progress *at = &all.at[copse_cluster_rank(t->strategy->cluster)];
     t->step = t->taken = at->steps;
     if (all.seed)
         t->params.seed = all.seed;
@@ -315,8 +315,8 @@ copse_status copse_trainer_restore(copse_trainer *t, const char *path,
     COPSE_TRY(copse__callback_check("copse_trainer_restore", t));
     if (!t)
         return no_path();
-    if (copse__progress_is_guest(t->optimizer))
-        return restore_guest(t, position);
+    if (copse__progress_is_non_chief(t->optimizer))
+        return restore_non_chief(t, position);
     copse_status s = copse__state_load(t->strategy, path, &read);
     if (s == COPSE_OK)
         s = restore(t, path, read, &l);

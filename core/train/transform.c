@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What transforms of gradients are made of: norms, clipping, factors. */
-#include "copse/train.h"
+#include "copse/trainer.h"
 #include "core/ops/ops.h"
 #include "core/replica/replica.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Assignments that a step executes (copse_update): their values are computed with the step, those of several replicas
    by a crossing, and copied to the variables behind everything that reads them and after all checks. */
-#include "copse/sync.h"
+#include "copse/distribute/sync.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/replica/storage.h"
-#include "core/train/flight.h"
+#include "core/train/execution.h"
 
 /* ---- the node ---- */
 

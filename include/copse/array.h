@@ -2,8 +2,8 @@
 /** @file
  * Arrays in host memory, as read from a file or written to one: an element type, a shape, bytes.
  */
-#ifndef COPSE_ARRAY_H
-#define COPSE_ARRAY_H
+#ifndef COPSE_PUBLIC_ARRAY_H
+#define COPSE_PUBLIC_ARRAY_H
 
 #include <stddef.h>
 #include <stdint.h>

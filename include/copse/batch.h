@@ -3,8 +3,8 @@
  * One batch of examples: in host memory a list of named typed tensors, in a loss function the symbolic tensors that
  * it asks for by name.
  */
-#ifndef COPSE_BATCH_H
-#define COPSE_BATCH_H
+#ifndef COPSE_PUBLIC_BATCH_H
+#define COPSE_PUBLIC_BATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * of the format is refused, also where other readers look away (a name twice, unknown fields, gaps
  * or overlaps between arrays, bytes at the end).
  */
-#ifndef COPSE_CHECKPOINT_H
-#define COPSE_CHECKPOINT_H
+#ifndef COPSE_PUBLIC_CHECKPOINT_H
+#define COPSE_PUBLIC_CHECKPOINT_H
 
 #include "copse/array.h"
 

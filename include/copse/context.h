@@ -2,8 +2,8 @@
 /** @file
  * The context: allocator, log, kernel cache and the list of devices. Everything else hangs on one.
  */
-#ifndef COPSE_CONTEXT_H
-#define COPSE_CONTEXT_H
+#ifndef COPSE_PUBLIC_CONTEXT_H
+#define COPSE_PUBLIC_CONTEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

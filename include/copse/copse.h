@@ -1,39 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
  * Copse: trains neural networks on AMD, Intel and NVIDIA GPUs alike, through OpenCL and Vulkan
- * compute, several devices at once. This header includes all others.
+ * compute, several devices at once. This header includes the everyday headers, which
+ * are those beside it. Headers in copse/distribute/, copse/compat/ and copse/device/ are included one by one.
  */
-#ifndef COPSE_COPSE_H
-#define COPSE_COPSE_H
+#ifndef COPSE_PUBLIC_COPSE_H
+#define COPSE_PUBLIC_COPSE_H
 
-#include "copse/accelerator.h"
 #include "copse/batch.h"
 #include "copse/checkpoint.h"
-#include "copse/cluster.h"
-#include "copse/conformance.h"
 #include "copse/context.h"
-#include "copse/cross_device.h"
 #include "copse/data.h"
 #include "copse/device.h"
 #include "copse/function.h"
-#include "copse/input.h"
 #include "copse/matmul.h"
 #include "copse/monitor.h"
 #include "copse/ops.h"
 #include "copse/optimizer.h"
-#include "copse/parameter_server.h"
-#include "copse/partition.h"
-#include "copse/replica.h"
-#include "copse/replicated.h"
+#include "copse/state.h"
 #include "copse/status.h"
 #include "copse/step.h"
 #include "copse/strategy.h"
-#include "copse/sync.h"
 #include "copse/tensor.h"
-#include "copse/train.h"
-#include "copse/train_step.h"
-#include "copse/tuning.h"
-#include "copse/value.h"
+#include "copse/trainer.h"
 
 /** Version of these headers. */
 #define COPSE_VERSION_MAJOR 0

@@ -9,8 +9,8 @@
  * where. Nothing in a file is ever executed, and no memory is asked for that the length of the file
  * does not justify.
  */
-#ifndef COPSE_DATA_H
-#define COPSE_DATA_H
+#ifndef COPSE_PUBLIC_DATA_H
+#define COPSE_PUBLIC_DATA_H
 
 #include "copse/array.h"
 #include "copse/batch.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Devices: what was found, what was rejected and why, limits; opening one; buffers and queues.
+ * Devices: what was found, what was rejected and why, limits; opening one.
  */
-#ifndef COPSE_DEVICE_H
-#define COPSE_DEVICE_H
+#ifndef COPSE_PUBLIC_DEVICE_H
+#define COPSE_PUBLIC_DEVICE_H
 
 #include <stdint.h>
 
@@ -14,8 +14,6 @@ extern "C" {
 #endif
 
 typedef struct copse_device copse_device;
-typedef struct copse_queue copse_queue;
-typedef struct copse_buffer copse_buffer;
 
 /** What kind of processor a device is. */
 typedef enum copse_device_kind {
@@ -116,7 +114,7 @@ struct copse_device_params {
 /**
  * Open a device for work. Each call makes a device of its own with its own driver context, so
  * that several replicas on one physical device run side by side. The ids of devices that an
- * application lends (copse/vulkan.h, copse/opencl.h) are taken as well; all that is opened by one uses
+ * application lends (copse/device/vulkan.h, copse/device/opencl.h) are taken as well; all that is opened by one uses
  * the application's device.
  *
  * @retval COPSE_ERR_NO_DEVICE    No device has this id, or it was rejected.
@@ -136,93 +134,6 @@ COPSE_API const struct copse_device_info *copse_device_describe(const copse_devi
 /** Free and total device memory [bytes], best effort, 0 = unknown. Thread-safety: any. */
 COPSE_API COPSE_CHECKED copse_status copse_device_memory(copse_device *dev, uint64_t *free_bytes,
                                                          uint64_t *total_bytes);
-
-/** How to make a buffer. */
-struct copse_buffer_params {
-    size_t size;  /**< bytes, > 0, rounded up to a multiple of 4 */
-    void *host;   /**< use this host memory itself: aligned and sized in multiples of
-                       `host_import_alignment`, alive longer than the buffer       [NULL] */
-};
-
-/**
- * Make a buffer. Its content is undefined.
- *
- * @retval COPSE_ERR_ARGUMENT          Size 0, larger than `max_buffer_bytes`, or bad alignment.
- * @retval COPSE_ERR_UNSUPPORTED       `host` is given and the device cannot import it.
- * @retval COPSE_ERR_NO_DEVICE_MEMORY
- *
- * Lifetime: retains the device; may be released while queued work still uses it.
- * Thread-safety: any.
- */
-COPSE_API COPSE_CHECKED copse_status copse_buffer_create(copse_device *dev,
-                                                         const struct copse_buffer_params *params,
-                                                         copse_buffer **out);
-COPSE_API copse_buffer *copse_buffer_retain(copse_buffer *buf);
-COPSE_API void copse_buffer_release(copse_buffer **buf);
-COPSE_API size_t copse_buffer_size(const copse_buffer *buf);
-
-/**
- * Make an in-order queue: commands run one after the other, memory effects included.
- * Lifetime: retains the device. Thread-safety: one thread at a time per queue.
- */
-COPSE_API COPSE_CHECKED copse_status copse_queue_create(copse_device *dev, copse_queue **out);
-COPSE_API copse_queue *copse_queue_retain(copse_queue *queue);
-/** Drop a reference; the last one waits for queued work. */
-COPSE_API void copse_queue_release(copse_queue **queue);
-
-/**
- * Copy host memory into a buffer. The bytes have been taken when this returns.
- *
- * @param offset  Start inside `dst` [bytes, multiple of 4].
- * @param size    Length [bytes, multiple of 4; 0 is legal and does nothing].
- *
- * @retval COPSE_ERR_ARGUMENT     A rule is broken; nothing was queued.
- * @retval COPSE_ERR_DEVICE_LOST
- *
- * Blocking: only while the staging memory is full.
- */
-COPSE_API COPSE_CHECKED copse_status copse_queue_write(copse_queue *queue, copse_buffer *dst,
-                                                       size_t offset, const void *src, size_t size);
-
-/** Copy a buffer's bytes to host memory; `dst` is filled when the ticket of the next submit is reached
-    and must stay until then, after COPSE_ERR_TIMEOUT too. */
-COPSE_API COPSE_CHECKED copse_status copse_queue_read(copse_queue *queue, copse_buffer *src,
-                                                      size_t offset, void *dst, size_t size);
-
-/** Copy between buffers of the same device; ranges of the same buffer must not overlap. */
-COPSE_API COPSE_CHECKED copse_status copse_queue_copy(copse_queue *queue, copse_buffer *src,
-                                                      size_t src_offset, copse_buffer *dst,
-                                                      size_t dst_offset, size_t size);
-
-/** Repeat one 32-bit word. */
-COPSE_API COPSE_CHECKED copse_status copse_queue_fill(copse_queue *queue, copse_buffer *dst,
-                                                      size_t offset, size_t size, uint32_t word);
-
-/** Start everything queued. `ticket` receives a number that grows with each submit; NULL to skip. */
-COPSE_API COPSE_CHECKED copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket);
-
-/**
- * Submissions so far: how often the host started work. Transfers for which a backend's staging memory is
- * too small (16 MiB on Vulkan, 8 MiB on OpenCL) start piece by piece, which is not counted.
- */
-COPSE_API uint64_t copse_queue_submissions(const copse_queue *queue);
-
-/**
- * Wait until a ticket is reached.
- *
- * @param timeout_ns  Longest wait; 0 only asks.
- *
- * @retval COPSE_ERR_TIMEOUT      Not yet reached.
- * @retval COPSE_ERR_DEVICE_LOST  The device failed; so will every later call on it.
- */
-COPSE_API COPSE_CHECKED copse_status copse_queue_wait(copse_queue *queue, uint64_t ticket,
-                                                      uint64_t timeout_ns);
-
-/**
- * Submit and wait for everything, with the library's deadline: 120 s, and 600 s on a device for which a kernel was
- * compiled less than 600 s ago, since drivers finish that when it first runs.
- */
-COPSE_API COPSE_CHECKED copse_status copse_queue_finish(copse_queue *queue);
 
 #if defined(__cplusplus)
 }

@@ -2,8 +2,8 @@
 /** @file
  * A graph as a function: compiled for one device, its inputs written and outputs read by the host.
  */
-#ifndef COPSE_FUNCTION_H
-#define COPSE_FUNCTION_H
+#ifndef COPSE_PUBLIC_FUNCTION_H
+#define COPSE_PUBLIC_FUNCTION_H
 
 #include "copse/device.h"
 #include "copse/tensor.h"
@@ -19,7 +19,7 @@ struct copse_function_params {
     copse_graph *graph;          /**< without variables; need not outlive the function */
     copse_tensor *const *outputs; /**< tensors of the graph */
     size_t output_count;         /**< 1 to 64 */
-    const char *kernels;         /**< forced kernel variants: "matmul=wide", see tuning.h
+    const char *kernels;         /**< forced kernel variants: "matmul=wide", see copse/device/tuning.h
                                                                                  [NULL = none] */
 };
 

@@ -2,8 +2,8 @@
 /** @file
  * Matrix products and dense layers. The rules of copse/ops.h hold here too.
  */
-#ifndef COPSE_MATMUL_H
-#define COPSE_MATMUL_H
+#ifndef COPSE_PUBLIC_MATMUL_H
+#define COPSE_PUBLIC_MATMUL_H
 
 #include "copse/tensor.h"
 

@@ -11,10 +11,9 @@
  * calls the step's `restore` with an empty path, which waits for the chief (copse_trainer_restore). A worker
  * whose device fails is lost to the job.
  */
-#ifndef COPSE_MONITOR_H
-#define COPSE_MONITOR_H
+#ifndef COPSE_PUBLIC_MONITOR_H
+#define COPSE_PUBLIC_MONITOR_H
 
-#include "copse/cluster.h"
 #include "copse/step.h"
 
 #if defined(__cplusplus)
@@ -22,6 +21,7 @@ extern "C" {
 #endif
 
 typedef struct copse_monitor copse_monitor;
+typedef struct copse_cluster copse_cluster; /* distribute/cluster.h */
 
 #define COPSE_NO_RETRIES UINT32_MAX
 

@@ -20,8 +20,8 @@
  * derivatives of abs and relu at 0 are 0. Of two, with NumPy's broadcasting: add, sub, mul, div,
  * maximum, minimum (at a tie the derivative goes to the first operand).
  */
-#ifndef COPSE_OPS_H
-#define COPSE_OPS_H
+#ifndef COPSE_PUBLIC_OPS_H
+#define COPSE_PUBLIC_OPS_H
 
 #include "copse/tensor.h"
 #include "copse/elementwise.h"

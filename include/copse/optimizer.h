@@ -3,8 +3,8 @@
  * Update rules. All of them run as one dispatch per range of the flat store. Momenta below 1e-30 and
  * mean squares below 1e-36 are set to zero, so that none becomes denormal.
  */
-#ifndef COPSE_OPTIMIZER_H
-#define COPSE_OPTIMIZER_H
+#ifndef COPSE_PUBLIC_OPTIMIZER_H
+#define COPSE_PUBLIC_OPTIMIZER_H
 
 #include <stdint.h>
 

@@ -14,8 +14,8 @@
  *  - A getter of a NULL handle returns 0, false, NULL or an empty text, where an index has a value for "none" that
  *    value, and clears its results. Results that are not wanted may be NULL.
  */
-#ifndef COPSE_STATUS_H
-#define COPSE_STATUS_H
+#ifndef COPSE_PUBLIC_STATUS_H
+#define COPSE_PUBLIC_STATUS_H
 
 #if defined(_WIN32)
 #    if defined(COPSE_BUILD)

@@ -8,7 +8,7 @@
  * no reference of its own: it dies with its strategy. Its handle may be kept until the context is released; every call
  * with it returns COPSE_ERR_ARGUMENT and names the variable, and what it tells about itself (name, of which 47 bytes
  * are kept, shape, type, ...) stays. It may become the handle of a new variable when 63 others were released after
- * it. Replica contexts are numbers, refused when their call has ended (replica.h). Borrowed handles
+ * it. Replica contexts are numbers, refused when their call has ended (copse/distribute/replica.h). Borrowed handles
  * (copse_trainer_strategy, copse_train_step_trainer, copse_step_trainer, ...) live as long as their owner.
  *
  * **Functions of the application** that the library calls, and what they may call, themselves or on threads of replicas
@@ -25,7 +25,7 @@
  * | run function of a step                                  | all, but not copse_step_run or copse_monitor_run |
  * |                                                         | of this step                                     |
  * | function of a step that a monitor calls                 | all, but no call that changes this monitor       |
- * | function of a replica, a merge, an update; model        | all that its context allows (replica.h)          |
+ * | function of a replica, a merge, an update; model        | all that its context allows (copse/distribute/replica.h)          |
  *
  * In a loss function and a transform, copse_merge_call, copse_replica_all_reduce, copse_assign and the like are
  * COPSE_ERR_UNSUPPORTED. A call that returns nothing (copse_trainer_unfeed, copse_global_step_set, the release of a
@@ -35,10 +35,9 @@
  * released anywhere: the call in progress holds a reference.
  * Callbacks of the context (memory, log, kernel cache) call nothing of the library.
  */
-#ifndef COPSE_STRATEGY_H
-#define COPSE_STRATEGY_H
+#ifndef COPSE_PUBLIC_STRATEGY_H
+#define COPSE_PUBLIC_STRATEGY_H
 
-#include "copse/cluster.h"
 #include "copse/device.h"
 #include "copse/tensor.h"
 
@@ -73,8 +72,8 @@ typedef enum copse_strategy_kind {
     COPSE_STRATEGY_ONE_DEVICE, /**< one replica on one device */
     COPSE_STRATEGY_MIRRORED,   /**< one replica per device of this process */
     COPSE_STRATEGY_COLLECTIVE, /**< mirrored, and in step with other workers */
-    COPSE_STRATEGY_PARAMETER_SERVER, /**< variables with servers; see parameter_server.h */
-    COPSE_STRATEGY_ACCELERATOR, /**< mirrored over cores, several steps to a host call: accelerator.h */
+    COPSE_STRATEGY_PARAMETER_SERVER, /**< variables with servers; see copse/distribute/parameter_server.h */
+    COPSE_STRATEGY_ACCELERATOR, /**< mirrored over cores, several steps to a host call: copse/distribute/accelerator.h */
 } copse_strategy_kind;
 
 /** Settings of a strategy. A zeroed struct, or NULL, means the defaults in brackets. */
@@ -83,7 +82,7 @@ struct copse_strategy_params {
     copse_transfer transfer;
     size_t bucket_bytes;  /**< gradients reduced together, cut at variables  [0 = 4 MiB] */
     size_t message_bytes; /**< longest staged piece                          [0 = 1 MiB] */
-    const char *kernels;  /**< forced kernel variants: "matmul=wide,column_sum=reduce", see tuning.h
+    const char *kernels;  /**< forced kernel variants: "matmul=wide,column_sum=reduce", see copse/device/tuning.h
                                [NULL = none] */
     const char *parameter_device; /**< see copse_parameter_server_create; else without effect [NULL] */
 };
@@ -110,29 +109,6 @@ COPSE_API COPSE_CHECKED copse_status copse_one_device_create(
  */
 COPSE_API COPSE_CHECKED copse_status copse_mirrored_create(
     copse_context *ctx, const char *const *devices, size_t count,
-    const struct copse_strategy_params *params, copse_strategy **out);
-
-/**
- * The same across workers: one replica on each of the named devices of this worker, in step with those
- * of all other workers of the cluster. All of them call this, and everything else that the workers do
- * together, in the same order: make the same variables and trainers, run the same steps with the
- * same global batches, of which every replica takes its share, evaluate and save.
- *
- * The rank order is that of the workers, and within each that of the list. With the same power of two
- * of replicas on every worker, results have the bits of one process with all the replicas.
- * All variables start with the first worker's values: trained ones when training, or a change, begins, the
- * others when they are made.
- * Reductions of values, what replicas assign to a variable by its aggregation, and reading a replica-local one
- * across replicas go over the replicas of all workers, see cross_device.h and replica.h. Places stay this
- * worker's affair: ranks of components and destinations count its replicas, from 0.
- * @param cluster  NULL: no job is described, and this process trains alone, as one worker.
- * @retval COPSE_ERR_ARGUMENT  The job has parameter servers, see copse_parameter_server_create. Or a worker has other
- *                             settings; the text names it.
- * @retval COPSE_ERR_COMM      A worker was lost; the text names it.
- * Lifetime: retains the cluster too. Blocking: until all workers have come here.
- */
-COPSE_API COPSE_CHECKED copse_status copse_collective_create(
-    copse_context *ctx, copse_cluster *cluster, const char *const *devices, size_t count,
     const struct copse_strategy_params *params, copse_strategy **out);
 
 COPSE_API copse_strategy *copse_strategy_retain(copse_strategy *st);
@@ -250,14 +226,14 @@ COPSE_API void copse_strategy_variables(copse_strategy *st, copse_variable *cons
                                         size_t *count);
 
 /**
- * Copy a replica's component to host memory, whatever the context; see copse_read in replica.h.
+ * Copy a replica's component to host memory, whatever the context; see copse_read in copse/distribute/replica.h.
  * @param values  Room for every element, 4 bytes each; after COPSE_ERR_TIMEOUT still in use by the device.
  * Blocking: until queued work has run.
  */
 COPSE_API COPSE_CHECKED copse_status copse_variable_read(copse_variable *v, uint32_t replica,
                                                          void *values);
 /** Set the component of every replica of this worker to the same values, of the variable's type, whatever the
-    context; see copse_assign in replica.h. With several workers all give the same. */
+    context; see copse_assign in copse/distribute/replica.h. With several workers all give the same. */
 COPSE_API COPSE_CHECKED copse_status copse_variable_assign(copse_variable *v, const void *values);
 
 #if defined(__cplusplus)

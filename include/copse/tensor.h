@@ -6,8 +6,8 @@
  * built. Tensors are dense, row-major, and live as long as their graph. A variable's tensor
  * (`copse_variable_tensor`) is legal in every graph.
  */
-#ifndef COPSE_TENSOR_H
-#define COPSE_TENSOR_H
+#ifndef COPSE_PUBLIC_TENSOR_H
+#define COPSE_PUBLIC_TENSOR_H
 
 #include <stdint.h>
 
@@ -22,9 +22,12 @@ typedef struct copse_tensor copse_tensor;
 
 /** Element type. */
 typedef enum copse_type {
-    COPSE_F32, /**< IEEE single */
-    COPSE_I32, /**< two's complement 32-bit integer */
-    COPSE_U8,  /**< 0 to 255, of inputs: graphs compute with copse_cast of them */
+    COPSE_F32,  /**< IEEE single */
+    COPSE_I32,  /**< two's complement 32-bit integer */
+    COPSE_U8,   /**< 0 to 255, of inputs: graphs compute with copse_cast of them */
+    COPSE_F16,  /**< IEEE half, of inputs, as u8 */
+    COPSE_BF16, /**< bfloat16, of inputs, as u8 */
+    COPSE_I64,  /**< 64-bit integer of batches and datasets: the input is i32 */
 } copse_type;
 
 /** Most dimensions a tensor may have. */

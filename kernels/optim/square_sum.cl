@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums of squares of blocks of 128 elements: parts[2 b] = sum of (x / parts[2 b + 1])^2 over block b, where
-   parts[2 b + 1] is the power of two of its largest element. So no finite element overflows or vanishes. Elements below
-   2^-126 count as 0. A block with an element that is not finite has a sum that is not. One invocation for each block, in
-   one fixed order: the bits are the same on every device. */
+   parts[2 b + 1] is the power of two of its largest element. So no finite element overflows or vanishes. Elements
+   below 2^-126 count as 0. A block with an element that is not finite has a sum that is not. One invocation for each
+   block, in one fixed order: the bits are the same on every device. */
 GROUP(64, 1)
 PARAMS(uint n;)
 

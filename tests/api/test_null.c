@@ -5,10 +5,22 @@
 #include "tests/rig/null_rig.h"
 
 #if defined(COPSE_HAVE_OPENCL)
-#include "copse/opencl.h"
+#include "copse/compat/replicated.h"
+#include "copse/compat/single_loss.h"
+#include "copse/compat/train_step.h"
+#include "copse/device/conformance.h"
+#include "copse/device/opencl.h"
+#include "copse/device/queue.h"
+#include "copse/device/tuning.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/collective.h"
+#include "copse/distribute/input.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/partition.h"
+#include "copse/distribute/sync.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)
-#include "copse/vulkan.h"
+#include "copse/device/vulkan.h"
 #endif
 
 static void check(const struct probe *p, copse_status s)

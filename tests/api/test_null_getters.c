@@ -2,6 +2,17 @@
 /* The rule for NULL (copse/status.h), for functions without a status: getters of a NULL handle return 0, false, NULL,
    an empty text or the "none" of an index, and clear their results; release functions do nothing. tests/tree/null_rows.cmake
    finds functions without a row. */
+#include "copse/compat/replicated.h"
+#include "copse/compat/single_loss.h"
+#include "copse/compat/train_step.h"
+#include "copse/device/queue.h"
+#include "copse/device/tuning.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/cluster.h"
+#include "copse/distribute/input.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/partition.h"
+
 #include "tests/rig/null_rig.h"
 
 #define ROW(is_right, what, fn, ...)            \

@@ -34,7 +34,7 @@ static int collect(void)
     const uint64_t begin = copse__now_ns();
     for (uint32_t i = 0; i < 200; i++) {
         const uint32_t mine = i * 1000 + rank;
-        if (copse__cluster_gather(c, &mine, all, sizeof mine, "numbers"))
+        if (copse__cluster_allgather(c, &mine, all, sizeof mine, "numbers"))
             return failed("gather");
         for (uint32_t r = 0; r < size; r++)
             if (all[r] != i * 1000 + r)
@@ -45,7 +45,7 @@ static int collect(void)
     uint32_t *mine = malloc(4 * count), *theirs = malloc(4 * count * size);
     for (size_t i = 0; i < count; i++)
         mine[i] = (uint32_t)i * (rank + 1);
-    if (copse__cluster_gather(c, mine, theirs, 4 * count, "much"))
+    if (copse__cluster_allgather(c, mine, theirs, 4 * count, "much"))
         return failed("gather much");
     for (uint32_t r = 0; r < size; r++)
         for (size_t i = 0; i < count; i++)
@@ -65,7 +65,7 @@ static int collect(void)
     return 0;
 }
 
-static bool ends(struct copse_parcel *p)
+static bool ends(struct copse_pending *p)
 {
     copse_status s = COPSE_ERR_TIMEOUT;
     while (s == COPSE_ERR_TIMEOUT)
@@ -80,7 +80,7 @@ static int look(void)
     for (uint32_t i = 0; i < 2000; i++) {
         const uint32_t mine[2] = { 2 * i, 2 * i + 1 };
         uint32_t theirs[2] = { 0, 0 };
-        struct copse_parcel in[2], out[2];
+        struct copse_pending in[2], out[2];
         for (uint32_t k = 0; k < 2; k++)
             if (c->table->recv(&c->t, peer, COPSE_TAG_PEER, &theirs[k], 4, &in[k].op) ||
                 c->table->send(&c->t, peer, COPSE_TAG_PEER, &mine[k], 4, &out[k].op))
@@ -104,8 +104,8 @@ static int order(void)
     uint32_t mine = 1, all[COPSE_MAX_WORKERS];
     copse_status s = COPSE_OK;
     for (uint32_t i = 0; i < 2 && !s; i++)
-        s = copse__cluster_gather(c, &mine, all, 4,
-                                  names[copse_cluster_rank(c) == 1 ? 1 - i : i]);
+        s = copse__cluster_allgather(c, &mine, all, 4,
+                                     names[copse_cluster_rank(c) == 1 ? 1 - i : i]);
     say(s ? copse_last_error() : "nothing was noticed");
     return s == COPSE_ERR_COMM && strstr(copse_last_error(), "another collective") ? 0 : 1;
 }
@@ -126,12 +126,12 @@ static int die(void)
     uint32_t mine = 10 + copse_cluster_rank(c), all[COPSE_MAX_WORKERS], expected = 0;
     copse_status s = COPSE_OK;
     for (uint32_t i = 0; i < 10 && !s; i++) /* the last may fail already: who dies had all it waited for */
-        s = copse__cluster_gather(c, &mine, all, 4, "before");
+        s = copse__cluster_allgather(c, &mine, all, 4, "before");
     if (copse_cluster_rank(c) == 1)
         raise(argument ? SIGSTOP : SIGKILL); /* cluster.sh wakes it */
     const uint64_t begin = node_begin();
     for (uint32_t i = 0; i < 10 && !s; i++)
-        s = copse__cluster_gather(c, &mine, all, 4, "after");
+        s = copse__cluster_allgather(c, &mine, all, 4, "after");
     const double seconds = node_seconds(begin);
     char text[512];
     snprintf(text, sizeof text, "%.3f s: %s", seconds, s ? copse_last_error() : "all there");
@@ -143,7 +143,7 @@ static int die(void)
     const uint64_t again = copse__now_ns();
     if (copse_cluster_regroup(c))
         return failed("regroup");
-    if (copse__cluster_gather(c, &mine, all, 4, "regrouped"))
+    if (copse__cluster_allgather(c, &mine, all, 4, "regrouped"))
         return failed("regrouped");
     for (uint32_t r = 0; r < size; r++)
         if (r != 1 && all[expected++] != 10 + r)

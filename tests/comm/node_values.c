@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "copse/replica.h"
+#include "copse/distribute/collective.h"
+#include "copse/distribute/replica.h"
 #include "core/base/random.h"
 #include "core/reduce/packing.h"
 #include "core/replica/cross_device.h"

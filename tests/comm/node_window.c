@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "copse/parameter_server.h"
+#include "copse/distribute/parameter_server.h"
 #include "core/ps/server.h"
 #include "tests/comm/node.h"
 
@@ -22,7 +22,7 @@ struct table {
 static copse_status make(struct table *t, copse_cluster *c)
 {
     const struct copse_optimizer_params rule = { .kind = COPSE_SGD, .learning_rate = 1.0f };
-    COPSE_TRY(copse__server_there(c, copse_cluster_size(c), &t->server));
+    COPSE_TRY(copse__server_remote(c, copse_cluster_size(c), &t->server));
     for (uint32_t i = 0; i < t->variables; i++) {
         char name[16];
         snprintf(name, sizeof name, "v%u", i);

@@ -3,6 +3,7 @@
 #include "tests/rig/rig.h"
 
 #include "copse/copse.h"
+#include "copse/distribute/cluster.h"
 
 static copse_context *ctx;
 static size_t live_blocks;

@@ -3,7 +3,7 @@
    is is said on all the others, and nobody waits for ever. */
 #include <stdatomic.h>
 
-#include "copse/replica.h"
+#include "copse/distribute/replica.h"
 #include "tests/rig/worker_rig.h"
 
 static copse_status sum_of(copse_strategy *st, copse_reduce_op op, copse_type type, copse_shape shape)

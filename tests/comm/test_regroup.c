@@ -85,20 +85,20 @@ static bool is_dead(const struct worker *w)
 static void live(struct worker *w)
 {
     uint32_t mine = 1u << w->rank, all[MOST];
-    copse_status s = copse__cluster_gather(w->c, &mine, all, sizeof mine, "before");
+    copse_status s = copse__cluster_allgather(w->c, &mine, all, sizeof mine, "before");
     if (w->plan->first >> w->rank & 1) {
         copse__local_hub_kill(w->hub, w->rank);
         return;
     }
     if (s == COPSE_OK)
-        s = copse__cluster_gather(w->c, &mine, all, sizeof mine, "after");
+        s = copse__cluster_allgather(w->c, &mine, all, sizeof mine, "after");
     for (uint32_t size = MOST + 1; s && !is_dead(w) && copse_cluster_size(w->c) < size;) { /* as a monitor does */
         size = copse_cluster_size(w->c);
         self = w;
         s = copse_cluster_regroup(w->c);
         self = NULL;
         if (s == COPSE_OK)
-            s = copse__cluster_gather(w->c, &mine, all, sizeof mine, "again");
+            s = copse__cluster_allgather(w->c, &mine, all, sizeof mine, "again");
     }
     snprintf(w->text, sizeof w->text, "%s", s ? copse_last_error() : "");
     for (uint32_t r = 0; s == COPSE_OK && r < copse_cluster_size(w->c); r++)

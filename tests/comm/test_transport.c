@@ -85,7 +85,7 @@ static void gather_and_broadcast(struct worker *w)
 {
     uint32_t mine = 10 + w->rank, first = mine;
     for (int i = 0; i < 50 && !w->status; i++)
-        keep(w, copse__cluster_gather(w->c, &mine, w->numbers, sizeof mine, "numbers"));
+        keep(w, copse__cluster_allgather(w->c, &mine, w->numbers, sizeof mine, "numbers"));
     if (!w->status)
         keep(w, copse__cluster_broadcast(w->c, &first, sizeof first, "the first"));
     if (!w->status && first != 10)
@@ -129,8 +129,8 @@ static void other_order(struct worker *w)
     uint32_t mine = 1;
     const char *const order[] = { "gradients", "losses" };
     for (uint32_t i = 0; i < 2 && !w->status; i++)
-        keep(w, copse__cluster_gather(w->c, &mine, w->numbers, sizeof mine,
-                                      order[w->rank == 1 ? 1 - i : i]));
+        keep(w, copse__cluster_allgather(w->c, &mine, w->numbers, sizeof mine,
+                                         order[w->rank == 1 ? 1 - i : i]));
 }
 
 static void clu_5(void **state)
@@ -154,10 +154,10 @@ static void refuse(struct worker *w)
     copse_status s = copse__collective_begin(w->c, "a step", 0,
                                              w->rank == 1 ? COPSE_ERR_CANCELLED : COPSE_OK);
     if (!s)
-        s = copse__collective_meet(w->c, NULL, NULL);
+        s = copse__collective_barrier(w->c, NULL, NULL);
     keep(w, s);
     if (s == COPSE_ERR_CANCELLED) /* the cluster goes on */
-        w->numbers[0] = copse__cluster_gather(w->c, &mine, w->numbers + 1, sizeof mine, "n") == 0;
+        w->numbers[0] = copse__cluster_allgather(w->c, &mine, w->numbers + 1, sizeof mine, "n") == 0;
 }
 
 static void test_a_verdict_reaches_all(void **state)
@@ -176,18 +176,18 @@ static void test_a_verdict_reaches_all(void **state)
 static void lose_one(struct worker *w)
 {
     uint32_t mine = 10 + w->rank;
-    keep(w, copse__cluster_gather(w->c, &mine, w->numbers, sizeof mine, "before"));
+    keep(w, copse__cluster_allgather(w->c, &mine, w->numbers, sizeof mine, "before"));
     if (w->rank == 1) {
         copse__local_hub_kill(w->hub, 1);
         return;
     }
-    keep(w, copse__cluster_gather(w->c, &mine, w->numbers, sizeof mine, "after"));
+    keep(w, copse__cluster_allgather(w->c, &mine, w->numbers, sizeof mine, "after"));
     w->numbers[4] = copse_cluster_is_lost(w->c, 1) && !copse_cluster_is_lost(w->c, 2);
     uint32_t nothing;
     w->numbers[5] = copse__cluster_broadcast(w->c, &nothing, 4, "later") == COPSE_ERR_COMM;
     if (copse_cluster_regroup(w->c) == COPSE_OK) {
         w->numbers[6] = copse_cluster_size(w->c);
-        w->numbers[7] = copse__cluster_gather(w->c, &mine, w->numbers, 4, "again") == COPSE_OK;
+        w->numbers[7] = copse__cluster_allgather(w->c, &mine, w->numbers, 4, "again") == COPSE_OK;
     }
 }
 
@@ -213,7 +213,7 @@ static void be_silent(struct worker *w)
 {
     uint32_t mine = 1;
     if (w->rank != 2)
-        keep(w, copse__cluster_gather(w->c, &mine, w->numbers, sizeof mine, "sizes"));
+        keep(w, copse__cluster_allgather(w->c, &mine, w->numbers, sizeof mine, "sizes"));
     else
         copse__sleep_ns(1500000000ull);
 }
@@ -243,7 +243,7 @@ static void leave_early(struct worker *w)
 {
     uint32_t mine = 1;
     if (w->rank != 0)
-        keep(w, copse__cluster_gather(w->c, &mine, w->numbers, sizeof mine, "sizes"));
+        keep(w, copse__cluster_allgather(w->c, &mine, w->numbers, sizeof mine, "sizes"));
 }
 
 static void test_who_leaves_early_is_named(void **state)
@@ -260,8 +260,8 @@ static void leave_behind_another(struct worker *w)
 {
     keep(w, COPSE_OK);
     const uint64_t end = copse__now_ns() + 10000000000ull;
-    while (w->rank == 0 && !w->c->said && copse__now_ns() < end) {
-        copse__notices_look(w->c);
+    while (w->rank == 0 && !w->c->notified && copse__now_ns() < end) {
+        copse__notices_poll(w->c);
         copse__sleep_ns(1000000);
     }
 }
@@ -307,7 +307,7 @@ static void test_missing_engines_name_the_package(void **state)
     p.engine = COPSE_ENGINE_AUTO;
     assert_int_equal(copse_cluster_open(ctx, spec, &p, &c), COPSE_OK);
     uint32_t mine = 3, all = 0;
-    assert_int_equal(copse__cluster_gather(c, &mine, &all, 4, "n"), COPSE_OK);
+    assert_int_equal(copse__cluster_allgather(c, &mine, &all, 4, "n"), COPSE_OK);
     assert_int_equal(all, 3);
     assert_true(copse_cluster_is_chief(c));
     copse_cluster_release(&c);

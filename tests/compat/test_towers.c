@@ -2,8 +2,8 @@
 /* Tower optimizers and replicated models, on the host alone and over every kind of device found. */
 #include <math.h>
 
-#include "copse/train_step.h"
-#include "core/train/tower.h"
+#include "copse/compat/train_step.h"
+#include "core/compat/tower.h"
 #include "tests/rig/tower_rig.h"
 
 /* ---- the model: sum |c x - y| for each variable, each with its optimizer ---- */

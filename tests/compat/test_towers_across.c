@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "copse/ops.h"
-#include "copse/replicated.h"
-#include "copse/train_step.h"
+#include "copse/compat/replicated.h"
+#include "copse/compat/train_step.h"
 #include "tests/rig/worker_rig.h"
 
 #define WIDTH 6u

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "copse/ops.h"
-#include "copse/replicated.h"
-#include "copse/train_step.h"
+#include "copse/compat/replicated.h"
+#include "copse/compat/train_step.h"
 #include "core/replica/servers.h"
 #include "tests/rig/server_rig.h"
 
@@ -293,7 +293,7 @@ static copse_status be_chief(struct job *job, copse_strategy *st, struct towers 
 }
 
 /* It takes over what the servers have, also behind what the chief has done since, and goes on from there. */
-static copse_status be_guest(struct job *job, copse_strategy *st, struct towers *m, bool goes_on)
+static copse_status be_non_chief(struct job *job, copse_strategy *st, struct towers *m, bool goes_on)
 {
     struct copse_position at = { 0, 0 };
     double loss;
@@ -318,7 +318,7 @@ static copse_status live(struct job *job, uint32_t worker, copse_strategy *st)
 {
     struct towers m;
     COPSE_TRY(make_towers(st, COPSE_ADAM, &m));
-    COPSE_TRY(worker ? be_guest(job, st, &m, is_second_life) : be_chief(job, st, &m, is_second_life));
+    COPSE_TRY(worker ? be_non_chief(job, st, &m, is_second_life) : be_chief(job, st, &m, is_second_life));
     free_towers(&m);
     return COPSE_OK;
 }
@@ -453,8 +453,8 @@ static copse_status disturb(copse_replica_context *rc, copse_value *const *args,
     COPSE_TRY(s);
     if (rank == 1 || b->what == LEAVE_HALF)
         return COPSE_OK;
-    struct copse_server_shelf *shelf = &b->m.weights->strategy->servers->at[0];
-    COPSE_TRY(shelf->server->table->change(shelf->server, shelf->ids.at[b->m.weights->shelf_place], COPSE_CHANGE_ADD,
+    struct copse_server_store *store = &b->m.weights->strategy->servers->at[0];
+    COPSE_TRY(store->server->table->change(store->server, store->ids.at[b->m.weights->store_place], COPSE_CHANGE_ADD,
                                            WIDTH, ones)); /* as another worker */
     struct copse_step_result r;
     b->s = b->what == STEP_IN_REPLICA ? copse_trainer_step(b->t, &batch) : copse_trainer_evaluate(b->t, &batch, &r);

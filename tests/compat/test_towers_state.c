@@ -14,9 +14,9 @@
 
 #include "copse/monitor.h"
 #include "copse/ops.h"
-#include "copse/parameter_server.h"
-#include "copse/replicated.h"
-#include "copse/train_step.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/compat/replicated.h"
+#include "copse/compat/train_step.h"
 #include "core/state/state.h"
 #include "tests/rig/temp_files.h"
 #include "tests/rig/worker_rig.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Train steps: losses in and out, what may be asked for between them, and what is refused. */
+#include "copse/compat/train_step.h"
+
 #include "tests/rig/step_rig.h"
 
 struct linear {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "copse/copse.h"
+#include "copse/device/conformance.h"
 
 #define FUNCTIONS "neg,abs,square,exp,tanh,relu"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A device that fails in one of several workers, at each of its calls: its worker says so and stops, the others name
    both at once, and go on without it. And a call for which there is no memory, once: all hear of it at once, too. */
+#include "copse/distribute/collective.h"
+
 #include "core/replica/replica.h"
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/hub_rig.h"

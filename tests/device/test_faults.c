@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* core/device when things go wrong: faults of every backend function, lost devices, failing allocators; and kernels
    that are kept, or made wrong. */
+#include "copse/device/conformance.h"
+
 #include "tests/rig/fault_rig.h"
 
 /* ---- failing calls ---- */
 
 /* A context keeps what is known of a device's kernels once it was asked for. */
-static void know_verdicts(copse_context *ctx, const char *id)
+static void know_blocked(copse_context *ctx, const char *id)
 {
     const struct copse_blocked_kernel *list;
     const struct copse_tuning_entry *tuned;
@@ -32,7 +34,7 @@ static void every_fault_comes_out_and_leaves_nothing(void **state)
             for (uint32_t n = 1; n <= 2; n++) {
                 fake_reset();
                 copse_context *ctx = context(NULL);
-                know_verdicts(ctx, "fake:0");
+                know_blocked(ctx, "fake:0");
                 const size_t before = live(ctx);
                 struct life l = { 0 };
                 fake_fail(0, (enum fake_fn)fn, n, codes[code], true);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "copse/conformance.h"
+#include "copse/device/conformance.h"
 #include "core/device/device.h"
 #include "tests/rig/app.h"
 #include "tests/rig/train_model.h"

@@ -9,6 +9,11 @@
 
 #include "tests/golden/golden_jobs.h"
 
+#include "copse/compat/replicated.h"
+#include "copse/compat/single_loss.h"
+#include "copse/compat/train_step.h"
+#include "copse/distribute/parameter_server.h"
+
 static copse_status print_results(copse_trainer *t)
 {
     struct copse_step_result r;

@@ -4,6 +4,8 @@
 #define GOLDEN_JOBS_H
 
 #include "copse/copse.h"
+#include "copse/distribute/cluster.h"
+#include "copse/distribute/partition.h"
 
 enum { INPUTS = 64, HIDDEN = 24, CLASSES = 10, TRAINERS = 3, MOST_PARTS = 8, LONGEST_BATCH = 64 };
 

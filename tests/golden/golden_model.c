@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/collective.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/sync.h"
+
 #include "tests/golden/golden_jobs.h"
 
 struct environment env;

@@ -3,8 +3,8 @@
    and the rules that names and columns have. */
 #include "tests/rig/step_rig.h"
 
-#include "copse/accelerator.h"
-#include "copse/parameter_server.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/parameter_server.h"
 #include "core/base/base.h"
 #include "tests/rig/named_model.h"
 
@@ -44,7 +44,7 @@ static void step(copse_trainer *t, const struct way *p, const struct copse_host_
 }
 
 /* The weights after NAMED_STEPS steps. */
-static void train(const struct way *p, bool is_typed, float out[NAMED_WEIGHTS])
+static void train(const struct way *p, enum named_form form, float out[NAMED_WEIGHTS])
 {
     struct named_model m;
     copse_strategy *st = strategy_of(p);
@@ -53,7 +53,7 @@ static void train(const struct way *p, bool is_typed, float out[NAMED_WEIGHTS])
     copse_batches *batches;
     struct copse_step_result first = { .loss = 0 }, last = { .loss = 0 };
     OK(named_create(st, &m, p->prefetch, &t));
-    OK(named_dataset(ctx, &data, is_typed, &ds));
+    OK(named_dataset(ctx, &data, form, &ds));
     OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = NAMED_BATCH, .seed = 1, .prefetch = 2 },
                             &batches));
     for (uint32_t i = 0; i < NAMED_STEPS; i++) {
@@ -74,7 +74,7 @@ static void train(const struct way *p, bool is_typed, float out[NAMED_WEIGHTS])
     copse_strategy_release(&st);
 }
 
-static void three_types_have_the_bits_of_f32(void **state)
+static void types_have_the_bits_of_f32(void **state)
 {
     static const char *const cores[] = { "host:0", "host:0" };
     const struct way ways[] = {
@@ -91,9 +91,11 @@ static void three_types_have_the_bits_of_f32(void **state)
     named_fill(&data);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         float typed[NAMED_WEIGHTS], plain[NAMED_WEIGHTS];
-        train(&ways[i], true, typed);
-        train(&ways[i], false, plain);
-        assert_memory_equal(typed, plain, sizeof typed);
+        train(&ways[i], NAMED_F32, plain);
+        for (enum named_form form = NAMED_TYPED; form < NAMED_FORMS; form++) {
+            train(&ways[i], form, typed);
+            assert_memory_equal(typed, plain, sizeof typed);
+        }
     }
 }
 
@@ -109,7 +111,7 @@ static void dataset_keeps_types_and_rows(void **state)
     static const uint32_t rows[] = { 17, 3 };
     (void)state;
     named_fill(&data);
-    OK(named_dataset(ctx, &data, true, &ds));
+    OK(named_dataset(ctx, &data, NAMED_TYPED, &ds));
     copse_dataset_describe(ds, &info);
     assert_int_equal(info.rows, NAMED_ROWS);
     assert_int_equal(info.columns, 3);
@@ -191,6 +193,58 @@ static void names_have_rules(void **state)
     copse_strategy_release(&st);
 }
 
+/* ---- host types ---- */
+
+static copse_status sums(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    copse_tensor *x;
+    COPSE_TRY(copse_input(in, "x", &x));
+    CHECK(copse_tensor_type(x) == COPSE_I32);
+    COPSE_TRY(copse_cast(g, x, COPSE_F32, &x));
+    COPSE_TRY(copse_mul(g, x, copse_variable_tensor(user), &x));
+    return copse_sum(g, x, NULL, 0, false, loss);
+}
+
+/* More elements than are converted at once; the ends of i32; what does not fit changes nothing. */
+static void i64_inputs_are_i32_on_devices(void **state)
+{
+    enum { N = 2500 };
+    static int64_t x[2][N];
+    const struct copse_column column = { "x", COPSE_I64, COPSE_SHAPE(N), x };
+    const struct copse_host_batch b = { .columns = &column, .column_count = 1, .count = 2 };
+    copse_strategy *st = rig_strategy(2, NULL);
+    copse_variable *w = rig_scalar(st, "w", 1.0f);
+    copse_trainer *t;
+    struct copse_step_result r;
+    (void)state;
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = sums, .user = w,
+                                                                .optimizer = { .kind = COPSE_SGD } }, &t));
+    for (int i = 0; i < N; i++)
+        x[0][i] = i - 7, x[1][i] = 2 * i;
+    double sum = 0;
+    for (int i = 0; i < N; i++)
+        sum += 3.0 * i - 7;
+    OK(copse_trainer_evaluate(t, &b, &r));
+    assert_float_equal(r.loss, sum / 2, 1e-6 * sum); /* the mean over two replicas' losses */
+    x[0][N - 1] = INT32_MAX;
+    x[1][0] = INT32_MIN;
+    OK(copse_trainer_evaluate(t, &b, &r));
+    x[1][3] = (int64_t)INT32_MAX + 1;
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "'x' has 2147483648 in example 1");
+    x[1][3] = INT64_MIN;
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "'x' has -9223372036854775808 in example 1");
+    assert_int_equal(copse_trainer_steps(t), 0);
+    x[1][3] = 0;
+    OK(copse_trainer_step(t, &b));
+    copse_trainer_release(&t);
+    copse_strategy_release(&st);
+    copse_graph *g;
+    copse_tensor *y;
+    OK(copse_graph_create(ctx, &g));
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_graph_input(g, "x", COPSE_I64, COPSE_SHAPE(2), &y), "an input of a graph is i32");
+    copse_graph_release(&g);
+}
+
 /* ---- bytes in graphs ---- */
 
 static void bytes_are_converted_first(void **state)
@@ -228,9 +282,10 @@ static void bytes_are_converted_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(three_types_have_the_bits_of_f32),
+        cmocka_unit_test(types_have_the_bits_of_f32),
         cmocka_unit_test(dataset_keeps_types_and_rows),
         cmocka_unit_test(names_have_rules),
+        cmocka_unit_test(i64_inputs_are_i32_on_devices),
         cmocka_unit_test(bytes_are_converted_first),
     };
     return cmocka_run_group_tests_name("named_inputs", tests, open_context, close_context);

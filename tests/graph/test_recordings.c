@@ -4,9 +4,10 @@
 #include "tests/rig/step_rig.h"
 #include "tests/rig/train_model.h"
 
-#include "copse/accelerator.h"
-#include "copse/sync.h"
-#include "core/train/flight.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/sync.h"
+#include "core/train/execution.h"
 #include "tests/rig/fake_backend.h"
 
 enum { STEPS = 18, LARGEST = 40, VALUES = 2048, ENOUGH = 100 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The monitor: counting steps, what it refuses, going on after an interruption, surviving a failed
    device. */
+#include "copse/compat/single_loss.h"
+
 #include "tests/rig/rig.h"
 
 #include "tests/rig/fake_backend.h"

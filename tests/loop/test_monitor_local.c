@@ -2,6 +2,8 @@
 /* A monitored run that is cut and goes on: replica-local variables go on as well. */
 #include <math.h>
 
+#include "copse/distribute/replica.h"
+
 #include "tests/rig/rig.h"
 
 #include "tests/rig/job.h"

@@ -2,6 +2,8 @@
 /* Steps: sums of gradients, several iterations, the end of data, outputs of the last iteration. */
 #include <math.h>
 
+#include "copse/compat/single_loss.h"
+
 #include "tests/rig/one_context.h"
 
 #include "tests/rig/job.h"

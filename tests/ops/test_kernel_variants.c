@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernel variants: lists and names, texts that force them, and the one function that chooses: by limits,
    by measurement and by force. */
+#include "copse/device/conformance.h"
 #include "copse/matmul.h"
 #include "core/graph/lowering.h"
 #include "core/graph/variant.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Clipping by the norm of each variable and by the global norm: of the sum over all replicas and workers, under every
-   strategy, against the formulas in double. The loss is the sum over examples of x . w, so the gradient of w is the sum of
-   the rows of x. They are whole numbers: the sum is exact in any order, and results must have the same bits however it is
-   formed. */
+   strategy, against the formulas in double. The loss is the sum over examples of x . w, so the gradient of w is the
+   sum of the rows of x. They are whole numbers: the sum is exact in any order, and results must have the same bits
+   however it is formed. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -474,7 +474,8 @@ struct tower {
 };
 
 /* Rows are dealt out in turn. */
-static copse_status give(copse_replica_context *rc, copse_value *const *args, size_t count, void *user, copse_value **out)
+static copse_status give(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
+                         copse_value **out)
 {
     static _Thread_local float sums[ALL];
     const struct tower *w = user;

@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "copse/copse.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/parameter_server.h"
 #include "core/base/platform.h"
 #include "core/comm/local.h"
 #include "tests/rig/temp_files.h"

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "copse/compat/replicated.h"
 #include "copse/copse.h"
 #include "tests/rig/batch_rig.h"
 

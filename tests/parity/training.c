@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/distribute/input.h"
+#include "copse/distribute/sync.h"
+
 #include "tests/parity/parity.h"
 
 static float number(const char *word)

@@ -8,6 +8,9 @@
 /* after the above */
 #include <cmocka.h>
 
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/partition.h"
+
 #include "tests/rig/replica_rig.h"
 #include "tests/rig/train_model.h"
 

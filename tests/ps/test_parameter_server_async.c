@@ -8,6 +8,10 @@
 /* after the above */
 #include <cmocka.h>
 
+#include "copse/compat/train_step.h"
+#include "copse/distribute/collective.h"
+#include "copse/distribute/partition.h"
+
 #include "tests/rig/server_rig.h"
 
 static copse_status make(copse_strategy *st, const char *name, float value,

@@ -10,7 +10,8 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "copse/partition.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/partition.h"
 #include "core/base/platform.h"
 #include "core/comm/local.h"
 #include "core/ps/server.h"

@@ -9,7 +9,7 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "core/comm/beat.h"
+#include "core/comm/heartbeat.h"
 #include "tests/rig/server_rig.h"
 
 #define DEADLINE_MS 2000
@@ -60,7 +60,7 @@ static copse_status stand_still(struct job *job, uint32_t worker, copse_strategy
         COPSE_TRY(await(job, 1));
         return two_reads(st, &v);
     }
-    copse__beats_end(c); /* as if the whole process stood still */
+    copse__heartbeats_end(c); /* as if the whole process stood still */
     const uint64_t end = copse__now_ns() + 20000 * MS;
     while (!copse__peer_is_gone(c, 2) && copse__now_ns() < end)
         copse__sleep_ns(20 * MS);
@@ -168,7 +168,7 @@ static copse_status ask_on(struct job *job, uint32_t worker, copse_strategy *st)
     copse_variable *v = NULL;
     COPSE_TRY(two_reads(st, &v));
     if (worker == 1)
-        copse__beats_end(job->tasks[worker].cluster);
+        copse__heartbeats_end(job->tasks[worker].cluster);
     for (int i = 0; i < 12; i++) {
         copse__sleep_ns(DEADLINE_MS * MS / 8);
         COPSE_TRY(two_reads(st, &v));
@@ -233,7 +233,7 @@ static bool is_blocked;
 static copse_status send_but_beats(struct copse_transport *t, uint32_t peer, uint32_t tag, const void *bytes,
                                    size_t size, copse_transport_op **op)
 {
-    if (t->rank != 0 || (tag != COPSE_TAG_BEAT && !is_blocked))
+    if (t->rank != 0 || (tag != COPSE_TAG_HEARTBEAT && !is_blocked))
         return copse__transport_local.send(t, peer, tag, bytes, size, op);
     *op = (copse_transport_op *)(void *)&waiting;
     return COPSE_OK;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "copse/ops.h"
-#include "copse/train_step.h"
+#include "copse/compat/train_step.h"
 #include "core/ps/protocol.h"
 #include "tests/rig/server_rig.h"
 

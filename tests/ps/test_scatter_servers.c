@@ -221,7 +221,7 @@ static void rows_that_are_not_there(void **unused)
     float first[ALL];
     (void)unused;
     first_values(first);
-    OK(copse__server_here(ctx, "host:0", &server));
+    OK(copse__server_local(ctx, "host:0", &server));
     const struct copse_server_variable as = { "v", COPSE_F32, COPSE_SHAPE(ROWS, ROW), first, true };
     OK(server->table->make(server, &as, &id));
     for (uint32_t k = 0; k < 2; k++)

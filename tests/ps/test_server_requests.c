@@ -71,9 +71,9 @@ static const struct request {
     REQUEST("push", PUSH, .size = 1u << 28),
     REQUEST("updates", UPDATES, .size = 1u << 28),
     REQUEST("slot", SLOT, .size = 1u << 28, .how = 1),
-    REQUEST("look", LOOK, .size = 1u << 28),
-    REQUEST("places", PLACES, .size = 1u << 28, .how = COPSE_PLACES_SET),
-    REQUEST("places", PLACES, .size = sizeof(struct copse_server_places), .how = COPSE_PLACES_READ),
+    REQUEST("snapshot", SNAPSHOT, .size = 1u << 28),
+    REQUEST("progress", PROGRESS, .size = 1u << 28, .how = COPSE_PROGRESS_SET),
+    REQUEST("progress", PROGRESS, .size = sizeof(struct copse_server_progress), .how = COPSE_PROGRESS_READ),
     REQUEST("counter", COUNTER, .size = 1u << 28),
     REQUEST("leave", LEAVE, .size = 1u << 28),
     REQUEST("", OPS, .size = 1u << 28),
@@ -207,7 +207,7 @@ static struct lie {
     { COPSE_SERVER_READ, { .size = 16 }, { 0 } },
     { COPSE_SERVER_READ, { .size = 8 }, { 0 } },
     { COPSE_SERVER_SLOT, { .size = 1u << 20 }, { 0 } },
-    { COPSE_SERVER_LOOK, { .size = 1u << 20 }, { 0 } },
+    { COPSE_SERVER_SNAPSHOT, { .size = 1u << 20 }, { 0 } },
     { COPSE_SERVER_PULL, { 0 }, { .version = 2, .elements = 1u << 20 } },
     { COPSE_SERVER_PULL, { 0 }, { .version = 2, .elements = 2 } },
 };
@@ -227,7 +227,7 @@ static copse_status reply_to(copse_cluster *c, const struct copse_server_request
     }
     COPSE_TRY(copse__peer_send(c, 0, &reply, sizeof reply, most, "a reply"));
     memset(&group, 0, sizeof group);
-    if (r->op == COPSE_SERVER_LOOK)
+    if (r->op == COPSE_SERVER_SNAPSHOT)
         COPSE_TRY(copse__peer_send(c, 0, &group, sizeof group, most, "a state"));
     if (r->op == COPSE_SERVER_PULL)
         COPSE_TRY(copse__peer_send(c, 0, &lie->seen, sizeof lie->seen, most, "versions"));
@@ -259,8 +259,8 @@ static copse_status ask(struct copse_server *s, uint64_t *seen)
         return s->table->read(s, id, values);
     if (lie->op == COPSE_SERVER_SLOT)
         return s->table->slot(s, 0, 0, 0, false, 3, values);
-    if (lie->op == COPSE_SERVER_LOOK)
-        return s->table->look(s, 0, 3, values, &group);
+    if (lie->op == COPSE_SERVER_SNAPSHOT)
+        return s->table->snapshot(s, 0, 3, values, &group);
     return s->table->pull(s, &id, 1, seen, to);
 }
 
@@ -301,7 +301,7 @@ static void test_replies_of_wrong_sizes(void **state)
         assert_non_null(worker.c);
         assert_non_null(server.c);
         OK(copse__thread_start(&server.thread, liar_main, server.c));
-        OK(copse__server_there(worker.c, 1, &s));
+        OK(copse__server_remote(worker.c, 1, &s));
         const copse_status status = ask(s, &seen);
         if (status != COPSE_ERR_COMM)
             fail_msg("lie %zu: %s: %s", i, copse_status_name(status), copse_last_error());

@@ -100,7 +100,7 @@ static copse_status read_in_vain(struct copse_transport *t, uint32_t peer, size_
 
 static copse_status read_once(struct job *job, uint32_t worker, copse_strategy *st)
 {
-    const struct copse_window_part part = { 0, room, sizeof room };
+    const struct copse_window_range part = { 0, room, sizeof room };
     (void)job;
     (void)worker;
     CHECK(copse__window_get(st->cluster, 1, &part, 1, 20000000, "a read") == COPSE_ERR_TIMEOUT);

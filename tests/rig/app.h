@@ -44,7 +44,7 @@ bool app_worker_stop(struct app_worker *w);
 #if defined(COPSE_HAVE_VULKAN)
 
 #    define VK_NO_PROTOTYPES
-#    include "copse/vulkan.h"
+#    include "copse/device/vulkan.h"
 
 /* How the application makes its device. */
 struct app_vulkan_how {
@@ -86,7 +86,7 @@ void app_vulkan_close(struct app_vulkan *a);
 #if defined(COPSE_HAVE_OPENCL)
 
 #    define CL_TARGET_OPENCL_VERSION 120
-#    include "copse/opencl.h"
+#    include "copse/device/opencl.h"
 
 struct app_opencl {
     cl_platform_id platform;

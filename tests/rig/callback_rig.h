@@ -7,6 +7,8 @@
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 
+#include "copse/compat/replicated.h"
+#include "copse/compat/train_step.h"
 #include "copse/copse.h"
 #include "tests/rig/replica_rig.h"
 

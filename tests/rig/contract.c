@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What the tests of the backend contract share. */
-#include "copse/conformance.h"
+#include "copse/device/conformance.h"
 #include "tests/rig/contract.h"
 
 #include <stdlib.h>
 
-#include "copse/conformance.h"
+#include "copse/device/conformance.h"
 #include "core/base/random.h"
 
 const char *contract_device;

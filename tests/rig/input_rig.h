@@ -5,6 +5,7 @@
 
 #include "tests/rig/batch_rig.h"
 #include "copse/copse.h"
+#include "copse/distribute/input.h"
 #include "tests/rig/temp_files.h"
 
 static copse_context *ctx;

@@ -2,6 +2,9 @@
 /* See job.h. */
 #include "tests/rig/job.h"
 
+#include "copse/compat/single_loss.h"
+#include "copse/distribute/collective.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,8 @@
 #ifndef COPSE_TEST_JOB_H
 #define COPSE_TEST_JOB_H
 
+#include "copse/distribute/cluster.h"
+
 #include "tests/rig/train_model.h"
 
 #define JOB_BATCHES 7 /* in an epoch */

@@ -3,6 +3,8 @@
 #ifndef COPSE_NORM_MODEL_H
 #define COPSE_NORM_MODEL_H
 
+#include "copse/distribute/sync.h"
+
 #include "core/base/random.h"
 #include "tests/rig/batch_rig.h"
 

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "copse/data.h"
-#include "copse/value.h"
+#include "copse/distribute/value.h"
 #include "tests/rig/worker_rig.h"
 
 #define RANKS   8u

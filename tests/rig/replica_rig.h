@@ -4,7 +4,7 @@
 #ifndef COPSE_REPLICA_RIG_H
 #define COPSE_REPLICA_RIG_H
 
-#include "copse/replica.h"
+#include "copse/distribute/replica.h"
 #include "tests/rig/value_rig.h"
 
 /* FAILS in functions that run on threads of replicas. */

@@ -4,6 +4,8 @@
 #ifndef COPSE_SERVER_RIG_H
 #define COPSE_SERVER_RIG_H
 
+#include "copse/distribute/parameter_server.h"
+
 #include "core/comm/local.h"
 #include "tests/rig/replica_rig.h"
 #include "tests/rig/train_model.h"

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "copse/ops.h"
-#include "copse/replicated.h"
+#include "copse/compat/replicated.h"
 #include "tests/rig/replica_rig.h"
 
 static inline copse_variable *make(copse_strategy *st, copse_shape shape, const float *values)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/distribute/parameter_server.h"
+
 #include "core/base/random.h"
 #include "tests/rig/train_model.h"
 

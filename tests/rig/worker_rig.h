@@ -3,6 +3,8 @@
 #ifndef COPSE_WORKER_RIG_H
 #define COPSE_WORKER_RIG_H
 
+#include "copse/distribute/collective.h"
+
 #include "core/replica/replica.h"
 #include "tests/rig/found.h"
 #include "tests/rig/hub_rig.h"

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "copse/compat/single_loss.h"
+
 #include "core/base/platform.h"
 #include "core/comm/local.h"
 #include "tests/rig/job.h"

@@ -110,7 +110,7 @@ static copse_status differ_with_less_and_less(struct worker *w, copse_strategy *
         const copse_status s = copse__cluster_agree(w->cluster, "the rank", mine);
         is_scarce = false;
         CHECK(s == (at < 3 ? COPSE_ERR_NO_MEMORY : COPSE_ERR_ARGUMENT));
-        COPSE_TRY(copse__cluster_gather(w->cluster, &at, all, sizeof at, "all is well"));
+        COPSE_TRY(copse__cluster_allgather(w->cluster, &at, all, sizeof at, "all is well"));
     }
     return COPSE_OK;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The cores of the accelerator strategy: which ones, their order, and values reduced between them. */
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/replica.h"
+
 #include "tests/rig/accelerator_rig.h"
 
 #include "core/replica/replica.h"

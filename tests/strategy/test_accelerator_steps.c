@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of an application on the accelerator strategy: one is a run, its outputs are those of the last step in it, and
    the batches of a run that fails come again. */
+#include "copse/compat/single_loss.h"
+#include "copse/distribute/accelerator.h"
+
 #include "tests/rig/accelerator_rig.h"
 
 /* ---- TPU-2: outputs are those of the last step; none: the initial values ---- */

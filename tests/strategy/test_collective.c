@@ -3,7 +3,8 @@
    cancelling, and who differs. cluster.sh trains over MPI and Gloo between processes. */
 #include <unistd.h>
 
-#include "copse/accelerator.h"
+#include "copse/compat/replicated.h"
+#include "copse/distribute/accelerator.h"
 #include "core/replica/replica.h"
 #include "core/train/trainer.h"
 #include "tests/rig/train_model.h"
@@ -437,7 +438,7 @@ static copse_status train_model(struct worker *w, copse_strategy *st)
     if (w->rank == 0)
         model_data(x, y);
     uint32_t mine = 0, all[COPSE_MAX_WORKERS]; /* the data is there */
-    COPSE_TRY(copse__cluster_gather(w->cluster, &mine, all, 4, "data"));
+    COPSE_TRY(copse__cluster_allgather(w->cluster, &mine, all, 4, "data"));
     COPSE_TRY(model_create(&m, st));
     const struct copse_trainer_params params = {
         .loss = model_loss, .user = &m,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A run for every step of a distributed dataset: its minibatches are arguments of the run. */
-#include "copse/input.h"
-#include "copse/replica.h"
+#include "copse/distribute/input.h"
+#include "copse/distribute/replica.h"
 #include "tests/rig/numbers_rig.h"
 
 #define COUNT 19u /* rows; the last batch has 3 */

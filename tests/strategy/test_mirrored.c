@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "copse/ops.h"
-#include "copse/train.h"
+#include "copse/trainer.h"
 #include "tests/rig/replica_rig.h"
 
 static copse_variable *make(copse_strategy *st, uint32_t count, copse_aggregation aggregation,

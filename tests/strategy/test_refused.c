@@ -2,7 +2,8 @@
 /* Settings that are refused by name, and a collective strategy of a process that trains alone. */
 #include <math.h>
 
-#include "copse/replicated.h"
+#include "copse/compat/replicated.h"
+#include "copse/distribute/collective.h"
 #include "tests/rig/train_model.h"
 #include "tests/rig/value_rig.h"
 

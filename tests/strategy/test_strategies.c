@@ -4,6 +4,10 @@
    which are not in step: cluster_ps.sh.) */
 #include <math.h>
 
+#include "copse/compat/single_loss.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/parameter_server.h"
+
 #include "tests/rig/worker_rig.h"
 
 #define DIGITS "examples/data/digits/digits.csv.gz"

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "copse/device/conformance.h"
+
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 
@@ -96,7 +98,7 @@ static void a_lock_that_is_not_given_back_stops_nobody(void **state)
         struct copse_cache_params cache;
         const bool is_open = cache_open(&cache);
         if (is_open)
-            cache.lock(cache.user, "verdict-0");
+            cache.lock(cache.user, "blocked-0");
         (void)!write(ready[1], "", 1);
         for (;;)
             pause();
@@ -121,7 +123,7 @@ static void a_lock_is_one_callers_not_the_processs(void **state)
     assert_true(cache_open(&cache));
     snprintf(path, sizeof path, "%s/copse/.lock", temp_folder);
     for (int i = 0; i < 2; i++) {
-        void *locked = cache.lock(cache.user, "verdict-0");
+        void *locked = cache.lock(cache.user, "blocked-0");
         const int other = open(path, O_WRONLY | O_CLOEXEC);
         assert_true(other >= 0);
         assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);

@@ -3,8 +3,8 @@
    and when the devices answer again training goes on with the bits of a run that was never cancelled. */
 #include "tests/rig/rig.h"
 
-#include "copse/accelerator.h"
-#include "copse/sync.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/sync.h"
 #include "core/base/platform.h"
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/train_model.h"

@@ -2,11 +2,12 @@
 /* Trainers, train steps, the single-loss step and the monitor: every public function that returns a number gives the
    same on several workers as in one process. test_value_numbers_across.c has the other functions. Parameter servers are
    left out: their workers do not keep step. */
+#include "copse/compat/single_loss.h"
+#include "copse/compat/train_step.h"
+#include "copse/distribute/sync.h"
 #include "copse/monitor.h"
 #include "copse/ops.h"
 #include "copse/step.h"
-#include "copse/sync.h"
-#include "copse/train_step.h"
 #include "tests/rig/numbers_rig.h"
 
 /* ---- a trainer ---- */

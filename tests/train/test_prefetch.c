@@ -5,7 +5,9 @@
 #include "tests/rig/temp_files.h"
 #include "tests/rig/train_model.h"
 
-#include "copse/accelerator.h"
+#include "copse/compat/single_loss.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/parameter_server.h"
 #include "copse/monitor.h"
 #include "copse/step.h"
 

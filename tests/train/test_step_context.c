@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "copse/accelerator.h"
+#include "copse/distribute/accelerator.h"
 #include "copse/ops.h"
-#include "copse/replica.h"
+#include "copse/distribute/replica.h"
 #include "copse/step.h"
-#include "core/train/step.h"
+#include "core/loop/step.h"
 #include "tests/rig/numbers_rig.h"
 
 #define BATCH 8u /* of 19 rows: the last batch has 3 */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Outputs of steps on several workers: those of all replicas of all workers, the same on each. */
+#include "copse/compat/single_loss.h"
 #include "copse/ops.h"
 #include "copse/step.h"
 #include "tests/rig/worker_rig.h"

@@ -3,9 +3,9 @@
    and steps that change nothing. */
 #include "tests/rig/step_rig.h"
 
-#include "copse/accelerator.h"
-#include "copse/parameter_server.h"
-#include "copse/sync.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/sync.h"
 #include "core/base/base.h"
 #include "core/base/random.h"
 

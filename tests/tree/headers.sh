@@ -25,8 +25,8 @@ compile() {
 # needs HEADER: the API's header that a public header includes, if any
 needs() {
     case $1 in
-    copse/opencl.h) echo CL/cl.h ;;
-    copse/vulkan.h) echo vulkan/vulkan_core.h ;;
+    copse/device/opencl.h) echo CL/cl.h ;;
+    copse/device/vulkan.h) echo vulkan/vulkan_core.h ;;
     esac
 }
 # is_there HEADER
@@ -37,9 +37,7 @@ is_there() {
 
 names=
 for folder; do
-    for path in "$folder"/copse/*.h; do
-        [ -f "$path" ] || continue
-        name=copse/${path##*/}
+    for name in $(cd "$folder" && find copse -name '*.h' | sort); do
         if ! is_there "$(needs "$name")"; then
             echo "$name is left out: no $(needs "$name") (see scripts/packages.txt)"
             continue

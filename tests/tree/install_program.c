@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include <copse/ops.h>
-#include <copse/train.h>
+#include <copse/trainer.h>
 
 struct line {
     copse_variable *a, *b;

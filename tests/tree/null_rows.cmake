@@ -3,7 +3,7 @@
 # test_null_getters.c (the others).
 # usage: cmake -DTOP=<source folder> -DGEN=<generated headers> -P null_rows.cmake
 
-file(GLOB headers "${TOP}/include/copse/*.h" "${GEN}/copse/*.h")
+file(GLOB_RECURSE headers "${TOP}/include/copse/*.h" "${GEN}/copse/*.h")
 file(READ "${TOP}/tests/api/test_null.c" status_rows)
 file(READ "${TOP}/tests/api/test_null_getters.c" other_rows)
 set(count 0)

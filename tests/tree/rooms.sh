@@ -4,7 +4,8 @@
 # say. `open` names the folders that still have a circle; a folder without one must leave the list.
 set -u
 build=$1
-open='replica ps train'
+top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
+open=''
 for tool in nm tsort; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done
@@ -13,8 +14,14 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
     name=$(basename "$room")
+    objects='' # an object without a source is left over from a file that was moved
+    for object in "$room"*.o; do
+        [ -f "$top/core/$name/$(basename "$object" .o)" ] && objects="$objects $object"
+    done
+    [ -n "$objects" ] || continue
     # "user provider" for every pair of files of which one uses a symbol that the other defines
-    nm -A "$room"*.o | awk '
+    # shellcheck disable=SC2086
+    nm -A $objects | awk '
         { file = $1; sub(/:[0-9a-f]*$/, "", file); sub(/.*\//, "", file); sub(/\.o$/, "", file) }
         $2 == "U" { uses[file " " $3] = 1 }
         $2 ~ /^[TDBRVW]$/ { defines[$3] = file }

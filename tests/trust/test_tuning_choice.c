@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tuning: a device chooses by what was known when it was opened, among what it can run; mode tune
    measures what was right. */
+#include "copse/device/conformance.h"
+
 #include "tests/rig/column_sums.h"
 #include "tests/rig/tuning_rig.h"
 

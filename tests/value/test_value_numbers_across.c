@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Tower optimizers, values, variables and input: every public function that returns a number gives the same on several
    workers as in one process. test_numbers_across.c has trainers and steps. */
-#include "copse/input.h"
+#include "copse/distribute/input.h"
 #include "copse/ops.h"
-#include "copse/replicated.h"
-#include "copse/train_step.h"
+#include "copse/compat/replicated.h"
+#include "copse/compat/train_step.h"
 #include "tests/rig/numbers_rig.h"
 
 /* ---- tower optimizers and replicated models ---- */

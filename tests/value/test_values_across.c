@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Values of the replicas of several workers become one: sums and means with the bits of one process, of f32, i32
    and sparse values, along an axis, by an application's own accumulation; and what costs no message. */
-#include "copse/replica.h"
+#include "copse/distribute/replica.h"
 #include "core/base/random.h"
 #include "core/replica/cross_device.h"
 #include "tests/rig/worker_rig.h"

@@ -9,7 +9,8 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "copse/partition.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/partition.h"
 #include "tests/rig/replica_rig.h"
 
 #define ROWS    10

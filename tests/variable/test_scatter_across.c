@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Scattered changes of variables across workers: from outside before they have met, and by all replicas; every
    number is compared with one process that has all the replicas. */
-#include "copse/replica.h"
+#include "copse/distribute/replica.h"
 #include "tests/rig/worker_rig.h"
 
 #define ROWS 3u

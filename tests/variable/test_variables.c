@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "copse/ops.h"
-#include "copse/train.h"
+#include "copse/trainer.h"
 #include "tests/rig/replica_rig.h"
 
 typedef copse_status assign_fn(copse_variable *v, copse_value *value);

@@ -3,8 +3,8 @@
    as; every number is compared with one process that has all the replicas. */
 #include <unistd.h>
 
-#include "copse/replica.h"
-#include "copse/replicated.h"
+#include "copse/distribute/replica.h"
+#include "copse/compat/replicated.h"
 #include "tests/rig/worker_rig.h"
 
 static copse_status variable(copse_strategy *st, const char *name, copse_type type, const void *first,

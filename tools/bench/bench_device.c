@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "copse/device/queue.h"
+
 #include "tools/bench/bench.h"
 
 /* A call longer than this ends a series: the next larger one would take minutes. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/distribute/accelerator.h"
+
 #include "tools/bench/bench.h"
 #include "tools/train/train.h"
 

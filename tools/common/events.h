@@ -4,6 +4,8 @@
 #ifndef EVENTS_H
 #define EVENTS_H
 
+#include "copse/distribute/parameter_server.h"
+
 #include "tools/train/train.h"
 
 copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,

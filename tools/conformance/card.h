@@ -3,6 +3,8 @@
 #ifndef CARD_H
 #define CARD_H
 
+#include "copse/device/conformance.h"
+
 #include "tools/conformance/conform.h"
 
 /* All cases of one op and kernel variant. */

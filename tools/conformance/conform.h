@@ -7,6 +7,8 @@
 
 #include <cjson/cJSON.h>
 
+#include "copse/device/conformance.h"
+
 #include "tools/tool.h"
 
 /* ---- names (conform_names.c) ---- */

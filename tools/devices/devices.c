@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "copse/device/tuning.h"
+
 #include "tools/conformance/conform.h"
 #include "tools/common/json.h"
 

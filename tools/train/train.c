@@ -7,6 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/collective.h"
+
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 

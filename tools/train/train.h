@@ -3,6 +3,8 @@
 #ifndef TRAIN_TOOL_H
 #define TRAIN_TOOL_H
 
+#include "copse/distribute/cluster.h"
+
 #include "tools/tool.h"
 
 /* Values of `strategy` and `schedule`; those of the others are the library's enums. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "copse/distribute/replica.h"
+
 #include "tools/train/train_run.h"
 
 #define LINES_MAX 24

@@ -2,6 +2,8 @@
 /* copse tune: mode tune of `copse conformance` with a command line of its own, and its table. */
 #include <string.h>
 
+#include "copse/device/tuning.h"
+
 #include "tools/conformance/conform_run.h"
 
 enum { MAX_VARIANTS = 8 };

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* Collectives, made of messages between all pairs. A header precedes each, so that workers at different collectives
+   notice it before any data is sent. */
+#include <stdio.h>
+
+#include "core/comm/cluster.h"
+
+#define MAGIC      0x636f707365686472ull
+#define TAG_HEADER 1u
+#define TAG_DATA   4u
+#define LINE_ROOM  200
+
+uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind)
+{
+    const uint32_t span = (COPSE_TRANSPORT_TAGS - TAG_DATA) / 4;
+    return TAG_DATA + (uint32_t)(c->sequence % span) * 4 + kind;
+}
+
+copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
+                                        copse_status vote)
+{
+    COPSE_TRY(copse__cluster_check(c));
+    c->sequence++;
+    memset(&c->header, 0, sizeof c->header);
+    c->header.magic = MAGIC;
+    c->header.sequence = c->sequence;
+    c->header.size = size;
+    c->header.vote = (uint32_t)vote;
+    c->header.detail = c->detail;
+    c->detail = 0;
+    snprintf(c->header.what, sizeof c->header.what, "%s", what);
+    snprintf(c->header.form, sizeof c->header.form, "%s", form);
+    for (uint32_t r = 0; r < c->t.size; r++) {
+        if (r == c->t.rank)
+            continue;
+        COPSE_TRY(copse__cluster_recv(c, r, TAG_HEADER, &c->headers[r], sizeof c->headers[r],
+                                      &c->header_in[r]));
+        COPSE_TRY(copse__cluster_send(c, r, TAG_HEADER, &c->header, sizeof c->header,
+                                      &c->header_out[r]));
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_t size,
+                                     copse_status vote)
+{
+    return copse__collective_begin_on(c, what, "", size, vote);
+}
+
+/* Both have operands of a stated type and shape, which differ. */
+static bool has_other_form(const struct copse_header *h, const struct copse_header *own)
+{
+    return h->form[0] && own->form[0] && (strcmp(h->form, own->form) != 0 || h->size != own->size);
+}
+
+static copse_status compare(copse_cluster *c, uint32_t r)
+{
+    struct copse_header *h = &c->headers[r];
+    char names[COPSE_WORKERS_TEXT];
+    h->what[sizeof h->what - 1] = h->form[sizeof h->form - 1] = '\0';
+    if (h->magic != MAGIC)
+        return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s speaks another language",
+                                   copse__cluster_names(c, 1ull << r, names));
+    const bool is_refused = h->vote || c->header.vote; /* by one of the two, whatever its collective is */
+    const bool is_same = strcmp(h->what, c->header.what) == 0 &&
+                         (h->size == c->header.size || has_other_form(h, &c->header));
+    if (h->sequence != c->header.sequence || (!is_refused && !is_same))
+        return copse__cluster_fail(
+            c, COPSE_ERR_COMM, 0,
+            "%s is at another collective: %s%s%s (%llu bytes, number %llu), this one at %s%s%s (%llu "
+            "bytes, number %llu); all workers must do the same things in the same order",
+            copse__cluster_names(c, 1ull << r, names), h->what, h->form[0] ? " of " : "", h->form,
+            (unsigned long long)h->size, (unsigned long long)h->sequence, c->header.what,
+            c->header.form[0] ? " of " : "", c->header.form, (unsigned long long)c->header.size,
+            (unsigned long long)c->header.sequence);
+    if (!is_refused && h->detail != c->header.detail)
+        return copse__cluster_fail(c, COPSE_ERR_COMM, 0,
+                                   "%s has another step or another batch than this worker",
+                                   copse__cluster_names(c, 1ull << r, names));
+    return COPSE_OK;
+}
+
+/* No worker refused, and one has operands of another form: every worker sees that from the headers. */
+static copse_status check_forms(const copse_cluster *c)
+{
+    char names[COPSE_WORKERS_TEXT];
+    for (uint32_t r = 0; r < c->t.size; r++)
+        if (r != c->t.rank && has_other_form(&c->headers[r], &c->header))
+            return copse_fail(COPSE_ERR_SHAPE, "cluster: %s has %s in '%s', this worker %s; all workers need the "
+                                               "same type and shape; nothing was sent",
+                              copse__cluster_names(c, 1ull << r, names), c->headers[r].form, c->header.what,
+                              c->header.form);
+    return COPSE_OK;
+}
+
+copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user)
+{
+    copse_status vote = (copse_status)c->header.vote;
+    uint32_t from = c->t.rank;
+    COPSE_TRY(copse__cluster_wait(c, c->header_in, c->t.size, c->header.what, busy, user));
+    for (uint32_t r = 0; r < c->t.size; r++) {
+        if (r == c->t.rank)
+            continue;
+        COPSE_TRY(compare(c, r));
+        if (c->headers[r].vote && !vote) {
+            vote = copse__status_of(c->headers[r].vote);
+            from = r;
+        }
+    }
+    COPSE_TRY(copse__cluster_wait(c, c->header_out, c->t.size, c->header.what, busy, user));
+    if (!vote)
+        vote = check_forms(c);
+    if (vote)
+        c->refused = c->sequence;
+    if (!vote || from == c->t.rank)
+        return vote;
+    char names[COPSE_WORKERS_TEXT];
+    return copse_fail(vote, "cluster: %s could not take part: %s",
+                      copse__cluster_names(c, 1ull << from, names), copse_status_text(vote));
+}
+
+copse_status copse__cluster_broadcast_bytes(copse_cluster *c, void *bytes, size_t size)
+{
+    struct copse_pending moves[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    const uint32_t tag = copse__collective_tag(c, COPSE_KIND_BYTES);
+    copse_status s = COPSE_OK;
+    for (size_t at = 0; at < size && !s; at += COPSE_TRANSPORT_BYTES) {
+        const size_t part = COPSE_MIN(size - at, COPSE_TRANSPORT_BYTES);
+        if (c->t.rank > 0)
+            s = copse__cluster_recv(c, 0, tag, (char *)bytes + at, part, &moves[0]);
+        for (uint32_t r = 1; r < c->t.size && c->t.rank == 0 && !s; r++)
+            s = copse__cluster_send(c, r, tag, (char *)bytes + at, part, &moves[r]);
+        if (!s)
+            s = copse__cluster_wait(c, moves, c->t.size, c->header.what, NULL, NULL);
+    }
+    copse__cluster_drop(c, moves, c->t.size);
+    return s;
+}
+
+copse_status copse__cluster_barrier_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
+                                       copse_status vote)
+{
+    char text[COPSE_ERROR_BYTES];
+    memcpy(text, copse_last_error(), sizeof text);
+    copse_status s = copse__collective_begin_on(c, what, form, size, vote);
+    if (!s)
+        s = copse__collective_barrier(c, NULL, NULL);
+    if (vote)
+        copse__fail_again(text); /* the first failure is the one to tell */
+    return vote ? vote : s;
+}
+
+copse_status copse__cluster_barrier(copse_cluster *c, const char *what, uint64_t size, copse_status vote)
+{
+    return copse__cluster_barrier_on(c, what, "", size, vote);
+}
+
+copse_status copse__cluster_allgather(copse_cluster *c, const void *mine, void *all, size_t size,
+                                      const char *what)
+{
+    struct copse_pending out[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    struct copse_pending in[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    memmove((char *)all + c->t.rank * size, mine, size);
+    if (c->t.size == 1)
+        return COPSE_OK;
+    copse_status s = copse__collective_begin(c, what, size, COPSE_OK);
+    if (!s)
+        s = copse__collective_barrier(c, NULL, NULL);
+    const uint32_t tag = copse__collective_tag(c, 0);
+    for (uint32_t r = 0; r < c->t.size && !s; r++) {
+        if (r == c->t.rank)
+            continue;
+        s = copse__cluster_recv(c, r, tag, (char *)all + r * size, size, &in[r]);
+        if (!s)
+            s = copse__cluster_send(c, r, tag, mine, size, &out[r]);
+    }
+    if (!s)
+        s = copse__cluster_wait(c, in, c->t.size, what, NULL, NULL);
+    if (!s)
+        s = copse__cluster_wait(c, out, c->t.size, what, NULL, NULL);
+    copse__cluster_drop(c, in, c->t.size);
+    copse__cluster_drop(c, out, c->t.size);
+    return s;
+}
+
+copse_status copse__cluster_broadcast(copse_cluster *c, void *bytes, size_t size, const char *what)
+{
+    if (c->t.size == 1)
+        return COPSE_OK;
+    COPSE_TRY(copse__cluster_barrier(c, what, size, COPSE_OK));
+    return copse__cluster_broadcast_bytes(c, bytes, size);
+}
+
+/* ---- agreement ---- */
+
+/* The first line that differs, of each text. */
+static void find_difference(const char *a, const char *b, char line_a[LINE_ROOM],
+                            char line_b[LINE_ROOM])
+{
+    for (;;) {
+        const size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
+        if (na != nb || memcmp(a, b, na) != 0 || !a[na] || !b[nb]) {
+            snprintf(line_a, LINE_ROOM, "%.*s", (int)na, a);
+            snprintf(line_b, LINE_ROOM, "%.*s", (int)nb, b);
+            return;
+        }
+        a += na + 1;
+        b += nb + 1;
+    }
+}
+
+/* Somebody differs: all learn rank 0's text, find their own difference, and tell all of it. */
+static copse_status name_difference(copse_cluster *c, const char *what, const char *text,
+                                    uint64_t size)
+{
+    struct difference {
+        uint32_t differs, pad;
+        char theirs[LINE_ROOM], chief[LINE_ROOM];
+    } mine = { 0 }, *all;
+    struct copse_mem *mem = &c->ctx->base.mem;
+    char *other = copse__alloc(mem, (size_t)size + 1, 1);
+    all = copse__alloc(mem, c->t.size, sizeof *all);
+    copse_status s = other && all ? COPSE_OK
+                                  : copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
+    if (!s && c->t.rank == 0)
+        memcpy(other, text, (size_t)size);
+    s = copse__cluster_barrier(c, "the chief's description", size, s);
+    if (!s)
+        s = copse__cluster_broadcast_bytes(c, other, (size_t)size);
+    if (!s && strcmp(other, text) != 0) {
+        mine.differs = 1;
+        find_difference(other, text, mine.chief, mine.theirs);
+    }
+    if (!s)
+        s = copse__cluster_allgather(c, &mine, all, sizeof mine, "differences");
+    for (uint32_t r = 0; r < c->t.size && !s; r++) {
+        char names[COPSE_WORKERS_TEXT];
+        struct difference *d = &all[r];
+        d->theirs[LINE_ROOM - 1] = d->chief[LINE_ROOM - 1] = '\0';
+        if (d->differs)
+            s = copse_fail(COPSE_ERR_ARGUMENT,
+                           "cluster: %s differs in %s: it has '%s', the first worker '%s'",
+                           copse__cluster_names(c, 1ull << r, names), what, d->theirs, d->chief);
+    }
+    copse__free(mem, other);
+    copse__free(mem, all);
+    return s;
+}
+
+copse_status copse__cluster_agree(copse_cluster *c, const char *what, const char *text)
+{
+    struct digest {
+        uint64_t hash, size;
+    } mine = { copse__hash(COPSE_HASH_START, text, strlen(text)), strlen(text) };
+    struct digest all[COPSE_MAX_WORKERS];
+    bool is_same = true;
+    COPSE_TRY(copse__cluster_allgather(c, &mine, all, sizeof mine, what));
+    for (uint32_t r = 1; r < c->t.size; r++)
+        is_same = is_same && memcmp(&all[r], &all[0], sizeof mine) == 0;
+    if (all[0].size > (uint64_t)1 << 26)
+        return copse_fail(COPSE_ERR_COMM, "cluster: a description of %llu bytes",
+                          (unsigned long long)all[0].size);
+    return is_same ? COPSE_OK : name_difference(c, what, text, all[0].size);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/* Replicated models: the model function called once per replica, and what the calls gave made one. */
+#include "core/replica/storage.h"
+#include "core/compat/tower.h"
+
+struct model_run {
+    copse_strategy *strategy;
+    const struct copse_replicated_params *params;
+    copse_model_mode mode;
+    copse_value *features[COPSE_MAX_REPLICAS], *labels[COPSE_MAX_REPLICAS];
+    struct copse_model_spec specs[COPSE_MAX_REPLICAS];
+};
+
+/* ---- calling the model ---- */
+
+static copse_status call_model(copse_replica_context *rc, copse_value *const *args, size_t count,
+                               void *user, copse_value **result)
+{
+    struct model_run *m = user;
+    const uint32_t r = copse_replica_id(rc) - m->strategy->rank_first; /* of this worker */
+    const struct copse_model_call call = { m->mode, m->features[r], m->labels[r], m->params->user };
+    (void)args;
+    (void)count;
+    *result = NULL;
+    return copse_note(m->params->model(rc, &call, &m->specs[r]),
+                      "in the model function on replica %u", m->strategy->rank_first + r);
+}
+
+static copse_status finish_optimizers(copse_strategy *st)
+{
+    copse_status s = COPSE_OK;
+    for (copse_tower_optimizer *t = st->towers; t && s == COPSE_OK; t = t->next)
+        s = copse_tower_finish(t);
+    return s;
+}
+
+/* After a failure: what is kept belongs to no step. The failure's text stays. */
+static void drop_optimizers(copse_strategy *st)
+{
+    for (copse_tower_optimizer *t = st->towers; t; t = t->next)
+        copse__tower_drop_all(t);
+}
+
+static bool are_told(const copse_strategy *st)
+{
+    bool is_any = false;
+    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
+        is_any |= t->is_told;
+    return is_any;
+}
+
+static void set_reduction(copse_strategy *st, const copse_loss_reduction *reduction)
+{
+    for (copse_tower_optimizer *t = st->towers; t; t = t->next)
+        t->reduction = reduction ? *reduction : t->params.reduction;
+}
+
+static bool has_optimized(const copse_strategy *st)
+{
+    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
+        for (uint32_t r = 0; r < st->replica_count; r++)
+            if (t->calls[r] > 0)
+                return true;
+    return false;
+}
+
+static copse_status call_models(struct model_run *m)
+{
+    copse_strategy *st = m->strategy;
+    COPSE_TRY(finish_optimizers(st)); /* of calls outside of any model */
+    set_reduction(st, &m->params->reduction);
+    const copse_status s = copse_strategy_run(st, call_model, NULL, 0, m, NULL);
+    set_reduction(st, NULL);
+    COPSE_TRY(s);
+    if (m->mode == COPSE_MODEL_TRAIN && st->rank_total > 1 && !has_optimized(st))
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u replicas were trained, and none handed "
+                                              "gradients to a tower optimizer", st->rank_total);
+    return finish_optimizers(st);
+}
+
+/* What only this worker has failed with so far becomes everybody's, wherever they have come to. */
+static copse_status tell(copse_strategy *st, copse_status mine)
+{
+    char text[COPSE_ERROR_BYTES];
+    if (st->group.workers == 1 || are_told(st) || copse__cluster_check(st->group.cluster))
+        return mine;
+    memcpy(text, copse_last_error(), sizeof text);
+    (void)copse__group_barrier(&st->group, "a replicated model", 0, mine);
+    copse__fail_again(text);
+    return mine;
+}
+
+static copse_status call_all(struct model_run *m)
+{
+    char text[COPSE_ERROR_BYTES];
+    const copse_status s = call_models(m);
+    if (s == COPSE_OK)
+        return s;
+    memcpy(text, copse_last_error(), sizeof text);
+    drop_optimizers(m->strategy);
+    copse__fail_again(text);
+    return tell(m->strategy, s);
+}
+
+/* ---- what it gave ---- */
+
+static copse_status read_loss(const struct model_run *m, uint32_t r, float *out)
+{
+    const copse_value *loss = m->specs[r].loss;
+    if (!loss)
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: replica %u gave no loss", r);
+    if (loss->kind != COPSE_VALUE_ARRAY || loss->type != COPSE_F32 ||
+        copse__elements(loss->shape) != 1)
+        return copse_fail(COPSE_ERR_SHAPE, "replicated model: the loss of replica %u is no f32 scalar", r);
+    struct copse_block *copy;
+    COPSE_TRY(copse__block_copy(loss->block, NULL, &copy));
+    memcpy(out, copy->host, sizeof *out);
+    copse__block_release(&copy);
+    return COPSE_OK;
+}
+
+/* Of this worker's replicas, in their places among all. */
+static copse_status read_losses(const struct model_run *m, float *losses)
+{
+    const copse_strategy *st = m->strategy;
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        float *loss = &losses[st->rank_first + r];
+        COPSE_TRY(read_loss(m, r, loss));
+        if (m->params->reduction == COPSE_LOSS_MEAN && st->rank_total > 1)
+            *loss /= (float)st->rank_total;
+    }
+    return COPSE_OK;
+}
+
+/* `mine`: why this worker has no results. */
+static copse_status swap_losses(copse_strategy *st, float *losses, bool has_any, copse_status mine)
+{
+    size_t sizes[COPSE_MAX_WORKERS];
+    COPSE_TRY(copse__group_barrier(&st->group, "losses of a replicated model", has_any, mine));
+    for (uint32_t w = 0; w < st->group.workers; w++)
+        sizes[w] = has_any ? st->group.rank_counts[w] * sizeof *losses : 0;
+    return copse__group_allgatherv(&st->group, losses, sizes);
+}
+
+static copse_status add_losses(const struct model_run *m, copse_status mine, double *out)
+{
+    const uint32_t n = m->strategy->rank_total;
+    const bool has_any = m->mode != COPSE_MODEL_PREDICT || m->specs[0].loss;
+    float losses[COPSE_MAX_REPLICAS] = { 0 };
+    if (!mine && has_any)
+        mine = read_losses(m, losses);
+    COPSE_TRY(swap_losses(m->strategy, losses, has_any, mine));
+    for (uint32_t step = 1; step < n; step *= 2)
+        for (uint32_t r = 0; r + step < n; r += 2 * step)
+            losses[r] += losses[r + step];
+    *out = (double)losses[0];
+    return COPSE_OK;
+}
+
+static copse_status join_outputs(const struct model_run *m, copse_value **out)
+{
+    const uint32_t n = m->strategy->replica_count;
+    copse_value *parts[COPSE_MAX_REPLICAS];
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        parts[r] = m->specs[r].outputs;
+        count += parts[r] != NULL;
+    }
+    if (count == 0 && m->mode != COPSE_MODEL_PREDICT)
+        return COPSE_OK;
+    return count == n ? copse__value_join(m->strategy, parts, out)
+                      : copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u of %u replicas gave outputs",
+                                   count, n);
+}
+
+static copse_status check_metrics(const struct model_run *m)
+{
+    const uint32_t n = m->strategy->replica_count;
+    const struct copse_model_spec *first = &m->specs[0];
+    size_t all = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        if (m->specs[r].metric_count > COPSE_MAX_METRICS)
+            return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %zu metrics on replica %u; at most %d",
+                              m->specs[r].metric_count, r, COPSE_MAX_METRICS);
+        all += m->specs[r].metric_count;
+    }
+    for (uint32_t r = 1; r < n; r++) {
+        const size_t count = m->specs[r].metric_count;
+        if (count != first->metric_count)
+            return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %zu metric states over %u replicas: "
+                                                  "replica %u has %zu, replica 0 %zu",
+                              all, n, r, count, first->metric_count);
+        for (size_t i = 0; i < count; i++)
+            if (m->specs[r].metrics[i] != first->metrics[i])
+                return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: metric %zu of replica %u is "
+                                                      "another variable than replica 0's", i, r);
+    }
+    return COPSE_OK;
+}
+
+static copse_status combine(struct model_run *m, struct copse_replicated_result *out)
+{
+    const bool is_eval = m->mode == COPSE_MODEL_EVAL;
+    copse_status s = is_eval ? check_metrics(m) : COPSE_OK;
+    if (s == COPSE_OK)
+        s = join_outputs(m, &out->outputs);
+    s = add_losses(m, s, &out->loss);
+    if (s == COPSE_OK && is_eval)
+        s = copse_metrics_reduce(m->strategy, m->specs[0].metrics, m->specs[0].metric_count);
+    if (s != COPSE_OK)
+        copse_value_release(&out->outputs);
+    return s;
+}
+
+/* ---- public ---- */
+
+static copse_status split_all(struct model_run *m, copse_value *features, copse_value *labels)
+{
+    if (features)
+        COPSE_TRY(copse_note(copse__value_split(m->strategy, features, m->features),
+                             "while splitting features"));
+    return labels ? copse_note(copse__value_split(m->strategy, labels, m->labels),
+                               "while splitting labels")
+                  : COPSE_OK;
+}
+
+static void release(struct copse_mem *mem, struct model_run *m)
+{
+    for (uint32_t r = 0; r < m->strategy->replica_count; r++) {
+        copse_value_release(&m->features[r]);
+        copse_value_release(&m->labels[r]);
+        copse_value_release(&m->specs[r].loss);
+        copse_value_release(&m->specs[r].outputs);
+    }
+    copse__free(mem, m);
+}
+
+static copse_status check(copse_strategy *st, const struct copse_replicated_params *p,
+                          copse_model_mode mode, const struct copse_replicated_result *out)
+{
+    if (!st || !p || !p->model || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: strategy, model function or result is "
+                                              "NULL");
+    if (p->reduction != COPSE_LOSS_MEAN && p->reduction != COPSE_LOSS_SUM)
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: there is no reduction of losses %d",
+                          (int)p->reduction);
+    if ((int)mode < 0 || mode > COPSE_MODEL_PREDICT)
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: there is no mode %d", (int)mode);
+    if (!st->ctx)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "replicated model: the default strategy has no device");
+    return copse__require_cross(st, "replicated model: a run");
+}
+
+copse_status copse_replicated_run(copse_strategy *st, const struct copse_replicated_params *params,
+                                  copse_model_mode mode, copse_value *features, copse_value *labels,
+                                  struct copse_replicated_result *out)
+{
+    COPSE_TRY(check(st, params, mode, out));
+    *out = (struct copse_replicated_result){ .loss = 0 };
+    struct copse_mem *mem = &st->ctx->base.mem;
+    struct model_run *m = copse__alloc(mem, 1, sizeof *m);
+    if (!m)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "replicated model: no memory");
+    m->strategy = copse_strategy_retain(st); /* the model function may release the application's reference */
+    m->params = params;
+    m->mode = mode;
+    for (copse_tower_optimizer *t = st->towers; t; t = t->next)
+        t->is_told = false;
+    copse_status s = split_all(m, features, labels);
+    s = s == COPSE_OK ? call_all(m) : tell(st, s);
+    if (s == COPSE_OK)
+        s = combine(m, out);
+    release(mem, m);
+    copse_strategy_release(&st);
+    return s;
+}
+
+/* ---- metrics ---- */
+
+static copse_status check_states(copse_strategy *st, copse_variable *const *states, size_t count)
+{
+    if (!st || (!states && count > 0))
+        return copse_fail(COPSE_ERR_ARGUMENT, "metrics: strategy or list is NULL");
+    COPSE_TRY(copse__require_cross(st, "metrics: reducing"));
+    for (size_t i = 0; i < count; i++) {
+        COPSE_TRY(copse_note(copse__variable_of(states[i], st, "metrics"), "in state %zu", i));
+        if (!st->table->has_one_copy && st->rank_total > 1 && !copse__variable_is_local(states[i]))
+            return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is mirrored; states of metrics "
+                                                  "are replica-local (COPSE_SYNC_ON_READ)",
+                              states[i]->name);
+        for (size_t k = 0; k < i; k++)
+            if (states[k] == states[i])
+                return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is twice in the list", states[i]->name);
+    }
+    return COPSE_OK;
+}
+
+static copse_status sum_components(copse_variable *v, copse_value **out)
+{
+    copse_strategy *st = v->strategy;
+    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all = NULL;
+    const uint32_t host = COPSE_HOST;
+    const struct copse_destinations to = { .ranks = &host, .count = 1 };
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
+        s = copse__component_read(v, r, &parts[r]);
+    if (s == COPSE_OK)
+        s = copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
+    if (s == COPSE_OK)
+        s = copse__strategy_cross(st, COPSE_REDUCE_SUM, all, &to, out);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        copse_value_release(&parts[r]);
+    copse_value_release(&all);
+    return s;
+}
+
+static copse_status reduce_state(copse_variable *v)
+{
+    copse_strategy *st = v->strategy;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    copse_value *sum = NULL;
+    COPSE_TRY(sum_components(v, &sum));
+    char *words = copse__alloc(mem, 2 * (size_t)v->count, 4); /* the sum, zeros */
+    copse_status s = words ? copse_value_read(sum, words)
+                           : copse_fail(COPSE_ERR_NO_MEMORY, "metrics: no memory");
+    for (uint32_t r = 0; s == COPSE_OK && r < st->replica_count; r++)
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET,
+                                        words + (st->rank_first + r > 0 ? 4 * v->count : 0));
+    copse_value_release(&sum);
+    copse__free(mem, words);
+    return s;
+}
+
+copse_status copse_metrics_reduce(copse_strategy *st, copse_variable *const *states, size_t count)
+{
+    COPSE_TRY(check_states(st, states, count));
+    for (size_t i = 0; st->rank_total > 1 && !st->table->has_one_copy && i < count; i++)
+        COPSE_TRY(copse_note(reduce_state(states[i]), "while reducing metric '%s'", states[i]->name));
+    return COPSE_OK;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* Tower optimizers: made, given gradients, asked for slots. tower_update.c has the update. */
+#include <stdio.h>
+
+#include "core/compat/tower.h"
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
+}
+
+/* ---- making ---- */
+
+static bool is_taken(const copse_strategy *st, const char *name)
+{
+    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
+        if (strcmp(t->optimizer->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The one that is wanted, or the first of "tower", "tower_1", ... that no other has. */
+static copse_status choose_name(const copse_strategy *st, const char *wanted, char name[COPSE_OPTIMIZER_NAME])
+{
+    if (wanted && (!*wanted || strlen(wanted) >= COPSE_OPTIMIZER_NAME))
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a name has 1 to %d bytes, this one %zu",
+                          COPSE_OPTIMIZER_NAME - 1, strlen(wanted));
+    if (wanted && is_taken(st, wanted))
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name "
+                                              "'%s'", wanted);
+    snprintf(name, COPSE_OPTIMIZER_NAME, "%s", wanted ? wanted : "tower");
+    for (uint32_t i = 1; is_taken(st, name); i++)
+        snprintf(name, COPSE_OPTIMIZER_NAME, "tower_%u", i);
+    return COPSE_OK;
+}
+
+/* The same in every process, and free. */
+static copse_status agree(copse_tower_optimizer *t)
+{
+    char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
+    snprintf(text, sizeof text, "name %s\nreduction %d\nfactory %d\n%sseed %llu\n", t->optimizer->name,
+             (int)t->params.reduction, t->params.factory != NULL,
+             copse__rule_text(&t->params.optimizer, rule), (unsigned long long)t->params.seed);
+    return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
+}
+
+static void drop_held(void *tower)
+{
+    copse__tower_drop_all(tower);
+}
+
+static copse_status make_rule(void *tower)
+{
+    return copse__tower_rule(tower);
+}
+
+copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_params *params,
+                                copse_tower_optimizer **out)
+{
+    if (!st || !params || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: strategy, params or result is NULL");
+    *out = NULL;
+    if (!st->ctx)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "tower optimizer: the default strategy has no device");
+    if (params->reduction != COPSE_LOSS_MEAN && params->reduction != COPSE_LOSS_SUM)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: there is no reduction of losses %d",
+                          (int)params->reduction);
+    char name[COPSE_OPTIMIZER_NAME];
+    COPSE_TRY(copse__callback_check("copse_tower_create", st));
+    COPSE_TRY(choose_name(st, params->name, name));
+    copse_tower_optimizer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
+    if (!t)
+        return no_memory();
+    copse_status s = copse__optimizer_create(st, name, &t->optimizer);
+    if (!s && !params->factory)
+        s = copse__optimizer_rule(t->optimizer, &params->optimizer);
+    if (s) {
+        copse__optimizer_release(&t->optimizer);
+        copse__free(&st->ctx->base.mem, t);
+        return s;
+    }
+    t->optimizer->owner.user = t;
+    t->optimizer->owner.drop_held = drop_held;
+    t->optimizer->owner.make_rule = make_rule;
+    t->params = *params;
+    t->params.name = NULL;
+    if (params->recordings == 0)
+        t->params.recordings = COPSE_TAPES;
+    t->reduction = params->reduction;
+    t->strategy = copse_strategy_retain(st);
+    copse__tapes_init(t);
+    t->next = st->towers;
+    st->towers = t;
+    s = agree(t);
+    if (s)
+        copse_tower_release(&t);
+    *out = t;
+    return s;
+}
+
+void copse_tower_release(copse_tower_optimizer **at)
+{
+    if (!at || !*at)
+        return;
+    copse_tower_optimizer *t = *at;
+    copse_strategy *st = t->strategy;
+    if (!copse__callback_may_release(&st->ctx->base.log, "copse_tower_release", t))
+        return;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    copse_tower_optimizer **link = &st->towers;
+    while (*link != t)
+        link = &(*link)->next;
+    *link = t->next;
+    copse__tower_drop_all(t);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        copse__free(mem, t->kept[r].at);
+    copse__tapes_fini(t);
+    copse__optimizer_release(&t->optimizer);
+    copse__free(mem, t);
+    copse_strategy_release(&st);
+    *at = NULL;
+}
+
+/* ---- gradients ---- */
+
+copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_tower_gradient *pairs,
+                               size_t count, bool moves_step)
+{
+    uint32_t rank;
+    if (!t || (!pairs && count > 0))
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or the list of gradients, is NULL");
+    COPSE_TRY(copse__tower_replica(t, &rank));
+    if (t->optimizer->is_torn)
+        return copse_fail(COPSE_ERR_DEVICE_LOST, "tower optimizer: an update was cut short by a failed "
+                                                 "device; make new variables from the last checkpoint");
+    COPSE_TRY(copse__tower_rule(t));
+    t->is_used = true;
+    t->is_told = false;
+    COPSE_TRY(copse_note(copse__tower_keep(t, rank, pairs, count), "in the gradients of replica %u", rank));
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        if (t->kept[r].count == 0)
+            return COPSE_OK;
+    return copse_note(copse__tower_update(t, moves_step), "in update %llu of a tower optimizer",
+                      (unsigned long long)t->optimizer->step + 1);
+}
+
+static size_t list_pairs(const copse_tower_optimizer *t, copse_variable *const *variables,
+                         size_t count, struct copse_tower_gradient *pairs)
+{
+    const copse_strategy *st = t->strategy;
+    size_t n = 0;
+    for (size_t i = 0; variables && i < count; i++)
+        pairs[n++].variable = variables[i];
+    for (size_t i = 0; !variables && i < st->variables.count; i++)
+        if (st->variables.at[i]->is_trained)
+            pairs[n++].variable = st->variables.at[i];
+    return n;
+}
+
+copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_tower_loss *of,
+                                  copse_variable *const *variables, size_t count, bool moves_step,
+                                  copse_value **loss)
+{
+    if (loss)
+        *loss = NULL;
+    if (!t)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it is NULL");
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    const size_t most = variables ? count : t->strategy->variables.count;
+    struct copse_tower_call call = { copse__alloc(mem, most, sizeof *call.pairs), 0 };
+    if (!call.pairs)
+        return no_memory();
+    call.count = list_pairs(t, variables, count, call.pairs);
+    copse_status s = copse_tower_compute(t, of, call.pairs, call.count, loss);
+    if (s == COPSE_OK)
+        s = copse_tower_apply(t, call.pairs, call.count, moves_step);
+    if (s != COPSE_OK && loss)
+        copse_value_release(loss);
+    copse__tower_call_free(t, &call);
+    return s;
+}
+
+copse_status copse_tower_finish(copse_tower_optimizer *t)
+{
+    if (!t)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it is NULL");
+    COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: the end of a step"));
+    uint32_t odd = 0;
+    for (uint32_t r = 1; r < t->strategy->replica_count && odd == 0; r++)
+        if (t->calls[r] != t->calls[0])
+            odd = r;
+    const uint64_t first = t->calls[0], other = t->calls[odd];
+    copse__tower_drop_all(t);
+    const copse_status s = odd == 0 ? COPSE_OK
+                    : copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu "
+                                                    "times, replica 0 %llu times; all must do it equally "
+                                                    "often", t->strategy->rank_first + odd,
+                                 (unsigned long long)other, (unsigned long long)first);
+    return copse__tower_meet(t, "the end of a step", 0, s);
+}
+
+/* ---- what it is asked for ---- */
+
+bool copse_tower_is_used(const copse_tower_optimizer *t)
+{
+    return t && t->is_used;
+}
+
+uint64_t copse_tower_steps(const copse_tower_optimizer *t)
+{
+    return t ? t->optimizer->step : 0;
+}
+
+copse_status copse_tower_name(copse_tower_optimizer *t, const char **name)
+{
+    if (!t || !name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or the result, is NULL");
+    COPSE_TRY(copse__tower_rule(t));
+    *name = copse__rule_name(&t->optimizer->rule);
+    return COPSE_OK;
+}
+
+copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const **names,
+                                    size_t *count)
+{
+    if (!t || !names || !count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or a result, is NULL");
+    COPSE_TRY(copse__tower_rule(t));
+    *names = t->optimizer->rule.slot_names;
+    *count = t->optimizer->rule.slots;
+    return COPSE_OK;
+}
+
+size_t copse_tower_slot_count(const copse_tower_optimizer *t)
+{
+    return t ? t->optimizer->variable_count * t->optimizer->rule.slots : 0;
+}
+
+static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot, copse_value **out)
+{
+    copse_strategy *st = t->strategy;
+    struct copse_block *block;
+    COPSE_TRY(copse__block_create(st->ctx, NULL, COPSE_F32, v->count, &block));
+    const copse_status s = copse__tower_told(t, copse__slot_read(t->optimizer, v, slot, block->host));
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* the device may still write there */
+    if (s == COPSE_OK)
+        return copse__value_from_block(st->ctx, NULL, COPSE_HOST, v->tensor.shape, block, out);
+    copse__block_release(&block);
+    return s;
+}
+
+copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v, const char *name,
+                              copse_value **out)
+{
+    if (!t || !v || !name || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
+    *out = NULL;
+    COPSE_TRY(copse__callback_check("copse_tower_slot", t));
+    COPSE_TRY(copse__variable_check(v, "copse_tower_slot"));
+    if (t->strategy->group.workers > 1)
+        COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: a slot that all workers have parts of"));
+    COPSE_TRY(copse__tower_rule(t));
+    if (v->strategy != t->strategy || copse__optimizer_bucket(t->optimizer, v) == COPSE_NO_BUCKET)
+        return COPSE_OK;
+    for (uint32_t k = 0; k < t->optimizer->rule.slots; k++)
+        if (strcmp(t->optimizer->rule.slot_names[k], name) == 0)
+            return copse_note(make_slot(t, v, k, out), "while reading slot '%s' of '%s'", name, v->name);
+    return COPSE_OK;
+}

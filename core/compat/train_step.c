@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Train steps: losses by name and their total around a trainer, hooks and counters around its step. */
+#include "copse/compat/train_step.h"
+#include "core/train/trainer.h"
+
+struct copse_train_step {
+    copse_trainer *trainer;
+    struct copse_train_step_params params; /* without what the caller may free */
+    struct copse_update_hook *hooks;
+};
+
+/* ---- the loss function of the trainer ---- */
+
+static copse_status check_losses(const struct copse_losses *l)
+{
+    if (l->count == 0 || l->count > COPSE_MAX_LOSSES)
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses; 1 to %d are possible",
+                          l->count, COPSE_MAX_LOSSES);
+    for (size_t i = 0; i < l->count; i++) {
+        if (!l->at[i] || !l->names[i] || !*l->names[i])
+            return copse_fail(COPSE_ERR_ARGUMENT, "train step: loss %zu has no name or no tensor", i);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(l->names[i], l->names[k]) == 0)
+                return copse_fail(COPSE_ERR_ARGUMENT, "train step: two losses have the name '%s'",
+                                  l->names[i]);
+    }
+    return COPSE_OK;
+}
+
+static copse_status build(copse_graph *g, const copse_batch *in, void *user, copse_tensor **total)
+{
+    const copse_train_step *ts = user;
+    const struct copse_train_step_params *p = &ts->params;
+    struct copse_losses losses = { .count = 0 };
+    struct copse_callback here = { .name = "the losses function of a train step", .is_passive = true, .used = { ts } };
+    copse__callback_enter(&here);
+    COPSE_TRY(copse__callback_leave(&here, p->losses(g, in, p->user, &losses)));
+    COPSE_TRY(check_losses(&losses));
+    if (g->report_count > 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: its losses are the reports; '%s' cannot be "
+                                              "another one", g->reports[0].name);
+    for (size_t i = 0; i < losses.count; i++) {
+        COPSE_TRY(copse_report(g, losses.names[i], losses.at[i]));
+        g->reports[i].is_loss = true;
+    }
+    if (p->total_loss) {
+        here.name = "the total loss function of a train step";
+        copse__callback_enter(&here);
+        const copse_status s = copse__callback_leave(&here, p->total_loss(g, &losses, p->total_user, total));
+        return copse_note(s, "while making the total loss");
+    }
+    if (losses.count > 1)
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses need a total_loss function, which "
+                                              "says what is minimised", losses.count);
+    *total = losses.at[0];
+    return COPSE_OK;
+}
+
+/* ---- life ---- */
+
+static copse_status check(const struct copse_train_step_params *p)
+{
+    if (!p->losses)
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: needs a function of losses");
+    if ((int)p->global_step < 0 || p->global_step > COPSE_GLOBAL_STEP_OWN)
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: there is no kind %d of global step",
+                          (int)p->global_step);
+    if ((p->global_step == COPSE_GLOBAL_STEP_OWN) != (p->counter != NULL))
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: a counter belongs to "
+                                              "COPSE_GLOBAL_STEP_OWN, which needs one");
+    if ((int)p->aggregation < 0 || p->aggregation > COPSE_AGGREGATE_ACCUMULATE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: there is no aggregation method %d",
+                          (int)p->aggregation);
+    if (p->update_hook_count > 0 && !p->update_hooks)
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: the list of update hooks is NULL");
+    for (size_t i = 0; i < p->update_hook_count; i++)
+        if (!p->update_hooks[i].fn)
+            return copse_fail(COPSE_ERR_ARGUMENT, "train step: update hook %zu has no function", i);
+    return COPSE_OK;
+}
+
+static copse_status make_trainer(copse_train_step *ts, copse_strategy *st,
+                                 const struct copse_train_step_params *p)
+{
+    struct copse_mem *mem = &st->ctx->base.mem;
+    size_t count = p->variables ? p->variable_count : 0;
+    copse_variable **all = copse__alloc(mem, st->variables.count, sizeof *all);
+    if (!all)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "train step: no memory");
+    for (size_t i = 0; !p->variables && i < st->variables.count; i++)
+        if (st->variables.at[i]->is_trained)
+            all[count++] = st->variables.at[i];
+    const struct copse_trainer_params params = {
+        .loss = build,
+        .user = ts,
+        .reduction = p->reduction,
+        .optimizer = p->optimizer,
+        .seed = p->seed,
+        .variables = p->variables ? p->variables : count > 0 ? all : NULL, /* named, so that the */
+        .variable_count = count,                                         /* loss must depend on one */
+        .accumulate = p->accumulate,
+        .sharing = p->sharing,
+        .batch_size = p->batch_size,
+        .shares = p->shares,
+        .gating = p->gating,
+        .check_numerics = !p->skip_numerics,
+        .check_gradients = p->check_gradients,
+        .summarize_gradients = p->summarize_gradients,
+        .transform = p->transform,
+        .transform_user = p->transform_user,
+    };
+    const copse_status s = copse_trainer_create(st, &params, &ts->trainer);
+    copse__free(mem, all);
+    return s;
+}
+
+copse_status copse_train_step_create(copse_strategy *st,
+                                     const struct copse_train_step_params *params,
+                                     copse_train_step **out)
+{
+    if (!st || !params || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: strategy, params or result is NULL");
+    *out = NULL;
+    COPSE_TRY(check(params));
+    struct copse_mem *mem = &st->ctx->base.mem;
+    copse_train_step *ts = copse__alloc(mem, 1, sizeof *ts);
+    if (!ts)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "train step: no memory");
+    ts->params = *params;
+    ts->params.variables = NULL;
+    ts->params.shares = NULL;
+    ts->hooks = copse__alloc(mem, params->update_hook_count, sizeof *ts->hooks);
+    copse_status s = ts->hooks ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "train step: no memory");
+    for (size_t i = 0; s == COPSE_OK && i < params->update_hook_count; i++)
+        ts->hooks[i] = params->update_hooks[i];
+    if (s == COPSE_OK)
+        s = make_trainer(ts, st, params);
+    if (s != COPSE_OK) {
+        copse__free(mem, ts->hooks);
+        copse__free(mem, ts);
+        return copse_note(s, "while making a train step");
+    }
+    *out = ts;
+    return COPSE_OK;
+}
+
+void copse_train_step_release(copse_train_step **at)
+{
+    if (!at || !*at)
+        return;
+    copse_train_step *ts = *at;
+    const struct copse_logger *log = &ts->trainer->strategy->ctx->base.log;
+    if (!copse__callback_may_release(log, "copse_train_step_release", ts) ||
+        !copse__callback_may_release(log, "copse_train_step_release", ts->trainer))
+        return;
+    copse_context *ctx = copse_context_retain(ts->trainer->strategy->ctx); /* its memory */
+    copse_trainer_release(&ts->trainer);
+    copse__free(&ctx->base.mem, ts->hooks);
+    copse__free(&ctx->base.mem, ts);
+    copse_context_release(&ctx);
+    *at = NULL;
+}
+
+copse_trainer *copse_train_step_trainer(copse_train_step *ts)
+{
+    return ts ? ts->trainer : NULL;
+}
+
+/* ---- a run ---- */
+
+/* With servers each worker's step counts once: W workers come to W S. */
+static uint64_t count_in_job(copse_strategy *st)
+{
+    uint64_t step;
+    return st->table->count->add(st, &step) == COPSE_OK ? step : ++st->global_step;
+}
+
+static uint64_t count_step(copse_train_step *ts)
+{
+    switch (ts->params.global_step) {
+    case COPSE_GLOBAL_STEP_DEFAULT:
+        return count_in_job(ts->trainer->strategy);
+    case COPSE_GLOBAL_STEP_OWN:
+        return ++*ts->params.counter;
+    case COPSE_GLOBAL_STEP_NONE:
+        break;
+    }
+    return 0;
+}
+
+static void fill(copse_train_step *ts, const struct copse_step_result *r,
+                 struct copse_train_step_result *out)
+{
+    out->is_updated = true;
+    out->step = r->step;
+    out->total = r->loss;
+    out->loss_count = r->report_count;
+    for (uint32_t i = 0; i < r->report_count; i++) {
+        out->names[i] = r->report_names[i];
+        out->losses[i] = r->reports[i];
+    }
+    out->global_step = count_step(ts);
+}
+
+copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_batch *batch,
+                                  struct copse_train_step_result *out)
+{
+    if (!ts || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: it, or the place for the result, is NULL");
+    *out = (struct copse_train_step_result){ .is_updated = false };
+    COPSE_TRY(copse__callback_check("copse_train_step_run", ts));
+    for (size_t i = 0; i < ts->params.update_hook_count; i++) {
+        const uint64_t failures = copse__failures();
+        struct copse_callback here = { .name = "an update hook of a train step", .used = { ts, ts->trainer } };
+        copse__callback_enter(&here);
+        copse_status s = ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user);
+        s = copse__callback_leave(&here, s);
+        COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
+    }
+    COPSE_TRY(copse_trainer_step(ts->trainer, batch));
+    if (copse_trainer_gathered(ts->trainer) > 0)
+        return COPSE_OK;
+    struct copse_step_result result = { .step = 0 };
+    const copse_status s = copse_trainer_result(ts->trainer, true, &result);
+    if (s != COPSE_OK && !(s == COPSE_ERR_NONFINITE && ts->params.skip_numerics))
+        return s;
+    fill(ts, &result, out);
+    return COPSE_OK;
+}

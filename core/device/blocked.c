@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocked kernels of open devices, and of devices by id through the public functions. See core/trust/block_list.h. */
+#include "copse/device/conformance.h"
+#include "core/device/device.h"
+
+bool copse__kernel_is_name(const char *name, size_t length)
+{
+    if (length == sizeof COPSE_LIBRARY_PRODUCT - 1 && memcmp(name, COPSE_LIBRARY_PRODUCT, length) == 0)
+        return true;
+    for (size_t i = 0; i < copse_kernel_count; i++)
+        if (strlen(copse_kernel_table[i].name) == length &&
+            memcmp(copse_kernel_table[i].name, name, length) == 0)
+            return true;
+    return false;
+}
+
+/* ---- open devices ---- */
+
+copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, const char *reason)
+{
+    return copse__block_list_block(&dev->ctx->trust, dev->block_list, dev->info.id, kernel, reason);
+}
+
+bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char *reason, size_t room)
+{
+    return !dev->tries_blocked && copse__block_list_has(&dev->ctx->trust, dev->block_list, kernel, reason, room);
+}
+
+copse_status copse__device_fail_case(copse_device *dev, const struct copse_kernel_case *c, bool is_late,
+                                     const char *text)
+{
+    return copse__block_list_fail_case(&dev->ctx->trust, dev->block_list, dev->info.id, c, is_late, text);
+}
+
+bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel_case *c, uint64_t *id)
+{
+    return copse__block_list_has_failed(&dev->ctx->trust, dev->block_list, c, id);
+}
+
+copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint64_t id, uint32_t tier)
+{
+    return copse__block_list_pass_case(&dev->ctx->trust, dev->block_list, dev->info.id, kernel, id, tier);
+}
+
+/* ---- public ---- */
+
+static copse_status open_by_id(copse_context *ctx, const char *device, struct copse_block_list **out)
+{
+    struct copse_device_info info;
+    COPSE_TRY(copse__device_find(ctx, device, &info));
+    return copse__block_list_open(&ctx->trust, &info, out);
+}
+
+copse_status copse_device_blocked(copse_context *ctx, const char *device,
+                                  const struct copse_blocked_kernel **list, size_t *count)
+{
+    struct copse_block_list *blocked;
+    COPSE_TRY(copse_need("blocked kernels", ctx, device, list, count));
+    *list = NULL;
+    *count = 0;
+    COPSE_TRY(open_by_id(ctx, device, &blocked));
+    copse__block_list_get(&ctx->trust, blocked, list, count);
+    return COPSE_OK;
+}
+
+copse_status copse_device_block(copse_context *ctx, const char *device, const char *kernel,
+                                const char *reason)
+{
+    struct copse_block_list *blocked;
+    COPSE_TRY(copse_need("blocking a kernel", ctx, device, kernel));
+    COPSE_TRY(open_by_id(ctx, device, &blocked));
+    return copse__block_list_block(&ctx->trust, blocked, device, kernel,
+                                   reason ? reason : "blocked by the application");
+}
+
+copse_status copse_device_block_case(copse_context *ctx, const char *device,
+                                     const struct copse_case_result *failed,
+                                     copse_conformance_tier tier)
+{
+    struct copse_block_list *blocked;
+    COPSE_TRY(copse_need("blocking a kernel", ctx, device, failed));
+    COPSE_TRY(open_by_id(ctx, device, &blocked));
+    if (!failed->mode || !failed->op || !failed->name || !failed->variant ||
+        (unsigned)tier > COPSE_CONFORM_EXHAUSTIVE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "blocked kernels: no case, no kernel or no such tier");
+    const struct copse_kernel_case c = { failed->variant, failed->mode, failed->op, failed->name,
+                                         (uint32_t)tier };
+    return copse__block_list_fail_case(&ctx->trust, blocked, device, &c,
+                                       failed->verdict == COPSE_VERDICT_TIMEOUT, failed->text ? failed->text : "");
+}
+
+copse_status copse_device_unblock(copse_context *ctx, const char *device, const char *kernel)
+{
+    struct copse_block_list *blocked;
+    COPSE_TRY(copse_need("unblocking a kernel", ctx, device));
+    COPSE_TRY(open_by_id(ctx, device, &blocked));
+    return copse__block_list_unblock(&ctx->trust, blocked, kernel);
+}

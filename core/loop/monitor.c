@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/* The monitor: runs a step, writes checkpoints, resumes, recovers from failed devices and lost workers. */
+#include <math.h>
+#include <stdio.h>
+
+#include "copse/monitor.h"
+#include "core/base/platform.h"
+#include "core/data/array.h"
+#include "core/replica/replica.h"
+#include "core/loop/monitor_workers.h"
+#include "core/loop/monitor_files.h"
+#include "core/loop/step.h"
+
+#define SECONDS_DEFAULT 600.0
+#define RETRIES_DEFAULT 3
+
+struct copse_monitor {
+    copse_step *step;
+    copse_cluster *cluster; /* retained; NULL: no other workers */
+    copse_on_loss on_loss;
+    struct copse_mem *mem;
+    const struct copse_logger *log;
+    bool has_place; /* for checkpoints */
+    bool is_non_chief;  /* they are the chief's alone */
+    struct copse_monitor_files files;
+    uint64_t every_steps, every_progress, every_ns, retries;
+
+    uint64_t completed;          /* steps in this monitor's life, less those rolled back */
+    char *resumed_from, *newest; /* paths */
+    uint64_t newest_progress, newest_completed, newest_ns;
+    uint64_t look;  /* `completed` at which the first worker looks at its clock */
+    uint64_t tries; /* recoveries since the newest checkpoint */
+    uint64_t saved, skipped, recoveries;
+};
+
+/* ---- checkpoints ---- */
+
+static void set_newest(copse_monitor *m, char *path)
+{
+    copse__free(m->mem, m->newest);
+    m->newest = path;
+    m->newest_progress = m->step->f.progress(m->step->user);
+    m->newest_completed = m->completed;
+    m->newest_ns = copse__now_ns();
+    m->look = m->completed + 1;
+    m->tries = 0;
+}
+
+static copse_status save(copse_monitor *m)
+{
+    const uint64_t progress = m->step->f.progress(m->step->user);
+    char *path;
+    COPSE_TRY(copse__monitor_files_new(&m->files, progress, &path));
+    const copse_status s = m->step->f.save(m->step->user, path);
+    if (s != COPSE_OK) {
+        copse__free(m->mem, path);
+        return s;
+    }
+    m->saved++;
+    set_newest(m, path);
+    return copse__monitor_is_first(m->cluster) ? copse__monitor_files_written(&m->files, progress)
+                                               : COPSE_OK;
+}
+
+static bool is_saved(const copse_monitor *m)
+{
+    return m->newest && m->step->f.progress(m->step->user) == m->newest_progress;
+}
+
+/* The clocks of several workers differ: the first one's counts, and is seldom asked. */
+static copse_status is_time(copse_monitor *m, bool *out)
+{
+    struct copse_monitor_word w = { 0 };
+    const uint64_t elapsed = copse__now_ns() - m->newest_ns;
+    *out = m->every_ns && elapsed >= m->every_ns;
+    if (!copse__monitor_is_shared(m->cluster) || !m->every_ns)
+        return COPSE_OK;
+    *out = false;
+    if (m->completed < m->look)
+        return COPSE_OK;
+    w.is_due = elapsed >= m->every_ns;
+    w.look = m->completed + copse__monitor_next_look(m->completed - m->newest_completed, elapsed,
+                                                     m->every_ns);
+    COPSE_TRY(copse__monitor_tell(m->cluster, COPSE_OK, &w));
+    *out = w.is_due != 0;
+    m->look = w.look;
+    return COPSE_OK;
+}
+
+static copse_status save_if_due(copse_monitor *m)
+{
+    if (!m->has_place || is_saved(m))
+        return COPSE_OK;
+    const uint64_t progress = m->step->f.progress(m->step->user);
+    bool is_due = (m->every_steps && m->completed - m->newest_completed >= m->every_steps) ||
+                  (m->every_progress && progress - m->newest_progress >= m->every_progress);
+    if (!is_due)
+        COPSE_TRY(is_time(m, &is_due));
+    return is_due ? save(m) : COPSE_OK;
+}
+
+/* Around everything that calls functions of the step. */
+static void enter(const copse_monitor *m, struct copse_callback *here)
+{
+    *here = (struct copse_callback){ .name = "a function of the step that a monitor calls", .used = { m } };
+    copse__callback_enter(here);
+}
+
+copse_status copse_monitor_checkpoint(copse_monitor *m)
+{
+    COPSE_TRY(copse_need("monitor", m));
+    COPSE_TRY(copse__callback_check("copse_monitor_checkpoint", m));
+    if (m->is_non_chief)
+        return COPSE_OK;
+    if (!m->has_place)
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it has no place for checkpoints");
+    struct copse_callback here;
+    enter(m, &here);
+    return copse__callback_leave(&here, is_saved(m) ? COPSE_OK : save(m));
+}
+
+/* ---- resuming ---- */
+
+static bool is_damage(copse_status s)
+{
+    return s == COPSE_ERR_FORMAT || s == COPSE_ERR_IO;
+}
+
+/* The newest one that was not passed over, as the first worker sees it; NULL: none. */
+static copse_status find_newest(copse_monitor *m, char **path)
+{
+    struct copse_monitor_word w = { 0 };
+    copse_status s = COPSE_OK;
+    *path = NULL;
+    if (copse__monitor_is_first(m->cluster))
+        s = copse__monitor_files_path(&m->files, 0, path);
+    snprintf(w.path, sizeof w.path, "%s", *path ? *path : "");
+    s = copse__monitor_tell(m->cluster, s, &w);
+    if (s == COPSE_OK && !*path && w.path[0]) {
+        *path = copse__strdup(m->mem, w.path);
+        s = *path ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+    }
+    if (s != COPSE_OK) {
+        copse__free(m->mem, *path);
+        *path = NULL;
+    }
+    return s;
+}
+
+static void pass_over(copse_monitor *m, const char *path)
+{
+    m->skipped++;
+    if (!copse__monitor_is_first(m->cluster))
+        return;
+    if (--m->files.found.count > 0) /* else it is the error */
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s is passed over: %s", path,
+                   copse_last_error());
+}
+
+/* Take over the newest checkpoint that is whole. Damaged ones stay where they are, for a person to look
+   at, but are not counted among those kept. `path` NULL: there is none. */
+static copse_status take_newest(copse_monitor *m, char **path)
+{
+    const uint64_t before = m->skipped;
+    for (;;) {
+        COPSE_TRY(find_newest(m, path));
+        if (!*path)
+            return m->skipped > before
+                       ? copse_note(COPSE_ERR_FORMAT, "and no other checkpoint there is whole: to "
+                                                      "start anew, name another place")
+                       : COPSE_OK;
+        const copse_status s = m->step->f.restore(m->step->user, *path);
+        if (s == COPSE_OK)
+            return COPSE_OK;
+        if (is_damage(s))
+            pass_over(m, *path);
+        copse__free(m->mem, *path);
+        *path = NULL;
+        if (!is_damage(s))
+            return s;
+    }
+}
+
+static copse_status resume(copse_monitor *m)
+{
+    char *path;
+    COPSE_TRY(take_newest(m, &path));
+    if (!path)
+        return save(m);
+    m->resumed_from = copse__strdup(m->mem, path);
+    set_newest(m, path);
+    if (copse__monitor_is_first(m->cluster))
+        copse__log(m->log, COPSE_LOG_INFO, "monitor: goes on from %s", path);
+    return m->resumed_from ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+}
+
+/* ---- recovering ---- */
+
+static copse_status try_again(copse_monitor *m)
+{
+    if (m->step->f.recover)
+        COPSE_TRY(m->step->f.recover(m->step->user));
+    COPSE_TRY(m->step->f.restore(m->step->user, m->newest));
+    m->completed = m->newest_completed;
+    m->recoveries++;
+    return COPSE_OK;
+}
+
+/* `status` is what the step said; the text of the last error belongs to it. */
+static copse_status recover_device(copse_monitor *m, copse_status status)
+{
+    while (status == COPSE_ERR_DEVICE_LOST && m->newest && m->tries < m->retries) {
+        m->tries++;
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s; starting over from %s (%llu of %llu)",
+                   copse_last_error(), m->newest, (unsigned long long)m->tries,
+                   (unsigned long long)m->retries);
+        status = try_again(m);
+    }
+    return status;
+}
+
+/* ---- going on without lost workers ---- */
+
+static bool is_loss(const copse_monitor *m, copse_status s)
+{
+    return (s == COPSE_ERR_COMM || s == COPSE_ERR_TIMEOUT) && m->cluster &&
+           copse_cluster_lost(m->cluster) > 0;
+}
+
+/* Survivors may have come to different steps, and one of them may be the first now. */
+static copse_status rejoin(copse_monitor *m)
+{
+    struct copse_monitor_word w = { 0 };
+    copse_status s = COPSE_OK;
+    char *path;
+    COPSE_TRY(m->step->f.recover(m->step->user));
+    if (copse__monitor_is_first(m->cluster))
+        s = copse__monitor_files_scan(&m->files);
+    COPSE_TRY(copse__monitor_tell(m->cluster, s, &w));
+    COPSE_TRY(take_newest(m, &path));
+    if (!path)
+        return copse_fail(COPSE_ERR_IO, "monitor: the worker that is the first now does not see the "
+                                        "checkpoints: keep them where all workers can");
+    const bool is_known = m->step->f.progress(m->step->user) == m->newest_progress;
+    w.completed = is_known ? m->newest_completed : m->completed;
+    const copse_status told = copse__monitor_tell(m->cluster, COPSE_OK, &w);
+    m->completed = w.completed;
+    set_newest(m, path);
+    m->recoveries++;
+    return told;
+}
+
+/* Again where more are lost meanwhile; every time it is for fewer. */
+static copse_status recover_workers(copse_monitor *m, copse_status status)
+{
+    uint32_t size;
+    do {
+        size = copse_cluster_size(m->cluster);
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s", copse_last_error());
+        status = rejoin(m);
+    } while (is_loss(m, status) && copse_cluster_size(m->cluster) < size);
+    size = copse_cluster_size(m->cluster);
+    if (status == COPSE_OK)
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: %u worker%s on from %s", size,
+                   size == 1 ? " goes" : "s go", m->newest);
+    return status;
+}
+
+static copse_status recover(copse_monitor *m, copse_status status)
+{
+    if (m->on_loss == COPSE_LOSS_CONTINUES && is_loss(m, status))
+        return recover_workers(m, status);
+    const bool is_job = m->cluster && (copse__monitor_is_shared(m->cluster) ||
+                                       copse_cluster_servers(m->cluster) > 0);
+    return is_job ? status : recover_device(m, status);
+}
+
+/* ---- running ---- */
+
+static copse_status run_step(copse_monitor *m)
+{
+    COPSE_TRY(copse_step_run(m->step));
+    m->completed++;
+    return save_if_due(m);
+}
+
+static copse_status run(copse_monitor *m, uint64_t goal)
+{
+    while (m->completed < goal) {
+        copse_status s = run_step(m);
+        if (s == COPSE_ERR_END) {
+            s = m->has_place && !is_saved(m) ? save(m) : COPSE_OK;
+            if (s == COPSE_OK)
+                return COPSE_OK;
+        }
+        if (s != COPSE_OK)
+            COPSE_TRY(recover(m, s));
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_monitor_run(copse_monitor *m, uint64_t steps, uint64_t *done)
+{
+    if (done)
+        *done = 0;
+    if (!m)
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it is NULL");
+    const uint64_t before = m->completed;
+    const uint64_t goal = steps > UINT64_MAX - before ? UINT64_MAX : before + steps;
+    struct copse_callback here;
+    COPSE_TRY(copse__callback_check("copse_monitor_run", m));
+    COPSE_TRY(copse__callback_check("copse_monitor_run", m->step));
+    enter(m, &here);
+    const copse_status s = copse__callback_leave(&here, run(m, goal));
+    if (done && m->completed > before)
+        *done = m->completed - before;
+    return s;
+}
+
+/* ---- life ---- */
+
+static copse_status check(const copse_step *step, const struct copse_monitor_params *p)
+{
+    const bool has_place = p->folder || p->file;
+    if (p->folder && p->file)
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: checkpoints go to a folder or to a file, not to "
+                                              "both");
+    if ((p->folder && !*p->folder) || (p->file && !*p->file))
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: the path for checkpoints is empty");
+    if (has_place && !step->f.save)
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: a place for checkpoints is given, but the step "
+                                              "cannot be saved");
+    if (!has_place && (p->every_steps || p->every_progress || p->every_seconds != 0.0 || p->keep || p->is_new))
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: checkpoints are wanted, but there is no folder "
+                                              "or file for them");
+    if (p->file && p->keep > 1)
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: one file keeps one checkpoint, not %u; name a "
+                                              "folder", p->keep);
+    if (p->on_loss != COPSE_LOSS_STOPS && p->on_loss != COPSE_LOSS_CONTINUES)
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: there is no answer %d to a lost worker",
+                          (int)p->on_loss);
+    if (p->on_loss == COPSE_LOSS_CONTINUES && (!has_place || !step->f.recover))
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: to go on without lost workers it needs a place "
+                                              "for checkpoints and a step that recovers");
+    if (!(p->every_seconds >= 0.0) || p->every_seconds > 1e9)
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: every %g seconds: 0 to 1e9 are possible",
+                          p->every_seconds);
+    return COPSE_OK;
+}
+
+/* What the first worker alone does: see which checkpoints there are. */
+static copse_status look_around(copse_monitor *m, const struct copse_monitor_params *p)
+{
+    char *path;
+    COPSE_TRY(copse__monitor_files_scan(&m->files));
+    if (!p->is_new || m->files.found.count == 0)
+        return COPSE_OK;
+    COPSE_TRY(copse__monitor_files_path(&m->files, 0, &path));
+    const copse_status s = copse_fail(COPSE_ERR_ARGUMENT, "monitor: there is a checkpoint already: %s",
+                                      path);
+    copse__free(m->mem, path);
+    return s;
+}
+
+static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p)
+{
+    struct copse_monitor_word w = { 0 };
+    if (m->on_loss == COPSE_LOSS_CONTINUES && m->cluster && copse_cluster_servers(m->cluster) > 0)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "monitor: workers with parameter servers go on by themselves when another one is "
+                          "lost; COPSE_LOSS_CONTINUES is for workers in step");
+    if (m->on_loss == COPSE_LOSS_CONTINUES && m->cluster && !copse_cluster_can_regroup(m->cluster))
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "monitor: over %s the job ends with the first worker that is lost: it can "
+                          "only stop, and be resumed", copse_cluster_engine(m->cluster));
+    if (!m->has_place)
+        return COPSE_OK;
+    if (copse__monitor_is_non_chief(m->cluster)) {
+        m->is_non_chief = true;
+        m->has_place = false;
+        return m->step->f.restore(m->step->user, "");
+    }
+    COPSE_TRY(copse__monitor_files_init(&m->files, m->mem, p->folder, p->file, p->keep));
+    const copse_status s = copse__monitor_is_first(m->cluster) ? look_around(m, p) : COPSE_OK;
+    COPSE_TRY(copse__monitor_tell(m->cluster, s, &w));
+    return resume(m);
+}
+
+static copse_cluster *cluster_of(const copse_step *step, const struct copse_monitor_params *p)
+{
+    const copse_strategy *st = step->strategy;
+    copse_cluster *c = p->cluster ? p->cluster : st && (st->group.cluster || st->servers) ? st->cluster : NULL;
+    return c ? copse_cluster_retain(c) : NULL;
+}
+
+copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_params *params,
+                                  copse_monitor **out)
+{
+    static const struct copse_monitor_params none;
+    const struct copse_monitor_params *p = params ? params : &none;
+    if (!step || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: step or result is NULL");
+    *out = NULL;
+    COPSE_TRY(copse__callback_check("copse_monitor_create", NULL));
+    COPSE_TRY(check(step, p));
+    struct copse_base *base = copse__base(step->ctx);
+    copse_monitor *m = copse__alloc(&base->mem, 1, sizeof *m);
+    if (!m)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+    const bool is_default = p->every_seconds == 0.0 && !p->every_steps && !p->every_progress;
+    const double seconds = is_default ? SECONDS_DEFAULT : p->every_seconds;
+    m->step = copse_step_retain(step);
+    m->cluster = cluster_of(step, p);
+    m->on_loss = p->on_loss;
+    m->mem = &base->mem;
+    m->log = &base->log;
+    m->has_place = p->folder || p->file;
+    m->every_steps = p->every_steps;
+    m->every_progress = p->every_progress;
+    m->every_ns = (uint64_t)ceil(seconds * 1e9);
+    m->retries = p->retries == COPSE_NO_RETRIES ? 0 : p->retries ? p->retries : RETRIES_DEFAULT;
+    struct copse_callback here;
+    enter(m, &here);
+    const copse_status s = copse__callback_leave(&here, begin(m, p));
+    if (s != COPSE_OK)
+        copse_monitor_release(&m);
+    *out = m;
+    return s;
+}
+
+void copse_monitor_release(copse_monitor **monitor)
+{
+    if (!monitor || !*monitor)
+        return;
+    copse_monitor *m = *monitor;
+    if (!copse__callback_may_release(m->log, "copse_monitor_release", m))
+        return;
+    *monitor = NULL;
+    if (m->has_place)
+        copse__monitor_files_fini(&m->files);
+    copse__free(m->mem, m->resumed_from);
+    copse__free(m->mem, m->newest);
+    copse_step *step = m->step;
+    copse_cluster *cluster = m->cluster;
+    copse__free(m->mem, m);
+    copse_step_release(&step);
+    copse_cluster_release(&cluster);
+}
+
+void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *out)
+{
+    if (!out)
+        return;
+    *out = (struct copse_monitor_info){ 0 };
+    if (!m)
+        return;
+    *out = (struct copse_monitor_info){
+        .resumed_from = m->resumed_from,
+        .newest = m->newest,
+        .saved = m->saved,
+        .skipped = m->skipped,
+        .recoveries = m->recoveries,
+    };
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Monitors of several workers: one word from the first to all. */
+#include "core/loop/monitor_workers.h"
+
+#include <stdio.h>
+
+#include "copse/distribute/cluster.h"
+
+#define LOOK_MOST ((uint64_t)1 << 20)
+
+bool copse__monitor_is_shared(const copse_cluster *c)
+{
+    return c && copse_cluster_size(c) > 1 && copse_cluster_servers(c) == 0;
+}
+
+bool copse__monitor_is_non_chief(const copse_cluster *c)
+{
+    return c && copse_cluster_servers(c) > 0 && !copse_cluster_is_chief(c);
+}
+
+bool copse__monitor_is_first(const copse_cluster *c)
+{
+    return !c || copse_cluster_rank(c) == 0;
+}
+
+copse_status copse__monitor_tell(copse_cluster *c, copse_status mine, struct copse_monitor_word *w)
+{
+    if (!copse__monitor_is_shared(c))
+        return mine;
+    if (copse__monitor_is_first(c)) {
+        w->status = (uint32_t)mine;
+        snprintf(w->text, sizeof w->text, "%s", mine ? copse_last_error() : "");
+    }
+    COPSE_TRY(copse__cluster_broadcast(c, w, sizeof *w, "the first worker's monitor"));
+    w->path[sizeof w->path - 1] = w->text[sizeof w->text - 1] = '\0';
+    if (w->status)
+        copse__fail_again(w->text);
+    return (copse_status)w->status;
+}
+
+/* Half of what is left, as far as can be told: so the word costs a few messages a checkpoint, and comes
+   at most a few steps late. */
+uint64_t copse__monitor_next_look(uint64_t steps, uint64_t elapsed, uint64_t every)
+{
+    const uint64_t left = every > elapsed ? every - elapsed : 0;
+    const double next = (double)left / 2.0 * (double)steps / (double)COPSE_MAX(elapsed, 1);
+    return next < 1.0 ? 1 : next > (double)LOOK_MOST ? LOOK_MOST : (uint64_t)next;
+}

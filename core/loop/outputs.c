@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* Outputs of the last iteration: numbers and pointers by name, of all replicas or reduced over them. */
+#include <stdio.h>
+
+#include "core/replica/replica.h"
+#include "core/loop/outputs.h"
+
+/* ---- life ---- */
+
+static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t replicas, copse_outputs **out)
+{
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+    *out = copse__alloc(mem, 1, sizeof **out);
+    if (!*out)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "outputs: no memory");
+    **out = (struct copse_outputs){
+        .ctx = copse_context_retain(ctx), .mem = mem, .replicas = replicas, .own = replicas,
+        .strategy = st ? copse_strategy_retain(st) : NULL,
+    };
+    return COPSE_OK;
+}
+
+copse_status copse_outputs_create(copse_context *ctx, uint32_t replicas, copse_outputs **out)
+{
+    COPSE_TRY(copse_need("outputs", ctx, out));
+    if (replicas == 0 || replicas > COPSE_MAX_REPLICAS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: needs 1 to %d replicas", COPSE_MAX_REPLICAS);
+    return create(ctx, NULL, replicas, out);
+}
+
+copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, copse_outputs **out)
+{
+    COPSE_TRY(create(ctx, st, st ? st->rank_total : 1, out));
+    if (st) {
+        (*out)->first = st->rank_first;
+        (*out)->own = st->replica_count;
+    }
+    return COPSE_OK;
+}
+
+static void free_named(struct copse_mem *mem, struct copse_named_output *n)
+{
+    copse__free(mem, n->name);
+    copse__free(mem, n->values);
+    copse__free(mem, (void *)n->objects);
+    copse__free(mem, n->has);
+    copse_value_release(&n->value);
+}
+
+void copse_outputs_release(copse_outputs **outputs)
+{
+    if (!outputs || !*outputs)
+        return;
+    copse_outputs *o = *outputs;
+    *outputs = NULL;
+    for (size_t i = 0; i < o->list.count; i++)
+        free_named(o->mem, &o->list.at[i]);
+    copse__free(o->mem, o->list.at);
+    copse_strategy_release(&o->strategy);
+    copse_context *ctx = o->ctx;
+    copse__free(o->mem, o);
+    copse_context_release(&ctx);
+}
+
+struct copse_named_output *copse__outputs_find(const copse_outputs *o, const char *name)
+{
+    for (size_t i = 0; i < o->list.count; i++)
+        if (strcmp(o->list.at[i].name, name) == 0)
+            return &o->list.at[i];
+    return NULL;
+}
+
+copse_status copse__outputs_named(copse_outputs *o, const char *name, struct copse_named_output **out)
+{
+    COPSE_TRY(copse_need("outputs", o, name));
+    if (!*name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: an output needs a name");
+    *out = copse__outputs_find(o, name);
+    if (*out)
+        return COPSE_OK;
+    struct copse_named_output n = { .name = copse__strdup(o->mem, name) };
+    n.values = copse__alloc(o->mem, o->replicas, 2 * sizeof *n.values);
+    n.objects = copse__alloc(o->mem, o->own, 2 * sizeof *n.objects);
+    n.has = copse__alloc(o->mem, o->own, 2 * sizeof *n.has);
+    if (!n.name || !n.values || !n.objects || !n.has || !COPSE_PUSH(o->mem, &o->list, n)) {
+        free_named(o->mem, &n);
+        return copse_fail(COPSE_ERR_NO_MEMORY, "outputs: no memory for '%s'", name);
+    }
+    *out = &o->list.at[o->list.count - 1];
+    (*out)->pending = n.values + o->replicas;
+    (*out)->pending_objects = n.objects + o->own;
+    (*out)->has_object = n.has + o->own;
+    return COPSE_OK;
+}
+
+/* ---- numbers ---- */
+
+static void drop_round(const copse_outputs *o, struct copse_named_output *n)
+{
+    memset(n->has, 0, o->own * sizeof *n->has);
+    n->has_count = 0;
+}
+
+/* `values` may be `n->values`. */
+static void put(const copse_outputs *o, struct copse_named_output *n, const double *values, bool is_reduced)
+{
+    copse_value_release(&n->value);
+    n->is_reduced = is_reduced;
+    n->count = is_reduced ? 1 : o->replicas;
+    memmove(n->values, values, n->count * sizeof *values);
+    drop_round(o, n);
+}
+
+copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values, bool is_reduced)
+{
+    struct copse_named_output *n;
+    COPSE_TRY(copse__outputs_named(o, name, &n));
+    put(o, n, values, is_reduced);
+    return COPSE_OK;
+}
+
+/* Of all replicas. */
+static void reduce(const copse_outputs *o, struct copse_named_output *n, const double *values,
+                   copse_output_reduction reduction)
+{
+    double sum = values[0];
+    for (uint32_t r = 1; r < o->replicas; r++)
+        sum += values[r];
+    if (reduction == COPSE_OUTPUT_MEAN)
+        sum /= (double)o->replicas;
+    put(o, n, reduction == COPSE_OUTPUT_NONE ? values : &sum, reduction != COPSE_OUTPUT_NONE);
+}
+
+/* The numbers of this worker's replicas, `values`, become those of all workers. `mine`: why there are none; the
+   others are told. */
+static copse_status set(const copse_outputs *o, struct copse_named_output *n, const double *values,
+                        copse_output_reduction reduction, copse_status mine)
+{
+    static const char *const words[] = { "parts", "sum", "mean" };
+    struct copse_group *g = o->strategy ? &o->strategy->group : &copse__group_of_one;
+    char what[sizeof ((struct copse_header *)0)->what];
+    double all[COPSE_MAX_REPLICAS];
+    size_t sizes[COPSE_MAX_WORKERS];
+    const uint64_t hash = copse__hash(COPSE_HASH_START, n->name, strlen(n->name));
+    snprintf(what, sizeof what, "%s of output '%.24s', %08x", words[reduction], n->name, (unsigned)hash);
+    COPSE_TRY(copse__group_barrier(g, what, sizeof *values, mine));
+    for (uint32_t w = 0; w < g->workers; w++)
+        sizes[w] = g->rank_counts[w] * sizeof *values;
+    memcpy(all + o->first, values, o->own * sizeof *values);
+    COPSE_TRY(copse__group_allgatherv(g, all, sizes));
+    reduce(o, n, all, reduction);
+    return COPSE_OK;
+}
+
+copse_status copse_outputs_set(copse_outputs *o, const char *name, const double *values,
+                               copse_output_reduction reduction)
+{
+    struct copse_named_output *n;
+    COPSE_TRY(copse_need("outputs", o, name, values));
+    COPSE_TRY(copse__outputs_check_reduction(name, reduction));
+    COPSE_TRY(copse__outputs_named(o, name, &n));
+    return set(o, n, values, reduction, COPSE_OK);
+}
+
+/* Whether a replica of this worker may set its number; `at` is its place among them. */
+static copse_status check_replica(const struct copse_named_output *n, uint32_t replica, uint32_t at,
+                                  copse_output_reduction reduction)
+{
+    if (n->has[at])
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did",
+                          n->name, replica);
+    if (n->has_count > 0 && n->reduction != reduction)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u asks for another reduction than the "
+                                              "others", n->name, replica);
+    return COPSE_OK;
+}
+
+static copse_status find_replica(const copse_outputs *o, const char *name, uint32_t replica, uint32_t *at)
+{
+    *at = replica - o->first;
+    if (replica < o->first || *at >= o->own)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no replica %u of %u here", name, replica,
+                          o->replicas);
+    return COPSE_OK;
+}
+
+copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const char *name,
+                                       double value, copse_output_reduction reduction)
+{
+    struct copse_named_output *n;
+    uint32_t at;
+    COPSE_TRY(copse_need("outputs", o, name));
+    COPSE_TRY(copse__outputs_check_reduction(name, reduction));
+    if (reduction == COPSE_OUTPUT_NONE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': a replica's value needs a reduction",
+                          name);
+    COPSE_TRY(copse__outputs_named(o, name, &n));
+    COPSE_TRY(find_replica(o, name, replica, &at));
+    const copse_status can = check_replica(n, replica, at, reduction);
+    if (can) {
+        drop_round(o, n);
+        return set(o, n, n->pending, reduction, can);
+    }
+    n->reduction = reduction;
+    n->pending[at] = value;
+    n->has[at] = true;
+    if (++n->has_count < o->own)
+        return COPSE_OK;
+    drop_round(o, n);
+    return set(o, n, n->pending, reduction, COPSE_OK);
+}
+
+copse_status copse_outputs_get(const copse_outputs *o, const char *name, struct copse_output *out)
+{
+    COPSE_TRY(copse_need("outputs", o, name, out));
+    const struct copse_named_output *n = copse__outputs_find(o, name);
+    *out = (struct copse_output){ 0 };
+    if (n && n->value)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' is a value; take it with copse_outputs_value", name);
+    if (!n || n->count == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' was not set", name);
+    *out = (struct copse_output){ n->values, n->count, n->is_reduced };
+    return COPSE_OK;
+}
+
+/* ---- pointers ---- */
+
+copse_status copse_outputs_set_object(copse_outputs *o, const char *name, void *object)
+{
+    struct copse_named_output *n;
+    COPSE_TRY(copse__outputs_named(o, name, &n));
+    n->objects[0] = object;
+    n->object_count = 1;
+    return COPSE_OK;
+}
+
+copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name,
+                                              void *object)
+{
+    struct copse_named_output *n;
+    uint32_t at;
+    COPSE_TRY(copse__outputs_named(o, name, &n));
+    COPSE_TRY(find_replica(o, name, replica, &at));
+    if (n->has_object[at])
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did",
+                          name, replica);
+    n->pending_objects[at] = object;
+    n->has_object[at] = true;
+    if (++n->has_objects < o->own)
+        return COPSE_OK;
+    bool is_same = true;
+    for (uint32_t r = 0; r < o->own; r++) {
+        is_same = is_same && n->pending_objects[r] == n->pending_objects[0];
+        n->has_object[r] = false;
+    }
+    n->has_objects = 0;
+    n->object_count = is_same ? 1 : o->own;
+    memcpy((void *)n->objects, (void *)n->pending_objects, o->own * sizeof *n->objects);
+    return COPSE_OK;
+}
+
+copse_status copse_outputs_objects(const copse_outputs *o, const char *name, void *const **list,
+                                   size_t *count)
+{
+    COPSE_TRY(copse_need("outputs", o, name, list, count));
+    const struct copse_named_output *n = copse__outputs_find(o, name);
+    if (!n || n->object_count == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: no object was kept as '%s'", name);
+    *list = n->objects;
+    *count = n->object_count;
+    return COPSE_OK;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* The outputs of a step from the inside. */
+#ifndef COPSE_CORE_OUTPUTS_H
+#define COPSE_CORE_OUTPUTS_H
+
+#include "copse/compat/single_loss.h"
+#include "copse/step.h"
+#include "core/data/array.h"
+#include "core/train/trainer.h"
+
+/* An output: numbers or a value, and apart from them the application's pointers. */
+struct copse_named_output {
+    char *name;
+    double *values;     /* [replicas of all workers] */
+    size_t count;       /* of `values`; 0: not set */
+    bool is_reduced;
+    copse_value *value; /* reference; else NULL */
+    void **objects;     /* [own replicas] */
+    size_t object_count;
+    /* the round under way: what this worker's replicas have set so far */
+    double *pending;
+    void **pending_objects;
+    copse_output_reduction reduction;
+    bool *has, *has_object; /* [own replicas] */
+    uint32_t has_count, has_objects;
+};
+
+struct copse_outputs {
+    copse_context *ctx;       /* retained */
+    struct copse_mem *mem;
+    copse_strategy *strategy; /* retained; NULL: the table of no step */
+    uint32_t replicas;        /* of all workers */
+    uint32_t first, own;      /* this worker's: the number of the first, and how many */
+    struct { struct copse_named_output *at; size_t count, room; } list;
+};
+
+/* An empty table for the replicas of a strategy; NULL: for one replica. */
+copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, copse_outputs **out);
+/* The output of that name, made when it is new. */
+copse_status copse__outputs_named(copse_outputs *o, const char *name, struct copse_named_output **out);
+/* The output of that name, or NULL. */
+struct copse_named_output *copse__outputs_find(const copse_outputs *o, const char *name);
+/* Set an output to one number that is reduced already, or to one number for each replica. */
+copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values, bool is_reduced);
+/* Set an output to a value, retained; NULL: it is not set. (output_values.c) */
+copse_status copse__outputs_keep(copse_outputs *o, const char *name, copse_value *value);
+/* The value that an output becomes: reduced over the replicas of all workers, or their components. `value` is what
+   this worker's replicas have; `mine` why it has none: the others are told. */
+copse_status copse__output_combine(copse_strategy *st, copse_value *value, copse_output_reduction reduction,
+                                   copse_status mine, copse_value **out);
+
+#endif

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+/* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the last. */
+#include "copse/distribute/accelerator.h"
+#include "core/loop/outputs.h"
+#include "core/loop/step.h"
+#include "core/train/trainer.h"
+
+#define OUTPUTS_MAX (1 + COPSE_MAX_REPORTS)
+
+struct wanted {
+    char *name;
+    copse_output_reduction reduction;
+    double initial;
+};
+
+struct single_loss {
+    copse_step *step; /* not a reference: the step owns this */
+    copse_trainer *trainer;
+    copse_cluster *cluster; /* of the trainer's strategy; NULL: this process alone */
+    copse_make_trainer_fn *make;
+    void *make_user;
+    uint32_t iterations;
+    bool is_default;                 /* iterations: as many as the strategy has to a run */
+    struct copse_position *fed;      /* accelerator: where the batches of the run came from */
+    struct copse_position begun;     /* where the first batch of the update under way came from */
+    struct wanted wanted[OUTPUTS_MAX];
+    size_t wanted_count;
+    struct copse_step_result newest; /* taken, not yet in the outputs, when has_newest */
+    bool has_newest;
+};
+
+static struct copse_mem *mem_of(const struct single_loss *u)
+{
+    return &u->step->ctx->base.mem;
+}
+
+/* ---- outputs ---- */
+
+static copse_status read_output(copse_trainer *t, size_t i, copse_outputs *to)
+{
+    const struct copse_loss_output *o = &t->outputs.at[i];
+    /* Means are weighted already. */
+    const copse_output_reduction how = o->reduction == COPSE_OUTPUT_NONE ? COPSE_OUTPUT_NONE : COPSE_OUTPUT_SUM;
+    copse_value *own = NULL, *all;
+    copse_status s = copse__loss_output_read(t, i, &own);
+    s = copse__output_combine(t->strategy, own, how, s, &all);
+    copse_value_release(&own);
+    COPSE_TRY(copse_note(s, "while reading output '%s'", o->name));
+    s = copse__outputs_keep(to, o->name, all);
+    copse_value_release(&all);
+    return s;
+}
+
+static copse_status read_loss_outputs(copse_trainer *t, copse_outputs *to)
+{
+    for (size_t i = 0; i < t->outputs.count; i++)
+        COPSE_TRY(t->outputs.is_newest ? read_output(t, i, to) : copse__outputs_keep(to, t->outputs.at[i].name, NULL));
+    return COPSE_OK;
+}
+
+static copse_status set_initial(struct single_loss *u)
+{
+    double values[COPSE_MAX_REPLICAS];
+    u->has_newest = false;
+    for (size_t i = 0; i < u->wanted_count; i++) {
+        const struct wanted *w = &u->wanted[i];
+        for (uint32_t r = 0; r < COPSE_MAX_REPLICAS; r++)
+            values[r] = w->initial;
+        COPSE_TRY(copse__outputs_put(u->step->outputs, w->name, values, w->reduction != COPSE_OUTPUT_NONE));
+    }
+    copse__loss_outputs_begin(u->trainer); /* those of the loss function are not set */
+    return read_loss_outputs(u->trainer, u->step->outputs);
+}
+
+/* Which value of a result is called so: 0 = the loss, then the reports. */
+static copse_status index_of(const struct single_loss *u, const char *name, uint32_t *out)
+{
+    const struct copse_step_result *r = &u->newest;
+    *out = 0;
+    if (strcmp(name, "loss") == 0)
+        return COPSE_OK;
+    for (uint32_t i = 0; i < r->report_count; i++)
+        if (strcmp(r->report_names[i], name) == 0) {
+            *out = 1 + i;
+            return COPSE_OK;
+        }
+    return copse_fail(COPSE_ERR_ARGUMENT, "step: the loss function reports no '%s'", name);
+}
+
+/* Value `index` of all ranks of all workers, reduced or each for itself. A mean of values that are means over examples
+   weights the ranks by their examples: it is the value of the global batch. */
+static copse_status set_output(struct single_loss *u, const struct wanted *w)
+{
+    const uint32_t ranks = u->trainer->strategy->rank_total;
+    double values[COPSE_MAX_REPLICAS], sum = 0;
+    uint32_t index;
+    COPSE_TRY(index_of(u, w->name, &index));
+    if (w->reduction == COPSE_OUTPUT_MEAN && !copse__value_is_sum(u->trainer, index))
+        return copse__outputs_put(u->step->outputs, w->name,
+                                  index == 0 ? &u->newest.loss : &u->newest.reports[index - 1], true);
+    for (uint32_t r = 0; r < ranks; r++) {
+        struct copse_replica_result result;
+        COPSE_TRY(copse__rank_result(u->trainer, r, &result));
+        values[r] = index == 0 ? result.loss : result.reports[index - 1];
+        sum += values[r];
+    }
+    if (w->reduction == COPSE_OUTPUT_NONE)
+        return copse__outputs_put(u->step->outputs, w->name, values, false);
+    if (w->reduction == COPSE_OUTPUT_MEAN)
+        sum /= (double)ranks;
+    return copse__outputs_put(u->step->outputs, w->name, &sum, true);
+}
+
+static copse_status take_results(struct single_loss *u, bool wait)
+{
+    copse_status s;
+    while ((s = copse_trainer_result(u->trainer, wait, &u->newest)) == COPSE_OK)
+        u->has_newest = true;
+    return s == COPSE_ERR_END || (s == COPSE_ERR_TIMEOUT && !wait) ? COPSE_OK : s;
+}
+
+/* ---- the step's functions ---- */
+
+static copse_status check_trainer(const struct single_loss *u)
+{
+    return u->trainer ? COPSE_OK
+                      : copse_fail(COPSE_ERR_DEVICE_LOST, "step: it has no trainer since a device failed");
+}
+
+/* A step on a batch from `at`; NULL = the oldest that is fed. */
+static copse_status train(struct single_loss *u, const struct copse_host_batch *batch,
+                          struct copse_position at)
+{
+    if (copse_trainer_gathered(u->trainer) == 0)
+        u->begun = at;
+    const copse_status s = copse_trainer_step(u->trainer, batch);
+    if (s == COPSE_OK)
+        return COPSE_OK;
+    const struct copse_position *again = copse_trainer_gathered(u->trainer) == 0 ? &u->begun : &at;
+    copse_trainer_unfeed(u->trainer);
+    return copse_note(s, "at batch %llu of epoch %u%s", (unsigned long long)at.batch, at.epoch,
+                      copse_step_seek(u->step, again) == COPSE_OK ? "" : ", which is lost");
+}
+
+static copse_status iterate(void *user, const struct copse_host_batch *in, copse_outputs *context)
+{
+    struct single_loss *u = user;
+    (void)context; /* set when somebody asks for the outputs */
+    COPSE_TRY(train(u, in, (struct copse_position){ in->epoch, in->index }));
+    return take_results(u, false);
+}
+
+/* The batches that are fed are those that the input holds, whoever sought or restored in between. */
+static copse_status settle(struct single_loss *u)
+{
+    struct copse_position at;
+    if (copse_trainer_fed(u->trainer) == u->step->input.held_count)
+        return COPSE_OK;
+    copse_trainer_unfeed(u->trainer);
+    COPSE_TRY(copse_step_position(u->step, &at));
+    return copse_step_seek(u->step, &at);
+}
+
+/* As many batches as there is room for; what cannot be fed comes again. */
+static copse_status feed_ahead(struct single_loss *u)
+{
+    struct copse_host_batch batch;
+    while (copse_trainer_fed(u->trainer) < u->trainer->params.prefetch) {
+        if (copse__step_hold(u->step, &batch) != COPSE_OK)
+            return COPSE_OK; /* its step, if there is one, says why */
+        if (copse_trainer_feed(u->trainer, &batch) != COPSE_OK)
+            return copse__step_put_back(u->step);
+    }
+    return COPSE_OK;
+}
+
+/* One iteration with batches that are uploaded ahead of it, and of the next ones. */
+static copse_status iterate_ahead(struct single_loss *u)
+{
+    struct copse_host_batch batch;
+    COPSE_TRY(settle(u));
+    COPSE_TRY(feed_ahead(u));
+    if (copse_trainer_fed(u->trainer) == 0) {
+        COPSE_TRY(copse_step_next(u->step, &batch));
+        return iterate(u, &batch, u->step->outputs);
+    }
+    COPSE_TRY(train(u, NULL, u->step->input.held[0].at));
+    copse__step_let_go(u->step);
+    return take_results(u, false);
+}
+
+static copse_status run_ahead(struct single_loss *u, uint32_t batches)
+{
+    copse_status s = COPSE_OK;
+    for (; s == COPSE_OK && batches > 0; batches--)
+        s = iterate_ahead(u);
+    return s;
+}
+
+/* Where to go on behind `done` of the run's batches, before which `gathered` were gathered for an update: what
+   is dropped of an update comes again. */
+static const struct copse_position *again_from(const struct single_loss *u, uint32_t fed, uint32_t done,
+                                               uint32_t gathered)
+{
+    const uint32_t part = (gathered + done) % COPSE_MAX(u->trainer->params.accumulate, 1);
+    if (part == copse_trainer_gathered(u->trainer) || part == 0)
+        return &u->fed[COPSE_MIN(done, fed - 1)]; /* all are done: at the last */
+    return part > done ? &u->begun : &u->fed[done - part];
+}
+
+/* One run of an accelerator, of up to `most` batches; *done of them. COPSE_ERR_END: there were fewer. */
+static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *done)
+{
+    struct copse_host_batch batch;
+    copse_status next = COPSE_OK, s = COPSE_OK;
+    const uint32_t gathered = copse_trainer_gathered(u->trainer);
+    uint32_t fed = 0;
+    *done = 0;
+    while (s == COPSE_OK && fed < most && (next = copse_step_next(u->step, &batch)) == COPSE_OK) {
+        u->fed[fed] = (struct copse_position){ batch.epoch, batch.index };
+        s = copse_trainer_feed(u->trainer, &batch);
+        fed++;
+    }
+    if (s == COPSE_OK && next != COPSE_OK && next != COPSE_ERR_END)
+        s = next;
+    if (s == COPSE_OK)
+        s = copse__trainer_run(u->trainer, done);
+    if (s == COPSE_OK) {
+        const uint32_t part = copse_trainer_gathered(u->trainer);
+        if (part > 0 && part <= fed)
+            u->begun = u->fed[fed - part];
+        return next;
+    }
+    copse_trainer_unfeed(u->trainer);
+    if (fed == 0)
+        return s;
+    const struct copse_position *at = &u->fed[COPSE_MIN(*done, fed - 1)];
+    const copse_status back = copse_step_seek(u->step, again_from(u, fed, *done, gathered));
+    return copse_note(s, "in a run of %u batches, at batch %llu of epoch %u%s", fed,
+                      (unsigned long long)at->batch, at->epoch, back == COPSE_OK ? "" : ", which is lost");
+}
+
+static copse_status run_loops(struct single_loss *u, uint32_t batches)
+{
+    const uint32_t most = copse_accelerator_steps_per_run(u->trainer->strategy);
+    for (uint32_t done; batches > 0; batches -= done) {
+        const copse_status s = run_loop(u, COPSE_MIN(batches, most), &done);
+        if (s != COPSE_OK)
+            return s;
+        COPSE_TRY(take_results(u, false));
+    }
+    return COPSE_OK;
+}
+
+static copse_status run(void *user)
+{
+    struct single_loss *u = user;
+    COPSE_TRY(check_trainer(u));
+    /* An iteration is one update, so that a checkpoint never falls between its micro-batches. */
+    const uint32_t parts = COPSE_MAX(u->trainer->params.accumulate, 1);
+    const uint32_t batches = u->iterations * parts;
+    const copse_status s = u->fed                        ? run_loops(u, batches)
+                           : u->trainer->params.prefetch ? run_ahead(u, batches)
+                                                         : copse_step_iterate(u->step, batches, iterate, u);
+    if (s == COPSE_ERR_END && copse_trainer_gathered(u->trainer) > 0) {
+        COPSE_TRY(copse_trainer_flush(u->trainer));
+        COPSE_TRY(take_results(u, false));
+    }
+    return s;
+}
+
+static copse_status save(void *user, const char *path)
+{
+    struct single_loss *u = user;
+    struct copse_state_params p = { 0 };
+    COPSE_TRY(check_trainer(u));
+    COPSE_TRY(take_results(u, true));
+    COPSE_TRY(copse_step_position(u->step, &p.position));
+    return copse_trainer_checkpoint(u->trainer, path, &p);
+}
+
+static copse_status restore(void *user, const char *path)
+{
+    struct single_loss *u = user;
+    struct copse_position position;
+    COPSE_TRY(check_trainer(u));
+    COPSE_TRY(copse_trainer_restore(u->trainer, path, &position, NULL));
+    COPSE_TRY(copse_step_seek(u->step, &position));
+    return set_initial(u);
+}
+
+static uint64_t progress(void *user)
+{
+    const struct single_loss *u = user;
+    return u->trainer ? u->trainer->step : 0;
+}
+
+static copse_status make(struct single_loss *u)
+{
+    COPSE_TRY(copse_note(u->make(u->make_user, &u->trainer), "while making the trainer of a step"));
+    if (!u->trainer)
+        return copse_fail(COPSE_ERR_ARGUMENT, "step: the function gave no trainer");
+    copse_strategy *st = u->trainer->strategy;
+    COPSE_TRY(copse__step_set_strategy(u->step, st));
+    if (st->group.cluster && !u->cluster)
+        u->cluster = copse_cluster_retain(st->group.cluster);
+    copse__free(mem_of(u), u->fed);
+    u->fed = NULL;
+    if (st->steps_per_run > 0) {
+        u->fed = copse__alloc(mem_of(u), st->steps_per_run, sizeof *u->fed);
+        if (!u->fed)
+            return copse_fail(COPSE_ERR_NO_MEMORY, "step: no memory");
+    }
+    if (u->is_default)
+        u->iterations = copse_accelerator_steps_per_run(st);
+    return set_initial(u);
+}
+
+static copse_status recover(void *user)
+{
+    struct single_loss *u = user;
+    copse_trainer_release(&u->trainer);
+    COPSE_TRY(copse__step_set_strategy(u->step, NULL));
+    if (u->cluster && copse_cluster_lost(u->cluster) > 0)
+        COPSE_TRY(copse_cluster_regroup(u->cluster));
+    return make(u);
+}
+
+static void release(void *user)
+{
+    struct single_loss *u = user;
+    struct copse_mem *mem = mem_of(u);
+    copse_trainer_release(&u->trainer);
+    copse_cluster_release(&u->cluster);
+    copse__free(mem, u->fed);
+    for (size_t i = 0; i < u->wanted_count; i++)
+        copse__free(mem, u->wanted[i].name);
+    copse__free(mem, u);
+}
+
+/* ---- making one ---- */
+
+static copse_status check(const struct copse_single_loss_params *p)
+{
+    if (!p->make)
+        return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a function that makes the trainer");
+    if (!p->input.dataset)
+        return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a dataset function");
+    if (p->output_count > OUTPUTS_MAX)
+        return copse_fail(COPSE_ERR_ARGUMENT, "step: %zu outputs, at most %d are possible",
+                          p->output_count, OUTPUTS_MAX);
+    for (size_t i = 0; i < p->output_count; i++)
+        if (!p->outputs[i].name || (int)p->outputs[i].reduction < 0 ||
+            p->outputs[i].reduction > COPSE_OUTPUT_MEAN)
+            return copse_fail(COPSE_ERR_ARGUMENT, "step: output %zu has no name, or no reduction that "
+                                                  "there is", i);
+    return COPSE_OK;
+}
+
+static copse_status copy_wanted(struct single_loss *u, const struct copse_single_loss_params *p)
+{
+    for (size_t i = 0; i < p->output_count; i++) {
+        struct wanted *w = &u->wanted[u->wanted_count];
+        w->name = copse__strdup(mem_of(u), p->outputs[i].name);
+        if (!w->name)
+            return copse_fail(COPSE_ERR_NO_MEMORY, "step: no memory");
+        w->reduction = p->outputs[i].reduction;
+        w->initial = p->outputs[i].initial;
+        u->wanted_count++;
+    }
+    return COPSE_OK;
+}
+
+static const struct copse_step_functions functions = {
+    .run = run, .save = save, .restore = restore, .progress = progress, .recover = recover,
+    .release = release,
+};
+
+/* The trainer comes first: the dataset function gets its strategy. */
+static copse_status fill(copse_step *step, const struct copse_single_loss_params *p)
+{
+    struct single_loss *u = step->user;
+    u->make = p->make;
+    u->make_user = p->make_user;
+    u->is_default = p->iterations_per_step == 0;
+    u->iterations = p->iterations_per_step == COPSE_NO_ITERATIONS ? 0 : p->iterations_per_step;
+    COPSE_TRY(copy_wanted(u, p));
+    COPSE_TRY(make(u));
+    COPSE_TRY(copse__step_open_input(step, &p->input));
+    if (u->fed && step->input.is_uneven)
+        return copse_fail(COPSE_ERR_ARGUMENT, "step: the last batch of an epoch would have fewer than %zu "
+                                              "examples; an accelerator needs static shapes: set drop_last",
+                          p->input.batches.batch);
+    return COPSE_OK;
+}
+
+copse_status copse_single_loss_step_create(copse_context *ctx,
+                                           const struct copse_single_loss_params *params,
+                                           copse_step **out)
+{
+    COPSE_TRY(copse_need("step", ctx, params, out));
+    *out = NULL;
+    COPSE_TRY(check(params));
+    struct single_loss *u = copse__alloc(&ctx->base.mem, 1, sizeof *u);
+    if (!u)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "step: no memory");
+    copse_status s = copse_step_create(ctx, NULL, &functions, u, &u->step);
+    if (s != COPSE_OK) {
+        copse__free(&ctx->base.mem, u);
+        return s;
+    }
+    copse_step *step = u->step;
+    step->is_single_loss = true;
+    s = fill(step, params);
+    if (s != COPSE_OK)
+        copse_step_release(&step);
+    *out = step;
+    return s;
+}
+
+copse_trainer *copse_step_trainer(const copse_step *step)
+{
+    return step && step->is_single_loss ? ((const struct single_loss *)step->user)->trainer : NULL;
+}
+
+static copse_status set_outputs(struct single_loss *u)
+{
+    COPSE_TRY(check_trainer(u));
+    COPSE_TRY(take_results(u, true));
+    for (size_t i = 0; u->has_newest && i < u->wanted_count; i++)
+        COPSE_TRY(set_output(u, &u->wanted[i]));
+    if (u->has_newest)
+        COPSE_TRY(read_loss_outputs(u->trainer, u->step->outputs));
+    u->has_newest = false;
+    return COPSE_OK;
+}
+
+copse_status copse_step_outputs(copse_step *step, copse_outputs **out)
+{
+    COPSE_TRY(copse_need("step", step, out));
+    if (step->is_single_loss)
+        COPSE_TRY(set_outputs(step->user));
+    *out = step->outputs;
+    return COPSE_OK;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps from the inside. */
+#ifndef COPSE_CORE_STEP_H
+#define COPSE_CORE_STEP_H
+
+#include "copse/compat/single_loss.h"
+#include "copse/step.h"
+#include "core/base/base.h"
+
+/* A batch that was taken ahead of its iteration. */
+struct copse_held {
+    struct copse_position before; /* of the walk, when it was taken */
+    struct copse_position at;     /* its own */
+};
+
+/* A walk over a dataset, epoch by epoch. */
+struct copse_input_walk {
+    copse_batches *batches; /* NULL: the step has no input */
+    uint32_t epochs;
+    bool is_uneven; /* the last batch of an epoch is smaller than the others */
+    struct copse_held held[COPSE_PREFETCH_MAX]; /* oldest first; for others they are still to come */
+    uint32_t held_count;
+};
+
+struct copse_step {
+    copse_refs refs;
+    copse_context *ctx;
+    copse_strategy *strategy; /* may be NULL */
+    struct copse_step_functions f;
+    void *user;
+    struct copse_input_walk input;
+    copse_outputs *outputs; /* what iterations set: the step's context */
+    bool is_single_loss; /* `user` is single_loss.c's own */
+};
+
+/* Take another strategy, retained, and an empty table of outputs for its replicas. */
+copse_status copse__step_set_strategy(copse_step *step, copse_strategy *st);
+/* Take a batch ahead of its iteration, of at most COPSE_PREFETCH_MAX: until it is let go, the walk's position is
+   before it, and whoever seeks or takes the next batch has it come again. */
+copse_status copse__step_hold(copse_step *step, struct copse_host_batch *out);
+/* The oldest has had its iteration. */
+void copse__step_let_go(copse_step *step);
+/* The newest comes again. */
+copse_status copse__step_put_back(copse_step *step);
+/* Make its walk over the dataset. */
+copse_status copse__step_open_input(copse_step *step, const struct copse_input_params *p);
+
+#endif

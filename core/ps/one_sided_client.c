@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* One-sided fetch of values and publish of gradients by a worker. Values are read into the caller's memory. A fetch
+   that overlapped a publish is repeated; the worker's copy counts only once its version is set. */
+#include "core/ps/one_sided.h"
+
+#define TRIES    16
+#define PAUSE_NS 20000ull
+#define AT_ONCE  8 /* tries without a pause: a server that is writing will soon be done */
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for what its window has");
+}
+
+static struct copse_mem *mem_of(const struct copse_one_sided_client *r)
+{
+    return &r->cluster->ctx->base.mem;
+}
+
+static bool is_stuck(const struct copse_one_sided_client *r)
+{
+    return (r->cluster->window.stuck >> r->server & 1) != 0;
+}
+
+static bool is_usable(const struct copse_one_sided_client *r)
+{
+    return r->cluster->window.is_open && !is_stuck(r);
+}
+
+void copse__one_sided_client_init(struct copse_one_sided_client *r, copse_cluster *c, uint32_t server)
+{
+    *r = (struct copse_one_sided_client){ .cluster = c, .server = server };
+}
+
+void copse__one_sided_client_fini(struct copse_one_sided_client *r)
+{
+    copse__free(mem_of(r), r->fetched.at);
+    copse__free(mem_of(r), r->parts.at);
+    if (is_stuck(r)) /* the engine may still write there */
+        copse__window_keep(r->cluster, r->words);
+    else
+        copse__free(mem_of(r), r->words);
+}
+
+copse_status copse__one_sided_client_add(struct copse_one_sided_client *r, uint32_t id, uint64_t offset,
+                                         uint64_t bytes)
+{
+    const uint64_t window = r->cluster->window.bytes;
+    const struct copse_fetched none = { COPSE_WINDOW_NONE, 0 };
+    if (!r->cluster->window.is_open)
+        return COPSE_OK;
+    if ((offset != COPSE_WINDOW_MESSAGE && (offset > window || bytes > window - offset)) ||
+        (offset != COPSE_WINDOW_NONE && (id + 2ull) * sizeof *r->words > window))
+        return copse_fail(COPSE_ERR_COMM, "parameter server: a variable's place is not in its window");
+    while (r->fetched.count <= id)
+        if (!COPSE_PUSH(mem_of(r), &r->fetched, none))
+            return no_memory();
+    r->fetched.at[id] = (struct copse_fetched){ offset, bytes };
+    return COPSE_OK;
+}
+
+/* ---- pulling ---- */
+
+/* How many words a pull of these needs; 0: of one of them nothing is in the window. */
+static size_t words_of(const struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count)
+{
+    size_t words = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        if (ids[i] >= r->fetched.count || r->fetched.at[ids[i]].offset == COPSE_WINDOW_NONE)
+            return 0;
+        words = COPSE_MAX(words, (size_t)ids[i] + 2);
+    }
+    return words;
+}
+
+static copse_status make_room(struct copse_one_sided_client *r, uint32_t count, size_t words)
+{
+    struct copse_mem *mem = mem_of(r);
+    if (words > r->word_count) {
+        copse__free(mem, r->words);
+        r->word_count = 0;
+        r->words = copse__alloc(mem, words + 1, sizeof *r->words);
+        if (!r->words)
+            return no_memory();
+        r->word_count = words;
+    }
+    return COPSE_RESERVE(mem, &r->parts, count) ? COPSE_OK : no_memory();
+}
+
+static copse_status get(struct copse_one_sided_client *r, const struct copse_window_range *parts, uint32_t count)
+{
+    return copse__window_get(r->cluster, r->server, parts, count, r->cluster->deadline_ns, "values");
+}
+
+/* One try: what is new is in `values`, if it is whole. `must_ask`: values that are new go by messages. */
+static copse_status look(struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count, size_t words,
+                         const uint64_t *seen, void *const *values, bool *is_whole, bool *must_ask)
+{
+    uint64_t *const again = &r->words[r->word_count];
+    const struct copse_window_range head = { 0, r->words, words * sizeof *r->words };
+    const struct copse_window_range sequence = { 0, again, sizeof *again };
+    COPSE_TRY(get(r, &sequence, 1)); /* before the versions */
+    const uint64_t begin = *again;
+    *is_whole = false;
+    if (begin % 2 != 0)
+        return COPSE_OK;
+    COPSE_TRY(get(r, &head, 1));
+    r->parts.count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct copse_fetched *p = &r->fetched.at[ids[i]];
+        const bool is_new = r->words[1 + ids[i]] != seen[i];
+        *must_ask |= is_new && p->offset == COPSE_WINDOW_MESSAGE;
+        if (is_new)
+            r->parts.at[r->parts.count++] =
+                (struct copse_window_range){ p->offset, values[i], (size_t)p->bytes };
+    }
+    if (*must_ask)
+        return COPSE_OK;
+    COPSE_TRY(get(r, r->parts.at, (uint32_t)r->parts.count));
+    COPSE_TRY(get(r, &sequence, 1));
+    *is_whole = *again == begin;
+    return COPSE_OK;
+}
+
+copse_status copse__one_sided_client_fetch(struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count,
+                                           uint64_t *seen, void *const *values, bool *is_done)
+{
+    struct copse_one_sided_info *info = &r->cluster->window.info;
+    const size_t words = is_usable(r) ? words_of(r, ids, count) : 0;
+    *is_done = false;
+    info->asked++;
+    if (words == 0)
+        return COPSE_OK;
+    COPSE_TRY(make_room(r, count, words));
+    bool must_ask = false;
+    for (uint32_t i = 0; i < TRIES && !*is_done && !must_ask; i++) {
+        const copse_status s = look(r, ids, count, words, seen, values, is_done, &must_ask);
+        if (s) /* a server that is there can be asked; else that tells why */
+            return s == COPSE_ERR_TIMEOUT ? s : COPSE_OK;
+        if (!*is_done && !must_ask) {
+            info->retries++;
+            if (i >= AT_ONCE)
+                copse__sleep_ns(PAUSE_NS);
+        }
+    }
+    if (!*is_done)
+        return COPSE_OK;
+    for (uint32_t i = 0; i < count; i++)
+        seen[i] = r->words[1 + ids[i]];
+    info->asked--;
+    info->pulls++;
+    return COPSE_OK;
+}
+
+/* ---- pushing ---- */
+
+uint64_t copse__one_sided_client_publish(struct copse_one_sided_client *r, const void *gradients, uint64_t bytes)
+{
+    copse_cluster *c = r->cluster;
+    const uint64_t none = 0;
+    if (!is_usable(r) || r->is_unread || bytes > copse__window_size(c, c->t.rank) - COPSE_WINDOW_LINE)
+        return 0;
+    const uint64_t number = ++c->window.info.pushes; /* of all that this task laid out, for whichever server */
+    copse__window_put(c, 0, &none, sizeof none);
+    copse__window_put(c, COPSE_WINDOW_LINE, gradients, (size_t)bytes);
+    copse__window_put(c, 0, &number, sizeof number);
+    return number;
+}

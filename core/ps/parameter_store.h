@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* A parameter store: the authoritative copies themselves, on one device, with optimizer slots and counts of updates.
+   It is a server of this process, and what a ps task serves others from. One thread at a time. */
+#ifndef COPSE_PARAMETER_STORE_H
+#define COPSE_PARAMETER_STORE_H
+
+#include "core/rule/rule.h"
+#include "core/ps/server.h"
+
+struct copse_pstore_variable {
+    char *name;
+    copse_type type;
+    copse_shape shape;
+    uint64_t count, version; /* elements; changes, from 1 */
+    copse_buffer *values, *gradient; /* the latter when an optimizer has it */
+};
+
+struct copse_pstore_group {
+    bool is_used;
+    uint32_t *ids, count;
+    uint64_t elements; /* of all its variables */
+    struct copse_rule rule;
+    copse_buffer **slots; /* one per variable: [slot][element]; NULL without slots */
+    struct copse_segment *update;
+    uint64_t updates;
+    struct copse_server_progress progress;
+};
+
+struct copse_pstore {
+    struct copse_server server; /* its table leads here */
+    copse_context *ctx;         /* retained */
+    copse_device *dev;
+    copse_queue *queue;
+    copse_buffer *step;
+    struct { struct copse_pstore_variable *at; size_t count, room; } variables;
+    struct { struct copse_pstore_group *at; size_t count, room; } groups;
+    uint64_t counter;
+    void *staging; /* host memory that reads land in */
+    size_t staging_bytes;
+    bool is_stuck; /* the device hangs and may still write there */
+};
+
+copse_status copse__pstore_create(copse_context *ctx, const char *device, struct copse_pstore **out);
+void copse__pstore_release(struct copse_pstore **at);
+
+/* parameter_store_values.c. COPSE_ERR_ARGUMENT when there is none. */
+copse_status copse__pstore_find(struct copse_pstore *s, uint32_t id, struct copse_pstore_variable **out);
+copse_status copse__pstore_group(struct copse_pstore *s, uint32_t group,
+                                 struct copse_pstore_group **out);
+/* Whether a group is of these variables and this rule. */
+bool copse__pstore_group_is(const struct copse_pstore_group *g, const uint32_t *ids, uint32_t count,
+                            const struct copse_optimizer_params *rule);
+/* Id of a variable by name, or UINT32_MAX. */
+uint32_t copse__pstore_named(const struct copse_pstore *s, const char *name);
+/* Values of several variables, one behind another, in the store's own memory until its next call. */
+copse_status copse__pstore_snapshot(struct copse_pstore *s, const uint32_t *ids, uint32_t count,
+                                    const void **values);
+/* The same of a slot. */
+copse_status copse__pstore_snapshot_slot(struct copse_pstore *s, uint32_t group, uint32_t member,
+                                         uint32_t slot, const void **values, uint64_t *bytes);
+
+/* All of a group, in the order of `snapshot` of the table. */
+copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group, const void **words,
+                                          uint64_t *bytes);
+
+/* Reserve memory that reads are queued into; wait for these reads. */
+copse_status copse__pstore_reserve_staging(struct copse_pstore *s, size_t bytes);
+copse_status copse__pstore_wait_reads(struct copse_pstore *s);
+
+/* parameter_store_groups.c: entries of the table */
+copse_status copse__pstore_do_group(struct copse_server *server, uint64_t key, const uint32_t *ids,
+                                    uint32_t count, const struct copse_optimizer_params *rule, uint32_t *group);
+void copse__pstore_do_drop(struct copse_server *server, uint32_t group);
+copse_status copse__pstore_do_push(struct copse_server *server, uint32_t group,
+                                   const struct copse_server_push *p, uint64_t *count);
+copse_status copse__pstore_do_updates(struct copse_server *server, uint32_t group, bool is_set,
+                                      uint64_t *count);
+copse_status copse__pstore_do_slot(struct copse_server *server, uint32_t group, uint32_t member,
+                                   uint32_t slot, bool is_set, uint64_t count, void *values);
+copse_status copse__pstore_do_snapshot(struct copse_server *server, uint32_t group, uint64_t count,
+                                       void *words, struct copse_server_state *out);
+copse_status copse__pstore_do_progress(struct copse_server *server, uint32_t group,
+                                       enum copse_progress_op op, struct copse_server_progress *progress);
+
+extern const struct copse_server_table copse__pstore_table;
+
+#endif

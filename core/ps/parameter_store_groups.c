@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* What a parameter store updates together: the variables of one optimizer, its slots and its count of updates. */
+#include "core/ps/parameter_store.h"
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
+}
+
+static struct copse_pstore *pstore_of(struct copse_server *s)
+{
+    return (struct copse_pstore *)(void *)s;
+}
+
+copse_status copse__pstore_group(struct copse_pstore *s, uint32_t group, struct copse_pstore_group **out)
+{
+    *out = NULL;
+    if (group >= s->groups.count || !s->groups.at[group].is_used)
+        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: there is no optimizer %u", group);
+    *out = &s->groups.at[group];
+    return COPSE_OK;
+}
+
+bool copse__pstore_group_is(const struct copse_pstore_group *g, const uint32_t *ids, uint32_t count,
+                            const struct copse_optimizer_params *rule)
+{
+    const struct copse_optimizer_params *p = &g->rule.params;
+    struct copse_rule as;
+    if (copse__rule_init(rule, &as) || g->count != count ||
+        memcmp(g->ids, ids, count * sizeof *ids) != 0)
+        return false;
+    return p->kind == as.params.kind && p->momentum == as.params.momentum &&
+           p->beta1 == as.params.beta1 && p->beta2 == as.params.beta2 &&
+           p->epsilon == as.params.epsilon && p->weight_decay == as.params.weight_decay &&
+           p->average == as.params.average;
+}
+
+static void free_group(struct copse_pstore *s, struct copse_pstore_group *g)
+{
+    copse__segment_release(&g->update);
+    for (uint32_t i = 0; g->slots && i < g->count; i++)
+        copse_buffer_release(&g->slots[i]);
+    copse__free(&s->ctx->base.mem, g->slots);
+    copse__free(&s->ctx->base.mem, g->ids);
+    *g = (struct copse_pstore_group){ .is_used = false };
+}
+
+static bool has_average(const struct copse_rule *rule)
+{
+    return rule->params.average > 0.0f;
+}
+
+/* `out`: the update, then the moving average. */
+static copse_status make_member(struct copse_pstore *s, struct copse_pstore_group *g, uint32_t i,
+                                struct copse_command out[2])
+{
+    struct copse_pstore_variable *v;
+    COPSE_TRY(copse__pstore_find(s, g->ids[i], &v));
+    const size_t bytes = (size_t)v->count * 4, slots = bytes * g->rule.slots;
+    const struct copse_limits *l = s->dev->limits;
+    if (v->type != COPSE_F32)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': i32 variables are not trained", v->name);
+    if (COPSE_MAX(bytes, slots) > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes))
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "variable '%s': %zu MiB of values and %zu of slots; "
+                                                 "%s binds %llu at a time: make it of several parts",
+                          v->name, bytes >> 20, slots >> 20, s->dev->info.id,
+                          (unsigned long long)l->max_binding_bytes >> 20);
+    if (!v->gradient)
+        COPSE_TRY(copse_buffer_create(s->dev, &(struct copse_buffer_params){ .size = bytes },
+                                      &v->gradient));
+    struct copse_binding slot = { 0 };
+    if (slots > 0) {
+        COPSE_TRY(copse_buffer_create(s->dev, &(struct copse_buffer_params){ .size = slots },
+                                      &g->slots[i]));
+        COPSE_TRY(copse_queue_fill(s->queue, g->slots[i], 0, slots, 0));
+        slot = (struct copse_binding){ g->slots[i], 0, slots };
+    }
+    const struct copse_binding values = { v->values, 0, bytes }, gradient = { v->gradient, 0, bytes };
+    const struct copse_binding step = { s->step, 0, 4 * COPSE_STEP_WORDS };
+    g->elements += v->count;
+    COPSE_TRY(copse__rule_command(&g->rule, s->dev, &values, &gradient, &slot, &step, v->count, out));
+    return has_average(&g->rule) ? copse__rule_average(&g->rule, s->dev, &values, &slot, &step, v->count, out + 1)
+                                 : COPSE_OK;
+}
+
+static copse_status make_group(struct copse_pstore *s, struct copse_pstore_group *g,
+                               const uint32_t *ids, const struct copse_optimizer_params *rule)
+{
+    COPSE_TRY(copse__rule_init(rule, &g->rule));
+    g->rule.params.schedule = NULL; /* the workers' */
+    g->ids = copse__alloc(&s->ctx->base.mem, g->count, sizeof *g->ids);
+    g->slots = copse__alloc(&s->ctx->base.mem, g->count, sizeof(copse_buffer *));
+    const uint32_t each = has_average(&g->rule) ? 2 : 1;
+    struct copse_command *commands = copse__alloc(&s->ctx->base.mem, g->count + 1, 2 * sizeof *commands);
+    copse_status status = g->ids && g->slots && commands ? COPSE_OK : no_memory();
+    for (uint32_t i = 0; i < g->count && !status; i++) {
+        g->ids[i] = ids[i];
+        status = make_member(s, g, i, &commands[each * i]);
+    }
+    if (!status)
+        status = copse__segment_create(s->queue, commands, each * g->count, &g->update);
+    copse__free(&s->ctx->base.mem, commands);
+    return status;
+}
+
+copse_status copse__pstore_do_group(struct copse_server *server, uint64_t key, const uint32_t *ids,
+                                    uint32_t count, const struct copse_optimizer_params *rule, uint32_t *group)
+{
+    struct copse_pstore *s = pstore_of(server);
+    struct copse_pstore_group g = { .is_used = true, .count = count };
+    size_t at = 0;
+    (void)key; /* who serves several workers finds theirs */
+    copse_status status = make_group(s, &g, ids, rule);
+    while (at < s->groups.count && s->groups.at[at].is_used)
+        at++;
+    if (!status && at == s->groups.count && !COPSE_PUSH(&s->ctx->base.mem, &s->groups, g))
+        status = no_memory();
+    if (status) {
+        free_group(s, &g);
+        return copse_note(status, "while making an optimizer on the parameter server");
+    }
+    s->groups.at[at] = g;
+    *group = (uint32_t)at;
+    return COPSE_OK;
+}
+
+void copse__pstore_do_drop(struct copse_server *server, uint32_t group)
+{
+    struct copse_pstore *s = pstore_of(server);
+    if (group < s->groups.count && s->groups.at[group].is_used)
+        free_group(s, &s->groups.at[group]);
+}
+
+static copse_status write_step(struct copse_pstore *s, const struct copse_pstore_group *g,
+                               const struct copse_server_push *p)
+{
+    uint32_t words[COPSE_STEP_WORDS] = { 0 };
+    copse__rule_step(&g->rule, g->updates + 1, words);
+    words[COPSE_STEP_NUMBER] = (uint32_t)(g->updates + 1);
+    memcpy(&words[COPSE_STEP_RATE], &p->rate, sizeof p->rate);
+    memcpy(&words[COPSE_STEP_SCALE], &p->scale, sizeof p->scale);
+    return copse_queue_write(s->queue, s->step, 0, words, sizeof words);
+}
+
+copse_status copse__pstore_do_push(struct copse_server *server, uint32_t group,
+                                   const struct copse_server_push *p, uint64_t *count)
+{
+    struct copse_pstore *s = pstore_of(server);
+    struct copse_pstore_group *g;
+    const float *gradient = p->gradients;
+    COPSE_TRY(copse__pstore_group(s, group, &g));
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct copse_pstore_variable *v = &s->variables.at[g->ids[i]];
+        COPSE_TRY(copse_queue_write(s->queue, v->gradient, 0, gradient, (size_t)v->count * 4));
+        gradient += v->count;
+    }
+    COPSE_TRY(write_step(s, g, p));
+    COPSE_TRY(copse__segment_replay(g->update));
+    COPSE_TRY(copse_queue_submit(s->queue, &(uint64_t){ 0 }));
+    for (uint32_t i = 0; i < g->count; i++)
+        s->variables.at[g->ids[i]].version++;
+    if (p->worker < COPSE_MAX_WORKERS)
+        g->progress.at[p->worker] = p->progress;
+    *count = ++g->updates;
+    return COPSE_OK;
+}
+
+copse_status copse__pstore_do_updates(struct copse_server *server, uint32_t group, bool is_set,
+                                      uint64_t *count)
+{
+    struct copse_pstore_group *g;
+    COPSE_TRY(copse__pstore_group(pstore_of(server), group, &g));
+    if (is_set)
+        g->updates = *count;
+    *count = g->updates;
+    return COPSE_OK;
+}
+
+static copse_status find_slot(struct copse_pstore *s, uint32_t group, uint32_t member, uint32_t slot,
+                              struct copse_binding *out)
+{
+    struct copse_pstore_group *g;
+    COPSE_TRY(copse__pstore_group(s, group, &g));
+    if (member >= g->count || slot >= g->rule.slots)
+        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: there is no slot %u of variable %u",
+                          slot, member);
+    const size_t bytes = (size_t)s->variables.at[g->ids[member]].count * 4;
+    *out = (struct copse_binding){ g->slots[member], slot * bytes, bytes };
+    return COPSE_OK;
+}
+
+copse_status copse__pstore_snapshot_slot(struct copse_pstore *s, uint32_t group, uint32_t member,
+                                         uint32_t slot, const void **values, uint64_t *bytes)
+{
+    struct copse_binding at = { 0 };
+    COPSE_TRY(find_slot(s, group, member, slot, &at));
+    COPSE_TRY(copse__pstore_reserve_staging(s, at.size));
+    COPSE_TRY(copse_queue_read(s->queue, at.buffer, at.offset, s->staging, at.size));
+    COPSE_TRY(copse__pstore_wait_reads(s));
+    *values = s->staging;
+    *bytes = at.size;
+    return COPSE_OK;
+}
+
+copse_status copse__pstore_do_slot(struct copse_server *server, uint32_t group, uint32_t member,
+                                   uint32_t slot, bool is_set, uint64_t count, void *values)
+{
+    struct copse_pstore *s = pstore_of(server);
+    struct copse_binding at = { 0 };
+    const void *staged;
+    uint64_t bytes;
+    (void)count;
+    if (!is_set) {
+        COPSE_TRY(copse__pstore_snapshot_slot(s, group, member, slot, &staged, &bytes));
+        memcpy(values, staged, (size_t)bytes);
+        return COPSE_OK;
+    }
+    COPSE_TRY(find_slot(s, group, member, slot, &at));
+    COPSE_TRY(copse_queue_write(s->queue, at.buffer, at.offset, values, at.size));
+    return copse_queue_submit(s->queue, &(uint64_t){ 0 });
+}
+
+/* ---- all of a group ---- */
+
+static copse_status read_group(struct copse_pstore *s, const struct copse_pstore_group *g)
+{
+    char *at = s->staging;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct copse_pstore_variable *v = &s->variables.at[g->ids[i]];
+        const size_t bytes = (size_t)v->count * 4, slots = bytes * g->rule.slots;
+        COPSE_TRY(copse_queue_read(s->queue, v->values, 0, at, bytes));
+        if (slots > 0)
+            COPSE_TRY(copse_queue_read(s->queue, g->slots[i], 0, at + bytes, slots));
+        at += bytes + slots;
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group, const void **words,
+                                          uint64_t *bytes)
+{
+    struct copse_pstore_group *g;
+    size_t size;
+    COPSE_TRY(copse__pstore_group(s, group, &g));
+    if (!copse__mul((size_t)g->elements, (1 + g->rule.slots) * sizeof(float), &size))
+        return no_memory();
+    COPSE_TRY(copse__pstore_reserve_staging(s, size));
+    const copse_status status = read_group(s, g);
+    const copse_status staged = copse__pstore_wait_reads(s); /* what is queued lands first, whatever failed */
+    *words = s->staging;
+    *bytes = size;
+    return status ? status : staged;
+}
+
+copse_status copse__pstore_do_snapshot(struct copse_server *server, uint32_t group, uint64_t count,
+                                       void *words, struct copse_server_state *out)
+{
+    struct copse_pstore_group *g;
+    const void *staged;
+    uint64_t bytes;
+    COPSE_TRY(copse__pstore_group(pstore_of(server), group, &g));
+    COPSE_TRY(copse__pstore_snapshot_group(pstore_of(server), group, &staged, &bytes));
+    if (bytes != count * 4)
+        return copse_fail(COPSE_ERR_INTERNAL, "parameter server: an optimizer of another size");
+    memcpy(words, staged, (size_t)bytes);
+    *out = (struct copse_server_state){ g->updates, g->progress };
+    return COPSE_OK;
+}
+
+copse_status copse__pstore_do_progress(struct copse_server *server, uint32_t group,
+                                       enum copse_progress_op op, struct copse_server_progress *progress)
+{
+    struct copse_pstore_group *g;
+    COPSE_TRY(copse__pstore_group(pstore_of(server), group, &g));
+    const uint32_t is_open = g->progress.is_open | (op == COPSE_PROGRESS_OPEN);
+    if (op == COPSE_PROGRESS_SET)
+        g->progress = *progress;
+    g->progress.is_open = is_open;
+    if (op == COPSE_PROGRESS_READ)
+        *progress = g->progress;
+    return COPSE_OK;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Replicas: opening their devices, queues and step buffers, and the references to the strategy that has them. */
+#include "core/replica/replica.h"
+
+/* ---- opening and closing ---- */
+
+/* How many replicas of the list share the device of replica r, and which of them r is. */
+static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r)
+{
+    struct copse_device_params p = { 0, 0 };
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(devices[i], devices[r]) == 0) {
+            p.share += i < r;
+            p.shares++;
+        }
+    return p;
+}
+
+/* The first of the list that names the same device as replica r. */
+static size_t twin_of(const char *const *devices, size_t r)
+{
+    size_t i = 0;
+    while (strcmp(devices[i], devices[r]) != 0)
+        i++;
+    return i;
+}
+
+static copse_status open_one(copse_strategy *st, const char *const *devices, size_t count)
+{
+    const uint32_t index = st->replica_count++;
+    const size_t twin = twin_of(devices, index);
+    struct copse_replica *r = &st->replicas[index];
+    if (st->table->shares_devices && twin < index) { /* a logical core */
+        r->dev = copse_device_retain(st->replicas[twin].dev);
+        r->queue = copse_queue_retain(st->replicas[twin].queue);
+    } else {
+        const struct copse_device_params share = share_of(devices, count, index);
+        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share, &r->dev));
+        COPSE_TRY(copse_queue_create(r->dev, &r->queue));
+    }
+    COPSE_TRY(copse_buffer_create(
+        r->dev, &(struct copse_buffer_params){ .size = 4 * COPSE_STEP_WORDS }, &r->step));
+    return COPSE_OK;
+}
+
+copse_status copse__replica_transfer(struct copse_replica *r)
+{
+    return r->transfer ? COPSE_OK : copse_queue_create(r->dev, &r->transfer);
+}
+
+copse_status copse__replicas_open(copse_strategy *st, const char *const *devices, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        COPSE_TRY(copse_note(open_one(st, devices, count), "while opening replica %zu on %s", i, devices[i]));
+    return COPSE_OK;
+}
+
+void copse__replicas_close(copse_strategy *st)
+{
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        copse_buffer_release(&st->replicas[r].step);
+        copse_queue_release(&st->replicas[r].transfer);
+        copse_queue_release(&st->replicas[r].queue);
+        copse_device_release(&st->replicas[r].dev);
+    }
+}
+
+/* ---- references ---- */
+
+copse_strategy *copse_strategy_retain(copse_strategy *st)
+{
+    if (st && st->table->dispose)
+        copse__ref(&st->refs);
+    return st;
+}
+
+void copse_strategy_release(copse_strategy **st)
+{
+    if (!st || !*st)
+        return;
+    if ((*st)->table->dispose && copse__unref(&(*st)->refs))
+        (*st)->table->dispose(*st);
+    *st = NULL;
+}
+
+/* ---- getters ---- */
+
+uint32_t copse_strategy_replicas(const copse_strategy *st)
+{
+    return st ? st->replica_count : 0;
+}
+
+uint32_t copse_strategy_replicas_in_sync(const copse_strategy *st)
+{
+    return st ? st->rank_total : 0;
+}
+
+uint32_t copse_strategy_first_rank(const copse_strategy *st)
+{
+    return st ? st->rank_first : 0;
+}
+
+const struct copse_device_info *copse_strategy_device(const copse_strategy *st, uint32_t replica)
+{
+    return st && replica < st->replica_count && st->replicas[replica].dev
+               ? &st->replicas[replica].dev->info
+               : NULL;
+}

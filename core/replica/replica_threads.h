@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* A function on every replica, one thread each, strictly one after the other up to the next merge call. The threads know
+   no values: `call` and `merge` of the run treat arguments and results. */
+#ifndef COPSE_REPLICA_THREADS_H
+#define COPSE_REPLICA_THREADS_H
+
+#include "core/base/platform.h"
+#include "core/replica/context.h"
+
+/* What a replica waits in. All replicas must wait in the same: equal `what`, `subject` and `count`. */
+struct copse_merge {
+    const char *what;    /* "a merge call", "an assignment" */
+    const void *subject; /* such as the variable, or NULL */
+    copse_merge_fn *fn;
+    void *user;
+    copse_value *const *args;
+    size_t count;
+    copse_value *result;
+};
+
+struct copse_run_replica {
+    struct copse_frame frame;
+    struct copse_run *run;
+    struct copse_merge *merge; /* what it waits in, NULL while it runs */
+    copse_thread thread;
+    copse_cond turn_cond;
+    uint32_t merges; /* so far */
+    bool has_cond, is_started, is_done;
+};
+
+struct copse_run {
+    copse_strategy *strategy;
+    /* The function, on the replica's own thread. */
+    copse_status (*call)(struct copse_run *run, uint32_t rank);
+    /* All replicas wait in the same merge call: make it, and set their results. On the caller's thread. */
+    copse_status (*merge)(struct copse_run *run);
+    struct copse_frame *caller;
+    struct copse_callback *callbacks; /* of the caller's thread */
+    struct { copse_variable **at; size_t count, room; } created; /* by replica 0, in this order */
+    copse_mutex lock;
+    copse_cond caller_cond;
+    uint32_t turn;       /* which thread runs: a rank, or UINT32_MAX for the caller */
+    copse_status status; /* the first error, which ends all replicas, and its text */
+    char text[COPSE_ERROR_BYTES];
+    struct copse_run_replica replicas[COPSE_MAX_REPLICAS];
+};
+
+/* Run `call` on all replicas. With one replica there is no thread, and no merge call waits. */
+copse_status copse__run_replicas(struct copse_run *run);
+/* Of several replicas, one waits in a merge call until all do and `merge` has returned. */
+copse_status copse__run_wait(struct copse_run *run, uint32_t rank, struct copse_merge *m);
+
+#endif

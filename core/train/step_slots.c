@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* The ring of step slots: memory where the reports of each step land, until the application takes its result. */
+#include "core/train/execution.h"
+
+copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot,
+                              bool wait)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
+        copse_queue *q = t->strategy->replicas[r].queue;
+        COPSE_TRY(wait ? copse__queue_await(q, slot->tickets[r]) : copse_queue_wait(q, slot->tickets[r], 0));
+    }
+    return COPSE_OK;
+}
+
+float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t i)
+{
+    float value;
+    memcpy(&value, copse__slot_row(slot, row) + i * COPSE_REPORT_STRIDE, sizeof value);
+    return value;
+}
+
+size_t copse__slot_message_bytes(const copse_trainer *t, const struct copse_step_slot *slot,
+                            uint32_t worker)
+{
+    return COPSE_MESSAGE_HEAD + (size_t)slot->room * t->strategy->group.rank_counts[worker] *
+                                     COPSE_MESSAGE_VALUES * sizeof(float);
+}
+
+unsigned char *copse__slot_message(const copse_trainer *t, const struct copse_step_slot *slot,
+                                 uint32_t worker)
+{
+    unsigned char *at = slot->all;
+    for (uint32_t v = 0; v < worker; v++)
+        at += copse__slot_message_bytes(t, slot, v);
+    return at;
+}
+
+static copse_status make_messages(copse_trainer *t, struct copse_step_slot *slot)
+{
+    size_t bytes = 0;
+    if (t->strategy->group.workers == 1)
+        return COPSE_OK;
+    for (uint32_t v = 0; v < t->strategy->group.workers; v++)
+        bytes += copse__slot_message_bytes(t, slot, v);
+    slot->all = copse__alloc(&t->strategy->ctx->base.mem, bytes, 1);
+    return slot->all ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+}
+
+static void free_messages(copse_trainer *t, struct copse_step_slot *slot)
+{
+    if (!slot->all)
+        return;
+    copse_cluster *c = t->strategy->group.cluster;
+    /* The others may not have taken them yet; and what they send must find somebody who takes it. */
+    if (!c->is_failed)
+        (void)copse__cluster_wait(c, slot->sends, t->strategy->group.workers, "results", NULL, NULL);
+    if (!c->is_failed)
+        (void)copse__cluster_wait(c, slot->recvs, t->strategy->group.workers, "results", NULL, NULL);
+    copse__cluster_drop(c, slot->sends, t->strategy->group.workers);
+    copse__cluster_drop(c, slot->recvs, t->strategy->group.workers);
+    copse__free(&t->strategy->ctx->base.mem, slot->all);
+    slot->all = NULL;
+}
+
+static void free_slot(copse_trainer *t, struct copse_step_slot *slot)
+{
+    free_messages(t, slot);
+    copse__free(&t->strategy->ctx->base.mem, slot->examples);
+}
+
+static copse_status make_slot(copse_trainer *t, struct copse_step_slot *slot, uint32_t parts)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    size_t all;
+    if (!copse__mul(parts, t->strategy->rank_total, &all))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    slot->room = parts;
+    slot->replicas = t->strategy->replica_count;
+    slot->examples = copse__alloc(mem, all, sizeof *slot->examples);
+    return slot->examples ? make_messages(t, slot) : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+}
+
+/* A ring of slots, one behind another for each replica, so that a run is read back at once. */
+copse_status copse__slots_make(copse_trainer *t)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    const uint32_t parts = t->params.accumulate, replicas = t->strategy->replica_count;
+    size_t each, rows, stride;
+    t->ring = COPSE_MAX(2 * t->strategy->steps_per_run, COPSE_STEPS_UNDER_WAY);
+    t->slots = copse__alloc(mem, t->ring, sizeof *t->slots);
+    if (!t->slots || !copse__mul(parts, COPSE_REPORT_BYTES, &each) ||
+        !copse__mul(each, t->ring, &stride) || !copse__mul(t->ring, parts, &rows) ||
+        !copse__mul(rows, replicas, &rows))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    t->landing = copse__alloc(mem, rows, COPSE_REPORT_BYTES);
+    t->evaluation.bytes = copse__alloc(mem, replicas, COPSE_REPORT_BYTES);
+    t->evaluation.stride = COPSE_REPORT_BYTES;
+    if (!t->landing || !t->evaluation.bytes)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    for (uint32_t i = 0; i < t->ring; i++) {
+        t->slots[i].bytes = t->landing + i * each;
+        t->slots[i].stride = stride;
+        COPSE_TRY(make_slot(t, &t->slots[i], parts));
+    }
+    return make_slot(t, &t->evaluation, 1);
+}
+
+void copse__slots_free(copse_trainer *t, bool is_idle)
+{
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    for (uint32_t i = 0; t->slots && i < t->ring; i++)
+        free_slot(t, &t->slots[i]);
+    free_slot(t, &t->evaluation);
+    copse__free(mem, t->slots);
+    if (!is_idle) /* a read may still land there */
+        return;
+    copse__free(mem, t->landing);
+    copse__free(mem, t->evaluation.bytes);
+}
+
+copse_status copse__trainer_buffer(copse_trainer *t, uint32_t r, size_t bytes, copse_buffer **out)
+{
+    copse_queue *q = t->strategy->replicas[r].queue;
+    COPSE_TRY(copse_buffer_create(t->strategy->replicas[r].dev,
+                                  &(struct copse_buffer_params){ .size = bytes }, out));
+    COPSE_TRY(copse_queue_fill(q, *out, 0, bytes, 0));
+    return copse_queue_finish(q);
+}

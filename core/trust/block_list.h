@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernel block list of a device and driver: kernels that are not used because their results were wrong, and the
+   conformance cases that they failed. All functions lock. Texts name the device by `device`, its id. */
+#ifndef COPSE_BLOCK_LIST_H
+#define COPSE_BLOCK_LIST_H
+
+#include "copse/device/conformance.h"
+#include "core/trust/trust.h"
+
+struct copse_block_list;
+
+/* The list of a device; read from the kernel cache when it is first asked for. It lives as long as `t`. */
+copse_status copse__block_list_open(struct copse_trust *t, const struct copse_device_info *info,
+                                    struct copse_block_list **out);
+void copse__block_lists_free(struct copse_trust *t);
+
+/* Block a kernel until it is unblocked, here and, through the kernel cache, in later contexts. COPSE_ERR_ARGUMENT when
+   the library has no such kernel. */
+copse_status copse__block_list_block(struct copse_trust *t, struct copse_block_list *v, const char *device,
+                                     const char *kernel, const char *reason);
+/* Unblock a kernel, or all of them where `kernel` is NULL. */
+copse_status copse__block_list_unblock(struct copse_trust *t, struct copse_block_list *v, const char *kernel);
+/* Whether it is blocked; the reason, too. */
+bool copse__block_list_has(struct copse_trust *t, struct copse_block_list *v, const char *kernel, char *reason,
+                           size_t room);
+/* All blocked kernels; the array is valid until the list changes. */
+void copse__block_list_get(struct copse_trust *t, const struct copse_block_list *v,
+                           const struct copse_blocked_kernel **list, size_t *count);
+
+/* A case of conformance that ran one kernel variant. */
+struct copse_kernel_case {
+    const char *kernel, *mode, *op, *name;
+    uint32_t tier;
+};
+/* The kernel failed the case: block the kernel until all such cases have passed. A kernel that was late is noted; it is
+   blocked when it is late again. */
+copse_status copse__block_list_fail_case(struct copse_trust *t, struct copse_block_list *v, const char *device,
+                                         const struct copse_kernel_case *c, bool is_late, const char *text);
+/* Whether the kernel failed the case before, in no higher tier; *id names the case. */
+bool copse__block_list_has_failed(struct copse_trust *t, struct copse_block_list *v,
+                                  const struct copse_kernel_case *c, uint64_t *id);
+/* The case passed in a run of this tier. A kernel without other failed cases is unblocked, which is logged; unless it
+   was blocked by copse__block_list_block. */
+copse_status copse__block_list_pass_case(struct copse_trust *t, struct copse_block_list *v, const char *device,
+                                         const char *kernel, uint64_t id, uint32_t tier);
+
+#endif

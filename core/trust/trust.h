@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of the kernels of each device, driver and library version: which kernels are blocked and how fast
+   variants are. It is kept in the context and, as small texts, in the kernel cache. This room opens no device. */
+#ifndef COPSE_TRUST_H
+#define COPSE_TRUST_H
+
+#include "copse/device.h"
+#include "core/base/base.h"
+#include "core/base/platform.h"
+
+struct copse_trust {
+    struct copse_base *base; /* of the context */
+    bool (*is_kernel)(const char *name, size_t length); /* whether the library has a kernel of this name */
+    copse_mutex lock; /* guards both lists; a caller that holds it may take the context's lock, never the reverse */
+    struct copse_block_list *block_lists; /* by device and driver */
+    struct copse_tunings *tunings;        /* likewise */
+};
+
+copse_status copse__trust_init(struct copse_trust *t, struct copse_base *base,
+                               bool (*is_kernel)(const char *name, size_t length));
+void copse__trust_fini(struct copse_trust *t);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Conformance: whether the results of every kernel on a device can be trusted, and what the library
+ * does about those that cannot.
+ */
+#ifndef COPSE_PUBLIC_DEVICE_CONFORMANCE_H
+#define COPSE_PUBLIC_DEVICE_CONFORMANCE_H
+
+#include <stdint.h>
+
+#include "copse/device.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** Every verdict: COPSE_VERDICT_MAP(X) calls X(NAME, "what it means"). */
+#define COPSE_VERDICT_MAP(X)                                                                       \
+    X(PASS, "within the tolerance")                                                                \
+    X(FAIL, "outside the tolerance, or a write out of range")                                      \
+    X(SKIP, "not run; the text says why")                                                          \
+    X(UNSUPPORTED, "the device declares that it cannot")                                           \
+    X(XFAIL, "failed as known; the text has the reason and the driver range")                      \
+    X(XPASS, "passed though known to fail: the list is out of date")                               \
+    X(MISTRUSTED, "agrees, but on results too poor to prove anything")                             \
+    X(TIMEOUT, "did not end within its time")                                                      \
+    X(OOM, "memory was exhausted")                                                                 \
+    X(DEVICE_LOST, "the device failed")                                                            \
+    X(CRASH, "the process died in the driver")
+
+typedef enum copse_verdict {
+#define COPSE_VERDICT_ENUM(name, text) COPSE_VERDICT_##name,
+    COPSE_VERDICT_MAP(COPSE_VERDICT_ENUM)
+#undef COPSE_VERDICT_ENUM
+    COPSE_VERDICT_COUNT
+} copse_verdict;
+
+/** Name of a verdict, such as "PASS". Lifetime: static. Thread-safety: any. */
+COPSE_API const char *copse_verdict_name(copse_verdict verdict);
+
+/** What is checked: bits of `copse_conformance_params.modes`. */
+typedef enum copse_conformance_mode {
+    COPSE_CONFORM_RUN = 1 << 0,     /**< forward, against the double reference */
+    COPSE_CONFORM_GRAD = 1 << 1,    /**< gradients; and the reference's own, against differences */
+    COPSE_CONFORM_OPT = 1 << 2,     /**< optimizers after 1, 10 and 1000 steps */
+    COPSE_CONFORM_REDUCE = 1 << 3,  /**< reduction schedules over sets of devices */
+    COPSE_CONFORM_TRAIN = 1 << 4,   /**< a small training run; 1 against several replicas */
+    COPSE_CONFORM_BITWISE = 1 << 5, /**< the same bits from run to run, and where promised */
+    COPSE_CONFORM_ARGS = 1 << 6,    /**< invalid arguments get the right error */
+    COPSE_CONFORM_PERF = 1 << 7,    /**< speed, no verdict of its own */
+    COPSE_CONFORM_STRESS = 1 << 8,  /**< odd sizes, many groups, large offsets, memory exhausted */
+    COPSE_CONFORM_LIMITS = 1 << 9,  /**< the same as other, smaller devices */
+    COPSE_CONFORM_IMPORT = 1 << 10, /**< the same on a device that an application lends and uses */
+    COPSE_CONFORM_TUNE = 1 << 11,   /**< how fast every variant is, for the library to choose by:
+                                         see copse/device/tuning.h */
+} copse_conformance_mode;
+
+/** How much is checked. */
+typedef enum copse_conformance_tier {
+    COPSE_CONFORM_QUICK,      /**< about 10 s with warm caches; says what it did not reach */
+    COPSE_CONFORM_STANDARD,   /**< minutes */
+    COPSE_CONFORM_FULL,       /**< hours */
+    COPSE_CONFORM_EXHAUSTIVE, /**< every bit pattern of functions of one number */
+} copse_conformance_tier;
+
+/** Result of one case. Strings live during the callback only. */
+struct copse_case_result {
+    const char *mode;    /**< "run" */
+    const char *op;      /**< "softmax" */
+    const char *name;    /**< of the case: "row longer than a group" */
+    const char *variant; /**< kernel variant that was forced, "" = the default choice */
+    const char *type;    /**< element type: "f32" */
+    const char *device;  /**< "opencl:0" */
+    copse_verdict verdict;
+    uint64_t seed;       /**< of the inputs; from the case's name */
+    const char *metric;  /**< "ulp", "R", "bits", "norm", "" = no number */
+    double worst, limit; /**< in the metric; 0, 0 without one */
+    double nmse;         /**< normalised mean square error, second alarm */
+    uint64_t index;      /**< worst element */
+    double got, expected; /**< its values */
+    double seconds;      /**< spent on the case */
+    double gflops, gbytes; /**< per second, modes perf and tune; 0 = not measured */
+    double library_gflops, library_gbytes; /**< the same with the library's kernel, a moment later;
+                                                only beside `own` */
+    const char *hash;    /**< hex digest of the result's bits, for comparing devices; "" = none */
+    const char *text;    /**< reason or details in one line; "" = none */
+};
+
+/** Called after (`result`) each case. Must not call back into the library. */
+typedef void copse_case_result_fn(void *user, const struct copse_case_result *result);
+/** Called before each case, so that a crash can be put to its account; false ends the run. */
+typedef bool copse_case_begin_fn(void *user, const char *mode, const char *op, const char *name,
+                                 const char *variant);
+
+/**
+ * A kernel of the application's own, checked in the place of one of the library's. It keeps that
+ * kernel's entry contract: the same name, buffers, parameters, specialisations and group size; see
+ * `copse_kernel_contract` and docs/conformance.md.
+ */
+struct copse_own_kernel {
+    const char *kernel; /**< whose place it takes: "softmax" */
+    const void *code;   /**< text in the dialect or in OpenCL C for OpenCL devices; SPIR-V words for
+                             Vulkan devices. Copied. */
+    size_t size;        /**< bytes of `code` */
+};
+
+/** What to check. A zeroed struct means the defaults in brackets. */
+struct copse_conformance_params {
+    const char *device;    /**< id                                          ["host:0"] */
+    unsigned modes;        /**< of `copse_conformance_mode`                 [0 = RUN and GRAD] */
+    copse_conformance_tier tier;
+    const char *ops;       /**< only these: "softmax,matmul"                [all] */
+    const char *case_name; /**< only this case                              [all] */
+    const char *variant;   /**< only this variant; "" = the default choice  [NULL = all] */
+    const char *after;     /**< go on behind this case: "mode/op/name/variant" [from the start] */
+    double seconds;        /**< time box; cases not reached are SKIP        [0 = none] */
+    const struct copse_own_kernel *own; /**< checked instead of the library's [NULL] */
+    copse_case_begin_fn *begin;
+    copse_case_result_fn *result;
+    void *user;
+};
+
+/** How many cases came to what. */
+struct copse_conformance_summary {
+    uint64_t counts[COPSE_VERDICT_COUNT];
+    double seconds;
+};
+
+/**
+ * Run cases on one device. Kernel variants that fail are blocked there, and used again when a run passes:
+ * see below.
+ *
+ * @retval COPSE_OK              The cases were run; their verdicts are in `out`.
+ * @retval COPSE_ERR_ARGUMENT    Unknown op, case or variant.
+ * @retval COPSE_ERR_NO_DEVICE   No such device.
+ * @retval COPSE_ERR_FORMAT      `own` is not what its contract asks for; the text says where.
+ * @retval COPSE_ERR_CANCELLED   `begin` returned false.
+ *
+ * Thread-safety: one run at a time per context. Blocking: for the whole run; applications call it
+ * on a thread of their own.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_conformance_run(
+    copse_context *ctx, const struct copse_conformance_params *params,
+    struct copse_conformance_summary *out);
+
+/** Describe every case that the parameters select, by `result` with verdict SKIP; runs nothing. */
+COPSE_API COPSE_CHECKED copse_status copse_conformance_list(
+    copse_context *ctx, const struct copse_conformance_params *params);
+
+/**
+ * The entry contract of a kernel in words: buffers in order with their types and which are written,
+ * parameter words, specialisation constants, group size.
+ *
+ * @param text  Receives at most `room` bytes with the final NUL.
+ * @retval COPSE_ERR_ARGUMENT  No such kernel; the text of the error lists them.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_kernel_contract(const char *kernel, char *text,
+                                                           size_t room);
+
+/** A language that the dialect is spelled in. */
+typedef enum copse_kernel_language {
+    COPSE_KERNEL_CL_C, /**< OpenCL C 1.2 */
+    COPSE_KERNEL_GLSL,   /**< GLSL 4.50 for Vulkan 1.1: to be compiled to SPIR-V by the caller */
+} copse_kernel_language;
+
+/**
+ * Complete a kernel in the dialect to a text that a compiler takes: the prelude of the language in
+ * front, the dialect's own `#include` lines resolved. Lines are numbered as in `source`, by `#line`.
+ *
+ * @param source  NUL-terminated.
+ * @param text    Receives at most `room` bytes with the final NUL; NULL to ask for the size.
+ * @param needed  Receives the bytes needed with the final NUL.
+ * @retval COPSE_ERR_ARGUMENT  `room` is too small.
+ * @retval COPSE_ERR_FORMAT    An include that is not of the dialect; the text names it.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_kernel_complete(copse_kernel_language language,
+                                                           const char *source, char *text,
+                                                           size_t room, size_t *needed);
+
+/* ---- the verdict is used ---- */
+
+/** A kernel that the library does not use on a device, and why. */
+struct copse_blocked_kernel {
+    char kernel[48];  /**< "matmul_wide"; "matmul_clblast": the vendor's library */
+    char reason[160]; /**< the case that failed, or what the application said */
+    bool is_lasting;  /**< until `copse_device_unblock`: by the application or a self-test. Else for cases
+                           that failed: runs of `copse_conformance_run` in which all of these pass, in
+                           the same tier or a higher one, take it back */
+};
+
+/** The kernels blocked on a device. Lifetime: until the next block or unblock. */
+COPSE_API COPSE_CHECKED copse_status copse_device_blocked(copse_context *ctx, const char *device,
+                                                          const struct copse_blocked_kernel **list,
+                                                          size_t *count);
+/** Block a kernel on a device until it is unblocked, here and, through the kernel cache, in later
+    contexts: the next variant is used instead. `reason` NULL: "blocked by the application". */
+COPSE_API COPSE_CHECKED copse_status copse_device_block(copse_context *ctx, const char *device,
+                                                        const char *kernel, const char *reason);
+/**
+ * What `copse_conformance_run` does about a kernel variant that failed a case, for a caller that ran it in
+ * a process which died or was killed in that case. With verdict COPSE_VERDICT_TIMEOUT the kernel is
+ * blocked when it is the second time for this case: an overloaded machine is late, too.
+ *
+ * @param failed  mode, op, name, variant (the kernel), verdict and text are read.
+ * @param tier    Of the run; a pass in a lower one does not take the block back.
+ *
+ * @retval COPSE_ERR_ARGUMENT   No such kernel, or something is missing.
+ * @retval COPSE_ERR_NO_DEVICE, COPSE_ERR_NO_MEMORY
+ *
+ * Thread-safety: any. Blocking: while the kernel cache is read and written.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_device_block_case(copse_context *ctx, const char *device,
+                                                             const struct copse_case_result *failed,
+                                                             copse_conformance_tier tier);
+/** Take a block back, whatever it is for, and forget the cases; `kernel` NULL = all. */
+COPSE_API COPSE_CHECKED copse_status copse_device_unblock(copse_context *ctx, const char *device,
+                                                          const char *kernel);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif
