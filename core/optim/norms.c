@@ -175,7 +175,7 @@ static copse_status join(struct copse_optimizer *o)
         return COPSE_OK;
     for (size_t i = 0; i < count; i++)
         copse__squares_carry(&n->sums.at[i]);
-    COPSE_TRY(copse__group_gather(g, "norms of gradients", n->sums.at, n->all.at, count * sizeof *n->sums.at));
+    COPSE_TRY(copse__group_allgather(g, "norms of gradients", n->sums.at, n->all.at, count * sizeof *n->sums.at));
     copse__norms_clear(o);
     for (size_t i = 0; i < n->all.count; i++)
         copse__squares_join(&n->sums.at[i % count], &n->all.at[i]);
