@@ -183,6 +183,37 @@ copse_status copse__cluster_allgather(copse_cluster *c, const void *mine, void *
     return s;
 }
 
+copse_status copse__cluster_allgatherv(copse_cluster *c, void *all, const size_t *sizes)
+{
+    struct copse_pending out[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    struct copse_pending in[COPSE_MAX_WORKERS] = { { NULL, 0 } };
+    const uint32_t me = c->t.rank, tag = copse__collective_tag(c, COPSE_KIND_BYTES);
+    size_t most = 0, starts[COPSE_MAX_WORKERS], end = 0;
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < c->t.size; r++) {
+        most = COPSE_MAX(most, sizes[r]);
+        starts[r] = end;
+        end += sizes[r];
+    }
+    for (size_t at = 0; at < most && !s; at += COPSE_TRANSPORT_BYTES) {
+        for (uint32_t r = 0; r < c->t.size && !s; r++) {
+            if (r != me && sizes[r] > at)
+                s = copse__cluster_recv(c, r, tag, (char *)all + starts[r] + at,
+                                        COPSE_MIN(sizes[r] - at, COPSE_TRANSPORT_BYTES), &in[r]);
+            if (!s && r != me && sizes[me] > at)
+                s = copse__cluster_send(c, r, tag, (char *)all + starts[me] + at,
+                                        COPSE_MIN(sizes[me] - at, COPSE_TRANSPORT_BYTES), &out[r]);
+        }
+        if (!s)
+            s = copse__cluster_wait(c, in, c->t.size, c->header.what, NULL, NULL);
+        if (!s)
+            s = copse__cluster_wait(c, out, c->t.size, c->header.what, NULL, NULL);
+    }
+    copse__cluster_drop(c, in, c->t.size);
+    copse__cluster_drop(c, out, c->t.size);
+    return s;
+}
+
 copse_status copse__cluster_broadcast(copse_cluster *c, void *bytes, size_t size, const char *what)
 {
     if (c->t.size == 1)

@@ -223,7 +223,7 @@ copse_status copse__collective_begin_on(copse_cluster *c, const char *what, cons
    the cluster as it was, and all workers return them: a worker's vote, and COPSE_ERR_SHAPE where forms differ. */
 copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the collective that was begun last; kind 0..3. */
-enum { COPSE_KIND_ROWS, COPSE_KIND_SUMS, COPSE_KIND_BYTES }; /* within a collective of values */
+enum { COPSE_KIND_PARTS, COPSE_KIND_RESULTS, COPSE_KIND_BYTES };
 uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind);
 
 /* Begin and meet. After a vote other than COPSE_OK, that, with the text that it came with. */
@@ -241,14 +241,9 @@ copse_status copse__cluster_broadcast(copse_cluster *c, void *bytes, size_t size
    rank 0 and the first line that does. */
 copse_status copse__cluster_agree(copse_cluster *c, const char *what, const char *text);
 
-/* ---- inside a collective of values (sums.c), once it has been met: only the cluster can fail here ---- */
+/* ---- inside a collective, after its barrier: only the cluster can fail here ---- */
 
-/* Every word becomes the tree (core/reduce/schedule.h) over the workers' ones: first `floats` f32, then `whole`
-   i32, which wrap around. `room`: copse__cluster_sum_room words. */
-size_t copse__cluster_sum_room(const copse_cluster *c, size_t words);
-copse_status copse__cluster_sum(copse_cluster *c, uint32_t *words, size_t floats, size_t whole,
-                                uint32_t *room);
-/* Everybody's bytes to everybody: rank r has sizes[r], one behind another in `all`, its own already there. */
+/* Rank r has sizes[r] bytes; they follow one another in `all`, this rank's already there. All ranks receive all. */
 copse_status copse__cluster_allgatherv(copse_cluster *c, void *all, const size_t *sizes);
 /* Rank 0's bytes for all. */
 copse_status copse__cluster_broadcast_bytes(copse_cluster *c, void *bytes, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Groups of workers: joining, and collectives that a group of one answers at once. */
-#include "core/comm/group_hook.h"
+#include "core/comm/group.h"
 
 #include <stdio.h>
 
@@ -33,11 +33,10 @@ copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t
     if (c->t.size == 1)
         return COPSE_OK;
     COPSE_TRY(copse__cluster_allgather(c, &mine, all, sizeof mine, "replicas and limits"));
-    *g = (struct copse_group){ .worker = c->t.rank, .workers = c->t.size };
-    copse__group_hook_init(g);
+    *g = (struct copse_group){ .worker = c->t.rank, .workers = c->t.size, .binding_bytes = UINT64_MAX };
     for (uint32_t v = 0; v < c->t.size; v++) {
         COPSE_TRY(count_ranks(g, v, all[v].ranks));
-        g->hook.binding_bytes = COPSE_MIN(g->hook.binding_bytes, all[v].bytes);
+        g->binding_bytes = COPSE_MIN(g->binding_bytes, all[v].bytes);
     }
     if (g->ranks > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the workers have %u replicas together: at most %d",
@@ -51,14 +50,9 @@ void copse__group_leave(struct copse_group *g)
     copse_cluster_release(&g->cluster);
 }
 
-const struct copse_exchange_remote *copse__group_hook(const struct copse_group *g)
-{
-    return g->cluster ? &g->hook : NULL;
-}
-
 uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own)
 {
-    return g->cluster ? g->hook.binding_bytes : own;
+    return g->cluster ? g->binding_bytes : own;
 }
 
 /* ---- collectives ---- */
@@ -118,15 +112,4 @@ copse_status copse__group_vote(struct copse_group *g, copse_status mine, const c
 copse_status copse__group_allgatherv(struct copse_group *g, void *all, const size_t *sizes)
 {
     return g->cluster ? copse__cluster_allgatherv(g->cluster, all, sizes) : COPSE_OK;
-}
-
-size_t copse__group_sum_room(const struct copse_group *g, size_t words)
-{
-    return g->cluster ? copse__cluster_sum_room(g->cluster, words) : 0;
-}
-
-copse_status copse__group_sum(struct copse_group *g, uint32_t *words, size_t floats, size_t whole,
-                              uint32_t *room)
-{
-    return g->cluster ? copse__cluster_sum(g->cluster, words, floats, whole, room) : COPSE_OK;
 }

@@ -4,18 +4,17 @@
 #ifndef COPSE_CLUSTER_GROUP_H
 #define COPSE_CLUSTER_GROUP_H
 
+#include "copse/strategy.h" /* COPSE_MAX_REPLICAS */
 #include "core/comm/cluster.h"
-#include "core/reduce/exchange.h"
 
 struct copse_group {
     copse_cluster *cluster;    /* retained; NULL in a group of one */
     uint32_t worker, workers;  /* number of this worker; how many there are, >= 1 */
     uint32_t first, ranks;     /* rank of this worker's first replica; replicas of all workers */
     uint32_t rank_counts[COPSE_MAX_WORKERS]; /* replicas of each worker */
-    struct copse_exchange_remote hook;       /* for the exchange of gradients; not in a group of one */
+    uint64_t binding_bytes;  /* smallest binding limit of the devices of all workers; not in a group of one */
     const char *(*failed_device)(const void *user); /* device of this worker that failed, or NULL; may be NULL */
     const void *user;                               /* of failed_device */
-    struct copse_pending out[2][COPSE_MAX_WORKERS], in[2][COPSE_MAX_WORKERS];
 };
 
 /* A group of one worker with one replica; constant. */
@@ -24,13 +23,11 @@ extern struct copse_group copse__group_of_one;
 void copse__group_alone(struct copse_group *g, uint32_t ranks);
 /* Join the other workers of a cluster with `ranks` replicas; retains the cluster. With a cluster of one worker the
    group is one of one. `binding_bytes`: the smallest limit of this worker's devices; all workers exchange theirs.
-   COPSE_ERR_ARGUMENT when there are more than COPSE_MAX_REPLICAS together. `g` must not move afterwards. */
+   COPSE_ERR_ARGUMENT when there are more than COPSE_MAX_REPLICAS together. `g` must not move while an exchange uses it. */
 copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t ranks, uint64_t binding_bytes);
 /* Release the cluster. */
 void copse__group_leave(struct copse_group *g);
 
-/* What the exchange needs of the other workers; NULL in a group of one. */
-const struct copse_exchange_remote *copse__group_hook(const struct copse_group *g);
 /* The smallest binding limit of the devices of all workers, or `own` in a group of one. */
 uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own);
 
@@ -58,11 +55,6 @@ copse_status copse__group_vote(struct copse_group *g, copse_status mine, const c
 
 /* Worker w has sizes[w] bytes; they follow one another in `all`, this worker's already there. */
 copse_status copse__group_allgatherv(struct copse_group *g, void *all, const size_t *sizes);
-/* Every word becomes the canonical tree's sum over the workers: first `floats` f32, then `whole` i32 that wrap around.
-   `room`: copse__group_sum_room words. */
-size_t copse__group_sum_room(const struct copse_group *g, size_t words);
-copse_status copse__group_sum(struct copse_group *g, uint32_t *words, size_t floats, size_t whole,
-                              uint32_t *room);
 
 /* ---- failure ---- */
 

@@ -2,6 +2,7 @@
 /* Replicated models: the model function called once per replica, and what the calls gave made one. */
 #include "core/replica/storage.h"
 #include "core/compat/tower.h"
+#include "core/reduce/tree.h"
 
 struct model_run {
     copse_strategy *strategy;
@@ -150,9 +151,10 @@ static copse_status add_losses(const struct model_run *m, copse_status mine, dou
     if (!mine && has_any)
         mine = read_losses(m, losses);
     COPSE_TRY(swap_losses(m->strategy, losses, has_any, mine));
-    for (uint32_t step = 1; step < n; step *= 2)
-        for (uint32_t r = 0; r + step < n; r += 2 * step)
-            losses[r] += losses[r + step];
+    void *rows[COPSE_MAX_REPLICAS];
+    for (uint32_t r = 0; r < n; r++)
+        rows[r] = &losses[r];
+    copse__tree_rows(rows, n, 1, false);
     *out = (double)losses[0];
     return COPSE_OK;
 }

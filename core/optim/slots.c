@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Slots of variables: the ranges of their buckets, at the owners of this worker and others. */
 #include "core/optim/optimizer.h"
+#include "core/reduce/group_sum.h"
 
 #include <stdio.h>
 

@@ -35,8 +35,7 @@ static copse_status check(const struct copse_exchange_params *p)
     if (p->transfer > COPSE_TRANSFER_STAGED)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no transfer %d",
                           (int)p->transfer);
-    if (p->remote && (p->remote->workers.count == 0 || p->remote->workers.count > COPSE_MAX_REPLICAS ||
-                      p->remote->workers.rank_counts[p->remote->workers.worker] != p->rank_count))
+    if (p->group && p->group->cluster && p->group->rank_counts[p->group->worker] != p->rank_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: the other workers expect another number "
                                               "of ranks here than %u", p->rank_count);
     return COPSE_OK;
@@ -54,9 +53,12 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
     x->params = *params;
     x->params.ctx = copse_context_retain(params->ctx);
     x->params.ranks = x->ranks;
-    if (params->remote)
-        x->remote = *params->remote;
-    x->params.remote = NULL;
+    if (params->group && params->group->cluster) {
+        x->workers = (struct copse_workers){ params->group->worker, params->group->workers, params->group->rank_counts };
+        x->messages.group = params->group;
+        x->messages.what[COPSE_KIND_PARTS] = "sums of gradients";
+        x->messages.what[COPSE_KIND_RESULTS] = "new values";
+    }
     x->mem = mem;
     x->rank_count = params->rank_count;
     for (uint32_t r = 0; r < x->rank_count; r++) {
@@ -112,7 +114,7 @@ void copse__exchange_release(copse_exchange **at)
             copse__free_aligned(x->mem, x->staging[r]);
     }
     if (copse__is_across(x))
-        x->remote.abort(x->remote.user);
+        copse__across_fini(x);
     if (is_idle) {
         copse__free_aligned(x->mem, x->sums_out);
         copse__free_aligned(x->mem, x->values);
@@ -179,7 +181,7 @@ static copse_status take_all(copse_exchange *x, uint32_t bucket, size_t first, s
         const copse_status s = take(x, bucket, &b->steps.at[i], ready, stop);
         const bool has_begun = b->steps.at[i].kind != COPSE_STEP_BEGIN || i > 0;
         if (s && copse__is_across(x) && has_begun)
-            x->remote.cut_short(x->remote.user);
+            copse__group_abort(x->messages.group);
         COPSE_TRY(copse_note(s, "in bucket %u", bucket));
     }
     return COPSE_OK;

@@ -7,6 +7,7 @@
 
 #include "core/device/device.h"
 #include "core/reduce/schedule.h"
+#include "core/reduce/worker_messages.h"
 
 typedef struct copse_exchange copse_exchange;
 
@@ -41,27 +42,7 @@ struct copse_exchange_rule {
 
 /* Called before the host waits for a rank: a chance to queue work that does not depend on the bucket,
    so that the devices are not idle meanwhile. May be called many times. */
-typedef copse_status copse_exchange_busy_fn(void *user);
-
-/* What moves bytes to and from the other workers, all of which run the same buckets in the same order.
-   Kinds: 0 = sums of gradients, 1 = values. The memory of a message is in use until it has been waited
-   for, or all are given up. */
-struct copse_exchange_remote {
-    struct copse_workers workers; /* rank_counts lives as long as the exchange */
-    uint64_t binding_bytes;       /* the smallest limit of all workers' devices */
-    /* A bucket begins: receiving may be asked for; and before anything is sent, all have met. */
-    copse_status (*begin)(void *user, uint32_t bucket, uint64_t elements);
-    copse_status (*barrier)(void *user, copse_exchange_busy_fn *busy, void *busy_user);
-    copse_status (*recv)(void *user, uint32_t worker, uint32_t kind, void *bytes, size_t size);
-    copse_status (*send)(void *user, uint32_t worker, uint32_t kind, const void *bytes,
-                         size_t size);
-    copse_status (*wait_recv)(void *user, uint32_t worker, uint32_t kind,
-                              copse_exchange_busy_fn *busy, void *busy_user);
-    copse_status (*wait_sends)(void *user, copse_exchange_busy_fn *busy, void *busy_user);
-    void (*cut_short)(void *user); /* a run failed: the others are not to wait for this worker */
-    void (*abort)(void *user);   /* nothing is on its way afterwards */
-    void *user;
-};
+typedef copse_busy_fn copse_exchange_busy_fn;
 
 struct copse_exchange_params {
     copse_context *ctx;
@@ -70,7 +51,8 @@ struct copse_exchange_params {
     copse_reduce_algorithm reduction;
     copse_transfer transfer;
     size_t message_bytes;
-    const struct copse_exchange_remote *remote; /* NULL: there are no other workers; copied */
+    struct copse_group *group; /* the other workers, which run the same buckets in the same order. NULL: none.
+                                  Outlives the exchange */
     /* For tests, else NULL: called before each step of a run, with a move that it is part of. */
     void (*pause)(void *user, const struct copse_move *move);
     void *user;

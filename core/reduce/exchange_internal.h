@@ -34,7 +34,7 @@ struct copse_exchange_step {
         COPSE_STEP_AWAIT_LAST,  /* ... until the rank's newest play is done */
         COPSE_STEP_PLAY,        /* replay a segment and submit */
         COPSE_STEP_SEND,        /* staged messages */
-        /* across workers, see across.c */
+        /* across workers, see exchange_workers.c */
         COPSE_STEP_BEGIN, /* all workers begin the same round */
         COPSE_STEP_READ,  /* crossings are read into a block of host memory */
         COPSE_STEP_SHIP,  /* a share of a block goes to a worker, once it has been read */
@@ -116,7 +116,8 @@ struct copse_exchange {
     const atomic_bool *stop; /* see copse__exchange_stop_by */
     uint64_t last[COPSE_MAX_REPLICAS];          /* ticket of the rank's newest play */
     uint64_t read[COPSE_MAX_REPLICAS][2];       /* ticket of the read into a half of the staging */
-    struct copse_exchange_remote remote;        /* workers.count 0: there are none */
+    struct copse_workers workers;               /* count 0: there is no other worker */
+    struct copse_worker_messages messages;      /* of the round that is under way */
     /* Host memory across workers: sums to send and values, by place in the round; sums that came,
        [worker][own share]. */
     unsigned char *sums_out, *values, *sums_in;
@@ -127,7 +128,7 @@ struct copse_exchange {
 
 static inline bool copse__is_across(const copse_exchange *x)
 {
-    return x->remote.workers.count > 1;
+    return x->workers.count > 1;
 }
 
 static inline copse_device *copse__rank_device(const copse_exchange *x, uint32_t rank)
@@ -151,10 +152,11 @@ struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffe
 copse_status copse__scratch_grow(copse_exchange *x, uint32_t rank, size_t bytes);
 copse_status copse__staging_make(copse_exchange *x);
 
-/* across.c: steps between workers */
+/* exchange_workers.c: steps between workers */
 copse_status copse__across_take(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
                                 const struct copse_exchange_step *step);
 copse_status copse__across_room(copse_exchange *x, size_t round, size_t own);
+void copse__across_fini(copse_exchange *x); /* no message is under way afterwards */
 
 /* record.c */
 void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b);

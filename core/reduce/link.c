@@ -2,6 +2,7 @@
 /* Measuring links and estimating reductions. The best of a few trials counts: what else the machine does can
    only make a trial slower. */
 #include "core/reduce/link.h"
+#include "core/reduce/tree.h"
 
 #define TRIALS 3
 #define BYTES  ((size_t)1 << 20)

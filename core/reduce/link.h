@@ -3,7 +3,7 @@
 #ifndef COPSE_LINK_H
 #define COPSE_LINK_H
 
-#include "core/reduce/collective.h"
+#include "core/reduce/value_reduce.h"
 
 /* Of a queue's device; NULL = of the host itself. Waits for the queue. */
 copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, struct copse_link *out);

@@ -136,33 +136,3 @@ struct copse_chunks copse__chunks_even(uint64_t count, uint64_t chunks)
     const uint64_t each = (count + chunks - 1) / chunks;
     return (struct copse_chunks){ each, each * chunks - count };
 }
-
-/* ---- numbers in host memory ---- */
-
-#define PART 2048 /* words that stay in the nearest cache while the tree is walked */
-
-static void add_floats(float *to, const float *from, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        to[i] = to[i] + from[i];
-}
-
-static void add_whole(uint32_t *to, const uint32_t *from, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        to[i] += from[i];
-}
-
-void copse__tree_rows(void *const *rows, uint32_t row_count, size_t count, bool is_whole)
-{
-    for (size_t at = 0; at < count; at += PART) {
-        const size_t part = COPSE_MIN(count - at, PART);
-        for (uint32_t width = 1; width < row_count; width *= 2)
-            for (uint32_t r = 0; r + width < row_count; r += 2 * width) {
-                if (is_whole)
-                    add_whole((uint32_t *)rows[r] + at, (const uint32_t *)rows[r + width] + at, part);
-                else
-                    add_floats((float *)rows[r] + at, (const float *)rows[r + width] + at, part);
-            }
-    }
-}

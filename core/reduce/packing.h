@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a batch of arrays is packed, so that many small ones travel together and a large one in even parts;
-   and sums and quotients of numbers in host memory. No device. */
+/* How a batch of arrays is packed: many small arrays travel together, a large array in even parts. Pure integers. */
 #ifndef COPSE_PACKING_H
 #define COPSE_PACKING_H
 
@@ -49,11 +48,5 @@ struct copse_chunks {
     uint64_t each, padding;
 };
 struct copse_chunks copse__chunks_even(uint64_t count, uint64_t chunks);
-
-/* Words of 4 bytes, f32 or (is_whole) i32. */
-/* rows[0] = the canonical tree over the rows (schedule.h); the other rows are used up. */
-void copse__tree_rows(void *const *rows, uint32_t row_count, size_t count, bool is_whole);
-/* f32 quotients, correctly rounded; divisor below 2^16. `means` may be `sums`. */
-void copse__mean_values(const void *sums, void *means, size_t count, uint32_t divisor, bool is_whole);
 
 #endif

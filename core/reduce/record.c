@@ -77,36 +77,42 @@ static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
 {
     const struct copse_exchange *x = r->x;
     const uint64_t row = copse__record_row(m);
-    struct copse_params_tree_sum p = { .n = (uint32_t)m->count, .stride = (uint32_t)row };
-    struct copse_binding parts = { x->scratch[m->dst], 0, (size_t)(4 * row * x->rank_count) };
+    struct copse_binding *total = &r->total[m->slice];
+    struct copse_tree_sum t = {
+        .parts = { x->scratch[m->dst], 0, (size_t)(4 * row * x->rank_count) },
+        .rows = x->rank_count,
+        .stride = (uint32_t)row,
+        .count = m->count,
+    };
     if (r->piece->is_shared) {
-        p.base = (uint32_t)m->first;
-        p.stride = (uint32_t)r->piece->elements;
-        parts = (struct copse_binding){ r->piece->gradients[m->dst], 0,
-                                        (size_t)(4 * r->piece->elements * x->rank_count) };
+        t.base = (uint32_t)m->first;
+        t.stride = (uint32_t)r->piece->elements;
+        t.parts = (struct copse_binding){ r->piece->gradients[m->dst], 0,
+                                          (size_t)(4 * r->piece->elements * x->rank_count) };
     } else {
         COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m), inbox(r, m)));
     }
-    struct copse_binding *total = &r->total[m->slice];
     *total = (struct copse_binding){ x->scratch[m->dst], (size_t)(4 * row * inbox_rows(r)),
                                      (size_t)(4 * m->count) };
-    if (copse__is_across(x) && m->worker == x->remote.workers.worker)
+    if (copse__is_across(x) && m->worker == x->workers.worker)
         *total = copse__across_row(r, m, m->worker);
     if (r->half == COPSE_HALF_SUM && !copse__is_across(x))
         COPSE_TRY(copse__record_hold(r, m, total));
-    return copse__record_launch(r, m, COPSE_KERNEL_tree_sum, x->rank_count, &p, (struct copse_binding[]){ parts, *total });
+    t.sum = *total;
+    return copse__record_tree(r, m, &t);
 }
 
 static copse_status accumulate(struct copse_recorder *r, const struct copse_move *m)
 {
-    const struct copse_params_accumulate p = { .n = (uint32_t)m->count };
+    struct copse_command c;
     struct copse_binding from = inbox(r, m);
     if (r->piece->is_shared) {
         from = copse__record_gradients(r, m->src, m);
         from.buffer = r->piece->gradients[m->dst]; /* as the destination's device sees it */
     }
-    const struct copse_binding both[] = { from, copse__record_gradients(r, m->dst, m) };
-    return copse__record_launch(r, m, COPSE_KERNEL_accumulate, r->x->rank_count, &p, both);
+    COPSE_TRY(copse__accumulate_command(copse__rank_device(r->x, m->dst), r->x->rank_count, from,
+                                        copse__record_gradients(r, m->dst, m), m->count, &c));
+    return copse__record_command(r, m, &c);
 }
 
 /* Made by the first half, found by the second. */
@@ -360,7 +366,7 @@ static copse_status record_round(struct copse_recorder *r, uint64_t first, uint6
     struct copse_schedule schedule;
     const copse_reduce_algorithm how = r->x->params.reduction;
     COPSE_TRY(copse__is_across(r->x)
-                  ? copse__schedule_make_across(mem, how, &r->x->remote.workers, first, count,
+                  ? copse__schedule_make_across(mem, how, &r->x->workers, first, count,
                                                 &schedule)
                   : copse__schedule_make(mem, how, r->x->rank_count, first, count, &schedule));
     r->schedule = &schedule;
@@ -389,14 +395,14 @@ static uint64_t round_elements(const copse_exchange *x, const struct copse_piece
     uint64_t bytes = MAX_SCRATCH;
     uint32_t ranks = x->rank_count;
     if (copse__is_across(x)) { /* all workers come to the same */
-        const struct copse_workers *w = &x->remote.workers;
+        const struct copse_workers *w = &x->workers;
         uint32_t most = 0;
         ranks = 0;
         for (uint32_t v = 0; v < w->count; v++) {
             most = COPSE_MAX(most, w->rank_counts[v]);
             ranks += w->rank_counts[v];
         }
-        return COPSE_MIN(bytes, x->remote.binding_bytes) / 4 / (most + w->count + 3) / COPSE_UNIT *
+        return COPSE_MIN(bytes, x->messages.group->binding_bytes) / 4 / (most + w->count + 3) / COPSE_UNIT *
                COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
     }
     for (uint32_t r = 0; r < x->rank_count; r++) {

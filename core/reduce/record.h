@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What records a bucket: record.c for the moves between ranks of this worker, record_across.c for those
+/* What records a bucket: record.c for the moves between ranks of this worker, record_workers.c for those
    between workers. */
 #ifndef COPSE_RECORD_H
 #define COPSE_RECORD_H
 
 #include "core/reduce/exchange_internal.h"
+#include "core/reduce/tree.h"
 
 /* Of a rule that measures the rounds are recorded twice. */
 enum copse_half {
@@ -38,10 +39,8 @@ copse_status copse__record_command(struct copse_recorder *r, const struct copse_
                                    const struct copse_command *c);
 copse_status copse__record_copy(struct copse_recorder *r, const struct copse_move *m,
                                 struct copse_binding from, struct copse_binding to);
-/* A reduction kernel with two bindings on the move's destination; `rows` are added. */
-copse_status copse__record_launch(struct copse_recorder *r, const struct copse_move *m,
-                                  enum copse_kernel_id id, uint32_t rows, const void *params,
-                                  const struct copse_binding *bindings);
+/* A sum by the tree on the destination of a move. */
+copse_status copse__record_tree(struct copse_recorder *r, const struct copse_move *m, const struct copse_tree_sum *t);
 struct copse_binding copse__record_values(const struct copse_recorder *r, uint32_t rank,
                                           const struct copse_move *m);
 struct copse_binding copse__record_gradients(const struct copse_recorder *r, uint32_t rank,
@@ -51,7 +50,7 @@ uint64_t copse__record_row(const struct copse_move *m); /* its elements, padded 
 /* Memory for a sum that is used after the run, at the move's destination; its place is *out. */
 copse_status copse__record_hold(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out);
 
-/* record_across.c */
+/* record_workers.c */
 copse_status copse__across_begin(struct copse_recorder *r, uint64_t count);
 /* Scratch bytes of a rank beyond `bytes`, which are used otherwise. */
 copse_status copse__across_scratch(struct copse_recorder *r, const size_t *bytes);

@@ -2,8 +2,6 @@
 /* What recording a bucket is made of: ranges of a move, commands on its destination, and steps. */
 #include "core/reduce/record.h"
 
-#define PER 32 /* elements of an invocation of the reduction kernels */
-
 static copse_status no_memory(void)
 {
     return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for a bucket");
@@ -48,17 +46,10 @@ copse_status copse__record_copy(struct copse_recorder *r, const struct copse_mov
                                                           .binding_count = 2 });
 }
 
-copse_status copse__record_launch(struct copse_recorder *r, const struct copse_move *m,
-                                  enum copse_kernel_id id, uint32_t rows, const void *params,
-                                  const struct copse_binding *bindings)
+copse_status copse__record_tree(struct copse_recorder *r, const struct copse_move *m, const struct copse_tree_sum *t)
 {
-    copse_device *dev = copse__rank_device(r->x, m->dst);
-    const int32_t spec[] = { PER, dev->limits->has_wide_vectors, (int32_t)rows };
-    struct copse_kernel *k;
     struct copse_command c;
-    COPSE_TRY(copse__kernel_get(dev, id, spec, &k));
-    const uint64_t each = (uint64_t)k->group_x * k->group_y * PER;
-    COPSE_TRY(copse__dispatch_init(&c, k, bindings, 2, params, (m->count + each - 1) / each, 0));
+    COPSE_TRY(copse__tree_command(copse__rank_device(r->x, m->dst), t, &c));
     return copse__record_command(r, m, &c);
 }
 

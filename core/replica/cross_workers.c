@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 #include "core/replica/cross_batch.h"
+#include "core/reduce/group_sum.h"
+#include "core/reduce/tree.h"
 
 struct across {
     struct copse_cross_batch *b;

@@ -2,6 +2,7 @@
 /* Sums of sparse values, on the host: slices of all replicas one behind another, sorted by row, repeated rows
    added up. Never as large as the dense array. */
 #include "core/replica/cross_device.h"
+#include "core/reduce/tree.h"
 
 struct slice {
     int32_t row;

@@ -92,7 +92,7 @@ static copse_status make_exchange(copse_strategy *st)
         .reduction = st->params.reduction,
         .transfer = st->params.transfer,
         .message_bytes = st->params.message_bytes,
-        .remote = copse__group_hook(&st->group),
+        .group = &st->group,
     };
     return copse__exchange_create(&params, &st->store.exchange);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing strategies: what all of them have in common. */
-#include "core/reduce/collective.h"
+#include "core/reduce/value_reduce.h"
 #include "core/replica/storage.h"
 
 void copse__strategy_dispose(copse_strategy *st)

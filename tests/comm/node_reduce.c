@@ -56,7 +56,7 @@ static copse_status make(struct job *j, copse_context *ctx, copse_cluster *c)
         ranks[r] = (struct copse_exchange_rank){ j->g.queue[r],
                                                  { j->g.step[r], 0, 4 * COPSE_STEP_WORDS } };
     const struct copse_exchange_params params = { .ctx = ctx, .ranks = ranks, .rank_count = RANKS,
-                                                  .remote = copse__group_hook(&j->group), .pause = count_step };
+                                                  .group = &j->group, .pause = count_step };
     COPSE_TRY(copse__exchange_create(&params, &j->x));
     COPSE_TRY(copse__exchange_piece(j->x, copse__round_up(NUMBERS, COPSE_UNIT), &piece));
     COPSE_TRY(add_bucket(&j->g, j->x, piece, 0, 4096, &j->buckets[0]));

@@ -6,7 +6,7 @@
 #include "copse/distribute/collective.h"
 #include "copse/distribute/replica.h"
 #include "core/base/random.h"
-#include "core/reduce/packing.h"
+#include "core/reduce/tree.h"
 #include "core/replica/cross_device.h"
 #include "tests/comm/node.h"
 

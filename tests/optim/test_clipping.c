@@ -14,7 +14,10 @@
 
 #include <cmocka.h>
 
+#include "copse/compat/replicated.h"
 #include "copse/copse.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/parameter_server.h"
 #include "core/base/platform.h"
 #include "core/comm/local.h"
 #include "tests/rig/worker_rig.h"

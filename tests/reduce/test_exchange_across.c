@@ -90,7 +90,7 @@ static copse_status run_worker(struct worker *w, copse_cluster *c)
         .reduction = w->setup->reduction,
         .transfer = w->setup->transfer,
         .message_bytes = w->setup->message_bytes,
-        .remote = copse__group_hook(&group),
+        .group = &group,
     };
     float *mine = malloc(4 * w->elements);
     copse_status s = copse__exchange_create(&params, &x);

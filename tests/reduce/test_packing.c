@@ -2,6 +2,7 @@
 /* Packs of a batch, even chunks, and sums in host memory: no device. */
 #include "core/device/device.h"
 #include "core/reduce/packing.h"
+#include "core/reduce/tree.h"
 #include "tests/rig/one_context.h"
 
 /* "2:0[0,2) 3:1[0,3)..." per pack: elements:array[first,end), packs parted by '|'. */

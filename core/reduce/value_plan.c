@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans of collective reductions: rounds of a batch's packs, and who sums what in them. */
-#include "core/reduce/collective.h"
+#include "core/reduce/value_reduce.h"
 
 #define MOST_STAGED ((uint64_t)1 << 26) /* elements that all contributors have in host memory */
 #define MOST_ROUND  ((uint64_t)1 << 22) /* elements of a contributor */

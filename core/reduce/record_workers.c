@@ -13,19 +13,19 @@ static copse_status no_memory(void)
 
 static uint32_t this_worker(const struct copse_recorder *r)
 {
-    return r->x->remote.workers.worker;
+    return r->x->workers.worker;
 }
 
 /* ---- the shares of a round ---- */
 
 static struct copse_share *shares_of(const struct copse_recorder *r)
 {
-    return r->bucket->shares.at + r->bucket->shares.count - r->x->remote.workers.count;
+    return r->bucket->shares.at + r->bucket->shares.count - r->x->workers.count;
 }
 
 copse_status copse__across_begin(struct copse_recorder *r, uint64_t count)
 {
-    const uint32_t workers = r->x->remote.workers.count;
+    const uint32_t workers = r->x->workers.count;
     for (uint32_t v = 0; v < workers; v++)
         if (!COPSE_PUSH(r->x->mem, &r->bucket->shares, ((struct copse_share){ 0, 0 })))
             return no_memory();
@@ -53,7 +53,7 @@ copse_status copse__across_scratch(struct copse_recorder *r, const size_t *bytes
     for (size_t i = 0; i < r->schedule->moves.count; i++) {
         const struct copse_move *m = &r->schedule->moves.at[i];
         if (m->kind == COPSE_MOVE_JOIN)
-            rows[m->dst] = (size_t)(4 * copse__record_row(m)) * (r->x->remote.workers.count + 1);
+            rows[m->dst] = (size_t)(4 * copse__record_row(m)) * (r->x->workers.count + 1);
     }
     for (uint32_t rank = 0; rank < r->x->rank_count; rank++) {
         r->join_at[rank] = copse__round_up(bytes[rank], COPSE_ALIGNMENT);
@@ -75,19 +75,22 @@ struct copse_binding copse__across_row(const struct copse_recorder *r, const str
 /* The sums of all workers become one, behind them. */
 copse_status copse__across_join(struct copse_recorder *r, const struct copse_move *m)
 {
-    const uint32_t workers = r->x->remote.workers.count;
+    const uint32_t workers = r->x->workers.count;
     const uint64_t row = copse__record_row(m);
-    const struct copse_params_tree_sum p = { .n = (uint32_t)m->count, .stride = (uint32_t)row };
-    const struct copse_binding parts = { r->x->scratch[m->dst], r->join_at[m->dst],
-                                         (size_t)(4 * row) * workers };
     if (r->x->rank_count == 1)
         COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m),
                                      copse__across_row(r, m, this_worker(r))));
     r->total[m->slice] = copse__across_row(r, m, workers);
     if (r->half == COPSE_HALF_SUM)
         COPSE_TRY(copse__record_hold(r, m, &r->total[m->slice]));
-    return copse__record_launch(r, m, COPSE_KERNEL_tree_sum, workers, &p,
-                                (struct copse_binding[]){ parts, r->total[m->slice] });
+    const struct copse_tree_sum t = {
+        .parts = { r->x->scratch[m->dst], r->join_at[m->dst], (size_t)(4 * row) * workers },
+        .sum = r->total[m->slice],
+        .rows = workers,
+        .stride = (uint32_t)row,
+        .count = m->count,
+    };
+    return copse__record_tree(r, m, &t);
 }
 
 /* ---- crossings ---- */
@@ -135,7 +138,7 @@ static copse_status read_out(struct copse_recorder *r, const struct copse_move *
 
 static copse_status ship(struct copse_recorder *r, uint32_t way, const struct copse_move *m)
 {
-    const uint32_t workers = r->x->remote.workers.count;
+    const uint32_t workers = r->x->workers.count;
     const struct copse_share *shares = shares_of(r);
     for (uint32_t i = 1; i < workers; i++) { /* each begins with another one */
         const uint32_t v = (this_worker(r) + i) % workers;
@@ -148,7 +151,7 @@ static copse_status ship(struct copse_recorder *r, uint32_t way, const struct co
 /* What came is written, worker by worker. */
 static copse_status take_in(struct copse_recorder *r, const struct copse_move *moves, size_t count)
 {
-    const uint32_t workers = r->x->remote.workers.count;
+    const uint32_t workers = r->x->workers.count;
     const bool is_sum = moves->kind == COPSE_MOVE_PULL;
     const struct copse_share *shares = shares_of(r);
     const struct copse_share *own = &shares[this_worker(r)];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Collective operations on blocks: what stands on several devices becomes one sum or mean, and goes to
    several devices. All algorithms evaluate the canonical tree of schedule.h over the contributors. */
-#ifndef COPSE_COLLECTIVE_H
-#define COPSE_COLLECTIVE_H
+#ifndef COPSE_VALUE_REDUCE_H
+#define COPSE_VALUE_REDUCE_H
 
 #include "copse/distribute/cross_device.h"
 #include "core/reduce/block.h"
@@ -15,7 +15,7 @@ enum copse_collective {
     COPSE_COLLECTIVE_HIERARCHICAL, /* both halves of the tree at a root each, then joined */
 };
 
-/* ---- plans: pure integers (collective_plan.c) ---- */
+/* ---- plans: pure integers (value_plan.c) ---- */
 
 /* Everything that a plan depends on. */
 struct copse_plan_params {
@@ -68,7 +68,7 @@ size_t copse__piece_start(const struct copse_plan *plan, size_t pack, uint64_t f
 bool copse__piece_next(const struct copse_plan *plan, size_t pack, uint64_t first, uint64_t count,
                        size_t *cursor, struct copse_part *piece);
 
-/* ---- reducers (collective.c): the memory that reductions between given queues use ---- */
+/* ---- reducers (value_reduce.c): the memory that reductions between given queues use ---- */
 
 typedef struct copse_reducer copse_reducer;
 

@@ -9,11 +9,10 @@
  * Queues are in order, so rounds use the same inbox. Host memory is written by a read of the next round
  * only after it has been taken by the writes of this one.
  */
-#include "core/reduce/collective.h"
-#include "core/device/mean.h"
+#include "core/reduce/value_reduce.h"
 #include "core/reduce/link.h"
+#include "core/reduce/tree.h"
 
-#define PER   32 /* elements of an invocation */
 #define PLANS 16 /* that are kept */
 
 struct copse_reducer {
@@ -24,7 +23,7 @@ struct copse_reducer {
     copse_buffer *inbox[COPSE_MAX_REPLICAS]; /* contributors' rows, then the row of the sum */
     unsigned char *stage[COPSE_MAX_REPLICAS]; /* what contributors have, in host memory */
     unsigned char *total;                     /* sums of a round, in host memory */
-    uint64_t stage_room[COPSE_MAX_REPLICAS], total_room; /* elements */
+    size_t stage_room[COPSE_MAX_REPLICAS], total_room; /* bytes */
     bool is_open[COPSE_MAX_REPLICAS];         /* has work that is not submitted */
     uint64_t ticket[COPSE_MAX_REPLICAS];
     struct copse_plan plans[PLANS]; /* the newest first */
@@ -88,18 +87,12 @@ void copse__reducer_release(copse_reducer **at)
     copse_context_release(&ctx);
 }
 
-static copse_status grow(copse_reducer *x, unsigned char **memory, uint64_t *room, uint64_t elements)
+static copse_status grow(copse_reducer *x, unsigned char **memory, size_t *room, uint64_t elements)
 {
-    if (*room >= elements)
-        return COPSE_OK;
-    unsigned char *larger = copse__alloc_aligned(x->mem, (size_t)(4 * elements), 4096);
-    if (!larger)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for %llu staged elements",
-                          (unsigned long long)elements);
-    copse__free_aligned(x->mem, *memory);
-    *memory = larger;
-    *room = elements;
-    return COPSE_OK;
+    return copse__host_grow(x->mem, memory, room, (size_t)(4 * elements))
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for %llu staged elements",
+                            (unsigned long long)elements);
 }
 
 static copse_status grow_inbox(copse_reducer *x, uint32_t rank, uint64_t elements)
@@ -275,35 +268,24 @@ static copse_status fill_inbox(const struct run *run, const struct copse_round *
     return COPSE_OK;
 }
 
-static copse_status launch(copse_queue *queue, enum copse_kernel_id id, int32_t setting, int32_t other,
-                           const void *params, uint64_t count, const struct copse_binding *bindings)
-{
-    const int32_t spec[COPSE_MAX_SPECS] = { PER, queue->dev->limits->has_wide_vectors, setting, other };
-    struct copse_kernel *k;
-    struct copse_command c;
-    COPSE_TRY(copse__kernel_get(queue->dev, id, spec, &k));
-    const uint64_t each = (uint64_t)k->group_x * k->group_y * PER;
-    COPSE_TRY(copse__dispatch_init(&c, k, bindings, 2, params, (count + each - 1) / each, 0));
-    return copse__queue_encode(queue, &c);
-}
-
 /* The first `rows` rows of the inbox become the row of the sum. */
 static copse_status sum_rows(const struct run *run, const struct copse_job *job, uint32_t rows)
 {
     copse_reducer *x = run->x;
+    copse_queue *queue = x->queues[job->owner];
     const uint32_t row = (uint32_t)row_elements(job);
-    const struct copse_binding both[] = {
-        { x->inbox[job->owner], 0, (size_t)row * 4 * rows },
-        inbox_row(x, job, run->r->contributors),
+    const struct copse_tree_sum t = {
+        .parts = { x->inbox[job->owner], 0, (size_t)row * 4 * rows },
+        .sum = inbox_row(x, job, run->r->contributors),
+        .rows = rows,
+        .stride = row,
+        .count = job->count,
+        .is_whole = run->r->type == COPSE_I32,
     };
-    const struct copse_params_tree_sum p = { .n = (uint32_t)job->count, .stride = row };
-    const struct copse_params_sum_i32 whole = { .n = (uint32_t)job->count, .stride = row };
+    struct copse_command c;
+    COPSE_TRY(copse__tree_command(queue->dev, &t, &c));
     x->is_open[job->owner] = true;
-    return run->r->type == COPSE_I32
-               ? launch(x->queues[job->owner], COPSE_KERNEL_sum_i32, (int32_t)rows, 0, &whole,
-                        job->count, both)
-               : launch(x->queues[job->owner], COPSE_KERNEL_tree_sum, (int32_t)rows, 0, &p,
-                        job->count, both);
+    return copse__queue_encode(queue, &c);
 }
 
 /* The sum stands in x->stage[job->lo] afterwards on the host, else in the row of the sum. */
@@ -351,12 +333,12 @@ static copse_status divide(const struct run *run, const struct copse_job *job)
         copse__mean_values(sums, sums, (size_t)job->count, run->r->divisor, is_whole);
         return COPSE_OK;
     }
-    const struct copse_params_mean p = copse__mean_params((uint32_t)job->count, run->r->divisor);
-    const struct copse_binding both[] = { inbox_row(x, job, run->r->contributors),
-                                          inbox_row(x, job, 0) };
+    copse_queue *queue = x->queues[job->owner];
+    struct copse_command c;
+    COPSE_TRY(copse__mean_command(queue->dev, inbox_row(x, job, run->r->contributors), inbox_row(x, job, 0), job->count,
+                                  run->r->divisor, is_whole, &c));
     x->is_open[job->owner] = true;
-    return launch(x->queues[job->owner], COPSE_KERNEL_mean, is_whole, copse__mean_is_power(run->r->divisor, is_whole),
-                  &p, job->count, both);
+    return copse__queue_encode(queue, &c);
 }
 
 static struct copse_binding result_row(const struct run *run, const struct copse_job *job)

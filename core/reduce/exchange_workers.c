@@ -5,52 +5,66 @@
  * until the next round begins, which waits for them first. `sums_in` and the other workers' parts of
  * `values` are asked for when a round begins: by then this worker has taken what stood there before.
  */
+#include <stdio.h>
+
+#include "core/reduce/block.h"
 #include "core/reduce/exchange_internal.h"
 
 static copse_status grow(copse_exchange *x, unsigned char **block, size_t *room, size_t bytes)
 {
-    if (*room >= bytes)
-        return COPSE_OK;
-    unsigned char *more = copse__alloc_aligned(x->mem, bytes, 4096);
-    if (!more)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for %zu bytes between workers",
-                          bytes);
-    copse__free_aligned(x->mem, *block);
-    *block = more;
-    *room = bytes;
-    return COPSE_OK;
+    return copse__host_grow(x->mem, block, room, bytes)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for %zu bytes between workers", bytes);
 }
 
 copse_status copse__across_room(copse_exchange *x, size_t round, size_t own)
 {
     /* messages of the last run may still be read from the old blocks */
-    if (x->sums_out_room < round || x->values_room < round ||
-        x->sums_in_room < own * x->remote.workers.count)
-        COPSE_TRY(x->remote.wait_sends(x->remote.user, NULL, NULL));
+    if (x->sums_out_room < round || x->values_room < round || x->sums_in_room < own * x->workers.count)
+        COPSE_TRY(copse__worker_wait_sends(&x->messages, NULL, NULL));
     COPSE_TRY(grow(x, &x->sums_out, &x->sums_out_room, round));
     COPSE_TRY(grow(x, &x->values, &x->values_room, round));
-    return grow(x, &x->sums_in, &x->sums_in_room, own * x->remote.workers.count);
+    return grow(x, &x->sums_in, &x->sums_in_room, own * x->workers.count);
 }
 
+/* In a whole job, sent messages still arrive. */
+void copse__across_fini(copse_exchange *x)
+{
+    if (!x->messages.group->cluster->is_failed)
+        (void)copse__worker_wait_sends(&x->messages, NULL, NULL);
+    copse__worker_drop(&x->messages);
+}
+
+static copse_status begin_collective(const copse_exchange *x, uint32_t bucket, uint64_t elements)
+{
+    char name[32], form[40];
+    snprintf(name, sizeof name, "bucket %u", bucket);
+    snprintf(form, sizeof form, "f32 [%llu]", (unsigned long long)elements);
+    return copse__collective_begin_on(x->messages.group->cluster, name, form, 4 * elements, COPSE_OK);
+}
+
+/* Post the receives, then wait until all workers are at this round: only then is anything sent. */
 static copse_status begin(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
                           const struct copse_exchange_step *step)
 {
-    const struct copse_exchange_remote *remote = &x->remote;
-    const struct copse_workers *w = &remote->workers;
+    const struct copse_workers *w = &x->workers;
     const struct copse_share *shares = b->shares.at + step->first;
     const size_t own = shares[w->worker].size;
-    COPSE_TRY(remote->wait_sends(remote->user, x->busy, x->busy_user));
-    COPSE_TRY(remote->begin(remote->user, bucket, step->count));
+    COPSE_TRY(copse__worker_wait_sends(&x->messages, x->busy, x->busy_user));
+    COPSE_TRY(begin_collective(x, bucket, step->count));
     for (uint32_t v = 0; v < w->count; v++) {
         if (v == w->worker)
             continue;
         if (own > 0 && step->way & COPSE_WAY_SUMS)
-            COPSE_TRY(remote->recv(remote->user, v, 0, x->sums_in + v * own, own));
+            COPSE_TRY(copse__worker_recv(&x->messages, v, COPSE_KIND_PARTS, x->sums_in + v * own, own));
         if (shares[v].size > 0 && step->way & COPSE_WAY_VALUES)
-            COPSE_TRY(remote->recv(remote->user, v, 1, x->values + shares[v].offset,
-                                   shares[v].size));
+            COPSE_TRY(copse__worker_recv(&x->messages, v, COPSE_KIND_RESULTS, x->values + shares[v].offset,
+                                         shares[v].size));
     }
-    return remote->barrier(remote->user, x->busy, x->busy_user);
+    const copse_status s = copse__collective_barrier(x->messages.group->cluster, x->busy, x->busy_user);
+    if (s) /* no message will come */
+        copse__worker_drop_recvs(&x->messages);
+    return s;
 }
 
 static copse_status read(copse_exchange *x, const struct copse_bucket *b,
@@ -74,22 +88,20 @@ static copse_status read(copse_exchange *x, const struct copse_bucket *b,
 static copse_status ship(copse_exchange *x, const struct copse_share *shares,
                          const struct copse_exchange_step *step)
 {
-    const struct copse_exchange_remote *remote = &x->remote;
     const unsigned char *block = step->way == 0 ? x->sums_out : x->values;
-    const struct copse_share *share = &shares[step->way == 0 ? step->worker : remote->workers.worker];
+    const struct copse_share *share = &shares[step->way == 0 ? step->worker : x->workers.worker];
     for (uint32_t r = 0; r < x->rank_count; r++)
         if (x->crossed[r])
             COPSE_TRY(copse__rank_wait(x, r, x->crossed[r], "reading for other workers"));
-    return remote->send(remote->user, step->worker, step->way, block + share->offset, share->size);
+    return copse__worker_send(&x->messages, step->worker, step->way, block + share->offset, share->size);
 }
 
 static copse_status take(copse_exchange *x, const struct copse_bucket *b,
                          const struct copse_exchange_step *step)
 {
-    const struct copse_exchange_remote *remote = &x->remote;
     const unsigned char *block = step->way == 0 ? x->sums_in : x->values;
     bool is_used[COPSE_MAX_REPLICAS] = { false };
-    COPSE_TRY(remote->wait_recv(remote->user, step->worker, step->way, x->busy, x->busy_user));
+    COPSE_TRY(copse__worker_wait_recvs(&x->messages, step->way, step->worker, 1, x->busy, x->busy_user));
     for (size_t i = step->first; i < step->first + step->count; i++) {
         const struct copse_crossing *c = &b->crossings.at[i];
         COPSE_TRY(copse_queue_write(x->ranks[c->rank].queue, c->at.buffer, c->at.offset,
