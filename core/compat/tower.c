@@ -4,16 +4,23 @@
 
 #include "core/compat/tower.h"
 
+static const char kind; /* of dependants: its address */
+
 static copse_status no_memory(void)
 {
     return copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
+}
+
+copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_tower_optimizer *t)
+{
+    return copse__dependant_next(st, t ? &t->dependant : NULL, &kind);
 }
 
 /* ---- making ---- */
 
 static bool is_taken(const copse_strategy *st, const char *name)
 {
-    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
+    for (const copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
         if (strcmp(t->optimizer->name, name) == 0)
             return true;
     return false;
@@ -89,8 +96,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
     copse__tapes_init(t);
-    t->next = st->towers;
-    st->towers = t;
+    copse__dependant_add(st, &t->dependant, &kind);
     s = agree(t);
     if (s)
         copse_tower_release(&t);
@@ -107,10 +113,7 @@ void copse_tower_release(copse_tower_optimizer **at)
     if (!copse__callback_may_release(&st->ctx->base.log, "copse_tower_release", t))
         return;
     struct copse_mem *mem = &st->ctx->base.mem;
-    copse_tower_optimizer **link = &st->towers;
-    while (*link != t)
-        link = &(*link)->next;
-    *link = t->next;
+    copse__dependant_remove(st, &t->dependant);
     copse__tower_drop_all(t);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__free(mem, t->kept[r].at);
@@ -194,7 +197,7 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
     const copse_status s = odd == 0 ? COPSE_OK
                     : copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu "
                                                     "times, replica 0 %llu times; all must do it equally "
-                                                    "often", t->strategy->rank_first + odd,
+                                                    "often", t->strategy->group.first + odd,
                                  (unsigned long long)other, (unsigned long long)first);
     return copse__tower_meet(t, "the end of a step", 0, s);
 }

@@ -7,7 +7,7 @@
 #include "copse/compat/replicated.h"
 #include "core/graph/recording.h"
 #include "core/optim/optimizer.h"
-#include "core/replica/run.h"
+#include "core/value/replica_run.h"
 
 /* One call of copse_tower_apply; the gradients are references. */
 struct copse_tower_call {
@@ -27,8 +27,8 @@ struct copse_tape {
 };
 
 struct copse_tower_optimizer {
+    struct copse_dependant dependant; /* of the strategy */
     copse_strategy *strategy;
-    copse_tower_optimizer *next; /* of the strategy */
     struct copse_tower_params params; /* without the name, which the caller may free */
     copse_loss_reduction reduction; /* in use */
     struct copse_optimizer *optimizer; /* of the variables that were updated; `held` counts what is in `kept` */
@@ -40,6 +40,8 @@ struct copse_tower_optimizer {
 };
 
 /* tower_checks.c */
+/* The tower optimizer of a strategy that was made before `t`, or the newest one (NULL); NULL at the end. */
+copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_tower_optimizer *t);
 /* The replica that the thread is in; COPSE_ERR_CONTEXT unless it is one of the strategy's. */
 copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank);
 /* The rule, from the factory at its first use. */

@@ -42,10 +42,10 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     struct copse_callback here = { .name = "the loss function of a tower optimizer", .is_passive = true,
                                    .used = { tape->t, base->graph } };
     struct copse_frame frame;
-    base->graph->replicas = st->rank_total;
+    base->graph->replicas = st->group.ranks;
     in->is_training = tape->has_gradients;
-    in->replica = st->rank_first + tape->replica;
-    in->replicas = st->rank_total;
+    in->replica = st->group.first + tape->replica;
+    in->replicas = st->group.ranks;
     copse__context_push_replica(&frame, st, tape->replica);
     frame.is_graph = true;
     copse__callback_enter(&here);
@@ -208,8 +208,8 @@ static uint32_t float_bits(float f)
 static copse_status write_step(copse_tower_optimizer *t, const struct copse_tape *tape, copse_shape x)
 {
     const struct copse_replica *r = &t->strategy->replicas[tape->replica];
-    const float part = 1.0f / (float)t->strategy->rank_total;
-    const uint32_t rank = t->strategy->rank_first + tape->replica;
+    const float part = 1.0f / (float)t->strategy->group.ranks;
+    const uint32_t rank = t->strategy->group.first + tape->replica;
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
@@ -285,12 +285,12 @@ static copse_status run(copse_tower_optimizer *t, uint32_t rank, const struct co
     if (s == COPSE_OK && of->y)
         s = argument(of->y, "y", true, rank, &y);
     copse_strategy *st = t->strategy;
-    const size_t placed = st->store.order.count;
+    const size_t placed = st->store->order.count;
     if (s == COPSE_OK)
         s = copse__store_build(st);
     if (s == COPSE_OK)
         s = t->optimizer->table->pull(
-            t->optimizer, st->store.order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA, rank);
+            t->optimizer, st->store->order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA, rank);
     if (s == COPSE_OK)
         s = find(t, rank, of, x, y, pairs, count, &tape);
     if (s == COPSE_OK)

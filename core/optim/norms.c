@@ -64,7 +64,7 @@ static copse_status add_bucket(struct copse_optimizer *o, uint32_t bucket)
     struct copse_norms *n = &o->norms;
     const struct copse_slot_range *list;
     size_t count;
-    copse__exchange_parts(o->strategy->store.exchange, o->buckets.at[bucket].id, &list, &count);
+    copse__exchange_parts(o->strategy->store->exchange, o->buckets.at[bucket].id, &list, &count);
     for (size_t i = 0; i < count; i++) {
         const struct copse_norm_range range = {
             .bucket = bucket,

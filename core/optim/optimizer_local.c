@@ -78,7 +78,7 @@ static copse_status apply(struct copse_optimizer *o, uint32_t bucket, const stru
 
 static copse_status queue(struct copse_optimizer *o, uint32_t bucket)
 {
-    return copse__exchange_queue(o->strategy->store.exchange, o->buckets.at[bucket].id);
+    return copse__exchange_queue(o->strategy->store->exchange, o->buckets.at[bucket].id);
 }
 
 /* The factor of all gradients that clip_global_norm demands becomes that of the update. */
@@ -101,7 +101,7 @@ static copse_status update_kept(struct copse_optimizer *o, const struct copse_op
         COPSE_TRY(copse__norms_write(o, scale));
     COPSE_TRY(write_scale(o, scale));
     for (size_t i = 0; i < o->kept.count; i++)
-        COPSE_TRY(copse__exchange_finish(o->strategy->store.exchange, o->buckets.at[o->kept.at[i]].id));
+        COPSE_TRY(copse__exchange_finish(o->strategy->store->exchange, o->buckets.at[o->kept.at[i]].id));
     return COPSE_OK;
 }
 

@@ -4,8 +4,8 @@
 
 copse_status copse__holders_check(const copse_trainer *t)
 {
-    for (size_t i = 0; t->strategy->store.holders > 0 && i < t->trained_count; i++)
-        if (t->trained[i]->holder && t->trained[i]->holder != t)
+    for (size_t i = 0; t->strategy->store->accumulators > 0 && i < t->trained_count; i++)
+        if (t->trained[i]->accumulator && t->trained[i]->accumulator != t)
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: another trainer gathers gradients of '%s'; "
                                                   "let it finish, or flush it", t->trained[i]->name);
     return COPSE_OK;
@@ -13,17 +13,17 @@ copse_status copse__holders_check(const copse_trainer *t)
 
 static void hold(copse_trainer *t)
 {
-    t->strategy->store.holders++;
+    t->strategy->store->accumulators++;
     for (size_t i = 0; i < t->trained_count; i++)
-        t->trained[i]->holder = t;
+        t->trained[i]->accumulator = t;
 }
 
 void copse__gathered_drop(copse_trainer *t)
 {
     if (t->gathered > 0) {
-        t->strategy->store.holders--;
+        t->strategy->store->accumulators--;
         for (size_t i = 0; i < t->trained_count; i++)
-            t->trained[i]->holder = NULL;
+            t->trained[i]->accumulator = NULL;
     }
     t->gathered = 0;
     t->gathered_examples = 0;

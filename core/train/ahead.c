@@ -12,7 +12,7 @@ copse_status copse__ahead_init(copse_trainer *t)
     const uint32_t room = t->params.prefetch;
     if (room == 0)
         return COPSE_OK;
-    if (st->steps_per_run > 0)
+    if (st->accelerator.steps_per_run > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: prefetch is %u, and an accelerator takes whole runs of "
                                               "batches ahead: leave it 0", room);
     t->infeed.ring = copse__alloc(&st->ctx->base.mem, room, sizeof *t->infeed.ring);
@@ -106,7 +106,7 @@ static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const st
     COPSE_TRY(copse__holders_check(t));
     copse__recordings_begin(t);
     *s = a->shares;
-    s->at = s->of_all + t->strategy->rank_first;
+    s->at = s->of_all + t->strategy->group.first;
     if (t->gathered == 0)
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
     /* They may have moved, and those of another pass after a flush. */

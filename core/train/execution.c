@@ -67,7 +67,7 @@ static const atomic_bool *stop_of(const struct copse_flight *f, bool is_first)
 
 static copse_status cross(struct copse_flight *f, uint32_t i, uint32_t bucket)
 {
-    copse_exchange *x = f->t->strategy->store.exchange;
+    copse_exchange *x = f->t->strategy->store->exchange;
     if (f->is_resident)
         return copse__exchange_queue(x, bucket);
     copse__exchange_stop_by(x, stop_of(f, f->bucket == 0));

@@ -25,9 +25,9 @@ copse_status copse__infeed_init(copse_trainer *t)
     const copse_strategy *st = t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_infeed *in = &t->infeed;
-    if (st->steps_per_run == 0)
+    if (st->accelerator.steps_per_run == 0)
         return COPSE_OK;
-    const size_t room = st->steps_per_run;
+    const size_t room = st->accelerator.steps_per_run;
     in->shares = copse__alloc(mem, 1, sizeof *in->shares);
     in->places = copse__alloc(mem, room, sizeof *in->places);
     in->words = copse__alloc(mem, room * st->replica_count, WORD_BYTES);
@@ -35,7 +35,7 @@ copse_status copse__infeed_init(copse_trainer *t)
         return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory for runs of %zu steps", room);
     for (uint32_t r = 0; r < st->replica_count; r++)
         COPSE_TRY(copse_note(make_outfeed(t, r), "while making memory for the results of runs"));
-    in->room = st->steps_per_run;
+    in->room = st->accelerator.steps_per_run;
     return COPSE_OK;
 }
 

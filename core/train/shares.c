@@ -13,7 +13,7 @@ copse_status copse__batch_check(const struct copse_host_batch *batch)
 copse_status copse__shares_split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
                           struct copse_shares *s)
 {
-    s->at = s->of_all + t->strategy->rank_first;
+    s->at = s->of_all + t->strategy->group.first;
     return copse__split(t, batch, may_measure, s->of_all);
 }
 
@@ -67,7 +67,7 @@ copse_status copse__shares_prepare(copse_trainer *t, const struct copse_host_bat
 void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part,
                       const struct copse_shares *s)
 {
-    for (uint32_t r = 0; r < t->strategy->rank_total; r++)
-        slot->examples[(size_t)part * t->strategy->rank_total + r] = s->of_all[r].count;
+    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
+        slot->examples[(size_t)part * t->strategy->group.ranks + r] = s->of_all[r].count;
     slot->parts = part + 1;
 }

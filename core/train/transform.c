@@ -2,7 +2,7 @@
 /* What transforms of gradients are made of: norms, clipping, factors. */
 #include "copse/trainer.h"
 #include "core/ops/ops.h"
-#include "core/replica/replica.h"
+#include "core/variable/flat_store.h"
 
 static copse_status sum_of_squares(copse_graph *g, copse_tensor *x, copse_tensor **out)
 {

@@ -4,7 +4,7 @@
 #include "copse/distribute/sync.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
-#include "core/replica/storage.h"
+#include "core/variable/storage.h"
 #include "core/train/execution.h"
 
 /* ---- the node ---- */
@@ -149,7 +149,7 @@ static struct copse_binding computed(const copse_trainer *t, const struct copse_
     const struct copse_layout *l = &t->layouts[1];
     if (!u->is_shared)
         return (struct copse_binding){ u->values[r], 0, bytes_of(u->variable) };
-    return copse__exchange_values(t->strategy->store.exchange, l->crossings.at[u->crossing].piece, r);
+    return copse__exchange_values(t->strategy->store->exchange, l->crossings.at[u->crossing].piece, r);
 }
 
 /* The only copy is with a server: that of one replica goes there. */
