@@ -3,7 +3,9 @@
 #ifndef COPSE_TRAINER_H
 #define COPSE_TRAINER_H
 
+#include "copse/compat/gradients.h"
 #include "copse/compat/single_loss.h"
+#include "copse/distribute/shares.h"
 #include "copse/trainer.h"
 #include "core/data/shard.h"
 #include "core/graph/recording.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Self-tests of kernels: every row has one that honest devices pass in every specialisation, and that
    finds a word that is wrong, missing or out of range; what is found is blocked and said once. */
+#include "copse/device/function.h"
+
 #include "tests/rig/rig.h"
 
 #include "tests/rig/fake_backend.h"
@@ -77,6 +79,7 @@ static bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec)
     case COPSE_KERNEL_adam:
     case COPSE_KERNEL_average:
     case COPSE_KERNEL_clip:
+    case COPSE_KERNEL_block_scale:
     case COPSE_KERNEL_dense_grad:
     case COPSE_KERNEL_accumulate:
     case COPSE_KERNEL_tree_sum:
