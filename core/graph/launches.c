@@ -88,7 +88,7 @@ static copse_status settle(struct copse_recorder *r, const copse_tensor *t)
         return r->params->locate(r->params->user, t->variable, &h->fixed);
     }
     for (size_t i = 0; i < r->crossings.count; i++) {
-        const struct copse_crossing *c = &r->crossings.at[i];
+        const struct copse_host_range *c = &r->crossings.at[i];
         if (c->node == t || (c->is_direct && c->node->in[0] == t)) {
             h->kind = COPSE_HOME_FIXED;
             h->fixed = c->node == t ? c->result : c->operand;

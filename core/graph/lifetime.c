@@ -49,7 +49,7 @@ copse_status copse__crossings_find(struct copse_recorder *r)
         if (!r->needed[n] || !t->op->crosses)
             continue;
         const copse_tensor *x = t->in[0];
-        struct copse_crossing c = { .node = t };
+        struct copse_host_range c = { .node = t };
         if (!r->params->cross)
             return copse_fail(
                 COPSE_ERR_UNSUPPORTED,

@@ -47,7 +47,7 @@ struct copse_program {
 };
 
 /* A node whose result comes from the other replicas. */
-struct copse_crossing {
+struct copse_host_range {
     const copse_tensor *node;
     struct copse_binding operand, result;
     bool is_direct; /* the operand's own result stands in its place */
@@ -80,7 +80,7 @@ struct copse_recorder {
         size_t count, room;
     } commands;
     struct {
-        struct copse_crossing *at;
+        struct copse_host_range *at;
         size_t count, room;
     } crossings;
     uint32_t *ends; /* by bucket: node behind which it is complete */
