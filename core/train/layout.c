@@ -22,7 +22,7 @@ static copse_status add_crossing(copse_trainer *t, struct copse_layout *l, copse
     copse_exchange *x = t->strategy->store->exchange;
     const struct copse_exchange_rule rule = { .update = assign };
     const uint64_t count = copse__elements(shape);
-    struct copse_host_range c = { .shape = shape };
+    struct copse_crossing c = { .shape = shape };
     COPSE_TRY(copse__exchange_piece(x, copse__round_up((size_t)count, COPSE_UNIT), &c.piece));
     copse_status s = copse__exchange_bucket(x, c.piece, 0, count, &rule, &c.bucket);
     if (s != COPSE_OK) {
@@ -49,7 +49,7 @@ copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_
                           r->replica, r->examples, l->crossings.count);
     if (index >= l->crossings.count)
         COPSE_TRY(copse_note(add_crossing(t, l, y->shape), "while making all_reduce %u", index));
-    const struct copse_host_range *c = &l->crossings.at[index];
+    const struct copse_crossing *c = &l->crossings.at[index];
     if (!copse__shape_equal(c->shape, y->shape)) {
         char here[96], there[96];
         return copse_fail(COPSE_ERR_SHAPE,

@@ -128,7 +128,7 @@ static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_
     const struct copse_layout *l = copse__layout_of(t, r->pass);
     size_t n = 0;
     if (l->events.at[i] != COPSE_NO_CROSSING) {
-        const struct copse_host_range *c = &l->crossings.at[l->events.at[i]];
+        const struct copse_crossing *c = &l->crossings.at[l->events.at[i]];
         out[n] = zero(copse__exchange_gradients(x, c->piece, r->replica));
         out[n++].bindings[0].size = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
         return n;

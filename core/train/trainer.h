@@ -24,7 +24,7 @@ enum copse_pass {
 };
 
 /* A sum over replicas inside the loss: operands stand in the piece's gradients, results in its values. */
-struct copse_host_range {
+struct copse_crossing {
     copse_shape shape;
     uint32_t piece, bucket; /* of the exchange */
 };
@@ -42,7 +42,7 @@ struct copse_layout_update {
    crossing, or COPSE_NO_CROSSING for the next bucket. Made by the first recording. */
 struct copse_layout {
     bool is_known;
-    struct { struct copse_host_range *at; size_t count, room; } crossings;
+    struct { struct copse_crossing *at; size_t count, room; } crossings;
     struct { uint32_t *at; size_t count, room; } events; /* one per segment */
     struct { struct copse_layout_update *at; size_t count, room; } updates;
 };
