@@ -25,6 +25,7 @@ struct copse_state_entry {
 struct copse_state_optimizer {
     struct copse_optimizer *optimizer;
     uint64_t updates;
+    struct copse_scaling scaling;
 };
 
 /* A setting that a checkpoint names: if a run goes on with another the log says so. */
