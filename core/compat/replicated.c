@@ -30,7 +30,7 @@ static copse_status call_model(copse_replica_context *rc, copse_value *const *ar
 static copse_status finish_optimizers(copse_strategy *st)
 {
     copse_status s = COPSE_OK;
-    for (copse_tower_optimizer *t = st->towers; t && s == COPSE_OK; t = t->next)
+    for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t && s == COPSE_OK; t = copse__tower_next(st, t))
         s = copse_tower_finish(t);
     return s;
 }
@@ -38,27 +38,27 @@ static copse_status finish_optimizers(copse_strategy *st)
 /* After a failure: what is kept belongs to no step. The failure's text stays. */
 static void drop_optimizers(copse_strategy *st)
 {
-    for (copse_tower_optimizer *t = st->towers; t; t = t->next)
+    for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
         copse__tower_drop_all(t);
 }
 
 static bool are_told(const copse_strategy *st)
 {
     bool is_any = false;
-    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
+    for (const copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
         is_any |= t->is_told;
     return is_any;
 }
 
 static void set_reduction(copse_strategy *st, const copse_loss_reduction *reduction)
 {
-    for (copse_tower_optimizer *t = st->towers; t; t = t->next)
+    for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
         t->reduction = reduction ? *reduction : t->params.reduction;
 }
 
 static bool has_optimized(const copse_strategy *st)
 {
-    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
+    for (const copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
         for (uint32_t r = 0; r < st->replica_count; r++)
             if (t->calls[r] > 0)
                 return true;
@@ -266,7 +266,7 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     m->strategy = copse_strategy_retain(st); /* the model function may release the application's reference */
     m->params = params;
     m->mode = mode;
-    for (copse_tower_optimizer *t = st->towers; t; t = t->next)
+    for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
         t->is_told = false;
     copse_status s = split_all(m, features, labels);
     s = s == COPSE_OK ? call_all(m) : tell(st, s);

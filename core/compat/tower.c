@@ -13,8 +13,8 @@ static copse_status no_memory(void)
 
 static bool is_taken(const copse_strategy *st, const char *name)
 {
-    for (const copse_tower_optimizer *t = st->towers; t; t = t->next)
-        if (strcmp(t->optimizer->name, name) == 0)
+    for (const struct copse_optimizer *o = st->optimizers; o; o = o->next)
+        if (strcmp(o->name, name) == 0)
             return true;
     return false;
 }
@@ -91,12 +91,10 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     t->params = *params;
     t->params.name = NULL;
     if (params->recordings == 0)
-        t->params.recordings = COPSE_TAPES;
+        t->params.recordings = COPSE_TOWER_RECORDINGS;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
-    copse__tapes_init(t);
-    t->next = st->towers;
-    st->towers = t;
+    copse__tower_recordings_init(t);
     s = agree(t);
     if (s)
         copse_tower_release(&t);
@@ -113,14 +111,10 @@ void copse_tower_release(copse_tower_optimizer **at)
     if (!copse__callback_may_release(&st->ctx->base.log, "copse_tower_release", t))
         return;
     struct copse_mem *mem = &st->ctx->base.mem;
-    copse_tower_optimizer **link = &st->towers;
-    while (*link != t)
-        link = &(*link)->next;
-    *link = t->next;
     copse__tower_drop_all(t);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__free(mem, t->kept[r].at);
-    copse__tapes_fini(t);
+    copse__tower_recordings_fini(t);
     copse__optimizer_release(&t->optimizer);
     copse__free(mem, t);
     copse_strategy_release(&st);

@@ -16,7 +16,7 @@ struct copse_tower_call {
 };
 
 /* A loss function recorded for one replica and one set of inputs and variables. */
-struct copse_tape {
+struct copse_tower_recording {
     struct copse_recording base;
     copse_tower_optimizer *t;
     uint32_t replica;
@@ -28,7 +28,6 @@ struct copse_tape {
 
 struct copse_tower_optimizer {
     copse_strategy *strategy;
-    copse_tower_optimizer *next; /* of the strategy */
     struct copse_tower_params params; /* without the name, which the caller may free */
     copse_loss_reduction reduction; /* in use */
     struct copse_optimizer *optimizer; /* of the variables that were updated; `held` counts what is in `kept` */
@@ -36,8 +35,17 @@ struct copse_tower_optimizer {
     bool is_told; /* what failed last has failed on all workers, who know it */
     uint64_t calls[COPSE_MAX_REPLICAS]; /* since the last finish */
     struct { struct copse_tower_call *at; size_t count, room; } kept[COPSE_MAX_REPLICAS];
-    struct copse_recordings tapes[COPSE_MAX_REPLICAS];
+    struct copse_recordings recordings[COPSE_MAX_REPLICAS];
 };
+
+/* The tower optimizer of the strategy that was made before `t`; NULL: the newest. They own its named optimizers. */
+static inline copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_tower_optimizer *t)
+{
+    const struct copse_optimizer *o = t ? t->optimizer->next : st->optimizers;
+    while (o && !o->name[0])
+        o = o->next;
+    return o ? o->owner.user : NULL;
+}
 
 /* tower_checks.c */
 /* The replica that the thread is in; COPSE_ERR_CONTEXT unless it is one of the strategy's. */
@@ -58,11 +66,11 @@ void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t replica);
 void copse__tower_drop_all(copse_tower_optimizer *t);
 void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *call);
 
-#define COPSE_TAPES 32 /* of a replica that are kept, unless the application says */
+#define COPSE_TOWER_RECORDINGS 32 /* of a replica that are kept, unless the application says */
 
 /* tower_recording.c */
-void copse__tapes_init(copse_tower_optimizer *t);
-void copse__tapes_fini(copse_tower_optimizer *t);
+void copse__tower_recordings_init(copse_tower_optimizer *t);
+void copse__tower_recordings_fini(copse_tower_optimizer *t);
 
 /* tower_update.c: sum the first kept lists of all replicas and update. */
 copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);
@@ -81,7 +89,7 @@ copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, si
    the others have got its slices. */
 copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_variable *v,
                                      copse_value *const *gradients, copse_value **out);
-/* model_values.c: nests along axis 0. `parts` has one entry per replica. */
+/* model_values.c: structures of values along axis 0. `parts` has one entry per replica. */
 copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts);
 copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, copse_value **out);
 

@@ -97,7 +97,6 @@ struct copse_strategy {
     uint32_t rank_first, rank_total; /* of the replicas among those of all workers */
     struct copse_reducer *reducer; /* NULL until values are reduced */
     struct copse_optimizer *optimizers; /* a list; trainers and tower optimizers own them and retain the strategy */
-    struct copse_tower_optimizer *towers; /* the strategy's, a list; they retain it */
     uint32_t steps_per_run; /* batches that a trainer takes ahead, see accelerator.h; 0: it steps one by one */
     uint32_t cores[COPSE_MAX_REPLICAS]; /* of an accelerator: each replica's */
 };

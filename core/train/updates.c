@@ -12,6 +12,7 @@
 static copse_status check_update(const copse_graph *g, const copse_variable *v, const copse_tensor *value)
 {
     char mine[96], theirs[96];
+    COPSE_TRY(copse__variable_check(v, "update"));
     if (v->is_trained)
         return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' is trained, its optimizer updates it; freeze it",
                           v->name);
