@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Nests cut along axis 0 into a part for each replica, and put together again. */
+/* Structures of values: split along axis 0 into a part for each replica, and joined again. */
 #include "core/compat/tower.h"
 
 static copse_status no_memory(void)
@@ -19,7 +19,7 @@ static void release_all(copse_value **list, size_t count)
         copse_value_release(&list[i]);
 }
 
-/* ---- cutting ---- */
+/* ---- splitting ---- */
 
 static copse_status make_parts(copse_strategy *st, const copse_value *v, const char *values,
                                copse_value **parts)
@@ -80,7 +80,7 @@ static copse_status make_slices(copse_strategy *st, const copse_value *v, uint32
     return s;
 }
 
-/* Rows as even as they can be, the first replicas have one more. */
+/* Rows are split as evenly as possible; the first replicas have one more. */
 static copse_status split_sparse(copse_strategy *st, const copse_value *v, copse_value **parts)
 {
     struct copse_mem *mem = &st->ctx->base.mem;

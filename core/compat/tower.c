@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tower optimizers: made, given gradients, asked for slots. tower_update.c has the update. */
+/* Tower optimizers: creation, gradients of replicas, slots. tower_update.c has the update. */
 #include <stdio.h>
 
 #include "core/compat/tower.h"
@@ -19,7 +19,7 @@ static bool is_taken(const copse_strategy *st, const char *name)
     return false;
 }
 
-/* The one that is wanted, or the first of "tower", "tower_1", ... that no other has. */
+/* The given name, or the first of "tower", "tower_1", ... that is free. */
 static copse_status choose_name(const copse_strategy *st, const char *wanted, char name[COPSE_OPTIMIZER_NAME])
 {
     if (wanted && (!*wanted || strlen(wanted) >= COPSE_OPTIMIZER_NAME))
@@ -34,7 +34,7 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
     return COPSE_OK;
 }
 
-/* The same in every process, and free. */
+/* All workers have the same settings. */
 static copse_status agree(copse_tower_optimizer *t)
 {
     const struct copse_optimizer_params *o = &t->params.optimizer;
@@ -135,7 +135,7 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
                                                  "device; make new variables from the last checkpoint");
     COPSE_TRY(copse__tower_rule(t));
     t->is_used = true;
-    t->is_told = false;
+    t->is_shared_failure = false;
     COPSE_TRY(copse_note(copse__tower_keep(t, rank, pairs, count), "in the gradients of replica %u", rank));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (t->kept[r].count == 0)
@@ -196,10 +196,10 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
                                                     "times, replica 0 %llu times; all must do it equally "
                                                     "often", t->strategy->rank_first + odd,
                                  (unsigned long long)other, (unsigned long long)first);
-    return copse__tower_meet(t, "the end of a step", 0, s);
+    return copse__tower_barrier(t, "the end of a step", 0, s);
 }
 
-/* ---- what it is asked for ---- */
+/* ---- queries ---- */
 
 bool copse_tower_is_used(const copse_tower_optimizer *t)
 {
@@ -241,7 +241,7 @@ static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v,
     copse_strategy *st = t->strategy;
     struct copse_block *block;
     COPSE_TRY(copse__block_create(st->ctx, NULL, COPSE_F32, v->count, &block));
-    const copse_status s = copse__tower_told(t, copse__slot_read(t->optimizer, v, slot, block->host));
+    const copse_status s = copse__tower_note_shared(t, copse__slot_read(t->optimizer, v, slot, block->host));
     if (s == COPSE_ERR_TIMEOUT)
         return s; /* the device may still write there */
     if (s == COPSE_OK)

@@ -32,7 +32,7 @@ struct copse_tower_optimizer {
     copse_loss_reduction reduction; /* in use */
     struct copse_optimizer *optimizer; /* of the variables that were updated; `held` counts what is in `kept` */
     bool is_used;
-    bool is_told; /* what failed last has failed on all workers, who know it */
+    bool is_shared_failure; /* the last failure was one of all workers */
     uint64_t calls[COPSE_MAX_REPLICAS]; /* since the last finish */
     struct { struct copse_tower_call *at; size_t count, room; } kept[COPSE_MAX_REPLICAS];
     struct copse_recordings recordings[COPSE_MAX_REPLICAS];
@@ -75,18 +75,18 @@ void copse__tower_recordings_fini(copse_tower_optimizer *t);
 /* tower_update.c: sum the first kept lists of all replicas and update. */
 copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);
 
-/* tower_workers.c: with the other workers of a collective strategy; alone, nothing but `mine`. */
+/* tower_workers.c: collectives of all workers; with one worker they return `mine`. */
 
 /* Barrier of all workers at "<what> of <name>", with the same number of updates; if one fails, all fail. */
-copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine);
-/* Returns `s`, the result of a collective: where it failed, all workers know it. */
-copse_status copse__tower_told(copse_tower_optimizer *t, copse_status s);
-/* What any worker has: `has` is of this one, and becomes that of all; `mine` as above. */
+copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine);
+/* Note that a failure `s` of a collective is one of all workers; returns `s`. */
+copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s);
+/* The union over workers: `has` of this worker becomes that of all; `mine` as above. */
 enum { COPSE_TOWER_HAS = 1, COPSE_TOWER_DENSE = 2 }; /* bits: gradients of the variable, dense ones among them */
 copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, size_t count,
                                 copse_status mine);
 /* Sum of the slices of all replicas, on the host; gradients[r] NULL: none. Where it fails on this worker alone,
-   the others have got its slices. */
+   the others have its slices. */
 copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_variable *v,
                                      copse_value *const *gradients, copse_value **out);
 /* model_values.c: structures of values along axis 0. `parts` has one entry per replica. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tower optimizer refuses, and its rule. */
+/* Checks of the calls of a tower optimizer, and the creation of its rule. */
 #include "core/compat/tower.h"
 
 copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings of a tower optimizer: those (core/graph/recording.h) whose result and gradients become values. */
+/* Recordings of a tower optimizer (core/graph/recording.h): result and gradients become values. */
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/compat/tower.h"

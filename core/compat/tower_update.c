@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The update of a tower optimizer: what all replicas gave goes into the store's gradients, and the
-   exchange sums, updates and hands on, one bucket per variable. Of several workers in step each fails before all
-   have met a second time, or none does. */
+/* The update of a tower optimizer: the gradients of all replicas are written to the store's gradients; the exchange sums
+   them, updates and broadcasts the new values, one bucket per variable. Either every synchronous worker fails before
+   the second barrier or none does. */
 #include "core/compat/tower.h"
 
 static copse_status no_memory(void)
@@ -123,7 +123,7 @@ static copse_status put(const struct update *u, size_t i)
     return COPSE_OK;
 }
 
-/* The first failure; the other variables' slices are summed all the same, since other workers do so. */
+/* Returns the first failure. It sums the slices of the other variables too, because other workers do. */
 static copse_status sum_slices(struct update *u)
 {
     copse_strategy *st = u->t->strategy;
@@ -160,7 +160,7 @@ static copse_status write_step(struct update *u)
     return COPSE_OK;
 }
 
-/* All that can fail on one worker alone. */
+/* All work that can fail on one worker alone. */
 static copse_status prepare(struct update *u, copse_status s)
 {
     COPSE_TRY(s);
@@ -194,7 +194,7 @@ static copse_status run(struct update *u)
     copse_status s = copse__store_build(st);
     const copse_status summed = sum_slices(u);
     s = prepare(u, s ? s : summed);
-    COPSE_TRY(copse__tower_meet(t, "gradients", 0, s));
+    COPSE_TRY(copse__tower_barrier(t, "gradients", 0, s));
     t->optimizer->is_torn = true; /* until all of it is queued */
     COPSE_TRY(apply(u));
     t->optimizer->is_torn = false;

@@ -48,8 +48,8 @@ static copse_status queue_segment(struct copse_execution *e)
     return COPSE_OK;
 }
 
-/* While the host waits for a bucket, the devices have up to two later segments to compute: what
-   reads a weight of the bucket stands in none of them. */
+/* While the host waits for a bucket, the devices compute up to two later segments. None of these segments reads a weight
+   of the bucket. */
 static copse_status keep_busy(void *user)
 {
     struct copse_execution *e = user;
@@ -59,7 +59,7 @@ static copse_status keep_busy(void *user)
                : COPSE_OK;
 }
 
-/* A request ends the wait for the first bucket, and for what is before it: nothing that counts has changed yet. */
+/* A request to cancel ends the waits up to the first bucket. No parameter has changed then. */
 static const atomic_bool *stop_of(const struct copse_execution *e, bool is_first)
 {
     return is_first && e->is_training ? &e->t->is_cancelled : NULL;
@@ -102,7 +102,7 @@ static copse_status check_loss(struct copse_execution *e)
     return COPSE_OK;
 }
 
-/* Up to here nothing has changed that counts. */
+/* The checks before the first update. No parameter has changed yet. */
 static copse_status may_update(struct copse_execution *e)
 {
     copse_trainer *t = e->t;
@@ -130,11 +130,11 @@ static copse_status update_bucket(struct copse_execution *e, uint32_t i)
     const copse_status s = apply(e, i, b);
     if (s && b == 0 &&
         (copse__workers_are_whole(t, e->since) || (s == COPSE_ERR_CANCELLED && t->strategy->group.workers == 1)))
-        t->is_failed = false; /* a worker could not take part, or it was cancelled: nothing was changed */
+        t->is_failed = false; /* a worker refused, or the step was cancelled: no parameter has changed */
     return s;
 }
 
-/* Gradients that are all needed before the first is used: do only all-reduces. */
+/* All gradients are needed before the first bucket is exchanged. Until then only all-reduces are done. */
 static bool is_gated(const struct copse_execution *e)
 {
     return !e->is_updating || e->t->params.gating == COPSE_GATE_GRAPH ||
@@ -169,7 +169,7 @@ copse_status copse__execute(struct copse_execution *e)
         copse__loss_outputs_begin(e->t);
     e->report = last;
     for (uint32_t i = 0; e->is_training && e->t->params.check_numerics && i < count; i++)
-        if (l->events.at[i] == COPSE_NO_ALL_REDUCE) { /* the loss is there when the first bucket is */
+        if (l->events.at[i] == COPSE_NO_ALL_REDUCE) { /* the loss is complete when the first bucket is */
             e->report = i;
             break;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The nodes behind a loss: derivatives, what the application makes of them, what is told about them,
-   and their places in the flat store. */
+/* The nodes behind a loss: derivatives, the application's transform of them, watches, and their places in the flat
+   store. */
 #include <math.h>
 
 #include "core/graph/type.h"
@@ -48,7 +48,7 @@ static copse_status transform(struct builder *b)
         return COPSE_OK;
     struct copse_callback here = { .name = "the gradient transform of a trainer", .is_passive = true,
                                    .used = { b->t, b->g } };
-    struct copse_frame frame; /* as the loss function's */
+    struct copse_frame frame; /* as for the loss function */
     copse__context_push_replica(&frame, b->t->strategy, b->r->replica);
     frame.is_graph = true;
     copse__callback_enter(&here);
@@ -73,7 +73,7 @@ static copse_status transform(struct builder *b)
     return COPSE_OK;
 }
 
-/* ---- what is told about them ---- */
+/* ---- watches ---- */
 
 static copse_status watch(struct builder *b, size_t i, uint32_t which, copse_tensor *scalar)
 {
@@ -120,7 +120,7 @@ static copse_status watch_all(struct builder *b)
     return COPSE_OK;
 }
 
-/* ---- their places ---- */
+/* ---- places ---- */
 
 static copse_status place_all(struct builder *b)
 {

@@ -5,7 +5,7 @@
 #include "core/replica/context.h"
 #include "core/train/trainer.h"
 
-/* The names of the reports, from the first graph; later graphs must agree. */
+/* The first graph gives the names of the reports. Later graphs must have the same. */
 static copse_status keep_names(copse_trainer *t, const copse_graph *g)
 {
     if (!t->reports.is_known) {
@@ -75,7 +75,7 @@ static copse_status locate(void *user, struct copse_variable *v, struct copse_bi
 {
     const struct copse_step_recording *r = user;
     COPSE_TRY(copse__variable_of(v, r->trainer->strategy, "trainer"));
-    COPSE_TRY(copse__store_build(v->strategy)); /* it may be younger than the trainer */
+    COPSE_TRY(copse__store_build(v->strategy)); /* it may have been created after the trainer */
     *out = copse__variable_values(v, r->replica);
     return COPSE_OK;
 }
@@ -118,8 +118,8 @@ static struct copse_command zero(struct copse_binding at)
                                    .binding_count = 1 };
 }
 
-/* What a replica without examples does in segment `i`: zeros in the operand of an all-reduce, or in the
-   gradients of bucket `b` unless they are only to be added to. */
+/* The fills of a replica without examples in segment `i`: zeros for the operand of an all-reduce, or for the gradients
+   of bucket `b`. A pass that adds to gradients leaves them as they are. */
 static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_t b,
                        struct copse_command *out)
 {
@@ -173,7 +173,7 @@ static void release(struct copse_recording *base)
     copse__free(&r->trainer->strategy->ctx->base.mem, r->zeros);
 }
 
-/* The step, feed or run at hand needs it, or batches that are fed and wait for their step. */
+/* The step, feed or run at hand needs it, or a batch that is fed. */
 static bool is_needed(const struct copse_recording *base)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)base;
@@ -253,7 +253,7 @@ copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const stru
     }
     const copse_status s = copse__recordings_get(&t->recordings.of[replica], &key, &r);
     if (s != COPSE_OK && !l->is_known)
-        copse__layout_fini(t, l); /* what the failed recording began */
+        copse__layout_fini(t, l); /* it belongs to the recording that failed */
     COPSE_TRY(copse_note(s, "while recording %zu examples for replica %u", examples, replica));
     *out = (struct copse_step_recording *)r;
     (*out)->used = t->recordings.use;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Results of steps: what each replica reported, as one figure for the global batch. */
+/* Results of steps: the reports of all replicas combined for the global batch. */
 #include <math.h>
 
 #include "core/train/trainer.h"
@@ -9,7 +9,7 @@ bool copse__value_is_sum(const copse_trainer *t, uint32_t i)
     return (i == 0 || t->reports.is_loss[i - 1]) && t->params.reduction == COPSE_LOSS_SUM;
 }
 
-/* Of value `i` of some examples, of `all`: losses that are sums add up, means are weighted. */
+/* The weight of value `i` of some examples among `all`: 1 for a sum, their share for a mean. */
 static double weight_of(const copse_trainer *t, uint32_t i, size_t examples, size_t all)
 {
     return copse__value_is_sum(t, i) ? 1.0 : (double)examples / (double)all;
@@ -106,7 +106,7 @@ copse_strategy *copse_trainer_strategy(const copse_trainer *t)
 copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step)
 {
     struct copse_step_result oldest;
-    while (step - t->ring.taken > t->ring.count) { /* nobody took the oldest: let it go */
+    while (step - t->ring.taken > t->ring.count) { /* the application has not taken the oldest: drop it */
         const struct copse_step_slot *slot = copse__slot_of(t, t->ring.taken);
         for (uint32_t r = 0; r < t->strategy->replica_count; r++)
             COPSE_TRY(copse_note(copse__trainer_wait(t, r, slot->tickets[r]), "while waiting for step %llu",

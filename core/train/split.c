@@ -5,7 +5,7 @@
 #include "core/base/platform.h"
 #include "core/train/trainer.h"
 
-#define RUNS 3 /* timed runs of each replica, behind one that is not */
+#define RUNS 3 /* timed runs of each replica, after one that is not timed */
 
 static bool is_weighted(const copse_trainer *t)
 {
@@ -37,8 +37,8 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
     return copse__shard_weighted(1, t->split.weights, replicas, unused);
 }
 
-/* Forward and backward of one replica alone. Crossings are not exchanged and nothing is updated: only
-   gradients are written, and no step has read any yet. */
+/* Forward and backward of one replica alone. Nothing is exchanged or updated: only gradients
+   are written, and no step has read any yet. */
 static copse_status run_alone(copse_trainer *t, const struct copse_step_recording *rec,
                               const struct copse_host_batch *batch, uint64_t *ns)
 {
@@ -71,7 +71,7 @@ static copse_status measure_replica(copse_trainer *t, uint32_t r, size_t example
     return COPSE_OK;
 }
 
-/* Every replica alone with an even share. The weights are those of f32, so that they can be given back. */
+/* Time every replica alone with an even share. Weights are rounded to f32, the type in which they are reported. */
 static copse_status measure(copse_trainer *t, const struct copse_host_batch *batch)
 {
     const uint32_t replicas = t->strategy->replica_count;

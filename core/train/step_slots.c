@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of step slots: memory where the reports of each step land, until the application takes its result. */
+/* The ring of step slots: memory for the reports of each step. */
 #include "core/train/trainer.h"
 
 copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot,
@@ -51,7 +51,7 @@ static void free_messages(copse_trainer *t, struct copse_step_slot *slot)
     if (!slot->all)
         return;
     copse_cluster *c = t->strategy->group.cluster;
-    /* The others may not have taken them yet; and what they send must find somebody who takes it. */
+    /* Other workers may not have received the messages yet, and their own messages need a receiver. */
     if (!c->is_failed)
         (void)copse__cluster_wait(c, slot->sends, t->strategy->group.workers, "results", NULL, NULL);
     if (!c->is_failed)
@@ -80,7 +80,7 @@ static copse_status make_slot(copse_trainer *t, struct copse_step_slot *slot, ui
     return slot->examples ? make_messages(t, slot) : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
 }
 
-/* A ring of slots, one behind another for each replica, so that a run is read back at once. */
+/* The rows of one replica follow each other in all slots, so that one read has the reports of a run. */
 copse_status copse__slots_make(copse_trainer *t)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;

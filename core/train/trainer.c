@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making and releasing trainers. trainer_step.c has what a step does. */
+/* Making and releasing trainers. */
 #include "core/train/trainer.h"
 
 static copse_status no_memory(void)
@@ -7,7 +7,7 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
 }
 
-/* ---- what it trains ---- */
+/* ---- trained variables ---- */
 
 static copse_status check_trained(const copse_strategy *st, const copse_variable *v, size_t i)
 {
@@ -55,7 +55,7 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
     return s;
 }
 
-/* ---- where results land ---- */
+/* ---- life ---- */
 
 static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Assignments that a step executes (copse_update): their values are computed with the step, those of several replicas
-   by an all-reduce, and copied to the variables behind everything that reads them and after all checks. */
+/* Assignments that a step executes (copse_update). The step computes the values; for a value that several replicas share
+   it does an all-reduce. Behind all reads of the variables, and after all checks, the values are copied to them. */
 #include "copse/distribute/sync.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
@@ -29,8 +29,8 @@ static copse_status check_update(const copse_graph *g, const copse_variable *v, 
                             copse__type_name(value->type), copse__shape_text(value->shape, theirs));
 }
 
-/* The sum over replicas that makes the stored value, weighted so that nothing remains to be done behind it: replicas
-   without examples have the sum alone. */
+/* The sum over replicas is the value that is stored: its operands are weighted, because replicas without examples run
+   no node behind it. */
 static copse_status share(copse_graph *g, const copse_variable *v, copse_tensor *value, copse_tensor **out)
 {
     copse_tensor *weight;
@@ -153,7 +153,7 @@ static struct copse_binding computed(const copse_trainer *t, const struct copse_
     return copse__exchange_values(t->strategy->store.exchange, l->all_reduces.at[u->all_reduce].piece, r);
 }
 
-/* The only copy is with a server: that of one replica goes there. */
+/* A server has the only copy: send the value of one replica. */
 static copse_status send(copse_trainer *t, const struct copse_layout_update *u, uint32_t r)
 {
     copse_queue *q = t->strategy->replicas[r].queue;

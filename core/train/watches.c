@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What replicas find out about their gradients: whether they are finite, their norms and magnitudes. */
+/* Watches: scalars that each replica computes of its gradients. */
 #include "core/train/trainer.h"
 
 copse_status copse__watches_make(copse_trainer *t)
