@@ -52,8 +52,7 @@ static inline copse_tower_optimizer *copse__tower_next(const copse_strategy *st,
 copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank);
 /* The rule, from the factory at its first use. */
 copse_status copse__tower_rule(copse_tower_optimizer *t);
-copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_variable *v);
-/* ... and pairs[i] is the first of its variable. */
+/* pairs[i] is of a variable that is trained, and the first of it. */
 copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i);
 
 /* tower_gradients.c */
@@ -65,6 +64,8 @@ void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t replica);
 /* Release all lists, and forget the count of calls. */
 void copse__tower_drop_all(copse_tower_optimizer *t);
 void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *call);
+/* Queue the write of an array to a buffer of a replica. Waits where the array is on another device. */
+copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to);
 
 #define COPSE_TOWER_RECORDINGS 32 /* of a replica that are kept, unless the application says */
 

@@ -177,27 +177,6 @@ static copse_status find(copse_tower_optimizer *t, uint32_t replica, const struc
 
 /* ---- playing ---- */
 
-static copse_status feed(copse_tower_optimizer *t, uint32_t replica, const copse_value *v,
-                         struct copse_binding to)
-{
-    copse_queue *q = queue_of(t, replica);
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    if (!to.buffer)
-        return COPSE_OK;
-    if (v->block->queue == q)
-        return copse_queue_copy(q, v->block->buffer, 0, to.buffer, to.offset, to.size);
-    void *values = copse__alloc(mem, 1, to.size);
-    if (!values)
-        return no_memory();
-    copse_status s = copse_value_read(v, values);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        s = copse_queue_write(q, to.buffer, to.offset, values, to.size);
-    copse__free(mem, values);
-    return s;
-}
-
 static uint32_t float_bits(float f)
 {
     uint32_t u;
@@ -249,7 +228,8 @@ static copse_status play(copse_tower_optimizer *t, const struct copse_tower_reco
 {
     uint64_t ticket;
     for (uint32_t i = 0; i < rec->base.input_count; i++)
-        COPSE_TRY(feed(t, rec->replica, inputs[i], rec->base.inputs[i].at));
+        if (rec->base.inputs[i].at.buffer)
+            COPSE_TRY(copse__tower_write(t->strategy, rec->replica, inputs[i], rec->base.inputs[i].at));
     COPSE_TRY(write_step(t, rec, inputs[0]->shape));
     COPSE_TRY(copse__program_replay(rec->base.program, 0));
     copse_status s = take(t, rec, pairs, result);

@@ -71,38 +71,12 @@ static copse_status put_zeros(copse_strategy *st, const copse_variable *v, uint3
     return copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
 }
 
-static copse_status put_host(copse_strategy *st, const copse_variable *v, uint32_t r,
-                             const copse_value *g)
-{
-    struct copse_mem *mem = &st->ctx->base.mem;
-    const struct copse_binding to = copse__variable_gradient(v, r);
-    void *values = copse__alloc(mem, 1, to.size);
-    if (!values)
-        return no_memory();
-    copse_status s = copse_value_read(g, values);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        s = copse_queue_write(st->replicas[r].queue, to.buffer, to.offset, values, to.size);
-    copse__free(mem, values);
-    return s;
-}
-
-static copse_status put_dense(copse_strategy *st, const copse_variable *v, uint32_t r,
-                              const copse_value *g)
-{
-    const struct copse_binding to = copse__variable_gradient(v, r);
-    copse_queue *q = st->replicas[r].queue;
-    return g->block->queue == q ? copse_queue_copy(q, g->block->buffer, 0, to.buffer, to.offset, to.size)
-                                : put_host(st, v, r, g);
-}
-
 static copse_status put_sparse(copse_strategy *st, const copse_variable *v, uint32_t r,
                                const copse_value *g)
 {
     copse_value *dense;
     COPSE_TRY(copse_value_densify(g, &dense));
-    const copse_status s = put_host(st, v, r, dense);
+    const copse_status s = copse__tower_write(st, r, dense, copse__variable_gradient(v, r));
     copse_value_release(&dense);
     return s;
 }
@@ -118,7 +92,7 @@ static copse_status put(const struct update *u, size_t i)
             g = st->rank_first + r == 0 ? u->sums[i] : NULL;
         COPSE_TRY(!g                               ? put_zeros(st, v, r)
                   : g->kind == COPSE_VALUE_SPARSE ? put_sparse(st, v, r, g)
-                                                  : put_dense(st, v, r, g));
+                                                  : copse__tower_write(st, r, g, copse__variable_gradient(v, r)));
     }
     return COPSE_OK;
 }

@@ -24,7 +24,7 @@ copse_status copse__watches_read(copse_trainer *t, const struct copse_shares *s,
                              : COPSE_OK;
 }
 
-float copse__watched(const copse_trainer *t, uint32_t r, size_t variable, uint32_t which)
+static float watched(const copse_trainer *t, uint32_t r, size_t variable, uint32_t which)
 {
     const size_t row = (r * t->trained.count + variable) * COPSE_WATCHES + which;
     float value;
@@ -39,7 +39,7 @@ copse_status copse__watches_check(copse_trainer *t)
         COPSE_TRY(copse_note(copse__trainer_wait(t, r, copse__ready_of(t, last)[r]),
                              "while waiting for the gradients of replica %u", r));
         for (size_t i = 0; t->params.check_gradients && t->watches.has[r] && i < t->trained.count; i++)
-            if (copse__watched(t, r, i, COPSE_WATCH_FINITE) != 0.0f)
+            if (watched(t, r, i, COPSE_WATCH_FINITE) != 0.0f)
                 return copse_fail(COPSE_ERR_NONFINITE, "the gradient of '%s' on replica %u has an "
                                                        "element that is not finite; nothing was "
                                                        "changed", t->trained.at[i]->name, r);
@@ -63,12 +63,12 @@ copse_status copse_trainer_gradient(const copse_trainer *t, const copse_variable
     *out = (struct copse_gradient_summary){ .is_known = t->watches.has[replica] };
     if (!out->is_known)
         return COPSE_OK;
-    out->norm = copse__watched(t, replica, i, COPSE_WATCH_NORM);
+    out->norm = watched(t, replica, i, COPSE_WATCH_NORM);
     uint64_t above = v->count; /* of a magnitude of at least the bin's lower end */
     for (int k = 0; k <= COPSE_GRADIENT_BINS; k++) {
         const uint64_t next = k == COPSE_GRADIENT_BINS
                                   ? 0
-                                  : (uint64_t)copse__watched(t, replica, i, COPSE_WATCH_BINS + (uint32_t)k);
+                                  : (uint64_t)watched(t, replica, i, COPSE_WATCH_BINS + (uint32_t)k);
         out->bins[k] = above - next;
         above = next;
     }
