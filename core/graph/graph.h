@@ -14,7 +14,7 @@ struct copse_graph_update {
     struct copse_variable *variable;
     copse_tensor *value; /* the sum over replicas that crosses them, where is_shared; else this replica's own */
     bool is_shared;
-    uint32_t crossing;   /* its number, where is_shared */
+    uint32_t all_reduce;   /* its number, where is_shared */
 };
 
 struct copse_graph {
@@ -75,7 +75,7 @@ struct copse_program_params {
     uint32_t bucket_count;        /* segments that end with a bucket; 0 = 1 */
     /* Where the operand of the index-th node that crosses replicas is put (its segment ends behind it)
        and where its result stands for later segments. NULL: no such node is allowed. */
-    copse_status (*cross)(void *user, const copse_tensor *y, uint32_t index,
+    copse_status (*all_reduce)(void *user, const copse_tensor *y, uint32_t index,
                           struct copse_binding *operand, struct copse_binding *result);
     struct copse_binding step;    /* the step buffer */
     /* Where a variable's values stand on this replica. */
@@ -97,11 +97,11 @@ void copse__program_release(copse_program **p);
 /* Where the host writes an input's values before a replay; false when the program does not use it. */
 bool copse__program_input(const copse_program *p, const copse_tensor *input,
                           struct copse_binding *out);
-uint32_t copse__program_segments(const copse_program *p); /* buckets and crossings, >= 1 */
-/* What must happen between segment `i` and the next: the exchange of a crossing, by number from 0, or
-   COPSE_NO_CROSSING where the segment ends with a bucket. The last one always does. */
-#define COPSE_NO_CROSSING UINT32_MAX
-uint32_t copse__program_crossing(const copse_program *p, uint32_t i);
+uint32_t copse__program_segments(const copse_program *p); /* buckets and all-reduces, >= 1 */
+/* What must happen between segment `i` and the next: the exchange of an all-reduce, by number from 0, or
+   COPSE_NO_ALL_REDUCE where the segment ends with a bucket. The last one always does. */
+#define COPSE_NO_ALL_REDUCE UINT32_MAX
+uint32_t copse__program_all_reduce(const copse_program *p, uint32_t i);
 /* Append segment `i` to the queue (no submit). */
 copse_status copse__program_replay(copse_program *p, uint32_t i);
 /* Wait until its replays are done. */

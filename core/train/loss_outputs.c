@@ -4,7 +4,7 @@
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/value/cross_device.h"
-#include "core/train/execution.h"
+#include "core/train/trainer.h"
 
 copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
 {

@@ -48,8 +48,8 @@ static copse_status put_shares(const copse_trainer *t, struct copse_state *s)
 {
     char text[SHARES_TEXT];
     size_t at = 0;
-    for (uint32_t r = 0; t->has_weights && r < t->strategy->group.ranks; r++) {
-        const float weight = (float)t->weights[r];
+    for (uint32_t r = 0; t->split.is_known && r < t->strategy->group.ranks; r++) {
+        const float weight = (float)t->split.weights[r];
         uint32_t bits;
         memcpy(&bits, &weight, sizeof bits);
         at += (size_t)snprintf(text + at, SHARES_TEXT - at, r ? " %08x" : "%08x", bits);
@@ -212,10 +212,10 @@ static copse_status take_shares(copse_trainer *t, const struct copse_state *s)
 /* Drop results, gathered gradients and fed batches of before the restore. */
 static void forget(copse_trainer *t)
 {
-    t->infeed.count = 0;
-    copse__gathered_drop(t);
-    for (size_t i = 0; i < t->ring; i++)
-        t->slots[i].step = 0;
+    t->feed.count = 0;
+    copse__accumulation_drop(t);
+    for (size_t i = 0; i < t->ring.count; i++)
+        t->ring.at[i].step = 0;
 }
 
 static copse_status write_back(copse_trainer *t, struct copse_state *s, struct loaded *l)
@@ -238,7 +238,7 @@ static copse_status take_over(copse_trainer *t, struct copse_state *s, struct lo
         return copse_note(status, "while restoring %s%s", s->path,
                           was_failed ? "" : "; the trainer is not usable any more");
     forget(t);
-    t->step = t->taken = l->counters.step;
+    t->step = t->ring.taken = l->counters.step;
     t->params.seed = l->counters.seed;
     t->is_failed = false;
     if (t->optimizer->table->progress && l->counters.global > 0)
@@ -293,7 +293,7 @@ static copse_status restore_non_chief(copse_trainer *t, struct copse_position *p
     COPSE_TRY(copse__progress_await(t->optimizer, &all));
     COPSE_TRY(t->optimizer->table->counts(t->optimizer, NULL, false, &updates));
     const struct copse_worker_progress *at = &all.at[copse_cluster_rank(t->strategy->group.job)];
-    t->step = t->taken = at->steps;
+    t->step = t->ring.taken = at->steps;
     if (all.seed)
         t->params.seed = all.seed;
     forget(t);
