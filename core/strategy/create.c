@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing strategies: what all of them have in common. */
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/collective.h"
+
 #include "core/reduce/value_reduce.h"
 #include "core/strategy/create.h"
 #include "core/variable/storage.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What transforms of gradients are made of: norms, clipping, factors. */
+#include "copse/compat/gradients.h"
 #include "copse/trainer.h"
 #include "core/ops/ops.h"
 #include "core/variable/flat_store.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * A graph as a function: compiled for one device, its inputs written and outputs read by the host.
+ * A graph as a function on one device: the host writes inputs, runs it, and reads outputs.
  */
-#ifndef COPSE_PUBLIC_FUNCTION_H
-#define COPSE_PUBLIC_FUNCTION_H
+#ifndef COPSE_PUBLIC_DEVICE_FUNCTION_H
+#define COPSE_PUBLIC_DEVICE_FUNCTION_H
 
-#include "copse/device.h"
+#include "copse/device/open.h"
 #include "copse/tensor.h"
 
 #if defined(__cplusplus)
@@ -29,16 +29,15 @@ struct copse_function_params {
  * @retval COPSE_ERR_ARGUMENT     No outputs, or one of another graph; no such kernel variant.
  * @retval COPSE_ERR_UNSUPPORTED  A tensor or kernel exceeds the device's limits; the text says which.
  *
- * Lifetime: retains the device; has a queue of its own. Thread-safety: one thread at a time.
- * Blocking: while kernels are compiled.
+ * Blocks while kernels are compiled.
  */
 COPSE_API COPSE_CHECKED copse_status copse_function_create(
     copse_device *dev, const struct copse_function_params *params, copse_function **out);
 COPSE_API void copse_function_release(copse_function **f);
 
 /**
- * Give an input its values; taken before the call returns.
- * @param input   A tensor made by `copse_graph_input`; one that no output depends on is ignored.
+ * Set the values of an input.
+ * @param input   A tensor made by copse_graph_input; one that no output depends on is ignored.
  * @param values  Every element, row-major, in the type of the input.
  */
 COPSE_API COPSE_CHECKED copse_status copse_function_write(copse_function *f,
@@ -48,7 +47,7 @@ COPSE_API COPSE_CHECKED copse_status copse_function_write(copse_function *f,
 COPSE_API COPSE_CHECKED copse_status copse_function_run(copse_function *f);
 /** Wait for all queued runs, at most as long as copse_queue_finish. */
 COPSE_API COPSE_CHECKED copse_status copse_function_wait(copse_function *f);
-/** Copy an output of the newest run to host memory. Blocking: until it is there. */
+/** Copy an output of the newest run to host memory. Blocks until it is computed. */
 COPSE_API COPSE_CHECKED copse_status copse_function_read(copse_function *f, size_t output,
                                                          void *values);
 
