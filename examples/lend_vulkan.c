@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "copse/copse.h"
+#include "copse/device/open.h"
 #include "copse/device/vulkan.h"
 
 /* ---- the program's own device ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Functions of the application that the library is calling: a stack per thread, each entry in the block of the call
-   that entered it. The one place that decides which calls such a function may make; include/copse/strategy.h has the
+   that entered it. The one place that decides which calls such a function may make; docs/callbacks.md has the
    rule for the application. */
 #ifndef COPSE_CALLBACK_H
 #define COPSE_CALLBACK_H

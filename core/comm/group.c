@@ -30,10 +30,12 @@ copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t
         uint64_t ranks, bytes;
     } mine = { ranks, binding_bytes }, all[COPSE_MAX_WORKERS];
     copse__group_alone(g, ranks);
+    g->job = copse_cluster_retain(c);
     if (c->t.size == 1)
         return COPSE_OK;
     COPSE_TRY(copse__cluster_allgather(c, &mine, all, sizeof mine, "replicas and limits"));
-    *g = (struct copse_group){ .worker = c->t.rank, .workers = c->t.size, .binding_bytes = UINT64_MAX };
+    *g = (struct copse_group){ .job = c, .worker = c->t.rank, .workers = c->t.size,
+                                .binding_bytes = UINT64_MAX };
     for (uint32_t v = 0; v < c->t.size; v++) {
         COPSE_TRY(count_ranks(g, v, all[v].ranks));
         g->binding_bytes = COPSE_MIN(g->binding_bytes, all[v].bytes);
@@ -48,6 +50,22 @@ copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t
 void copse__group_leave(struct copse_group *g)
 {
     copse_cluster_release(&g->cluster);
+    copse_cluster_release(&g->job);
+}
+
+bool copse__group_is_chief(const struct copse_group *g)
+{
+    return !g->job || copse_cluster_is_chief(g->job);
+}
+
+bool copse__group_is_evaluator(const struct copse_group *g)
+{
+    return g->job && g->job->spec->role == COPSE_ROLE_EVALUATOR;
+}
+
+copse_cluster *copse__group_job(const struct copse_group *g)
+{
+    return g->cluster || (g->job && copse_cluster_servers(g->job) > 0) ? g->job : NULL;
 }
 
 uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own)

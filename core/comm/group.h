@@ -9,6 +9,8 @@
 
 struct copse_group {
     copse_cluster *cluster;    /* retained; NULL in a group of one */
+    copse_cluster *job;        /* of this process, retained; with parameter servers its workers are not in step, and each
+                                  is a group of one. NULL: this process is the job */
     uint32_t worker, workers;  /* number of this worker; how many there are, >= 1 */
     uint32_t first, ranks;     /* rank of this worker's first replica; replicas of all workers */
     uint32_t rank_counts[COPSE_MAX_WORKERS]; /* replicas of each worker */
@@ -27,6 +29,13 @@ void copse__group_alone(struct copse_group *g, uint32_t ranks);
 copse_status copse__group_join(struct copse_group *g, copse_cluster *c, uint32_t ranks, uint64_t binding_bytes);
 /* Release the cluster. */
 void copse__group_leave(struct copse_group *g);
+
+/* Whether this process writes what a job writes once. */
+bool copse__group_is_chief(const struct copse_group *g);
+/* Whether it has the role of an evaluator, which trains nothing. */
+bool copse__group_is_evaluator(const struct copse_group *g);
+/* The cluster where other processes take part in the job, else NULL. */
+copse_cluster *copse__group_job(const struct copse_group *g);
 
 /* The smallest binding limit of the devices of all workers, or `own` in a group of one. */
 uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Replicated models: the model function is called once per replica, and the results are combined. */
-#include "core/replica/storage.h"
+#include "core/variable/storage.h"
 #include "core/compat/tower.h"
 #include "core/reduce/tree.h"
 
@@ -18,13 +18,13 @@ static copse_status call_model(copse_replica_context *rc, copse_value *const *ar
                                void *user, copse_value **result)
 {
     struct model_run *m = user;
-    const uint32_t r = copse_replica_id(rc) - m->strategy->rank_first; /* of this worker */
+    const uint32_t r = copse_replica_id(rc) - m->strategy->group.first; /* of this worker */
     const struct copse_model_call call = { m->mode, m->features[r], m->labels[r], m->params->user };
     (void)args;
     (void)count;
     *result = NULL;
     return copse_note(m->params->model(rc, &call, &m->specs[r]),
-                      "in the model function on replica %u", m->strategy->rank_first + r);
+                      "in the model function on replica %u", m->strategy->group.first + r);
 }
 
 static copse_status finish_optimizers(copse_strategy *st)
@@ -73,9 +73,9 @@ static copse_status call_models(struct model_run *m)
     const copse_status s = copse_strategy_run(st, call_model, NULL, 0, m, NULL);
     set_reduction(st, NULL);
     COPSE_TRY(s);
-    if (m->mode == COPSE_MODEL_TRAIN && st->rank_total > 1 && !has_optimized(st))
+    if (m->mode == COPSE_MODEL_TRAIN && st->group.ranks > 1 && !has_optimized(st))
         return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u replicas were trained, and none handed "
-                                              "gradients to a tower optimizer", st->rank_total);
+                                              "gradients to a tower optimizer", st->group.ranks);
     return finish_optimizers(st);
 }
 
@@ -125,10 +125,10 @@ static copse_status read_losses(const struct model_run *m, float *losses)
 {
     const copse_strategy *st = m->strategy;
     for (uint32_t r = 0; r < st->replica_count; r++) {
-        float *loss = &losses[st->rank_first + r];
+        float *loss = &losses[st->group.first + r];
         COPSE_TRY(read_loss(m, r, loss));
-        if (m->params->reduction == COPSE_LOSS_MEAN && st->rank_total > 1)
-            *loss /= (float)st->rank_total;
+        if (m->params->reduction == COPSE_LOSS_MEAN && st->group.ranks > 1)
+            *loss /= (float)st->group.ranks;
     }
     return COPSE_OK;
 }
@@ -145,7 +145,7 @@ static copse_status swap_losses(copse_strategy *st, float *losses, bool has_any,
 
 static copse_status add_losses(const struct model_run *m, copse_status mine, double *out)
 {
-    const uint32_t n = m->strategy->rank_total;
+    const uint32_t n = m->strategy->group.ranks;
     const bool has_any = m->mode != COPSE_MODEL_PREDICT || m->specs[0].loss;
     float losses[COPSE_MAX_REPLICAS] = { 0 };
     if (!mine && has_any)
@@ -286,7 +286,7 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
     COPSE_TRY(copse__require_cross(st, "metrics: reducing"));
     for (size_t i = 0; i < count; i++) {
         COPSE_TRY(copse_note(copse__variable_of(states[i], st, "metrics"), "in state %zu", i));
-        if (!st->table->has_one_copy && st->rank_total > 1 && !copse__variable_is_local(states[i]))
+        if (!st->table->has_one_copy && st->group.ranks > 1 && !copse__variable_is_local(states[i]))
             return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is mirrored; states of metrics "
                                                   "are replica-local (COPSE_SYNC_ON_READ)",
                               states[i]->name);
@@ -327,7 +327,7 @@ static copse_status reduce_state(copse_variable *v)
                            : copse_fail(COPSE_ERR_NO_MEMORY, "metrics: no memory");
     for (uint32_t r = 0; s == COPSE_OK && r < st->replica_count; r++)
         s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET,
-                                        words + (st->rank_first + r > 0 ? 4 * v->count : 0));
+                                        words + (st->group.first + r > 0 ? 4 * v->count : 0));
     copse_value_release(&sum);
     copse__free(mem, words);
     return s;
@@ -336,7 +336,7 @@ static copse_status reduce_state(copse_variable *v)
 copse_status copse_metrics_reduce(copse_strategy *st, copse_variable *const *states, size_t count)
 {
     COPSE_TRY(check_states(st, states, count));
-    for (size_t i = 0; st->rank_total > 1 && !st->table->has_one_copy && i < count; i++)
+    for (size_t i = 0; st->group.ranks > 1 && !st->table->has_one_copy && i < count; i++)
         COPSE_TRY(copse_note(reduce_state(states[i]), "while reducing metric '%s'", states[i]->name));
     return COPSE_OK;
 }

@@ -28,7 +28,7 @@ static copse_status check(copse_strategy *st, const char *path)
 static uint64_t steps_of(const copse_strategy *st)
 {
     uint64_t most = 0;
-    for (const struct copse_optimizer *o = st->optimizers; o; o = o->next)
+    for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));)
         if (o->name[0])
             most = COPSE_MAX(most, o->step);
     return most;

@@ -4,17 +4,24 @@
 
 #include "core/compat/tower.h"
 
+static const char kind; /* of dependants: its address */
+
 static copse_status no_memory(void)
 {
     return copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
+}
+
+copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_tower_optimizer *t)
+{
+    return copse__dependant_next(st, t ? &t->dependant : NULL, &kind);
 }
 
 /* ---- making ---- */
 
 static bool is_taken(const copse_strategy *st, const char *name)
 {
-    for (const struct copse_optimizer *o = st->optimizers; o; o = o->next)
-        if (strcmp(o->name, name) == 0)
+    for (const copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
+        if (strcmp(t->optimizer->name, name) == 0)
             return true;
     return false;
 }
@@ -95,6 +102,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
     copse__tower_recordings_init(t);
+    copse__dependant_add(st, &t->dependant, &kind);
     s = agree(t);
     if (s)
         copse_tower_release(&t);
@@ -111,6 +119,7 @@ void copse_tower_release(copse_tower_optimizer **at)
     if (!copse__callback_may_release(&st->ctx->base.log, "copse_tower_release", t))
         return;
     struct copse_mem *mem = &st->ctx->base.mem;
+    copse__dependant_remove(st, &t->dependant);
     copse__tower_drop_all(t);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__free(mem, t->kept[r].at);
@@ -194,7 +203,7 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
     const copse_status s = odd == 0 ? COPSE_OK
                     : copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu "
                                                     "times, replica 0 %llu times; all must do it equally "
-                                                    "often", t->strategy->rank_first + odd,
+                                                    "often", t->strategy->group.first + odd,
                                  (unsigned long long)other, (unsigned long long)first);
     return copse__tower_barrier(t, "the end of a step", 0, s);
 }

@@ -7,7 +7,7 @@
 #include "copse/compat/replicated.h"
 #include "core/graph/recording.h"
 #include "core/optim/optimizer.h"
-#include "core/replica/run.h"
+#include "core/value/replica_run.h"
 
 /* One call of copse_tower_apply; the gradients are references. */
 struct copse_tower_call {
@@ -27,6 +27,7 @@ struct copse_tower_recording {
 };
 
 struct copse_tower_optimizer {
+    struct copse_dependant dependant; /* of the strategy */
     copse_strategy *strategy;
     struct copse_tower_params params; /* without the name, which the caller may free */
     copse_loss_reduction reduction; /* in use */
@@ -38,14 +39,9 @@ struct copse_tower_optimizer {
     struct copse_recordings recordings[COPSE_MAX_REPLICAS];
 };
 
-/* The tower optimizer of the strategy that was made before `t`; NULL: the newest. They own its named optimizers. */
-static inline copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_tower_optimizer *t)
-{
-    const struct copse_optimizer *o = t ? t->optimizer->next : st->optimizers;
-    while (o && !o->name[0])
-        o = o->next;
-    return o ? o->owner.user : NULL;
-}
+/* tower.c */
+/* The tower optimizer of a strategy that was made before `t`, or the newest one (NULL); NULL at the end. */
+copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_tower_optimizer *t);
 
 /* tower_checks.c */
 /* The replica that the thread is in; COPSE_ERR_CONTEXT unless it is one of the strategy's. */

@@ -42,10 +42,10 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     struct copse_callback here = { .name = "the loss function of a tower optimizer", .is_passive = true,
                                    .used = { rec->t, base->graph } };
     struct copse_frame frame;
-    base->graph->replicas = st->rank_total;
+    base->graph->replicas = st->group.ranks;
     in->is_training = rec->has_gradients;
-    in->replica = st->rank_first + rec->replica;
-    in->replicas = st->rank_total;
+    in->replica = st->group.first + rec->replica;
+    in->replicas = st->group.ranks;
     copse__context_push_replica(&frame, st, rec->replica);
     frame.is_graph = true;
     copse__callback_enter(&here);
@@ -187,8 +187,8 @@ static uint32_t float_bits(float f)
 static copse_status write_step(copse_tower_optimizer *t, const struct copse_tower_recording *rec, copse_shape x)
 {
     const struct copse_replica *r = &t->strategy->replicas[rec->replica];
-    const float part = 1.0f / (float)t->strategy->rank_total;
-    const uint32_t rank = t->strategy->rank_first + rec->replica;
+    const float part = 1.0f / (float)t->strategy->group.ranks;
+    const uint32_t rank = t->strategy->group.first + rec->replica;
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
@@ -265,12 +265,12 @@ static copse_status run(copse_tower_optimizer *t, uint32_t rank, const struct co
     if (s == COPSE_OK && of->y)
         s = argument(of->y, "y", true, rank, &y);
     copse_strategy *st = t->strategy;
-    const size_t placed = st->store.order.count;
+    const size_t placed = st->store->order.count;
     if (s == COPSE_OK)
         s = copse__store_build(st);
     if (s == COPSE_OK)
         s = t->optimizer->table->pull(
-            t->optimizer, st->store.order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA, rank);
+            t->optimizer, st->store->order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA, rank);
     if (s == COPSE_OK)
         s = find(t, rank, of, x, y, pairs, count, &rec);
     if (s == COPSE_OK)

@@ -51,7 +51,7 @@ static bool is_dense(const struct update *u, const copse_variable *v)
 static copse_status check_free(const struct update *u)
 {
     for (size_t i = 0; i < u->count; i++)
-        if (u->list[i]->holder)
+        if (u->list[i]->accumulator)
             return copse_fail(COPSE_ERR_ARGUMENT, "a trainer gathers gradients of '%s'; let it finish, "
                                                   "or flush it", u->list[i]->name);
     return COPSE_OK;
@@ -89,7 +89,7 @@ static copse_status put(const struct update *u, size_t i)
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const copse_value *g = gradient_of(u->t, r, v);
         if (!is_dense(u, v))
-            g = st->rank_first + r == 0 ? u->sums[i] : NULL;
+            g = st->group.first + r == 0 ? u->sums[i] : NULL;
         COPSE_TRY(!g                               ? put_zeros(st, v, r)
                   : g->kind == COPSE_VALUE_SPARSE ? put_sparse(st, v, r, g)
                                                   : copse__tower_write(st, r, g, copse__variable_gradient(v, r)));

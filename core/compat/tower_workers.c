@@ -3,7 +3,7 @@
    a barrier: either all workers begin it or none does. */
 #include <stdio.h>
 
-#include "core/replica/cross_device.h"
+#include "core/value/cross_device.h"
 #include "core/compat/tower.h"
 
 copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
@@ -76,7 +76,7 @@ static copse_status sum_across(copse_tower_optimizer *t, const copse_variable *v
 copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_variable *v,
                                      copse_value *const *gradients, copse_value **out)
 {
-    const struct copse_places host = { .at = { COPSE_HOST }, .count = 1 };
+    const struct copse_ranks host = { .at = { COPSE_HOST }, .count = 1 };
     copse_value *there[COPSE_MAX_REPLICAS], *sum;
     size_t count = 0;
     *out = NULL;

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "core/conformance/args.h"
-#include "copse/function.h"
+#include "copse/device/function.h"
 #include "copse/ops.h"
 #include "copse/trainer.h"
 
@@ -150,7 +150,7 @@ static copse_status queues(struct copse_conform_run *r, void *user,
     return status;
 }
 
-/* ---- copse/tensor.h and copse/function.h ---- */
+/* ---- copse/tensor.h and copse/device/function.h ---- */
 
 static copse_status check_functions(copse_device *dev, copse_graph *g, copse_graph *other,
                                     copse_function **made, struct copse_conform_outcome *out)

@@ -5,7 +5,7 @@
 
 #include "core/conformance/conformance.h"
 #include "copse/device/queue.h"
-#include "copse/function.h"
+#include "copse/device/function.h"
 #include "copse/optimizer.h"
 
 /* What a case came to, with room for its texts. Zeroed it means PASS without a number. */

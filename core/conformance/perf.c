@@ -8,7 +8,7 @@
 #include "core/graph/variant.h"
 #include "core/rule/rule.h"
 #include "core/graph/type.h"
-#include "copse/function.h"
+#include "copse/device/function.h"
 
 #define SIDE ((uint32_t)2048) /* of the matrix that is copied for comparison: 16 MiB */
 #define ALL  ((size_t)SIDE * SIDE)

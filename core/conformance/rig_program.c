@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/conformance/rig.h"
+#include "core/graph/recording.h"
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
 
@@ -25,9 +26,9 @@ struct copse_rig_program {
     copse_queue *queue;
     copse_buffer *step;
     struct place *places; /* inputs, then results, then values in between */
-    struct copse_placement *placements;
     size_t in_count, out_count, count;
-    copse_program *program;
+    struct copse_placement inputs[COPSE_RIG_ROOM];
+    struct copse_recording recording;
     bool is_library; /* a variant that is no kernel of ours */
 };
 
@@ -41,10 +42,12 @@ static copse_status add_place(struct copse_rig_program *p, copse_tensor *t)
     x->words = (size_t)copse__type_room(t->type, x->count) / sizeof *x->image;
     x->bytes = 2 * BAND + copse__round_up(x->words * sizeof *x->image, 16);
     COPSE_TRY(copse__buffer_acquire(p->dev, x->bytes, &x->buffer));
-    p->placements[p->count] = (struct copse_placement){
-        t, { x->buffer, BAND, x->bytes - 2 * BAND }, 0
-    };
-    p->count++;
+    const struct copse_binding at = { x->buffer, BAND, x->bytes - 2 * BAND };
+    const size_t i = p->count++;
+    if (i < p->rig->in_count)
+        p->inputs[i] = (struct copse_placement){ t, at, 0 };
+    else
+        COPSE_TRY(copse__recording_place(&p->recording, t, at, 0));
     x->image = copse__alloc(p->rig->mem, x->bytes, 1);
     return x->image ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
 }
@@ -72,10 +75,9 @@ static copse_status add_places(struct copse_rig_program *p)
     const struct copse_rig *rig = p->rig;
     const size_t nodes = rig->graph->nodes.count, room = nodes + 2 * COPSE_RIG_ROOM;
     p->places = copse__alloc(rig->mem, room, sizeof *p->places);
-    p->placements = copse__alloc(rig->mem, room, sizeof *p->placements);
     bool *needed = copse__alloc(rig->mem, nodes, sizeof *needed);
     copse_status s = COPSE_OK;
-    if (!p->places || !p->placements || !needed) {
+    if (!p->places || !needed) {
         s = copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
         goto done;
     }
@@ -142,19 +144,17 @@ copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, c
     p->dev = copse_device_retain(dev);
     COPSE_TRY_OR(fail, s, copse_queue_create(dev, &p->queue));
     COPSE_TRY_OR(fail, s, copse__buffer_acquire(dev, sizeof rig->step, &p->step));
+    p->recording.graph = rig->graph;
     COPSE_TRY_OR(fail, s, add_places(p));
-    const struct copse_program_params params = {
-        .graph = rig->graph,
+    struct copse_program_params params = {
         .queue = p->queue,
-        .inputs = p->placements,
+        .inputs = p->inputs,
         .input_count = p->in_count,
-        .placements = p->placements + p->in_count + rig->first,
-        .placement_count = p->count - p->in_count - rig->first,
         .step = { p->step, 0, sizeof rig->step },
         .choices = &choice,
         .choice_count = *variant != '\0',
     };
-    COPSE_TRY_OR(fail, s, copse__program_create(&params, &p->program));
+    COPSE_TRY_OR(fail, s, copse__recording_compile(&p->recording, &params));
     return COPSE_OK;
 fail:
     if (s == COPSE_ERR_UNSUPPORTED && is_claimed(rig, dev, variant))
@@ -170,14 +170,13 @@ void copse__rig_program_close(struct copse_rig_program **program)
     if (!p)
         return;
     struct copse_mem *mem = p->rig->mem;
-    copse__program_release(&p->program);
+    copse__recording_fini(&p->recording, mem);
     copse_queue_release(&p->queue); /* waits for reads into the images */
     for (size_t i = 0; i < p->count; i++) {
         copse_buffer_release(&p->places[i].buffer);
         copse__free(mem, p->places[i].image);
     }
     copse__free(mem, p->places);
-    copse__free(mem, p->placements);
     copse_buffer_release(&p->step);
     copse_device_release(&p->dev);
     copse__free(mem, p);
@@ -260,7 +259,7 @@ copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_co
             COPSE_TRY(copse_queue_write(p->queue, p->places[i].buffer, 0, p->places[i].image,
                                         p->places[i].bytes));
     }
-    COPSE_TRY(copse__program_replay(p->program, 0));
+    COPSE_TRY(copse__program_replay(p->recording.program, 0));
     for (size_t i = 0; i < p->count; i++)
         if (p->places[i].buffer)
             COPSE_TRY(copse_queue_read(p->queue, p->places[i].buffer, 0, p->places[i].image,

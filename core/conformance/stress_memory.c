@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/conformance/stress.h"
-#include "core/replica/replica.h"
+#include "core/variable/flat_store.h"
 #include "copse/ops.h"
 #include "copse/trainer.h"
 
@@ -199,7 +199,7 @@ static copse_status large_store(struct copse_conform_run *r, void *user,
                      copse_trainer_step(
                          t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x }),
                                                    .count = 2 }));
-    if (st->store.piece_count < 2)
+    if (st->store->piece_count < 2)
         copse__conform_say(out, COPSE_VERDICT_MISTRUSTED, "the store stood in one binding");
     for (uint32_t v = 0; v < VARIABLES; v++)
         COPSE_TRY_OR(done, s, check_variable(r, variables[v], v, w->replicas, count, out));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How long a run takes, on the host's clock: what modes perf and tune measure with. */
-#include "copse/function.h"
+#include "copse/device/function.h"
 #include "core/conformance/mode.h"
 
 static copse_status run_batch(const struct copse_timed *t, uint32_t turns, double *seconds)

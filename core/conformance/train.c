@@ -7,7 +7,7 @@
 #include "core/base/random.h"
 #include "core/conformance/mode.h"
 #include "core/rule/rule.h"
-#include "core/replica/replica.h"
+#include "core/variable/flat_store.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
 #include "copse/trainer.h"

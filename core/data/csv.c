@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/data.h"
+#include "copse/data/readers.h"
 #include "core/data/array.h"
 #include "core/data/input.h"
 #include "core/data/number.h"

@@ -2,6 +2,7 @@
 /* IDX files: 00 00 TYPE RANK, RANK big-endian lengths, then big-endian elements and nothing else.
  */
 #include "copse/data.h"
+#include "copse/data/readers.h"
 #include "core/data/array.h"
 #include "core/data/input.h"
 

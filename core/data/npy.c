@@ -2,6 +2,7 @@
 /* .npy files. The header is a Python literal; only the three keys NumPy writes are understood, and
    nothing is ever evaluated. */
 #include "copse/data.h"
+#include "copse/data/readers.h"
 #include "core/data/array.h"
 #include "core/data/input.h"
 

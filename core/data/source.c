@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a dataset comes from: a CSV, .npy or IDX file, or a folder with an IDX pair. */
+#include "copse/data/readers.h"
+
 #include "core/base/files.h"
 #include "core/base/platform.h"
 #include "core/data/dataset.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Plain text as bytes: UTF-8 without NUL. */
 #include "copse/data.h"
+#include "copse/data/readers.h"
 #include "core/data/array.h"
 #include "core/data/input.h"
 

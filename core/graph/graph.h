@@ -3,7 +3,7 @@
 #ifndef COPSE_GRAPH_H
 #define COPSE_GRAPH_H
 
-#include "copse/function.h"
+#include "copse/device/function.h"
 #include "core/graph/op.h"
 
 #define COPSE_MAX_REPORTS 7

@@ -5,7 +5,7 @@
 #include "core/base/base.h"
 #include "core/graph/op.h"
 #include "core/graph/type.h"
-#include "core/replica/replica.h"
+#include "core/replica/strategy.h"
 
 struct step {
     copse_strategy *st;

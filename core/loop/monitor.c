@@ -6,7 +6,7 @@
 #include "copse/monitor.h"
 #include "core/base/platform.h"
 #include "core/data/array.h"
-#include "core/replica/replica.h"
+#include "core/replica/strategy.h"
 #include "core/loop/monitor_workers.h"
 #include "core/loop/monitor_files.h"
 #include "core/loop/step.h"
@@ -389,7 +389,7 @@ static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p
 static copse_cluster *cluster_of(const copse_step *step, const struct copse_monitor_params *p)
 {
     const copse_strategy *st = step->strategy;
-    copse_cluster *c = p->cluster ? p->cluster : st && (st->group.cluster || st->servers) ? st->cluster : NULL;
+    copse_cluster *c = p->cluster ? p->cluster : st ? copse__group_job(&st->group) : NULL;
     return c ? copse_cluster_retain(c) : NULL;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "copse/distribute/evaluator.h"
 #include "copse/monitor.h"
 #include "core/base/files.h"
 #include "core/base/platform.h"

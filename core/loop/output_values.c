@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Outputs that are values: reduced over the replicas of all workers, or the components of all of them. */
 #include "copse/distribute/replica.h"
-#include "core/replica/cross_device.h"
-#include "core/replica/run.h"
+#include "core/value/cross_device.h"
+#include "core/value/replica_run.h"
 #include "core/loop/outputs.h"
 
 copse_status copse__outputs_keep(copse_outputs *o, const char *name, copse_value *value)
@@ -24,7 +24,7 @@ static copse_status reduce(copse_strategy *st, copse_value *value, copse_output_
     const uint32_t host = COPSE_HOST;
     const struct copse_destinations to = { .ranks = &host, .count = 1 };
     copse_value *all;
-    if (st->rank_total == 1) {
+    if (st->group.ranks == 1) {
         *out = copse_value_retain(value);
         return COPSE_OK;
     }

@@ -2,7 +2,7 @@
 /* Outputs of the last iteration: numbers and pointers by name, of all replicas or reduced over them. */
 #include <stdio.h>
 
-#include "core/replica/replica.h"
+#include "core/replica/strategy.h"
 #include "core/loop/outputs.h"
 
 /* ---- life ---- */
@@ -30,9 +30,9 @@ copse_status copse_outputs_create(copse_context *ctx, uint32_t replicas, copse_o
 
 copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, copse_outputs **out)
 {
-    COPSE_TRY(create(ctx, st, st ? st->rank_total : 1, out));
+    COPSE_TRY(create(ctx, st, st ? st->group.ranks : 1, out));
     if (st) {
-        (*out)->first = st->rank_first;
+        (*out)->first = st->group.first;
         (*out)->own = st->replica_count;
     }
     return COPSE_OK;

@@ -91,7 +91,7 @@ static copse_status index_of(const struct single_loss *u, const char *name, uint
    weights the ranks by their examples: it is the value of the global batch. */
 static copse_status set_output(struct single_loss *u, const struct wanted *w)
 {
-    const uint32_t ranks = u->trainer->strategy->rank_total;
+    const uint32_t ranks = u->trainer->strategy->group.ranks;
     double values[COPSE_MAX_REPLICAS], sum = 0;
     uint32_t index;
     COPSE_TRY(index_of(u, w->name, &index));
@@ -306,8 +306,8 @@ static copse_status make(struct single_loss *u)
         u->cluster = copse_cluster_retain(st->group.cluster);
     copse__free(mem_of(u), u->fed);
     u->fed = NULL;
-    if (st->steps_per_run > 0) {
-        u->fed = copse__alloc(mem_of(u), st->steps_per_run, sizeof *u->fed);
+    if (st->accelerator.steps_per_run > 0) {
+        u->fed = copse__alloc(mem_of(u), st->accelerator.steps_per_run, sizeof *u->fed);
         if (!u->fed)
             return copse_fail(COPSE_ERR_NO_MEMORY, "step: no memory");
     }

@@ -4,7 +4,7 @@
 #include "core/loop/step.h"
 
 #include "core/data/dataset.h"
-#include "core/replica/replica.h"
+#include "core/replica/strategy.h"
 #include "core/loop/outputs.h"
 
 /* ---- life ---- */

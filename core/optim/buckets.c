@@ -16,13 +16,13 @@ static copse_status cut_run(struct planner *p, size_t begin, size_t end)
     struct copse_optimizer *o = p->o;
     const copse_strategy *st = o->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
-    copse_variable *const *order = st->store.order.at;
+    copse_variable *const *order = st->store->order.at;
     for (size_t i = begin; i < end; i++)
         p->sizes[i - begin] = copse__round_up((size_t)order[i]->count, COPSE_UNIT);
 
     /* A single replica has nothing to overlap: one update per run. */
     const size_t bytes = st->params.bucket_bytes ? st->params.bucket_bytes : (size_t)4 << 20;
-    const uint64_t wanted = st->rank_total == 1 ? UINT64_MAX : COPSE_MAX(bytes / 4, 1);
+    const uint64_t wanted = st->group.ranks == 1 ? UINT64_MAX : COPSE_MAX(bytes / 4, 1);
     const uint32_t count = copse__bucket_plan(p->sizes, end - begin, wanted, p->cuts);
     size_t next = 0;
     for (uint32_t b = 0; b < count; b++) {
@@ -37,7 +37,7 @@ static copse_status cut_run(struct planner *p, size_t begin, size_t end)
             o->variable_count++;
             elements += p->sizes[next];
         }
-        COPSE_TRY(copse__exchange_bucket(st->store.exchange, first->piece, first->first, elements, p->rule,
+        COPSE_TRY(copse__exchange_bucket(st->store->exchange, first->piece, first->first, elements, p->rule,
                                          &bucket.id));
         o->buckets.at[o->buckets.count++] = bucket;
     }
@@ -46,7 +46,7 @@ static copse_status cut_run(struct planner *p, size_t begin, size_t end)
 
 static copse_status cut_all(struct planner *p)
 {
-    const struct copse_store *store = &p->o->strategy->store;
+    const struct copse_store *store = p->o->strategy->store;
     for (size_t begin = 0, end; begin < store->order.count; begin = end) {
         end = begin + 1;
         if (!p->is_wanted[store->order.at[begin]->index])
@@ -95,7 +95,7 @@ copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *con
 void copse__optimizer_drop(struct copse_optimizer *o, size_t first)
 {
     for (size_t i = first; i < o->buckets.count; i++)
-        copse__exchange_drop(o->strategy->store.exchange, o->buckets.at[i].id);
+        copse__exchange_drop(o->strategy->store->exchange, o->buckets.at[i].id);
     for (size_t i = 0; i < o->of_variable.count; i++)
         if (o->of_variable.at[i] != COPSE_NO_BUCKET && o->of_variable.at[i] >= first) {
             o->of_variable.at[i] = COPSE_NO_BUCKET;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The global step of a strategy: the count of training steps of the job. */
 #include "copse/compat/train_step.h"
-#include "core/replica/replica.h"
+#include "core/replica/strategy.h"
 
 uint64_t copse_global_step(const copse_strategy *st)
 {

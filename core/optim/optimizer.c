@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "core/variable/servers.h"
+
 static copse_status no_memory(void)
 {
     return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
@@ -12,8 +14,8 @@ static copse_status no_memory(void)
 /* The only place that decides which implementation a strategy needs. */
 static const struct copse_optimizer_table *choose(const copse_strategy *st, size_t *bytes)
 {
-    *bytes = st->servers ? copse__optimizer_ps_bytes() : sizeof(struct copse_optimizer);
-    return st->servers ? &copse__optimizer_ps : &copse__optimizer_local;
+    *bytes = copse__servers_of(st) ? copse__optimizer_ps_bytes() : sizeof(struct copse_optimizer);
+    return copse__servers_of(st) ? &copse__optimizer_ps : &copse__optimizer_local;
 }
 
 copse_status copse__optimizer_create(copse_strategy *st, const char *name, struct copse_optimizer **out)
@@ -27,8 +29,7 @@ copse_status copse__optimizer_create(copse_strategy *st, const char *name, struc
     o->table = table;
     o->strategy = st;
     snprintf(o->name, sizeof o->name, "%s", name ? name : "");
-    o->next = st->optimizers;
-    st->optimizers = o;
+    copse__optimizer_join(o);
     return COPSE_OK;
 }
 
@@ -45,10 +46,7 @@ void copse__optimizer_release(struct copse_optimizer **at)
     if (!o)
         return;
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
-    struct copse_optimizer **link = &o->strategy->optimizers;
-    while (*link != o)
-        link = &(*link)->next;
-    *link = o->next;
+    copse__dependant_remove(o->strategy, &o->dependant);
     if (o->table->release)
         o->table->release(o);
     copse__optimizer_drop(o, 0);

@@ -11,7 +11,7 @@
 #ifndef COPSE_OPTIM_H
 #define COPSE_OPTIM_H
 
-#include "core/replica/replica.h"
+#include "core/variable/flat_store.h"
 #include "core/rule/rule.h"
 #include "core/ps/server.h"
 
@@ -83,9 +83,9 @@ struct copse_optimizer_bucket {
 };
 
 struct copse_optimizer {
+    struct copse_dependant dependant; /* of the strategy */
     const struct copse_optimizer_table *table;
     copse_strategy *strategy; /* not a reference */
-    struct copse_optimizer *next; /* of the strategy */
     char name[COPSE_OPTIMIZER_NAME]; /* "": a trainer's; else its variables join one by one, each with its own count */
     struct copse_rule rule;
     bool has_rule;
@@ -106,6 +106,10 @@ struct copse_optimizer {
    unique in the strategy. Without a rule until copse__optimizer_rule. */
 copse_status copse__optimizer_create(copse_strategy *st, const char *name, struct copse_optimizer **out);
 copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse_optimizer_params *params);
+/* list.c: add it to its strategy. */
+void copse__optimizer_join(struct copse_optimizer *o);
+/* The optimizer of a strategy that was made before `o`, or the newest one (NULL); NULL at the end. */
+struct copse_optimizer *copse__optimizer_next(const copse_strategy *st, const struct copse_optimizer *o);
 /* NULL is fine. Releases the slots; waits for queued work. */
 void copse__optimizer_release(struct copse_optimizer **o);
 

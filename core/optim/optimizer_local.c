@@ -34,7 +34,7 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
 
 static copse_status apply(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready)
 {
-    copse_exchange *x = o->strategy->store.exchange;
+    copse_exchange *x = o->strategy->store->exchange;
     copse__exchange_stop_by(x, ready->stop);
     const copse_status s =
         copse__exchange_run(x, o->buckets.at[bucket].id, ready->tickets, ready->busy, ready->user);
@@ -44,7 +44,7 @@ static copse_status apply(struct copse_optimizer *o, uint32_t bucket, const stru
 
 static copse_status queue(struct copse_optimizer *o, uint32_t bucket)
 {
-    return copse__exchange_queue(o->strategy->store.exchange, o->buckets.at[bucket].id);
+    return copse__exchange_queue(o->strategy->store->exchange, o->buckets.at[bucket].id);
 }
 
 static copse_status commit(struct copse_optimizer *o, const struct copse_optimizer_commit *c)

@@ -5,18 +5,18 @@
 
 #include <stdio.h>
 
-#include "core/replica/servers.h"
+#include "core/variable/servers.h"
 
 #define LOOK_NS 20000000ull
 
 static uint32_t workers_of(const struct copse_optimizer *o)
 {
-    return o->strategy->cluster ? copse_cluster_size(o->strategy->cluster) : 1;
+    return o->strategy->group.job ? copse_cluster_size(o->strategy->group.job) : 1;
 }
 
 bool copse__progress_is_non_chief(const struct copse_optimizer *o)
 {
-    return o->table->progress && o->strategy->cluster && !copse_cluster_is_chief(o->strategy->cluster);
+    return o->table->progress && !copse__group_is_chief(&o->strategy->group);
 }
 
 /* ---- as text ---- */
@@ -28,7 +28,7 @@ void copse__progress_text(const struct copse_optimizer *o, const struct copse_wo
     size_t used = 0;
     text[0] = '\0';
     for (uint32_t w = 0; count > 1 && w < count; w++) {
-        const bool is_this = w == copse_cluster_rank(o->strategy->cluster);
+        const bool is_this = w == copse_cluster_rank(o->strategy->group.job);
         const struct copse_worker_progress at = is_this ? *mine : o->table->seen(o, w);
         used += (size_t)snprintf(text + used, COPSE_PROGRESS_TEXT - used, "%s%llu:%u:%llu",
                                  w > 0 ? " " : "", (unsigned long long)at.steps, at.epoch,
@@ -109,7 +109,7 @@ typedef copse_status read_progress_fn(void *user, struct copse_server_progress *
 static copse_status await(const copse_strategy *st, read_progress_fn *read, void *user,
                           struct copse_server_progress *out)
 {
-    const uint64_t most = st->cluster->deadline_ns, end = copse__now_ns() + most;
+    const uint64_t most = st->group.job->deadline_ns, end = copse__now_ns() + most;
     *out = (struct copse_server_progress){ .is_open = 0 };
     for (;;) {
         COPSE_TRY(read(user, out));
@@ -138,7 +138,7 @@ copse_status copse__progress_await(struct copse_optimizer *o, struct copse_serve
 
 bool copse__progress_non_chief_of(const copse_strategy *st)
 {
-    return st->servers && st->cluster && !copse_cluster_is_chief(st->cluster);
+    return copse__servers_of(st) && !copse__group_is_chief(&st->group);
 }
 
 /* A group that is not updated has the progress, the same of all workers: that of the first variable that is trained;
@@ -155,8 +155,8 @@ static copse_status find_group(copse_strategy *st, struct copse_server **server,
     if (i == st->variables.count)
         return COPSE_OK;
     const copse_variable *v = st->variables.at[i];
-    *server = st->servers->at[v->server].server;
-    return (*server)->table->group(*server, key, &st->servers->at[v->server].ids.at[v->store_place], 1, &rule,
+    *server = copse__servers_of(st)->at[v->server].server;
+    return (*server)->table->group(*server, key, &copse__servers_of(st)->at[v->server].ids.at[v->server_index], 1, &rule,
                                    group);
 }
 
@@ -165,7 +165,7 @@ copse_status copse__progress_let(copse_strategy *st, uint32_t epoch, uint64_t ba
     struct copse_server_progress all = { .is_open = 1 };
     struct copse_server *server;
     uint32_t group;
-    if (!st->servers || !st->cluster || copse_cluster_size(st->cluster) == 1)
+    if (!copse__servers_of(st) || !st->group.job || copse_cluster_size(st->group.job) == 1)
         return COPSE_OK;
     COPSE_TRY(find_group(st, &server, &group));
     if (!server)
@@ -196,7 +196,7 @@ copse_status copse__progress_await_chief(copse_strategy *st, uint32_t *epoch, ui
         return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: a worker beside the chief needs a variable that is "
                                                  "trained, to wait for the chief's restore");
     COPSE_TRY(await(st, read_group, &g, &all));
-    const struct copse_worker_progress *at = &all.at[copse_cluster_rank(st->cluster)];
+    const struct copse_worker_progress *at = &all.at[copse_cluster_rank(st->group.job)];
     *epoch = at->epoch;
     *batch = at->batch;
     return COPSE_OK;

@@ -52,7 +52,7 @@ static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, co
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
     uint32_t *ids = copse__alloc(mem, g->count, sizeof *ids);
     for (uint32_t i = 0; i < g->count && ids; i++) {
-        ids[i] = on->ids.at[g->list[i]->store_place];
+        ids[i] = on->ids.at[g->list[i]->server_index];
         g->elements += g->list[i]->count;
     }
     g->gradients = copse__alloc(mem, (size_t)g->elements + 1, sizeof *g->gradients);
@@ -78,7 +78,7 @@ static copse_status make_group(struct copse_ps *ps, copse_variable *const *list,
         if (list[i]->server == k)
             g.list[g.count++] = list[i];
     if (!s && g.count > 0)
-        s = fill_group(ps, &g, &st->servers->at[k]);
+        s = fill_group(ps, &g, &copse__servers_of(st)->at[k]);
     if (!s && g.count > 0 && !COPSE_PUSH(mem, &ps->groups, g))
         s = no_memory();
     if (s || g.count == 0)
@@ -106,7 +106,7 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
     struct copse_ps *ps = copse__ps(o);
     const size_t buckets = o->buckets.count, groups = ps->groups.count;
     copse_status s = copse__optimizer_cut(o, list, count, &rule);
-    for (uint32_t k = 0; k < o->strategy->servers->count && !s; k++)
+    for (uint32_t k = 0; k < copse__servers_of(o->strategy)->count && !s; k++)
         s = make_group(ps, list, count, k);
     if (s == COPSE_OK)
         return COPSE_OK;

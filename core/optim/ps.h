@@ -4,7 +4,7 @@
 #define COPSE_OPTIM_PS_H
 
 #include "core/optim/optimizer.h"
-#include "core/replica/servers.h"
+#include "core/variable/servers.h"
 
 /* A part of a variable's sum of gradients, at one owner. */
 struct copse_ps_read {

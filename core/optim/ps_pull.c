@@ -3,7 +3,7 @@
    values. */
 #include "core/optim/ps.h"
 #include "core/replica/context.h"
-#include "core/replica/storage.h"
+#include "core/variable/storage.h"
 
 /* The replica that the thread is in, where the strategy has others; else COPSE_HOST. */
 static uint32_t one_of_several(const copse_strategy *st)
@@ -14,7 +14,7 @@ static uint32_t one_of_several(const copse_strategy *st)
 
 static bool is_idle(const copse_strategy *st)
 {
-    for (const struct copse_optimizer *o = st->optimizers; o; o = o->next)
+    for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));)
         for (uint32_t r = 0; r < st->replica_count; r++)
             if (o->held[r] > 0)
                 return false;
@@ -24,7 +24,7 @@ static bool is_idle(const copse_strategy *st)
 /* Some of several replicas have handed gradients over and wait for the others. */
 static copse_status check_held(const copse_strategy *st)
 {
-    for (const struct copse_optimizer *o = st->optimizers; o; o = o->next) {
+    for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));) {
         uint32_t has = COPSE_HOST, misses = 0;
         for (uint32_t r = 0; r < st->replica_count; r++)
             if (o->held[r] == 0)
@@ -67,5 +67,5 @@ copse_status copse__ps_pull(struct copse_optimizer *o, enum copse_pull when, uin
     case COPSE_PULL_ALWAYS:
         break;
     }
-    return is_due ? st->table->storage->pull(st) : COPSE_OK;
+    return is_due ? st->storage->table->pull(st) : COPSE_OK;
 }

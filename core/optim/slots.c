@@ -14,7 +14,7 @@ bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, 
     size_t count = 0;
     *out = (struct copse_slot_part){ .size = 0 };
     if (bucket != COPSE_NO_BUCKET)
-        copse__exchange_slots(o->strategy->store.exchange, o->buckets.at[bucket].id, &list, &count);
+        copse__exchange_slots(o->strategy->store->exchange, o->buckets.at[bucket].id, &list, &count);
     if (i >= count)
         return false;
     const uint64_t first = COPSE_MAX(list[i].first, v->first);

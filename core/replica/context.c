@@ -220,13 +220,13 @@ static const struct copse_frame *find(const copse_replica_context *rc)
 uint32_t copse_replica_id(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    return f ? f->strategy->rank_first + f->rank : handle_of(rc) == DEFAULT_HANDLE ? 0 : UINT32_MAX;
+    return f ? f->strategy->group.first + f->rank : handle_of(rc) == DEFAULT_HANDLE ? 0 : UINT32_MAX;
 }
 
 uint32_t copse_replica_count(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    return f ? f->strategy->rank_total : handle_of(rc) == DEFAULT_HANDLE;
+    return f ? f->strategy->group.ranks : handle_of(rc) == DEFAULT_HANDLE;
 }
 
 copse_strategy *copse_replica_strategy(const copse_replica_context *rc)

@@ -5,7 +5,7 @@
 #define COPSE_CORE_CONTEXT_H
 
 #include "copse/distribute/replica.h"
-#include "core/replica/replica.h"
+#include "core/replica/strategy.h"
 
 struct copse_run;
 

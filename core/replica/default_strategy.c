@@ -13,6 +13,5 @@ copse_strategy copse__default_strategy = {
     .refs = 1,
     .table = &table,
     .replica_count = 1,
-    .rank_total = 1,
     .group = { .workers = 1, .ranks = 1, .rank_counts = { 1 } },
 };

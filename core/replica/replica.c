@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Replicas: opening their devices, queues and step buffers, and the references to the strategy that has them. */
-#include "core/replica/replica.h"
+#include "core/reduce/value_reduce.h"
+#include "core/replica/strategy.h"
 
 /* ---- opening and closing ---- */
 
@@ -65,7 +66,54 @@ void copse__replicas_close(copse_strategy *st)
     }
 }
 
+uint64_t copse__replicas_binding_bytes(const copse_strategy *st)
+{
+    uint64_t bytes = UINT64_MAX;
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        const struct copse_limits *l = st->replicas[r].dev->limits;
+        bytes = COPSE_MIN(bytes, COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes));
+    }
+    return bytes;
+}
+
+/* ---- what belongs to a strategy ---- */
+
+copse_status copse__strategy_reducer(copse_strategy *st, copse_reducer **out)
+{
+    copse_queue *queues[COPSE_MAX_REPLICAS];
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        queues[r] = st->replicas[r].queue;
+    if (!st->reducer)
+        COPSE_TRY(copse__reducer_create(st->ctx, queues, st->replica_count, &st->reducer));
+    *out = st->reducer;
+    return COPSE_OK;
+}
+
+void copse__dependant_add(copse_strategy *st, struct copse_dependant *d, const void *kind)
+{
+    d->kind = kind;
+    d->next = st->dependants;
+    st->dependants = d;
+}
+
+void copse__dependant_remove(copse_strategy *st, struct copse_dependant *d)
+{
+    struct copse_dependant **link = &st->dependants;
+    while (*link != d)
+        link = &(*link)->next;
+    *link = d->next;
+}
+
+void *copse__dependant_next(const copse_strategy *st, const struct copse_dependant *d, const void *kind)
+{
+    struct copse_dependant *next = d ? d->next : st->dependants;
+    while (next && next->kind != kind)
+        next = next->next;
+    return next;
+}
+
 /* ---- references ---- */
+
 
 copse_strategy *copse_strategy_retain(copse_strategy *st)
 {
@@ -92,12 +140,12 @@ uint32_t copse_strategy_replicas(const copse_strategy *st)
 
 uint32_t copse_strategy_replicas_in_sync(const copse_strategy *st)
 {
-    return st ? st->rank_total : 0;
+    return st ? st->group.ranks : 0;
 }
 
 uint32_t copse_strategy_first_rank(const copse_strategy *st)
 {
-    return st ? st->rank_first : 0;
+    return st ? st->group.first : 0;
 }
 
 const struct copse_device_info *copse_strategy_device(const copse_strategy *st, uint32_t replica)

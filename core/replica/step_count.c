@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The count of training steps where each process keeps its own. */
-#include "core/replica/replica.h"
+#include "core/replica/strategy.h"
 
 static copse_status count_read(copse_strategy *st, uint64_t *value)
 {

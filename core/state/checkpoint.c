@@ -60,7 +60,7 @@ copse_status copse__checksum(struct copse_mem *mem, const struct copse_checkpoin
 
 bool copse__state_is_writer(const copse_strategy *st)
 {
-    return !st->cluster || copse_cluster_is_chief(st->cluster);
+    return copse__group_is_chief(&st->group);
 }
 
 static copse_status list_arrays(struct copse_state *s, struct copse_checkpoint_params *out)

@@ -72,7 +72,7 @@ static copse_status share(copse_strategy *st, copse_status mine, const char *pat
 copse_status copse__state_load(copse_strategy *st, const char *path, copse_checkpoint **file)
 {
     copse_status s = COPSE_OK;
-    if (st->rank_first == 0)
+    if (st->group.first == 0)
         s = path ? copse_checkpoint_read(st->ctx, path, file)
                  : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the trainer is NULL, or the path is NULL or empty");
     return share(st, s, path ? path : "of the first worker", file);

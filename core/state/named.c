@@ -15,16 +15,17 @@ static bool trains(const struct copse_optimizer *o, const copse_variable *v)
 }
 
 /* The next named one of the strategy, from `o` on. */
-static struct copse_optimizer *named(struct copse_optimizer *o)
+static struct copse_optimizer *named(const copse_strategy *st, const struct copse_optimizer *o)
 {
-    while (o && !o->name[0])
-        o = o->next;
-    return o;
+    struct copse_optimizer *next = copse__optimizer_next(st, o);
+    while (next && !next->name[0])
+        next = copse__optimizer_next(st, next);
+    return next;
 }
 
 copse_status copse__state_check_named(const copse_strategy *st)
 {
-    for (struct copse_optimizer *o = named(st->optimizers); o; o = named(o->next)) {
+    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
         if (o->is_torn)
             return copse_fail(COPSE_ERR_DEVICE_LOST, "checkpoint: the last update of tower optimizer '%s' was "
                                                      "cut short; the parameters are not a whole step's", o->name);
@@ -32,7 +33,7 @@ copse_status copse__state_check_named(const copse_strategy *st)
             if (o->held[r] > 0)
                 return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: tower optimizer '%s' keeps gradients of "
                                                       "replica %u: end the step first",
-                                  o->name, st->rank_first + r);
+                                  o->name, st->group.first + r);
     }
     return COPSE_OK;
 }
@@ -53,7 +54,7 @@ static copse_status add_slots(struct copse_state *s, struct copse_optimizer *o, 
 copse_status copse__state_add_named(struct copse_state *s)
 {
     const copse_strategy *st = s->strategy;
-    for (struct copse_optimizer *o = named(st->optimizers); o; o = named(o->next)) {
+    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
         if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ o, 0 })))
             return no_memory();
         for (size_t i = 0; i < st->variables.count; i++)
@@ -98,7 +99,7 @@ copse_status copse__state_put_named(struct copse_state *s)
 {
     const copse_strategy *st = s->strategy;
     bool is_any = false;
-    for (struct copse_optimizer *o = named(st->optimizers); o; o = named(o->next)) {
+    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
         COPSE_TRY(describe(s, o));
         is_any = true;
     }
@@ -170,7 +171,7 @@ static copse_status check_others(const struct copse_state *s)
     const struct copse_metadata *list = copse_checkpoint_metadata(s->file, &count);
     for (size_t i = 0; i < count; i++) {
         bool is_known = strncmp(list[i].key, COPSE_NAMED_KEY, prefix) != 0;
-        for (struct copse_optimizer *o = named(s->strategy->optimizers); o && !is_known; o = named(o->next)) {
+        for (struct copse_optimizer *o = named(s->strategy, NULL); o && !is_known; o = named(s->strategy, o)) {
             const size_t n = strlen(o->name);
             is_known = strncmp(list[i].key + prefix, o->name, n) == 0 && list[i].key[prefix + n] == '.';
         }
@@ -185,20 +186,20 @@ copse_status copse__state_match_named(struct copse_state *s)
 {
     copse_strategy *st = s->strategy;
     COPSE_TRY(check_others(s));
-    for (struct copse_optimizer *o = named(st->optimizers); o; o = named(o->next)) {
+    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
         struct copse_state_optimizer in = { .optimizer = o };
         COPSE_TRY(match_one(s, o, &in.updates));
         if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, in))
             return no_memory();
     }
-    return named(st->optimizers) ? copse__state_number(s, COPSE_NAMED_GLOBAL_KEY, UINT64_MAX, &s->global) : COPSE_OK;
+    return named(st, NULL) ? copse__state_number(s, COPSE_NAMED_GLOBAL_KEY, UINT64_MAX, &s->global) : COPSE_OK;
 }
 
 /* ---- restoring ---- */
 
 void copse__state_forget_named(const copse_strategy *st)
 {
-    for (struct copse_optimizer *o = named(st->optimizers); o; o = named(o->next)) {
+    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
         o->owner.drop_held(o->owner.user);
         o->is_torn = false;
     }

@@ -233,7 +233,7 @@ void copse__state_set_kernels(struct copse_state *s)
 void copse__state_set_replicas(struct copse_state *s)
 {
     struct copse_setting *at = next_setting(s, "replicas");
-    snprintf(at->value, sizeof at->value, "%u", s->strategy->rank_total);
+    snprintf(at->value, sizeof at->value, "%u", s->strategy->group.ranks);
 }
 
 void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)

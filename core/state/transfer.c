@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/state/state.h"
+#include "core/value/value.h"
 
 static copse_status no_memory(void)
 {

@@ -4,8 +4,8 @@
 
 copse_status copse__accumulation_check(const copse_trainer *t)
 {
-    for (size_t i = 0; t->strategy->store.holders > 0 && i < t->trained.count; i++)
-        if (t->trained.at[i]->holder && t->trained.at[i]->holder != t)
+    for (size_t i = 0; t->strategy->store->accumulators > 0 && i < t->trained.count; i++)
+        if (t->trained.at[i]->accumulator && t->trained.at[i]->accumulator != t)
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: another trainer gathers gradients of '%s'; "
                                                   "let it finish, or flush it", t->trained.at[i]->name);
     return COPSE_OK;
@@ -14,13 +14,13 @@ copse_status copse__accumulation_check(const copse_trainer *t)
 static void set_holder(copse_trainer *t, const copse_trainer *holder)
 {
     for (size_t i = 0; i < t->trained.count; i++)
-        t->trained.at[i]->holder = holder;
+        t->trained.at[i]->accumulator = holder;
 }
 
 void copse__accumulation_drop(copse_trainer *t)
 {
     if (t->accumulation.parts > 0) {
-        t->strategy->store.holders--;
+        t->strategy->store->accumulators--;
         set_holder(t, NULL);
     }
     t->accumulation = (struct copse_accumulation){ .parts = 0 };
@@ -41,7 +41,7 @@ void copse__accumulation_next(copse_trainer *t)
         copse__accumulation_drop(t);
         t->step++;
     } else if (t->accumulation.parts++ == 0) {
-        t->strategy->store.holders++;
+        t->strategy->store->accumulators++;
         set_holder(t, t);
     }
 }

@@ -67,7 +67,7 @@ static const atomic_bool *stop_of(const struct copse_execution *e, bool is_first
 
 static copse_status run_all_reduce(struct copse_execution *e, uint32_t i, uint32_t bucket)
 {
-    copse_exchange *x = e->t->strategy->store.exchange;
+    copse_exchange *x = e->t->strategy->store->exchange;
     if (e->is_resident)
         return copse__exchange_queue(x, bucket);
     copse__exchange_stop_by(x, stop_of(e, e->bucket == 0));

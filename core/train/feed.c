@@ -5,7 +5,7 @@
 
 copse_status copse__feed_init(copse_trainer *t)
 {
-    const uint32_t steps_per_run = t->strategy->steps_per_run, prefetch = t->params.prefetch;
+    const uint32_t steps_per_run = t->strategy->accelerator.steps_per_run, prefetch = t->params.prefetch;
     struct copse_feed *f = &t->feed;
     f->table = steps_per_run > 0 ? &copse__feed_run : prefetch > 0 ? &copse__feed_prefetch : &copse__feed_direct;
     if (steps_per_run > 0 && prefetch > 0)

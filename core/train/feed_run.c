@@ -81,7 +81,7 @@ static copse_status check_batch(const copse_trainer *t, const struct copse_host_
 static void copy_shares(const copse_trainer *t, struct copse_shares *to)
 {
     *to = t->feed.slots[0].shares;
-    to->at = to->of_all + t->strategy->rank_first;
+    to->at = to->of_all + t->strategy->group.first;
 }
 
 static copse_status begin_feed(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)

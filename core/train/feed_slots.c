@@ -35,7 +35,7 @@ void copse__batch_slot_fill(const copse_trainer *t, struct copse_batch_slot *slo
     while (r < replicas && s->at[r].count == 0)
         r++;
     slot->shares = *s;
-    slot->shares.at = slot->shares.of_all + t->strategy->rank_first;
+    slot->shares.at = slot->shares.of_all + t->strategy->group.first;
     slot->batch = *batch;
     slot->batch.rows = NULL; /* the caller's, as the columns and their names */
     slot->batch.columns = slot->columns;

@@ -18,7 +18,7 @@ static copse_status assign(void *user, copse_device *dev, const struct copse_upd
 
 static copse_status add_all_reduce(copse_trainer *t, struct copse_layout *l, copse_shape shape)
 {
-    copse_exchange *x = t->strategy->store.exchange;
+    copse_exchange *x = t->strategy->store->exchange;
     const struct copse_exchange_rule rule = { .update = assign };
     const uint64_t count = copse__elements(shape);
     struct copse_graph_all_reduce c = { .shape = shape };
@@ -59,8 +59,8 @@ copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, ui
     }
     const size_t bytes = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
     copse__updates_all_reduce((struct copse_step_recording *)recording, y, index);
-    *operand = copse__exchange_gradients(t->strategy->store.exchange, c->piece, r->replica);
-    *result = copse__exchange_values(t->strategy->store.exchange, c->piece, r->replica);
+    *operand = copse__exchange_gradients(t->strategy->store->exchange, c->piece, r->replica);
+    *result = copse__exchange_values(t->strategy->store->exchange, c->piece, r->replica);
     operand->size = result->size = bytes;
     return COPSE_OK;
 }
@@ -97,8 +97,8 @@ void copse__layout_fini(copse_trainer *t, struct copse_layout *l)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     for (size_t i = 0; i < l->all_reduces.count; i++) {
-        copse__exchange_drop(t->strategy->store.exchange, l->all_reduces.at[i].bucket);
-        copse__exchange_piece_drop(t->strategy->store.exchange, l->all_reduces.at[i].piece);
+        copse__exchange_drop(t->strategy->store->exchange, l->all_reduces.at[i].bucket);
+        copse__exchange_piece_drop(t->strategy->store->exchange, l->all_reduces.at[i].piece);
     }
     copse__updates_fini(t, l);
     copse__free(mem, l->all_reduces.at);

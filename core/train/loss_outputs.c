@@ -3,7 +3,7 @@
    recording computed last; the outputs of a step are read from the recordings of its last micro-batch. */
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
-#include "core/replica/cross_device.h"
+#include "core/value/cross_device.h"
 #include "core/train/trainer.h"
 
 copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)

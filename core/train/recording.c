@@ -43,11 +43,11 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     struct copse_callback here = { .name = "the loss function of a trainer", .is_passive = true,
                                    .used = { r->trainer, base->graph } };
     struct copse_frame frame;
-    base->graph->replicas = st->rank_total;
+    base->graph->replicas = st->group.ranks;
     base->graph->takes_updates = r->pass == COPSE_PASS_EVALUATE ? COPSE_UPDATES_IGNORED : COPSE_UPDATES_TAKEN;
     in->is_training = r->pass != COPSE_PASS_EVALUATE;
-    in->replica = st->rank_first + r->replica;
-    in->replicas = st->rank_total;
+    in->replica = st->group.first + r->replica;
+    in->replicas = st->group.ranks;
     copse__context_push_replica(&frame, st, r->replica);
     frame.is_graph = true;
     copse__callback_enter(&here);
@@ -124,7 +124,7 @@ static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_
                        struct copse_command *out)
 {
     copse_trainer *t = r->trainer;
-    const copse_exchange *x = t->strategy->store.exchange;
+    const copse_exchange *x = t->strategy->store->exchange;
     const struct copse_layout *l = copse__layout_of(t, r->pass);
     size_t n = 0;
     if (l->events.at[i] != COPSE_NO_ALL_REDUCE) {

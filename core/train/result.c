@@ -19,7 +19,7 @@ void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *sl
                         struct copse_step_result *out)
 {
     double sums[1 + COPSE_MAX_REPORTS] = { 0 };
-    const size_t rows = (size_t)slot->parts * t->strategy->rank_total;
+    const size_t rows = (size_t)slot->parts * t->strategy->group.ranks;
     size_t total = 0;
     for (size_t row = 0; row < rows; row++)
         total += slot->examples[row];
@@ -68,7 +68,7 @@ copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_re
     if (t->ring.taken == 0 || slot->step != t->ring.taken)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no result, or its memory is in use "
                                               "again");
-    const uint32_t total_ranks = t->strategy->rank_total;
+    const uint32_t total_ranks = t->strategy->group.ranks;
     size_t own = 0, total = 0;
     for (size_t row = 0; row < (size_t)slot->parts * total_ranks; row++) {
         total += slot->examples[row];
@@ -90,7 +90,7 @@ copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
     if (replica >= t->strategy->replica_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no replica %u of %u", replica,
                           t->strategy->replica_count);
-    return copse__rank_result(t, t->strategy->rank_first + replica, out);
+    return copse__rank_result(t, t->strategy->group.first + replica, out);
 }
 
 uint64_t copse_trainer_steps(const copse_trainer *t)

@@ -14,7 +14,7 @@ copse_status copse__batch_check(const struct copse_host_batch *batch)
 copse_status copse__shares_split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
                                  struct copse_shares *s)
 {
-    s->at = s->of_all + t->strategy->rank_first;
+    s->at = s->of_all + t->strategy->group.first;
     return copse__split(t, batch, may_measure, s->of_all);
 }
 

@@ -14,7 +14,7 @@ static bool is_weighted(const copse_trainer *t)
 
 copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_params *p)
 {
-    const uint32_t replicas = t->strategy->rank_total;
+    const uint32_t replicas = t->strategy->group.ranks;
     struct copse_shard unused[COPSE_MAX_REPLICAS];
     if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: shares are measured within one process; give "
@@ -91,7 +91,7 @@ static copse_status measure(copse_trainer *t, const struct copse_host_batch *bat
 copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch,
                           bool may_measure, struct copse_shard *out)
 {
-    const uint32_t replicas = t->strategy->rank_total;
+    const uint32_t replicas = t->strategy->group.ranks;
     if (is_weighted(t) && !t->split.is_known && may_measure)
         COPSE_TRY(measure(t, batch));
     if (is_weighted(t) && !t->split.is_known)
@@ -108,7 +108,7 @@ copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *i
     if (!t || !shares || !is_known)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or the place for shares, is NULL");
     *is_known = !is_weighted(t) || t->split.is_known;
-    for (uint32_t r = 0; r < t->strategy->rank_total; r++)
+    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
         shares[r] = t->split.is_known ? (float)t->split.weights[r] : 1.0f;
     return COPSE_OK;
 }
@@ -122,9 +122,9 @@ copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or its shares, are NULL");
     if (!is_weighted(t))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its split is not weighted");
-    for (uint32_t r = 0; r < t->strategy->rank_total; r++)
+    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
         weights[r] = shares[r];
-    COPSE_TRY(copse__shard_weighted(1, weights, t->strategy->rank_total, unused));
+    COPSE_TRY(copse__shard_weighted(1, weights, t->strategy->group.ranks, unused));
     memcpy(t->split.weights, weights, sizeof weights);
     t->split.is_known = true;
     return COPSE_OK;

@@ -72,7 +72,7 @@ static copse_status make_slot(copse_trainer *t, struct copse_step_slot *slot, ui
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     size_t all;
-    if (!copse__mul(parts, t->strategy->rank_total, &all))
+    if (!copse__mul(parts, t->strategy->group.ranks, &all))
         return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
     slot->room = parts;
     slot->replicas = t->strategy->replica_count;
@@ -86,7 +86,7 @@ copse_status copse__slots_make(copse_trainer *t)
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     const uint32_t parts = t->params.accumulate, replicas = t->strategy->replica_count;
     size_t each, rows, stride;
-    t->ring.count = COPSE_MAX(2 * t->strategy->steps_per_run, COPSE_STEPS_UNDER_WAY);
+    t->ring.count = COPSE_MAX(2 * t->strategy->accelerator.steps_per_run, COPSE_STEPS_UNDER_WAY);
     t->ring.at = copse__alloc(mem, t->ring.count, sizeof *t->ring.at);
     if (!t->ring.at || !copse__mul(parts, COPSE_REPORT_BYTES, &each) ||
         !copse__mul(each, t->ring.count, &stride) || !copse__mul(t->ring.count, parts, &rows) ||
@@ -134,7 +134,7 @@ struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t step)
 
 void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part, const struct copse_shares *s)
 {
-    for (uint32_t r = 0; r < t->strategy->rank_total; r++)
-        slot->examples[(size_t)part * t->strategy->rank_total + r] = s->of_all[r].count;
+    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
+        slot->examples[(size_t)part * t->strategy->group.ranks + r] = s->of_all[r].count;
     slot->parts = part + 1;
 }

@@ -4,6 +4,7 @@
 #ifndef COPSE_STEP_SLOTS_H
 #define COPSE_STEP_SLOTS_H
 
+#include "copse/distribute/shares.h"
 #include "copse/trainer.h"
 #include "core/comm/group.h"
 #include "core/train/shares.h"

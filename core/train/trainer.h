@@ -3,6 +3,7 @@
 #ifndef COPSE_CORE_TRAINER_H
 #define COPSE_CORE_TRAINER_H
 
+#include "copse/compat/gradients.h"
 #include "core/train/feed.h"
 #include "core/train/step_slots.h"
 

@@ -48,7 +48,7 @@ static copse_status put_shares(const copse_trainer *t, struct copse_state *s)
 {
     char text[SHARES_TEXT];
     size_t at = 0;
-    for (uint32_t r = 0; t->split.is_known && r < t->strategy->rank_total; r++) {
+    for (uint32_t r = 0; t->split.is_known && r < t->strategy->group.ranks; r++) {
         const float weight = (float)t->split.weights[r];
         uint32_t bits;
         memcpy(&bits, &weight, sizeof bits);
@@ -204,7 +204,7 @@ static copse_status take_shares(copse_trainer *t, const struct copse_state *s)
         if (end == c)
             return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"" SHARES_KEY "\" is no list of weights", s->path);
     }
-    if (count != t->strategy->rank_total)
+    if (count != t->strategy->group.ranks)
         return COPSE_OK; /* measured anew */
     return copse_note(copse_trainer_set_shares(t, weights), "while restoring %s", s->path);
 }
@@ -292,7 +292,7 @@ static copse_status restore_non_chief(copse_trainer *t, struct copse_position *p
     uint64_t updates = 0;
     COPSE_TRY(copse__progress_await(t->optimizer, &all));
     COPSE_TRY(t->optimizer->table->counts(t->optimizer, NULL, false, &updates));
-    const struct copse_worker_progress *at = &all.at[copse_cluster_rank(t->strategy->cluster)];
+    const struct copse_worker_progress *at = &all.at[copse_cluster_rank(t->strategy->group.job)];
     t->step = t->ring.taken = at->steps;
     if (all.seed)
         t->params.seed = all.seed;

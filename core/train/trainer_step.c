@@ -49,7 +49,7 @@ static copse_status refuse(copse_trainer *t, copse_status why)
 static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
 {
     COPSE_TRY(copse__trainer_check(t));
-    if (t->strategy->cluster && t->strategy->cluster->spec->role == COPSE_ROLE_EVALUATOR)
+    if (copse__group_is_evaluator(&t->strategy->group))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: an evaluator trains nothing");
     if (copse__is_cancelled(t))
         return refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
@@ -125,7 +125,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     uint32_t words[COPSE_STEP_WORDS]; /* of the update that accumulates */
     copse__recordings_begin(t);
     COPSE_TRY(copse__shares_split(t, batch, false, &s));
-    if (t->strategy->store.holders == 0) /* else an update accumulates, and keeps the values that it began with */
+    if (t->strategy->store->accumulators == 0) /* else an update accumulates, and keeps the values that it began with */
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
     const uint64_t since = copse__workers_sequence(t);
     copse_status status = copse__shares_record(t, batch, COPSE_PASS_EVALUATE, &s);

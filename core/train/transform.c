@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Building blocks for transforms of gradients: norms, clipping, factors. */
+#include "copse/compat/gradients.h"
 #include "copse/trainer.h"
 #include "core/ops/ops.h"
-#include "core/replica/replica.h"
+#include "core/variable/flat_store.h"
 
 static copse_status sum_of_squares(copse_graph *g, copse_tensor *x, copse_tensor **out)
 {

@@ -4,7 +4,7 @@
 #include "copse/distribute/sync.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
-#include "core/replica/storage.h"
+#include "core/variable/storage.h"
 #include "core/train/trainer.h"
 
 /* ---- the node ---- */
@@ -150,7 +150,7 @@ static struct copse_binding computed(const copse_trainer *t, const struct copse_
     const struct copse_layout *l = &t->layouts[1];
     if (!u->is_shared)
         return (struct copse_binding){ u->values[r], 0, bytes_of(u->variable) };
-    return copse__exchange_values(t->strategy->store.exchange, l->all_reduces.at[u->all_reduce].piece, r);
+    return copse__exchange_values(t->strategy->store->exchange, l->all_reduces.at[u->all_reduce].piece, r);
 }
 
 /* A server has the only copy: send the value of one replica. */

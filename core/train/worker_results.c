@@ -57,8 +57,8 @@ float copse__rank_value(const copse_trainer *t, const struct copse_step_slot *sl
     if (t->strategy->group.workers == 1)
         return copse__slot_value(slot, row, index);
     const uint32_t *counts = t->strategy->group.rank_counts;
-    const size_t part = row / t->strategy->rank_total;
-    uint32_t v = 0, rank = (uint32_t)(row % t->strategy->rank_total);
+    const size_t part = row / t->strategy->group.ranks;
+    uint32_t v = 0, rank = (uint32_t)(row % t->strategy->group.ranks);
     for (; rank >= counts[v]; v++)
         rank -= counts[v];
     memcpy(&value,

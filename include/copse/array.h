@@ -40,19 +40,16 @@ typedef enum copse_element {
 #undef COPSE_ELEMENT_ENUM
 } copse_element;
 
-/** Size of an element [bytes]; 0 for a value outside the enum. Thread-safety: any. */
+/** Size of an element [bytes]; 0 outside the enum. */
 COPSE_API size_t copse_element_size(copse_element type);
 
-/**
- * Name of an element type, such as "F32"; "?" outside the enum.
- * Lifetime: static. Thread-safety: any.
- */
+/** Name of an element type: "F32"; "?" outside the enum. Static. */
 COPSE_API const char *copse_element_name(copse_element type);
 
 /** An array: C order (the last axis is contiguous), the machine's byte order. */
 struct copse_array_view {
-    copse_element type;                 /**< what the elements are */
-    uint32_t rank;                      /**< axes, 0 = one single element */
+    copse_element type;                 
+    uint32_t rank;                      /**< axes; 0 = a single element */
     size_t shape[COPSE_ARRAY_MAX_RANK]; /**< length of each axis; 0 is legal */
     const void *data;                   /**< the elements; may be NULL when there are none */
 };
@@ -60,13 +57,10 @@ struct copse_array_view {
 /** An array that the library owns. */
 typedef struct copse_array copse_array;
 
-/** Add a reference. Thread-safety: any. */
 COPSE_API copse_array *copse_array_retain(copse_array *array);
-
-/** Drop a reference and set `*array` to NULL; NULL is fine. Thread-safety: any. */
 COPSE_API void copse_array_release(copse_array **array);
 
-/** Type, shape and elements of an array. Lifetime: that of the array. Thread-safety: any. */
+/** Type, shape and elements, borrowed. */
 COPSE_API const struct copse_array_view *copse_array_view(const copse_array *array);
 
 #if defined(__cplusplus)

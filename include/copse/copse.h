@@ -12,7 +12,6 @@
 #include "copse/context.h"
 #include "copse/data.h"
 #include "copse/device.h"
-#include "copse/function.h"
 #include "copse/matmul.h"
 #include "copse/monitor.h"
 #include "copse/ops.h"
@@ -33,7 +32,7 @@
 extern "C" {
 #endif
 
-/** Version of the library, such as "0.1.0". Lifetime: static. Thread-safety: any. */
+/** Version of the library: "0.1.0". Static. */
 COPSE_API const char *copse_version(void);
 
 #if defined(__cplusplus)

@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-/** What a dense layer ends with; the functions are those of copse/elementwise.h. */
+/** Function at the end of a dense layer; see copse/elementwise.h. */
 typedef enum copse_activation {
-    COPSE_LINEAR, /**< nothing */
+    COPSE_LINEAR, /**< none */
     COPSE_RELU,
     COPSE_SIGMOID,
     COPSE_TANH,
@@ -43,7 +43,6 @@ COPSE_API COPSE_CHECKED copse_status copse_matmul(copse_graph *g, copse_tensor *
  * @param bias  f32 [n], or NULL for none.
  * @param y     [.., n].
  *
- * The derivatives of sigmoid and tanh are taken from y, so the layer keeps nothing else alive.
  */
 COPSE_API COPSE_CHECKED copse_status copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w,
                                                  copse_tensor *bias, copse_activation activation,

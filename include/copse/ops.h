@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * The operations of graphs. Each adds a node (or a few) and computes nothing yet. Every function
- * here follows the same rules:
+ * The operations of graphs. Each adds a node (or a few) and computes nothing yet. Rules:
  *
- *  - `g` is the graph, `out` receives the result; `*out` is NULL after a failure. Operands are
- *    tensors of `g` or variables' tensors. The result lives as long as the graph.
- *  - COPSE_ERR_SHAPE: shapes or element types do not fit; the text names the operation, the
- *    operands and what was expected. COPSE_ERR_ARGUMENT: NULL, an operand of another graph, or a
- *    number out of its range. COPSE_ERR_NO_MEMORY.
- *  - A dimension of 0 is legal everywhere; the result is then empty or what the text says.
- *  - Thread-safety: one thread at a time per graph.
+ *  - Operands are tensors of `g` or variables' tensors. `*out` receives the result, which lives as long as the graph; NULL
+ *    on failure.
+ *  - COPSE_ERR_SHAPE: shapes or element types do not fit; the text names operation, operands and what was expected.
+ *    COPSE_ERR_ARGUMENT: NULL, an operand of another graph, or a number out of its range.
+ *  - A dimension may be 0; the result is then empty, unless the description says otherwise.
+ *  - Operands and results are f32 and the operation has a derivative, unless the description says otherwise.
+ *  - Special values are those of IEEE 754 on every device: NaN gives NaN.
  *
- * Unless the text says otherwise operands and results are f32 and the operation has a derivative.
- * Special values are those of IEEE 754, on every device: NaN goes in, NaN comes out.
- *
- * `copse/elementwise.h` (generated) declares the functions without settings. Of one tensor: neg,
- * abs, square, sqrt, rsqrt, exp, log, relu, sigmoid, tanh, softplus (log(1 + e^x)), silu
- * (x sigmoid(x)), gelu (x (1 + erf(x / sqrt 2)) / 2; Hendrycks and Gimpel, 2016), erf. The
- * derivatives of abs and relu at 0 are 0. Of two, with NumPy's broadcasting: add, sub, mul, div,
- * maximum, minimum (at a tie the derivative goes to the first operand).
+ * `copse/elementwise.h` (generated) has the functions without settings. Of one tensor: neg, abs, square, sqrt, rsqrt,
+ * exp, log, relu, sigmoid, tanh, softplus (log(1 + e^x)), silu (x sigmoid(x)), gelu (x (1 + erf(x / sqrt 2)) / 2;
+ * Hendrycks and Gimpel, 2016), erf. The derivatives of abs and relu at 0 are 0. Of two tensors, with NumPy's
+ * broadcasting: add, sub, mul, div, maximum, minimum (at a tie the first operand gets the derivative).
  */
 #ifndef COPSE_PUBLIC_OPS_H
 #define COPSE_PUBLIC_OPS_H
@@ -30,7 +25,7 @@
 extern "C" {
 #endif
 
-/** How the losses of the examples become one number. */
+/** How the losses of examples become one number. */
 typedef enum copse_averaging {
     COPSE_MEAN, /**< their mean; NaN when there are none */
     COPSE_SUM,  /**< their sum; 0 when there are none */
@@ -44,7 +39,7 @@ COPSE_API COPSE_CHECKED copse_status copse_leaky_relu(copse_graph *g, copse_tens
 /** x where x > 0, else alpha (e^x - 1) (Clevert, Unterthiner, Hochreiter, 2015). */
 COPSE_API COPSE_CHECKED copse_status copse_elu(copse_graph *g, copse_tensor *x, float alpha,
                                                copse_tensor **out);
-/** x to the power of a finite `exponent`, with the special cases of C's pow, but NaN^0 is 1 too. */
+/** x to the power of a finite `exponent`, with the special cases of C's pow; NaN^0 is 1. */
 COPSE_API COPSE_CHECKED copse_status copse_pow(copse_graph *g, copse_tensor *x, float exponent,
                                                copse_tensor **out);
 /** min(max(x, low), high), low <= high. The derivative is 1 from low to high, ends included. */
@@ -54,14 +49,14 @@ COPSE_API COPSE_CHECKED copse_status copse_clip(copse_graph *g, copse_tensor *x,
 COPSE_API COPSE_CHECKED copse_status copse_multiply_by(copse_graph *g, copse_tensor *x,
                                                        float factor, copse_tensor **out);
 
-/** 1 where a equals b, else 0. f32 or i32 operands of one type, with broadcasting; f32 result,
-    whose derivative is 0. NaN equals nothing. */
+/** 1 where a equals b, else 0: f32. Operands are both f32 or both i32, with broadcasting; the derivative is 0. NaN equals
+    nothing. */
 COPSE_API COPSE_CHECKED copse_status copse_equal(copse_graph *g, copse_tensor *a, copse_tensor *b,
                                                  copse_tensor **out);
-/** 1 where a >= b, else 0; otherwise as copse_equal. */
+/** 1 where a >= b, else 0; as copse_equal. */
 COPSE_API COPSE_CHECKED copse_status copse_greater_equal(copse_graph *g, copse_tensor *a,
                                                          copse_tensor *b, copse_tensor **out);
-/** 1 where a < b, else 0; otherwise as copse_equal. */
+/** 1 where a < b, else 0; as copse_equal. */
 COPSE_API COPSE_CHECKED copse_status copse_less(copse_graph *g, copse_tensor *a, copse_tensor *b,
                                                 copse_tensor **out);
 
@@ -70,10 +65,10 @@ COPSE_API COPSE_CHECKED copse_status copse_less(copse_graph *g, copse_tensor *a,
 /**
  * Sum over some axes.
  *
- * @param axes       `axis_count` different axes, 0 = outermost; NULL with count 0 = all of them.
- * @param keep_dims  Reduced axes stay with size 1; else they disappear.
+ * @param axes       `axis_count` different axes, 0 = outermost; count 0 = all.
+ * @param keep_dims  Reduced axes keep size 1; else they disappear.
  *
- * The sum of nothing is 0. No chain of additions is longer than 64, whatever the size.
+ * The sum of nothing is 0. No chain of additions is longer than 64.
  */
 COPSE_API COPSE_CHECKED copse_status copse_sum(copse_graph *g, copse_tensor *x,
                                                const uint32_t *axes, size_t axis_count,
@@ -82,13 +77,13 @@ COPSE_API COPSE_CHECKED copse_status copse_sum(copse_graph *g, copse_tensor *x,
 COPSE_API COPSE_CHECKED copse_status copse_mean(copse_graph *g, copse_tensor *x,
                                                 const uint32_t *axes, size_t axis_count,
                                                 bool keep_dims, copse_tensor **out);
-/** Largest element over some axes, as copse_sum; NaN where there is one, -Inf of nothing. The
-    derivative is shared equally among equal largest elements of an axis. */
+/** Largest element over some axes, as copse_sum; NaN where there is one, -Inf of nothing. Equal largest elements share
+    the derivative equally. */
 COPSE_API COPSE_CHECKED copse_status copse_max(copse_graph *g, copse_tensor *x,
                                                const uint32_t *axes, size_t axis_count,
                                                bool keep_dims, copse_tensor **out);
-/** Index (i32) of the largest element along one axis, which disappears and must not be empty: the
-    lowest of equal ones, the first NaN where there is one. No derivative. */
+/** Index (i32) of the largest element along one axis, which disappears and must not be empty: the lowest of equal ones,
+    the first NaN. No derivative. */
 COPSE_API COPSE_CHECKED copse_status copse_argmax(copse_graph *g, copse_tensor *x, uint32_t axis,
                                                   copse_tensor **out);
 
@@ -98,17 +93,13 @@ COPSE_API COPSE_CHECKED copse_status copse_argmax(copse_graph *g, copse_tensor *
     +Inf, or of -Inf only is NaN. */
 COPSE_API COPSE_CHECKED copse_status copse_softmax(copse_graph *g, copse_tensor *x,
                                                    copse_tensor **out);
-/** Logarithm of softmax, accurate where softmax is nearly 1 too. */
+/** Logarithm of softmax, accurate near 1. */
 COPSE_API COPSE_CHECKED copse_status copse_log_softmax(copse_graph *g, copse_tensor *x,
                                                        copse_tensor **out);
 /**
- * Cross-entropy of softmax(logits) with one right class per example:
- * -log softmax(logits)[i, labels[i]], then mean or sum over i.
- *
+ * Cross-entropy: -log softmax(logits)[i, labels[i]], then mean or sum over i; a scalar.
  * @param logits  f32 [examples, classes], at least one class.
- * @param labels  i32 [examples], 0 .. classes - 1. A label out of range makes the loss NaN, and the
- *                gradient of its row.
- * @param out     Scalar.
+ * @param labels  i32 [examples], 0 .. classes - 1. A label out of range makes the loss and the gradient of its row NaN.
  */
 COPSE_API COPSE_CHECKED copse_status copse_sparse_cross_entropy(copse_graph *g,
                                                                 copse_tensor *logits,
@@ -122,18 +113,12 @@ COPSE_API COPSE_CHECKED copse_status copse_mean_squared_error(copse_graph *g, co
 /* ---- norms ---- */
 
 /**
- * Layer norm (Ba, Kiros and Hinton, 2016) over the last axis: (x - mean) / sqrt(variance + epsilon)
- * scale + offset, where mean and variance (divided by the count) are those of a row.
- *
- * @param x        f32, rank 1 or more, a last axis of n <= 2^19 elements.
- * @param scale    f32 [n].
- * @param offset   f32 [n].
- * @param epsilon  At least 1.18e-38.
- * @param out      Of the shape of x.
- *
- * A row with a NaN or an infinity is NaN. Differences from the mean must be below 1e18, or their squares
- * overflow.
- * @retval COPSE_ERR_SHAPE, COPSE_ERR_ARGUMENT
+ * Layer norm (Ba, Kiros and Hinton, 2016) over the last axis: (x - mean) / sqrt(variance + epsilon) scale + offset, with
+ * mean and variance (divided by the count) of a row. A row with a NaN or an infinity is NaN. Differences from the mean
+ * must be below 1e18.
+ * @param x              Rank 1 or more, a last axis of n <= 2^19 elements.
+ * @param scale, offset  [n].
+ * @param epsilon        At least 1.18e-38.
  */
 COPSE_API COPSE_CHECKED copse_status copse_layer_norm(copse_graph *g, copse_tensor *x,
                                                       copse_tensor *scale, copse_tensor *offset,
@@ -141,18 +126,17 @@ COPSE_API COPSE_CHECKED copse_status copse_layer_norm(copse_graph *g, copse_tens
 
 /* ---- shapes; f32 and i32 ---- */
 
-/** The same elements under another shape with as many of them. Costs nothing. */
+/** The same elements under another shape. Costs nothing. */
 COPSE_API COPSE_CHECKED copse_status copse_reshape(copse_graph *g, copse_tensor *x,
                                                    copse_shape shape, copse_tensor **out);
-/** Axis i of the result is axis order[i] of x; `order` has rank-of-x entries. */
+/** Axis i of the result is axis order[i] of x. */
 COPSE_API COPSE_CHECKED copse_status copse_transpose(copse_graph *g, copse_tensor *x,
                                                      const uint32_t *order, copse_tensor **out);
-/** The block of x that starts at `start` and has the sizes `size`; rank-of-x entries each. */
+/** The part of x from `start` with the sizes `size`, one entry per axis each. */
 COPSE_API COPSE_CHECKED copse_status copse_slice(copse_graph *g, copse_tensor *x,
                                                  const uint32_t *start, const uint32_t *size,
                                                  copse_tensor **out);
-/** `count` tensors (at least one) of one type and of equal shapes but for `axis`, one behind the
-    other along it. */
+/** Join `count` (at least one) tensors along `axis`; types and other dimensions are equal. */
 COPSE_API COPSE_CHECKED copse_status copse_concat(copse_graph *g, copse_tensor *const *x,
                                                   size_t count, uint32_t axis, copse_tensor **out);
 /** x repeated to a larger shape by NumPy's rule. */
@@ -161,20 +145,17 @@ COPSE_API COPSE_CHECKED copse_status copse_broadcast_to(copse_graph *g, copse_te
 
 /* ---- others ---- */
 
-/** A tensor of another element type: f32 to i32 drops the fraction (values out of range give the
-    ends of the range, NaN gives 0), i32 to f32 rounds to nearest. No derivative; the same type
-    returns x. */
+/** Another element type: f32 to i32 drops the fraction (out of range gives the ends of the range, NaN gives 0), i32 to
+    f32 rounds to nearest. No derivative. The same type returns x. */
 COPSE_API COPSE_CHECKED copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type,
                                                 copse_tensor **out);
 /** A tensor of one value, rounded to the type. */
 COPSE_API COPSE_CHECKED copse_status copse_fill(copse_graph *g, copse_type type, copse_shape shape,
                                                 double value, copse_tensor **out);
 /**
- * Dropout (Srivastava et al., 2014): each element is 0 with probability `rate`, else
- * x / (1 - rate). Axis 0 counts examples. The choice depends on the job's seed, the step, the place
- * of this call in the graph and the element's place in the epoch's data alone: not on the
- * device, nor on how a batch was split over replicas.
- *
+ * Dropout (Srivastava et al., 2014): each element is 0 with probability `rate`, else x / (1 - rate). Axis 0 counts
+ * examples. The choice depends on seed, step, the place of this call in the graph and the position of the element in the
+ * epoch, not on devices or the split of a batch.
  * @param rate         0 <= rate < 1.
  * @param is_training  false returns x.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Update rules. All of them run as one dispatch per range of the flat store. Momenta below 1e-30 and
- * mean squares below 1e-36 are set to zero, so that none becomes denormal.
+ * Update rules. Momenta below 1e-30 and mean squares below 1e-36 become zero, so that none is denormal.
  */
 #ifndef COPSE_PUBLIC_OPTIMIZER_H
 #define COPSE_PUBLIC_OPTIMIZER_H
@@ -23,7 +22,7 @@ typedef enum copse_optimizer_kind {
     COPSE_NESTEROV, /**< v = momentum v + g; p -= r (g + momentum v) (Sutskever et al., 2013) */
 } copse_optimizer_kind;
 
-/** Optimizer settings. A zeroed struct means Adam with the defaults in brackets. */
+/** Settings of an optimizer. */
 struct copse_optimizer_params {
     copse_optimizer_kind kind;
     float learning_rate; /**< > 0                                       [0 = 1e-3; SGD kinds 1e-2] */
@@ -32,13 +31,12 @@ struct copse_optimizer_params {
     float beta2;         /**< decay of the mean of squares, < 1         [0 = 0.999] */
     float epsilon;       /**< added to sqrt(v), in units of a gradient  [0 = 1e-8] */
     float weight_decay;  /**< per step, times the learning rate         [0 = off] */
-    /** Learning rate of step `step` (from 1) instead of `learning_rate`; called once a step on the
-        thread that steps; strategy.h says what it may call. [NULL = constant] */
+    /** Learning rate of step `step` (from 1) instead of `learning_rate`; called once per step, in its thread.
+        [NULL = constant] */
     float (*schedule)(void *user, uint64_t step);
     void *schedule_user;
-    float clip_value; /**< > 0: each element of the gradient, of its sum over all replicas and workers (with
-                           parameter servers: over the replicas of one worker), becomes one in
-                           [-clip_value, clip_value]                    [0 = off] */
+    float clip_value; /**< limit on the magnitude of each element of the gradient, summed over all replicas and
+                           workers (with parameter servers: over one worker)  [0 = off] */
     /** Keep a moving average of each variable, mean += w (value - mean) after each update, with
         w = (1 - average) / (1 - average^t). It is a slot of the name "average", in checkpoints, too. < 1  [0 = off] */
     float average;

@@ -1,18 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Status codes and the text of the last error.
+ * Status codes, the text of the last error, and the rules that hold in every header.
  *
- * Codes are for decisions, text is for people. Every function that can fail returns a
- * `copse_status`; the text of the newest failure of the calling thread is kept by the library.
- * Nothing needs to be freed, and the text is available after out-of-memory too.
+ * **Errors.** A function that can fail returns a `copse_status`; copse_last_error gives one line of text for people. A
+ * function that makes an object sets `*out` to NULL when it fails. COPSE_ERR_NO_MEMORY is possible everywhere;
+ * COPSE_ERR_NO_DEVICE_MEMORY, COPSE_ERR_DEVICE_LOST and COPSE_ERR_TIMEOUT wherever a device works. Descriptions list the
+ * other codes.
  *
- * NULL, in all headers. A pointer is required unless its description says what NULL means, its list has no entries, or
- * the library only hands it on (`user`, objects).
- *  - A function with a status answers COPSE_ERR_ARGUMENT for NULL instead of a required pointer, and the text says so.
- *    For a replica context NULL means that the thread is in no replica: COPSE_ERR_CONTEXT.
+ * **NULL.** A pointer is required unless its description says what NULL means, its list has no entries, or the library
+ * only passes it on (`user`).
+ *  - A function with a status returns COPSE_ERR_ARGUMENT for a required pointer that is NULL; for a replica context it
+ *    returns COPSE_ERR_CONTEXT.
  *  - A release function does nothing for NULL and for the address of NULL. A retain function returns NULL for NULL.
- *  - A getter of a NULL handle returns 0, false, NULL or an empty text, where an index has a value for "none" that
- *    value, and clears its results. Results that are not wanted may be NULL.
+ *  - A getter of a NULL handle returns 0, false, NULL, an empty text or the index that means "none", and clears its
+ *    results. Results may be NULL where they are not wanted.
+ *
+ * **Lifetime.** An object lives until its last reference is released. The function that makes it gives one reference,
+ * `_retain` adds one, `_release` drops one and sets the pointer to NULL. An object retains the objects that it was made
+ * from. A returned pointer without a reference is *borrowed*: it lives as long as the object it came from. Arguments
+ * are copied unless their description says otherwise.
+ *
+ * **Threads.** Calls on one object must not overlap; a strategy and all that was made from it count as one object.
+ * "Any thread" marks the exceptions. Contexts, devices, arrays, datasets, checkpoints and the retaining and releasing of
+ * them are safe in any thread. A call waits for devices, files or other workers only where its description says
+ * "Blocks".
+ *
+ * **Settings.** A zeroed `..._params` struct selects the defaults, which are in [brackets]; where NULL is allowed, it
+ * selects them, too. A setting marked "required" has none. Paths and texts are UTF-8.
  */
 #ifndef COPSE_PUBLIC_STATUS_H
 #define COPSE_PUBLIC_STATUS_H
@@ -37,7 +51,7 @@
 extern "C" {
 #endif
 
-/** Every status: COPSE_STATUS_MAP(X) calls X(CODE, "what it means"). */
+/** Every status: COPSE_STATUS_MAP(X) calls X(CODE, "meaning"). */
 #define COPSE_STATUS_MAP(X)                                                                        \
     X(OK, "success")                                                                               \
     X(ERR_ARGUMENT, "an argument breaks a documented rule")                                        \
@@ -65,16 +79,13 @@ typedef enum copse_status {
 #undef COPSE_STATUS_ENUM
 } copse_status;
 
-/** Name of a code, such as "ERR_SHAPE". Never NULL. Lifetime: static. Thread-safety: any. */
+/** Name of a code: "ERR_SHAPE". Never NULL. Static; any thread. */
 COPSE_API const char *copse_status_name(copse_status status);
 
-/** One line that says what a code means. Never NULL. Lifetime: static. Thread-safety: any. */
+/** Meaning of a code in one line. Never NULL. Static; any thread. */
 COPSE_API const char *copse_status_text(copse_status status);
 
-/**
- * Text of the newest failure in the calling thread; "" when there was none.
- * Lifetime: until the next failing call of this thread. Thread-safety: any.
- */
+/** Text of the newest failure in the calling thread, or "". Valid until the next failing call of this thread. */
 COPSE_API const char *copse_last_error(void);
 
 /** Return from the calling function when `expr` fails. */

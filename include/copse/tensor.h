@@ -2,9 +2,8 @@
 /** @file
  * Shapes, element types, and the graph of symbolic tensors that a loss function builds.
  *
- * A tensor stands for the result of one node of a graph; no number is computed while the graph is
- * built. Tensors are dense, row-major, and live as long as their graph. A variable's tensor
- * (`copse_variable_tensor`) is legal in every graph.
+ * A tensor is the result of one node of a graph; building a graph computes nothing. Tensors are dense, row-major, and
+ * live as long as their graph. A variable's tensor (copse_variable_tensor) is legal in every graph.
  */
 #ifndef COPSE_PUBLIC_TENSOR_H
 #define COPSE_PUBLIC_TENSOR_H
@@ -44,35 +43,25 @@ typedef struct copse_shape {
     ((copse_shape){ sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } })
 #define COPSE_SCALAR ((copse_shape){ 0, { 0 } })
 
-/**
- * Make an empty graph.
- * Lifetime: until release; its tensors die with it. Thread-safety: one thread at a time.
- */
+/** Make an empty graph. */
 COPSE_API COPSE_CHECKED copse_status copse_graph_create(copse_context *ctx, copse_graph **out);
 COPSE_API void copse_graph_release(copse_graph **g);
 
-/**
- * Add a tensor whose values are given at each run.
- * @param name  Copied; for messages.
- */
+/** Add a tensor whose values are given at each run. @param name  For messages. */
 COPSE_API COPSE_CHECKED copse_status copse_graph_input(copse_graph *g, const char *name,
                                                        copse_type type, copse_shape shape,
                                                        copse_tensor **out);
 
-/** Shape of a tensor. Thread-safety: any. */
 COPSE_API copse_shape copse_tensor_shape(const copse_tensor *t);
-/** Element type of a tensor. Thread-safety: any. */
 COPSE_API copse_type copse_tensor_type(const copse_tensor *t);
 
 /**
  * Reverse-mode derivatives: adds the nodes that compute d(y)/d(x[i]) to the graph.
  *
- * @param y     Scalar of type f32, or any f32 tensor when `dy` is given.
- * @param dy    What to start from, of y's shape; NULL = 1.
- * @param x     Tensors of the same graph, or variables' tensors.
- * @param dx    Receives one tensor for each x, of its shape; a tensor of zeros where y does not
- *              depend on x.
- *
+ * @param y   f32 scalar; with `dy` any f32 tensor.
+ * @param dy  Derivative to start from, of y's shape; NULL = 1.
+ * @param x   Tensors of the same graph, or variables' tensors.
+ * @param dx  One tensor for each x, of its shape; zeros where y does not depend on x.
  * @retval COPSE_ERR_SHAPE        `y` is not a scalar and `dy` is NULL, or shapes differ.
  * @retval COPSE_ERR_UNSUPPORTED  An op between x and y has no derivative; the text names it.
  */
@@ -81,9 +70,8 @@ COPSE_API COPSE_CHECKED copse_status copse_gradients(copse_graph *g, copse_tenso
                                                      size_t count, copse_tensor **dx);
 
 /**
- * Name a scalar to be reported with every step: its mean over the replicas, weighted by their
- * shares of the global batch. At most 7 per graph.
- * @param t  f32 scalar of this graph.
+ * Report an f32 scalar with every step: its mean over the replicas, weighted by their shares of the global batch. At
+ * most 7 per graph.
  */
 COPSE_API COPSE_CHECKED copse_status copse_report(copse_graph *g, const char *name,
                                                   copse_tensor *t);

@@ -5,18 +5,23 @@
 #include "tests/rig/null_rig.h"
 
 #if defined(COPSE_HAVE_OPENCL)
+#include "copse/compat/gradients.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
+#include "copse/data/readers.h"
 #include "copse/device/conformance.h"
+#include "copse/device/function.h"
 #include "copse/device/opencl.h"
 #include "copse/device/queue.h"
 #include "copse/device/tuning.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
+#include "copse/distribute/evaluator.h"
 #include "copse/distribute/input.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
+#include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)

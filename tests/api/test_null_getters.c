@@ -5,6 +5,7 @@
 #include "copse/compat/replicated.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
+#include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/device/tuning.h"
 #include "copse/distribute/accelerator.h"

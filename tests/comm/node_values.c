@@ -7,7 +7,7 @@
 #include "copse/distribute/replica.h"
 #include "core/base/random.h"
 #include "core/reduce/tree.h"
-#include "core/replica/cross_device.h"
+#include "core/value/cross_device.h"
 #include "tests/comm/node.h"
 
 #define RANKS 2

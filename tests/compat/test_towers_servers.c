@@ -13,7 +13,7 @@
 #include "copse/ops.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
-#include "core/replica/servers.h"
+#include "core/variable/servers.h"
 #include "tests/rig/server_rig.h"
 
 #define WIDTH 6u
@@ -453,8 +453,8 @@ static copse_status disturb(copse_replica_context *rc, copse_value *const *args,
     COPSE_TRY(s);
     if (rank == 1 || b->what == LEAVE_HALF)
         return COPSE_OK;
-    struct copse_server_store *store = &b->m.weights->strategy->servers->at[0];
-    COPSE_TRY(store->server->table->change(store->server, store->ids.at[b->m.weights->store_place], COPSE_CHANGE_ADD,
+    struct copse_server_store *store = &copse__servers_of(b->m.weights->strategy)->at[0];
+    COPSE_TRY(store->server->table->change(store->server, store->ids.at[b->m.weights->server_index], COPSE_CHANGE_ADD,
                                            WIDTH, ones)); /* as another worker */
     struct copse_step_result r;
     b->s = b->what == STEP_IN_REPLICA ? copse_trainer_step(b->t, &batch) : copse_trainer_evaluate(b->t, &batch, &r);

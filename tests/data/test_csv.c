@@ -2,6 +2,8 @@
 /* The reader of CSV, and decimal numbers: good files, and what must be refused. */
 #include <math.h>
 
+#include "copse/data/readers.h"
+
 #include "core/data/number.h"
 #include "tests/rig/reader_rig.h"
 

@@ -2,6 +2,8 @@
 /* Readers of IDX, .npy and text, plain and gzip: good files, and what must be refused. */
 #include <math.h>
 
+#include "copse/data/readers.h"
+
 #include "tests/rig/reader_rig.h"
 
 /* The blocks that live now: equal before and after when nothing leaks. */

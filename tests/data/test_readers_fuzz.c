@@ -11,6 +11,7 @@
 
 #include "copse/checkpoint.h"
 #include "copse/data.h"
+#include "copse/data/readers.h"
 #include "core/base/base.h"
 #include "tests/rig/temp_files.h"
 

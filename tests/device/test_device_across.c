@@ -3,7 +3,7 @@
    both at once, and go on without it. And a call for which there is no memory, once: all hear of it at once, too. */
 #include "copse/distribute/collective.h"
 
-#include "core/replica/replica.h"
+#include "core/variable/flat_store.h"
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/hub_rig.h"
 

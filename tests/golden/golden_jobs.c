@@ -9,6 +9,7 @@
 
 #include "tests/golden/golden_jobs.h"
 
+#include "copse/compat/gradients.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"

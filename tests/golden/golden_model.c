@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/compat/gradients.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
 #include "copse/distribute/parameter_server.h"

@@ -3,6 +3,7 @@
    and the rules that names and columns have. */
 #include "tests/rig/step_rig.h"
 
+#include "copse/device/function.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
 #include "core/base/base.h"

@@ -2,7 +2,7 @@
 /* Matrix products: the double reference against the definition; variants that cannot be forced. */
 #include <stdlib.h>
 
-#include "copse/function.h"
+#include "copse/device/function.h"
 #include "copse/matmul.h"
 #include "tests/rig/op_harness.h"
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/compat/gradients.h"
+#include "copse/device/function.h"
 #include "copse/distribute/input.h"
 #include "copse/distribute/sync.h"
 

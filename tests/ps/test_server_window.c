@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/graph/op.h"
-#include "core/replica/servers.h"
+#include "core/variable/servers.h"
 #include "tests/rig/window_rig.h"
 
 /* ---- whole reads ---- */
@@ -31,7 +31,7 @@ static copse_status make_table(struct table *t, uint32_t worker, copse_strategy 
 {
     static const char *const names[VARIABLES] = { "a", "b", "c" };
     const struct copse_optimizer_params rule = { .kind = COPSE_SGD, .learning_rate = 1.0f };
-    *t = (struct table){ .server = st->servers->at[0].server };
+    *t = (struct table){ .server = copse__servers_of(st)->at[0].server };
     t->gradients = malloc(ELEMENTS * sizeof *t->gradients);
     for (uint32_t i = 0; i < ELEMENTS; i++)
         t->gradients[i] = -1.0f;

@@ -103,8 +103,8 @@ static copse_status read_once(struct job *job, uint32_t worker, copse_strategy *
     const struct copse_window_range part = { 0, room, sizeof room };
     (void)job;
     (void)worker;
-    CHECK(copse__window_get(st->cluster, 1, &part, 1, 20000000, "a read") == COPSE_ERR_TIMEOUT);
-    CHECK(st->cluster->window.stuck == 2);
+    CHECK(copse__window_get(st->group.job, 1, &part, 1, 20000000, "a read") == COPSE_ERR_TIMEOUT);
+    CHECK(st->group.job->window.stuck == 2);
     return COPSE_OK;
 }
 

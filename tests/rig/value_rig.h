@@ -4,7 +4,7 @@
 #ifndef COPSE_VALUE_RIG_H
 #define COPSE_VALUE_RIG_H
 
-#include "core/replica/cross_device.h"
+#include "core/value/cross_device.h"
 #include "tests/rig/found.h"
 #include "tests/rig/kept.h"
 

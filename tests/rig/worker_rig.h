@@ -5,7 +5,7 @@
 
 #include "copse/distribute/collective.h"
 
-#include "core/replica/replica.h"
+#include "core/variable/flat_store.h"
 #include "tests/rig/found.h"
 #include "tests/rig/hub_rig.h"
 

@@ -3,7 +3,7 @@
 #include <locale.h>
 #include <math.h>
 
-#include "core/replica/storage.h"
+#include "core/variable/storage.h"
 #include "core/state/state.h"
 #include "tests/rig/state_rig.h"
 

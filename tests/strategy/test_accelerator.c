@@ -7,7 +7,7 @@
 #include "tests/rig/accelerator_rig.h"
 #include "tests/rig/train_model.h"
 
-#include "core/replica/replica.h"
+#include "core/variable/flat_store.h"
 
 #define TOTAL 32 /* steps of a comparison */
 #define BATCH 24

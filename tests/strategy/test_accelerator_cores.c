@@ -5,7 +5,7 @@
 
 #include "tests/rig/accelerator_rig.h"
 
-#include "core/replica/replica.h"
+#include "core/strategy/create.h"
 
 /* ---- TPU-3: the mean of 1 and 3 is 2, on both ---- */
 

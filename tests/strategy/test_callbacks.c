@@ -3,6 +3,7 @@
    of them, in every function that the library calls. The rule is the one of strategy.h. */
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/partition.h"
+#include "copse/distribute/shares.h"
 
 #include "tests/rig/callback_rig.h"
 

@@ -5,7 +5,7 @@
 
 #include "copse/compat/replicated.h"
 #include "copse/distribute/accelerator.h"
-#include "core/replica/replica.h"
+#include "core/variable/flat_store.h"
 #include "core/train/trainer.h"
 #include "tests/rig/train_model.h"
 #include "tests/rig/worker_rig.h"

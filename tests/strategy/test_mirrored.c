@@ -62,22 +62,22 @@ static void mir_1(void **unused)
     }
 }
 
-/* The same through the all-reduce, of a nest. */
+/* The same through the all-reduce, of a structure. */
 static copse_status all_reduces(copse_replica_context *rc, copse_value *const *args, size_t count,
                                 void *user, copse_value **result)
 {
     const float id = (float)copse_replica_id(rc), pair[] = { 40 - 38 * id, 1 + 97 * id };
-    copse_value *items[2], *nest;
+    copse_value *items[2], *structure;
     (void)args, (void)count;
     items[0] = scalar(1 + 2 * id);
     CHECK(items[0] && !copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), pair, &items[1]));
     const copse_status made =
-        copse_value_dict(ctx, (const char *const[]){ "a", "b" }, items, 2, &nest);
+        copse_value_dict(ctx, (const char *const[]){ "a", "b" }, items, 2, &structure);
     copse_value_release(&items[0]);
     copse_value_release(&items[1]);
     COPSE_TRY(made);
-    const copse_status s = copse_replica_all_reduce(rc, *(copse_reduce_op *)user, nest, result);
-    copse_value_release(&nest);
+    const copse_status s = copse_replica_all_reduce(rc, *(copse_reduce_op *)user, structure, result);
+    copse_value_release(&structure);
     return s;
 }
 

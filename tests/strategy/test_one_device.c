@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The one-device strategy and reductions along an axis, which weigh partial batches by what they hold. */
+#include "copse/distribute/collective.h"
 #include "copse/distribute/parameter_server.h"
 #include "tests/rig/replica_rig.h"
 

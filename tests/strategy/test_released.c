@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Handles of variables whose strategy was released: every function that takes one refuses it by its name. Under the
    address sanitizer nothing that was freed is read. */
-#include "copse/ops.h"
-#include "copse/distribute/parameter_server.h"
+#include "copse/compat/gradients.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/ops.h"
 #include "tests/rig/replica_rig.h"
 
 struct stage {

@@ -46,7 +46,7 @@ static copse_status meet_wrongly(copse_replica_context *rc, const struct wrong *
                                  copse_value *own)
 {
     copse_variable *v = is_odd && w->fault == OTHER_VARIABLE ? w->s->plain : w->s->sum;
-    copse_value *two[] = { own, own }, *nest;
+    copse_value *two[] = { own, own }, *structure;
     switch (w->fault) {
     case FEWER_MERGES: return is_odd ? COPSE_OK : merge_with(rc, NULL, 0);
     case MORE_MERGES: return is_odd ? merge_with(rc, NULL, 0) : COPSE_OK;
@@ -57,11 +57,11 @@ static copse_status meet_wrongly(copse_replica_context *rc, const struct wrong *
         return all_reduce(rc, is_odd ? COPSE_REDUCE_MEAN : COPSE_REDUCE_SUM, own);
     case OTHER_COUNT: return merge_with(rc, two, is_odd ? 2 : 1);
     case OTHER_SHAPE:
-        COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 2 }, &nest));
-        return released(all_reduce(rc, COPSE_REDUCE_SUM, is_odd ? nest : own), &nest);
+        COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2), (const float[]){ 1, 2 }, &structure));
+        return released(all_reduce(rc, COPSE_REDUCE_SUM, is_odd ? structure : own), &structure);
     case ARGUMENT_LISTS:
-        nest = list_of(own, is_odd ? 2 : 1);
-        return released(merge_with(rc, &nest, 1), &nest);
+        structure = list_of(own, is_odd ? 2 : 1);
+        return released(merge_with(rc, &structure, 1), &structure);
     default: return merge_with(rc, two, 1);
     }
 }
@@ -252,24 +252,24 @@ static void components_are_one_for_each_replica(void **unused)
 {
     (void)unused;
     for (uint32_t n = 1; n <= 4; n++) {
-        copse_value *parts[4], *v, *nest, *out;
+        copse_value *parts[4], *v, *structure, *out;
         uint32_t calls = 0;
         for (uint32_t r = 0; r < n; r++)
             parts[r] = scalar((float)r);
         v = per_replica(strategy_of(n, false), parts);
-        nest = list_of(v, 2);
+        structure = list_of(v, 2);
         for (uint32_t other = 1; other <= 4; other++)
             if (other != n) {
                 FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(strategy_of(other, false), counts_calls, &v, 1,
                                                              &calls, &out), "argument 0 of a run");
-                FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(strategy_of(other, false), counts_calls, &nest, 1,
+                FAILS(COPSE_ERR_ARGUMENT, copse_strategy_run(strategy_of(other, false), counts_calls, &structure, 1,
                                                              &calls, &out), "one for each replica");
             }
         assert_int_equal(calls, 0);
-        OK(copse_strategy_run(strategy_of(n, false), counts_calls, &nest, 1, &calls, &out));
+        OK(copse_strategy_run(strategy_of(n, false), counts_calls, &structure, 1, &calls, &out));
         assert_int_equal(calls, n);
         copse_value_release(&v);
-        copse_value_release(&nest);
+        copse_value_release(&structure);
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums over replicas inside a loss function: values, derivatives, batch statistics, equal bits whatever the
    schedule, and replicas that do not agree. */
+#include "copse/device/function.h"
 #include "copse/distribute/replica.h"
 #include "tests/rig/step_rig.h"
 #include "tests/rig/norm_model.h"

@@ -2,8 +2,10 @@
 /* Trainers, train steps, the single-loss step and the monitor: every public function that returns a number gives the
    same on several workers as in one process. test_value_numbers_across.c has the other functions. Parameter servers are
    left out: their workers do not keep step. */
+#include "copse/compat/gradients.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
+#include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/monitor.h"
 #include "copse/ops.h"

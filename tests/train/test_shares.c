@@ -2,6 +2,8 @@
 /* Shares in proportion to weights, given or measured: the same training, other examples. */
 #include <unistd.h>
 
+#include "copse/distribute/shares.h"
+
 #include "tests/rig/step_rig.h"
 #include "tests/rig/train_model.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Self-tests of kernels: every row has one that honest devices pass in every specialisation, and that
    finds a word that is wrong, missing or out of range; what is found is blocked and said once. */
+#include "copse/device/function.h"
+
 #include "tests/rig/rig.h"
 
 #include "tests/rig/fake_backend.h"

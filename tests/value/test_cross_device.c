@@ -340,11 +340,11 @@ static void batches_are_parted_and_put_together(void **unused)
     copse_value *whole = per_replica(st, parts);
     parts[0] = sparse_on(st, 0, 1, (const int32_t[]){ 1 }, (const float[]){ 1, 2 });
     parts[1] = sparse_on(st, 1, 1, (const int32_t[]){ 0 }, (const float[]){ 3, 4 });
-    copse_value *sparse = per_replica(st, parts), *nest, *values[4], *out[4];
+    copse_value *sparse = per_replica(st, parts), *structure, *values[4], *out[4];
     OK(copse_value_dict(ctx, (const char *[]){ "sparse", "dense" },
-                        (copse_value *[]){ sparse, dense }, 2, &nest));
+                        (copse_value *[]){ sparse, dense }, 2, &structure));
     values[0] = sparse;
-    values[1] = nest;
+    values[1] = structure;
     values[2] = plain;
     values[3] = whole;
     for (size_t s = 0; s < COPSE_COUNT(settings); s++) {
@@ -354,7 +354,7 @@ static void batches_are_parted_and_put_together(void **unused)
         check_sparse(copse_value_item(out[0], 1), 2, (const int32_t[]){ 0, 1 },
                      (const float[]){ 1.5f, 2, 0.5f, 1 });
         check_component(copse_value_item(copse_value_find(out[1], "dense"), 1), COPSE_REDUCE_MEAN, 2, 4,
-                        30, "in a nest");
+                        30, "in a structure");
         assert_int_equal(copse_value_count(copse_value_item(copse_value_item(out[1], 0), 0)), 2);
         assert_ptr_equal(out[2], plain);
         /* Whole numbers: the sum wraps around, its mean is f32. */
@@ -376,7 +376,7 @@ static void batches_are_parted_and_put_together(void **unused)
     copse_value_release(&plain);
     copse_value_release(&whole);
     copse_value_release(&sparse);
-    copse_value_release(&nest);
+    copse_value_release(&structure);
     copse_strategy_release(&st);
 }
 

@@ -265,7 +265,7 @@ static void val_2(void **unused)
 static void val_3(void **unused)
 {
     copse_strategy *st = open_all(ctx, 2);
-    copse_value *x, *lists[2], *merged, *a, *b, *nest[2];
+    copse_value *x, *lists[2], *merged, *a, *b, *structure[2];
     (void)unused;
     OK(copse_value_scalar(ctx, 1, &x));
     OK(copse_value_list(ctx, NULL, 0, &lists[0]));
@@ -292,13 +292,13 @@ static void val_3(void **unused)
     OK(copse_value_dict(ctx, (const char *[]){ "loss", "more" }, lists, 2, &a));
     OK(copse_value_dict(ctx, (const char *[]){ "more", "loss" },
                         (copse_value *[]){ lists[1], lists[1] }, 2, &b));
-    nest[0] = a;
-    nest[1] = b;
-    FAILS(COPSE_ERR_SHAPE, copse__regroup(st, COPSE_VALUE_PER_REPLICA, nest, NULL, 2, &merged),
+    structure[0] = a;
+    structure[1] = b;
+    FAILS(COPSE_ERR_SHAPE, copse__regroup(st, COPSE_VALUE_PER_REPLICA, structure, NULL, 2, &merged),
           "result.loss is a list of 0");
     copse_value_release(&a);
     OK(copse_value_dict(ctx, (const char *[]){ "loss", "other" }, lists, 2, &a));
-    nest[0] = a;
+    structure[0] = a;
     FAILS(COPSE_ERR_SHAPE,
           copse__regroup(st, COPSE_VALUE_PER_REPLICA, (copse_value *[]){ b, a }, NULL, 2, &merged),
           "'more' on replica 0");
@@ -348,18 +348,18 @@ static void val_5(void **unused)
 {
     copse_strategy *st = open_all(ctx, 2);
     copse_value *parts[] = { scalar_on(st, 0, 4), scalar_on(st, 1, 4) };
-    copse_value *mirrored, *differ, *nest, *out, *whole;
+    copse_value *mirrored, *differ, *structure, *out, *whole;
     copse_variable *w = make_variable(st, "w", 1);
     (void)unused;
     OK(copse__value_distributed(st, COPSE_VALUE_MIRRORED, parts, NULL, 2, &mirrored));
     differ = per_replica(st, parts);
     FAILS(COPSE_ERR_ARGUMENT, copse__select_update(differ, 0, &out), "replicas may differ");
-    OK(copse_value_list(ctx, &differ, 1, &nest));
-    FAILS(COPSE_ERR_ARGUMENT, copse__select_update(nest, 0, &out), "replicas may differ");
-    OK(copse__select_replica(nest, 1, &out));
+    OK(copse_value_list(ctx, &differ, 1, &structure));
+    FAILS(COPSE_ERR_ARGUMENT, copse__select_update(structure, 0, &out), "replicas may differ");
+    OK(copse__select_replica(structure, 1, &out));
     assert_ptr_equal(copse_value_item(out, 0), copse_value_item(differ, 1));
     copse_value_release(&out);
-    copse_value_release(&nest);
+    copse_value_release(&structure);
     for (uint32_t r = 0; r < 2; r++) {
         OK(copse__select_update(mirrored, r, &out));
         assert_int_equal(copse_value_rank(out), r);
@@ -377,14 +377,14 @@ static void val_5(void **unused)
     assert_ptr_equal(out, whole);
     assert_true(scalar_of(out) == 1.0f);
     copse_value_release(&out);
-    OK(copse_value_list(ctx, &whole, 1, &nest)); /* nothing to select: the nest itself */
-    OK(copse__select_replica(nest, 0, &out));
-    assert_ptr_equal(out, nest);
+    OK(copse_value_list(ctx, &whole, 1, &structure)); /* nothing to select: the structure itself */
+    OK(copse__select_replica(structure, 0, &out));
+    assert_ptr_equal(out, structure);
     copse_value_release(&out);
-    FAILS(COPSE_ERR_ARGUMENT, copse_value_per_replica(st, (copse_value *[]){ nest, whole }, 2, &out),
+    FAILS(COPSE_ERR_ARGUMENT, copse_value_per_replica(st, (copse_value *[]){ structure, whole }, 2, &out),
           "component 0");
     FAILS(COPSE_ERR_ARGUMENT, copse_value_per_replica(st, &whole, 1, &out), "1 components for 2");
-    copse_value_release(&nest);
+    copse_value_release(&structure);
     copse_value_release(&whole);
     copse_value_release(&mirrored);
     copse_value_release(&differ);

@@ -3,7 +3,7 @@
    and sparse values, along an axis, by an application's own accumulation; and what costs no message. */
 #include "copse/distribute/replica.h"
 #include "core/base/random.h"
-#include "core/replica/cross_device.h"
+#include "core/value/cross_device.h"
 #include "tests/rig/worker_rig.h"
 
 /* A per-replica value of what is given; takes the references over. */

@@ -4,6 +4,7 @@
 
 #include "copse/ops.h"
 #include "copse/trainer.h"
+#include "core/value/value.h"
 #include "tests/rig/replica_rig.h"
 
 typedef copse_status assign_fn(copse_variable *v, copse_value *value);

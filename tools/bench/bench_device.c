@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "copse/device/function.h"
 #include "copse/device/queue.h"
 
 #include "tools/bench/bench.h"

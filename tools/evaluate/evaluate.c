@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "copse/distribute/evaluator.h"
+
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 

@@ -36,7 +36,7 @@ typedef copse_status copse_losses_fn(copse_graph *g, const copse_batch *in, void
 typedef copse_status copse_total_loss_fn(copse_graph *g, const struct copse_losses *losses,
                                          void *user, copse_tensor **total);
 /** Runs on the host before the losses are computed; may read and assign variables, and use the strategy, but not this
-    train step or its trainer: see strategy.h. An error ends the run, and nothing is changed. */
+    train step or its trainer: see docs/callbacks.md. An error ends the run, and nothing is changed. */
 typedef copse_status copse_update_hook_fn(copse_strategy *st, void *user);
 struct copse_update_hook {
     copse_update_hook_fn *fn;

@@ -15,7 +15,7 @@
 #    include <CL/cl.h>
 #endif
 
-#include "copse/device.h"
+#include "copse/device/open.h"
 
 #if defined(__cplusplus)
 extern "C" {

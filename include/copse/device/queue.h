@@ -5,7 +5,7 @@
 #ifndef COPSE_PUBLIC_DEVICE_QUEUE_H
 #define COPSE_PUBLIC_DEVICE_QUEUE_H
 
-#include "copse/device.h"
+#include "copse/device/open.h"
 
 #if defined(__cplusplus)
 extern "C" {

@@ -13,7 +13,7 @@
 #ifndef COPSE_PUBLIC_DEVICE_TUNING_H
 #define COPSE_PUBLIC_DEVICE_TUNING_H
 
-#include "copse/device.h"
+#include "copse/device/open.h"
 
 #if defined(__cplusplus)
 extern "C" {

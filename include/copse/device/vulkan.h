@@ -8,7 +8,7 @@
 
 #include <vulkan/vulkan_core.h>
 
-#include "copse/device.h"
+#include "copse/device/open.h"
 
 #if defined(__cplusplus)
 extern "C" {

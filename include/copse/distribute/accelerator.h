@@ -61,35 +61,17 @@ COPSE_API bool copse_accelerator_is_resident(const copse_strategy *st);
 
 /* ---- runs of several steps ---- */
 
-/**
- * Take a batch for the next run: it is uploaded to the devices, and nothing is computed. Memory for
- * `steps_per_run` batches is made when the first batch of a size comes.
+/*
+ * copse_trainer_feed takes a batch for the next run: it is uploaded to the devices, and nothing is computed. Memory for
+ * `steps_per_run` batches is allocated with the first batch of a size. Shapes within a run are static: every batch has
+ * as many examples as the first. The last, smaller batch of an epoch needs a run of its own or copse_trainer_step, or is
+ * left out (`drop_last`).
  *
- * Strategies of other kinds take up to `prefetch` (copse_trainer_params) batches ahead, of any sizes, each split
- * when it is fed. They travel on a queue for uploads alone, while the devices compute. copse_trainer_step takes
- * the oldest when its batch is NULL:
+ * Other strategies take up to `prefetch` batches of any sizes. copse_trainer_step takes the oldest when its batch is
+ * NULL:
  *
- *     feed 0; for n = 0, 1, ...: feed n + 1; step NULL (trains on n, while n + 1 travels)
- *
- * A place is written again when the device has read it; nobody waits for that but the queue for uploads.
- *
- * Shapes within a run of an accelerator are static: every batch has as many examples as the first. The last,
- * smaller batch of an epoch belongs into a run of its own, into copse_trainer_step, or is left out
- * (`drop_last`).
- *
- * @retval COPSE_ERR_ARGUMENT     More batches than `steps_per_run`, or than `prefetch`; with an accelerator
- *                                another number of examples than the first; or as for copse_trainer_step. The
- *                                batches before stay taken.
- * @retval COPSE_ERR_UNSUPPORTED  The strategy is no accelerator, and `prefetch` is 0.
- * Blocking: while the batch is copied to staging memory, of which large batches may have to wait for a part;
- * the first of a size: while it is recorded.
+ *     feed 0; for n = 0, 1, ...: feed n + 1; step NULL (trains on n while n + 1 is uploaded)
  */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_feed(copse_trainer *t,
-                                                        const struct copse_host_batch *batch);
-/** Batches that were taken for the next run. */
-COPSE_API uint32_t copse_trainer_fed(const copse_trainer *t);
-/** Forget them. */
-COPSE_API void copse_trainer_unfeed(copse_trainer *t);
 
 /**
  * Run one training step on each batch that was taken, in their order: with the bits of as many calls of
@@ -110,6 +92,10 @@ COPSE_API void copse_trainer_unfeed(copse_trainer *t);
  * copse_trainer_step.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_run(copse_trainer *t);
+
+/** Submissions to the queues of this worker's replicas since they were made, see copse_queue_submissions. Those of
+    batches that are uploaded ahead of their steps, on other queues, are not counted. */
+COPSE_API uint64_t copse_strategy_submissions(const copse_strategy *st);
 
 #if defined(__cplusplus)
 }

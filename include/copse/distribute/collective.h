@@ -35,6 +35,14 @@ COPSE_API COPSE_CHECKED copse_status copse_collective_create(
     copse_context *ctx, copse_cluster *cluster, const char *const *devices, size_t count,
     const struct copse_strategy_params *params, copse_strategy **out);
 
+/**
+ * Settings of a context as this strategy wants them: a copy, which strategies of one process leave as it
+ * is; `config` is not touched. (tf.distribute: update_config_proto.)
+ */
+COPSE_API COPSE_CHECKED copse_status copse_strategy_update_config(
+    const copse_strategy *st, const struct copse_context_params *config,
+    struct copse_context_params *out);
+
 #if defined(__cplusplus)
 }
 #endif

@@ -252,6 +252,11 @@ COPSE_API COPSE_CHECKED copse_status copse_scatter_max(copse_variable *v, copse_
 /** A variable as a value, to be given to functions and returned from them. */
 COPSE_API COPSE_CHECKED copse_status copse_variable_value(copse_variable *v, copse_value **out);
 
+/** Name of a component: the variable's on replica 0, with "/replica_<r>" behind it on replica r.
+ * @param text  Room for `room` bytes; cut and terminated. */
+COPSE_API void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text,
+                                             size_t room);
+
 #if defined(__cplusplus)
 }
 #endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* A strategy as everything else sees it: replicas, the group of workers, and a table of what distinguishes it. */
+#ifndef COPSE_CORE_STRATEGY_H
+#define COPSE_CORE_STRATEGY_H
+
+#include "core/base/callback.h"
+#include "core/comm/group.h"
+#include "core/graph/graph.h"
+#include "core/graph/variant.h"
+#include "core/replica/replica.h"
+
+struct copse_storage;
+struct copse_store;
+
+/* The count of training steps of the job: read it; set it; add 1, `value` receives the sum. */
+struct copse_step_count {
+    copse_status (*read)(copse_strategy *st, uint64_t *value);
+    copse_status (*set)(copse_strategy *st, uint64_t value);
+    copse_status (*add)(copse_strategy *st, uint64_t *value);
+};
+extern const struct copse_step_count copse__step_count_local; /* kept in each process */
+
+/* What distinguishes the strategies: one table each, in a file of its own. */
+struct copse_strategy_table {
+    copse_strategy_kind kind;
+    const char *name;    /* in messages */
+    bool has_one_copy;   /* of each variable, so that synchronization has no effect */
+    bool shares_devices; /* replicas that name the same device share it and its queue; else each has a part of it */
+    const struct copse_step_count *count;
+    void (*dispose)(copse_strategy *st); /* after the last release; NULL: the strategy is static */
+};
+
+/* What belongs to a strategy and is made above it, such as an optimizer: the first member of its struct. It retains the
+   strategy. `kind` is an address that all objects of one sort share. */
+struct copse_dependant {
+    const void *kind;
+    struct copse_dependant *next;
+};
+
+struct copse_strategy {
+    copse_refs refs;
+    copse_context *ctx;
+    const struct copse_strategy_table *table;
+    uint32_t serial; /* 0 = the default strategy */
+    struct copse_strategy_params params;
+    struct copse_choices choices; /* kernel variants that are forced */
+    uint32_t replica_count;
+    struct copse_replica replicas[COPSE_MAX_REPLICAS];
+    struct copse_group group; /* the workers in step, this one among them; has the ranks of the replicas */
+    struct { copse_variable **at; size_t count, room; } variables; /* in order of creation */
+    struct copse_store *store;     /* memory of the trained variables (core/variable/store.h) */
+    struct copse_storage *storage; /* where values of variables are kept (core/variable/storage.h) */
+    struct copse_reducer *reducer; /* of values; NULL until the first reduction */
+    struct copse_cross_device *cross; /* the application's operations on values; NULL = the library's choice */
+    struct copse_dependant *dependants; /* newest first */
+    uint64_t global_step; /* see train_step.h */
+    struct {
+        uint32_t steps_per_run; /* batches that a trainer takes ahead; 0: it steps one by one */
+        uint32_t cores[COPSE_MAX_REPLICAS]; /* of each replica */
+    } accelerator; /* see accelerator.h */
+};
+
+/* One replica, number 0 of 1, without a device or variables; static, and never released. Its context is NULL. */
+extern copse_strategy copse__default_strategy;
+
+/* How many copies of each variable are changed: one, or one on each replica of this worker. */
+static inline uint32_t copse__strategy_copies(const copse_strategy *st)
+{
+    return st->table->has_one_copy ? 1 : st->replica_count;
+}
+
+/* The strategy's reducer of values, made by the first call. */
+copse_status copse__strategy_reducer(copse_strategy *st, struct copse_reducer **out);
+
+void copse__dependant_add(copse_strategy *st, struct copse_dependant *d, const void *kind);
+void copse__dependant_remove(copse_strategy *st, struct copse_dependant *d);
+/* The next one of this kind behind `d`, or the first of all (NULL); NULL at the end. */
+void *copse__dependant_next(const copse_strategy *st, const struct copse_dependant *d, const void *kind);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* The accelerator strategy: which cores it takes, in the order of their ids. Runs stand in core/train. */
+#include "copse/distribute/accelerator.h"
+#include "core/strategy/create.h"
+
+const struct copse_strategy_table copse__accelerator = {
+    .kind = COPSE_STRATEGY_ACCELERATOR,
+    .name = "accelerator",
+    .shares_devices = true,
+    .count = &copse__step_count_local,
+    .dispose = copse__strategy_dispose,
+};
+
+/* ---- the order of ids ---- */
+
+/* Where the number at the end of an id begins. */
+static size_t stem_of(const char *id)
+{
+    size_t n = strlen(id);
+    while (n > 0 && id[n - 1] >= '0' && id[n - 1] <= '9')
+        n--;
+    return n;
+}
+
+/* Numbers may be longer than any integer type: without zeros in front, the longer is the greater. */
+static int compare_numbers(const char *a, const char *b)
+{
+    a += strspn(a, "0");
+    b += strspn(b, "0");
+    const size_t m = strlen(a), n = strlen(b);
+    return m != n ? (m < n ? -1 : 1) : strcmp(a, b);
+}
+
+int copse__id_compare(const char *a, const char *b)
+{
+    const size_t m = stem_of(a), n = stem_of(b);
+    const int stems = strncmp(a, b, COPSE_MIN(m, n));
+    if (stems != 0 || m != n)
+        return stems != 0 ? stems : m < n ? -1 : 1;
+    return !a[m] != !b[n] ? (a[m] ? 1 : -1) : compare_numbers(a + m, b + n);
+}
+
+/* Stable: equal ids keep their order. */
+static void sort_ids(const char **ids, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const char *id = ids[i];
+        size_t at = i;
+        for (; at > 0 && copse__id_compare(ids[at - 1], id) > 0; at--)
+            ids[at] = ids[at - 1];
+        ids[at] = id;
+    }
+}
+
+/* ---- making one ---- */
+
+static copse_status check(const struct copse_accelerator_params *p, size_t count)
+{
+    bool is_taken[COPSE_MAX_REPLICAS] = { false };
+    if (p->steps_per_run > COPSE_MAX_STEPS_PER_RUN)
+        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: %u steps to a run, at most %d are possible",
+                          p->steps_per_run, COPSE_MAX_STEPS_PER_RUN);
+    if (p->cores > count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: %u cores are asked for, the list of devices has "
+                                              "%zu; name a device several times for logical cores",
+                          p->cores, count);
+    if (p->assignment && p->cores == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: an assignment needs the number of cores");
+    for (uint32_t r = 0; p->assignment && r < p->cores; r++) {
+        const uint32_t core = p->assignment[r];
+        if (core >= count || is_taken[core])
+            return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: replica %u is assigned to core %u, %s", r,
+                              core, core >= count ? "which there is not" : "which another one has");
+        is_taken[core] = true;
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_accelerator_create(copse_context *ctx, const char *const *devices, size_t count,
+                                      const struct copse_accelerator_params *params,
+                                      copse_strategy **out)
+{
+    static const struct copse_accelerator_params defaults;
+    const struct copse_accelerator_params *p = params ? params : &defaults;
+    const char *order[COPSE_MAX_REPLICAS], *ids[COPSE_MAX_REPLICAS];
+    uint32_t cores[COPSE_MAX_REPLICAS];
+    if (!ctx || !out || !devices)
+        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: context, devices or result is NULL");
+    *out = NULL;
+    if (count == 0 || count > COPSE_MAX_REPLICAS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: %zu cores; 1 to %d are possible", count,
+                          COPSE_MAX_REPLICAS);
+    for (size_t i = 0; i < count; i++) {
+        if (!devices[i])
+            return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: the id of device %zu is NULL", i);
+        order[i] = devices[i];
+    }
+    COPSE_TRY(check(p, count));
+    sort_ids(order, count);
+    const uint32_t replicas = p->cores ? p->cores : (uint32_t)count;
+    for (uint32_t r = 0; r < replicas; r++) {
+        cores[r] = p->assignment ? p->assignment[r] : r;
+        ids[r] = order[cores[r]];
+    }
+    copse_strategy *st;
+    COPSE_TRY(copse__strategy_create(ctx, &copse__accelerator, ids, replicas, &p->strategy, &st));
+    st->accelerator.steps_per_run = COPSE_MAX(p->steps_per_run, 1);
+    memcpy(st->accelerator.cores, cores, replicas * sizeof *cores);
+    *out = st;
+    return COPSE_OK;
+}
+
+/* ---- what it is ---- */
+
+uint32_t copse_accelerator_steps_per_run(const copse_strategy *st)
+{
+    return st ? COPSE_MAX(st->accelerator.steps_per_run, 1) : 0;
+}
+
+uint32_t copse_accelerator_core(const copse_strategy *st, uint32_t replica)
+{
+    return st && st->table == &copse__accelerator && replica < st->replica_count ? st->accelerator.cores[replica]
+                                                                                  : UINT32_MAX;
+}
+
+bool copse_accelerator_is_resident(const copse_strategy *st)
+{
+    bool is_one = st && st->table == &copse__accelerator;
+    for (uint32_t r = 1; is_one && r < st->replica_count; r++)
+        is_one &= st->replicas[r].queue == st->replicas[0].queue;
+    return is_one;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Making and releasing strategies: what all of them have in common. */
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/collective.h"
+
+#include "core/reduce/value_reduce.h"
+#include "core/strategy/create.h"
+#include "core/variable/storage.h"
+
+void copse__strategy_dispose(copse_strategy *st)
+{
+    copse_context *ctx = st->ctx;
+    struct copse_mem *mem = &ctx->base.mem;
+    copse_cross_device_release(&st->cross);
+    copse__store_release(st);
+    copse__reducer_release(&st->reducer);
+    st->storage->table->release(st);
+    copse__group_leave(&st->group);
+    for (size_t i = 0; i < st->variables.count; i++)
+        copse__variable_retire(st->variables.at[i]);
+    copse__free(mem, st->variables.at);
+    copse__replicas_close(st);
+    copse__free(mem, st);
+    copse_context_release(&ctx);
+}
+
+/* Contexts of replicas carry it, so that those of different strategies can be told apart. */
+static uint32_t next_serial(void)
+{
+    static atomic_uint last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
+                                    const char *const *devices, size_t count,
+                                    const struct copse_strategy_params *params,
+                                    copse_strategy **out)
+{
+    struct copse_choices choices;
+    if (!ctx || !out || !devices)
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: context, devices or result is NULL");
+    *out = NULL;
+    COPSE_TRY(copse__callback_check("creation of a strategy", NULL));
+    if (count == 0 || count > COPSE_MAX_REPLICAS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count,
+                          COPSE_MAX_REPLICAS);
+    for (size_t i = 0; i < count; i++)
+        if (!devices[i])
+            return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the id of replica %zu is NULL", i);
+    if (params && ((unsigned)params->reduction > COPSE_REDUCE_TO_ONE ||
+                   (unsigned)params->transfer > COPSE_TRANSFER_STAGED))
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: there is no reduction %d or no transfer %d",
+                          (int)params->reduction, (int)params->transfer);
+    COPSE_TRY(copse_note(copse__choices_parse(params ? params->kernels : NULL, &choices), "strategy"));
+    copse_strategy *st = copse__alloc(&ctx->base.mem, 1, sizeof *st);
+    if (!st)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
+    atomic_init(&st->refs, 1);
+    st->ctx = copse_context_retain(ctx);
+    st->table = table;
+    st->serial = next_serial();
+    if (params)
+        st->params = *params;
+    st->params.parameter_device = NULL; /* the caller's */
+    st->params.kernels = NULL;
+    st->choices = choices;
+    st->storage = &copse__on_replicas;
+    copse_status s = copse__store_create(st);
+    if (s == COPSE_OK)
+        s = copse__replicas_open(st, devices, count);
+    if (s != COPSE_OK) {
+        copse_strategy_release(&st);
+        return s;
+    }
+    copse__group_alone(&st->group, st->replica_count);
+    *out = st;
+    return COPSE_OK;
+}
+
+/* ---- what it is ---- */
+
+copse_strategy_kind copse_strategy_kind_of(const copse_strategy *st)
+{
+    return st ? st->table->kind : COPSE_STRATEGY_DEFAULT;
+}
+
+const char *copse_strategy_name(const copse_strategy *st)
+{
+    return st ? st->table->name : "";
+}
+
+copse_status copse_strategy_update_config(const copse_strategy *st,
+                                          const struct copse_context_params *config,
+                                          struct copse_context_params *out)
+{
+    if (!st || !config || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: it, the settings or the result is NULL");
+    *out = *config;
+    return COPSE_OK;
+}
+
+uint64_t copse_strategy_submissions(const copse_strategy *st)
+{
+    uint64_t sum = 0;
+    for (uint32_t r = 0; st && r < st->replica_count; r++) {
+        bool is_first = true;
+        for (uint32_t i = 0; i < r; i++)
+            is_first &= st->replicas[i].queue != st->replicas[r].queue;
+        sum += is_first ? copse_queue_submissions(st->replicas[r].queue) : 0;
+    }
+    return sum;
+}
+
+const char *copse_strategy_transfer(const copse_strategy *st)
+{
+    if (!st)
+        return "";
+    if (st->replica_count == 1)
+        return "one replica, nothing to exchange";
+    if (!st->store || !st->store->exchange)
+        return "chosen when training starts";
+    if (copse__exchange_is_one_queue(st->store->exchange))
+        return copse__exchange_is_shared(st->store->exchange) ? "memory of the device, in place"
+                                                             : "copies on the device";
+    return copse__exchange_is_shared(st->store->exchange)
+               ? "shared host memory, no copies between replicas"
+               : "staged through host memory";
+}
+
+void copse_strategy_variables(copse_strategy *st, copse_variable *const **list, size_t *count)
+{
+    if (list)
+        *list = st ? st->variables.at : NULL;
+    if (count)
+        *count = st ? st->variables.count : 0;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* What the five strategies share: making and releasing one. */
+#ifndef COPSE_STRATEGY_CREATE_H
+#define COPSE_STRATEGY_CREATE_H
+
+#include "core/replica/strategy.h"
+
+extern const struct copse_strategy_table copse__one_device, copse__mirrored, copse__collective,
+    copse__parameter_server, copse__accelerator;
+
+/* Replicas on these devices, in this order, see copse__replicas_open. */
+copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
+                                    const char *const *devices, size_t count,
+                                    const struct copse_strategy_params *params,
+                                    copse_strategy **out);
+/* The `dispose` row of the tables. */
+void copse__strategy_dispose(copse_strategy *st);
+
+/* Order of device ids: by name, then by number, so that opencl:2 comes before opencl:10 (accelerator.c). */
+int copse__id_compare(const char *a, const char *b);
+
+#endif

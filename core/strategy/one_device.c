@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The one-device strategy: a single replica. Synchronization and aggregation of variables have no effect. */
+#include "core/strategy/create.h"
+
+const struct copse_strategy_table copse__one_device = {
+    .kind = COPSE_STRATEGY_ONE_DEVICE,
+    .name = "one device",
+    .has_one_copy = true,
+    .count = &copse__step_count_local,
+    .dispose = copse__strategy_dispose,
+};
+
+copse_status copse_one_device_create(copse_context *ctx, const char *device,
+                                     const struct copse_strategy_params *params, copse_strategy **out)
+{
+    return copse__strategy_create(ctx, &copse__one_device, &device, 1, params, out);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Cross-device operations from the inside: destinations, and the parts that cross_device.c is made of. */
+#ifndef COPSE_CORE_CROSS_DEVICE_H
+#define COPSE_CORE_CROSS_DEVICE_H
+
+#include "core/reduce/link.h"
+#include "core/value/value.h"
+
+struct copse_cross_device {
+    copse_refs refs;
+    copse_context *ctx; /* retained */
+    struct copse_cross_device_params params;
+};
+
+/* Of operations that nobody set up. */
+extern const struct copse_cross_device_params copse__cross_defaults;
+
+/* The strategy's reducer, made by the first call. */
+copse_status copse__strategy_reducer(copse_strategy *st, copse_reducer **out);
+
+/* Destinations, resolved: ranks or COPSE_HOST. `count` 0 = none were given. */
+struct copse_ranks {
+    uint32_t at[COPSE_MAX_REPLICAS + 1];
+    uint32_t count;
+};
+copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to,
+                              struct copse_ranks *out);
+/* All replicas. */
+void copse__destinations_all(const copse_strategy *st, struct copse_ranks *out);
+
+/* A plain array or sparse value on a rank; the value itself where it is there already, since values do not change. */
+copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, copse_value **out);
+/* A plain or mirrored value on every rank of `to`, as one mirrored value. */
+copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
+                                 copse_value **out);
+
+/* copse_cross_batch_reduce; `subject` names what the values are, such as a variable, or is NULL: workers that
+   come with different ones are told apart by it. */
+copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x, copse_strategy *st,
+                                     copse_reduce_op op, copse_value *const *values,
+                                     const struct copse_destinations *to, size_t count,
+                                     copse_value **out);
+
+/* Element type and shape of an operand for a collective's header: those of all workers must be equal. */
+void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES]);
+
+/* What every replica of all workers has, a per-replica value of arrays or what a worker's only replica has, as a list of
+   arrays in host memory, in rank order: equal on all workers. (gather.c) */
+copse_status copse__value_gather(copse_strategy *st, copse_value *v, copse_value **out);
+
+/* Sum or (divisor > 0) mean of sparse values, mirrored on the ranks of `to`; see copse_cross_reduce. */
+copse_status copse__sparse_reduce(copse_strategy *st, copse_value *const *components, size_t count,
+                                  uint32_t divisor, const struct copse_ranks *to,
+                                  copse_value **out);
+
+#endif

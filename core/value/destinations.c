@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Destinations: the ranks that receive a result, and copies of values there. */
+#include "core/value/cross_device.h"
+
+/* ---- destinations ---- */
+
+static copse_status add(copse_strategy *st, struct copse_ranks *to, uint32_t rank)
+{
+    if (rank != COPSE_HOST && rank >= st->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "destinations: there is no replica %u of %u", rank,
+                          st->replica_count);
+    for (uint32_t i = 0; i < to->count; i++)
+        if (to->at[i] == rank)
+            return rank == COPSE_HOST
+                       ? copse_fail(COPSE_ERR_ARGUMENT, "destinations: the host stands there twice")
+                       : copse_fail(COPSE_ERR_ARGUMENT,
+                                    "destinations: replica %u stands there twice", rank);
+    to->at[to->count++] = rank;
+    return COPSE_OK;
+}
+
+void copse__destinations_all(const copse_strategy *st, struct copse_ranks *out)
+{
+    out->count = st->replica_count;
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        out->at[r] = r;
+}
+
+static copse_status ranks_of_value(copse_strategy *st, const copse_value *v, struct copse_ranks *out)
+{
+    if (v->strategy && v->strategy != st)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "destinations: the value to stand beside belongs to another strategy");
+    switch (v->kind) {
+    case COPSE_VALUE_PER_REPLICA:
+    case COPSE_VALUE_MIRRORED:
+        for (size_t i = 0; i < v->count; i++)
+            COPSE_TRY(add(st, out, v->ranks[i]));
+        return COPSE_OK;
+    case COPSE_VALUE_VARIABLE:
+        if (v->rank != COPSE_ALL_RANKS)
+            return add(st, out, v->rank);
+        copse__destinations_all(st, out);
+        return COPSE_OK;
+    case COPSE_VALUE_ARRAY:
+    case COPSE_VALUE_SPARSE:
+        return add(st, out, v->rank);
+    case COPSE_VALUE_OBJECT:
+    case COPSE_VALUE_LIST:
+    case COPSE_VALUE_DICT:
+        break;
+    }
+    return copse_fail(COPSE_ERR_ARGUMENT,
+                      "destinations: objects, lists and dictionaries stand on no device");
+}
+
+copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to,
+                              struct copse_ranks *out)
+{
+    out->count = 0;
+    if (!to || (!to->like && !to->ranks && to->count == 0))
+        return COPSE_OK;
+    if (to->like)
+        return ranks_of_value(st, to->like, out);
+    if (!to->ranks || to->count == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "destinations: the list is empty");
+    for (size_t i = 0; i < to->count; i++)
+        COPSE_TRY(add(st, out, to->ranks[i]));
+    return COPSE_OK;
+}
+
+/* ---- copies ---- */
+
+static copse_queue *queue_of(const copse_strategy *st, uint32_t rank)
+{
+    return rank == COPSE_HOST ? NULL : st->replicas[rank].queue;
+}
+
+static copse_status copy_sparse(copse_strategy *st, const copse_value *v, uint32_t rank,
+                                copse_value **out)
+{
+    struct copse_block *indices = NULL, *slices = NULL;
+    copse_status s = copse__block_copy(v->indices, queue_of(st, rank), &indices);
+    if (!s)
+        s = copse__block_copy(v->block, queue_of(st, rank), &slices);
+    if (!s)
+        return copse__value_sparse_from(st, rank, v->shape, v->slices, indices, slices, out);
+    copse__block_release(&indices);
+    return s;
+}
+
+copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, copse_value **out)
+{
+    struct copse_block *block;
+    *out = NULL;
+    if (v->kind == COPSE_VALUE_VARIABLE) {
+        copse_value *read;
+        COPSE_TRY(copse__component_read(v->variable, v->rank == COPSE_ALL_RANKS ? 0 : v->rank, &read));
+        const copse_status s = copse__value_at(st, read, rank, out);
+        copse_value_release(&read);
+        return s;
+    }
+    if (v->kind == COPSE_VALUE_OBJECT || v->block->queue == queue_of(st, rank)) {
+        *out = copse_value_retain(v);
+        return COPSE_OK;
+    }
+    if (v->kind == COPSE_VALUE_SPARSE)
+        return copy_sparse(st, v, rank, out);
+    COPSE_TRY(copse__block_copy(v->block, queue_of(st, rank), &block));
+    return copse__value_from_block(st->ctx, st, rank, v->shape, block, out);
+}
+
+/* The component on a rank, or the first. */
+static copse_value *component_at(copse_value *v, uint32_t rank)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (v->ranks[i] == rank)
+            return v->items[i];
+    return v->items[0];
+}
+
+copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
+                                 copse_value **out)
+{
+    copse_value *at[COPSE_MAX_REPLICAS + 1] = { NULL }, *host = NULL;
+    copse_status s = COPSE_OK;
+    *out = NULL;
+    for (uint32_t i = 0; i < to->count && !s; i++) {
+        copse_value *from = v->kind == COPSE_VALUE_MIRRORED ? component_at(v, to->at[i]) : v;
+        /* A value for several devices is read from its own device once. */
+        if (!host && i + 1 < to->count && v->kind != COPSE_VALUE_MIRRORED)
+            s = copse__value_at(st, v, COPSE_HOST, &host);
+        const bool is_there = from->block && from->block->queue == queue_of(st, to->at[i]);
+        if (!s)
+            s = copse__value_at(st, host && !is_there ? host : from, to->at[i], &at[i]);
+    }
+    if (!s)
+        s = copse__value_distributed(st, COPSE_VALUE_MIRRORED, at, to->at, to->count, out);
+    copse_value_release(&host);
+    for (uint32_t i = 0; i < to->count; i++)
+        copse_value_release(&at[i]);
+    return s;
+}

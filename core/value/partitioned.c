@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Partitioned variables: a list of ordinary ones, cut and joined on the host. */
+#include <stdio.h>
+
+#include "copse/distribute/partition.h"
+#include "core/value/replica_run.h"
+
+struct copse_partitioned {
+    copse_strategy *strategy; /* retained */
+    copse_shape shape;
+    copse_type type;
+    copse_variable **parts;
+    size_t count;
+};
+
+typedef copse_status change_fn(copse_variable *v, copse_value *value);
+
+static copse_status no_memory(const char *name)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", name);
+}
+
+static struct copse_mem *mem_of(const copse_partitioned *p)
+{
+    return &p->strategy->ctx->base.mem;
+}
+
+static size_t row_elements(copse_shape s)
+{
+    return (size_t)(copse__elements(s) / (s.rank > 0 ? s.dims[0] : 1));
+}
+
+/* ---- making ---- */
+
+static copse_status make_part(copse_partitioned *p, const struct copse_variable_params *whole,
+                              const uint32_t *values, uint32_t shards)
+{
+    struct copse_variable_params params = *whole;
+    uint32_t first;
+    const size_t room = strlen(whole->name) + 24;
+    const uint32_t i = (uint32_t)p->count, all = whole->shape.rank > 0 ? whole->shape.dims[0] : 1;
+    const uint32_t rows = copse_partition_rows(all, shards, i, &first);
+    char *name = copse__alloc(mem_of(p), room, 1);
+    if (!name)
+        return no_memory(whole->name);
+    snprintf(name, room, "%s/part_%u", whole->name, i);
+    params.name = name;
+    params.values = values + first * row_elements(whole->shape);
+    if (params.shape.rank > 0)
+        params.shape.dims[0] = rows;
+    const copse_status s = copse_variable_create(p->strategy, &params, &p->parts[i]);
+    copse__free(mem_of(p), name);
+    p->count += s == COPSE_OK;
+    return s;
+}
+
+/* Once all are there. Of replicas that make them together the first says it. */
+static copse_status bind_parts(copse_partitioned *p, const struct copse_variable_params *params)
+{
+    const struct copse_frame *f = copse__context_top();
+    const size_t length = strlen(params->name) + 1;
+    uint64_t first = 0;
+    if ((f && f->handle && f->rank > 0) || p->parts[0]->whole)
+        return COPSE_OK;
+    struct copse_whole *whole = copse__alloc(mem_of(p), 1, sizeof *whole + length);
+    if (!whole)
+        return no_memory(params->name);
+    whole->shape = params->shape;
+    whole->parts = (uint32_t)p->count;
+    memcpy(whole->name, params->name, length);
+    for (uint32_t i = 0; i < p->count; i++) {
+        p->parts[i]->part = i;
+        p->parts[i]->part_first = first;
+        p->parts[i]->whole = whole;
+        first += p->parts[i]->count;
+    }
+    return COPSE_OK;
+}
+
+static copse_status make_parts(copse_partitioned *p, const struct copse_variable_params *whole,
+                               uint32_t shards)
+{
+    uint32_t *values = NULL;
+    COPSE_TRY(copse__variable_first_values(p->strategy, whole, (void **)&values));
+    p->parts = copse__alloc(mem_of(p), shards, sizeof(copse_variable *));
+    copse_status s = p->parts ? COPSE_OK : no_memory(whole->name);
+    while (!s && p->count < shards)
+        s = make_part(p, whole, values, shards);
+    if (!s)
+        s = bind_parts(p, whole);
+    copse__free(mem_of(p), values);
+    return s;
+}
+
+copse_status copse_partitioned_create(copse_strategy *st, const struct copse_variable_params *params,
+                                      uint32_t shards, copse_partitioned **out)
+{
+    COPSE_TRY(copse_need("partitioned variable", st, params, out));
+    if (!params->name || !*params->name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: needs a name");
+    *out = NULL;
+    if (shards == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable '%s': 0 parts", params->name);
+    if (!st->ctx)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "partitioned variable '%s': the default strategy has no "
+                                                 "device to hold it", params->name);
+    copse_partitioned *p = copse__alloc(&st->ctx->base.mem, 1, sizeof *p);
+    if (!p)
+        return no_memory(params->name);
+    p->strategy = copse_strategy_retain(st);
+    p->shape = params->shape;
+    p->type = params->type;
+    const copse_status s = make_parts(p, params, copse_partition_fixed_shards(params->shape, shards));
+    if (s) {
+        copse_partitioned_release(&p);
+        return copse_note(s, "while making the parts of variable '%s'", params->name);
+    }
+    *out = p;
+    return COPSE_OK;
+}
+
+void copse_partitioned_release(copse_partitioned **at)
+{
+    copse_partitioned *p = at ? *at : NULL;
+    if (!p)
+        return;
+    *at = NULL;
+    copse_strategy *st = p->strategy;
+    copse__free(mem_of(p), p->parts);
+    copse__free(mem_of(p), p);
+    copse_strategy_release(&st);
+}
+
+void copse_partitioned_parts(const copse_partitioned *p, copse_variable *const **list, size_t *count)
+{
+    if (list)
+        *list = p ? p->parts : NULL;
+    if (count)
+        *count = p ? p->count : 0;
+}
+
+copse_shape copse_partitioned_shape(const copse_partitioned *p)
+{
+    return p ? p->shape : COPSE_SCALAR;
+}
+
+/* ---- reading and changing ---- */
+
+static copse_status read_parts(copse_partitioned *p, uint32_t *to)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        copse_value *part;
+        COPSE_TRY(copse_read(p->parts[i], &part));
+        const copse_status s = copse_value_read(part, to);
+        if (s == COPSE_ERR_TIMEOUT)
+            return s; /* the device may still write there */
+        copse_value_release(&part);
+        COPSE_TRY(s);
+        to += p->parts[i]->count;
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_partitioned_read(copse_partitioned *p, copse_value **out)
+{
+    if (!p || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: it, or the result, is NULL");
+    *out = NULL;
+    uint32_t *values = copse__alloc(mem_of(p), (size_t)copse__elements(p->shape), sizeof *values);
+    if (!values)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "partitioned variable: no memory");
+    copse_status s = read_parts(p, values);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s;
+    if (!s)
+        s = copse_value_create(p->strategy->ctx, p->type, p->shape, values, out);
+    copse__free(mem_of(p), values);
+    return s;
+}
+
+static copse_status change_parts(copse_partitioned *p, change_fn *fn, const uint32_t *values)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const copse_shape shape = copse_variable_shape(p->parts[i]);
+        copse_value *part;
+        COPSE_TRY(copse_value_create(p->strategy->ctx, p->type, shape, values, &part));
+        const copse_status s = fn(p->parts[i], part);
+        copse_value_release(&part);
+        COPSE_TRY(s);
+        values += p->parts[i]->count;
+    }
+    return COPSE_OK;
+}
+
+static copse_status change(copse_partitioned *p, change_fn *fn, copse_value *value)
+{
+    char mine[96], theirs[96];
+    if (!p || !value)
+        return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: it, or the value, is NULL");
+    if (copse_value_type(value) != p->type || !copse__shape_equal(copse_value_shape(value), p->shape))
+        return copse_fail(COPSE_ERR_SHAPE, "partitioned variable: is %s %s, the value is %s %s",
+                          p->type == COPSE_I32 ? "i32" : "f32", copse__shape_text(p->shape, mine),
+                          copse_value_type(value) == COPSE_I32 ? "i32" : "f32",
+                          copse__shape_text(copse_value_shape(value), theirs));
+    uint32_t *values = copse__alloc(mem_of(p), (size_t)copse__elements(p->shape), sizeof *values);
+    if (!values)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "partitioned variable: no memory");
+    copse_status s = copse_value_read(value, values);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* the device may still write there */
+    if (!s)
+        s = change_parts(p, fn, values);
+    copse__free(mem_of(p), values);
+    return s;
+}
+
+copse_status copse_partitioned_assign(copse_partitioned *p, copse_value *value)
+{
+    return change(p, copse_assign, value);
+}
+
+copse_status copse_partitioned_assign_add(copse_partitioned *p, copse_value *value)
+{
+    return change(p, copse_assign_add, value);
+}
+
+copse_status copse_partitioned_assign_sub(copse_partitioned *p, copse_value *value)
+{
+    return change(p, copse_assign_sub, value);
+}

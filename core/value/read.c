@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading variables by the rules of the thread's context, and values that may be variables. */
+#include "core/value/replica_run.h"
+#include "core/variable/storage.h"
+
+/* ---- variables ---- */
+
+copse_status copse__require_strategy_of(const copse_variable *v)
+{
+    char place[COPSE_PLACE_BYTES];
+    const struct copse_frame *f = copse__context_top();
+    if (!f || f->strategy == v->strategy)
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': belongs to another strategy; the thread is %s",
+                      v->name, copse__context_place(place));
+}
+
+/* All components as a per-replica value, aggregated. */
+static copse_status read_local(copse_variable *v, copse_value **out)
+{
+    copse_strategy *st = v->strategy;
+    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all = NULL;
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
+        s = copse__component_read(v, r, &parts[r]);
+    if (s == COPSE_OK)
+        s = copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
+    s = copse__variable_aggregate(v, all, s, out);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        copse_value_release(&parts[r]);
+    copse_value_release(&all);
+    return s;
+}
+
+copse_status copse_read(copse_variable *v, copse_value **out)
+{
+    if (out)
+        *out = NULL;
+    COPSE_TRY(copse__variable_check(v, "copse_read"));
+    COPSE_TRY(copse_need("variable: read", out));
+    const struct copse_frame *f = copse__context_top();
+    COPSE_TRY(copse__require_strategy_of(v));
+    if (f && f->handle)
+        return copse__component_read(v, f->rank, out);
+    if (f && f->update_rank != COPSE_HOST)
+        return copse__component_read(v, f->update_rank, out);
+    if (copse__variable_is_local(v))
+        return read_local(v, out);
+    return copse__component_read(v, 0, out);
+}
+
+copse_status copse_variable_value(copse_variable *v, copse_value **out)
+{
+    if (out)
+        *out = NULL;
+    COPSE_TRY(copse__variable_check(v, "copse_variable_value"));
+    COPSE_TRY(copse_need("variable: value", out));
+    return copse__value_of_variable(v, COPSE_ALL_RANKS, out);
+}
+
+/* ---- one entry for all replicas ---- */
+
+copse_status copse__variable_checkpoint(copse_variable *v, void *values)
+{
+    copse_value *all;
+    if (!copse__variable_is_local(v) || v->aggregation == COPSE_AGGREGATION_NONE)
+        return copse_variable_read(v, 0, values);
+    COPSE_TRY(read_local(v, &all));
+    const copse_status s = copse_value_read(all, values);
+    if (s != COPSE_ERR_TIMEOUT)
+        copse_value_release(&all);
+    return s;
+}
+
+/* ---- values ---- */
+
+static copse_status read_variable(const copse_value *v, void *values)
+{
+    copse_value *seen;
+    if (v->rank != COPSE_ALL_RANKS)
+        return copse_variable_read(v->variable, v->rank, values);
+    COPSE_TRY(copse_read(v->variable, &seen));
+    const copse_status s = copse__array_read(seen, values);
+    copse_value_release(&seen);
+    return s;
+}
+
+copse_status copse_value_read(const copse_value *v, void *values)
+{
+    COPSE_TRY(copse_need("value", v, values));
+    if (v->kind == COPSE_VALUE_MIRRORED)
+        v = v->items[0];
+    return v->kind == COPSE_VALUE_VARIABLE ? read_variable(v, values) : copse__array_read(v, values);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* Reducing along an axis inside each replica's value first, then across the replicas of this worker, then across
+   workers, on the host. */
+#include <stdio.h>
+
+#include "core/value/cross_device.h"
+#include "core/value/replica_run.h"
+
+struct parts {
+    copse_context *ctx;
+    copse_value *const *at; /* arrays or variables of one type, equal shapes beside the axis */
+    copse_value *same[COPSE_MAX_REPLICAS]; /* what `at` points to where all replicas give one */
+    size_t count;
+    struct copse_group *g; /* of the workers that give something */
+    copse_type type;
+    uint32_t axis;
+    size_t outer, inner; /* elements before and behind the axis */
+    uint64_t length;     /* of the axis, all parts together */
+    copse_shape shape;   /* of the result */
+    double *sums;        /* [count][outer * inner]: exact for i32, f32 values for f32 */
+    double *of_workers;  /* [workers][outer * inner + 1]: their sums, and then their length */
+};
+
+/* An array is what each replica of this worker gives; what is mirrored is the same on all workers. */
+static copse_status find_parts(copse_strategy *st, copse_reduce_op op, copse_value *const *value,
+                               struct parts *p)
+{
+    const copse_value *v = *value;
+    const bool is_given = v->kind == COPSE_VALUE_PER_REPLICA || v->kind == COPSE_VALUE_ARRAY;
+    p->g = is_given ? &st->group : &copse__group_of_one;
+    p->at = v->kind == COPSE_VALUE_PER_REPLICA ? v->items : value;
+    p->count = v->kind == COPSE_VALUE_PER_REPLICA ? v->count : 1;
+    const uint32_t copies = p->g->workers > 1 ? st->replica_count : st->group.ranks;
+    if (v->kind != COPSE_VALUE_PER_REPLICA && copies > 1 && op == COPSE_REDUCE_SUM)
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: SUM of one value that is the same on all %u replicas; "
+                                              "give a per-replica value, or use MEAN",
+                          copies);
+    if (p->g->workers > 1 && v->kind == COPSE_VALUE_ARRAY) {
+        p->at = p->same;
+        for (p->count = 0; p->count < st->replica_count; p->count++)
+            p->same[p->count] = *value;
+    }
+    for (size_t i = 0; i < p->count; i++)
+        if (p->at[i]->kind != COPSE_VALUE_ARRAY && p->at[i]->kind != COPSE_VALUE_VARIABLE &&
+            p->at[i]->kind != COPSE_VALUE_MIRRORED)
+            return copse_fail(COPSE_ERR_ARGUMENT, "reduce: only arrays have an axis");
+    return COPSE_OK;
+}
+
+static copse_status find_axis(int axis, struct parts *p)
+{
+    const copse_shape first = copse_value_shape(p->at[0]);
+    const int rank = (int)first.rank;
+    if (axis < -rank || axis >= rank)
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: axis %d of a value with %d axes", axis, rank);
+    p->axis = (uint32_t)(axis < 0 ? axis + rank : axis);
+    p->type = copse_value_type(p->at[0]);
+    p->outer = p->inner = 1;
+    for (uint32_t d = 0; d < first.rank; d++) {
+        if (d == p->axis)
+            continue;
+        p->shape.dims[p->shape.rank++] = first.dims[d];
+        *(d < p->axis ? &p->outer : &p->inner) *= first.dims[d];
+    }
+    return COPSE_OK;
+}
+
+static copse_status check_parts(struct parts *p)
+{
+    const copse_shape first = copse_value_shape(p->at[0]);
+    for (size_t i = 0; i < p->count; i++) {
+        char a[96], b[96];
+        const copse_shape own = copse_value_shape(p->at[i]);
+        copse_shape like = first;
+        like.dims[p->axis] = own.rank == first.rank ? own.dims[p->axis] : 0;
+        if (!copse__shape_equal(own, like) || copse_value_type(p->at[i]) != p->type)
+            return copse_fail(COPSE_ERR_SHAPE, "reduce: replica 0 has %s, replica %zu %s; they may only "
+                                               "differ along axis %u",
+                              copse__shape_text(first, a), i, copse__shape_text(own, b), p->axis);
+        p->length += own.dims[p->axis];
+    }
+    return COPSE_OK;
+}
+
+/* Sums of one part along the axis, in double precision, rounded once. */
+static void sum_part(const struct parts *p, size_t length, const void *values, double *sums)
+{
+    for (size_t o = 0; o < p->outer; o++)
+        for (size_t i = 0; i < p->inner; i++) {
+            double sum = 0;
+            for (size_t k = 0; k < length; k++) {
+                const size_t at = (o * length + k) * p->inner + i;
+                sum += p->type == COPSE_I32 ? ((const int32_t *)values)[at]
+                                            : (double)((const float *)values)[at];
+            }
+            sums[o * p->inner + i] = p->type == COPSE_I32 ? sum : (double)(float)sum;
+        }
+}
+
+static copse_status sum_parts(struct parts *p)
+{
+    struct copse_mem *mem = &p->ctx->base.mem;
+    const size_t elements = p->outer * p->inner;
+    copse_status s = COPSE_OK;
+    for (size_t i = 0; i < p->count && s == COPSE_OK; i++) {
+        const size_t length = copse_value_shape(p->at[i]).dims[p->axis];
+        void *values = copse__alloc(mem, length * elements, 4);
+        if (!values)
+            return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory");
+        if (length * elements > 0)
+            s = copse_value_read(p->at[i], values);
+        if (s == COPSE_OK)
+            sum_part(p, length, values, p->sums + i * elements);
+        if (s != COPSE_ERR_TIMEOUT) /* the device may still write there */
+            copse__free(mem, values);
+    }
+    return s;
+}
+
+/* The canonical tree over rows of sums, in the type's own arithmetic. */
+static void add_rows(const struct parts *p, double *rows, size_t count, size_t stride)
+{
+    for (size_t step = 1; step < count; step *= 2)
+        for (size_t r = 0; r + step < count; r += 2 * step)
+            for (size_t i = 0; i < p->outer * p->inner; i++) {
+                double *to = &rows[r * stride + i];
+                const double from = rows[(r + step) * stride + i];
+                *to = p->type == COPSE_I32 ? *to + from : (double)((float)*to + (float)from);
+            }
+}
+
+static copse_status make_result(const struct parts *p, copse_reduce_op op, copse_value **out)
+{
+    const size_t elements = p->outer * p->inner;
+    const bool is_int = p->type == COPSE_I32 && op == COPSE_REDUCE_SUM;
+    struct copse_block *block;
+    COPSE_TRY(copse__block_create(p->ctx, NULL, is_int ? COPSE_I32 : COPSE_F32, elements, &block));
+    for (size_t i = 0; i < elements; i++) {
+        const double sum = p->sums[i];
+        if (is_int && (sum > INT32_MAX || sum < INT32_MIN)) {
+            copse__block_release(&block);
+            return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the sum %.0f is no i32", sum);
+        }
+        if (is_int)
+            ((int32_t *)block->host)[i] = (int32_t)sum;
+        else
+            ((float *)block->host)[i] =
+                (float)(op == COPSE_REDUCE_MEAN ? sum / (double)p->length : sum);
+    }
+    return copse__value_from_block(p->ctx, NULL, COPSE_HOST, p->shape, block, out);
+}
+
+static copse_status reduce_here(struct parts *p, copse_strategy *st, copse_reduce_op op,
+                                copse_value *const *value, int axis)
+{
+    struct copse_mem *mem = &p->ctx->base.mem;
+    COPSE_TRY(find_parts(st, op, value, p));
+    COPSE_TRY(find_axis(axis, p));
+    COPSE_TRY(check_parts(p));
+    const size_t elements = p->outer * p->inner;
+    p->sums = copse__alloc(mem, p->count * sizeof(double), elements);
+    p->of_workers = copse__alloc(mem, p->g->workers * sizeof(double), elements + 1);
+    if (!p->sums || !p->of_workers)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory");
+    COPSE_TRY(sum_parts(p));
+    add_rows(p, p->sums, p->count, elements);
+    return COPSE_OK;
+}
+
+/* This worker's sums become those of all, its length that of all. */
+static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_status mine)
+{
+    char what[sizeof ((struct copse_header *)0)->what], form[COPSE_FORM_BYTES];
+    const size_t elements = p->outer * p->inner, row = elements + 1;
+    size_t sizes[COPSE_MAX_WORKERS];
+    double *own = mine ? NULL : p->of_workers + p->g->worker * row;
+    snprintf(what, sizeof what, "%s along axis %u", op == COPSE_REDUCE_MEAN ? "mean" : "sum", p->axis);
+    copse__form_text(p->type == COPSE_I32 ? "i32" : "f32", p->shape, form);
+    COPSE_TRY(copse__group_barrier_on(p->g, what, form, sizeof(double) * row, mine));
+    memcpy(own, p->sums, elements * sizeof *own);
+    own[elements] = (double)p->length;
+    for (uint32_t v = 0; v < p->g->workers; v++)
+        sizes[v] = row * sizeof(double);
+    COPSE_TRY(copse__group_allgatherv(p->g, p->of_workers, sizes));
+    p->length = 0;
+    for (uint32_t v = 0; v < p->g->workers; v++)
+        p->length += (uint64_t)p->of_workers[v * row + elements];
+    add_rows(p, p->of_workers, p->g->workers, row);
+    memcpy(p->sums, p->of_workers, elements * sizeof *own);
+    return COPSE_OK;
+}
+
+copse_status copse__reduce_axis(copse_strategy *st, copse_reduce_op op, copse_value *value, int axis,
+                                copse_value **out)
+{
+    struct parts p = { .ctx = value->ctx, .g = &copse__group_of_one };
+    copse_status s = reduce_here(&p, st, op, &value, axis);
+    s = add_workers(&p, op, s);
+    if (s == COPSE_OK && p.length == 0)
+        s = copse_fail(COPSE_ERR_ARGUMENT, "reduce: no replica has an element along axis %u", p.axis);
+    if (s == COPSE_OK)
+        s = make_result(&p, op, out);
+    copse__free(&p.ctx->base.mem, p.sums);
+    copse__free(&p.ctx->base.mem, p.of_workers);
+    return s;
+}

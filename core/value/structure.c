@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* How the values of replicas become one value, and how that is taken apart again. */
+#include <stdio.h>
+
+#include "core/value/value.h"
+
+bool copse__value_same(const copse_value *a, const copse_value *b)
+{
+    if (a == b)
+        return true;
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind == COPSE_VALUE_OBJECT)
+        return a->object == b->object;
+    return a->kind == COPSE_VALUE_VARIABLE && a->variable == b->variable && a->rank == b->rank;
+}
+
+/* ---- regroup ---- */
+
+struct regroup {
+    copse_strategy *st;
+    copse_value_kind kind;
+    const uint32_t *ranks;
+    size_t count;
+    char path[160]; /* of what is looked at, as in "[1].loss" */
+};
+
+static uint32_t rank_of(const struct regroup *g, size_t i)
+{
+    return g->ranks ? g->ranks[i] : (uint32_t)i;
+}
+
+static void describe(const copse_value *v, char *text, size_t room)
+{
+    if (copse__value_is_structure(v))
+        snprintf(text, room, "a %s of %zu", v->kind == COPSE_VALUE_LIST ? "list" : "dictionary",
+                 v->count);
+    else
+        snprintf(text, room, "a single value");
+}
+
+static copse_status mismatch(const struct regroup *g, copse_value *const *values, size_t i)
+{
+    char a[48], b[48];
+    describe(values[0], a, sizeof a);
+    describe(values[i], b, sizeof b);
+    return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s is %s on "
+                                       "replica %u, %s on replica %u",
+                      g->path, a, rank_of(g, 0), b, rank_of(g, i));
+}
+
+static copse_status regroup_leaf(struct regroup *g, copse_value *const *values, copse_value **out)
+{
+    bool is_same = true, is_container = true;
+    for (size_t i = 0; i < g->count; i++) {
+        const copse_value *v = values[i];
+        is_same = is_same && copse__value_same(values[0], v);
+        is_container = is_container && v->kind == COPSE_VALUE_VARIABLE &&
+                       v->variable == values[0]->variable && v->rank == rank_of(g, i);
+    }
+    if (is_container && g->count == g->st->replica_count) {
+        *out = copse_value_container(values[0]);
+        return *out ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "value: no memory");
+    }
+    if (is_same) {
+        *out = copse_value_retain(values[0]);
+        return COPSE_OK;
+    }
+    return copse_note(
+        copse__value_distributed(g->st, g->kind, values, g->ranks, g->count, out),
+        "while regrouping result%s of the replicas", g->path);
+}
+
+static copse_status regroup(struct regroup *g, copse_value *const *values, copse_value **out);
+
+/* Item `at` of the first replica's value and its counterparts. */
+static copse_status regroup_item(struct regroup *g, copse_value *const *values, size_t at,
+                                 copse_value **out)
+{
+    copse_value *items[COPSE_MAX_REPLICAS];
+    const size_t length = strlen(g->path);
+    const char *name = copse_value_name(values[0], at);
+    for (size_t i = 0; i < g->count; i++) {
+        items[i] = name ? copse_value_find(values[i], name) : values[i]->items[at];
+        if (!items[i])
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "replicas returned different structures: result%s has an item '%s' on "
+                              "replica %u, none on replica %u",
+                              g->path, name, rank_of(g, 0), rank_of(g, i));
+    }
+    if (name)
+        snprintf(g->path + length, sizeof g->path - length, ".%s", name);
+    else
+        snprintf(g->path + length, sizeof g->path - length, "[%zu]", at);
+    const copse_status s = regroup(g, items, out);
+    g->path[length] = 0;
+    return s;
+}
+
+static void release_items(struct copse_mem *mem, copse_value **items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        copse_value_release(&items[i]);
+    copse__free(mem, items);
+}
+
+static copse_status regroup(struct regroup *g, copse_value *const *values, copse_value **out)
+{
+    struct copse_mem *mem = &g->st->ctx->base.mem;
+    const copse_value *first = values[0];
+    copse_status s = COPSE_OK;
+    for (size_t i = 1; i < g->count; i++)
+        if (copse__value_is_structure(values[i]) != copse__value_is_structure(first) ||
+            (copse__value_is_structure(first) &&
+             (values[i]->kind != first->kind || values[i]->count != first->count)))
+            return mismatch(g, values, i);
+    if (!copse__value_is_structure(first))
+        return regroup_leaf(g, values, out);
+
+    copse_value **items = copse__alloc(mem, first->count, sizeof *items);
+    if (!items)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "value: no memory");
+    for (size_t at = 0; at < first->count && !s; at++)
+        s = regroup_item(g, values, at, &items[at]);
+    if (!s)
+        s = copse__value_like(first, items, out);
+    release_items(mem, items, first->count);
+    return s;
+}
+
+copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_value *const *values,
+                            const uint32_t *ranks, size_t count, copse_value **out)
+{
+    struct regroup g = { .st = st, .kind = kind, .ranks = ranks, .count = count };
+    *out = NULL;
+    if (count == 0 || count > COPSE_MAX_REPLICAS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu results to regroup", count);
+    for (size_t i = 1; i < count; i++)
+        if (!values[i] != !values[0])
+            return copse_fail(COPSE_ERR_SHAPE,
+                              "replicas returned different structures: replica %u returned %s, "
+                              "replica %u %s",
+                              rank_of(&g, 0), values[0] ? "a value" : "nothing", rank_of(&g, i),
+                              values[i] ? "a value" : "nothing");
+    return values[0] ? regroup(&g, values, out) : COPSE_OK;
+}
+
+/* ---- select ---- */
+
+static copse_status select_component(copse_value *v, uint32_t rank, copse_value **out)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (v->ranks[i] == rank) {
+            *out = copse_value_retain(v->items[i]);
+            return COPSE_OK;
+        }
+    if (v->kind == COPSE_VALUE_PER_REPLICA)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", rank);
+    *out = copse_value_retain(v->items[0]);
+    return COPSE_OK;
+}
+
+typedef copse_status select_fn(copse_value *v, uint32_t rank, copse_value **out);
+
+static copse_status select_items(copse_value *v, uint32_t rank, select_fn *select,
+                                 copse_value **out)
+{
+    struct copse_mem *mem = &v->ctx->base.mem;
+    copse_value **items = copse__alloc(mem, v->count, sizeof *items);
+    bool is_changed = false;
+    copse_status s = COPSE_OK;
+    if (!items)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "value: no memory");
+    for (size_t i = 0; i < v->count && !s; i++) {
+        s = select(v->items[i], rank, &items[i]);
+        is_changed = is_changed || items[i] != v->items[i];
+    }
+    if (!s && is_changed)
+        s = copse__value_like(v, items, out);
+    else if (!s)
+        *out = copse_value_retain(v);
+    release_items(mem, items, v->count);
+    return s;
+}
+
+copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **out)
+{
+    *out = NULL;
+    if (copse__value_is_structure(v))
+        return select_items(v, rank, copse__select_replica, out);
+    if (copse__value_is_distributed(v))
+        return select_component(v, rank, out);
+    *out = copse_value_retain(v);
+    return COPSE_OK;
+}
+
+copse_status copse__select_update(copse_value *v, uint32_t rank, copse_value **out)
+{
+    *out = NULL;
+    if (copse__value_is_structure(v))
+        return select_items(v, rank, copse__select_update, out);
+    if (v->kind == COPSE_VALUE_PER_REPLICA)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "update: replicas may differ in an argument; give a plain or mirrored "
+                          "value, such as a reduced one");
+    if (v->kind == COPSE_VALUE_MIRRORED)
+        return select_component(v, rank, out);
+    if (v->kind == COPSE_VALUE_VARIABLE && v->rank == COPSE_ALL_RANKS && rank < v->count) {
+        *out = copse_value_retain(v->items[rank]);
+        return COPSE_OK;
+    }
+    *out = copse_value_retain(v);
+    return COPSE_OK;
+}
+
+copse_status copse__check_components(const copse_value *v, uint32_t replicas)
+{
+    for (size_t i = 0; copse__value_is_structure(v) && i < v->count; i++)
+        COPSE_TRY(copse__check_components(v->items[i], replicas));
+    if (v->kind == COPSE_VALUE_PER_REPLICA && v->count != replicas)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "value: %zu components, one for each replica of another strategy; there are %u "
+                          "replicas here", v->count, replicas);
+    return COPSE_OK;
+}
+
+/* ---- local results, container ---- */
+
+void copse_local_results(copse_value *v, copse_value **list, size_t room, size_t *count)
+{
+    const bool is_apart = v && (copse__value_is_distributed(v) || (v->kind == COPSE_VALUE_VARIABLE && v->count > 1));
+    const size_t all = is_apart ? v->count : v ? 1 : 0;
+    for (size_t i = 0; i < COPSE_MIN(all, room); i++)
+        list[i] = is_apart ? v->items[i] : v;
+    if (count)
+        *count = all;
+}
+
+copse_value *copse_value_container(copse_value *v)
+{
+    copse_value *whole = NULL;
+    if (!v || v->kind != COPSE_VALUE_VARIABLE || v->rank == COPSE_ALL_RANKS)
+        return copse_value_retain(v);
+    return copse__value_of_variable(v->variable, COPSE_ALL_RANKS, &whole) ? NULL : whole;
+}

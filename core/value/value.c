@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: MIT */
+/* Values: making them, their life, and what they tell. */
+#include "core/replica/context.h"
+#include "core/variable/storage.h"
+#include "core/value/value.h"
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "value: no memory");
+}
+
+/* ---- life ---- */
+
+static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind,
+                         copse_value **out)
+{
+    copse_value *v = copse__alloc(&ctx->base.mem, 1, sizeof *v);
+    *out = v;
+    if (!v)
+        return no_memory();
+    atomic_init(&v->refs, 1);
+    v->ctx = copse_context_retain(ctx);
+    v->kind = kind;
+    v->rank = COPSE_HOST;
+    v->strategy = st ? copse_strategy_retain(st) : NULL;
+    return COPSE_OK;
+}
+
+copse_value *copse_value_retain(copse_value *v)
+{
+    if (v)
+        copse__ref(&v->refs);
+    return v;
+}
+
+void copse_value_release(copse_value **at)
+{
+    if (!at || !*at)
+        return;
+    copse_value *v = *at;
+    *at = NULL;
+    if (!copse__unref(&v->refs))
+        return;
+    copse_context *ctx = v->ctx;
+    struct copse_mem *mem = &ctx->base.mem;
+    for (size_t i = 0; i < v->count; i++) {
+        copse_value_release(&v->items[i]);
+        if (v->names)
+            copse__free(mem, v->names[i]);
+    }
+    copse__free(mem, v->items);
+    copse__free(mem, v->names);
+    copse__free(mem, v->ranks);
+    copse__block_release(&v->block);
+    copse__block_release(&v->indices);
+    copse_strategy_release(&v->strategy);
+    copse__free(mem, v);
+    copse_context_release(&ctx);
+}
+
+/* Return `s`, and `v` when that is COPSE_OK. */
+static copse_status give(copse_status s, copse_value *v, copse_value **out)
+{
+    if (s)
+        copse_value_release(&v);
+    *out = v;
+    return s;
+}
+
+/* ---- arrays ---- */
+
+static copse_status check_array(copse_type type, copse_shape shape, uint64_t *count)
+{
+    if (type != COPSE_F32 && type != COPSE_I32)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no element type %d", (int)type);
+    if (shape.rank > COPSE_MAX_RANK)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: rank %u; arrays have at most %d dimensions",
+                          shape.rank, COPSE_MAX_RANK);
+    *count = 1;
+    for (uint32_t i = 0; i < shape.rank; i++)
+        if (shape.dims[i] == 0)
+            *count = 0;
+    for (uint32_t i = 0; i < shape.rank && *count; i++)
+        if ((*count *= shape.dims[i]) >= (uint64_t)1 << 31)
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "value: an array holds fewer than 2^31 elements");
+    return COPSE_OK;
+}
+
+static copse_status check_place(const copse_strategy *st, uint32_t rank)
+{
+    if (rank == COPSE_HOST || (st && rank < st->replica_count))
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no replica %u of %u", rank,
+                      st ? st->replica_count : 0);
+}
+
+/* The replica of the calling thread, whose strategy must be of the same context. */
+static copse_status here(const copse_context *ctx, copse_strategy **st, uint32_t *rank)
+{
+    copse__current_place(st, rank);
+    if (*st && (*st)->ctx != ctx)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "value: the current replica's strategy was made from another context");
+    return COPSE_OK;
+}
+
+static copse_status make_block(copse_context *ctx, const copse_strategy *st, uint32_t rank,
+                               copse_type type, uint64_t count, const void *values,
+                               struct copse_block **out)
+{
+    copse_queue *queue = rank == COPSE_HOST ? NULL : st->replicas[rank].queue;
+    COPSE_TRY(copse__block_create(ctx, queue, type, count, out));
+    const copse_status s = copse__block_write(*out, values);
+    if (s)
+        copse__block_release(out);
+    return s;
+}
+
+copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank,
+                                     copse_shape shape, struct copse_block *block,
+                                     copse_value **out)
+{
+    const copse_status s = make(ctx, st, COPSE_VALUE_ARRAY, out);
+    if (s) {
+        copse__block_release(&block);
+        return s;
+    }
+    (*out)->type = block->type;
+    (*out)->shape = shape;
+    (*out)->rank = rank;
+    (*out)->block = block;
+    return COPSE_OK;
+}
+
+static copse_status make_array(copse_context *ctx, copse_strategy *st, uint32_t rank,
+                               copse_type type, copse_shape shape, const void *values,
+                               copse_value **out)
+{
+    struct copse_block *block;
+    uint64_t count;
+    COPSE_TRY(check_array(type, shape, &count));
+    COPSE_TRY(check_place(st, rank));
+    if (count > 0)
+        COPSE_TRY(copse_need("value", values));
+    COPSE_TRY(make_block(ctx, st, rank, type, count, values, &block));
+    return copse__value_from_block(ctx, st, rank, shape, block, out);
+}
+
+copse_status copse_value_create(copse_context *ctx, copse_type type, copse_shape shape,
+                                const void *values, copse_value **out)
+{
+    copse_strategy *st;
+    uint32_t rank;
+    if (!ctx || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: context or result is NULL");
+    *out = NULL;
+    COPSE_TRY(here(ctx, &st, &rank));
+    return make_array(ctx, st, rank, type, shape, values, out);
+}
+
+copse_status copse_value_create_on(copse_strategy *st, uint32_t rank, copse_type type,
+                                   copse_shape shape, const void *values, copse_value **out)
+{
+    if (!st || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: strategy or result is NULL");
+    *out = NULL;
+    if (!st->ctx)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "value: the default strategy has no device");
+    return make_array(st->ctx, st, rank, type, shape, values, out);
+}
+
+copse_status copse_value_scalar(copse_context *ctx, float value, copse_value **out)
+{
+    return copse_value_create(ctx, COPSE_F32, COPSE_SCALAR, &value, out);
+}
+
+/* ---- sparse values ---- */
+
+copse_status copse__value_sparse(copse_context *ctx, copse_strategy *st, uint32_t rank,
+                                 const struct copse_sparse_params *p, copse_value **out)
+{
+    uint64_t count;
+    copse_shape slices = p->dense_shape;
+    *out = NULL;
+    if (slices.rank == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: a scalar has no slices");
+    COPSE_TRY(check_array(COPSE_F32, p->dense_shape, &count));
+    slices.dims[0] = p->count;
+    COPSE_TRY(check_array(COPSE_F32, slices, &count));
+    if ((!p->indices && p->count) || (!p->values && count))
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: slices need indices and values");
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->indices[i] < 0 || (uint32_t)p->indices[i] >= p->dense_shape.dims[0])
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: slice %u has index %d; there are %u rows",
+                              i, (int)p->indices[i], p->dense_shape.dims[0]);
+
+    copse_value *v;
+    COPSE_TRY(make(ctx, st, COPSE_VALUE_SPARSE, &v));
+    v->type = COPSE_F32;
+    v->shape = p->dense_shape;
+    v->slices = p->count;
+    v->rank = rank;
+    copse_status s = make_block(ctx, st, rank, COPSE_I32, p->count, p->indices, &v->indices);
+    if (!s)
+        s = make_block(ctx, st, rank, COPSE_F32, count, p->values, &v->block);
+    return give(s, v, out);
+}
+
+copse_status copse__value_sparse_from(copse_strategy *st, uint32_t rank, copse_shape dense,
+                                      uint32_t slices, struct copse_block *indices,
+                                      struct copse_block *block, copse_value **out)
+{
+    const copse_status s = make(st->ctx, st, COPSE_VALUE_SPARSE, out);
+    if (s) {
+        copse__block_release(&indices);
+        copse__block_release(&block);
+        return s;
+    }
+    (*out)->type = COPSE_F32;
+    (*out)->shape = dense;
+    (*out)->slices = slices;
+    (*out)->rank = rank;
+    (*out)->indices = indices;
+    (*out)->block = block;
+    return COPSE_OK;
+}
+
+copse_status copse_value_sparse(copse_context *ctx, const struct copse_sparse_params *params,
+                                copse_value **out)
+{
+    copse_strategy *st;
+    uint32_t rank;
+    if (!ctx || !params || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: context, params or result is NULL");
+    *out = NULL;
+    COPSE_TRY(here(ctx, &st, &rank));
+    return copse__value_sparse(ctx, st, rank, params, out);
+}
+
+copse_status copse_value_read_sparse(const copse_value *v, int32_t *indices, float *values)
+{
+    COPSE_TRY(copse_need("value", v));
+    if (v->kind != COPSE_VALUE_SPARSE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: not a sparse value");
+    if (indices)
+        COPSE_TRY(copse__block_read(v->indices, indices));
+    if (values)
+        COPSE_TRY(copse__block_read(v->block, values));
+    return COPSE_OK;
+}
+
+static copse_status add_slices(const copse_value *v, const struct copse_block *indices,
+                               const struct copse_block *slices, struct copse_block *dense)
+{
+    const uint64_t row = v->slices ? slices->count / v->slices : 0;
+    const int32_t *index = indices->host;
+    const float *from = slices->host;
+    float *to = dense->host;
+    for (uint32_t i = 0; i < v->slices; i++)
+        for (uint64_t j = 0; j < row; j++) {
+            float *sum = &to[(uint64_t)index[i] * row + j];
+            *sum = *sum + from[i * row + j];
+        }
+    return COPSE_OK;
+}
+
+copse_status copse_value_densify(const copse_value *v, copse_value **out)
+{
+    struct copse_block *indices = NULL, *slices = NULL, *dense = NULL;
+    copse_status s;
+    uint64_t count;
+    COPSE_TRY(copse_need("value", v, out));
+    if (v->kind != COPSE_VALUE_SPARSE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: not a sparse value");
+    *out = NULL;
+    COPSE_TRY(check_array(COPSE_F32, v->shape, &count));
+    COPSE_TRY_OR(done, s, copse__block_copy(v->indices, NULL, &indices));
+    COPSE_TRY_OR(done, s, copse__block_copy(v->block, NULL, &slices));
+    COPSE_TRY_OR(done, s, copse__block_create(v->ctx, NULL, COPSE_F32, count, &dense));
+    COPSE_TRY_OR(done, s, add_slices(v, indices, slices, dense));
+    s = copse__value_from_block(v->ctx, v->strategy, COPSE_HOST, v->shape, dense, out);
+    dense = NULL;
+done:
+    copse__block_release(&indices);
+    copse__block_release(&slices);
+    copse__block_release(&dense);
+    return s;
+}
+
+/* ---- objects, lists, dictionaries ---- */
+
+copse_status copse_value_object(copse_context *ctx, void *object, copse_value **out)
+{
+    if (!ctx || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: context or result is NULL");
+    COPSE_TRY(make(ctx, NULL, COPSE_VALUE_OBJECT, out));
+    (*out)->object = object;
+    return COPSE_OK;
+}
+
+/* Retains. */
+static copse_status set_items(copse_value *v, copse_value *const *items, size_t count)
+{
+    v->items = copse__alloc(&v->ctx->base.mem, count, sizeof(copse_value *));
+    if (!v->items)
+        return no_memory();
+    for (size_t i = 0; i < count; i++) {
+        v->items[i] = copse_value_retain(items[i]);
+        v->depth = COPSE_MAX(v->depth, items[i]->depth + 1);
+    }
+    v->count = count;
+    return COPSE_OK;
+}
+
+static copse_status check_items(copse_value *const *items, size_t count)
+{
+    if (count > 0)
+        COPSE_TRY(copse_need("value", items));
+    for (size_t i = 0; i < count; i++) {
+        if (!items[i])
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is NULL", i);
+        if (items[i]->depth >= COPSE_MAX_DEPTH)
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i,
+                              COPSE_MAX_DEPTH);
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_value_list(copse_context *ctx, copse_value *const *items, size_t count,
+                              copse_value **out)
+{
+    copse_value *v;
+    if (!ctx || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: context or result is NULL");
+    *out = NULL;
+    COPSE_TRY(check_items(items, count));
+    COPSE_TRY(make(ctx, NULL, COPSE_VALUE_LIST, &v));
+    return give(set_items(v, items, count), v, out);
+}
+
+static copse_status set_names(copse_value *v, const char *const *names)
+{
+    struct copse_mem *mem = &v->ctx->base.mem;
+    v->names = copse__alloc(mem, v->count, sizeof(char *));
+    if (!v->names)
+        return no_memory();
+    for (size_t i = 0; i < v->count; i++) {
+        for (size_t j = 0; j < i; j++)
+            if (names[i] && strcmp(v->names[j], names[i]) == 0)
+                return copse_fail(COPSE_ERR_ARGUMENT, "value: two items are named '%s'", names[i]);
+        if (!names[i])
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu has no name", i);
+        v->names[i] = copse__strdup(mem, names[i]);
+        if (!v->names[i])
+            return no_memory();
+    }
+    return COPSE_OK;
+}
+
+copse_status copse_value_dict(copse_context *ctx, const char *const *names,
+                              copse_value *const *items, size_t count, copse_value **out)
+{
+    copse_value *v;
+    if (!ctx || !out || (!names && count))
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: context, names or result is NULL");
+    *out = NULL;
+    COPSE_TRY(check_items(items, count));
+    COPSE_TRY(make(ctx, NULL, COPSE_VALUE_DICT, &v));
+    copse_status s = set_items(v, items, count);
+    if (!s)
+        s = set_names(v, names);
+    return give(s, v, out);
+}
+
+copse_status copse__value_like(const copse_value *like, copse_value *const *items,
+                               copse_value **out)
+{
+    return like->kind == COPSE_VALUE_LIST
+               ? copse_value_list(like->ctx, items, like->count, out)
+               : copse_value_dict(like->ctx, (const char *const *)like->names, items, like->count,
+                                  out);
+}
+
+/* ---- distributed values, variables ---- */
+
+copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
+                                      copse_value *const *components, const uint32_t *ranks,
+                                      size_t count, copse_value **out)
+{
+    copse_value *v;
+    *out = NULL;
+    COPSE_TRY(check_items(components, count));
+    if (count == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: a distributed value needs components");
+    for (size_t i = 0; i < count; i++)
+        if (copse__value_is_distributed(components[i]) || components[i]->depth > 0)
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "value: component %zu is a list, a dictionary or distributed itself; "
+                              "make a list of distributed values instead",
+                              i);
+    COPSE_TRY(make(components[0]->ctx, st, kind, &v));
+    copse_status s = set_items(v, components, count);
+    v->depth = 0;
+    v->ranks = copse__alloc(&v->ctx->base.mem, count, sizeof *v->ranks);
+    if (!s && !v->ranks)
+        s = no_memory();
+    for (size_t i = 0; i < count && !s; i++)
+        v->ranks[i] = ranks ? ranks[i] : (uint32_t)i;
+    return give(s, v, out);
+}
+
+copse_status copse_value_per_replica(copse_strategy *st, copse_value *const *components,
+                                     size_t count, copse_value **out)
+{
+    if (!st || !components || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: strategy, components or result is NULL");
+    *out = NULL;
+    if (count != st->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count,
+                          st->replica_count);
+    if (!st->ctx)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "value: the default strategy has one replica, whose "
+                                                 "values are plain");
+    return copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, components, NULL, count, out);
+}
+
+static copse_status set_components(copse_value *v)
+{
+    copse_value *components[COPSE_MAX_REPLICAS] = { NULL };
+    const uint32_t count = v->strategy->replica_count;
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < count && !s; r++)
+        s = copse__value_of_variable(v->variable, r, &components[r]);
+    if (!s)
+        s = set_items(v, components, count);
+    v->depth = 0;
+    for (uint32_t r = 0; r < count; r++)
+        copse_value_release(&components[r]);
+    return s;
+}
+
+copse_status copse__value_of_variable(copse_variable *variable, uint32_t rank, copse_value **out)
+{
+    copse_value *v;
+    *out = NULL;
+    COPSE_TRY(make(variable->strategy->ctx, variable->strategy, COPSE_VALUE_VARIABLE, &v));
+    v->variable = variable;
+    v->rank = rank;
+    v->type = variable->tensor.type;
+    v->shape = variable->tensor.shape;
+    return give(rank == COPSE_ALL_RANKS ? set_components(v) : COPSE_OK, v, out);
+}
+
+copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out)
+{
+    copse_strategy *st = v->strategy;
+    copse_queue *queue = st->replicas[rank].queue;
+    struct copse_block *block;
+    *out = NULL;
+    COPSE_TRY(copse__block_create(st->ctx, queue, v->tensor.type, v->count, &block));
+    const copse_status s = copse__storage(v)->read_block(v, rank, block);
+    if (s) {
+        copse__block_release(&block);
+        return copse_note(s, "while reading variable '%s'", v->name);
+    }
+    return copse__value_from_block(st->ctx, st, rank, v->tensor.shape, block, out);
+}
+
+/* ---- what they tell ---- */
+
+copse_value_kind copse_value_kind_of(const copse_value *v)
+{
+    return v ? v->kind : COPSE_VALUE_ARRAY;
+}
+
+/* What stands for all components of a mirrored value; else the value. */
+static const copse_value *representative(const copse_value *v)
+{
+    return v->kind == COPSE_VALUE_MIRRORED ? v->items[0] : v;
+}
+
+copse_type copse_value_type(const copse_value *v)
+{
+    return v ? representative(v)->type : COPSE_F32;
+}
+
+copse_shape copse_value_shape(const copse_value *v)
+{
+    return v ? representative(v)->shape : COPSE_SCALAR;
+}
+
+uint32_t copse_value_rank(const copse_value *v)
+{
+    return !v || v->rank == COPSE_ALL_RANKS ? COPSE_HOST : v->rank;
+}
+
+size_t copse_value_count(const copse_value *v)
+{
+    return !v ? 0 : v->kind == COPSE_VALUE_SPARSE ? v->slices : v->count;
+}
+
+copse_value *copse_value_item(const copse_value *v, size_t i)
+{
+    return v && i < v->count ? v->items[i] : NULL;
+}
+
+const char *copse_value_name(const copse_value *v, size_t i)
+{
+    return v && v->names && i < v->count ? v->names[i] : NULL;
+}
+
+copse_value *copse_value_find(const copse_value *v, const char *name)
+{
+    for (size_t i = 0; v && name && v->names && i < v->count; i++)
+        if (strcmp(v->names[i], name) == 0)
+            return v->items[i];
+    return NULL;
+}
+
+void *copse_value_pointer(const copse_value *v)
+{
+    return v ? v->object : NULL;
+}
+
+copse_variable *copse_value_variable(const copse_value *v)
+{
+    return v ? v->variable : NULL;
+}
+
+copse_status copse__array_read(const copse_value *v, void *values)
+{
+    v = representative(v);
+    if (v->kind == COPSE_VALUE_PER_REPLICA)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "value: replicas may differ here; read one of the %zu components",
+                          v->count);
+    if (v->kind != COPSE_VALUE_ARRAY)
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: only arrays and variables can be read");
+    return copse__block_read(v->block, values);
+}
+
+copse_status copse_value_wait(const copse_value *v)
+{
+    COPSE_TRY(copse_need("value", v));
+    for (size_t i = 0; i < v->count; i++)
+        COPSE_TRY(copse_value_wait(v->items[i]));
+    if (v->kind == COPSE_VALUE_VARIABLE && v->count == 0)
+        return copse_queue_finish(v->strategy->replicas[v->rank].queue);
+    return v->block ? copse__block_wait(v->block) : COPSE_OK;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Values from the inside, and how the values of replicas become one value and are taken apart again. */
+#ifndef COPSE_CORE_VALUE_H
+#define COPSE_CORE_VALUE_H
+
+#include "copse/distribute/value.h"
+#include "core/ps/change.h"
+#include "core/reduce/block.h"
+#include "core/variable/variable.h"
+
+/* Levels of lists and dictionaries in one another, at most. */
+#define COPSE_MAX_DEPTH 64
+
+struct copse_value {
+    copse_refs refs;
+    copse_context *ctx; /* retained */
+    copse_value_kind kind;
+    copse_type type;
+    copse_shape shape;           /* SPARSE: dense */
+    struct copse_block *block;   /* ARRAY: elements; SPARSE: values [count, ...] */
+    struct copse_block *indices; /* SPARSE: i32 [count] */
+    uint32_t slices;             /* SPARSE */
+    uint32_t rank;               /* ARRAY, SPARSE: where it stands; VARIABLE: the component, or
+                                    COPSE_ALL_RANKS for the whole variable */
+    void *object;
+    copse_variable *variable; /* not a reference: its strategy is retained instead */
+    copse_strategy *strategy; /* VARIABLE, PER_REPLICA, MIRRORED, arrays on a replica; retained */
+    copse_value **items;      /* references: items, or components; VARIABLE: those of the whole one */
+    size_t count;
+    char **names;             /* DICT */
+    uint32_t *ranks;          /* distributed: rank of each component, or COPSE_HOST */
+    uint32_t depth;           /* of lists and dictionaries below */
+};
+
+#define COPSE_ALL_RANKS (UINT32_MAX - 1)
+
+static inline bool copse__value_is_distributed(const copse_value *v)
+{
+    return v->kind == COPSE_VALUE_PER_REPLICA || v->kind == COPSE_VALUE_MIRRORED;
+}
+
+/* A list or a dictionary. */
+static inline bool copse__value_is_structure(const copse_value *v)
+{
+    return v->kind == COPSE_VALUE_LIST || v->kind == COPSE_VALUE_DICT;
+}
+
+/* An array; takes a reference to `block` over, on failure too. `st` is NULL on the host outside of
+   every strategy. */
+copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank,
+                                     copse_shape shape, struct copse_block *block,
+                                     copse_value **out);
+/* A sparse value on replica `rank`, or on the host (COPSE_HOST). */
+copse_status copse__value_sparse(copse_context *ctx, copse_strategy *st, uint32_t rank,
+                                 const struct copse_sparse_params *params, copse_value **out);
+/* Of blocks whose references are taken over, on failure too; the indices have been checked. */
+copse_status copse__value_sparse_from(copse_strategy *st, uint32_t rank, copse_shape dense,
+                                      uint32_t slices, struct copse_block *indices,
+                                      struct copse_block *block, copse_value **out);
+/* copse_value_read of an array, or of a mirrored one. */
+copse_status copse__array_read(const copse_value *v, void *values);
+/* A variable as a value: one component, or all (COPSE_ALL_RANKS). */
+copse_status copse__value_of_variable(copse_variable *v, uint32_t rank, copse_value **out);
+/* An array with what a replica's component of a variable holds now, on that replica's device. */
+copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out);
+/* The entry of a variable in a checkpoint, 4 bytes an element: the aggregate of a replica-local one, replica 0's
+   component where it has no aggregation. */
+copse_status copse__variable_checkpoint(copse_variable *v, void *values);
+/* COPSE_ERR_CONTEXT where the thread is in the context of another strategy. */
+copse_status copse__require_strategy_of(const copse_variable *v);
+/* A list or dictionary like `like`, of other items; retained. */
+copse_status copse__value_like(const copse_value *like, copse_value *const *items,
+                               copse_value **out);
+/* One component per rank, none of them distributed, a list or a dictionary; retained. `ranks` NULL:
+   0 .. count-1. */
+copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
+                                      copse_value *const *components, const uint32_t *ranks,
+                                      size_t count, copse_value **out);
+/* Whether two values are the same object: the same value, or wrapping the same pointer, variable or
+   component. */
+bool copse__value_same(const copse_value *a, const copse_value *b);
+
+/* What the function that ran for each of `ranks` (NULL: 0 .. count-1) returned becomes one value;
+   `kind` of the leaves that differ: PER_REPLICA, or MIRRORED for results of updates. Entries may be
+   NULL, all or none: then the result is NULL. COPSE_ERR_SHAPE says where structures differ. */
+copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_value *const *values,
+                            const uint32_t *ranks, size_t count, copse_value **out);
+/* A new reference to what replica `rank` sees of a structure: components of distributed values, everything
+   else unchanged, whole variables too. A mirrored value without a component there gives its first. */
+copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **out);
+/* The same for update functions: COPSE_ERR_ARGUMENT for per-replica values; variables become the
+   rank's component. */
+copse_status copse__select_update(copse_value *v, uint32_t rank, copse_value **out);
+/* COPSE_ERR_ARGUMENT where a per-replica value in a structure has another number of components. */
+copse_status copse__check_components(const copse_value *v, uint32_t replicas);
+
+#endif

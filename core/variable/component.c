@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* What a variable holds on each replica: in the store when it is trained, else in memory of its own. */
+#include <stdio.h>
+
+#include "core/variable/storage.h"
+
+static size_t bytes_of(const copse_variable *v)
+{
+    return (size_t)v->count * 4;
+}
+
+/* Its memory on the replica; whatever a server has. */
+static copse_status write_there(copse_variable *v, uint32_t replica, const void *values)
+{
+    const struct copse_binding at = copse__variable_values(v, replica);
+    copse_queue *q = v->strategy->replicas[replica].queue;
+    COPSE_TRY(copse_queue_write(q, at.buffer, at.offset, values, bytes_of(v)));
+    return copse_note(copse_queue_finish(q), "while writing variable '%s'", v->name);
+}
+
+copse_status copse__components_make(copse_variable *v, const void *initial)
+{
+    copse_strategy *st = v->strategy;
+    v->components = copse__alloc(&st->ctx->base.mem, st->replica_count, sizeof *v->components);
+    if (!v->components)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        const struct copse_buffer_params params = { .size = bytes_of(v) };
+        copse_status s = copse_buffer_create(st->replicas[r].dev, &params, &v->components[r]);
+        if (s == COPSE_OK)
+            s = write_there(v, r, initial);
+        if (s != COPSE_OK)
+            return copse_note(s, "while making variable '%s' on replica %u", v->name, r);
+    }
+    return COPSE_OK;
+}
+
+static void free_parts(copse_variable *v)
+{
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    for (uint32_t r = 0; v->components && r < v->strategy->replica_count; r++)
+        copse_buffer_release(&v->components[r]);
+    copse__free(mem, v->components);
+    copse__free(mem, v->initial);
+    copse__free(mem, v->name);
+    if (v->part == 0)
+        copse__free(mem, (void *)(uintptr_t)v->whole);
+}
+
+static void give_back(copse_context *ctx, copse_variable *v)
+{
+    v->strategy = NULL;
+    copse__mutex_lock(&ctx->lock);
+    copse__handle_give(&ctx->variables, v);
+    copse__mutex_unlock(&ctx->lock);
+}
+
+void copse__variable_free(copse_variable *v)
+{
+    free_parts(v);
+    give_back(v->strategy->ctx, v);
+}
+
+void copse__variable_retire(copse_variable *v)
+{
+    copse_context *ctx = v->strategy->ctx;
+    snprintf(v->last_name, sizeof v->last_name, "%s", v->name);
+    free_parts(v);
+    v->components = NULL;
+    v->initial = NULL;
+    v->whole = NULL;
+    v->accumulator = NULL;
+    v->name = v->last_name;
+    v->tensor.name = v->last_name;
+    v->tensor.op = &copse_op_released;
+    give_back(ctx, v);
+}
+
+copse_status copse__variable_check(const copse_variable *v, const char *what)
+{
+    if (!v)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: no variable, it is NULL", what);
+    if (!v->strategy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy of variable '%s' was released, and the variable "
+                                              "with it", what, v->name);
+    return COPSE_OK;
+}
+
+copse_status copse__variable_of(const copse_variable *v, const copse_strategy *st, const char *what)
+{
+    COPSE_TRY(copse__variable_check(v, what));
+    if (v->strategy != st)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: variable '%s' belongs to another strategy", what, v->name);
+    return COPSE_OK;
+}
+
+/* ---- values on the replicas ---- */
+
+static copse_status keep(copse_variable *v, const copse_variable *beside, const void *values)
+{
+    (void)v;
+    (void)beside;
+    (void)values;
+    return COPSE_OK;
+}
+
+static void moved(copse_variable *v)
+{
+    (void)v;
+}
+
+static copse_status read(copse_variable *v, uint32_t replica, void *values)
+{
+    if (v->initial) {
+        memcpy(values, v->initial, bytes_of(v));
+        return COPSE_OK;
+    }
+    const struct copse_binding at = copse__variable_values(v, replica);
+    copse_queue *q = v->strategy->replicas[replica].queue;
+    COPSE_TRY(copse_queue_read(q, at.buffer, at.offset, values, bytes_of(v)));
+    return copse_note(copse_queue_finish(q), "while reading variable '%s'", v->name);
+}
+
+static copse_status read_block(copse_variable *v, uint32_t replica, struct copse_block *to)
+{
+    if (v->initial)
+        return copse__block_write(to, v->initial);
+    const struct copse_binding at = copse__variable_values(v, replica);
+    return copse_queue_copy(v->strategy->replicas[replica].queue, at.buffer, at.offset, to->buffer, 0,
+                            bytes_of(v));
+}
+
+static copse_status set(copse_variable *v, uint32_t replica, const void *values)
+{
+    if (v->initial) /* components begin to differ: they need memory */
+        COPSE_TRY(copse__store_build(v->strategy));
+    return write_there(v, replica, values);
+}
+
+/* Until the first store is built, workers may have different initial values. */
+static copse_status begin_change(copse_variable *v)
+{
+    return v->initial && v->strategy->group.workers > 1 ? copse__store_build(v->strategy) : COPSE_OK;
+}
+
+static copse_status apply(const copse_variable *v, enum copse_change how, const void *by, void *now)
+{
+    copse__change_apply(how, v->tensor.type, v->count, now, by);
+    return COPSE_OK;
+}
+
+static copse_status apply_rows(const copse_variable *v, enum copse_change how, const void *by, void *now)
+{
+    const struct copse_rows *rows = by;
+    (void)v;
+    copse__change_rows(how, rows->row, rows->count, rows->indices, rows->values, now);
+    return COPSE_OK;
+}
+
+/* Read the component, change it on the host, write it. */
+static copse_status rewrite(copse_variable *v, uint32_t replica, enum copse_change how, const void *by,
+                            copse_status (*fn)(const copse_variable *, enum copse_change, const void *, void *))
+{
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *now = copse__alloc(mem, (size_t)v->count, 4);
+    copse_status s = now ? read(v, replica, now)
+                         : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* the device may still write there */
+    if (s == COPSE_OK)
+        s = fn(v, how, by, now);
+    if (s == COPSE_OK)
+        s = set(v, replica, now);
+    copse__free(mem, now);
+    return s;
+}
+
+static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how, const void *by)
+{
+    if (how == COPSE_CHANGE_SET)
+        return set(v, replica, by);
+    COPSE_TRY(begin_change(v));
+    return rewrite(v, replica, how, by, apply);
+}
+
+static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_change how,
+                            const struct copse_rows *rows)
+{
+    COPSE_TRY(begin_change(v));
+    return rows->count > 0 ? rewrite(v, replica, how, rows, apply_rows) : COPSE_OK;
+}
+
+static copse_status assign(copse_variable *v, const void *values)
+{
+    if (v->initial) {
+        memcpy(v->initial, values, bytes_of(v));
+        return COPSE_OK;
+    }
+    for (uint32_t r = 0; r < v->strategy->replica_count; r++)
+        COPSE_TRY(set(v, r, values));
+    return COPSE_OK;
+}
+
+static struct copse_binding target(const copse_variable *v, uint32_t replica)
+{
+    return v->initial ? (struct copse_binding){ .buffer = NULL } : copse__variable_values(v, replica);
+}
+
+static copse_status pull(copse_strategy *st)
+{
+    (void)st;
+    return COPSE_OK;
+}
+
+static void release(copse_strategy *st)
+{
+    (void)st;
+}
+
+static const struct copse_storage_table table = {
+    .keep = keep,
+    .moved = moved,
+    .read = read,
+    .read_block = read_block,
+    .change = change,
+    .scatter = scatter,
+    .assign = assign,
+    .target = target,
+    .pull = pull,
+    .release = release,
+};
+
+struct copse_storage copse__on_replicas = { .table = &table };
+
+/* ---- sums over replicas ---- */
+
+/* Component `rank` of `total`: those of all workers add up to it, integers exactly: the first ones take the
+   remainder. */
+static void take_part(const copse_variable *v, uint32_t rank, const void *total, void *part)
+{
+    const int32_t count = (int32_t)v->strategy->group.ranks;
+    for (uint64_t i = 0; i < v->count; i++)
+        if (v->tensor.type == COPSE_I32) {
+            const int32_t x = ((const int32_t *)total)[i];
+            const int32_t left = x % count, extra = left < 0 ? -left : left;
+            ((int32_t *)part)[i] = x / count + ((int32_t)rank < extra ? (left < 0 ? -1 : 1) : 0);
+        } else {
+            ((float *)part)[i] = ((const float *)total)[i] / (float)count;
+        }
+}
+
+copse_status copse__components_set_sum(copse_variable *v, const void *total)
+{
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *part = copse__alloc(mem, (size_t)v->count, 4);
+    copse_status s = part ? COPSE_OK
+                          : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    for (uint32_t r = 0; r < v->strategy->replica_count && s == COPSE_OK; r++) {
+        take_part(v, v->strategy->group.first + r, total, part);
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, part);
+    }
+    copse__free(mem, part);
+    return s;
+}
+
+/* ---- public ---- */
+
+copse_status copse_variable_read(copse_variable *v, uint32_t replica, void *values)
+{
+    COPSE_TRY(copse__variable_check(v, "copse_variable_read"));
+    COPSE_TRY(copse_need("variable", values));
+    if (replica >= v->strategy->replica_count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': there is no replica %u of %u", v->name, replica,
+                          v->strategy->replica_count);
+    return copse__storage(v)->read(v, replica, values);
+}
+
+copse_status copse_variable_assign(copse_variable *v, const void *values)
+{
+    COPSE_TRY(copse__variable_check(v, "copse_variable_assign"));
+    COPSE_TRY(copse_need("variable", values));
+    COPSE_TRY(copse__callback_check("copse_variable_assign", v->strategy));
+    return copse__storage(v)->assign(v, values);
+}
+
+copse_status copse__variable_restore(copse_variable *v, const void *values)
+{
+    if (copse__variable_is_local(v) && v->aggregation == COPSE_AGGREGATION_SUM)
+        return copse__components_set_sum(v, values);
+    return copse_variable_assign(v, values);
+}

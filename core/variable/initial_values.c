@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Initial values across workers: all workers start with those of the first one. */
+#include <stdio.h>
+
+#include "core/variable/flat_store.h"
+
+/* Names and shapes, in order of creation. */
+static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count,
+                             char **out)
+{
+    size_t room = 64, used = 0;
+    for (size_t i = 0; i < count; i++)
+        room += strlen(list[i]->name) + 16 + 12 * COPSE_MAX_RANK;
+    char *text = copse__alloc(&st->ctx->base.mem, room, 1);
+    if (!text)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
+    for (size_t i = count; i-- > 0;) {
+        const copse_shape shape = list[i]->tensor.shape;
+        used += (size_t)snprintf(text + used, room - used, "%s f32 [", list[i]->name);
+        for (uint32_t d = 0; d < shape.rank; d++)
+            used += (size_t)snprintf(text + used, room - used, "%s%u", d ? "," : "", shape.dims[d]);
+        used += (size_t)snprintf(text + used, room - used, "]\n");
+    }
+    snprintf(text + used, room - used, "%zu variables\n", count);
+    *out = text;
+    return COPSE_OK;
+}
+
+copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable *const *list, size_t count)
+{
+    char *text = NULL;
+    COPSE_TRY(describe(st, list, count, &text));
+    copse_status s = copse__group_agree(&st->group, "the variables", text);
+    copse__free(&st->ctx->base.mem, text);
+    for (size_t i = count; i-- > 0 && !s;)
+        s = copse__group_broadcast(&st->group, list[i]->name, list[i]->initial,
+                                   (size_t)list[i]->count * sizeof(float), COPSE_OK);
+    return s;
+}
+
+copse_status copse__initial_value_broadcast(copse_strategy *st, const struct copse_variable_params *p,
+                                     void *values, copse_status mine)
+{
+    char what[sizeof ((struct copse_header *)0)->what], shape[96] = "";
+    uint64_t hash = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
+    const uint32_t kind[] = { (uint32_t)p->synchronization, (uint32_t)p->aggregation };
+    hash = copse__hash(hash, kind, sizeof kind);
+    if (!mine)
+        copse__shape_text(p->shape, shape);
+    snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name,
+             p->type == COPSE_I32 ? "i32" : "f32", shape, (unsigned)hash);
+    const size_t bytes = mine ? 0 : (size_t)copse__elements(p->shape) * 4;
+    return copse__group_broadcast(&st->group, what, values, bytes, mine);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Variables with servers: which server keeps each, and the working copies that replicas have for graphs. */
+#include "core/variable/storage.h"
+#include "core/variable/servers.h"
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
+}
+
+static struct copse_server_store *store_of(const copse_variable *v)
+{
+    return &copse__servers_of(v->strategy)->at[v->server];
+}
+
+static void release(copse_strategy *st)
+{
+    struct copse_mem *mem = &st->ctx->base.mem;
+    struct copse_servers *all = copse__servers_of(st);
+    for (uint32_t k = 0; k < all->count; k++) {
+        struct copse_server_store *s = &all->at[k];
+        copse__server_release(&s->server);
+        for (size_t i = 0; i < s->pulled.count; i++)
+            copse__free(mem, s->pulled.at[i]);
+        copse__free(mem, s->variables.at);
+        copse__free(mem, s->ids.at);
+        copse__free(mem, s->seen.at);
+        copse__free(mem, s->written.at);
+        copse__free(mem, s->pulled.at);
+    }
+    copse__free(mem, all);
+    st->storage = NULL;
+}
+
+/* ---- variables ---- */
+
+static copse_status add(struct copse_mem *mem, struct copse_server_store *s, copse_variable *v,
+                        uint32_t id)
+{
+    void *pulled = copse__alloc(mem, (size_t)v->count, 4);
+    if (!pulled || !COPSE_RESERVE(mem, &s->variables, s->ids.count + 1) ||
+        !COPSE_RESERVE(mem, &s->ids, s->ids.count + 1) ||
+        !COPSE_RESERVE(mem, &s->seen, s->ids.count + 1) ||
+        !COPSE_RESERVE(mem, &s->written, s->ids.count + 1) ||
+        !COPSE_RESERVE(mem, &s->pulled, s->ids.count + 1)) {
+        copse__free(mem, pulled);
+        return no_memory();
+    }
+    s->variables.at[s->variables.count++] = v;
+    s->ids.at[s->ids.count++] = id;
+    s->seen.at[s->seen.count++] = 0;
+    s->written.at[s->written.count++] = 0;
+    s->pulled.at[s->pulled.count++] = pulled;
+    return COPSE_OK;
+}
+
+static copse_status keep(copse_variable *v, const copse_variable *beside, const void *values)
+{
+    struct copse_servers *all = copse__servers_of(v->strategy);
+    const struct copse_server_variable as = {
+        .name = v->name,
+        .type = v->tensor.type,
+        .shape = v->tensor.shape,
+        .values = values,
+        .may_begin = all->may_begin,
+    };
+    uint32_t id;
+    v->server = beside ? beside->server : all->placed % all->count;
+    struct copse_server_store *s = store_of(v);
+    COPSE_TRY(s->server->table->make(s->server, &as, &id));
+    COPSE_TRY(add(&v->strategy->ctx->base.mem, s, v, id));
+    v->server_index = (uint32_t)s->ids.count - 1;
+    all->placed += !beside;
+    return COPSE_OK;
+}
+
+static void moved(copse_variable *v)
+{
+    store_of(v)->written.at[v->server_index] = 0;
+}
+
+static copse_status read(copse_variable *v, uint32_t replica, void *values)
+{
+    (void)replica;
+    struct copse_server_store *s = store_of(v);
+    return copse_note(s->server->table->read(s->server, s->ids.at[v->server_index], values),
+                      "while reading variable '%s'", v->name);
+}
+
+static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how, const void *values)
+{
+    (void)replica;
+    struct copse_server_store *s = store_of(v);
+    return copse_note(s->server->table->change(s->server, s->ids.at[v->server_index], how, v->count,
+                                                values),
+                      "while changing variable '%s'", v->name);
+}
+
+static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_change how,
+                            const struct copse_rows *rows)
+{
+    (void)replica;
+    struct copse_server_store *s = store_of(v);
+    return copse_note(s->server->table->scatter(s->server, s->ids.at[v->server_index], how, rows),
+                      "while changing rows of variable '%s'", v->name);
+}
+
+/* ---- working copies ---- */
+
+static copse_status write_copies(const copse_variable *v, const void *values)
+{
+    const copse_strategy *st = v->strategy;
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        const struct copse_binding to = copse__variable_values(v, r);
+        COPSE_TRY(copse_note(copse_queue_write(st->replicas[r].queue, to.buffer, to.offset, values,
+                                               (size_t)v->count * 4),
+                             "while bringing variable '%s' to replica %u", v->name, r));
+    }
+    return COPSE_OK;
+}
+
+/* A read that was given up may still write where it should: what comes is not to fall among later values. */
+static void set_aside(const copse_strategy *st, struct copse_server_store *s)
+{
+    for (size_t i = 0; i < s->pulled.count; i++) {
+        if (s->pulled.at[i])
+            copse__window_keep(st->group.job, s->pulled.at[i]);
+        s->pulled.at[i] = NULL;
+        s->seen.at[i] = 0; /* all come again, into other memory */
+    }
+}
+
+static uint64_t stuck(const copse_strategy *st)
+{
+    return st->group.job ? st->group.job->window.stuck : 0;
+}
+
+static copse_status pull(const copse_strategy *st, struct copse_server_store *s)
+{
+    const uint64_t before = stuck(st);
+    for (size_t i = 0; i < s->pulled.count; i++) {
+        if (!s->pulled.at[i])
+            s->pulled.at[i] = copse__alloc(&st->ctx->base.mem, (size_t)s->variables.at[i]->count, 4);
+        if (!s->pulled.at[i])
+            return no_memory();
+    }
+    const copse_status status =
+        s->server->table->pull(s->server, s->ids.at, (uint32_t)s->ids.count, s->seen.at, s->pulled.at);
+    if (stuck(st) != before)
+        set_aside(st, s);
+    return status;
+}
+
+static copse_status pull_all(copse_strategy *st)
+{
+    struct copse_servers *all = copse__servers_of(st);
+    for (uint32_t k = 0; k < all->count; k++) {
+        struct copse_server_store *s = &all->at[k];
+        COPSE_TRY(pull(st, s));
+        for (size_t i = 0; i < s->ids.count; i++) {
+            const copse_variable *v = s->variables.at[i];
+            if (s->written.at[i] == s->seen.at[i] || (v->is_trained && !v->is_placed) || v->accumulator)
+                continue;
+            COPSE_TRY(write_copies(v, s->pulled.at[i]));
+            s->written.at[i] = s->seen.at[i];
+        }
+    }
+    return COPSE_OK;
+}
+
+static copse_status read_block(copse_variable *v, uint32_t replica, struct copse_block *to)
+{
+    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    void *values = copse__alloc(mem, (size_t)v->count, 4);
+    if (!values)
+        return no_memory();
+    copse_status s = read(v, replica, values);
+    if (!s)
+        s = copse__block_write(to, values);
+    copse__free(mem, values);
+    return s;
+}
+
+static copse_status assign(copse_variable *v, const void *values)
+{
+    return change(v, 0, COPSE_CHANGE_SET, values);
+}
+
+static struct copse_binding target(const copse_variable *v, uint32_t replica)
+{
+    (void)v;
+    (void)replica;
+    return (struct copse_binding){ .buffer = NULL };
+}
+
+const struct copse_storage_table copse__on_servers = {
+    .keep = keep,
+    .moved = moved,
+    .read = read,
+    .read_block = read_block,
+    .change = change,
+    .scatter = scatter,
+    .assign = assign,
+    .target = target,
+    .pull = pull_all,
+    .release = release,
+};

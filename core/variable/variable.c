@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* Variables: making them, their initial values, what they tell. */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/random.h"
+#include "core/replica/replica_threads.h"
+#include "core/variable/storage.h"
+
+static void initialize_ints(int32_t *to, uint64_t count, copse_initializer initializer)
+{
+    for (uint64_t i = 0; i < count; i++)
+        to[i] = initializer == COPSE_INIT_ONES;
+}
+
+static void initialize_floats(float *to, uint64_t count, const struct copse_variable_params *p)
+{
+    const copse_shape s = p->shape;
+    const double fan_in = s.rank ? s.dims[0] : 1, fan_out = s.rank ? s.dims[s.rank - 1] : 1;
+    const float scale = p->scale == 0.0f ? 1.0f : p->scale;
+    const uint64_t name = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
+    struct copse_stream stream;
+    copse__stream_init(&stream, p->seed ^ name, 0);
+    const float glorot = (float)sqrt(6.0 / (fan_in + fan_out)), he = (float)sqrt(2.0 / fan_in);
+    for (uint64_t i = 0; i < count; i++) {
+        float x = 0.0f;
+        if (p->initializer == COPSE_INIT_ONES)
+            x = scale;
+        else if (p->initializer == COPSE_INIT_GLOROT_UNIFORM)
+            x = scale * glorot * (2.0f * copse__stream_unit(&stream) - 1.0f);
+        else if (p->initializer == COPSE_INIT_HE_NORMAL)
+            x = scale * he * copse__stream_normal(&stream);
+        else if (p->initializer == COPSE_INIT_NORMAL)
+            x = scale * copse__stream_normal(&stream);
+        to[i] = x;
+    }
+}
+
+static copse_status check_type(const struct copse_variable_params *p)
+{
+    if (p->type != COPSE_F32 && p->type != COPSE_I32)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown type %d", p->name, (int)p->type);
+    if ((int)p->initializer < 0 || p->initializer > COPSE_INIT_NORMAL)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown initializer %d", p->name,
+                          (int)p->initializer);
+    if (p->type == COPSE_I32 && (p->initializer > COPSE_INIT_ONES || p->scale != 0.0f))
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': an i32 variable starts from zeros, ones or "
+                                              "given values, without a scale", p->name);
+    return COPSE_OK;
+}
+
+static copse_status check_rules(const copse_strategy *st, const struct copse_variable_params *p)
+{
+    if ((int)p->synchronization < 0 || p->synchronization > COPSE_SYNC_ON_READ)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown synchronization %d", p->name,
+                          (int)p->synchronization);
+    if ((int)p->aggregation < 0 || p->aggregation > COPSE_AGGREGATION_ONLY_FIRST_REPLICA)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown aggregation %d", p->name,
+                          (int)p->aggregation);
+    if (p->synchronization == COPSE_SYNC_NONE && !st->table->has_one_copy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the %s strategy has no variables without "
+                                              "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
+                                              "to each replica", p->name, st->table->name);
+    return COPSE_OK;
+}
+
+static copse_status check(const copse_strategy *st, const struct copse_variable_params *p)
+{
+    if (p->shape.rank > COPSE_MAX_RANK || copse__elements(p->shape) == 0 ||
+        copse__elements(p->shape) >= (uint64_t)1 << 31)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': needs 1 to 2^31-1 elements", p->name);
+    COPSE_TRY(check_type(p));
+    if (!isfinite(p->scale))
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed", p->name,
+                          (double)p->scale);
+    COPSE_TRY(check_rules(st, p));
+    if (p->colocate_with)
+        COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'",
+                             p->name));
+    for (size_t i = 0; i < st->variables.count; i++)
+        if (strcmp(st->variables.at[i]->name, p->name) == 0)
+            return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the name is taken", p->name);
+    return COPSE_OK;
+}
+
+static copse_status first_values(struct copse_mem *mem, const struct copse_variable_params *p, void **out)
+{
+    const uint64_t count = copse__elements(p->shape);
+    void *values = copse__alloc(mem, (size_t)count, 4);
+    if (!values)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", p->name);
+    if (p->values)
+        memcpy(values, p->values, (size_t)count * 4);
+    else if (p->type == COPSE_I32)
+        initialize_ints(values, count, p->initializer);
+    else
+        initialize_floats(values, count, p);
+    *out = values;
+    return COPSE_OK;
+}
+
+copse_status copse__variable_first_values(const copse_strategy *st,
+                                          const struct copse_variable_params *p, void **values)
+{
+    *values = NULL;
+    COPSE_TRY(check(st, p));
+    return first_values(&st->ctx->base.mem, p, values);
+}
+
+static bool will_be_trained(const struct copse_variable_params *p)
+{
+    return p->type == COPSE_F32 && !p->is_frozen && p->synchronization != COPSE_SYNC_ON_READ;
+}
+
+/* Those that are not trained meet the other workers at once; `s`: why this one cannot. */
+static copse_status start_together(copse_strategy *st, const struct copse_variable_params *p,
+                                   void *values, copse_status s)
+{
+    return will_be_trained(p) ? s : copse__initial_value_broadcast(st, p, values, s);
+}
+
+/* A trained variable keeps its values until it has a place; the others have theirs at once, and a server
+   takes a copy of either. */
+static copse_status place(copse_variable *v, const struct copse_variable_params *p, void **values)
+{
+    if (!v->is_trained)
+        COPSE_TRY(copse__components_make(v, *values));
+    COPSE_TRY(copse__storage(v)->keep(v, p->colocate_with, *values));
+    if (v->is_trained) {
+        v->initial = *values;
+        *values = NULL;
+    }
+    return COPSE_OK;
+}
+
+static copse_variable *new_variable(copse_strategy *st, const struct copse_variable_params *p)
+{
+    struct copse_mem *mem = &st->ctx->base.mem;
+    copse__mutex_lock(&st->ctx->lock);
+    copse_variable *v = copse__handle_take(&st->ctx->variables, mem, sizeof *v);
+    copse__mutex_unlock(&st->ctx->lock);
+    if (!v)
+        return NULL;
+    v->strategy = st;
+    v->count = copse__elements(p->shape);
+    v->synchronization = p->synchronization == COPSE_SYNC_AUTO ? COPSE_SYNC_ON_WRITE
+                                                               : p->synchronization;
+    v->aggregation = p->aggregation;
+    v->is_trained = will_be_trained(p);
+    v->tensor.op = &copse_op_variable;
+    v->tensor.type = p->type;
+    v->tensor.shape = p->shape;
+    v->tensor.needs_gradient = v->is_trained;
+    v->tensor.variable = v;
+    v->tensor.name = v->name = copse__strdup(mem, p->name);
+    return v;
+}
+
+static copse_status make(copse_strategy *st, const struct copse_variable_params *p,
+                         copse_variable **out)
+{
+    struct copse_mem *mem = &st->ctx->base.mem;
+    void *values = NULL;
+    copse_variable *v = NULL;
+    copse_status s = check(st, p);
+    if (s == COPSE_OK) {
+        v = new_variable(st, p);
+        s = v && v->name && COPSE_RESERVE(mem, &st->variables, st->variables.count + 1)
+                ? first_values(mem, p, &values)
+                : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", p->name);
+    }
+    s = start_together(st, p, values, s);
+    if (s == COPSE_OK)
+        s = place(v, p, &values);
+    copse__free(mem, values);
+    if (s != COPSE_OK) {
+        if (v)
+            copse__variable_free(v);
+        return s;
+    }
+    st->variables.at[st->variables.count++] = v;
+    v->index = (uint32_t)st->variables.count - 1;
+    *out = v;
+    return COPSE_OK;
+}
+
+/* ---- made by replicas ---- */
+
+/* The next variable of a replica: replica 0 has made it before. NULL for replica 0 itself, which makes it. */
+static copse_status find_made(struct copse_frame *f, const char *name, copse_variable **out)
+{
+    *out = NULL;
+    if (f->rank == 0)
+        return COPSE_OK;
+    const struct copse_run *run = f->run;
+    const uint32_t at = f->created;
+    if (at >= run->created.count)
+        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for its variable number %u, "
+                                             "but replica 0 has made %zu",
+                          name, f->rank, at + 1, run->created.count);
+    if (strcmp(run->created.at[at]->name, name) != 0)
+        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for this name where replica "
+                                             "0 made '%s'; all replicas make the same ones in one order",
+                          name, f->rank, run->created.at[at]->name);
+    f->created++;
+    *out = run->created.at[at];
+    return COPSE_OK;
+}
+
+static copse_status keep_made(struct copse_frame *f, copse_variable *v)
+{
+    if (!COPSE_PUSH(&f->strategy->ctx->base.mem, &f->run->created, v))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    return COPSE_OK;
+}
+
+/* The other replicas ask for the variable that replica 0 made. */
+static copse_status check_same(const copse_variable *v, const struct copse_variable_params *p,
+                               uint32_t rank)
+{
+    char mine[96], theirs[96];
+    if (v->tensor.type == p->type && copse__shape_equal(v->tensor.shape, p->shape))
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_SHAPE, "variable '%s': replica %u asks for %s %s, replica 0 made %s %s",
+                      v->name, rank, p->type == COPSE_I32 ? "i32" : "f32",
+                      copse__shape_text(p->shape, mine),
+                      v->tensor.type == COPSE_I32 ? "i32" : "f32",
+                      copse__shape_text(v->tensor.shape, theirs));
+}
+
+copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p,
+                                   copse_variable **out)
+{
+    char place[COPSE_PLACE_BYTES];
+    if (!st || !p || !out)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: strategy, params or result is NULL");
+    *out = NULL;
+    if (!p->name || !*p->name)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: needs a name");
+    if (st == &copse__default_strategy)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "variable '%s': the default strategy has no device to "
+                                                 "hold it; make it with another strategy", p->name);
+    struct copse_frame *f = copse__context_top();
+    if (f && f->strategy != st)
+        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': made for another strategy; the thread is %s",
+                          p->name, copse__context_place(place));
+    COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'", p->name));
+    if (f && f->handle)
+        COPSE_TRY(find_made(f, p->name, out));
+    if (*out) {
+        const copse_status s = check_same(*out, p, f->rank);
+        *out = s == COPSE_OK ? *out : NULL;
+        return s;
+    }
+    copse_variable *v = NULL;
+    COPSE_TRY(make(st, p, &v));
+    if (f && f->handle)
+        COPSE_TRY(keep_made(f, v));
+    *out = v;
+    return COPSE_OK;
+}
+
+/* ---- what they tell ---- */
+
+copse_tensor *copse_variable_tensor(copse_variable *v)
+{
+    return v ? &v->tensor : NULL;
+}
+
+const char *copse_variable_name(const copse_variable *v)
+{
+    return v ? v->name : "";
+}
+
+copse_shape copse_variable_shape(const copse_variable *v)
+{
+    return v ? v->tensor.shape : COPSE_SCALAR;
+}
+
+copse_type copse_variable_type(const copse_variable *v)
+{
+    return v ? v->tensor.type : COPSE_F32;
+}
+
+copse_synchronization copse_variable_synchronization(const copse_variable *v)
+{
+    return v ? v->synchronization : COPSE_SYNC_AUTO;
+}
+
+copse_aggregation copse_variable_aggregation(const copse_variable *v)
+{
+    return v ? v->aggregation : COPSE_AGGREGATION_NONE;
+}
+
+bool copse_variable_is_trained(const copse_variable *v)
+{
+    return v && v->is_trained;
+}
+
+void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text, size_t room)
+{
+    if (!v || replica == 0)
+        snprintf(text, room, "%s", copse_variable_name(v));
+    else
+        snprintf(text, room, "%s/replica_%u", v->name, replica);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* Variables from the inside. */
+#ifndef COPSE_CORE_VARIABLE_H
+#define COPSE_CORE_VARIABLE_H
+
+#include "core/replica/strategy.h"
+
+/* A partitioned variable, as its parts know it. Its memory is that of part 0. */
+struct copse_whole {
+    copse_shape shape;
+    uint32_t parts;
+    char name[];
+};
+
+struct copse_variable {
+    struct copse_tensor tensor; /* graph NULL: legal in every graph */
+    copse_strategy *strategy;   /* not a reference; NULL: it was released, and only this block is left */
+    char *name;
+    char last_name[48];         /* the start of the name, once the strategy is released */
+    uint64_t count;  /* elements */
+    copse_synchronization synchronization; /* ON_WRITE or ON_READ; NONE on one device */
+    copse_aggregation aggregation;
+    copse_buffer **components; /* one on each replica, when it is not trained */
+    bool is_trained; /* has a place in the store, or will have */
+    float *initial;  /* trained: until it is placed */
+    uint32_t index;  /* in order of creation */
+    bool is_placed;  /* in the store: elements [first, first + count) of the piece */
+    uint32_t piece;
+    uint64_t first;
+    uint32_t server, server_index; /* parameter servers: which one keeps it, and its place in our list */
+    const struct copse_whole *whole; /* what it is a part of, or NULL */
+    uint32_t part;   /* its number there; parts follow one another in order of creation */
+    uint64_t part_first; /* its first element there */
+    const void *accumulator; /* the trainer that accumulates gradients of several micro-batches in it, or NULL */
+};
+
+/* Release a variable that the application has never seen. */
+void copse__variable_free(copse_variable *v);
+/* Release what a variable holds, with its strategy. The application may keep the handle: the context keeps the
+   block, and every call refuses it. */
+void copse__variable_retire(copse_variable *v);
+/* COPSE_ERR_ARGUMENT where `v` is NULL, or its strategy was released; `what` begins the text. */
+copse_status copse__variable_check(const copse_variable *v, const char *what);
+/* The same, and where `v` belongs to another strategy than `st`. */
+copse_status copse__variable_of(const copse_variable *v, const copse_strategy *st, const char *what);
+/* Whether each replica has a value of its own: ON_READ, with a copy on each replica. */
+static inline bool copse__variable_is_local(const copse_variable *v)
+{
+    return v->synchronization == COPSE_SYNC_ON_READ && !v->strategy->table->has_one_copy;
+}
+/* Check the params of a variable, and make its initial values; freed with copse__free. */
+copse_status copse__variable_first_values(const copse_strategy *st,
+                                          const struct copse_variable_params *p, void **values);
+
+/* ---- components (component.c) ---- */
+
+/* Memory for the components; their values are `initial`. */
+copse_status copse__components_make(copse_variable *v, const void *initial);
+/* Set the components of a replica-local sum: those of all workers add up to `total`, integers exactly. */
+copse_status copse__components_set_sum(copse_variable *v, const void *total);
+/* Set a variable from its entry in a checkpoint (copse__variable_checkpoint); a replica-local sum is divided among the
+   replicas. */
+copse_status copse__variable_restore(copse_variable *v, const void *values);
+
+/* ---- initial values across workers (initial_values.c) ---- */
+
+/* Checks that all workers have these variables; their initial values become those of the first worker. */
+copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable *const *list, size_t count);
+/* The same for a new variable that is not trained. `mine`: the error that keeps this worker from making it, or
+   COPSE_OK; all workers return it. */
+copse_status copse__initial_value_broadcast(copse_strategy *st, const struct copse_variable_params *p,
+                                            void *values, copse_status mine);
+
+#endif

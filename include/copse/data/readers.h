@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Readers of single files: CSV, IDX, .npy and plain text. The rules of data.h hold here too.
+ */
+#ifndef COPSE_PUBLIC_DATA_READERS_H
+#define COPSE_PUBLIC_DATA_READERS_H
+
+#include "copse/data.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** Settings of the readers. */
+struct copse_read_params {
+    uint64_t max_bytes; /**< most bytes after decompression                        [0 = 8 GiB] */
+};
+
+/**
+ * Read an IDX file (the format of MNIST): 1 to 4 axes of U8, I8, I16, I32, F32 or F64.
+ * @param params  NULL for defaults.
+ * @retval COPSE_ERR_IO      The file cannot be read.
+ * @retval COPSE_ERR_FORMAT  The file is not a complete IDX file.
+ * Any thread. Blocks while the file is read.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_read_idx(copse_context *ctx, const char *path,
+                                                    const struct copse_read_params *params,
+                                                    copse_array **out);
+/** Read a .npy file, versions 1.0 to 3.0: up to 8 axes of bool, integers or floats, in C order and the machine's byte
+    order afterwards. Objects, strings and records are COPSE_ERR_FORMAT. Otherwise as copse_read_idx. */
+COPSE_API COPSE_CHECKED copse_status copse_read_npy(copse_context *ctx, const char *path,
+                                                    const struct copse_read_params *params,
+                                                    copse_array **out);
+/** Read plain text as U8 [length]. NUL and invalid UTF-8 are COPSE_ERR_FORMAT. Otherwise as copse_read_idx. */
+COPSE_API COPSE_CHECKED copse_status copse_read_text(copse_context *ctx, const char *path,
+                                                     const struct copse_read_params *params,
+                                                     copse_array **out);
+
+/**
+ * Read a CSV file of numbers; copse_csv_params has the rules.
+ * @param params    NULL for defaults.
+ * @param features  F32 [rows, columns without the label].
+ * @param labels    I32 [rows], whole numbers from 0. NULL: the file has no label column.
+ * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or names a column that is missing.
+ * @retval COPSE_ERR_IO        The file cannot be read.
+ * @retval COPSE_ERR_FORMAT    A cell is not a number, a row has another length, or a label is not a class; the text
+ *                             names row and column.
+ * Any thread. Blocks while the file is read.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_read_csv(copse_context *ctx, const char *path,
+                                                    const struct copse_csv_params *params,
+                                                    copse_array **features, copse_array **labels);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

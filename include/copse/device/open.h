@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Opening a device, and the backends. Strategies open the devices of their replicas themselves.
+ */
+#ifndef COPSE_PUBLIC_DEVICE_OPEN_H
+#define COPSE_PUBLIC_DEVICE_OPEN_H
+
+#include "copse/device.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+typedef struct copse_device copse_device;
+
+/** How to open a device. */
+struct copse_device_params {
+    uint32_t share;  /**< which part of the device, < shares */
+    uint32_t shares; /**< parts of an OpenCL CPU (sub-devices)  [0 = 1] */
+};
+
+/**
+ * Open a device. Each call makes a driver context of its own, so that replicas on one physical device run in parallel.
+ * Ids of lent devices (device/vulkan.h, device/opencl.h) give the application's device.
+ * @param params  NULL: the whole device.
+ * @retval COPSE_ERR_NO_DEVICE  No device has this id, or it was rejected.
+ * Blocks while the driver starts.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_device_open(copse_context *ctx, const char *id,
+                                                       const struct copse_device_params *params,
+                                                       copse_device **out);
+COPSE_API copse_device *copse_device_retain(copse_device *dev);
+COPSE_API void copse_device_release(copse_device **dev);
+
+/** Description of an open device, borrowed. */
+COPSE_API const struct copse_device_info *copse_device_describe(const copse_device *dev);
+
+/** Free and total device memory [bytes], 0 = unknown. */
+COPSE_API COPSE_CHECKED copse_status copse_device_memory(copse_device *dev, uint64_t *free_bytes,
+                                                         uint64_t *total_bytes);
+
+/** One backend as found. */
+struct copse_backend_info {
+    char name[16];      /**< "opencl" */
+    bool is_loaded;     /**< its loader was opened */
+    char detail[192];   /**< where the loader is, or what to install */
+};
+
+/** The backends of this build, loaded or not; borrowed. */
+COPSE_API void copse_context_backends(copse_context *ctx, const struct copse_backend_info **list,
+                                      size_t *count);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif
