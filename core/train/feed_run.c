@@ -250,7 +250,8 @@ static copse_status begin_run(struct run *run)
                                            &run->shares[i]));
     }
     run->keeps_reports = !t->params.check_numerics;
-    run->is_resident = copse_accelerator_is_resident(t->strategy) && run->keeps_reports && !copse__trainer_watches(t);
+    run->is_resident = copse_accelerator_is_resident(t->strategy) && run->keeps_reports &&
+                       !copse__trainer_watches(t) && !t->optimizer->rule.measures;
     run->first_step = t->step;
     run->first_row = (size_t)(t->step % t->ring.count) * t->params.accumulate + t->accumulation.parts;
     return write_words(t);
