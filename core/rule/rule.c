@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Update rules: settings checked and filled in, the dispatch of each, the words of a step. */
+/* Update rules: checks settings and sets defaults, makes the dispatch of each rule, computes the words of a step. */
 #include <math.h>
 #include <stdio.h>
 
 #include "core/base/callback.h"
 #include "core/rule/rule.h"
 
-#define PER 32 /* elements of an invocation: a group of 64 has some 10 us of work on a CPU */
+#define PER 32 /* elements per invocation: a group of 64 then takes about 10 us on a CPU */
 
 /* ---- settings ---- */
 
@@ -123,7 +123,7 @@ struct request {
     uint64_t count;
 };
 
-/* `spec` has PER and RUNS still open, as its first two. */
+/* The first two entries of `spec`, PER and RUNS, are not yet set. */
 static copse_status dispatch(const struct request *r, enum copse_kernel_id id, int32_t *spec,
                              const void *params, struct copse_command *out)
 {

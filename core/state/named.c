@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Named optimizers in a state. Their variables join one by one, so a file has an array
-   "<variable>/<optimizer>/<slot>" for each slot of a variable that was updated, and metadata "tower.<optimizer>....". */
+/* Named optimizers in a state. Variables are added to them one by one, so a file has an array
+   "<variable>/<optimizer>/<slot>" for each slot of an updated variable, and metadata "tower.<optimizer>....". */
 #include "copse/compat/train_step.h"
 #include "core/state/state.h"
 
@@ -14,7 +14,7 @@ static bool trains(const struct copse_optimizer *o, const copse_variable *v)
     return copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET;
 }
 
-/* The next named one of the strategy, from `o` on. */
+/* The next named optimizer of the strategy, from `o` on. */
 static struct copse_optimizer *named(const copse_strategy *st, const struct copse_optimizer *o)
 {
     struct copse_optimizer *next = copse__optimizer_next(st, o);
@@ -64,7 +64,7 @@ copse_status copse__state_add_named(struct copse_state *s)
     return COPSE_OK;
 }
 
-/* Stores count each variable's updates, those of all workers. */
+/* Parameter stores count each variable's updates from all workers. */
 static copse_status put_counts(struct copse_state *s, struct copse_optimizer *o, uint64_t *most)
 {
     const copse_strategy *st = s->strategy;
@@ -108,7 +108,7 @@ copse_status copse__state_put_named(struct copse_state *s)
 
 /* ---- matching ---- */
 
-/* The variable's slots: all of them are in the file, or none. */
+/* The variable's slots: the file must have all of them, or none. */
 static copse_status match_variable(struct copse_state *s, struct copse_optimizer *o, copse_variable *v)
 {
     const size_t first = s->entries.count;
@@ -163,7 +163,7 @@ static copse_status match_one(struct copse_state *s, struct copse_optimizer *o, 
     return COPSE_OK;
 }
 
-/* Metadata of an optimizer that is not in the strategy. */
+/* Metadata of an optimizer that the strategy does not have. */
 static copse_status check_others(const struct copse_state *s)
 {
     const size_t prefix = strlen(COPSE_NAMED_KEY);
@@ -205,7 +205,7 @@ void copse__state_forget_named(const copse_strategy *st)
     }
 }
 
-/* A variable that had not been updated then. */
+/* A variable that had not been updated when the file was written. */
 static copse_status write_zeros(struct copse_optimizer *o, const copse_variable *v)
 {
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
@@ -223,7 +223,7 @@ static copse_status reset(const struct copse_state *s, struct copse_optimizer *o
 {
     const copse_strategy *st = s->strategy;
     o->owner.drop_held(o->owner.user);
-    o->is_torn = true; /* until all is written */
+    o->is_torn = true; /* until everything is written */
     for (size_t i = 0; i < st->variables.count; i++)
         if (trains(o, st->variables.at[i]))
             COPSE_TRY(write_zeros(o, st->variables.at[i]));
