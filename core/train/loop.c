@@ -140,6 +140,7 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
 {
     struct copse_infeed *in;
     COPSE_TRY(copse_need("trainer", t));
+    COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__callback_check("copse_trainer_feed", t));
     if (t->infeed.ring)
         return copse__ahead_feed(t, batch);

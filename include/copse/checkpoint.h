@@ -32,6 +32,7 @@ struct copse_checkpoint_params {
     size_t array_count;                     /**< at most 1,000,000 */
     const struct copse_metadata *metadata;  /**< [NULL] */
     size_t metadata_count;
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

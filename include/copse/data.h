@@ -34,6 +34,7 @@ struct copse_csv_params {
                                   first line, else ','] */
     uint32_t classes;        /**< labels are 0..classes-1                       [0 = not checked] */
     uint64_t max_bytes;      /**< most bytes after decompression                [0 = 8 GiB] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** Columns in host memory with the same number of rows. Features are column "x", labels column "y". Constant. */
@@ -53,6 +54,7 @@ struct copse_dataset_params {
     copse_feature_scale scale;
     struct copse_csv_params csv; /**< for CSV files; its `classes` and `max_bytes` are not used */
     uint64_t max_bytes; /**< most bytes per file after decompression           [0 = 8 GiB] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -111,6 +113,7 @@ struct copse_dataset_info {
     bool has_labels;                    /**< it was made with labels */
     uint32_t classes;                   /**< labels are 0..classes-1; 0 without labels */
     float scale;                        /**< features were divided by this */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** Describe a dataset. */
@@ -132,6 +135,7 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *d
 struct copse_split_params {
     double train_fraction; /**< part of the rows for training, above 0 and below 1 [0 = 0.8] */
     uint64_t seed;         /**< of the order of the rows before the cut            [0] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -159,6 +163,7 @@ struct copse_batches_params {
     bool no_shuffle;   /**< keep the order of the dataset in every epoch            [false] */
     bool drop_last;    /**< leave out a last batch that is not full                 [false] */
     uint32_t prefetch; /**< batches that a thread prepares ahead, at most 64        [0 = no thread] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

@@ -42,6 +42,7 @@ struct copse_monitor_params {
     copse_on_loss on_loss;   /**< [COPSE_LOSS_STOPS] */
     copse_cluster *cluster;  /**< workers that the step runs on       [NULL = those of its strategy] */
     bool is_new;             /**< refuse to start where there are checkpoints, instead of resuming */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**
@@ -86,6 +87,7 @@ struct copse_monitor_info {
     uint64_t saved;           /**< checkpoints written */
     uint64_t skipped;         /**< damaged checkpoints */
     uint64_t recoveries;      /**< failed devices and lost workers */
+    uint64_t reserved[4]; /**< 0 */
 };
 COPSE_API void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *out);
 

@@ -59,6 +59,7 @@ struct copse_strategy_params {
     size_t message_bytes; /**< longest staged chunk                          [0 = 1 MiB] */
     const char *kernels;  /**< forced kernel variants: "matmul=wide", see device/tuning.h [NULL = none] */
     const char *parameter_device; /**< for copse_parameter_server_create              [NULL] */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**
@@ -141,6 +142,7 @@ struct copse_variable_params {
     copse_aggregation aggregation;
     bool is_frozen;     /**< not trained */
     copse_variable *colocate_with; /**< store it where this variable of the strategy is stored [NULL] */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**

@@ -49,7 +49,6 @@ typedef enum copse_loss_reduction {
 /** When gradients are reduced. */
 typedef enum copse_gating {
     COPSE_GATE_OP,    /**< a bucket as soon as all of its gradients are computed */
-    COPSE_GATE_NONE,  /**< the same */
     COPSE_GATE_GRAPH, /**< after all gradients are computed; computation and exchange do not overlap */
 } copse_gating;
 
@@ -96,6 +95,7 @@ struct copse_trainer_params {
                                          (with `accumulate` up to two). Each has device memory for its values.
                                          The least recently used one is evicted; recorded again, it computes the same
                                          bits                                         [0 = 32] */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**
@@ -118,6 +118,7 @@ struct copse_step_result {
     uint32_t report_count;
     const char *report_names[7]; /**< borrowed from the trainer */
     double reports[7];           /**< means over the global batch, see copse_report */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**
