@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport over Gloo: TCP connections between all pairs of ranks. A peer that dies is noticed when
-   its connection breaks. */
+/* The transport over Gloo: TCP connections between all pairs of ranks. A peer is lost when its connection breaks. */
 #include <string.h>
 #include <time.h>
 
@@ -92,7 +91,7 @@ static copse_status gloo_send(struct copse_transport *t, uint32_t peer, uint32_t
                               const void *bytes, size_t size, copse_transport_op **op)
 {
     char why[256] = "";
-    if (t->lost >> peer & 1) /* perhaps it was never connected */
+    if (t->lost >> peer & 1) /* it may never have been connected */
         return broken(t, peer, "the connection is broken");
     *op = (copse_transport_op *)shim_send(t->priv, (int)peer, tag, bytes, size, why, sizeof why);
     return *op ? COPSE_OK : broken(t, peer, why);
@@ -102,7 +101,7 @@ static copse_status gloo_recv(struct copse_transport *t, uint32_t peer, uint32_t
                               size_t size, copse_transport_op **op)
 {
     char why[256] = "";
-    if (t->lost >> peer & 1) /* perhaps it was never connected */
+    if (t->lost >> peer & 1) /* it may never have been connected */
         return broken(t, peer, "the connection is broken");
     *op = (copse_transport_op *)shim_recv(t->priv, (int)peer, tag, bytes, size, why, sizeof why);
     return *op ? COPSE_OK : broken(t, peer, why);
@@ -124,7 +123,7 @@ static copse_status gloo_wait(struct copse_transport *t, copse_transport_op *op,
 static bool gloo_drop(struct copse_transport *t, copse_transport_op *op)
 {
     (void)t;
-    shim_free(message_of(op)); /* waits for whoever is at its memory */
+    shim_free(message_of(op)); /* waits for a thread of Gloo that uses its memory */
     return false;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The meeting: rank 0 listens at its address from the description until every other rank has said who it is. Then
- * each is told so, makes itself ready to be connected with, and sends its addresses; rank 0 hands them on. So nobody
- * waits for connections while somebody is still missing: Gloo takes the first that comes for its peer.
+/* The rendezvous. Rank 0, the root, listens at its address from the description until every other rank has sent a hello.
+ * Then it notifies all ranks; each opens its ports and sends its addresses, which the root distributes. So no rank
+ * accepts connections while a rank is missing: Gloo takes the first connection for its peer.
  *
- * Messages have known sizes; nothing else is ever read from the socket, nothing is allocated or indexed from what
- * comes, and the socket is closed once all are there. Strangers are sent away, and those that say nothing when their
- * place is needed.
+ * Messages have known sizes; the root reads no more than that, allocates or indexes nothing by received numbers, and
+ * closes the listening socket once all ranks have arrived. It closes connections of strangers, and silent connections
+ * when it needs room for a new one.
  */
 #include "rendezvous.h"
 
@@ -18,20 +18,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC      0x636f7073656d6532ull /* of who comes; */
-#define ROOT_MAGIC 0x636f707365686f32ull /* of rank 0: an echo is no answer */
-#define CONNECTIONS_MAX 128 /* connections at a time, strangers included: more than there are ranks */
-#define READY_NS   1000000000ull /* for addresses, where the last rank came at the deadline */
+#define MAGIC      0x636f7073656d6532ull /* of a member; */
+#define ROOT_MAGIC 0x636f707365686f32ull /* of the root: an echo is no reply */
+#define CONNECTIONS_MAX 128 /* at a time, strangers included: more than ranks */
+#define READY_NS   1000000000ull /* for addresses, if the last rank arrived at the deadline */
 #define RETRY_NS   50000000ull
-#define REPLY_NS  2000000000ull /* the host's deadline may be later than a guest's */
+#define REPLY_NS   2000000000ull /* the root's deadline may be later than a member's */
 
 struct hello {
     uint64_t magic, job;
     uint32_t rank, size;
-}; /* once all have come followed by [size][RENDEZVOUS_BYTES] */
+}; /* once all have arrived followed by [size][RENDEZVOUS_BYTES] */
 
 struct reply {
-    uint64_t magic, missing; /* missing: or lost, of WELCOME */
+    uint64_t magic, missing; /* missing: with WELCOME the lost ranks */
     enum { WELCOME, INCOMPLETE, STRANGER, ALL_CAME } outcome;
     uint32_t pad;
 }; /* but for the last two followed by [size][RENDEZVOUS_BYTES] */
@@ -97,7 +97,7 @@ static bool set_nonblocking(int fd)
            fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
-/* All of `bytes`, or false when the connection broke or the time was up. */
+/* Send all of `bytes`. False: the connection broke, or timeout. */
 static bool send_all(int fd, const void *bytes, size_t size, uint64_t deadline)
 {
     for (size_t done = 0; done < size;) {
@@ -115,25 +115,25 @@ static bool send_all(int fd, const void *bytes, size_t size, uint64_t deadline)
     return true;
 }
 
-/* ---- the host ---- */
+/* ---- the root ---- */
 
 struct connection {
     int fd;
     bool has_joined;
     uint32_t rank;
-    uint64_t number;      /* in the order in which they came */
+    uint64_t number;      /* in order of arrival */
     size_t got;           /* bytes of its message */
-    unsigned char *bytes; /* NULL: no such guest */
+    unsigned char *bytes; /* NULL: this slot is free */
 };
 
 struct root {
     struct copse_transport *t;
     int listener;
-    size_t size; /* bytes of a guest's message, as far as it may say it yet */
+    size_t size; /* bytes of a member's message that the root may read in this phase */
     uint64_t connection_count; /* ever */
     struct connection connections[CONNECTIONS_MAX];
     uint64_t missing;
-    bool has_sent_away; /* a process of another job or description: t->text names it */
+    bool has_rejected; /* it rejected a process of another job or description: t->text names it */
 };
 
 static void close_connection(struct root *p, struct connection *g)
@@ -172,13 +172,13 @@ static copse_status listen_at(struct copse_transport *t, int *out)
                                             t->addresses[0], strerror(e));
 }
 
-/* Bytes of all that a guest has to say. */
+/* Bytes of all messages of a member. */
 static size_t whole_message(const struct copse_transport *t)
 {
     return sizeof(struct hello) + t->size * RENDEZVOUS_BYTES;
 }
 
-/* A place for one more: where all are taken, that of the stranger who came first. */
+/* A free slot; if there is none, the oldest connection without a hello is closed. */
 static struct connection *free_connection(struct root *p)
 {
     struct connection *first = NULL;
@@ -193,13 +193,13 @@ static struct connection *free_connection(struct root *p)
     return first;
 }
 
-/* Half of the places at most, so that who has just come is heard before it can lose its place. */
+/* At most half of the slots, so that a new connection is read before its slot can be needed. */
 static void accept_all(struct root *p)
 {
     for (int i = 0; i < CONNECTIONS_MAX / 2; i++) {
         const int fd = accept(p->listener, NULL, NULL);
         if (fd < 0) {
-            if (errno != EAGAIN && errno != EWOULDBLOCK) /* such as no more files: it would be asked again at once */
+            if (errno != EAGAIN && errno != EWOULDBLOCK) /* such as no more files: poll would return at once */
                 pause_ns(RETRY_NS);
             return;
         }
@@ -214,8 +214,8 @@ static void accept_all(struct root *p)
     }
 }
 
-/* It has said who it is: it joins, or is told why not. Rank 0 waits on for a process of another job or description,
-   which any process of the network may be, and names it when the time is up. */
+/* A hello has arrived: accept it, or reply why not. The root continues to wait after a hello of another job or
+   description, which any process of the network may send; it names that process after the deadline. */
 static void check_hello(struct root *p, struct connection *g)
 {
     struct copse_transport *t = p->t;
@@ -224,9 +224,9 @@ static void check_hello(struct root *p, struct connection *g)
     if (h.magic == MAGIC && (h.job != t->job || h.size != t->size)) {
         const struct reply no = { .magic = ROOT_MAGIC, .outcome = STRANGER };
         (void)send_all(g->fd, &no, sizeof no, now_ns() + RETRY_NS);
-        copse_transport_fail(t, COPSE_ERR_COMM, "a process that says it is rank %u was sent away: it has another "
+        copse_transport_fail(t, COPSE_ERR_COMM, "a process with rank %u was rejected: it has another "
                              "description of the cluster", h.rank);
-        p->has_sent_away = true;
+        p->has_rejected = true;
     }
     if (h.magic != MAGIC || h.job != t->job || h.size != t->size || h.rank == 0 || h.rank >= t->size) {
         close_connection(p, g);
@@ -234,7 +234,7 @@ static void check_hello(struct root *p, struct connection *g)
     }
     for (struct connection *other = p->connections; other < p->connections + CONNECTIONS_MAX; other++)
         if (other != g && other->has_joined && other->rank == h.rank)
-            close_connection(p, other); /* it came back */
+            close_connection(p, other); /* it reconnected */
     g->has_joined = true;
     g->rank = h.rank;
     p->missing &= ~(1ull << h.rank);
@@ -248,7 +248,7 @@ static void receive(struct root *p, struct connection *g)
                               : recv(g->fd, g->bytes + g->got, p->size - g->got, 0);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
-    if (n <= 0 || is_full) { /* it left, or says more than there is to say */
+    if (n <= 0 || is_full) { /* it left, or sent too many bytes */
         close_connection(p, g);
         return;
     }
@@ -260,7 +260,7 @@ static void receive(struct root *p, struct connection *g)
 static void receive_all(struct root *p, const struct pollfd fds[CONNECTIONS_MAX])
 {
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-        if (fds[i].revents && p->connections[i].bytes) /* it is still there */
+        if (fds[i].revents && p->connections[i].bytes) /* it is still open */
             receive(p, &p->connections[i]);
 }
 
@@ -280,8 +280,8 @@ static copse_status gather(struct root *p)
         const uint64_t now = now_ns();
         if (now >= t->deadline_ns) {
             t->missing = p->missing;
-            return p->has_sent_away ? COPSE_ERR_TIMEOUT /* the text says who */
-                                    : copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not everybody came");
+            return p->has_rejected ? COPSE_ERR_TIMEOUT /* the text names it */
+                                    : copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not all ranks arrived");
         }
         if (!has_warned && now >= t->warn_ns) {
             has_warned = true;
@@ -304,7 +304,7 @@ static bool is_all_there(const struct root *p)
     return is_all;
 }
 
-/* All have come: what they are to be connected by. Who leaves meanwhile, or says nothing, is lost. */
+/* All have arrived: collect their addresses. A rank that leaves meanwhile or sends none is lost. */
 static copse_status collect(struct root *p, rendezvous_ready_fn *ready, unsigned char *mine)
 {
     struct copse_transport *t = p->t;
@@ -330,7 +330,7 @@ static copse_status collect(struct root *p, rendezvous_ready_fn *ready, unsigned
     return mine_is;
 }
 
-/* Everybody hears what the meeting came to. */
+/* Send the outcome to all. */
 static copse_status conclude(struct root *p, copse_status s, const unsigned char *mine,
                              unsigned char *theirs)
 {
@@ -353,7 +353,7 @@ static copse_status conclude(struct root *p, copse_status s, const unsigned char
                 memcpy(out + sizeof a + o->rank * RENDEZVOUS_BYTES,
                        o->bytes + sizeof(struct hello) + g->rank * RENDEZVOUS_BYTES, RENDEZVOUS_BYTES);
         if (!send_all(g->fd, out, sizeof a + size * RENDEZVOUS_BYTES, deadline))
-            p->t->lost |= 1ull << g->rank; /* the others are welcome */
+            p->t->lost |= 1ull << g->rank; /* the others continue */
     }
     p->t->resize(p->t->resize_user, out, 0);
     return s;
@@ -382,9 +382,9 @@ static copse_status run_root(struct copse_transport *t, rendezvous_ready_fn *rea
     return s;
 }
 
-/* ---- a guest ---- */
+/* ---- a member ---- */
 
-/* Where nobody listens a system may give the port that is called to the member, and connect it with itself. */
+/* If the root does not listen yet, the system may assign its port to this member and connect it with itself. */
 static bool is_itself(int fd)
 {
     struct sockaddr_storage here = { 0 }, there = { 0 };
@@ -433,8 +433,8 @@ static bool is_late(struct member *v, uint64_t grace)
     return now >= v->t->deadline_ns + grace;
 }
 
-/* Bytes that came before the connection ended or the time was up. A guest that gave up first would take the host
-   for lost, who names those that are. */
+/* Bytes that arrived before the connection ended or the deadline. A member waits longer than the root: if it left first it
+   would take the root for lost, which knows the missing ranks. */
 static size_t receive_from(struct member *v, int fd, unsigned char *bytes, size_t size)
 {
     size_t got = 0;
@@ -450,7 +450,7 @@ static size_t receive_from(struct member *v, int fd, unsigned char *bytes, size_
     return got;
 }
 
-/* One call at rank 0. Returns bytes of its last answer. `is_ready`: `mine` is filled. */
+/* One connection to the root. Returns the bytes of its last reply. `is_ready`: `mine` is filled. */
 static size_t call_root(struct member *v, int fd, rendezvous_ready_fn *ready, unsigned char *mine, unsigned char *in,
                         bool *is_ready, copse_status *s)
 {
@@ -498,7 +498,7 @@ static copse_status run_member(struct copse_transport *t, rendezvous_ready_fn *r
         }
         if (got >= sizeof a)
             memcpy(&a, in, sizeof a);
-        a.missing &= UINT64_MAX >> (64 - t->size); /* ranks there are */
+        a.missing &= UINT64_MAX >> (64 - t->size); /* existing ranks only */
         if (a.magic != ROOT_MAGIC) {
             pause_ns(RETRY_NS);
             continue;
@@ -508,7 +508,7 @@ static copse_status run_member(struct copse_transport *t, rendezvous_ready_fn *r
                                      "description of the cluster", t->addresses[0]);
         else if (a.outcome == INCOMPLETE) {
             t->missing = a.missing;
-            s = copse_transport_fail(t, COPSE_ERR_COMM, "not everybody came");
+            s = copse_transport_fail(t, COPSE_ERR_COMM, "not all ranks arrived");
         } else if (got == sizeof a + bytes) {
             memcpy(theirs, in + sizeof a, bytes);
             t->lost |= a.missing;
@@ -518,7 +518,7 @@ static copse_status run_member(struct copse_transport *t, rendezvous_ready_fn *r
     freeaddrinfo(list);
     if (s == COPSE_ERR_TIMEOUT) {
         t->missing = 1;
-        copse_transport_fail(t, s, "nobody answers at %s", t->addresses[0]);
+        copse_transport_fail(t, s, "no reply at %s", t->addresses[0]);
     }
     return s;
 }

@@ -79,7 +79,7 @@ class Mesh : public gloo::Context {
     std::shared_ptr<gloo::transport::Context> unconnected_; // of the buffers
 };
 
-void say(char *text, size_t room, const char *what) {
+void set_text(char *text, size_t room, const char *what) {
     std::snprintf(text, room, "%s", what);
 }
 
@@ -90,9 +90,9 @@ Result guarded(Result failed, char *text, size_t room, Body body) {
     try {
         return body();
     } catch (const std::exception &e) {
-        say(text, room, e.what());
+        set_text(text, room, e.what());
     } catch (...) {
-        say(text, room, "unknown exception");
+        set_text(text, room, "unknown exception");
     }
     return failed;
 }
@@ -132,7 +132,7 @@ int shim_mesh_address(shim_mesh *mesh, int peer, void *bytes, char *text, size_t
     return guarded(0, text, room, [&] {
         const std::vector<char> at = mesh->mesh->getPair(peer)->address().bytes();
         if (at.size() > SHIM_ADDRESS_BYTES) {
-            say(text, room, "an address that is too long");
+            set_text(text, room, "an address that is too long");
             return 0;
         }
         std::memset(bytes, 0, SHIM_ADDRESS_BYTES);

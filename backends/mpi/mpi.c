@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport over MPI: nonblocking point-to-point messages under our own deadlines, because MPI's
- * own waits never end when a peer is gone. MPI is initialised by the first open and finalised by
- * an orderly close; it cannot be started again in the same process.
+/* The transport over MPI: nonblocking point-to-point messages with deadlines of the library, because MPI's waits never end
+ * when a peer is lost. The first open initialises MPI and an orderly close finalises it; MPI cannot be started again in
+ * the same process.
  */
 #include <string.h>
 #include <time.h>
@@ -47,7 +47,7 @@ static copse_status start(struct copse_transport *t, struct mpi_state *s)
     }
     s->threads = provided;
     if (provided < MPI_THREAD_FUNNELED)
-        return copse_transport_fail(t, COPSE_ERR_UNSUPPORTED, "MPI: it offers no threads at all");
+        return copse_transport_fail(t, COPSE_ERR_UNSUPPORTED, "MPI: it supports no threads");
     t->is_one_thread = provided < MPI_THREAD_SERIALIZED;
     return COPSE_OK;
 }
@@ -66,7 +66,7 @@ static copse_status mpi_open(struct copse_transport *t)
     TRY(t, MPI_Comm_size(MPI_COMM_WORLD, &size), "size");
     if ((uint32_t)rank != t->rank || (uint32_t)size != t->size)
         return copse_transport_fail(t, COPSE_ERR_ARGUMENT,
-                                    "MPI: the launcher made this process rank %d of %d, but the "
+                                    "MPI: the launcher started this process as rank %d of %d, but the "
                                     "cluster's description says %u of %u",
                                     rank, size, t->rank, t->size);
     TRY(t, MPI_Comm_dup(MPI_COMM_WORLD, &s->comm), "making a communicator");
@@ -134,7 +134,7 @@ void mpi_give(struct copse_transport *t, struct copse_transport_op *op)
 
 static copse_status stuck(struct copse_transport *t)
 {
-    return copse_transport_fail(t, COPSE_ERR_COMM, "MPI: a call of it has not come back");
+    return copse_transport_fail(t, COPSE_ERR_COMM, "MPI: an earlier call did not return");
 }
 
 static copse_status begin(struct copse_transport *t, bool is_send, uint32_t peer, uint32_t tag,
@@ -172,7 +172,7 @@ static copse_status mpi_recv(struct copse_transport *t, uint32_t peer, uint32_t 
     return begin(t, false, peer, tag, bytes, size, op);
 }
 
-/* Asks often at first, then every 50 us, so that the devices of a CPU have the cores. */
+/* Polls often at first, then every 50 us, so that devices of a CPU have the cores. */
 static copse_status mpi_wait(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns)
 {
     const struct mpi_state *s = t->priv;
@@ -199,7 +199,7 @@ static copse_status mpi_wait(struct copse_transport *t, copse_transport_op *op, 
     }
 }
 
-/* A receive that has met its message cannot be cancelled: parts that come later are written to its memory. */
+/* A receive that has matched a message cannot be cancelled: later parts are still written to its memory. */
 static bool mpi_drop(struct copse_transport *t, copse_transport_op *op)
 {
     const struct mpi_state *s = t->priv;
@@ -209,7 +209,7 @@ static bool mpi_drop(struct copse_transport *t, copse_transport_op *op)
     if (!op->is_get)
         MPI_Cancel(&op->request);
     MPI_Test(&op->request, &is_done, MPI_STATUS_IGNORE);
-    if (is_done) /* else the request stays MPI's */
+    if (is_done) /* else MPI still uses the request */
         mpi_give(t, op);
     return !is_done;
 }

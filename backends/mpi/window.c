@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows over MPI. Each rank writes into its own part by plain stores, others read by MPI_Rget; nobody ever
- * puts, accumulates or takes an exclusive lock.
+/* Windows over MPI. Each rank writes into its own part by plain stores, others read by MPI_Rget; there are no puts,
+ * accumulates or exclusive locks.
  *
- * What could wait for another rank, and why it does not here:
+ * Calls that could wait for another rank, and why they do not here:
  *  - MPI_Win_allocate, MPI_Win_lock_all and MPI_Allreduce, once, at the start: a thread makes these calls while the
- *    caller waits for it until its deadline. Where it passes, MPI is not called again.
- *  - MPI_Rget returns at once over shared memory and over hardware that reads without the other side, and its
- *    request is asked by MPI_Test, under the deadline of `wait`. Open MPI's component pt2pt makes windows out of
- *    messages, and its MPI_Rget waits until the other side calls MPI: it is ruled out.
+ *    caller waits for it until its deadline. After the deadline, MPI is not called again.
+ *  - MPI_Rget returns at once over shared memory and over hardware with remote memory access; its request is polled by
+ *    MPI_Test, under the deadline of `wait`. Open MPI's component pt2pt implements windows by messages, and its MPI_Rget
+ *    waits until the other side calls MPI: it is excluded.
  *  - MPI_Win_sync may run MPI's progress, and give the processor away in the middle of a write. In the unified
  *    memory model, without which there are no windows here, it orders stores and loads as fences of C do.
  *  - MPI_Win_flush and MPI_Win_unlock would wait for the other side; without puts there is nothing to flush.
- *  - MPI_Win_unlock_all waits for this rank's own reads. It, MPI_Win_free and MPI_Finalize are called at the orderly end
- *    alone, and there is none where any rank has a read that did not end.
+ *  - MPI_Win_unlock_all waits for this rank's own reads. It, MPI_Win_free and MPI_Finalize are only called at an orderly
+ *    end, which requires that all reads of all ranks have ended.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,9 +22,9 @@
 
 #include "mpi_internal.h"
 
-#define OSC "OMPI_MCA_osc" /* which components Open MPI may take for windows */
+#define OSC "OMPI_MCA_osc" /* the components that Open MPI may use for windows */
 
-/* Calls that a thread makes for one that has a deadline. Outlives the wait where it passes. */
+/* Calls that a thread makes for a caller with a deadline. Outlives the caller's wait after a timeout. */
 struct call {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -33,8 +33,8 @@ struct call {
     size_t size;
     MPI_Win window;
     void *memory;
-    int code;         /* of this rank's own calls */
-    const char *what; /* which of them */
+    int code;         /* result of this rank's calls */
+    const char *what; /* the call that failed */
     bool has_window, is_everywhere;
 };
 
@@ -45,7 +45,7 @@ void mpi_window_prepare(void)
 #endif
 }
 
-/* Whether pt2pt is ruled out. */
+/* Whether pt2pt is excluded. */
 static bool is_usable(void)
 {
 #if defined(OPEN_MPI)
@@ -65,13 +65,13 @@ static void allocate(struct call *c)
         return;
     c->has_window = true;
     MPI_Win_set_errhandler(c->window, MPI_ERRORS_RETURN);
-    c->what = "asking for the window's memory model";
+    c->what = "querying the memory model of the window";
     c->code = MPI_Win_get_attr(c->window, MPI_WIN_MODEL, &model, &has_model);
     if (c->code == MPI_SUCCESS && !(has_model && *model == MPI_WIN_UNIFIED))
         c->code = MPI_ERR_UNSUPPORTED_OPERATION;
     if (c->code != MPI_SUCCESS)
         return;
-    c->what = "beginning to read the window"; /* nobody locks it exclusively */
+    c->what = "locking the window for reads"; /* there are no exclusive locks */
     c->code = MPI_Win_lock_all(MPI_MODE_NOCHECK, c->window);
 }
 
@@ -105,7 +105,7 @@ static bool init_call(struct call *c)
     return is_ok;
 }
 
-/* Whether the calls came back in time. */
+/* Whether the calls returned in time. */
 static bool await(struct call *c, uint64_t timeout_ns)
 {
     const uint64_t end = mpi_now_ns() + timeout_ns;
@@ -126,7 +126,7 @@ static copse_status take_result(struct copse_transport *t, struct call *c)
         (void)mpi_check(t, c->code, c->what);
         return COPSE_ERR_UNSUPPORTED;
     }
-    if (!c->is_everywhere) /* it cannot be given back without the others: it stays */
+    if (!c->is_everywhere) /* freeing is collective: the window stays */
         return copse_transport_fail(t, COPSE_ERR_UNSUPPORTED,
                                     "MPI: another rank could not allocate a window");
     s->window = c->window;
@@ -142,11 +142,11 @@ copse_status mpi_window_open(struct copse_transport *t, size_t size, uint64_t ti
     pthread_t thread;
     if (s->threads < MPI_THREAD_SERIALIZED)
         return copse_transport_fail(t, COPSE_ERR_UNSUPPORTED,
-                                    "MPI: it takes calls of one thread alone, and allocating a window "
-                                    "may wait for ever");
+                                    "MPI: it supports calls of one thread only, and allocating a window "
+                                    "may wait forever");
     if (!is_usable())
         return copse_transport_fail(t, COPSE_ERR_UNSUPPORTED,
-                                    "MPI: windows made of messages are not ruled out: set " OSC
+                                    "MPI: windows implemented by messages are not excluded: set " OSC
                                     " to ^pt2pt");
     struct call *c = t->resize(t->resize_user, NULL, sizeof *c);
     if (!c)
@@ -162,7 +162,7 @@ copse_status mpi_window_open(struct copse_transport *t, size_t size, uint64_t ti
         pthread_detach(thread);
         s->is_stuck = true;
         return copse_transport_fail(t, COPSE_ERR_TIMEOUT,
-                                    "MPI: allocating a window did not end; leave windows off");
+                                    "MPI: allocating a window did not end; disable windows");
     }
     pthread_join(thread, NULL);
     const copse_status status = take_result(t, c);
@@ -172,12 +172,12 @@ copse_status mpi_window_open(struct copse_transport *t, size_t size, uint64_t ti
     return status;
 }
 
-/* A word at once, so that no reader ever sees half of it. */
+/* Whole words, so that no reader sees a partial word. */
 void mpi_window_put(struct copse_transport *t, size_t offset, const void *bytes, size_t size)
 {
     struct mpi_state *s = t->priv;
     uint64_t word;
-    atomic_thread_fence(memory_order_seq_cst); /* behind what was put before */
+    atomic_thread_fence(memory_order_seq_cst); /* after earlier puts */
     if (size == sizeof word && offset % sizeof word == 0) {
         memcpy(&word, bytes, sizeof word);
         *(volatile uint64_t *)(void *)(s->memory + offset) = word;
@@ -196,7 +196,7 @@ copse_status mpi_window_get(struct copse_transport *t, uint32_t peer, size_t off
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "MPI: no memory for a read");
     op->peer = peer;
     op->is_get = true;
-    atomic_thread_fence(memory_order_seq_cst); /* behind what was read before */
+    atomic_thread_fence(memory_order_seq_cst); /* after earlier reads */
     const int code = MPI_Rget(bytes, (int)size, MPI_BYTE, (int)peer, (MPI_Aint)offset, (int)size, MPI_BYTE,
                               s->window, &op->request);
     if (code != MPI_SUCCESS) {

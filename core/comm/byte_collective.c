@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collectives, made of messages between all pairs. A header precedes each, so that workers at different collectives
-   notice it before any data is sent. */
+/* Collectives of bytes: messages between all pairs. A header precedes each collective, so that workers at different
+   collectives detect it before any data is sent. */
 #include <stdio.h>
 
 #include "core/comm/cluster.h"
@@ -47,7 +47,7 @@ copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_
     return copse__collective_begin_on(c, what, "", size, vote);
 }
 
-/* Both have operands of a stated type and shape, which differ. */
+/* Both headers state type and shape of their operands, and these differ. */
 static bool has_other_form(const struct copse_header *h, const struct copse_header *own)
 {
     return h->form[0] && own->form[0] && (strcmp(h->form, own->form) != 0 || h->size != own->size);
@@ -59,9 +59,9 @@ static copse_status compare(copse_cluster *c, uint32_t r)
     char names[COPSE_WORKERS_TEXT];
     h->what[sizeof h->what - 1] = h->form[sizeof h->form - 1] = '\0';
     if (h->magic != MAGIC)
-        return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s speaks another language",
+        return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s sent a malformed header; all workers need the same version of the library",
                                    copse__cluster_names(c, 1ull << r, names));
-    const bool is_refused = h->vote || c->header.vote; /* by one of the two, whatever its collective is */
+    const bool is_refused = h->vote || c->header.vote; /* by one of the two; their collectives may differ then */
     const bool is_same = strcmp(h->what, c->header.what) == 0 &&
                          (h->size == c->header.size || has_other_form(h, &c->header));
     if (h->sequence != c->header.sequence || (!is_refused && !is_same))
@@ -80,7 +80,7 @@ static copse_status compare(copse_cluster *c, uint32_t r)
     return COPSE_OK;
 }
 
-/* No worker refused, and one has operands of another form: every worker sees that from the headers. */
+/* All votes are COPSE_OK, and a worker has operands of another form: every worker finds this in the headers. */
 static copse_status check_forms(const copse_cluster *c)
 {
     char names[COPSE_WORKERS_TEXT];
@@ -146,7 +146,7 @@ copse_status copse__cluster_barrier_on(copse_cluster *c, const char *what, const
     if (!s)
         s = copse__collective_barrier(c, NULL, NULL);
     if (vote)
-        copse__fail_again(text); /* the first failure is the one to tell */
+        copse__fail_again(text); /* keep the text of the first failure */
     return vote ? vote : s;
 }
 
@@ -240,7 +240,7 @@ static void find_difference(const char *a, const char *b, char line_a[LINE_ROOM]
     }
 }
 
-/* Somebody differs: all learn rank 0's text, find their own difference, and tell all of it. */
+/* A worker differs: all receive rank 0's text, find their own difference, and exchange the differences. */
 static copse_status name_difference(copse_cluster *c, const char *what, const char *text,
                                     uint64_t size)
 {

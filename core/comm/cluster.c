@@ -9,7 +9,7 @@
 #define WARN_MS    5000
 #define DEADLINE_MS 60000
 #define LEAVE_NS   (10000 * MS)
-#define DRAIN_NS  (1000 * MS) /* of it, for reads that were given up */
+#define DRAIN_NS  (1000 * MS) /* of it, for dropped reads */
 
 static void *resize(void *user, void *block, size_t size)
 {
@@ -30,7 +30,7 @@ static void warn(struct copse_transport *t, uint64_t ranks)
                (double)c->warn_ns / 1e9, copse__cluster_names(c, ranks, names), t->text[0] ? ": " : "", t->text);
 }
 
-/* Everybody is there and the same as we are; or who is not. */
+/* All workers must have the same version and settings. */
 static copse_status check_settings(copse_cluster *c)
 {
     char text[256];
@@ -196,7 +196,7 @@ copse_cluster *copse_cluster_retain(copse_cluster *c)
     return c;
 }
 
-/* Whether the end can be in order: a read that does not end keeps its own task from it, and that task all others. */
+/* Whether all tasks can leave in order: a read that does not end blocks its task, and that task blocks the others. */
 static bool is_drained(const copse_cluster *c)
 {
     bool is_stuck = c->window.is_stuck;
@@ -208,8 +208,8 @@ static bool is_drained(const copse_cluster *c)
     return !is_stuck;
 }
 
-/* Nobody leaves before the others do: what is still on its way to them may fall with the connection.
-   Over an engine that ends for all at once that is waited for longer. */
+/* All leave together: a message that is pending may be lost with the connection. Wait longer over an engine whose ranks
+   must leave at once. */
 static bool leave(copse_cluster *c)
 {
     const uint64_t all = c->t.size == 64 ? UINT64_MAX : (1ull << c->t.size) - 1;
@@ -218,7 +218,7 @@ static bool leave(copse_cluster *c)
     const uint64_t end = copse__now_ns() + most;
     if (c->window.is_hung || (c->is_failed && (c->reported || c->t.lost)))
         return false;
-    if (!c->is_failed) { /* else all have been told: each of them shall see for itself why */
+    if (!c->is_failed) { /* else all have been notified of the failure */
         c->window.is_stuck = !copse__window_drain(c, DRAIN_NS);
         copse__notices_send(c, COPSE_NOTICE_LEFT, 0, LEAVE_NS - DRAIN_NS);
     }
@@ -255,6 +255,6 @@ void copse_cluster_end_job(copse_cluster *c, copse_status status, const char *wh
     copse__heartbeats_end(c); /* one thread at a time */
     if (c->table->end_job)
         c->table->end_job(&c->t, code > 0 && code < 256 ? code : 1);
-    else if (status != COPSE_ERR_COMM || copse_cluster_lost(c) == 0) /* else the others see for themselves */
+    else if (status != COPSE_ERR_COMM || copse_cluster_lost(c) == 0) /* else the others detect the loss themselves */
         copse__cluster_notify_failure(c, status, why);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Going on without the lost: the survivors agree on who they are, leave the old group together, and form
- * a new one.
+/* Elastic training: the survivors of a loss agree on the list of lost ranks, leave the old group together, and connect a
+ * new one.
  *
- * Agreement. Each says REGROUP to all that it believes alive, with its view: the ranks that it believes lost. A view
- * takes in what others say and what connections tell; when it has grown it is said again. A worker for which all that
- * are alive have said its own view last has come to a decision, and says DECIDED. Views only grow and messages of a
- * worker stay in order: so nobody can decide otherwise while one of those that decided lives, and who hears DECIDED
- * takes that decision over. Any number may be lost meanwhile. One that is lost after all had heard its view is still
- * a member of what is decided; forming the new group then names it, to everybody.
+ * Agreement. Each worker sends REGROUP with its view, the ranks that it believes lost, to all others. A view grows by the
+ * views of others and by broken connections; a view that has grown is sent again. A worker decides when the newest view of
+ * every live worker equals its own; then it sends DECIDED. Views only grow and the messages of a worker stay in order, so
+ * no worker can decide otherwise while one of the deciders lives, and a worker that receives DECIDED adopts that decision.
+ * Any number may be lost meanwhile. A worker that is lost after all have received its view is still a member of the
+ * decided group; connecting the new group then reports it to all.
  *
- * A worker that closed its connections as soon as it had decided would look lost to those that are slower. So it
- * waits until it has heard DECIDED of the others.
+ * A worker that closed its connections directly after its decision would look lost to slower ones. So it waits for
+ * DECIDED of all others.
  */
 #include "core/comm/cluster.h"
 
-#define POLL_NS   1000000ull
+#define POLL_NS    1000000ull
 #define DECIDED_NS 2000000000ull /* for the last notices of workers that may have closed already */
 
 static uint64_t bit(uint32_t rank)
@@ -22,14 +22,14 @@ static uint64_t bit(uint32_t rank)
     return 1ull << rank;
 }
 
-/* All but this worker and those. */
+/* All ranks but this one and `lost`. */
 static uint64_t others_than(const copse_cluster *c, uint64_t lost)
 {
     const uint64_t all = c->t.size == 64 ? UINT64_MAX : bit(c->t.size) - 1;
     return all & ~lost & ~bit(c->t.rank);
 }
 
-/* What this worker says to each of the others. */
+/* The list that this worker sends to each of the others. */
 struct agreement {
     copse_cluster *c;
     int kind;
@@ -46,7 +46,7 @@ static void set_view(struct agreement *x, int kind, uint64_t view)
     x->view = view;
 }
 
-/* One message at a time to each; the next one when it has been taken. */
+/* One message at a time to each; the next one when the previous one was received. */
 static void send_view(struct agreement *x)
 {
     copse_cluster *c = x->c;
@@ -62,11 +62,11 @@ static void send_view(struct agreement *x)
         x->out[r].peer = r;
         x->sent |= bit(r);
         if (c->table->send(&c->t, r, COPSE_NOTICE_TAG, &c->views_out[r], sizeof now, &x->out[r].op))
-            x->out[r].op = NULL; /* the engine has noted it in t.lost */
+            x->out[r].op = NULL; /* the engine has set its bit in t.lost */
     }
 }
 
-/* Take what has come. Who left without a word is lost, but for those that had decided. */
+/* Handle arrived notices. A rank that left without a notice is lost, unless it had decided. */
 static void receive_views(struct agreement *x)
 {
     copse_cluster *c = x->c;
@@ -81,7 +81,7 @@ static void receive_views(struct agreement *x)
     c->reported |= c->t.lost & ~c->decided;
 }
 
-/* Those alive that have not said this view, or not yet taken it. */
+/* Live ranks that have not sent this view, or not received it. */
 static uint64_t missing(const struct agreement *x, uint64_t from)
 {
     uint64_t ranks = 0;
@@ -91,7 +91,7 @@ static uint64_t missing(const struct agreement *x, uint64_t from)
     return ranks & others_than(x->c, x->view | x->c->t.lost);
 }
 
-/* What one of the others has decided; false when none has. */
+/* The decision of another rank; false when none has decided. */
 static bool is_decided(const copse_cluster *c, uint64_t *view)
 {
     for (uint32_t r = 0; r < c->t.size; r++)
@@ -102,7 +102,7 @@ static bool is_decided(const copse_cluster *c, uint64_t *view)
     return false;
 }
 
-/* `view` receives who is lost, the same for all survivors. The deadline is anew for each that is lost meanwhile. */
+/* `view` receives the lost ranks, the same on all survivors. The deadline restarts with each further loss. */
 static copse_status agree(struct agreement *x, uint64_t *view)
 {
     copse_cluster *c = x->c;
@@ -112,7 +112,7 @@ static copse_status agree(struct agreement *x, uint64_t *view)
     for (;; copse__sleep_ns(POLL_NS)) {
         receive_views(x);
         if (c->reported & bit(c->t.rank))
-            return copse_fail(COPSE_ERR_COMM, "cluster: the others have given this worker up");
+            return copse_fail(COPSE_ERR_COMM, "cluster: the others have dropped this worker");
         if (is_decided(c, view))
             return COPSE_OK;
         if (c->reported != x->view)
@@ -134,7 +134,7 @@ static copse_status agree(struct agreement *x, uint64_t *view)
     }
 }
 
-/* Tell the decision, and hear it from all others, or until they have closed. */
+/* Send the decision, and wait for that of all others, or until they have closed. */
 static copse_status conclude(struct agreement *x, uint64_t view)
 {
     copse_cluster *c = x->c;
@@ -146,7 +146,7 @@ static copse_status conclude(struct agreement *x, uint64_t view)
         receive_views(x);
         for (uint32_t r = 0; r < c->t.size; r++)
             if ((c->decided & bit(r)) && c->views[r] != view)
-                return copse_fail(COPSE_ERR_COMM, "cluster: %s goes on with others than this worker",
+                return copse_fail(COPSE_ERR_COMM, "cluster: %s continues with another group than this worker",
                                   copse__cluster_names(c, bit(r), names));
         if (!missing(x, c->decided))
             return COPSE_OK;
@@ -213,7 +213,7 @@ copse_status copse_cluster_regroup(copse_cluster *c)
     for (uint32_t r = 0; r < before; r++)
         lost += copse_cluster_is_lost(c, r);
     if (copse_cluster_is_lost(c, c->t.rank))
-        return copse_fail(COPSE_ERR_COMM, "cluster: the others have given this worker up");
+        return copse_fail(COPSE_ERR_COMM, "cluster: the others have dropped this worker");
     if (lost == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: nobody is lost");
     c->reported |= c->t.lost;

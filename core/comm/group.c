@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Groups of workers: joining, and collectives that a group of one answers at once. */
+/* Groups of workers: joining, and collectives, which return at once in a group of one. */
 #include "core/comm/group.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@ void copse__group_alone(struct copse_group *g, uint32_t ranks)
 static copse_status count_ranks(struct copse_group *g, uint32_t worker, uint64_t ranks)
 {
     if (ranks == 0 || ranks > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_COMM, "cluster: worker %u says that it has %llu replicas", worker,
-                          (unsigned long long)ranks);
+        return copse_fail(COPSE_ERR_COMM, "cluster: worker %u has %llu replicas; 1 to %d are possible", worker,
+                          (unsigned long long)ranks, COPSE_MAX_REPLICAS);
     g->rank_counts[worker] = (uint32_t)ranks;
     g->ranks += (uint32_t)ranks;
     g->first += worker < g->worker ? (uint32_t)ranks : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The workers that train in step, as everything above messages sees them. A process that trains by itself is a group
-   of one worker: each operation below then returns at once with this worker's own data, so callers do not test for it. */
+/* The workers that train in step. A process that trains alone is a group of one worker: each operation below then returns
+   at once with this worker's own data, so callers need no test. */
 #ifndef COPSE_CLUSTER_GROUP_H
 #define COPSE_CLUSTER_GROUP_H
 
@@ -40,7 +40,7 @@ copse_cluster *copse__group_job(const struct copse_group *g);
 /* The smallest binding limit of the devices of all workers, or `own` in a group of one. */
 uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own);
 
-/* ---- collectives: all workers call them in the same order. `what` names the call for people and is compared ---- */
+/* ---- collectives: all workers call them in the same order. `what` names the call in texts and must be the same ---- */
 
 /* All workers have arrived. `mine` other than COPSE_OK is this worker's reason to stop: every worker returns it, and
    the group goes on. */
@@ -67,21 +67,21 @@ copse_status copse__group_allgatherv(struct copse_group *g, void *all, const siz
 
 /* ---- failure ---- */
 
-/* This worker cannot go on: the others are told, with the device that failed, and do not wait for it. Keeps the text
-   of the last error. */
+/* This worker cannot continue: the others are notified, with the device that failed, and do not wait for it. Keeps the
+   text of the last error. */
 void copse__group_abort(struct copse_group *g);
 /* Whether a device of this worker has failed. */
 bool copse__group_has_failed_device(const struct copse_group *g);
 /* How many collectives have begun; 0 in a group of one. */
 uint64_t copse__group_sequence(const struct copse_group *g);
-/* What failed since then has changed nothing on any worker: one of them refused it, or no other has heard of it. False
-   in a group of one. */
+/* Whether a failure since then has changed nothing on any worker: a worker refused the collective, or none has begun.
+   False in a group of one. */
 bool copse__group_is_whole(const struct copse_group *g, uint64_t since);
-/* Whether a collective since then was refused by the reason that a worker gave. */
+/* Whether a vote has ended a collective since then. */
 bool copse__group_was_refused(const struct copse_group *g, uint64_t since);
-/* Tell the others the reason at the step that they are about to begin; keeps the text. Returns `why`. */
+/* Vote `why` in the collective that the others are about to begin; keeps the text. Returns `why`. */
 copse_status copse__group_refuse(struct copse_group *g, const char *what, copse_status why);
-/* The next collective carries this number, which must be the same on all workers. */
+/* The header of the next collective holds this number, which must be the same on all workers. */
 void copse__group_note(struct copse_group *g, uint32_t detail);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a worker that cannot go on tells its group, and what a failure has changed. */
+/* Abort, refusal and their consequences for a group. */
 #include <stdio.h>
 
 #include "core/comm/group.h"
@@ -21,7 +21,7 @@ void copse__group_abort(struct copse_group *g)
     else
         snprintf(why, sizeof why, "it failed in the middle of a step");
     copse__cluster_abort(g->cluster, why);
-    copse__fail_again(text); /* the first failure is the one to tell */
+    copse__fail_again(text); /* keep the text of the first failure */
 }
 
 uint64_t copse__group_sequence(const struct copse_group *g)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread that beats, and the guard between it and the thread that trains. */
+/* The heartbeat thread, and the guard between it and the training thread. */
 #include "core/comm/heartbeat.h"
 
 #include "core/base/platform.h"
 
 #define EVERY_NS 1000000000ull /* at most */
-#define PER_DEADLINE    10ull         /* to a deadline, at least */
+#define PER_DEADLINE    10ull         /* at least, in one deadline */
 
 struct copse_heartbeats {
     copse_cluster *c; /* not a reference: it owns this */
@@ -13,11 +13,11 @@ struct copse_heartbeats {
     struct copse_transport_table guard;
     copse_mutex lock;
     copse_cond changed;
-    uint64_t tickets, turn; /* whose turn it is in the engine: nobody waits for ever */
+    uint64_t tickets, turn; /* whose turn it is in the engine: first come, first served */
     bool is_over, has_lock, has_cond;
     copse_thread thread;
     /* the thread's own: */
-    struct copse_transport t; /* its texts and losses disturb nobody */
+    struct copse_transport t; /* of its own: its texts and losses do not concern the training thread */
     struct copse_heartbeat heartbeat;
     copse_transport_op *out[COPSE_MAX_WORKERS];
 };
@@ -67,7 +67,7 @@ static copse_status guarded_recv(struct copse_transport *t, uint32_t peer, uint3
     return s;
 }
 
-/* Whoever waits does so for milliseconds at a time: see message.c and peer.c. */
+/* Callers wait for milliseconds at a time: see message.c and peer.c. */
 static copse_status guarded_wait(struct copse_transport *t, copse_transport_op *op, uint64_t timeout_ns)
 {
     struct copse_heartbeats *b = heartbeats_of(t);
@@ -98,7 +98,7 @@ static copse_status guarded_window_get(struct copse_transport *t, uint32_t peer,
 
 /* ---- the thread ---- */
 
-/* One beat to every server that has taken the last. */
+/* One heartbeat to every server that has received the previous one. */
 static void send_heartbeats(struct copse_heartbeats *b)
 {
     enter(b);
@@ -166,7 +166,7 @@ copse_status copse__heartbeats_begin(copse_cluster *c)
     b->guard.recv = guarded_recv;
     b->guard.wait = guarded_wait;
     b->guard.drop = guarded_drop;
-    if (c->table->window_get) /* window_put writes to this rank's memory and asks nobody */
+    if (c->table->window_get) /* window_put writes to this rank's memory and needs no guard */
         b->guard.window_get = guarded_window_get;
     b->t = c->t;
     c->heartbeats = b;
@@ -174,7 +174,7 @@ copse_status copse__heartbeats_begin(copse_cluster *c)
     if (s)
         free_heartbeats(c);
     else
-        c->table = &b->guard; /* this thread enters from now on, the other one always has */
+        c->table = &b->guard; /* this thread uses the guard from now on; the other one always does */
     return s;
 }
 

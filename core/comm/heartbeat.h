@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker's signs of life to parameter servers, from a thread of its own: however long a step takes, servers
-   know that its process lives. Between two requests they have nothing else to tell a worker that computes from
-   one that is stopped for good. */
+/* Heartbeats of a worker to parameter servers, from a thread of their own. They let a server distinguish a worker that
+   computes a long step from a worker whose process hangs. */
 #ifndef COPSE_HEARTBEAT_H
 #define COPSE_HEARTBEAT_H
 
@@ -9,19 +8,19 @@
 
 #define COPSE_TAG_HEARTBEAT 4u
 
-/* What a beat consists of. */
+/* The message. */
 struct copse_heartbeat {
     uint64_t count;
 };
 
-/* Begin, where there are servers and this is a worker. From then on c->table is a guard that lets one thread
-   at a time into the engine, as it comes. Not over an engine that only the thread may call that opened it: its
-   worker never beats, and servers do not expect it to. */
+/* Start, if there are servers and this task is a worker. From then on c->table is a guard that lets one thread at a time
+   into the engine, in order of arrival. Nothing is started over an engine that only its opening thread may call: servers
+   expect no heartbeats then. */
 copse_status copse__heartbeats_begin(copse_cluster *c);
-/* The last is sent, and c->table is the engine's own. What servers have not taken yet stays on its way: this worker
-   may have more to tell them, which would not pass a message that was dropped. Fine without beats, and again. */
+/* Stop sending; c->table becomes the engine's own. Sent heartbeats stay pending: if they were dropped, later messages
+   might not arrive. May be called without heartbeats, and again. */
 void copse__heartbeats_end(copse_cluster *c);
-/* The same, and nothing is on its way any more. */
+/* Stop, and drop pending heartbeats. */
 void copse__heartbeats_drop(copse_cluster *c);
 
 #endif

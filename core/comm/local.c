@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine between threads: offers and wishes wait in one list until they meet and bytes are copied. */
+/* The engine between threads: sends and receives wait in one list until they match and the bytes are copied. */
 #include "core/comm/local.h"
 
 struct copse_transport_op {
@@ -16,10 +16,10 @@ struct copse_local_hub {
     copse_context *ctx; /* retained */
     copse_mutex lock;
     copse_cond changed;
-    struct copse_transport_op *first, **last; /* in the order of their posting */
+    struct copse_transport_op *first, **last; /* in posting order */
     uint64_t messages[COPSE_MAX_WORKERS]; /* by sender */
     struct group {
-        uint64_t job, here; /* ranks that have come and not gone */
+        uint64_t job, here; /* ranks that have arrived and not left */
         uint64_t came;
         unsigned char *windows[COPSE_MAX_WORKERS]; /* by rank */
     } groups[16];
@@ -70,7 +70,7 @@ static void unlink_op(struct copse_local_hub *hub, struct copse_transport_op *op
         hub->last = at;
 }
 
-/* Nothing of a dead worker's is done any more. Locked. */
+/* All ops of a lost worker fail. Locked. */
 static void break_ops(struct copse_local_hub *hub, uint64_t job, uint32_t rank)
 {
     for (struct copse_transport_op *op = hub->first; op; op = op->next)
@@ -123,7 +123,7 @@ static copse_status local_open(struct copse_transport *t)
     while (!s && (g->came & all) != all)
         if (!copse__cond_wait(&hub->changed, &hub->lock, t->deadline_ns)) {
             t->missing = all & ~g->came;
-            s = copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not everybody came");
+            s = copse_transport_fail(t, COPSE_ERR_TIMEOUT, "not all ranks arrived");
         }
     copse__mutex_unlock(&hub->lock);
     t->priv = s ? NULL : g;
@@ -185,7 +185,7 @@ static copse_status post(struct copse_transport *t, struct copse_transport_op *o
         *hub->last = op;
         hub->last = &op->next;
     } else if (other->size != op->size) {
-        s = copse_transport_fail(t, COPSE_ERR_INTERNAL, "a message of %zu bytes meets one of %zu",
+        s = copse_transport_fail(t, COPSE_ERR_INTERNAL, "a send of %zu bytes matches a receive of %zu",
                                  op->size, other->size);
     } else {
         memcpy(op->is_send ? other->to : op->to, op->is_send ? op->from : other->from, op->size);
@@ -258,7 +258,7 @@ static bool local_drop(struct copse_transport *t, copse_transport_op *op)
     return false;
 }
 
-/* ---- windows: piece by piece, so that a reader may well see half of what is written ---- */
+/* ---- windows: copied in chunks, so that a reader can see a partial write ---- */
 
 #define PIECE ((size_t)256)
 
@@ -277,7 +277,7 @@ static copse_status local_window_open(struct copse_transport *t, size_t size, ui
     return COPSE_OK;
 }
 
-/* Returns whether there is such a window, still. */
+/* Returns whether the window exists. */
 static bool copy_piece(struct copse_transport *t, uint32_t rank, bool is_put, size_t offset, void *bytes,
                        size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a cluster says of its members. */
+/* Public getters of a cluster. */
 #include "core/comm/cluster.h"
 
 uint32_t copse_cluster_rank(const copse_cluster *c)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages between workers. Engines may hang for ever; nothing here does: every wait has our deadline,
- * and looks every few milliseconds whether somebody has gone.
+/* Messages between workers, with deadlines. An engine may hang forever; every wait here has a deadline and polls for
+ * lost workers every few milliseconds.
  *
- * Who is gone. An engine that owns its connections says when a peer's breaks. A worker that notices
- * tells the others before it stops, so that they name the one that was lost first, and not the one
- * that told them.
+ * Loss. An engine that owns its connections reports when the connection to a peer breaks. A worker that detects a loss
+ * notifies the others before it stops, so that all name the worker that was lost first, not the one that notified them.
  */
 #include <stdio.h>
 
@@ -14,7 +13,7 @@
 #define POLL_NS    20000000ull
 #define GRACE_NS   30000000ull /* for a notice that explains a broken connection */
 #define NOTIFY_NS    200000000ull
-#define LEFT_NS    1000000000ull /* for what is on its way between this worker and one that leaves */
+#define LEFT_NS    1000000000ull /* for pending messages between this worker and one that leaves */
 
 static uint64_t bit(uint32_t rank)
 {
@@ -47,7 +46,7 @@ copse_status copse__cluster_check(const copse_cluster *c)
                         : COPSE_OK;
 }
 
-/* ---- who is gone ---- */
+/* ---- lost workers ---- */
 
 static uint64_t gone(const copse_cluster *c)
 {
@@ -69,13 +68,13 @@ copse_status copse__notices_begin(copse_cluster *c)
 {
     for (uint32_t r = 0; r < c->t.size; r++) {
         const copse_status s = r != c->t.rank ? copse__notice_recv(c, r) : COPSE_OK;
-        if (s != COPSE_OK && !(c->t.lost & bit(r))) /* one that is lost shows in the first collective */
+        if (s != COPSE_OK && !(c->t.lost & bit(r))) /* a loss is reported by the first collective */
             return s;
     }
     return COPSE_OK;
 }
 
-/* What a worker has to say. */
+/* A notice has arrived. */
 static void handle_notice(copse_cluster *c, uint32_t peer)
 {
     struct copse_notice *n = &c->notices[peer];
@@ -84,7 +83,7 @@ static void handle_notice(copse_cluster *c, uint32_t peer)
     c->notified |= bit(peer);
     if (n->status && !c->why_status) {
         c->why_status = copse__peer_failure(c, peer);
-        c->why[0] = '\0'; /* what ended a task comes before what others made of it */
+        c->why[0] = '\0'; /* the first failure replaces reports that followed from it */
     }
     if (n->why[0] && !c->why[0])
         memcpy(c->why, n->why, sizeof c->why);
@@ -123,10 +122,10 @@ void copse__notices_send(copse_cluster *c, int kind, uint64_t lost, uint64_t tim
 {
     struct copse_pending out[COPSE_MAX_WORKERS] = { { NULL, 0 } };
     const uint64_t end = copse__now_ns() + timeout_ns;
-    /* who has said that it leaves waits to hear the same of this worker */
+    /* a worker that has sent LEFT waits for the same notice of this worker */
     const uint64_t skipped = lost | c->t.lost | (kind == COPSE_NOTICE_LOST ? c->notified : c->reported);
     c->notice = (struct copse_notice){ .kind = kind, .is_stuck = c->window.is_stuck };
-    if (c->is_failed) { /* else it is of others, and this worker is done all the same */
+    if (c->is_failed) { /* else the failure is of others, and this worker is done */
         c->notice.status = (uint32_t)c->why_status;
         memcpy(c->notice.why, c->why, sizeof c->why);
     }
@@ -180,7 +179,7 @@ void copse__cluster_abort(copse_cluster *c, const char *why)
     if (c->is_failed || c->t.size == 1)
         return;
     snprintf(c->why, sizeof c->why, "%s", why);
-    snprintf(c->failure, sizeof c->failure, "this worker gave up: %s", why);
+    snprintf(c->failure, sizeof c->failure, "this worker aborted: %s", why);
     c->is_failed = true;
     c->reported |= bit(c->t.rank);
     copse__notices_send(c, COPSE_NOTICE_LOST, bit(c->t.rank), NOTIFY_NS);
@@ -198,12 +197,12 @@ void copse__cluster_notify_failure(copse_cluster *c, copse_status s, const char 
     copse__notices_send(c, COPSE_NOTICE_LEFT, 0, NOTIFY_NS);
 }
 
-/* Something broke, or somebody is said to be lost: who, and tell. */
+/* A message failed, or a worker was reported lost: find out which, and fail with its name. */
 static copse_status explain(copse_cluster *c, const char *what, const char *engine)
 {
     char names[COPSE_WORKERS_TEXT];
     char text[256];
-    snprintf(text, sizeof text, "%s", engine); /* looking changes it */
+    snprintf(text, sizeof text, "%s", engine); /* polling overwrites it */
     for (int look = 0; look < 2; look++) {
         copse__notices_poll(c);
         if (look == 0)
@@ -212,7 +211,7 @@ static copse_status explain(copse_cluster *c, const char *what, const char *engi
     const uint64_t lost = gone(c);
     if (lost & bit(c->t.rank))
         return copse__cluster_fail(c, COPSE_ERR_COMM, lost,
-                                   "the other workers have given this one up (%s)", what);
+                                   "the other workers have dropped this one (%s)", what);
     if (lost)
         return copse__cluster_fail(c, COPSE_ERR_COMM, lost, "lost %s (%s)%s%s",
                                    copse__cluster_names(c, lost, names), what, c->why[0] ? ": " : "",
@@ -255,7 +254,7 @@ struct waiting {
     size_t count;
     const char *what;
     uint64_t begin;
-    uint64_t left; /* when the peer was first seen to leave, 0: it stays */
+    uint64_t left; /* when the peer was first seen to leave; 0: it has not */
     bool has_warned;
 };
 
@@ -289,8 +288,8 @@ static copse_status wait_a_little(struct waiting *w, struct copse_pending *x)
         copse__notices_poll(c);
         if (gone(c))
             return explain(c, w->what, "");
-        if (c->notified & bit(x->peer)) { /* it stays connected for a while: what it did send arrives, or is here */
-            const bool is_first = w->left == 0; /* it may have come since this worker last asked for it */
+        if (c->notified & bit(x->peer)) { /* it stays connected for a while: its messages arrive, or have arrived */
+            const bool is_first = w->left == 0; /* it may have arrived since the last wait */
             if (is_first)
                 w->left = now;
             if (!is_first && (c->table->is_ordered || now - w->left >= LEFT_NS)) {

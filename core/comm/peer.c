@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages with one peer, whose loss is not everybody's: who waits for it learns of it, and the cluster goes
-   on. See message.c for messages that need all. */
+/* Messages with one peer. Its loss fails only the operation that waits for it; the cluster continues. See message.c for
+   messages whose failure concerns all. */
 #include "core/comm/cluster.h"
 
 #define SLICE_NS 10000000ull
 #define POLL_NS  20000000ull
 #define NOTICE_NS   30000000ull
-#define GRACE_NS 100000000ull /* for what was on its way when the peer left */
+#define GRACE_NS 100000000ull /* for messages that were pending when the peer left */
 
 bool copse__peer_is_gone(copse_cluster *c, uint32_t peer)
 {
@@ -18,13 +18,13 @@ bool copse__peer_is_gone(copse_cluster *c, uint32_t peer)
 copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
 {
     char name[COPSE_WORKERS_TEXT];
-    for (int look = 0; look < 2; look++) { /* it may have said why */
+    for (int look = 0; look < 2; look++) { /* its notice may hold the reason */
         copse__notices_poll(c);
         if (look == 0)
             copse__sleep_ns(NOTICE_NS);
     }
     if (c->reported >> c->t.rank & 1)
-        return copse_fail(COPSE_ERR_COMM, "cluster: %s has given this worker up (%s)",
+        return copse_fail(COPSE_ERR_COMM, "cluster: %s has dropped this worker (%s)",
                           copse__cluster_names(c, 1ull << peer, name), what);
     const copse_status failure = copse__peer_failure(c, peer);
     if (failure)
@@ -58,7 +58,7 @@ copse_status copse__peer_wait(copse_cluster *c, struct copse_pending *p, uint64_
             }
             continue;
         }
-        if (!is_gone && !is_late) { /* it may be this process that stood still: see what has come meanwhile */
+        if (!is_gone && !is_late) { /* this process itself may have hung: handle messages that arrived meanwhile */
             is_late = true;
             end = copse__now_ns() + GRACE_NS;
             continue;
@@ -71,7 +71,7 @@ copse_status copse__peer_wait(copse_cluster *c, struct copse_pending *p, uint64_
     return COPSE_OK;
 }
 
-/* In parts that an engine takes, one behind another. */
+/* In messages of the engine's size limit, one after another. */
 static copse_status move(copse_cluster *c, uint32_t peer, bool is_send, void *bytes, size_t size,
                          uint64_t timeout_ns, const char *what)
 {

@@ -218,7 +218,7 @@ static copse_status from_launcher(copse_context *ctx, uint32_t rank, uint32_t si
 {
     if (size == 0 || size > COPSE_MAX_WORKERS || rank >= size)
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "cluster: the launcher says rank %u of %u: 1 to %d workers are possible",
+                          "cluster: the launcher started rank %u of %u: 1 to %d workers are possible",
                           rank, size, COPSE_MAX_WORKERS);
     copse_cluster_spec *spec;
     COPSE_TRY(create(ctx, &spec));

@@ -37,7 +37,7 @@ void copse__cluster_spec_worker(const copse_cluster_spec *spec, uint32_t rank, c
 const char *copse__worker_text(const copse_cluster_spec *spec, uint32_t rank,
                                char text[COPSE_WORKER_TEXT]);
 
-/* What identifies the job: the same for all its tasks, and for no other job. */
+/* Identifies the job: the same for all its tasks, different for other jobs. */
 uint64_t copse__cluster_spec_hash(const copse_cluster_spec *spec);
 
 #endif

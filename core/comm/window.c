@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows: whether they work is found out once, by use. Every task writes two patterns into its own, one behind the
- * other, and reads them from all others; what one of them cannot do none of them uses.
+/* Windows. They are tested once: every task writes two patterns into its own window, one after the other, and reads them
+ * from all others. If one task fails, no task uses windows.
  */
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #define LEAST_BYTES   4096u
 #define DEFAULT_BYTES ((uint64_t)16 << 20)
 #define DEFAULT_MOST  ((uint64_t)512 << 10) /* measured: docs/performance.md */
-#define TOGETHER      8 /* reads on their way */
+#define TOGETHER      8 /* pending reads */
 #define PROBE_WORDS   (LEAST_BYTES / 16)
 #define WHY_BYTES     256
 
@@ -74,7 +74,7 @@ void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, siz
     c->table->window_put(&c->t, (size_t)offset, bytes, size);
 }
 
-/* A read that is given up is waited for once more when the group ends. */
+/* Keep a timed-out read: it is waited for once more when the group ends. */
 static void park(copse_cluster *c, struct copse_pending *read)
 {
     c->window.stuck |= 1ull << read->peer;
@@ -116,7 +116,7 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct cop
     return s;
 }
 
-/* One for which there is no room in the list stays for good. */
+/* A block that cannot be listed is never freed. */
 void copse__window_keep(copse_cluster *c, void *block)
 {
     (void)COPSE_PUSH(&c->ctx->base.mem, &c->window.kept, block);
@@ -136,7 +136,7 @@ bool copse__window_drain(copse_cluster *c, uint64_t timeout_ns)
     return is_drained;
 }
 
-/* Where ranks part without order an engine may still have the reads, and the blocks stay for good. */
+/* Without an orderly end the engine may still hold the reads: the blocks are never freed. */
 void copse__window_end(copse_cluster *c, bool is_orderly)
 {
     struct copse_mem *mem = &c->ctx->base.mem;
@@ -148,7 +148,7 @@ void copse__window_end(copse_cluster *c, bool is_orderly)
     memset(&c->window.reads, 0, sizeof c->window.reads);
 }
 
-/* ---- whether they work ---- */
+/* ---- test ---- */
 
 struct window_vote {
     uint32_t is_bad;
@@ -168,7 +168,7 @@ static void write_pattern(copse_cluster *c, uint32_t round)
         words[i] = pattern(c->t.rank, round, i);
     copse__window_put(c, 0, words, sizeof words);
     copse__window_put(c, copse__window_size(c, c->t.rank) - sizeof words[0], words,
-                      sizeof words[0]); /* and at its end */
+                      sizeof words[0]); /* and at the end of the window */
 }
 
 static copse_status read_pattern(copse_cluster *c, uint64_t *words, uint32_t peer, uint32_t round)
@@ -182,10 +182,10 @@ static copse_status read_pattern(copse_cluster *c, uint64_t *words, uint32_t pee
     for (uint32_t i = 0; i < PROBE_WORDS; i++)
         is_same &= words[i] == pattern(peer, round, i);
     return is_same ? COPSE_OK
-                   : copse_fail(COPSE_ERR_COMM, "what it reads of rank %u is not what that wrote", peer);
+                   : copse_fail(COPSE_ERR_COMM, "its read of rank %u returned other bytes than that rank wrote", peer);
 }
 
-/* What all found: the first that has something against windows. */
+/* Exchange results: the first task that failed is the reason. */
 static copse_status agree(copse_cluster *c, struct window_vote *mine, struct window_vote *all)
 {
     char name[COPSE_WORKERS_TEXT];

@@ -44,16 +44,10 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
 /* The same in every process, and free. */
 static copse_status agree(copse_tower_optimizer *t)
 {
-    const struct copse_optimizer_params *o = &t->params.optimizer;
-    char text[768];
-    snprintf(text, sizeof text,
-             "name %s\nreduction %d\nfactory %d\noptimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\n"
-             "epsilon %.9g\nweight decay %.9g\nclipping %.9g\naverage %.9g\nschedule %d\nseed %llu\n",
-             t->optimizer->name, (int)t->params.reduction, t->params.factory != NULL, (int)o->kind,
-             (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
-             (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average,
-             o->schedule != NULL,
-             (unsigned long long)t->params.seed);
+    char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
+    snprintf(text, sizeof text, "name %s\nreduction %d\nfactory %d\n%sseed %llu\n", t->optimizer->name,
+             (int)t->params.reduction, t->params.factory != NULL,
+             copse__rule_text(&t->params.optimizer, rule), (unsigned long long)t->params.seed);
     return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
 }
 

@@ -30,7 +30,8 @@ static copse_status cut_run(struct planner *p, size_t begin, size_t end)
         struct copse_optimizer_bucket bucket = { .is_kept = false };
         const uint32_t number = (uint32_t)o->buckets.count;
         uint64_t elements = 0;
-        if (!COPSE_RESERVE(mem, &o->buckets, o->buckets.count + 1))
+        if (!COPSE_RESERVE(mem, &o->buckets, o->buckets.count + 1) ||
+            !COPSE_RESERVE(mem, &o->kept, o->buckets.count + 1))
             return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory for buckets");
         for (; next < p->cuts[b]; next++) {
             o->of_variable.at[order[begin + next]->index] = number;
@@ -92,6 +93,17 @@ copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *con
     return s;
 }
 
+copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t bucket,
+                                       const struct copse_optimizer_ready *ready)
+{
+    copse_exchange *x = o->strategy->store->exchange;
+    copse__exchange_stop_by(x, ready->stop);
+    const copse_status s =
+        copse__exchange_run(x, o->buckets.at[bucket].id, ready->tickets, ready->busy, ready->user);
+    copse__exchange_stop_by(x, NULL);
+    return s;
+}
+
 void copse__optimizer_drop(struct copse_optimizer *o, size_t first)
 {
     for (size_t i = first; i < o->buckets.count; i++)
@@ -102,4 +114,5 @@ void copse__optimizer_drop(struct copse_optimizer *o, size_t first)
             o->variable_count--;
         }
     o->buckets.count = COPSE_MIN(o->buckets.count, first);
+    copse__norms_drop(o, first);
 }

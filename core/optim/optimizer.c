@@ -50,7 +50,9 @@ void copse__optimizer_release(struct copse_optimizer **at)
     if (o->table->release)
         o->table->release(o);
     copse__optimizer_drop(o, 0);
+    copse__norms_free(o);
     copse__free(mem, o->buckets.at);
+    copse__free(mem, o->kept.at);
     copse__free(mem, o->of_variable.at);
     copse__free(mem, o);
     *at = NULL;

@@ -11,6 +11,7 @@
 #ifndef COPSE_OPTIM_H
 #define COPSE_OPTIM_H
 
+#include "core/optim/norms.h"
 #include "core/variable/flat_store.h"
 #include "core/rule/rule.h"
 #include "core/ps/server.h"
@@ -49,12 +50,13 @@ struct copse_optimizer_table {
     /* Slots, at zero, and buckets for these variables, which have places in the store and no bucket. In order of
        creation. */
     copse_status (*prepare)(struct copse_optimizer *o, copse_variable *const *list, size_t count);
-    /* Reduce, update and hand on; `ps`: reduce and keep the sums for `commit`. The gradients are dense: slices of rows
+    /* Reduce, update and hand on; `ps`, and where the rule measures: reduce and keep the sums for `commit`. The gradients are dense: slices of rows
        are made dense by the caller (tower_update.c). A rule for rows belongs here, as an entry beside this one. */
     copse_status (*apply)(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready);
-    /* The same where all replicas have one queue: queued behind what was queued before, nothing is waited for. */
+    /* The same where all replicas have one queue: queued behind what was queued before, nothing is waited for. Not where
+       the rule measures. */
     copse_status (*queue)(struct copse_optimizer *o, uint32_t bucket);
-    /* All buckets of an update were applied. */
+    /* All buckets of an update were applied. Where the rule measures the host waits here, once. */
     copse_status (*commit)(struct copse_optimizer *o, const struct copse_optimizer_commit *c);
     /* Bring the variables of the strategy up to date. */
     copse_status (*pull)(struct copse_optimizer *o, enum copse_pull when, uint32_t replica);
@@ -79,7 +81,7 @@ struct copse_optimizer_table {
 
 struct copse_optimizer_bucket {
     uint32_t id;  /* of the exchange */
-    bool is_kept; /* ps: its sums wait for the commit */
+    bool is_kept; /* its sums wait for the commit */
 };
 
 struct copse_optimizer {
@@ -92,6 +94,8 @@ struct copse_optimizer {
     struct { struct copse_optimizer_bucket *at; size_t count, room; } buckets;
     struct { uint32_t *at; size_t count, room; } of_variable; /* by index: its bucket, or COPSE_NO_BUCKET */
     size_t variable_count; /* that have buckets */
+    struct { uint32_t *at; size_t count, room; } kept; /* local: numbers of the buckets that are kept, in order of `apply` */
+    struct copse_norms norms; /* of a rule that measures */
     uint32_t held[COPSE_MAX_REPLICAS]; /* lists of gradients that replicas have handed over, and that wait for others */
     bool is_torn; /* an update was cut short */
     uint64_t step; /* of a named one: its updates, of this worker */
@@ -128,6 +132,9 @@ copse_status copse__optimizer_words(const struct copse_optimizer *o, const void 
    bucket is added. */
 copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *const *list, size_t count,
                                   const struct copse_exchange_rule *rule);
+/* Run the exchange of a bucket. */
+copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t bucket,
+                                       const struct copse_optimizer_ready *ready);
 /* Drop buckets from number `first` on. */
 void copse__optimizer_drop(struct copse_optimizer *o, size_t first);
 

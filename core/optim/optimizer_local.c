@@ -19,26 +19,60 @@ static copse_status average(void *user, copse_device *dev, const struct copse_up
     return copse__rule_average(user, dev, &u->values, &u->slots, &u->step, u->count, out);
 }
 
+static copse_status measure(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
+{
+    (void)user;
+    return copse__rule_measure(dev, &u->gradients, &u->parts, u->count, out);
+}
+
+static copse_status clip_norm(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
+{
+    (void)user;
+    return copse__rule_scale(dev, &u->parts, &u->gradients, u->count, out);
+}
+
 static copse_status prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
 {
     const struct copse_optimizer_params *p = &o->rule.params;
     const struct copse_exchange_rule rule = {
         .slots = o->rule.slots,
-        .before = p->clip_value > 0.0f ? clip : NULL,
+        .measure = o->rule.measures ? measure : NULL,
+        .before = p->clip_value > 0.0f ? clip : p->clip_norm > 0.0f ? clip_norm : NULL,
         .update = update,
         .behind = p->average > 0.0f ? average : NULL,
         .user = &o->rule,
     };
-    return copse__optimizer_cut(o, list, count, &rule);
+    const size_t before = o->buckets.count;
+    COPSE_TRY(copse__optimizer_cut(o, list, count, &rule));
+    const copse_status s = o->rule.measures ? copse__norms_plan(o, before) : COPSE_OK;
+    if (s)
+        copse__optimizer_drop(o, before);
+    return s;
+}
+
+static void forget_kept(struct copse_optimizer *o)
+{
+    for (size_t i = 0; i < o->kept.count; i++)
+        o->buckets.at[o->kept.at[i]].is_kept = false;
+    o->kept.count = 0;
+}
+
+/* There is room for all buckets. A bucket that is kept already is of an update that was cut short. */
+static void note_kept(struct copse_optimizer *o, uint32_t bucket)
+{
+    if (o->buckets.at[bucket].is_kept)
+        forget_kept(o);
+    o->buckets.at[bucket].is_kept = true;
+    o->kept.at[o->kept.count++] = bucket;
 }
 
 static copse_status apply(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready)
 {
-    copse_exchange *x = o->strategy->store->exchange;
-    copse__exchange_stop_by(x, ready->stop);
-    const copse_status s =
-        copse__exchange_run(x, o->buckets.at[bucket].id, ready->tickets, ready->busy, ready->user);
-    copse__exchange_stop_by(x, NULL);
+    const copse_status s = copse__optimizer_exchange(o, bucket, ready);
+    if (s)
+        forget_kept(o);
+    else if (o->rule.measures)
+        note_kept(o, bucket);
     return s;
 }
 
@@ -47,11 +81,37 @@ static copse_status queue(struct copse_optimizer *o, uint32_t bucket)
     return copse__exchange_queue(o->strategy->store->exchange, o->buckets.at[bucket].id);
 }
 
+/* The factor of all gradients that clip_global_norm demands becomes that of the update. */
+static copse_status write_scale(struct copse_optimizer *o, float before)
+{
+    const copse_strategy *st = o->strategy;
+    const float scale = copse__norms_scale(o, before);
+    for (uint32_t r = 0; r < st->replica_count && scale != before; r++)
+        COPSE_TRY(copse_queue_write(st->replicas[r].queue, st->replicas[r].step,
+                                    COPSE_STEP_SCALE * sizeof(uint32_t), &scale, sizeof scale));
+    return COPSE_OK;
+}
+
+static copse_status update_kept(struct copse_optimizer *o, const struct copse_optimizer_commit *c)
+{
+    float scale;
+    memcpy(&scale, &c->words[COPSE_STEP_SCALE], sizeof scale);
+    COPSE_TRY(copse__norms_read(o));
+    if (o->rule.params.clip_norm > 0.0f)
+        COPSE_TRY(copse__norms_write(o, scale));
+    COPSE_TRY(write_scale(o, scale));
+    for (size_t i = 0; i < o->kept.count; i++)
+        COPSE_TRY(copse__exchange_finish(o->strategy->store->exchange, o->buckets.at[o->kept.at[i]].id));
+    return COPSE_OK;
+}
+
 static copse_status commit(struct copse_optimizer *o, const struct copse_optimizer_commit *c)
 {
-    (void)o;
-    (void)c;
-    return COPSE_OK;
+    if (!o->rule.measures)
+        return COPSE_OK;
+    const copse_status s = update_kept(o, c);
+    forget_kept(o);
+    return s;
 }
 
 static copse_status pull(struct copse_optimizer *o, enum copse_pull when, uint32_t replica)

@@ -108,6 +108,8 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
     copse_status s = copse__optimizer_cut(o, list, count, &rule);
     for (uint32_t k = 0; k < copse__servers_of(o->strategy)->count && !s; k++)
         s = make_group(ps, list, count, k);
+    if (!s && o->rule.measures)
+        s = copse__norms_room(o);
     if (s == COPSE_OK)
         return COPSE_OK;
     while (ps->groups.count > groups)
@@ -119,7 +121,7 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
 static copse_status apply(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready)
 {
     o->buckets.at[bucket].is_kept = true;
-    return copse__optimizer_local.apply(o, bucket, ready);
+    return copse__optimizer_exchange(o, bucket, ready);
 }
 
 static copse_status queue(struct copse_optimizer *o, uint32_t bucket)
@@ -161,6 +163,31 @@ static void clip(const struct copse_optimizer *o, struct copse_ps_group *g, floa
         g->gradients[i] = g->gradients[i] > most ? most : g->gradients[i] < -most ? -most : g->gradients[i];
 }
 
+/* Norms are those of this worker's sums over all servers. */
+static void measure(struct copse_ps *ps)
+{
+    struct copse_optimizer *o = &ps->base;
+    if (!o->rule.measures)
+        return;
+    copse__norms_clear(o);
+    for (size_t k = 0; k < ps->groups.count; k++) {
+        const struct copse_ps_group *g = &ps->groups.at[k];
+        const float *at = g->gradients;
+        for (uint32_t m = 0; is_kept(o, g) && m < g->count; at += g->list[m++]->count)
+            copse__norms_add(o, g->list[m]->index, at, g->list[m]->count);
+    }
+}
+
+static void clip_norm(const struct copse_optimizer *o, struct copse_ps_group *g, float scale)
+{
+    float *at = g->gradients;
+    for (uint32_t m = 0; o->rule.params.clip_norm > 0.0f && m < g->count; at += g->list[m++]->count) {
+        const float factor = copse__norms_factor(o, g->list[m]->index, scale);
+        for (uint64_t i = 0; i < g->list[m]->count; i++)
+            at[i] *= factor;
+    }
+}
+
 /* The variables of a named optimizer have counts of their own, and so rates. */
 static copse_status push(struct copse_ps *ps, struct copse_ps_group *g, const struct copse_optimizer_commit *c)
 {
@@ -172,6 +199,8 @@ static copse_status push(struct copse_ps *ps, struct copse_ps_group *g, const st
     memcpy(&p.rate, is_named ? &words[COPSE_STEP_RATE] : &c->words[COPSE_STEP_RATE], sizeof p.rate);
     memcpy(&p.scale, &c->words[COPSE_STEP_SCALE], sizeof p.scale);
     clip(&ps->base, g, p.scale);
+    clip_norm(&ps->base, g, p.scale);
+    p.scale = copse__norms_scale(&ps->base, p.scale);
     const copse_status s = g->server->table->push(g->server, g->id, &p, &g->updates);
     return is_named ? copse_note(s, "while pushing the gradient of '%s'", g->list[0]->name) : s;
 }
@@ -180,6 +209,8 @@ static copse_status commit(struct copse_optimizer *o, const struct copse_optimiz
 {
     struct copse_ps *ps = copse__ps(o);
     copse_status s = read_sums(ps);
+    if (!s)
+        measure(ps);
     for (size_t k = 0; k < ps->groups.count && !s; k++)
         if (is_kept(o, &ps->groups.at[k]))
             s = push(ps, &ps->groups.at[k], c);

@@ -38,7 +38,7 @@ static float change_float(enum copse_change how, float now, float by)
         return now * by;
     case COPSE_SCATTER_DIV:
         return now / by;
-    case COPSE_SCATTER_MIN: /* a NaN is less than nothing, and nothing is less than it */
+    case COPSE_SCATTER_MIN: /* comparisons with a NaN are false */
         return by < now ? by : now;
     case COPSE_SCATTER_MAX:
         return by > now ? by : now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How values of a variable change outside of training: f32 and i32 arrays in host memory. */
+/* Changes of values outside of training, on f32 and i32 arrays in host memory. */
 #ifndef COPSE_CHANGE_H
 #define COPSE_CHANGE_H
 
@@ -10,7 +10,7 @@ enum copse_change {
     COPSE_CHANGE_SET,
     COPSE_CHANGE_ADD,
     COPSE_CHANGE_SUB,
-    COPSE_SCATTER_ADD, /* from here on rows of a sparse value */
+    COPSE_SCATTER_ADD, /* the following: rows of a sparse value */
     COPSE_SCATTER_SUB,
     COPSE_SCATTER_UPDATE,
     COPSE_SCATTER_MUL,
@@ -28,11 +28,11 @@ struct copse_rows {
     const float *values;    /* [count][row] */
 };
 
-/* now += or -= by, element by element; whole numbers wrap. */
+/* now += or -= by, element by element; i32 wrap around. */
 void copse__change_apply(enum copse_change how, copse_type type, uint64_t count, void *now,
                          const void *by);
 /* The same row by row: `slices` are [count][row], `now` is [rows][row], and every index is one of its rows.
-   Slices of one row are taken in their order. */
+   Slices of the same row are applied in order. */
 void copse__change_rows(enum copse_change how, size_t row, size_t count, const int32_t *indices,
                         const float *slices, float *now);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Beats are only counted, never answered. */
+/* Heartbeats are counted, never answered. */
 #include "core/ps/failure_detector.h"
 
 copse_status copse__failure_detector_begin(copse_cluster *c, uint32_t worker, struct copse_failure_detector *s)
@@ -18,7 +18,7 @@ void copse__failure_detector_heard(struct copse_failure_detector *s)
     s->has_warned = false;
 }
 
-/* Beats that have come. */
+/* Handle heartbeats that have arrived. */
 static void take(copse_cluster *c, uint32_t worker, struct copse_failure_detector *s)
 {
     while (s->pending.op) {
@@ -26,7 +26,7 @@ static void take(copse_cluster *c, uint32_t worker, struct copse_failure_detecto
         if (status == COPSE_ERR_TIMEOUT)
             return;
         s->pending.op = NULL;
-        if (status || copse__failure_detector_begin(c, worker, s)) /* the loss shows with its request */
+        if (status || copse__failure_detector_begin(c, worker, s)) /* the loss is reported by its request */
             return;
         s->has_heartbeat = true;
         copse__failure_detector_heard(s);
@@ -37,17 +37,17 @@ copse_status copse__failure_detector_check(copse_cluster *c, uint32_t worker, st
                                            uint64_t passed)
 {
     char name[COPSE_WORKERS_TEXT];
-    /* a gap in which this process stood still is not the worker's */
+    /* a time in which this process itself hung does not count */
     s->ns += COPSE_MIN(passed, c->deadline_ns / 4);
     take(c, worker, s);
     if (!s->has_heartbeat)
         return COPSE_OK;
     if (s->ns >= c->deadline_ns)
-        return copse_fail(COPSE_ERR_TIMEOUT, "it gave no sign of life for %.3g s",
+        return copse_fail(COPSE_ERR_TIMEOUT, "it sent no heartbeat for %.3g s",
                           (double)c->deadline_ns / 1e9);
     if (s->ns >= c->warn_ns && !s->has_warned) {
         s->has_warned = true;
-        copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "parameter server: %s gives no sign of life since %.3g s",
+        copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "parameter server: %s has sent no heartbeat for %.3g s",
                    copse__cluster_names(c, 1ull << worker, name), (double)c->warn_ns / 1e9);
     }
     return COPSE_OK;

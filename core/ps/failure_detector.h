@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long a server has heard nothing of a worker, and when it has waited long enough. */
+/* Failure detector of a server: the time since the last heartbeat or request of a worker. */
 #ifndef COPSE_FAILURE_DETECTOR_H
 #define COPSE_FAILURE_DETECTOR_H
 
@@ -8,17 +8,17 @@
 struct copse_failure_detector {
     struct copse_pending pending; /* of the next heartbeat */
     struct copse_heartbeat heartbeat;
-    bool has_heartbeat; /* else it never will, and nothing is made of its silence */
+    bool has_heartbeat; /* false: the worker sends no heartbeats, and the detector is off */
     bool has_warned;
-    uint64_t ns; /* in which this process could have heard it */
+    uint64_t ns; /* since the last heartbeat or request, as far as this process was running */
 };
 
-/* Ask for the first heartbeat. */
+/* Post the receive of the next heartbeat. */
 copse_status copse__failure_detector_begin(copse_cluster *c, uint32_t worker, struct copse_failure_detector *s);
-/* It has made a request. */
+/* The worker is alive: it has sent a request. */
 void copse__failure_detector_heard(struct copse_failure_detector *s);
-/* `passed` since the last look. COPSE_ERR_TIMEOUT with text: it has been silent for the
-   cluster's deadline. At warn_ns a line goes to the log. */
+/* `passed`: time since the last check. COPSE_ERR_TIMEOUT with text when the worker has sent nothing for the cluster's
+   deadline. Logs a warning at warn_ns. */
 copse_status copse__failure_detector_check(copse_cluster *c, uint32_t worker, struct copse_failure_detector *s,
                                            uint64_t passed);
 void copse__failure_detector_end(copse_cluster *c, struct copse_failure_detector *s);

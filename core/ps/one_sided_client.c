@@ -5,11 +5,11 @@
 
 #define TRIES    16
 #define PAUSE_NS 20000ull
-#define AT_ONCE  8 /* tries without a pause: a server that is writing will soon be done */
+#define AT_ONCE  8 /* tries without a pause: a publish is short */
 
 static copse_status no_memory(void)
 {
-    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for what its window has");
+    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for values of its window");
 }
 
 static struct copse_mem *mem_of(const struct copse_one_sided_client *r)
@@ -36,7 +36,7 @@ void copse__one_sided_client_fini(struct copse_one_sided_client *r)
 {
     copse__free(mem_of(r), r->fetched.at);
     copse__free(mem_of(r), r->parts.at);
-    if (is_stuck(r)) /* the engine may still write there */
+    if (is_stuck(r)) /* the engine may still write to it */
         copse__window_keep(r->cluster, r->words);
     else
         copse__free(mem_of(r), r->words);
@@ -51,7 +51,7 @@ copse_status copse__one_sided_client_add(struct copse_one_sided_client *r, uint3
         return COPSE_OK;
     if ((offset != COPSE_WINDOW_MESSAGE && (offset > window || bytes > window - offset)) ||
         (offset != COPSE_WINDOW_NONE && (id + 2ull) * sizeof *r->words > window))
-        return copse_fail(COPSE_ERR_COMM, "parameter server: a variable's place is not in its window");
+        return copse_fail(COPSE_ERR_COMM, "parameter server: the offset of a variable is outside of the window");
     while (r->fetched.count <= id)
         if (!COPSE_PUSH(mem_of(r), &r->fetched, none))
             return no_memory();
@@ -59,9 +59,9 @@ copse_status copse__one_sided_client_add(struct copse_one_sided_client *r, uint3
     return COPSE_OK;
 }
 
-/* ---- pulling ---- */
+/* ---- fetch ---- */
 
-/* How many words a pull of these needs; 0: of one of them nothing is in the window. */
+/* Words that a fetch of these variables needs; 0: the window does not hold one of them. */
 static size_t words_of(const struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count)
 {
     size_t words = 1;
@@ -92,7 +92,7 @@ static copse_status get(struct copse_one_sided_client *r, const struct copse_win
     return copse__window_get(r->cluster, r->server, parts, count, r->cluster->deadline_ns, "values");
 }
 
-/* One try: what is new is in `values`, if it is whole. `must_ask`: values that are new go by messages. */
+/* One try: new values are in `values`, if they are of one moment (`is_whole`). `must_ask`: request them by message. */
 static copse_status look(struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count, size_t words,
                          const uint64_t *seen, void *const *values, bool *is_whole, bool *must_ask)
 {
@@ -135,7 +135,7 @@ copse_status copse__one_sided_client_fetch(struct copse_one_sided_client *r, con
     bool must_ask = false;
     for (uint32_t i = 0; i < TRIES && !*is_done && !must_ask; i++) {
         const copse_status s = look(r, ids, count, words, seen, values, is_done, &must_ask);
-        if (s) /* a server that is there can be asked; else that tells why */
+        if (s) /* after other errors a request by message succeeds or reports the reason */
             return s == COPSE_ERR_TIMEOUT ? s : COPSE_OK;
         if (!*is_done && !must_ask) {
             info->retries++;
@@ -152,7 +152,7 @@ copse_status copse__one_sided_client_fetch(struct copse_one_sided_client *r, con
     return COPSE_OK;
 }
 
-/* ---- pushing ---- */
+/* ---- publish ---- */
 
 uint64_t copse__one_sided_client_publish(struct copse_one_sided_client *r, const void *gradients, uint64_t bytes)
 {
@@ -160,7 +160,7 @@ uint64_t copse__one_sided_client_publish(struct copse_one_sided_client *r, const
     const uint64_t none = 0;
     if (!is_usable(r) || r->is_unread || bytes > copse__window_size(c, c->t.rank) - COPSE_WINDOW_LINE)
         return 0;
-    const uint64_t number = ++c->window.info.pushes; /* of all that this task laid out, for whichever server */
+    const uint64_t number = ++c->window.info.pushes; /* counts pushes to all servers */
     copse__window_put(c, 0, &none, sizeof none);
     copse__window_put(c, COPSE_WINDOW_LINE, gradients, (size_t)bytes);
     copse__window_put(c, 0, &number, sizeof number);

@@ -34,7 +34,7 @@ static void put_word(struct copse_one_sided_server *k, uint64_t index, uint64_t 
     copse__window_put(k->cluster, index * sizeof word, &word, sizeof word);
 }
 
-/* Variables that have come; words from below and values from above must not meet. */
+/* Assign offsets to new variables; words from below and values from above must not overlap. */
 static copse_status place_new(struct copse_one_sided_server *k)
 {
     for (size_t i = k->published.count; i < k->store->variables.count; i++) {
@@ -47,8 +47,8 @@ static copse_status place_new(struct copse_one_sided_server *k)
             entry.offset = k->low -= bytes;
         else
             copse__log(&k->store->ctx->base.log, COPSE_LOG_INFO,
-                       "parameter server: '%s' %s the window of %llu bytes and goes by messages", v->name,
-                       is_large ? "is too large to go by" : "has no room in",
+                       "parameter server: '%s' %s the window of %llu bytes and is sent by message", v->name,
+                       is_large ? "is too large for" : "does not fit into",
                        (unsigned long long)k->cluster->window.bytes);
         if (!COPSE_PUSH(&k->store->ctx->base.mem, &k->published, entry))
             return no_memory();
@@ -62,7 +62,7 @@ static bool is_new(const struct copse_one_sided_server *k, uint32_t id)
     return entry->offset != COPSE_WINDOW_NONE && entry->version != k->store->variables.at[id].version;
 }
 
-/* `values`: of those in `changed`, one behind another. */
+/* `values`: of the variables in `changed`, concatenated. */
 static void lay_out(struct copse_one_sided_server *k, const unsigned char *values)
 {
     put_word(k, 0, ++k->sequence);
@@ -101,7 +101,7 @@ copse_status copse__one_sided_server_publish(struct copse_one_sided_server *k)
         return COPSE_OK;
     if (k->changed.count > 0)
         status = copse__pstore_snapshot(k->store, k->changed.at, (uint32_t)k->changed.count, &values);
-    if (status) { /* what lies there is not what the store has: nobody takes it any more */
+    if (status) { /* the window is outdated: an odd sequence number stops readers */
         k->sequence += k->sequence % 2 == 0;
         put_word(k, 0, k->sequence);
         return status;
@@ -130,7 +130,7 @@ static bool is_stuck(const struct copse_one_sided_server *k, uint32_t worker)
     return (k->cluster->window.stuck >> worker & 1) != 0;
 }
 
-/* The number, which stands first, after the gradients. */
+/* Read the gradients, then the number at the begin of the window. */
 static copse_status read_push(struct copse_one_sided_server *k, uint32_t worker, size_t size, uint64_t timeout_ns)
 {
     unsigned char *room = k->gradients;
@@ -141,7 +141,7 @@ static copse_status read_push(struct copse_one_sided_server *k, uint32_t worker,
     const uint64_t passed = COPSE_MIN(copse__now_ns() - begin, timeout_ns);
     if (!s)
         s = copse__window_get(k->cluster, worker, &then, 1, timeout_ns - passed, "gradients");
-    if (is_stuck(k, worker)) { /* what comes after all must not fall among another worker's */
+    if (is_stuck(k, worker)) { /* a late write must not hit the gradients of another worker */
         copse__window_keep(k->cluster, k->gradients);
         k->gradients = NULL;
         k->room = 0;
@@ -155,7 +155,7 @@ copse_status copse__one_sided_server_fetch(struct copse_one_sided_server *k, uin
     struct copse_cluster_window *w = &k->cluster->window;
     *is_unread = false;
     if (!w->is_open || number == 0 || size > copse__window_size(k->cluster, worker) - COPSE_WINDOW_LINE)
-        return copse_fail(COPSE_ERR_COMM, "parameter server: there is no gradient in a window");
+        return copse_fail(COPSE_ERR_COMM, "parameter server: the push names no gradients of a window");
     *is_unread = is_stuck(k, worker);
     if (*is_unread)
         return copse_fail(COPSE_ERR_TIMEOUT, "parameter server: a read of this worker's window did not end");
@@ -166,7 +166,7 @@ copse_status copse__one_sided_server_fetch(struct copse_one_sided_server *k, uin
     const uint64_t *found = k->gradients;
     const unsigned char *values = (const unsigned char *)k->gradients + COPSE_WINDOW_LINE;
     if (*found != number)
-        return copse_fail(COPSE_ERR_COMM, "parameter server: the worker has given its gradients up");
+        return copse_fail(COPSE_ERR_COMM, "parameter server: the worker's window holds other gradients");
     w->info.pushes++;
     *gradients = values;
     return COPSE_OK;

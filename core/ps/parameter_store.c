@@ -145,7 +145,7 @@ static copse_status pstore_make(struct copse_server *server, const struct copse_
     if (*id != UINT32_MAX)
         return check_same(&s->variables.at[*id], as);
     if (!as->may_begin)
-        return COPSE_ERR_TIMEOUT; /* not yet */
+        return COPSE_ERR_TIMEOUT; /* no worker has set its values yet */
     copse_status status = fill_variable(s, &v, as);
     if (!status && !COPSE_PUSH(mem_of(s), &s->variables, v))
         status = no_memory();

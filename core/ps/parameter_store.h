@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A parameter store: the authoritative copies themselves, on one device, with optimizer slots and counts of updates.
-   It is a server of this process, and what a ps task serves others from. One thread at a time. */
+/* A parameter store: values of variables on one device, with optimizer slots and counts of updates. It is a server of
+   this process; a ps task has one, too. One thread at a time. */
 #ifndef COPSE_PARAMETER_STORE_H
 #define COPSE_PARAMETER_STORE_H
 
@@ -27,7 +27,7 @@ struct copse_pstore_group {
 };
 
 struct copse_pstore {
-    struct copse_server server; /* its table leads here */
+    struct copse_server server; /* its table has the functions of this store */
     copse_context *ctx;         /* retained */
     copse_device *dev;
     copse_queue *queue;
@@ -35,9 +35,9 @@ struct copse_pstore {
     struct { struct copse_pstore_variable *at; size_t count, room; } variables;
     struct { struct copse_pstore_group *at; size_t count, room; } groups;
     uint64_t counter;
-    void *staging; /* host memory that reads land in */
+    void *staging; /* host memory of reads */
     size_t staging_bytes;
-    bool is_stuck; /* the device hangs and may still write there */
+    bool is_stuck; /* the device hangs and may still write to `staging` */
 };
 
 copse_status copse__pstore_create(copse_context *ctx, const char *device, struct copse_pstore **out);
@@ -47,12 +47,12 @@ void copse__pstore_release(struct copse_pstore **at);
 copse_status copse__pstore_find(struct copse_pstore *s, uint32_t id, struct copse_pstore_variable **out);
 copse_status copse__pstore_group(struct copse_pstore *s, uint32_t group,
                                  struct copse_pstore_group **out);
-/* Whether a group is of these variables and this rule. */
+/* Whether a group has these variables and this rule. */
 bool copse__pstore_group_is(const struct copse_pstore_group *g, const uint32_t *ids, uint32_t count,
                             const struct copse_optimizer_params *rule);
 /* Id of a variable by name, or UINT32_MAX. */
 uint32_t copse__pstore_named(const struct copse_pstore *s, const char *name);
-/* Values of several variables, one behind another, in the store's own memory until its next call. */
+/* Values of several variables, concatenated, in memory of the store until its next call. */
 copse_status copse__pstore_snapshot(struct copse_pstore *s, const uint32_t *ids, uint32_t count,
                                     const void **values);
 /* The same of a slot. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a parameter store updates together: the variables of one optimizer, its slots and its count of updates. */
+/* Groups of a parameter store: the variables of one optimizer, its slots and its count of updates. */
 #include "core/ps/parameter_store.h"
 
 static copse_status no_memory(void)
@@ -87,7 +87,7 @@ static copse_status make_group(struct copse_pstore *s, struct copse_pstore_group
                                const uint32_t *ids, const struct copse_optimizer_params *rule)
 {
     COPSE_TRY(copse__rule_init(rule, &g->rule));
-    g->rule.params.schedule = NULL; /* the workers' */
+    g->rule.params.schedule = NULL; /* workers evaluate the schedule */
     g->ids = copse__alloc(&s->ctx->base.mem, g->count, sizeof *g->ids);
     g->slots = copse__alloc(&s->ctx->base.mem, g->count, sizeof(copse_buffer *));
     const uint32_t each = has_average(&g->rule) ? 2 : 1;
@@ -109,7 +109,7 @@ copse_status copse__pstore_do_group(struct copse_server *server, uint64_t key, c
     struct copse_pstore *s = pstore_of(server);
     struct copse_pstore_group g = { .is_used = true, .count = count };
     size_t at = 0;
-    (void)key; /* who serves several workers finds theirs */
+    (void)key; /* ps_server.c finds groups by key */
     copse_status status = make_group(s, &g, ids, rule);
     while (at < s->groups.count && s->groups.at[at].is_used)
         at++;
@@ -246,7 +246,7 @@ copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group
         return no_memory();
     COPSE_TRY(copse__pstore_reserve_staging(s, size));
     const copse_status status = read_group(s, g);
-    const copse_status staged = copse__pstore_wait_reads(s); /* what is queued lands first, whatever failed */
+    const copse_status staged = copse__pstore_wait_reads(s); /* after a failure, too: queued reads use the memory */
     *words = s->staging;
     *bytes = size;
     return status ? status : staged;

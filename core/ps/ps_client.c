@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The server that a ps task keeps, from a worker's side. */
+/* Client of a ps task: the server interface over messages and windows. */
 #include <stdio.h>
 
 #include "core/graph/op.h"
@@ -13,13 +13,13 @@ struct ps_client {
     struct copse_server server;
     copse_cluster *cluster; /* retained */
     uint32_t rank;
-    struct copse_one_sided_client window; /* the server's, where there is one */
+    struct copse_one_sided_client window; /* one-sided access to the server's window */
     struct copse_server_request request;
     struct copse_server_reply reply;
     unsigned char *scratch;
     size_t room;
     struct { uint64_t *at; size_t count, room; } sizes; /* bytes of variables, by id */
-    bool is_broken; /* a request was cut short: what comes belongs to nothing */
+    bool is_broken; /* a request was interrupted: later messages cannot be interpreted */
 };
 
 static struct ps_client *client_of(struct copse_server *s)
@@ -58,11 +58,11 @@ static copse_status exchange(struct ps_client *client, const void *payload, size
     COPSE_TRY(copse__peer_send(c, client->rank, payload, size, most, "a request"));
     COPSE_TRY(copse__peer_recv(c, client->rank, &client->reply, sizeof client->reply, most, "a reply"));
     if (client->reply.magic != COPSE_SERVER_MAGIC)
-        return copse_fail(COPSE_ERR_COMM, "parameter server: what came is no reply");
+        return copse_fail(COPSE_ERR_COMM, "parameter server: malformed reply");
     return COPSE_OK;
 }
 
-/* Send the request and its payload, and take the reply; its payloads are the caller's. */
+/* Send the request and its payload, and receive the reply; the caller receives its payloads. */
 static copse_status call(struct ps_client *client, const void *payload, size_t size)
 {
     if (client->is_broken)
@@ -75,14 +75,14 @@ static copse_status call(struct ps_client *client, const void *payload, size_t s
                                 : COPSE_OK;
 }
 
-/* What came, or comes, belongs to nothing. */
+/* A malformed reply: later messages cannot be interpreted. */
 static copse_status wrong(struct ps_client *client, const char *what)
 {
     client->is_broken = true;
     return copse_fail(COPSE_ERR_COMM, "parameter server: it replied with %s", what);
 }
 
-/* What comes behind a reply. */
+/* Receive a payload of the reply. */
 static copse_status take(struct ps_client *client, void *bytes, size_t size)
 {
     const copse_status s = copse__peer_recv(client->cluster, client->rank, bytes, size, client->cluster->deadline_ns,
@@ -96,7 +96,7 @@ static copse_status take_values(struct ps_client *client, void *values, uint64_t
     return client->reply.size == size ? take(client, values, (size_t)size) : wrong(client, "values of another size");
 }
 
-/* Bytes of a variable; 0 of one that this worker has not made. */
+/* Bytes of a variable; 0 of an unknown one. */
 static uint64_t size_of(const struct ps_client *client, uint32_t id)
 {
     return id < client->sizes.count ? client->sizes.at[id] : 0;

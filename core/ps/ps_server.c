@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A ps task: takes requests of all workers, one at a time, whoever comes first, until all are gone. A
-   worker that is lost is left alone; the others notice nothing. */
+/* A ps task: serves the requests of all workers, one at a time in order of arrival, until all workers have left. The loss
+   of a worker does not affect the others. */
 #include <stdio.h>
 
 #include "copse/distribute/parameter_server.h"
@@ -12,13 +12,13 @@
 #define IDLE_NS   50000ull
 #define CHECK_NS 50000000ull
 
-/* The n-th optimizer without a key of every worker that has come to it, or that with the key. */
+/* The n-th optimizer without a key of every worker, or the optimizer with the key. */
 struct shared_group {
     uint64_t key;
     uint32_t number;  /* n, without a key */
     uint32_t group;   /* the store's */
-    uint64_t holders; /* workers */
-    uint64_t joined;  /* workers that have come since it was made */
+    uint64_t holders; /* workers that use it */
+    uint64_t joined;  /* workers that have joined it since it was made */
     bool is_used;
 };
 
@@ -26,9 +26,9 @@ struct client {
     struct copse_pending pending; /* of its next request */
     struct copse_failure_detector detector;
     struct copse_server_request request;
-    uint32_t groups;  /* that it has asked for, ever */
-    bool is_done;     /* it has said so */
-    bool is_over;     /* nothing comes any more */
+    uint32_t groups;  /* number of its GROUP requests without a key */
+    bool is_done;     /* it has sent LEAVE */
+    bool is_over;     /* no further request is expected */
 };
 
 struct ps_server {
@@ -38,20 +38,20 @@ struct ps_server {
     struct copse_one_sided_server window;
     struct client clients[COPSE_MAX_WORKERS];
     uint32_t client_count;
-    uint64_t checked_ns; /* for signs of life */
+    uint64_t checked_ns; /* last check of heartbeats */
     struct { struct shared_group *at; size_t count, room; } groups;
     struct { uint32_t *at; size_t count, room; } changed; /* of a pull */
     unsigned char *payload;
     size_t room;
     struct copse_server_reply reply;
-    const void *values; /* that go behind the reply */
-    struct copse_server_seen *versions; /* the same; in the payload */
-    struct copse_server_state state;    /* the same: the first `state_size` bytes of it */
+    const void *values; /* sent after the reply */
+    struct copse_server_seen *versions; /* sent after the reply; in the payload */
+    struct copse_server_state state;    /* sent after the reply: the first `state_size` bytes */
     size_t state_size;
     struct copse_parameter_server_summary summary;
 };
 
-/* Inside of a request; others, who wait for their turn, have twice that. */
+/* Timeout within a request; workers that wait for their turn have twice that. */
 static uint64_t timeout_ns(const struct ps_server *ps)
 {
     return ps->cluster->deadline_ns / 2;
@@ -61,10 +61,10 @@ static uint64_t timeout_ns(const struct ps_server *ps)
 
 static copse_status bad(const char *what)
 {
-    return copse_fail(COPSE_ERR_COMM, "parameter server: %s is not as it should be", what);
+    return copse_fail(COPSE_ERR_COMM, "parameter server: malformed %s", what);
 }
 
-/* The size is that of the operation. The memory is not zeroed: pages that no bytes come for are not used. */
+/* The size was checked. The memory is not zeroed: pages that receive no bytes are not used. */
 static copse_status take_payload(struct ps_server *ps, uint32_t worker, size_t size)
 {
     struct copse_mem *mem = &ps->store->ctx->base.mem;
@@ -79,7 +79,7 @@ static copse_status take_payload(struct ps_server *ps, uint32_t worker, size_t s
     return copse__peer_recv(ps->cluster, worker, ps->payload, size, timeout_ns(ps), "a request");
 }
 
-/* Nobody waits for what only the chief does when it is not there any more. */
+/* If the chief has exited, workers skip the chief-only phase. */
 static copse_status check_chief(const struct ps_server *ps, const char *what)
 {
     if (!ps->clients[0].is_done && !ps->clients[0].is_over)
@@ -87,10 +87,10 @@ static copse_status check_chief(const struct ps_server *ps, const char *what)
     copse__notices_poll(ps->cluster);
     const copse_status failure = copse__peer_failure(ps->cluster, 0);
     return failure ? copse_fail(failure, "parameter server: %s", ps->cluster->notices[0].why)
-                   : copse_fail(COPSE_ERR_COMM, "parameter server: the chief is gone, and %s", what);
+                   : copse_fail(COPSE_ERR_COMM, "parameter server: the chief has left, and %s", what);
 }
 
-/* ---- requests; the store says what is wrong with ids ---- */
+/* ---- requests; the store checks ids ---- */
 
 static copse_status do_make(struct ps_server *ps, const struct copse_server_request *r)
 {
@@ -105,7 +105,7 @@ static copse_status do_make(struct ps_server *ps, const struct copse_server_requ
         m.name_bytes % 4 != 0 || m.name_bytes > COPSE_MIN(rest, COPSE_SERVER_NAME_BYTES) ||
         ps->payload[sizeof m + m.name_bytes - 1] != 0 ||
         rest - m.name_bytes != (m.may_begin ? elements * 4 : 0))
-        return bad("a variable");
+        return bad("variable");
     if (ps->store->variables.count >= COPSE_SERVER_VARIABLES)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "parameter server: it has %u variables; make fewer, or more servers",
                           COPSE_SERVER_VARIABLES);
@@ -148,7 +148,7 @@ static copse_status do_change(struct ps_server *ps, const struct copse_server_re
     struct copse_pstore_variable *v;
     COPSE_TRY(copse__pstore_find(ps->store, r->id, &v));
     if (r->how > COPSE_CHANGE_SUB)
-        return bad("a change");
+        return bad("change");
     return ps->server->table->change(ps->server, r->id, (enum copse_change)r->how, v->count, ps->payload);
 }
 
@@ -158,7 +158,7 @@ static copse_status do_scatter(struct ps_server *ps, const struct copse_server_r
     COPSE_TRY(copse__pstore_find(ps->store, r->id, &v));
     const uint64_t row = v->shape.rank > 0 ? v->count / v->shape.dims[0] : 0;
     if (row == 0 || r->how < COPSE_SCATTER_ADD || r->how >= COPSE_CHANGES)
-        return bad("a change of rows");
+        return bad("change of rows");
     const struct copse_rows rows = { r->count, (size_t)row, (const void *)ps->payload,
                                             (const void *)(ps->payload + 4 * (size_t)r->count) };
     return ps->server->table->scatter(ps->server, r->id, (enum copse_change)r->how, &rows);
@@ -188,7 +188,7 @@ static void drop_group(struct ps_server *ps, struct shared_group *shared)
     shared->is_used = false;
 }
 
-/* The one with the key, or the n-th of this worker is the n-th of all: make it, or check that it is the same. */
+/* Make the group, or join it and check that rule and variables are the same. */
 static copse_status do_group(struct ps_server *ps, uint32_t worker, const struct copse_server_request *r)
 {
     struct copse_server_rule as;
@@ -204,7 +204,7 @@ static copse_status do_group(struct ps_server *ps, uint32_t worker, const struct
     if (!shared)
         return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
     if (shared->is_used && r->value && !shared->holders && !is_of(ps, shared, ids, r->count, &rule))
-        drop_group(ps, shared); /* kept for others, who come to this one now */
+        drop_group(ps, shared); /* it was kept for workers that join with other variables now */
     if (!shared->is_used) {
         COPSE_TRY(ps->server->table->group(ps->server, r->value, ids, r->count, &rule, &shared->group));
         shared->is_used = true;
@@ -224,9 +224,9 @@ static copse_status do_group(struct ps_server *ps, uint32_t worker, const struct
     return COPSE_OK;
 }
 
-/* Whether a worker that has not come to it yet still may: the others may have done all of their steps by then, and
-   what was restored for it stands there. Who comes to one with a key is not known: anybody may. */
-static bool is_awaited(const struct ps_server *ps, const struct shared_group *shared)
+/* Whether a worker may still join: the group holds its restored progress, and the others may be done already. Any worker
+   may join a group with a key. */
+static bool may_be_joined(const struct ps_server *ps, const struct shared_group *shared)
 {
     for (uint32_t w = 0; w < ps->client_count; w++) {
         const struct client *c = &ps->clients[w];
@@ -237,11 +237,11 @@ static bool is_awaited(const struct ps_server *ps, const struct shared_group *sh
     return false;
 }
 
-/* The last worker to let go of an optimizer takes its slots along. */
-static void let_go(struct ps_server *ps, uint32_t worker, struct shared_group *shared)
+/* The last worker that leaves a group drops it. */
+static void leave_group(struct ps_server *ps, uint32_t worker, struct shared_group *shared)
 {
     shared->holders &= ~(1ull << worker);
-    if (shared->is_used && shared->holders == 0 && !is_awaited(ps, shared))
+    if (shared->is_used && shared->holders == 0 && !may_be_joined(ps, shared))
         drop_group(ps, shared);
 }
 
@@ -249,7 +249,7 @@ static copse_status do_drop(struct ps_server *ps, uint32_t worker, const struct 
 {
     for (size_t i = 0; i < ps->groups.count; i++)
         if (ps->groups.at[i].is_used && ps->groups.at[i].group == r->group)
-            let_go(ps, worker, &ps->groups.at[i]);
+            leave_group(ps, worker, &ps->groups.at[i]);
     return COPSE_OK;
 }
 
@@ -262,7 +262,7 @@ static copse_status take_gradients(struct ps_server *ps, uint32_t worker, uint64
                                                          &is_unread);
     if (is_unread) {
         ps->reply.id = COPSE_SERVER_UNREAD;
-        copse__log(&ps->store->ctx->base.log, COPSE_LOG_INFO, "parameter server: gradients of %s go by messages: %s",
+        copse__log(&ps->store->ctx->base.log, COPSE_LOG_INFO, "parameter server: gradients of %s are sent by message: %s",
                    copse__cluster_names(ps->cluster, 1ull << worker, name), copse_last_error());
     }
     return s;
@@ -305,15 +305,15 @@ static copse_status do_progress(struct ps_server *ps, const struct copse_server_
 {
     struct copse_server_progress *progress = (void *)&ps->state;
     if (r->how > COPSE_PROGRESS_OPEN)
-        return bad("a progress record");
+        return bad("progress record");
     if (r->how == COPSE_PROGRESS_SET)
         memcpy(progress, ps->payload, sizeof *progress);
     COPSE_TRY(ps->server->table->progress(ps->server, r->group, (enum copse_progress_op)r->how, progress));
     if (r->how != COPSE_PROGRESS_READ)
         return COPSE_OK;
     ps->state_size = sizeof *progress;
-    return progress->is_open ? COPSE_OK : check_chief(ps, "has neither restored nor written a checkpoint: "
-                                                          "what did it say?");
+    return progress->is_open ? COPSE_OK : check_chief(ps, "has neither restored nor written a checkpoint: see its "
+                                                         "log");
 }
 
 static copse_status do_counts(struct ps_server *ps, const struct copse_server_request *r)
@@ -367,7 +367,7 @@ static copse_status perform(struct ps_server *ps, uint32_t worker)
     case COPSE_SERVER_OPS:
         break;
     }
-    return bad("a request");
+    return bad("request");
 }
 
 /* ---- the loop ---- */
@@ -407,7 +407,7 @@ static copse_status answer(struct ps_server *ps, uint32_t worker)
     ps->versions = NULL;
     ps->state_size = 0;
     copse_status s = perform(ps, worker);
-    if (!s && !ps->values) /* who hears of a change finds it in the window; who reads changes nothing */
+    if (!s && !ps->values) /* publish changes before the reply; requests that return values change nothing */
         s = copse__one_sided_server_publish(&ps->window);
     if (!s && r->op == COPSE_SERVER_MAKE)
         ps->reply.value = copse__one_sided_server_offset(&ps->window, ps->reply.id);
@@ -419,8 +419,8 @@ static copse_status answer(struct ps_server *ps, uint32_t worker)
     return s ? COPSE_OK : send_values(ps, worker, r);
 }
 
-/* What comes late of a message that was given up must not fall among another worker's. */
-static void set_aside(struct ps_server *ps, uint32_t worker)
+/* A late write of a dropped message must not hit the memory of another worker's request. */
+static void keep_stuck(struct ps_server *ps, uint32_t worker)
 {
     if (!(ps->cluster->window.stuck >> worker & 1))
         return;
@@ -431,49 +431,49 @@ static void set_aside(struct ps_server *ps, uint32_t worker)
     ps->room = ps->store->staging_bytes = 0;
 }
 
-/* It is gone, or not to be understood: its part is over. */
+/* The worker is lost or sent a malformed request: stop serving it. */
 static void abort_worker(struct ps_server *ps, uint32_t worker, const char *why)
 {
     struct client *c = &ps->clients[worker];
     char name[COPSE_WORKERS_TEXT];
-    set_aside(ps, worker);
+    keep_stuck(ps, worker);
     copse__cluster_drop(ps->cluster, &c->pending, 1);
     copse__failure_detector_end(ps->cluster, &c->detector);
     c->is_over = true;
-    if (!copse__peer_is_gone(ps->cluster, worker)) /* should it wake up, or mean something else */
+    if (!copse__peer_is_gone(ps->cluster, worker)) /* it may be alive */
         copse__peer_abort(ps->cluster, worker);
     if (c->is_done)
         return;
     ps->summary.lost++;
-    copse__log(&ps->store->ctx->base.log, COPSE_LOG_WARN, "parameter server: %s is lost, the others go on%s%s",
+    copse__log(&ps->store->ctx->base.log, COPSE_LOG_WARN, "parameter server: %s is lost, the others continue%s%s",
                copse__cluster_names(ps->cluster, 1ull << worker, name), *why ? ": " : "", why);
 }
 
-/* Whether its next request is there. Where none can come any more, its part is over. */
-static bool has_asked(struct ps_server *ps, uint32_t worker)
+/* Whether its next request has arrived. If none can arrive, stop serving it. */
+static bool has_request(struct ps_server *ps, uint32_t worker)
 {
     struct client *c = &ps->clients[worker];
     const struct copse_transport_table *table = ps->cluster->table;
     bool is_gone = false;
     copse_status s = table->wait(&ps->cluster->t, c->pending.op, 0);
     if (s == COPSE_ERR_TIMEOUT && copse__peer_is_gone(ps->cluster, worker)) {
-        is_gone = true; /* what it sent last may be here all the same */
+        is_gone = true; /* its last message may have arrived */
         s = table->wait(&ps->cluster->t, c->pending.op, IDLE_NS);
     }
     if (s != COPSE_ERR_TIMEOUT)
         c->pending.op = NULL;
     if (s && (is_gone || s != COPSE_ERR_TIMEOUT)) {
-        copse__notices_poll(ps->cluster); /* what it said came before its end */
+        copse__notices_poll(ps->cluster); /* its notice arrived before its end */
         abort_worker(ps, worker, copse__peer_failure(ps->cluster, worker) ? ps->cluster->notices[worker].why : "");
     }
     return s == COPSE_OK;
 }
 
-static void take_turn(struct ps_server *ps, uint32_t worker)
+static void serve_request(struct ps_server *ps, uint32_t worker)
 {
     struct client *c = &ps->clients[worker];
     copse_status s = answer(ps, worker);
-    /* over an engine whose ranks leave together it asks until all are done */
+    /* over an engine whose ranks leave together it repeats LEAVE until all are done */
     if (!s && c->is_done && (ps->reply.value || !ps->cluster->table->ends_together))
         c->is_over = true;
     else if (!s)
@@ -482,7 +482,7 @@ static void take_turn(struct ps_server *ps, uint32_t worker)
         abort_worker(ps, worker, copse_last_error());
 }
 
-/* Who has been silent for too long is given up. Now and then: it costs as much as asking for a request. */
+/* Stop serving workers without heartbeats. Not in every iteration: a check costs as much as polling a request. */
 static void check_heartbeats(struct ps_server *ps)
 {
     const uint64_t now = copse__now_ns(), passed = now - ps->checked_ns;
@@ -504,7 +504,7 @@ static bool all_over(const struct ps_server *ps)
     return true;
 }
 
-/* Where all have failed, so has the job, and as the first of them. */
+/* If all workers have failed, return the failure of the first. */
 static copse_status check_failures(const struct ps_server *ps)
 {
     copse__notices_poll(ps->cluster);
@@ -524,16 +524,16 @@ static copse_status serve(struct ps_server *ps)
     while (!all_over(ps)) {
         bool is_any = false;
         for (uint32_t w = 0; w < ps->client_count; w++)
-            if (!ps->clients[w].is_over && has_asked(ps, w)) {
+            if (!ps->clients[w].is_over && has_request(ps, w)) {
                 copse__failure_detector_heard(&ps->clients[w].detector);
-                take_turn(ps, w);
+                serve_request(ps, w);
                 is_any = true;
             }
         check_heartbeats(ps);
         for (size_t i = 0; i < ps->groups.count; i++)
             for (uint32_t w = 0; w < ps->client_count; w++)
                 if (ps->clients[w].is_over && (ps->groups.at[i].holders >> w & 1 || !ps->groups.at[i].holders))
-                    let_go(ps, w, &ps->groups.at[i]);
+                    leave_group(ps, w, &ps->groups.at[i]);
         if (!is_any)
             copse__sleep_ns(IDLE_NS);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The sizes that requests can have. A server checks them before it takes memory for a payload. */
+/* Valid sizes of requests. A server checks them before it allocates memory for a payload. */
 #include "core/ps/protocol.h"
 #include "core/ps/parameter_store.h"
 
@@ -15,7 +15,7 @@ static const char *const names[COPSE_SERVER_OPS] = {
     [COPSE_SERVER_LEAVE] = "leave",
 };
 
-/* Elements of a variable; 0 where there is no such variable: the operation refuses it. */
+/* Elements of a variable; 0 for an unknown variable, which the operation refuses. */
 static uint64_t elements_of(const struct copse_pstore *s, uint32_t id)
 {
     return id < s->variables.count ? s->variables.at[id].count : 0;
@@ -64,7 +64,7 @@ copse_status copse__request_check(const struct copse_pstore *s, const struct cop
     const uint64_t least = sizeof(struct copse_server_making), most = least + COPSE_SERVER_NAME_BYTES + MOST_VALUES;
     uint64_t size;
     if (r->magic != COPSE_SERVER_MAGIC || r->op >= COPSE_SERVER_OPS)
-        return copse_fail(COPSE_ERR_COMM, "parameter server: a request is not as it should be");
+        return copse_fail(COPSE_ERR_COMM, "parameter server: malformed request");
     if (r->op == COPSE_SERVER_MAKE && (r->size < least || r->size > most))
         return copse_fail(COPSE_ERR_COMM, "parameter server: request 'make' of %llu bytes; it has %llu to %llu",
                           (unsigned long long)r->size, (unsigned long long)least, (unsigned long long)most);

@@ -102,8 +102,8 @@ copse_status copse__block_read(const struct copse_block *b, void *values)
                       "while reading an array from %s", where(b->queue));
 }
 
-/* By way of host memory. What a device may still write to when it did not answer in time is not
-   freed: the block stays, one reference too many. */
+/* Through host memory. After a timeout a device may still write to that memory: it is not freed, and the block keeps one
+   extra reference. */
 static copse_status stage(const struct copse_block *from, struct copse_block *to)
 {
     struct copse_block *host;

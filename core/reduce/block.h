@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A dense array in the memory of one device or of the host: what values outside graphs stand in. */
+/* A dense array in the memory of one device or of the host: the storage of values outside of graphs. */
 #ifndef COPSE_BLOCK_H
 #define COPSE_BLOCK_H
 
@@ -28,8 +28,8 @@ copse_status copse__block_read(const struct copse_block *b, void *values);
 /* A copy on another queue's device or the host; the same queue copies on the device. */
 copse_status copse__block_copy(const struct copse_block *from, copse_queue *to,
                                struct copse_block **out);
-/* Return `s`; after a failure, what was queued before it is run first, so that no read lands later. Where
-   that ends in a timeout, COPSE_ERR_TIMEOUT. */
+/* Return `s`. After a failure, wait for queued work, so that no read is pending; COPSE_ERR_TIMEOUT if that times
+   out. */
 copse_status copse__queue_settle(copse_queue *queue, copse_status s);
 copse_status copse__block_wait(const struct copse_block *b);
 

@@ -143,6 +143,8 @@ static copse_status take(copse_exchange *x, uint32_t bucket, const struct copse_
     const struct copse_bucket *b = &x->buckets.at[bucket];
     switch (step->kind) {
     case COPSE_STEP_AWAIT_READY:
+        if (!ready)
+            return copse_fail(COPSE_ERR_INTERNAL, "exchange: an update waits for gradients");
         return copse__rank_wait_unless(x, step->rank, ready[step->rank], "computing its gradients", stop);
     case COPSE_STEP_AWAIT_LAST:
         return copse__rank_wait(x, step->rank, x->last[step->rank], "reducing its part");
@@ -159,16 +161,19 @@ static copse_status take(copse_exchange *x, uint32_t bucket, const struct copse_
     return copse_fail(COPSE_ERR_INTERNAL, "exchange: there is no step %d", (int)step->kind);
 }
 
-copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
-                                 copse_exchange_busy_fn *busy, void *user)
+static copse_status check_bucket(const copse_exchange *x, uint32_t bucket)
 {
-    if (bucket >= x->buckets.count || !x->buckets.at[bucket].is_used)
-        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no bucket %u", bucket);
+    return bucket < x->buckets.count && x->buckets.at[bucket].is_used
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no bucket %u", bucket);
+}
+
+/* Steps [first, end) of a bucket. */
+static copse_status take_all(copse_exchange *x, uint32_t bucket, size_t first, size_t end, const uint64_t *ready)
+{
     const struct copse_bucket *b = &x->buckets.at[bucket];
-    x->busy = busy;
-    x->busy_user = user;
     const atomic_bool *stop = copse__is_across(x) ? NULL : x->stop;
-    for (size_t i = 0; i < b->steps.count; i++) {
+    for (size_t i = first; i < end; i++) {
         if (b->steps.at[i].kind != COPSE_STEP_AWAIT_READY)
             stop = NULL;
         if (x->params.pause)
@@ -180,6 +185,22 @@ copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint6
         COPSE_TRY(copse_note(s, "in bucket %u", bucket));
     }
     return COPSE_OK;
+}
+
+copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
+                                 copse_exchange_busy_fn *busy, void *user)
+{
+    COPSE_TRY(check_bucket(x, bucket));
+    x->busy = busy;
+    x->busy_user = user;
+    return take_all(x, bucket, 0, x->buckets.at[bucket].half, ready);
+}
+
+copse_status copse__exchange_finish(copse_exchange *x, uint32_t bucket)
+{
+    COPSE_TRY(check_bucket(x, bucket));
+    x->busy = NULL;
+    return take_all(x, bucket, x->buckets.at[bucket].half, x->buckets.at[bucket].steps.count, NULL);
 }
 
 void copse__exchange_stop_by(copse_exchange *x, const atomic_bool *stop)
@@ -197,7 +218,7 @@ copse_status copse__exchange_queue(copse_exchange *x, uint32_t bucket)
     if (bucket >= x->buckets.count || !x->buckets.at[bucket].is_used || !x->is_one_queue)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no bucket %u on one queue", bucket);
     const struct copse_bucket *b = &x->buckets.at[bucket];
-    for (size_t i = 0; i < b->steps.count; i++) {
+    for (size_t i = 0; i < b->half; i++) {
         const struct copse_exchange_step *step = &b->steps.at[i];
         if (x->params.pause)
             x->params.pause(x->params.user, &step->move);
@@ -225,6 +246,13 @@ void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
 {
     *list = x->buckets.at[bucket].slots.at;
     *count = x->buckets.at[bucket].slots.count;
+}
+
+void copse__exchange_parts(const copse_exchange *x, uint32_t bucket, const struct copse_slot_range **list,
+                           size_t *count)
+{
+    *list = x->buckets.at[bucket].parts.at;
+    *count = x->buckets.at[bucket].parts.count;
 }
 
 bool copse__exchange_is_shared(const copse_exchange *x)

@@ -19,8 +19,10 @@ struct copse_exchange_rank {
 /* The command that updates `count` elements: values from gradients, with the slots. */
 struct copse_update {
     struct copse_binding values, gradients, slots, step;
+    struct copse_binding parts; /* of a rule that measures: COPSE_PART_WORDS floats for each COPSE_UNIT elements */
     uint64_t count;
 };
+#define COPSE_PART_WORDS 2
 
 /* What becomes of the sums of a bucket. */
 struct copse_exchange_rule {
@@ -33,6 +35,9 @@ struct copse_exchange_rule {
     /* Commands before and behind the update, like `update`; NULL: none. */
     copse_status (*before)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
     copse_status (*behind)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
+    /* Not NULL: a run ends when each owner has its sums and this command has filled `parts` from them. The update is done
+       by copse__exchange_finish, or not at all. In between the host may read `parts` and write there, for `before`. */
+    copse_status (*measure)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
 };
 
 /* Called before the host waits for a rank: a chance to queue work that does not depend on the bucket,
@@ -89,12 +94,21 @@ struct copse_slot_range {
 void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
                            const struct copse_slot_range **list, size_t *count);
 
-/* Reduce, update and hand on. Rank r's gradients of the bucket are complete at ready[r] of its
+/* Where the parts of a rule that measures are; the same of each slice, COPSE_PART_WORDS floats for each COPSE_UNIT
+   elements from `first` on. */
+void copse__exchange_parts(const copse_exchange *x, uint32_t bucket, const struct copse_slot_range **list,
+                           size_t *count);
+
+/* Reduce, update and hand on; where the rule measures: reduce and measure. Rank r's gradients of the bucket are complete at ready[r] of its
    queue; they are used up. `busy` may be NULL. On return all work is queued and submitted; later work of every queue
    sees the new values, and may write new gradients. Waits on the host only where one device needs
    another's result, with a deadline. */
 copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
                                  copse_exchange_busy_fn *busy, void *user);
+
+/* Update from the sums of the newest run and hand on, where the rule measures. The caller has waited for the parts of all
+   owners, and all workers finish the same buckets in the same order. */
+copse_status copse__exchange_finish(copse_exchange *x, uint32_t bucket);
 
 /* From now on a run that has waited for nothing but complete gradients, and moved none, returns COPSE_ERR_CANCELLED
    within COPSE_STOP_NS of *stop; what is done then is what was done before the run. Not across workers, who would

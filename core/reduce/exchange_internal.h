@@ -26,6 +26,8 @@ struct copse_target {
     struct copse_binding to;
 };
 
+enum { COPSE_WAY_SUMS = 1, COPSE_WAY_VALUES = 2 }; /* bits of a BEGIN */
+
 struct copse_exchange_step {
     enum {
         COPSE_STEP_AWAIT_READY, /* the host waits until the rank's gradients are complete */
@@ -41,7 +43,7 @@ struct copse_exchange_step {
     uint32_t rank;
     struct copse_segment *segment;
     size_t first, count;    /* messages, those of a source one after the other; or crossings */
-    uint32_t worker, way;   /* across workers: the other side; 0 = sums, 1 = values */
+    uint32_t worker, way;   /* across workers: the other side; 0 = sums, 1 = values. BEGIN: bits of those to come */
     struct copse_move move; /* one that it is part of, for messages to people */
 };
 
@@ -82,6 +84,12 @@ struct copse_bucket {
         struct copse_slot_range *at;
         size_t count, room;
     } slots;
+    /* Of a rule that measures: parts, and sums that are not in the gradients of their owner. */
+    struct {
+        struct copse_slot_range *at;
+        size_t count, room;
+    } parts, sums;
+    size_t half; /* steps of a run; those behind them are of copse__exchange_finish */
     bool is_used;
 };
 

@@ -55,9 +55,9 @@ static copse_status begin(copse_exchange *x, const struct copse_bucket *b, uint3
     for (uint32_t v = 0; v < w->count; v++) {
         if (v == w->worker)
             continue;
-        if (own > 0)
+        if (own > 0 && step->way & COPSE_WAY_SUMS)
             COPSE_TRY(copse__worker_recv(&x->messages, v, COPSE_KIND_PARTS, x->sums_in + v * own, own));
-        if (shares[v].size > 0)
+        if (shares[v].size > 0 && step->way & COPSE_WAY_VALUES)
             COPSE_TRY(copse__worker_recv(&x->messages, v, COPSE_KIND_RESULTS, x->values + shares[v].offset,
                                          shares[v].size));
     }

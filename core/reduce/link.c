@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Measuring links and estimating reductions. The best of a few trials counts: what else the machine does can
-   only make a trial slower. */
+/* Measurement of links and estimates of reductions. The best of a few trials counts: other load can only make a trial
+   slower. */
 #include "core/reduce/link.h"
 #include "core/reduce/tree.h"
 
 #define TRIALS 3
 #define BYTES  ((size_t)1 << 20)
-#define ROWS   4 /* that the trial of a sum reads */
-#define PER    32
+#define ROWS   4 /* of the trial sum */
 
 struct trial {
     copse_queue *queue;
@@ -34,16 +33,15 @@ static copse_status write_row(struct trial *t)
 
 static copse_status sum_rows(struct trial *t)
 {
-    const int32_t spec[] = { PER, t->queue->dev->limits->has_wide_vectors, ROWS };
-    const struct copse_params_tree_sum p = { .n = BYTES / 4, .stride = BYTES / 4 };
-    struct copse_kernel *k;
+    const struct copse_tree_sum sum = {
+        .parts = { t->buffer, 0, ROWS * BYTES },
+        .sum = { t->buffer, ROWS * BYTES, BYTES },
+        .rows = ROWS,
+        .stride = BYTES / 4,
+        .count = BYTES / 4,
+    };
     struct copse_command c;
-    COPSE_TRY(copse__kernel_get(t->queue->dev, COPSE_KERNEL_tree_sum, spec, &k));
-    const uint64_t each = (uint64_t)k->group_x * k->group_y * PER;
-    COPSE_TRY(copse__dispatch_init(&c, k,
-                                   (struct copse_binding[]){ { t->buffer, 0, ROWS * BYTES },
-                                                             { t->buffer, ROWS * BYTES, BYTES } },
-                                   2, &p, (BYTES / 4 + each - 1) / each, 0));
+    COPSE_TRY(copse__tree_command(t->queue->dev, &sum, &c));
     return copse__queue_encode(t->queue, &c);
 }
 
@@ -107,7 +105,7 @@ copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, stru
     if (!t.host)
         return copse_fail(COPSE_ERR_NO_MEMORY, "link: no memory to measure with");
     if (queue) {
-        s = copse_queue_finish(queue); /* what was queued before is not measured */
+        s = copse_queue_finish(queue); /* earlier work is not measured */
         if (!s)
             s = copse__buffer_acquire(queue->dev, (ROWS + 1) * BYTES, &t.buffer);
         if (!s)
@@ -116,7 +114,7 @@ copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, stru
     } else {
         measure_host(&t, out);
     }
-    if (s != COPSE_ERR_TIMEOUT) /* a device that hangs may still write there */
+    if (s != COPSE_ERR_TIMEOUT) /* a device that hangs may still write to it */
         copse__free(mem, t.host);
     return s;
 }
@@ -128,7 +126,7 @@ static const struct copse_link *at(const struct copse_link *links, uint32_t rank
     return &links[place == COPSE_HOST ? ranks : place];
 }
 
-/* Reads of several devices run side by side. */
+/* Reads of several devices run in parallel. */
 static double read_from_all(const struct copse_link *links, uint32_t ranks, double bytes)
 {
     double longest = 0;
@@ -137,7 +135,7 @@ static double read_from_all(const struct copse_link *links, uint32_t ranks, doub
     return longest;
 }
 
-/* The host takes what it writes to one after the other. */
+/* The host writes to one device after another. */
 static double write_to_all(const struct copse_link *links, uint32_t ranks, double bytes,
                            const uint32_t *to, uint32_t to_count)
 {

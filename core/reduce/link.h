@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What links between the host and devices cost, and which way of reducing they make cheapest. */
+/* Costs of links between the host and devices, and the cheapest algorithm for them. */
 #ifndef COPSE_LINK_H
 #define COPSE_LINK_H
 
@@ -9,7 +9,7 @@
 copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, struct copse_link *out);
 
 /* Estimated seconds to reduce `bytes` of each of `ranks` contributors to `to` (ranks or COPSE_HOST). Pure
-   arithmetic; the steps are those of collective.c. */
+   arithmetic; the steps are those of value_reduce.c. */
 double copse__link_cost(const struct copse_link *links, uint32_t ranks, enum copse_collective algorithm,
                         uint32_t root, double bytes, const uint32_t *to, uint32_t to_count);
 

@@ -15,7 +15,7 @@ static bool open_pack(struct packer *p)
                       ((struct copse_pack){ p->out->parts.count, 0, 0 }));
 }
 
-/* Elements [first, first + count) of an array, behind what the newest pack holds. */
+/* Append elements [first, first + count) of an array to the newest pack. */
 static bool add(struct packer *p, size_t array, uint64_t first, uint64_t count)
 {
     struct copse_pack *pack = &p->out->packs.at[p->out->packs.count - 1];

@@ -8,8 +8,8 @@
 /* The first rule that applies. */
 struct copse_packing {
     bool is_each;         /* every array alone */
-    uint32_t packs;       /* one behind another, cut into so many packs of floor(total / packs) elements; the
-                             last takes the rest                                                  [0 = no] */
+    uint32_t packs;       /* concatenated, then cut into so many packs of floor(total / packs) elements; the
+                             last has the rest                                                    [0 = no] */
     size_t small_bytes;   /* runs of neighbours of at most so many bytes each are joined, and go first; a
                              lone one is not                                                      [0 = no] */
     uint32_t small_group; /* at most so many in a run, > 0 */
@@ -17,7 +17,7 @@ struct copse_packing {
                              many bytes                                                  [0 = one pack] */
 };
 
-/* A part of an array; the parts of a pack stand one behind another in it. */
+/* A part of an array; a pack is the concatenation of its parts. */
 struct copse_part {
     size_t array;
     uint64_t first, count; /* elements of the array, > 0 */

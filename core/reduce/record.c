@@ -96,6 +96,8 @@ static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
                                      (size_t)(4 * m->count) };
     if (copse__is_across(x) && m->worker == x->workers.worker)
         *total = copse__across_row(r, m, m->worker);
+    if (r->half == COPSE_HALF_SUM && !copse__is_across(x))
+        COPSE_TRY(copse__record_hold(r, m, total));
     t.sum = *total;
     return copse__record_tree(r, m, &t);
 }
@@ -111,6 +113,26 @@ static copse_status accumulate(struct copse_recorder *r, const struct copse_move
     COPSE_TRY(copse__accumulate_command(copse__rank_device(r->x, m->dst), r->x->rank_count, from,
                                         copse__record_gradients(r, m->dst, m), m->count, &c));
     return copse__record_command(r, m, &c);
+}
+
+/* Made by the first half, found by the second. */
+static copse_status parts_of(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
+{
+    struct copse_bucket *b = r->bucket;
+    const size_t bytes = (size_t)(4 * COPSE_PART_WORDS * (copse__record_row(m) / COPSE_UNIT));
+    struct copse_slot_range range = { m->dst, NULL, m->first, m->count };
+    for (size_t i = 0; i < b->parts.count && !range.buffer; i++)
+        if (b->parts.at[i].first == m->first)
+            range.buffer = b->parts.at[i].buffer;
+    if (!range.buffer) {
+        if (!COPSE_RESERVE(r->x->mem, &b->parts, b->parts.count + 1))
+            return no_memory();
+        COPSE_TRY(copse_buffer_create(copse__rank_device(r->x, m->dst), &(struct copse_buffer_params){ .size = bytes },
+                                      &range.buffer));
+        b->parts.at[b->parts.count++] = range;
+    }
+    *out = (struct copse_binding){ range.buffer, 0, bytes };
+    return COPSE_OK;
 }
 
 static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m,
@@ -131,28 +153,43 @@ static copse_status make_slots(struct copse_recorder *r, const struct copse_move
     return copse_queue_fill(x->ranks[m->dst].queue, buf, 0, params.size, 0);
 }
 
+static struct copse_binding sums_of(const struct copse_recorder *r, const struct copse_move *m)
+{
+    const struct copse_bucket *b = r->bucket;
+    for (size_t i = 0; r->half == COPSE_HALF_UPDATE && i < b->sums.count; i++)
+        if (b->sums.at[i].first == m->first)
+            return (struct copse_binding){ b->sums.at[i].buffer, 0, (size_t)(4 * m->count) };
+    return r->total[m->slice].buffer ? r->total[m->slice] : copse__record_gradients(r, m->dst, m);
+}
+
+static copse_status call(struct copse_recorder *r, const struct copse_move *m, const struct copse_update *u,
+                         copse_status (*fn)(void *, copse_device *, const struct copse_update *,
+                                            struct copse_command *))
+{
+    struct copse_command c;
+    if (!fn)
+        return COPSE_OK;
+    COPSE_TRY(fn(r->rule->user, copse__rank_device(r->x, m->dst), u, &c));
+    return copse__record_command(r, m, &c);
+}
+
 static copse_status update(struct copse_recorder *r, const struct copse_move *m)
 {
-    copse_exchange *x = r->x;
-    struct copse_command c;
     struct copse_update u = {
         .values = copse__record_values(r, m->dst, m),
-        .gradients = r->total[m->slice].buffer ? r->total[m->slice] : copse__record_gradients(r, m->dst, m),
-        .step = x->ranks[m->dst].step,
+        .gradients = sums_of(r, m),
+        .step = r->x->ranks[m->dst].step,
         .count = m->count,
     };
+    if (r->half != COPSE_HALF_BOTH)
+        COPSE_TRY(parts_of(r, m, &u.parts));
+    if (r->half == COPSE_HALF_SUM)
+        return call(r, m, &u, r->rule->measure);
     if (r->rule->slots > 0)
         COPSE_TRY(make_slots(r, m, &u.slots));
-    copse_status (*const fns[])(void *, copse_device *, const struct copse_update *, struct copse_command *) = {
-        r->rule->before, r->rule->update, r->rule->behind
-    };
-    for (size_t i = 0; i < COPSE_COUNT(fns); i++) {
-        if (!fns[i])
-            continue;
-        COPSE_TRY(fns[i](r->rule->user, copse__rank_device(x, m->dst), &u, &c));
-        COPSE_TRY(copse__record_command(r, m, &c));
-    }
-    return COPSE_OK;
+    COPSE_TRY(call(r, m, &u, r->rule->before));
+    COPSE_TRY(call(r, m, &u, r->rule->update));
+    return call(r, m, &u, r->rule->behind);
 }
 
 static copse_status hand(struct copse_recorder *r, const struct copse_move *m)
@@ -284,6 +321,22 @@ static copse_status send(struct copse_recorder *r, const struct copse_move *move
 
 /* ---- rounds ---- */
 
+/* Whether moves of this kind belong to the half that is recorded. */
+static bool is_due(const struct copse_recorder *r, enum copse_move_kind kind)
+{
+    switch (kind) {
+    case COPSE_MOVE_UPDATE: /* SUM: measure */
+    case COPSE_MOVE_ADOPT:  /* SUM: who owns nothing sends its sums here */
+        return true;
+    case COPSE_MOVE_HAND:
+        return r->half != COPSE_HALF_SUM && !r->rule->stays;
+    case COPSE_MOVE_PUBLISH:
+        return r->half != COPSE_HALF_SUM;
+    default:
+        return r->half != COPSE_HALF_UPDATE;
+    }
+}
+
 static copse_status record_phases(struct copse_recorder *r)
 {
     const struct copse_move *moves = r->schedule->moves.at;
@@ -291,7 +344,7 @@ static copse_status record_phases(struct copse_recorder *r)
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i + 1; end < count && moves[end].phase == moves[i].phase;)
             end++;
-        if (moves[i].kind == COPSE_MOVE_HAND && r->rule->stays)
+        if (!is_due(r, moves[i].kind))
             continue;
         if (moves[i].kind == COPSE_MOVE_GATHER || moves[i].kind == COPSE_MOVE_HAND) {
             COPSE_TRY(play_pending(r));
@@ -361,6 +414,18 @@ static uint64_t round_elements(const copse_exchange *x, const struct copse_piece
     return row / COPSE_UNIT * COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
 }
 
+static copse_status record_half(struct copse_recorder *r, enum copse_half half, uint64_t first, uint64_t count)
+{
+    const uint64_t most = round_elements(r->x, r->piece, r->rule->slots);
+    copse_status s = COPSE_OK;
+    r->half = half;
+    for (uint64_t at = 0; at < count && !s; at += most)
+        s = record_round(r, first + at, COPSE_MIN(count - at, most));
+    if (half != COPSE_HALF_UPDATE)
+        r->bucket->half = r->bucket->steps.count;
+    return s;
+}
+
 copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t first,
                                     uint64_t count, const struct copse_exchange_rule *rule,
                                     uint32_t *bucket)
@@ -383,9 +448,9 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
     r->piece = &x->pieces.at[piece];
     r->bucket = &b;
     r->rule = rule;
-    const uint64_t most = round_elements(x, r->piece, rule->slots);
-    for (uint64_t at = 0; at < count && !s; at += most)
-        s = record_round(r, first + at, COPSE_MIN(count - at, most));
+    s = record_half(r, rule->measure ? COPSE_HALF_SUM : COPSE_HALF_BOTH, first, count);
+    if (!s && rule->measure)
+        s = record_half(r, COPSE_HALF_UPDATE, first, count);
     for (uint32_t rank = 0; rank < x->rank_count; rank++)
         copse__free(x->mem, r->pending[rank].at);
     copse__free(x->mem, r);
@@ -410,6 +475,12 @@ void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b)
         copse__segment_release(&b->steps.at[i].segment);
     for (size_t i = 0; i < b->slots.count; i++)
         copse_buffer_release(&b->slots.at[i].buffer);
+    for (size_t i = 0; i < b->parts.count; i++)
+        copse_buffer_release(&b->parts.at[i].buffer);
+    for (size_t i = 0; i < b->sums.count; i++)
+        copse_buffer_release(&b->sums.at[i].buffer);
+    copse__free(x->mem, b->parts.at);
+    copse__free(x->mem, b->sums.at);
     copse__free(x->mem, b->crossings.at);
     copse__free(x->mem, b->shares.at);
     copse__free(x->mem, b->steps.at);

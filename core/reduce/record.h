@@ -7,12 +7,20 @@
 #include "core/reduce/exchange_internal.h"
 #include "core/reduce/tree.h"
 
+/* Of a rule that measures the rounds are recorded twice. */
+enum copse_half {
+    COPSE_HALF_BOTH,
+    COPSE_HALF_SUM,    /* up to the sums and their parts */
+    COPSE_HALF_UPDATE, /* from there on */
+};
+
 struct copse_recorder {
     copse_exchange *x;
     const struct copse_piece *piece;
     struct copse_bucket *bucket;
     const struct copse_schedule *schedule;
     const struct copse_exchange_rule *rule;
+    enum copse_half half;
     uint64_t round;              /* first element of the round */
     struct copse_binding *total; /* by slice: where its owner finds the sum */
     struct {
@@ -38,6 +46,9 @@ struct copse_binding copse__record_values(const struct copse_recorder *r, uint32
 struct copse_binding copse__record_gradients(const struct copse_recorder *r, uint32_t rank,
                                              const struct copse_move *m);
 uint64_t copse__record_row(const struct copse_move *m); /* its elements, padded */
+
+/* Memory for a sum that is used after the run, at the move's destination; its place is *out. */
+copse_status copse__record_hold(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out);
 
 /* record_workers.c */
 copse_status copse__across_begin(struct copse_recorder *r, uint64_t count);

@@ -52,3 +52,16 @@ copse_status copse__record_tree(struct copse_recorder *r, const struct copse_mov
     COPSE_TRY(copse__tree_command(copse__rank_device(r->x, m->dst), t, &c));
     return copse__record_command(r, m, &c);
 }
+
+copse_status copse__record_hold(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
+{
+    struct copse_slot_range range = { m->dst, NULL, m->first, m->count };
+    const struct copse_buffer_params params = { .size = (size_t)(4 * m->count) };
+    if (!COPSE_RESERVE(r->x->mem, &r->bucket->sums, r->bucket->sums.count + 1))
+        return no_memory();
+    COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(r->x, m->dst), &params, &range.buffer),
+                         "while making memory for the sums of rank %u", m->dst));
+    r->bucket->sums.at[r->bucket->sums.count++] = range;
+    *out = (struct copse_binding){ range.buffer, 0, params.size };
+    return COPSE_OK;
+}

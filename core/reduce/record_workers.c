@@ -40,6 +40,8 @@ copse_status copse__across_begin(struct copse_recorder *r, uint64_t count)
     COPSE_TRY(copse__across_room(r->x, (size_t)(4 * count), shares[this_worker(r)].size));
     return copse__record_step(
         r, &(struct copse_exchange_step){ .kind = COPSE_STEP_BEGIN,
+                                          .way = (r->half != COPSE_HALF_UPDATE ? COPSE_WAY_SUMS : 0) |
+                                                 (r->half != COPSE_HALF_SUM ? COPSE_WAY_VALUES : 0),
                                           .first = r->bucket->shares.count - workers,
                                           .count = (size_t)count,
                                           .move = r->schedule->moves.at[0] });
@@ -79,6 +81,8 @@ copse_status copse__across_join(struct copse_recorder *r, const struct copse_mov
         COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m),
                                      copse__across_row(r, m, this_worker(r))));
     r->total[m->slice] = copse__across_row(r, m, workers);
+    if (r->half == COPSE_HALF_SUM)
+        COPSE_TRY(copse__record_hold(r, m, &r->total[m->slice]));
     const struct copse_tree_sum t = {
         .parts = { r->x->scratch[m->dst], r->join_at[m->dst], (size_t)(4 * row) * workers },
         .sum = r->total[m->slice],
@@ -184,9 +188,9 @@ copse_status copse__across_phase(struct copse_recorder *r, const struct copse_mo
         COPSE_TRY(read_out(r, moves, count));
         return ship(r, 1, moves);
     case COPSE_MOVE_ADOPT:
-        if (owns_none)
+        if (owns_none && r->half != COPSE_HALF_UPDATE)
             COPSE_TRY(ship(r, 0, moves));
-        return take_in(r, moves, count);
+        return r->half == COPSE_HALF_SUM ? COPSE_OK : take_in(r, moves, count);
     default:
         return copse_fail(COPSE_ERR_INTERNAL, "exchange: move %d does not cross workers",
                           (int)moves->kind);

@@ -6,26 +6,35 @@
 
 copse_host_fn copse_host_tree_sum, copse_host_accumulate, copse_host_sum_i32, copse_host_mean;
 
-/* The canonical tree over value[0..ranks), in place. */
-static float tree(float *value, uint32_t ranks)
+#define BLOCK_WORDS 128
+
+/* Row r of `count` words begins at parts[r * stride]; `sums` may overlap the rows at the same elements. */
+static void sum_rows(const uint32_t *parts, uint32_t *sums, size_t count, uint32_t stride, uint32_t row_count,
+                     bool is_whole)
 {
-    for (uint32_t width = 1; width < ranks; width *= 2)
-        for (uint32_t r = 0; r + width < ranks; r += 2 * width)
-            value[r] = value[r] + value[r + width];
-    return value[0];
+    uint32_t block[COPSE_MAX_REPLICAS][BLOCK_WORDS];
+    void *rows[COPSE_MAX_REPLICAS];
+    for (size_t at = 0; at < count; at += BLOCK_WORDS) {
+        const size_t n = COPSE_MIN(count - at, BLOCK_WORDS);
+        for (uint32_t r = 0; r < row_count; r++) {
+            rows[r] = block[r];
+            memcpy(block[r], parts + at + (size_t)r * stride, 4 * n);
+        }
+        copse__tree_rows(rows, row_count, n, is_whole);
+        memcpy(sums + at, block[0], 4 * n);
+    }
 }
 
 void copse_host_tree_sum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_tree_sum *p = params;
-    const uint32_t ranks = (uint32_t)spec[2];
-    const float *parts = args[0].data;
-    float *sums = args[1].data, value[COPSE_MAX_REPLICAS] = { 0 };
-    for (size_t i = 0; i < p->n; i++) {
-        for (uint32_t r = 0; r < ranks; r++)
-            value[r] = parts[p->base + i + (size_t)r * p->stride];
-        sums[i] = tree(value, ranks);
-    }
+    sum_rows((const uint32_t *)args[0].data + p->base, args[1].data, p->n, p->stride, (uint32_t)spec[2], false);
+}
+
+void copse_host_sum_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_sum_i32 *p = params;
+    sum_rows(args[0].data, args[1].data, p->n, p->stride, (uint32_t)spec[2], true);
 }
 
 void copse_host_accumulate(const void *params, const int32_t *spec,
@@ -37,19 +46,6 @@ void copse_host_accumulate(const void *params, const int32_t *spec,
     (void)spec;
     for (size_t i = 0; i < p->n; i++)
         acc[i] = acc[i] + x[i];
-}
-
-void copse_host_sum_i32(const void *params, const int32_t *spec, const struct copse_host_arg *args)
-{
-    const struct copse_params_sum_i32 *p = params;
-    const uint32_t *parts = args[0].data;
-    uint32_t *sums = args[1].data;
-    for (size_t i = 0; i < p->n; i++) {
-        uint32_t sum = 0;
-        for (int32_t r = 0; r < spec[2]; r++)
-            sum += parts[i + (size_t)r * p->stride];
-        sums[i] = sum;
-    }
 }
 
 void copse_host_mean(const void *params, const int32_t *spec, const struct copse_host_arg *args)

@@ -36,7 +36,7 @@ static bool cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count
     return true;
 }
 
-/* Everything of a slice goes to its owner, who sums it at once. */
+/* The owner of a slice gathers the parts of all ranks and sums them at once. */
 static bool sum_at_owners(struct maker *m)
 {
     const struct copse_schedule *s = m->s;
@@ -53,7 +53,7 @@ static bool sum_at_owners(struct maker *m)
     return true;
 }
 
-/* Level by level, each pair in its own place. */
+/* Level by level; each pair sums in place. */
 static bool sum_by_pairs(struct maker *m)
 {
     for (uint32_t width = 1; width < m->ranks; width *= 2)
@@ -132,8 +132,8 @@ static void assign_workers(struct maker *m, const struct copse_workers *w)
     }
 }
 
-/* One local rank sums over this worker what a rank of `worker` owns: the one with the same number,
-   going round. `turn` counts the rounds, so that no rank sums two slices at once. */
+/* Partial sums over this worker of the slices that ranks of `worker` own: owner r's slice is summed by local rank
+   r % ranks. `turn` counts the turns, so that no rank sums two slices at once. */
 static bool sum_here(struct maker *m, const struct copse_workers *w, uint32_t worker, uint32_t turn,
                      bool *is_over)
 {
@@ -162,7 +162,7 @@ static bool sum_here(struct maker *m, const struct copse_workers *w, uint32_t wo
     return true;
 }
 
-/* What is this worker's: the other sums come in, and new values go out. */
+/* This worker's slices: receive the other workers' sums, join them, update, and send the new values. */
 static bool finish_own(struct maker *m, const struct copse_workers *w)
 {
     static const enum copse_move_kind kinds[] = { COPSE_MOVE_PULL, COPSE_MOVE_JOIN,
@@ -220,7 +220,7 @@ copse_status copse__schedule_make_across(struct copse_mem *mem, copse_reduce_alg
     bool ok = cut(&m, owners_of(reduction, all, count), first, count);
     if (ok)
         assign_workers(&m, w);
-    for (uint32_t i = 1; ok && i <= w->count; i++) { /* this worker's own come last */
+    for (uint32_t i = 1; ok && i <= w->count; i++) { /* this worker's own slices are last */
         bool is_over = false;
         for (uint32_t turn = 0; ok && !is_over; turn++)
             ok = sum_here(&m, w, (w->worker + i) % w->count, turn, &is_over);
@@ -238,8 +238,8 @@ void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s)
     *s = (struct copse_schedule){ .phases = 0 };
 }
 
-/* A bucket ends with the variable that fills it, so that no small variable stands alone because a
-   large one follows. */
+/* A bucket ends with the variable that fills it, so that a small variable before a large one gets no bucket of its
+   own. */
 uint32_t copse__bucket_plan(const uint64_t *sizes, size_t count, uint64_t bucket_elements,
                             size_t *cuts)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans of collective reductions: rounds of a batch's packs, and who sums what in them. */
+/* Plans of value reductions: rounds of a batch's packs, and the owner of each sum. */
 #include "core/reduce/value_reduce.h"
 
 #define MOST_STAGED ((uint64_t)1 << 26) /* elements that all contributors have in host memory */

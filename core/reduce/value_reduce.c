@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions of blocks, run round by round:
+/* Reductions of blocks, round by round:
  *
- *  1. What stands on another device than its job's owner is read to host memory, all devices at once.
- *  2. Owners get it written into their inbox, a row for each contributor, and sum the rows. What stands on
- *     the owner's device is copied there; an owner on the host sums in its own memory.
- *  3. Sums are read to host memory and written to where they shall go; an owner's own copy stays there.
+ *  1. Parts on other devices than the owner's are read to host memory, from all devices at once.
+ *  2. They are written to the owner's inbox, a row for each contributor, and the owner sums the rows. Parts on the owner's
+ *     device are copied there; an owner on the host sums in host memory.
+ *  3. Sums are read to host memory and written to their destinations; the owner's own copy stays on its device.
  *
- * Queues are in order, so rounds use the same inbox. Host memory is written by a read of the next round
- * only after it has been taken by the writes of this one.
+ * Queues are in order, so all rounds use the same inbox. A read of the next round overwrites host memory only after the
+ * writes of this round have copied it.
  */
 #include "core/reduce/value_reduce.h"
 #include "core/reduce/link.h"
@@ -21,7 +21,7 @@ struct copse_reducer {
     copse_queue *queues[COPSE_MAX_REPLICAS]; /* retained */
     uint32_t ranks;
     copse_buffer *inbox[COPSE_MAX_REPLICAS]; /* contributors' rows, then the row of the sum */
-    unsigned char *stage[COPSE_MAX_REPLICAS]; /* what contributors have, in host memory */
+    unsigned char *stage[COPSE_MAX_REPLICAS]; /* parts of contributors, in host memory */
     unsigned char *total;                     /* sums of a round, in host memory */
     size_t stage_room[COPSE_MAX_REPLICAS], total_room; /* bytes */
     bool is_open[COPSE_MAX_REPLICAS];         /* has work that is not submitted */
@@ -121,7 +121,7 @@ static uint64_t longest_row(const copse_reducer *x, uint32_t rows)
     return bytes / 4 / rows / COPSE_UNIT * COPSE_UNIT;
 }
 
-/* From those that are kept, or made in the place of the one that was not used for longest. */
+/* A cached plan, or a new one, which replaces the least recently used. */
 static copse_status find_plan(copse_reducer *x, const struct copse_plan_params *params,
                               const struct copse_plan **out)
 {
@@ -157,7 +157,7 @@ struct run {
     struct copse_block **out;
 };
 
-/* The rank on whose queue a block stands, or COPSE_HOST. */
+/* The rank of a block's queue, or COPSE_HOST. */
 static uint32_t place_of(const copse_reducer *x, const struct copse_block *b)
 {
     uint32_t r = 0;
@@ -288,7 +288,7 @@ static copse_status sum_rows(const struct run *run, const struct copse_job *job,
     return copse__queue_encode(queue, &c);
 }
 
-/* The sum stands in x->stage[job->lo] afterwards on the host, else in the row of the sum. */
+/* The sum is in x->stage[job->lo] if the owner is the host, else in the row of the sum. */
 static copse_status sum(const struct run *run, const struct copse_round *round,
                         const struct copse_job *job)
 {
@@ -323,7 +323,7 @@ static copse_status join(const struct run *run, const struct copse_job *left,
     return sum_rows(run, left, 2);
 }
 
-/* In the place of the sum: on devices row 0 of the inbox, which is free by now. */
+/* On the host in place; on devices into row 0 of the inbox, which is free now. */
 static copse_status divide(const struct run *run, const struct copse_job *job)
 {
     copse_reducer *x = run->x;
@@ -346,7 +346,7 @@ static struct copse_binding result_row(const struct run *run, const struct copse
     return inbox_row(run->x, job, run->r->divisor ? 0 : run->r->contributors);
 }
 
-/* A finished job's result to host memory, when somebody beside its owner wants it. */
+/* Read the result of a job to host memory, if it has destinations other than its owner. */
 static copse_status read_result(const struct run *run, const struct copse_job *job)
 {
     copse_reducer *x = run->x;

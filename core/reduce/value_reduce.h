@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collective operations on blocks: what stands on several devices becomes one sum or mean, and goes to
-   several devices. All algorithms evaluate the canonical tree of schedule.h over the contributors. */
+/* Reductions of values: blocks of several contributors become one sum or mean, which is copied to several destinations.
+   All algorithms evaluate the canonical tree of schedule.h over the contributors. */
 #ifndef COPSE_VALUE_REDUCE_H
 #define COPSE_VALUE_REDUCE_H
 
@@ -61,9 +61,8 @@ copse_status copse__plan_make(struct copse_mem *mem, const struct copse_plan_par
 void copse__plan_fini(struct copse_mem *mem, struct copse_plan *plan);
 bool copse__plan_is_for(const struct copse_plan *plan, const struct copse_plan_params *params);
 
-/* The next piece of a pack that lies in elements [first, first + count) of it, from *cursor (a part, to
-   begin with copse__piece_start) on: elements [piece->first, ...) of piece->array stand at piece->at of
-   the range. */
+/* Iterate over the arrays of a pack within its elements [first, first + count): *cursor is a part, at first
+   copse__piece_start. Elements [piece->first, ...) of piece->array are at piece->at of the range. */
 size_t copse__piece_start(const struct copse_plan *plan, size_t pack, uint64_t first);
 bool copse__piece_next(const struct copse_plan *plan, size_t pack, uint64_t first, uint64_t count,
                        size_t *cursor, struct copse_part *piece);
@@ -94,7 +93,7 @@ struct copse_reduction {
 copse_status copse__blocks_reduce(copse_reducer *x, const struct copse_reduction *r,
                                   struct copse_block **out);
 
-/* What the links cost, measured by the first call: [ranks], then the host itself. */
+/* Costs of the links, measured by the first call: [ranks], then the host. */
 copse_status copse__reducer_links(copse_reducer *x, const struct copse_link **links);
 void copse__reducer_set_links(copse_reducer *x, const struct copse_link *links);
 /* How often a plan was made, for tests. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Update rules: settings checked and filled in, the dispatch of each, the words of a step. */
 #include <math.h>
+#include <stdio.h>
 
 #include "core/base/callback.h"
 #include "core/rule/rule.h"
@@ -36,6 +37,24 @@ static bool is_adam(const struct copse_rule *rule)
     return rule->params.kind == COPSE_ADAM || rule->params.kind == COPSE_ADAMW;
 }
 
+/* Zero means off. */
+static copse_status limit(const char *name, float value)
+{
+    return value >= 0.0f && isfinite(value) ? COPSE_OK : bad(name, value, "a finite number >= 0 is needed");
+}
+
+static copse_status check_clipping(const struct copse_optimizer_params *p)
+{
+    COPSE_TRY(limit("clip_value", p->clip_value));
+    COPSE_TRY(limit("clip_norm", p->clip_norm));
+    COPSE_TRY(limit("clip_global_norm", p->clip_global_norm));
+    if ((p->clip_value > 0.0f) + (p->clip_norm > 0.0f) + (p->clip_global_norm > 0.0f) > 1)
+        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: clip_value is %g, clip_norm is %g, clip_global_norm is %g: set "
+                                              "one of them at most", (double)p->clip_value, (double)p->clip_norm,
+                          (double)p->clip_global_norm);
+    return COPSE_OK;
+}
+
 copse_status copse__rule_init(const struct copse_optimizer_params *params, struct copse_rule *out)
 {
     *out = (struct copse_rule){ .slots = 0 };
@@ -62,8 +81,8 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     out->update_slots = out->slots;
     if (p->average != 0.0f)
         out->slot_names[out->slots++] = "average";
-    if (!(p->clip_value >= 0.0f) || !isfinite(p->clip_value))
-        return bad("clip_value", p->clip_value, "a finite number >= 0 is needed");
+    COPSE_TRY(check_clipping(p));
+    out->measures = p->clip_norm > 0.0f || p->clip_global_norm > 0.0f;
     if (p->average != 0.0f)
         COPSE_TRY(fraction("average", &p->average, 0.0f));
     COPSE_TRY(positive("learning rate", &p->learning_rate, is_adam(out) ? 1e-3f : 1e-2f));
@@ -71,9 +90,18 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     COPSE_TRY(fraction("beta1", &p->beta1, 0.9f));
     COPSE_TRY(fraction("beta2", &p->beta2, 0.999f));
     COPSE_TRY(positive("epsilon", &p->epsilon, 1e-8f));
-    if (!(p->weight_decay >= 0.0f) || !isfinite(p->weight_decay))
-        return bad("weight decay", p->weight_decay, "a finite number >= 0 is needed");
-    return COPSE_OK;
+    return limit("weight decay", p->weight_decay);
+}
+
+char *copse__rule_text(const struct copse_optimizer_params *p, char text[COPSE_RULE_TEXT])
+{
+    snprintf(text, COPSE_RULE_TEXT,
+             "optimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
+             "clipping %.9g %.9g %.9g\naverage %.9g\nschedule %d\n",
+             (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1, (double)p->beta2,
+             (double)p->epsilon, (double)p->weight_decay, (double)p->clip_value, (double)p->clip_norm,
+             (double)p->clip_global_norm, (double)p->average, p->schedule != NULL);
+    return text;
 }
 
 const char *copse__rule_name(const struct copse_rule *rule)
@@ -180,6 +208,28 @@ copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
                                .count = count };
     const struct copse_params_clip p = { .n = (uint32_t)count, .limit = rule->params.clip_value };
     return dispatch(&r, COPSE_KERNEL_clip, (int32_t[]){ 0, 0 }, &p, out);
+}
+
+copse_status copse__rule_measure(copse_device *dev, const struct copse_binding *gradients,
+                                 const struct copse_binding *parts, uint64_t count, struct copse_command *out)
+{
+    const struct copse_params_square_sum p = { .n = (uint32_t)count };
+    const struct copse_binding both[] = { *gradients, *parts };
+    const int32_t none[COPSE_MAX_SPECS] = { 0 };
+    struct copse_kernel *k;
+    if (count > UINT32_MAX - COPSE_RULE_BLOCK)
+        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %llu elements in one range", (unsigned long long)count);
+    COPSE_TRY(copse__kernel_get(dev, COPSE_KERNEL_square_sum, none, &k));
+    const uint64_t each = (uint64_t)k->group_x * k->group_y * COPSE_RULE_BLOCK;
+    return copse__dispatch_init(out, k, both, 2, &p, (count + each - 1) / each, 0);
+}
+
+copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *factors,
+                               const struct copse_binding *gradients, uint64_t count, struct copse_command *out)
+{
+    const struct request r = { .dev = dev, .bindings = { *factors, *gradients }, .binding_count = 2, .count = count };
+    const struct copse_params_block_scale p = { .n = (uint32_t)count };
+    return dispatch(&r, COPSE_KERNEL_block_scale, (int32_t[]){ 0, 0 }, &p, out);
 }
 
 /* ---- the step ---- */

@@ -6,10 +6,13 @@
 #include "copse/optimizer.h"
 #include "core/graph/op.h"
 
+#define COPSE_RULE_BLOCK 128u /* elements of which one sum of squares is taken, and which have one factor */
+
 struct copse_rule {
     struct copse_optimizer_params params; /* defaults filled in */
     uint32_t slots;                       /* words per element: those of the update, then the average */
     uint32_t update_slots;                /* of the update alone */
+    bool measures;                        /* the update depends on norms of the sums of all variables */
     const char *slot_names[3];            /* in a checkpoint: "<variable>/<name>" */
 };
 
@@ -35,6 +38,20 @@ copse_status copse__rule_average(const struct copse_rule *rule, copse_device *de
 copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
                               const struct copse_binding *gradients, const struct copse_binding *step,
                               uint64_t count, struct copse_command *out);
+
+/* The dispatch that measures `count` elements: for each block of COPSE_RULE_BLOCK `parts` receives s and a power of two
+   u; the sum of its squares is s u^2, and s is not finite where an element is not. */
+copse_status copse__rule_measure(copse_device *dev, const struct copse_binding *gradients,
+                                 const struct copse_binding *parts, uint64_t count, struct copse_command *out);
+/* The same on the host, with the same bits. */
+void copse__rule_measure_host(const float *gradients, uint64_t count, float *parts);
+/* The dispatch that multiplies each block by its factor, a float. */
+copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *factors,
+                               const struct copse_binding *gradients, uint64_t count, struct copse_command *out);
+
+/* All settings of an optimizer as lines of text, for comparison between workers. Returns `text`. */
+#define COPSE_RULE_TEXT 512
+char *copse__rule_text(const struct copse_optimizer_params *params, char text[COPSE_RULE_TEXT]);
 
 /* Fill the step words that depend on the rule: rate and bias corrections of a step (from 1). */
 void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[]);

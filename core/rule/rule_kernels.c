@@ -4,9 +4,10 @@
    float. */
 #include <math.h>
 
-#include "core/graph/op.h"
+#include "core/rule/rule.h"
 
-copse_host_fn copse_host_sgd, copse_host_momentum, copse_host_adam, copse_host_average, copse_host_clip;
+copse_host_fn copse_host_sgd, copse_host_momentum, copse_host_adam, copse_host_average, copse_host_clip, copse_host_square_sum,
+    copse_host_block_scale;
 
 static float word(const struct copse_host_arg *step, enum copse_step_word index)
 {
@@ -98,4 +99,66 @@ void copse_host_clip(const void *params, const int32_t *spec, const struct copse
     (void)spec;
     for (size_t i = 0; i < p->n; i++)
         grad[i] = grad[i] > most ? most : grad[i] < -most ? -most : grad[i];
+}
+
+static uint32_t bits_of(float x)
+{
+    uint32_t word;
+    memcpy(&word, &x, sizeof word);
+    return word;
+}
+
+static float float_of(uint32_t word)
+{
+    float x;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+/* Of one block. */
+static void sum_squares(const float *grad, size_t count, float parts[2])
+{
+    const uint32_t exponent = 0x7f800000u;
+    uint32_t most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = COPSE_MAX(most, bits_of(grad[i]) & exponent);
+    const uint32_t up = most == 0 || most == exponent ? 0x3f800000u : COPSE_MIN(most, 0x7e800000u);
+    const float down = float_of(0x7f000000u - up);
+    float sum = 0.0f;
+    for (size_t k = 0; k < 4; k++) {
+        float part = 0.0f;
+        for (size_t i = k; i < count; i += 4) {
+            const float x = ((bits_of(grad[i]) & exponent) == 0 ? 0.0f : grad[i]) * down;
+            const float square = x * x;
+            part = part + square;
+        }
+        sum = sum + part;
+    }
+    parts[0] = sum;
+    parts[1] = float_of(up);
+}
+
+void copse_host_square_sum(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_square_sum *p = params;
+    const float *grad = args[0].data;
+    float *parts = args[1].data;
+    (void)spec;
+    copse__rule_measure_host(grad, p->n, parts);
+}
+
+void copse__rule_measure_host(const float *gradients, uint64_t count, float *parts)
+{
+    for (uint64_t i = 0; i < count; i += COPSE_RULE_BLOCK)
+        sum_squares(gradients + i, (size_t)COPSE_MIN(count - i, COPSE_RULE_BLOCK), parts + 2 * (i / COPSE_RULE_BLOCK));
+}
+
+void copse_host_block_scale(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_block_scale *p = params;
+    const float *factors = args[0].data;
+    float *grad = args[1].data;
+    (void)spec;
+    for (size_t i = 0; i < p->n; i++)
+        grad[i] = grad[i] * factors[i / COPSE_RULE_BLOCK];
 }

@@ -83,3 +83,24 @@ void copse_self_test_clip(const struct copse_kernel *k, struct copse_self_test *
         set(t, 1, i, (float)((i + i / 8) % 8) - 3.5f);
     set(t, 0, COPSE_STEP_SCALE, 2.0f);
 }
+
+/* Three blocks, the last one shorter. */
+void copse_self_test_square_sum(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_square_sum p = { .n = 300 };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = groups_of(k, 3);
+    t->counts[0] = 300;
+    t->counts[1] = 6;
+}
+
+void copse_self_test_block_scale(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_block_scale p = { .n = 300 };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = groups_of(k, (300 + (uint32_t)k->spec[0] - 1) / (uint32_t)COPSE_MAX(k->spec[0], 1));
+    t->counts[0] = 3;
+    t->counts[1] = 300;
+    for (uint32_t i = 0; i < 300; i++)
+        set(t, 1, i, (float)(1 + i % 8));
+}

@@ -252,6 +252,10 @@ void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)
         set_float(s, "epsilon", p->epsilon);
     }
     set_float(s, "weight_decay", p->weight_decay);
+    if (p->clip_norm > 0.0f)
+        set_float(s, "clip_norm", p->clip_norm);
+    if (p->clip_global_norm > 0.0f)
+        set_float(s, "clip_global_norm", p->clip_global_norm);
     if (p->average > 0.0f)
         set_float(s, "average", p->average);
 }

@@ -301,7 +301,7 @@ static copse_status begin_run(struct loop *l)
     }
     l->keeps_reports = !t->params.check_numerics;
     l->is_resident = copse_accelerator_is_resident(t->strategy) && l->keeps_reports &&
-                     !copse__trainer_watches(t);
+                     !copse__trainer_watches(t) && !t->optimizer->rule.measures;
     l->first_step = t->step;
     l->first_row = (size_t)(t->step % t->ring) * t->params.accumulate + t->gathered;
     return write_words(t);

@@ -8,18 +8,11 @@
 copse_status copse__workers_agree(copse_trainer *t)
 {
     const struct copse_trainer_params *p = &t->params;
-    const struct copse_optimizer_params *o = &p->optimizer;
-    char text[768];
+    char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
     snprintf(text, sizeof text,
-             "loss %d\noptimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\n"
-             "epsilon %.9g\nweight decay %.9g\nclipping %.9g\naverage %.9g\nschedule %d\nseed %llu\n"
-             "micro-batches %u\nsharing %d\nbatch size %llu\ngating %d\nchecks %d %d\n",
-             (int)p->reduction, (int)o->kind,
-             (double)o->learning_rate, (double)o->momentum, (double)o->beta1, (double)o->beta2,
-             (double)o->epsilon, (double)o->weight_decay, (double)o->clip_value, (double)o->average,
-             o->schedule != NULL,
-             (unsigned long long)p->seed, p->accumulate, (int)p->sharing,
-             (unsigned long long)p->batch_size, (int)p->gating, p->check_numerics,
+             "loss %d\n%sseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\ngating %d\nchecks %d %d\n",
+             (int)p->reduction, copse__rule_text(&p->optimizer, rule), (unsigned long long)p->seed, p->accumulate,
+             (int)p->sharing, (unsigned long long)p->batch_size, (int)p->gating, p->check_numerics,
              p->check_gradients);
     return copse__group_agree(&t->strategy->group, "the settings of the trainer", text);
 }

@@ -188,7 +188,7 @@ static copse_status store(struct copse_trust *t, const struct copse_tunings *of)
 
 /* ---- of a context ---- */
 
-/* Locked. A processor behind a driver that stands for any processor is known by its size. */
+/* Locked. Some CPU drivers report no processor name; the number of compute units distinguishes processors there. */
 static copse_status open(struct copse_trust *t, const struct copse_device_info *info,
                          struct copse_tunings **out)
 {

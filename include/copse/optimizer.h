@@ -35,8 +35,15 @@ struct copse_optimizer_params {
         [NULL = constant] */
     float (*schedule)(void *user, uint64_t step);
     void *schedule_user;
-    float clip_value; /**< limit on the magnitude of each element of the gradient, summed over all replicas and
-                           workers (with parameter servers: over one worker)  [0 = off] */
+    /* Clipping, of which one at most is set: acts on the gradients' sum over micro-batches, replicas and workers; with
+       parameter servers over one worker. */
+    float clip_value; /**< limit on the magnitude of each element  [0 = off] */
+    /** Limit c on the 2-norm of each variable's gradient: g c / max(||g||, c), tf.clip_by_norm. An infinite norm gives NaN
+        where g is infinite, else 0. The host waits for the sums once per step, within runs of steps too. [0 = off] */
+    float clip_norm;
+    /** Limit c on the norm n over all variables of the update: g c / max(n, c), tf.clip_by_global_norm. If n is not finite
+        all gradients become NaN. The host waits likewise. [0 = off] */
+    float clip_global_norm;
     /** Keep a moving average of each variable, mean += w (value - mean) after each update, with
         w = (1 - average) / (1 - average^t). It is a slot of the name "average", in checkpoints, too. < 1  [0 = off] */
     float average;

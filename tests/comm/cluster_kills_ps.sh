@@ -3,7 +3,7 @@
 # cluster_kills_ps.sh ENGINE COUNT COPSE NODE MODULES [SEED]: jobs of 1 and 2 workers with 1 and 2 parameter servers,
 # in each of which one task is killed (SIGKILL) at a random moment of the training, until COUNT were. Over Gloo
 # everybody who needs a lost server names it within 2 s and ends with code 3; a lost worker is named by the servers,
-# and the others go on to the accuracy of an undisturbed job. Over MPI the job ends within 10 s. Started again with
+# and the others continue to the accuracy of an undisturbed job. Over MPI the job ends within 10 s. Started again with
 # --resume, a job of one worker ends with the bytes of one that nobody disturbed, and one of two with its
 # accuracy. Every fourth task is stopped for 3 s instead, which all survive.
 set -u
@@ -57,7 +57,7 @@ check_servers() {
     done
 }
 
-# A worker is lost: the others go on, and the servers say who it was.
+# A worker is lost: the others continue, and the servers say who it was.
 check_workers() {
     local rank=0
     for code in $codes; do
@@ -66,7 +66,7 @@ check_workers() {
         else
             [ "$code" = 0 ] || no "$what: task $rank ended with $code"
             if [ $rank -ge "$workers" ]; then
-                grep -q "worker $victim (.*) is lost, the others go on" "$job/err.$rank" &&
+                grep -q "worker $victim (.*) is lost, the others continue" "$job/err.$rank" &&
                     grep -q 'all workers are done, 1 of them lost$' "$job/out.$rank" ||
                     cmp -s "$job/out.$rank" "$whole/out.$rank" || # it had said that it was done
                     no "$what: server $rank said: $(cat "$job/err.$rank" "$job/out.$rank")"

@@ -163,7 +163,7 @@ while :; do
     again KILL 1 $pids
 done
 right "$work/said.0" || fail "not what was to be learnt alone"
-grep -q 'worker 1 (.*) is lost, the others go on' "$work/said.2" || fail "the server named nobody"
+grep -q 'worker 1 (.*) is lost, the others continue' "$work/said.2" || fail "the server named nobody"
 grep -q 'all workers are done, 1 of them lost$' "$work/said.2" || fail "the server counted nobody"
 # the server is killed: both workers name it and end
 disturbed KILL 2
@@ -194,10 +194,10 @@ while :; do
     again STOP 1 $pids
 done
 right "$work/said.0" || fail "not what was to be learnt beside one that stands still"
-if grep -q 'worker 1 (.*) is lost, the others go on: it gave no sign of life for 10 s' "$work/said.2"; then
-    grep -q 'worker 1 (.*) gives no sign of life since 5 s' "$work/said.2" || fail "the server did not warn"
+if grep -q 'worker 1 (.*) is lost, the others continue: it sent no heartbeat for 10 s' "$work/said.2"; then
+    grep -q 'worker 1 (.*) has sent no heartbeat for 5 s' "$work/said.2" || fail "the server did not warn"
 else # it was stopped within a request
-    grep -q 'worker 1 (.*) is lost, the others go on: .* did not answer within 5 s ' "$work/said.2" ||
+    grep -q 'worker 1 (.*) is lost, the others continue: .* did not answer within 5 s ' "$work/said.2" ||
         fail "the server did not name who stands still"
 fi
 grep -q 'all workers are done, 1 of them lost$' "$work/said.2" || fail "the server did not count who stands still"
@@ -205,6 +205,6 @@ pkill -CONT -P "$2"
 wait "$2"
 [ $? = 3 ] || fail "a worker that was given up ended with another code than 3"
 # the server may have ended before the worker could hear of it
-grep -q -e 'ps 0 (.*) has given this worker up' -e 'lost ps 0 (' "$work/said.1" ||
+grep -q -e 'ps 0 (.*) has dropped this worker' -e 'lost ps 0 (' "$work/said.1" ||
     fail "a worker that was given up does not say by whom"
 echo "two workers with 1 and 2 servers, and one of them alone after a kill, and beside one that stands still"

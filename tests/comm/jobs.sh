@@ -27,7 +27,7 @@ no() {
     skip "mpirun is not there: install the Debian package openmpi-bin"
 
 # On a busy machine tasks may wait long for each other, and say so. plain FILE: what they said besides.
-plain() { grep -v -e 'warning: cluster: waiting since ' -e 'warning: .* gives no sign of life since ' "$1"; }
+plain() { grep -v -e 'warning: cluster: waiting since ' -e 'warning: .* has sent no heartbeat for ' "$1"; }
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 

@@ -250,7 +250,7 @@ static void test_who_was_sent_away_is_named(void **state)
     copse__thread_join(&list[0].thread);
     assert_int_equal(list[0].status, COPSE_ERR_TIMEOUT);
     assert_true(list[0].t.missing == 6);
-    assert_non_null(strstr(list[0].t.text, "rank 2 was sent away: it has another description of the cluster"));
+    assert_non_null(strstr(list[0].t.text, "rank 2 was rejected: it has another description of the cluster"));
 }
 
 static void test_who_does_not_come_is_named(void **state)

@@ -377,7 +377,7 @@ static void another_rule_when_nobody_has_it(void **unused)
 static copse_status is_told(copse_strategy *st)
 {
     CHECK(copse_replicated_restore(st, "", NULL, NULL) == COPSE_ERR_COMM);
-    CHECK(strstr(copse_last_error(), "the chief is gone"));
+    CHECK(strstr(copse_last_error(), "the chief has left"));
     return COPSE_OK;
 }
 

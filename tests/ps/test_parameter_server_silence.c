@@ -66,7 +66,7 @@ static copse_status stand_still(struct job *job, uint32_t worker, copse_strategy
         copse__sleep_ns(20 * MS);
     reach(job, 1);
     if (two_reads(st, &v) != COPSE_ERR_COMM ||
-        !strstr(copse_last_error(), "ps 0 (s0:1) has given this worker up"))
+        !strstr(copse_last_error(), "ps 0 (s0:1) has dropped this worker"))
         return copse_fail(COPSE_ERR_INTERNAL, "a worker that was given up: %s", copse_last_error());
     return COPSE_OK;
 }
@@ -209,7 +209,7 @@ static copse_status leave_early(struct job *job, uint32_t worker, copse_strategy
         return c->why_status == COPSE_ERR_NO_MEMORY ? COPSE_OK : copse_fail(COPSE_ERR_INTERNAL, "it heard nothing");
     wait_until_gone(c, 0);
     copse__sleep_ns(200 * MS); /* as the server has */
-    if (two_reads(st, &v) != COPSE_ERR_COMM || !strstr(copse_last_error(), "the chief is gone"))
+    if (two_reads(st, &v) != COPSE_ERR_COMM || !strstr(copse_last_error(), "the chief has left"))
         return copse_fail(COPSE_ERR_INTERNAL, "of a chief that is done: %s", copse_last_error());
     return COPSE_OK;
 }

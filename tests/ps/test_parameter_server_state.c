@@ -275,7 +275,7 @@ static copse_status wait_for_nothing(struct job *job, uint32_t worker, copse_str
     if (!s) {
         s = copse_trainer_restore(t, "", NULL, NULL);
         const copse_status wanted = job->params ? COPSE_ERR_TIMEOUT : COPSE_ERR_COMM;
-        const char *expected = job->params ? "the chief has restored or written none within" : "the chief is gone";
+        const char *expected = job->params ? "the chief has restored or written none within" : "the chief has left";
         s = s == wanted && strstr(copse_last_error(), expected)
                 ? COPSE_OK
                 : copse_fail(COPSE_ERR_INTERNAL, "waited for nothing: %s", copse_last_error());

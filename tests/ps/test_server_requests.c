@@ -179,7 +179,7 @@ static copse_status make_wrong(struct job *job, uint32_t worker, copse_strategy 
         COPSE_TRY(copse__peer_send(c, 1, &r, sizeof r, c->deadline_ns, "a request"));
         COPSE_TRY(copse__peer_send(c, 1, &payload, sizeof payload, c->deadline_ns, "a request"));
         COPSE_TRY(copse__peer_recv(c, 1, &reply, sizeof reply, c->deadline_ns, "a reply"));
-        if (reply.status != COPSE_ERR_COMM || !strstr(reply.text, "a variable is not as it should be"))
+        if (reply.status != COPSE_ERR_COMM || !strstr(reply.text, "malformed variable"))
             return copse_fail(COPSE_ERR_INTERNAL, "making %zu: %u: %.200s", i, reply.status, reply.text);
     }
     return COPSE_OK;

@@ -333,7 +333,7 @@ static void test_what_does_not_work_is_not_used(void **state)
     assert_falls_back("worker 0 (w0:1): there is no room for a window");
     faulty = copse__transport_local;
     faulty.window_get = get_something_else;
-    assert_falls_back("ps 0 (s0:1): what it reads of rank 0 is not what that wrote");
+    assert_falls_back("ps 0 (s0:1): its read of rank 0 returned other bytes than that rank wrote");
 }
 
 /* Reads that fail later: the server is asked. */
@@ -360,7 +360,7 @@ static void test_gradients_of_another_push_are_refused(void **state)
     faulty.window_put = put_another_number;
     run_job(&job);
     assert_int_equal(job.tasks[0].status, COPSE_ERR_COMM);
-    assert_non_null(strstr(job.tasks[0].text, "the worker has given its gradients up"));
+    assert_non_null(strstr(job.tasks[0].text, "the worker's window holds other gradients"));
     assert_int_equal(job.tasks[1].status, COPSE_OK);
     assert_int_equal(job.tasks[1].summary.updates, 0);
 }

@@ -30,6 +30,7 @@ struct rig {
     struct copse_rule rule;
     bool is_paused;
     unsigned pauses;
+    bool is_measured; /* the sums wait at their owners, and are updated in a second half */
 };
 
 static inline void open_rig(struct rig *g, copse_context *ctx, const char *const *ids,
@@ -95,6 +96,13 @@ static inline copse_status update(void *user, copse_device *dev, const struct co
                                u->count, out);
 }
 
+static inline copse_status measure(void *user, copse_device *dev, const struct copse_update *u,
+                                   struct copse_command *out)
+{
+    (void)user;
+    return copse__rule_measure(dev, &u->gradients, &u->parts, u->count, out);
+}
+
 static inline void hold(void *user, const struct copse_move *m)
 {
     struct rig *g = user;
@@ -150,7 +158,8 @@ static inline copse_status make_exchange(struct rig *g, const struct setup *s, c
 static inline copse_status add_bucket(struct rig *g, copse_exchange *x, uint32_t piece,
                                       uint64_t first, uint64_t count, uint32_t *bucket)
 {
-    const struct copse_exchange_rule rule = { .slots = g->rule.slots, .update = update, .user = g };
+    const struct copse_exchange_rule rule = { .slots = g->rule.slots, .update = update,
+                                              .measure = g->is_measured ? measure : NULL, .user = g };
     return copse__exchange_bucket(x, piece, first, count, &rule, bucket);
 }
 
@@ -249,6 +258,10 @@ static inline void train(struct rig *g, struct store *st, uint32_t elements, uin
         backward(g, st, elements, step, ready);
         for (uint32_t b = 0; b < st->bucket_count; b++)
             OK(copse__exchange_run(st->x, st->buckets[b], ready, NULL, NULL));
+        for (uint32_t r = 0; r < g->ranks && g->is_measured; r++)
+            OK(copse_queue_finish(g->queue[r]));
+        for (uint32_t b = 0; b < st->bucket_count && g->is_measured; b++)
+            OK(copse__exchange_finish(st->x, st->buckets[b]));
     }
 }
 

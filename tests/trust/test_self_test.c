@@ -79,6 +79,7 @@ static bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec)
     case COPSE_KERNEL_adam:
     case COPSE_KERNEL_average:
     case COPSE_KERNEL_clip:
+    case COPSE_KERNEL_block_scale:
     case COPSE_KERNEL_dense_grad:
     case COPSE_KERNEL_accumulate:
     case COPSE_KERNEL_tree_sum:

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Norms of the summed gradients of an update, for rules that need them before it (rule->measures). */
+#ifndef COPSE_NORMS_H
+#define COPSE_NORMS_H
+
+#include "core/optim/squares.h"
+#include "core/reduce/exchange.h"
+
+struct copse_optimizer;
+
+/* Where an owner has the parts of a slice, and where they are read to. */
+struct copse_norm_range {
+    uint32_t bucket;
+    copse_queue *queue;
+    copse_buffer *buffer;
+    size_t at, blocks; /* in `host`, in blocks */
+};
+
+/* Blocks of a range that belong to one variable. */
+struct copse_norm_part {
+    uint32_t range, variable; /* the latter by index */
+    size_t first, count;      /* in `host`, in blocks */
+};
+
+struct copse_norms {
+    struct { struct copse_norm_range *at; size_t count, room; } ranges;
+    struct { struct copse_norm_part *at; size_t count, room; } parts;
+    float *host; /* COPSE_PART_WORDS for each block of all ranges */
+    struct { struct copse_squares *at; size_t count, room; } sums; /* clip_norm: of each variable; else of all in one */
+    struct { struct copse_squares *at; size_t count, room; } all;  /* the same of each worker */
+    bool is_stuck; /* a device hangs and may still write to `host` */
+};
+
+/* Make room for the buckets from number `first` on; and drop them. Where it fails they are to be dropped. */
+copse_status copse__norms_plan(struct copse_optimizer *o, size_t first);
+void copse__norms_drop(struct copse_optimizer *o, size_t first);
+void copse__norms_free(struct copse_optimizer *o);
+/* Make room for sums alone. */
+copse_status copse__norms_room(struct copse_optimizer *o);
+
+/* All sums are zero; add to those of a variable what the host has of its gradient. */
+void copse__norms_clear(struct copse_optimizer *o);
+void copse__norms_add(struct copse_optimizer *o, uint32_t variable, const float *gradient, uint64_t count);
+/* The sums of the buckets that are kept, over all workers. Waits for the replicas' queues. */
+copse_status copse__norms_read(struct copse_optimizer *o);
+
+/* The factor of the update where it is `scale` without clipping: less where clip_global_norm demands it. */
+float copse__norms_scale(const struct copse_optimizer *o, float scale);
+/* The factor of clip_norm on the gradient of a variable, ahead of `scale`. */
+float copse__norms_factor(const struct copse_optimizer *o, uint32_t variable, float scale);
+/* Queue the writes of the factors of all variables in kept buckets, to where the parts were. */
+copse_status copse__norms_write(struct copse_optimizer *o, float scale);
+
+#endif
