@@ -15,11 +15,11 @@ static const struct command {
 } commands[] = {
     { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
     { "train", cmd_train, "train a network on every device found" },
-    { "worker", cmd_worker, "take part in the training of several workers" },
-    { "evaluate", cmd_evaluate, "measure a checkpoint of `copse train`, or each that a job writes" },
-    { "conformance", cmd_conformance, "check every kernel of every device, and block what is wrong" },
+    { "worker", cmd_worker, "run one worker of a job of several workers" },
+    { "evaluate", cmd_evaluate, "evaluate a checkpoint of `copse train`, or each that a job writes" },
+    { "conformance", cmd_conformance, "check every kernel of every device, and block faulty ones" },
     { "tune", cmd_tune, "measure which kernels are fastest on each device, for `copse train`" },
-    { "bench", cmd_bench, "measure the devices beside what the machine can do at most" },
+    { "bench", cmd_bench, "measure the devices and the limits of the machine" },
 };
 
 static void usage(FILE *to)
@@ -32,8 +32,8 @@ static void usage(FILE *to)
     fprintf(to, "\n`copse COMMAND --help` lists the options of a command.\n");
 }
 
-/* A file opened while a standard stream is closed would take its number, and what is printed would
-   go into that file. */
+/* If a standard stream is closed, the next opened file would get its number, and output would be written into that
+   file. */
 static void fill_standard_streams(void)
 {
     int fd;
@@ -44,8 +44,8 @@ static void fill_standard_streams(void)
         close(fd);
 }
 
-/* A file that grows beyond what `ulimit -f` permits fails like any other write, and is removed. Whoever started the
-   command may ignore the ends of child processes, whose codes would then be lost. */
+/* Writing beyond `ulimit -f` fails like any other write, and the file is removed. The parent process may have set
+   SIGCHLD to be ignored; the exit codes of child processes would then be lost. */
 static void set_signals(void)
 {
     signal(SIGXFSZ, SIG_IGN);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the subcommands share: options, the context, error lines, exit codes. Public headers only. */
+/* Code shared by the subcommands: options, the context, error lines, exit codes. Uses public headers only. */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -31,8 +31,8 @@ enum option_kind {
     OPTION_U64,
     OPTION_FLOAT,
     OPTION_CHOICE,
-    OPTION_WORDS, /* what stands without "--"; the row's name is "" */
-    OPTION_NOTE,  /* no option: `help` is a text for the end of the list; the row's name is "" */
+    OPTION_WORDS, /* words without "--"; the row's name is "" */
+    OPTION_NOTE,  /* no option: `help` is a text at the end of the list; the row's name is "" */
 };
 
 #define OPTION_MAX_WORDS 16
@@ -41,7 +41,7 @@ struct option_words {
     size_t count;
 };
 
-/* What an OPTION_CHOICE may be: the rows up to one whose name is NULL; `at` is the one chosen. */
+/* The values of an OPTION_CHOICE: rows up to one whose name is NULL; `at` is the chosen one. */
 struct option_name {
     const char *name;
     int value;
@@ -51,7 +51,7 @@ struct option_choice {
 };
 
 struct option_row {
-    const char *name;      /* "epochs": stands for --epochs */
+    const char *name;      /* "epochs": the option --epochs */
     enum option_kind kind;
     void *to;              /* bool, const char *, uint32_t, uint64_t, float, option_choice or
                               option_words */
@@ -59,21 +59,21 @@ struct option_row {
     const char *help;
 };
 
-/* Parse argv[1..] into the rows' targets. Returns -1 to go on, else the exit code: after --help,
-   or after one line about what is wrong. Ends with a row whose name is NULL. */
+/* Parse argv[1..] into the rows' targets. Returns -1 to continue, otherwise the exit code: after --help, or after
+   printing an error in one line. The last row has name NULL. */
 int options_parse(int argc, char **argv, const struct option_row *rows, const char *summary);
 
 /* ---- context and errors (session.c) ---- */
 
-/* A context with the kernel cache under the user's cache folder and warnings on stderr. */
+/* A context with the kernel cache in the user's cache folder and warnings on stderr. */
 copse_status session_open(bool is_verbose, bool no_cache, copse_context **out);
-/* Keep a text for session_fail, for failures that the library did not see; returns `status`. */
+/* Store a text for session_fail, for failures outside the library; returns `status`. */
 copse_status session_set_error(copse_status status, const char *fmt, ...);
-/* The text of the last error without places in the source. Lifetime: until the next call. */
+/* The text of the last error without source locations. Lifetime: until the next call. */
 const char *session_error(void);
-/* A text of the library without places in the source, in `out`. */
+/* A text of the library without source locations, in `out`. */
 const char *session_plain(char *out, size_t room, const char *text);
-/* Print "copse: <what went wrong>" from copse_last_error and give the exit code for the status. */
+/* Print "copse: <error>" from copse_last_error and return the exit code for the status. */
 int session_fail(copse_status status);
 
 /* Whether standard output is a terminal, and its width. */
@@ -81,45 +81,45 @@ bool terminal_is(unsigned *columns);
 
 /* ---- signals (signals.c) ---- */
 
-/* Note SIGINT and SIGTERM from now on. The next signal of the kind that comes more than a second after the first ends
-   the process at once. `timeout` and supervisors send a signal twice, to the child and to its group: within a second
-   both are one request. */
+/* Note SIGINT and SIGTERM from now on. A later signal of the same kind, more than a second after the first, ends the
+   process at once. `timeout` and supervisors send a signal twice, to the child and to its group: within a second both
+   count as one request. */
 void signals_catch(void);
-/* The noted signal that came last, 0: none. */
+/* The last noted signal, 0: none. */
 int signals_caught(void);
 enum { SIGNALS_ONE_NS = 1000000000 };
-/* Whether two signals of a kind are one request. `first`, `next`: when they came [ns of one clock, first <= next]. */
+/* Whether two signals of a kind are one request. `first`, `next`: their times [ns of one clock, first <= next]. */
 bool signals_are_one(int64_t first, int64_t next);
-/* Where SIGINT, SIGTERM or SIGHUP would end the process at once, it does so only behind signals_release: no half of
-   a file stays. In pairs, which may be nested. */
+/* SIGINT, SIGTERM or SIGHUP that would end the process at once take effect only after signals_release, so that no
+   partial file remains. In pairs, which may be nested. */
 void signals_hold(void);
 void signals_release(void);
 
 /* ---- files that are written (output.c) ---- */
 
-/* Written beside its place under a temporary name. Failure texts name the path. */
+/* A file written under a temporary name in the same folder. Error texts name the path. */
 struct output {
     FILE *stream;
-    char *path, *temp; /* owned; `path` is behind symbolic links */
-    bool is_made;      /* the temporary file is there */
+    char *path, *temp; /* owned; `path` has symbolic links resolved */
+    bool is_made;      /* the temporary file exists */
 };
-/* COPSE_ERR_IO when the place is not a regular file or none can be made there. */
+/* COPSE_ERR_IO if the path is not a regular file or no file can be created there. */
 copse_status output_open(struct output *o, const char *path);
-/* Make it durable and rename it to its place. Closes and frees all, on failure too. */
+/* Sync it and rename it to its final name. Closes and frees all, also on failure. */
 copse_status output_commit(struct output *o);
-/* Commit, or abort and hand on a status that is not COPSE_OK. */
+/* Commit; if `status` is not COPSE_OK, abort and return it. */
 copse_status output_end(struct output *o, copse_status status);
-/* Remove the temporary file; fine on a zeroed struct and after commit. */
+/* Remove the temporary file. Allowed on a zeroed struct and after commit. */
 void output_abort(struct output *o);
-/* Whether `output_open` would do, before long work; leaves nothing. */
+/* Whether `output_open` would succeed, to check before long work. Leaves no file. */
 copse_status output_check(const char *path);
-/* Whether two paths, of files that need not be there, lead to the same place. */
+/* Whether two paths refer to the same file; the files need not exist. */
 bool output_is_same(const char *path, const char *other);
 
 /* ---- kernel cache (cache.c) ---- */
 
-/* Fill in callbacks that keep entries as files in the user's cache folder; false when there is
-   none. The strings it needs live as long as the process. */
+/* Set callbacks that store entries as files in the user's cache folder; false if there is none. Their strings live as
+   long as the process. */
 bool cache_open(struct copse_cache_params *out);
 
 #endif

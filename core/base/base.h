@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every layer stands on: errors, log, checked memory, reference counts. No device, no graph. */
+/* The base of all layers: errors, log, checked memory, reference counts. Uses no device and no graph. */
 #ifndef COPSE_BASE_H
 #define COPSE_BASE_H
 
@@ -29,7 +29,7 @@
 /* Store the text with file and line in the thread's buffer; returns `code`. */
 copse_status copse__fail(copse_status code, const char *file, int line, const char *fmt, ...)
     COPSE_PRINTF(4, 5);
-/* COPSE_ERR_ARGUMENT, with its name, when one of the pointers is NULL: copse_need("queue: write", queue, src). */
+/* COPSE_ERR_ARGUMENT, with its name, if one of the pointers is NULL: copse_need("queue: write", queue, src). */
 copse_status copse__need(const char *file, int line, const char *what, const char *arguments, const bool *are_there,
                          size_t count);
 #define copse_need(what, ...)                                                                      \
@@ -41,37 +41,37 @@ copse_status copse__no_reserved(const char *file, int line, const char *type, co
 #define copse_no_reserved(type, params)                                                                  \
     copse__no_reserved(__FILE__, __LINE__, #type, (params), offsetof(struct type, reserved),             \
                        sizeof(((struct type *)0)->reserved))
-/* Append "; while ..." context to the thread's text and return `code`; nothing when COPSE_OK. */
+/* Append "; while ..." context to the thread's text and return `code`; does nothing for COPSE_OK. */
 copse_status copse__note(copse_status code, const char *fmt, ...) COPSE_PRINTF(2, 3);
-#define COPSE_ERROR_BYTES 1024 /* of the text, its end included */
-/* Put a text back that was copied from copse_last_error, of another thread, or before a clean-up that may
-   fail, too. */
+#define COPSE_ERROR_BYTES 1024 /* of the text, including the NUL */
+/* Restore a text that was copied from copse_last_error: a text of another thread, or a text from before a clean-up
+   that may also fail. */
 void copse__fail_again(const char *text);
-/* Failures of this thread that had a text. */
+/* Number of failures of this thread that set a text. */
 uint64_t copse__failures(void);
-/* What a function of the application returned, before which there were `before` failures: where it has set no text,
-   that of an earlier failure says nothing about this one. The end of data has none. */
+/* The status returned by a function of the application, before which there were `before` failures. If the function
+   set no text, the text of an earlier failure does not belong to it. The end of data has no text. */
 copse_status copse__returned(copse_status code, uint64_t before);
 #define copse_fail(code, ...) copse__fail(code, __FILE__, __LINE__, __VA_ARGS__)
 #define copse_note(code, ...) copse__note(code, __VA_ARGS__)
 
 /* ---- memory (memory.c) ---- */
 
-/* Every host allocation of the library goes through one of these. */
+/* Every host allocation of the library uses one of these. */
 struct copse_mem {
     copse_resize_fn *resize;
     void *user;
     atomic_size_t live;
     atomic_ullong calls;
-    atomic_ullong device_calls; /* device buffers made: counted by core/device */
+    atomic_ullong device_calls; /* device buffers created: counted by core/device */
 };
 
-/* Zeroed array of `count` elements of `size` bytes; NULL when there is no memory or on overflow.
-   A zero-sized request returns a valid block of one byte. */
+/* Zeroed array of `count` elements of `size` bytes; NULL without memory or on overflow. A zero-sized request returns
+   a valid block of one byte. */
 void *copse__alloc(struct copse_mem *m, size_t count, size_t size);
 /* Grow or shrink; new bytes are not zeroed; the old block stays valid on failure. */
 void *copse__resize(struct copse_mem *m, void *block, size_t count, size_t size);
-void copse__free(struct copse_mem *m, void *block); /* NULL is fine */
+void copse__free(struct copse_mem *m, void *block); /* NULL is allowed */
 char *copse__strdup(struct copse_mem *m, const char *text);
 /* Memory aligned to `alignment` (a power of two), zeroed; freed with copse__free_aligned. */
 void *copse__alloc_aligned(struct copse_mem *m, size_t size, size_t alignment);
@@ -93,7 +93,7 @@ bool copse__grow(struct copse_mem *m, void **at, size_t *room, size_t want, size
 #define COPSE_PUSH(m, vec, value)                                                                  \
     (COPSE_RESERVE(m, vec, (vec)->count + 1) ? ((vec)->at[(vec)->count++] = (value), true) : false)
 
-/* Bump allocator: everything is freed at once. */
+/* Bump allocator: all blocks are freed together. */
 struct copse_arena {
     struct copse_mem *mem;
     struct copse_arena_block *blocks;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The stack of the application's functions that a thread is in. */
+/* The stack of the application's functions that the thread is executing. */
 #include "core/base/callback.h"
 
 #include "core/base/platform.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening files for reading, removing them, listing and making folders. Paths are UTF-8. */
+/* Opens files for reading, removes files, lists and creates folders. Paths are UTF-8. */
 #ifndef COPSE_FILES_H
 #define COPSE_FILES_H
 
@@ -9,18 +9,18 @@
 
 #include "copse/status.h"
 
-/* Open a regular file for reading bytes and tell its size. Anything else (a folder, a pipe, a
-   device) is refused without waiting. Failure text names the path and the system's reason. */
+/* Open a regular file for reading bytes and return its size. Anything else (a folder, a pipe, a device) is refused
+   without blocking. Error texts name the path and the system's reason. */
 copse_status copse__file_open(const char *path, FILE **out, uint64_t *size);
 
 /* Call `take` with the name of every entry, in the system's order, until it returns false. */
 copse_status copse__folder_list(const char *path, bool (*take)(void *user, const char *name),
                                 void *user);
 
-/* Make a folder; fine when it is there. Its parent must be. */
+/* Create a folder; succeeds if it exists. Its parent must exist. */
 copse_status copse__folder_make(const char *path);
 
-/* Remove a file; fine when there is none. */
+/* Remove a file; succeeds if it does not exist. */
 copse_status copse__file_remove(const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and removing files, listing and making folders, on POSIX systems. */
+/* Opens and removes files, lists and creates folders, on POSIX systems. */
 #include "core/base/files.h"
 
 #include <dirent.h>
@@ -26,7 +26,7 @@ copse_status copse__file_open(const char *path, FILE **out, uint64_t *size)
     struct stat info;
 
     *out = NULL;
-    /* O_NONBLOCK: opening a pipe that nobody writes to must not hang. */
+    /* O_NONBLOCK: opening a pipe without a writer must not hang. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fail_errno("open", path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and removing files, listing and making folders, on Windows. */
+/* Opens and removes files, lists and creates folders, on Windows. */
 #include "core/base/files.h"
 
 #include <string.h>

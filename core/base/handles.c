@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of one size in rooms that are never freed one by one. */
+/* Blocks of one size, allocated in groups that are never freed one by one. */
 #include "core/base/handles.h"
 
 #define ALIGNMENT 16
 
 struct copse_handle { /* in front of each block */
-    struct copse_handle *next; /* younger, of those that were given back */
+    struct copse_handle *next; /* the next younger returned block */
 };
 
 struct copse_handle_room {
@@ -39,7 +39,7 @@ void *copse__handle_take(struct copse_handles *h, struct copse_mem *mem, size_t 
     if (h->fresh > 0) {
         b = first_use(h, stride);
     } else {
-        h->oldest = b->next; /* not the last */
+        h->oldest = b->next; /* not the last block */
         h->idle--;
     }
     b->next = NULL;
@@ -62,7 +62,7 @@ void copse__handles_fini(struct copse_handles *h, struct copse_mem *mem)
 {
     for (struct copse_handle_room *room = h->rooms, *next; room; room = next) {
         next = room->next;
-        mem->resize(mem->user, room, 0); /* not counted */
+        mem->resize(mem->user, room, 0); /* not counted as a live block */
     }
     *h = (struct copse_handles){ 0 };
 }

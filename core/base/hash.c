@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* 64-bit FNV-1a, for cache keys and damage checks; not for security. */
+/* 64-bit FNV-1a, for cache keys and damage detection; not for security. */
 #include "core/base/base.h"
 
 uint64_t copse__hash(uint64_t h, const void *bytes, size_t size)

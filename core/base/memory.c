@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checked host memory over the application's callback: arrays, aligned blocks, arenas. */
+/* Checked host memory on top of the application's callback: arrays, aligned blocks, arenas. */
 #include "core/base/base.h"
 
 #define ARENA_ALIGN       16
@@ -57,7 +57,7 @@ char *copse__strdup(struct copse_mem *m, const char *text)
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
-/* The start of the whole block is kept in the word before the aligned part. */
+/* The word before the aligned part holds the start of the allocation. */
 void *copse__alloc_aligned(struct copse_mem *m, size_t size, size_t alignment)
 {
     size_t bytes;
@@ -82,7 +82,7 @@ void copse__free_aligned(struct copse_mem *m, void *block)
     copse__free(m, whole);
 }
 
-/* `at` is the address of a typed pointer: memcpy keeps the aliasing rules. */
+/* `at` is the address of a typed pointer: memcpy respects the aliasing rules. */
 bool copse__grow(struct copse_mem *m, void **at, size_t *room, size_t want, size_t size)
 {
     size_t more = *room <= SIZE_MAX / 2 ? *room * 2 : want;

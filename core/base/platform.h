@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The operating system, as little of it as we need. platform_posix.c and platform_windows.c. */
+/* A minimal interface to the operating system: platform_posix.c and platform_windows.c. */
 #ifndef COPSE_PLATFORM_H
 #define COPSE_PLATFORM_H
 
@@ -45,25 +45,24 @@ uint64_t copse__now_ns(void);        /* monotonic */
 void copse__sleep_ns(uint64_t ns);
 uint32_t copse__cpu_count(void);     /* >= 1 */
 uint32_t copse__process_id(void);
-/* Whether another process of this machine has the number; false of our own. */
+/* Whether another process of this machine has this process id; false for our own. */
 bool copse__process_lives(uint32_t id);
 
-/* Shared libraries. `names` is NULL-terminated; the first that opens wins. NULL when none does. */
+/* Shared libraries. `names` is NULL-terminated; the first that opens is used. NULL if none opens. */
 void *copse__library_open(const char *const *names);
 void *copse__library_symbol(void *library, const char *name);
-void copse__library_close(void *library); /* NULL is fine */
-/* Folder of the library or program that this code is part of, without a slash at the end; false when
-   nobody knows. */
+void copse__library_close(void *library); /* NULL is allowed */
+/* Folder of the library or program that contains this code, without a trailing slash; false if unknown. */
 bool copse__library_folder(char *path, size_t room);
 
-/* Value of an environment variable, NULL when unset, empty, or the process is privileged. */
+/* Value of an environment variable; NULL if unset, empty, or if the process is privileged. */
 const char *copse__env(const char *name);
 
-/* Files. All paths are UTF-8. Failure text names the path and the system's reason. */
+/* Files. All paths are UTF-8. Error texts name the path and the system's reason. */
 copse_status copse__file_size(const char *path, uint64_t *size);
 bool copse__is_directory(const char *path);
-/* Write beside `path` under a temporary name; nothing stands under `path` until commit. Symbolic
-   links are followed and stay; COPSE_ERR_IO when something other than a regular file stands there. */
+/* Write a temporary file in the folder of `path`; `path` is unchanged until commit. Symbolic links are followed and
+   kept; COPSE_ERR_IO if `path` is something other than a regular file. */
 struct copse_mem;
 struct copse_atomic_file {
     FILE *stream;
@@ -72,9 +71,9 @@ struct copse_atomic_file {
 };
 copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *mem,
                                 const char *path);
-/* Flush, sync, rename, sync the directory. Closes the file and frees all, on failure too. */
+/* Flush, sync, rename, sync the directory. Closes the file and frees all, also on failure. */
 copse_status copse__atomic_commit(struct copse_atomic_file *f);
-/* Remove the temporary file; fine on a zeroed struct and after commit. */
+/* Remove the temporary file; allowed on a zeroed struct and after commit. */
 void copse__atomic_abort(struct copse_atomic_file *f);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The operating system through POSIX. platform_windows.c has the same functions. */
 #define _XOPEN_SOURCE     700 /* POSIX 2008 and realpath */
-#define _DEFAULT_SOURCE       /* dladdr, as POSIX 2024 has it */
+#define _DEFAULT_SOURCE       /* dladdr (POSIX 2024) */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 
@@ -75,7 +75,7 @@ bool copse__cond_wait(copse_cond *c, copse_mutex *m, uint64_t deadline_ns)
     return pthread_cond_timedwait(c, m, &at) != ETIMEDOUT;
 }
 
-/* Lives on the starter's stack until the new thread has read it: no allocation is needed. */
+/* On the creator's stack until the new thread has read it, so no allocation is needed. */
 struct start {
     void (*run)(void *);
     void *arg;
@@ -103,7 +103,7 @@ copse_status copse__thread_start(copse_thread *t, void (*run)(void *), void *arg
                            .taken_cond = PTHREAD_COND_INITIALIZER };
     sigset_t all, old;
 
-    /* The application's signal handlers are to run in the application's threads. */
+    /* The application's signal handlers must run in the application's threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     const int e = pthread_create(t, NULL, thread_main, &start);
@@ -216,13 +216,13 @@ bool copse__is_directory(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* Where a file is to be put: `*path` becomes what stands behind symbolic links, so that they stay.
-   Renaming over a pipe or a device would take it away: they are refused. */
+/* Resolve symbolic links in the target path of a file, so that they are kept. Pipes and devices are refused, because
+   a rename would replace them. */
 static copse_status find_target(const char **path, char real[PATH_MAX])
 {
     struct stat info;
     if (lstat(*path, &info))
-        return COPSE_OK; /* what is wrong besides a missing file, its creation will say */
+        return COPSE_OK; /* creating the file reports other errors */
     if (S_ISLNK(info.st_mode)) {
         if (!realpath(*path, real) || stat(real, &info))
             return copse_fail(COPSE_ERR_IO, "file: cannot follow the symbolic link '%s': %s", *path,
@@ -253,7 +253,7 @@ copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *m
         goto fail;
     }
 
-    /* A name may be taken by what a killed process with our number left behind. */
+    /* A killed process with the same process id may have left a file with this name. */
     for (int attempt = 0; attempt < 100 && fd < 0; attempt++) {
         snprintf(f->temp, room, "%s.tmp%x-%x", path, copse__process_id(),
                  atomic_fetch_add(&counter, 1u));
@@ -280,7 +280,7 @@ fail:
     return s;
 }
 
-/* Make the rename itself durable. Some file systems know no such thing and say EINVAL. */
+/* Make the rename durable. Some file systems do not support this and return EINVAL. */
 static int sync_directory_of(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -311,7 +311,7 @@ copse_status copse__atomic_commit(struct copse_atomic_file *f)
         s = copse_fail(COPSE_ERR_IO, "file: cannot rename '%s' to '%s': %s", f->temp, f->path,
                        strerror(errno));
     } else {
-        f->temp[0] = '\0'; /* it is the target now */
+        f->temp[0] = '\0'; /* renamed to the target */
         e = sync_directory_of(f->path);
         if (e)
             s = copse_fail(COPSE_ERR_IO, "file: cannot sync the directory of '%s': %s", f->path,

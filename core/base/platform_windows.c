@@ -63,7 +63,7 @@ bool copse__cond_wait(copse_cond *c, copse_mutex *m, uint64_t deadline_ns)
     return SleepConditionVariableSRW((PCONDITION_VARIABLE)&c->cond, (PSRWLOCK)&m->srw, ms, 0);
 }
 
-/* Lives on the starter's stack until the new thread has read it: no allocation is needed. */
+/* On the creator's stack until the new thread has read it, so no allocation is needed. */
 struct start {
     void (*run)(void *);
     void *arg;
@@ -185,7 +185,7 @@ const char *copse__env(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* False when the text is not UTF-8 or too long. */
+/* False if the text is not UTF-8 or too long. */
 static bool widen(const char *path, wchar_t wide[PATH_UNITS])
 {
     return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, PATH_UNITS) > 0;
@@ -210,7 +210,7 @@ bool copse__is_directory(const char *path)
     return bits != INVALID_FILE_ATTRIBUTES && (bits & FILE_ATTRIBUTE_DIRECTORY);
 }
 
-/* A stream on a file that did not exist before; NULL with the system's error set. */
+/* A stream on a new file; NULL with the system's error set. */
 static FILE *create_new(const char *path)
 {
     wchar_t wide[PATH_UNITS];
@@ -234,8 +234,8 @@ static FILE *create_new(const char *path)
     return stream;
 }
 
-/* Where a file is to be put: `*path` becomes what stands behind symbolic links, so that they stay.
-   Folders, pipes and devices are refused. */
+/* Resolve symbolic links in the target path of a file, so that they are kept. Folders, pipes and devices are
+   refused. */
 static copse_status find_target(const char **path, char real[PATH_UNITS])
 {
     wchar_t wide[PATH_UNITS];
@@ -248,7 +248,7 @@ static copse_status find_target(const char **path, char real[PATH_UNITS])
                                       OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
     if (handle == INVALID_HANDLE_VALUE) {
         if (bits == INVALID_FILE_ATTRIBUTES)
-            return COPSE_OK; /* what is wrong besides a missing file, its creation will say */
+            return COPSE_OK; /* creating the file reports other errors */
         return copse_fail(COPSE_ERR_IO, "file: cannot open '%s': system error %lu", *path,
                           GetLastError());
     }
@@ -291,7 +291,7 @@ copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *m
         goto fail;
     }
 
-    /* A name may be taken by what a killed process with our number left behind. */
+    /* A killed process with the same process id may have left a file with this name. */
     for (int attempt = 0; attempt < 100 && !f->stream; attempt++) {
         snprintf(f->temp, room, "%s.tmp%x-%x", path, copse__process_id(),
                  atomic_fetch_add(&counter, 1u));
@@ -331,7 +331,7 @@ copse_status copse__atomic_commit(struct copse_atomic_file *f)
         s = copse_fail(COPSE_ERR_IO, "file: cannot rename '%s' to '%s': system error %lu", f->temp,
                        f->path, GetLastError());
     else
-        f->temp[0] = '\0'; /* it is the target now */
+        f->temp[0] = '\0'; /* renamed to the target */
     copse__atomic_abort(f);
     return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Philox4x32-10 and streams of numbers from it. Same seed, same numbers, on every machine. */
+/* Philox4x32-10 and number streams from it. The same seed gives the same numbers on every machine. */
 #include "core/base/random.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ uint32_t copse__stream_u32(struct copse_stream *s)
     return s->block[4 - s->left--];
 }
 
-/* The high half of a 32x32 product is uniform but for a short remainder, which is rejected. */
+/* The high half of a 32x32 product is uniform except for a short remainder, which is rejected. */
 uint32_t copse__stream_below(struct copse_stream *s, uint32_t bound)
 {
     const uint32_t rejected = (0u - bound) % bound;

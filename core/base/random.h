@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random
-   numbers: as easy as 1, 2, 3", SC 2011). The same text stands in kernels/random/philox.clh. */
+/* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2,
+   3", SC 2011). kernels/random/philox.clh has the same algorithm. */
 #ifndef COPSE_RANDOM_H
 #define COPSE_RANDOM_H
 
@@ -11,10 +11,10 @@ struct copse_philox {
 };
 void copse__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* A stream of numbers from one key. Zero `used` and `counter` to start. */
+/* A stream of numbers from one key. Start with `used` and `counter` zero. */
 struct copse_stream {
     uint32_t counter[4], key[2], block[4];
-    unsigned left; /* numbers of `block` not yet used */
+    unsigned left; /* unused numbers of `block` */
 };
 void copse__stream_init(struct copse_stream *s, uint64_t seed, uint32_t stream);
 uint32_t copse__stream_u32(struct copse_stream *s);

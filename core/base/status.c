@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of the codes and the thread's error text: no allocation, it works after out-of-memory. */
+/* Names of the status codes and the thread's error text. Allocates nothing, so it works without memory. */
 #include <stdio.h>
 
 #include "copse/copse.h"
@@ -68,7 +68,7 @@ copse_status copse__fail(copse_status code, const char *file, int line, const ch
     va_start(args, fmt);
     vsnprintf(text, sizeof text - strlen(place), fmt, args);
     va_end(args);
-    strcat(text, place); /* the room was kept above */
+    strcat(text, place); /* space was reserved above */
     memcpy(last_error, text, sizeof last_error);
     failures++;
     return code;

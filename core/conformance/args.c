@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode args: public calls with arguments that break a documented rule. Each must return the right
-   code, and leave what it would have written alone. One case per header, and args_ops.c. */
+/* Mode args: public calls with arguments that break a documented rule. Each must return the right code and leave its
+   outputs unchanged. One case per header, and args_ops.c. */
 #include <math.h>
 
 #include "core/conformance/args.h"
@@ -99,7 +99,7 @@ static void refuse_transfers(const struct stage *s, uint32_t *room,
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(NULL, a, 0, b, 0, 4));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, NULL, 0, 4));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, b, end - 4, 8));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, a, 4, 8)); /* overlaps itself */
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, a, 4, 8)); /* source and destination overlap */
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, foreign, 0, 8));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_submit(NULL, NULL));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_wait(NULL, 0, 0));
@@ -211,7 +211,7 @@ static copse_status check_functions(copse_device *dev, copse_graph *g, copse_gra
     REFUSED_PLAIN(out, ARGUMENT, copse_function_read(*made, 0, NULL));
     if (values[0] != 1 || values[3] != 4)
         copse__conform_say(out, COPSE_VERDICT_FAIL, "a refused read wrote to the host");
-    COPSE_TRY(copse_function_write(*made, x, values)); /* all that did no harm */
+    COPSE_TRY(copse_function_write(*made, x, values)); /* the refused calls had no effect */
     COPSE_TRY(copse_function_run(*made));
     COPSE_TRY(copse_function_read(*made, 0, values));
     if (values[0] != -1 || values[3] != -4)
@@ -347,7 +347,7 @@ static copse_status check_training(copse_strategy *st, copse_trainer **t,
     REFUSED_PLAIN(out, ARGUMENT, copse_trainer_evaluate(*t, &one, NULL));
     REFUSED_PLAIN(out, ARGUMENT, copse_trainer_result(NULL, true, &result));
     REFUSED_PLAIN(out, COPSE_ERR_END, copse_trainer_result(*t, true, &result));
-    COPSE_TRY(copse_trainer_step(*t, &one)); /* all that did no harm */
+    COPSE_TRY(copse_trainer_step(*t, &one)); /* the refused calls had no effect */
     REFUSED_PLAIN(out, ARGUMENT, copse_trainer_result(*t, true, NULL));
     return copse_trainer_result(*t, true, &result);
 }

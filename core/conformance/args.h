@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the two files of mode args share: calls that must be refused. */
+/* Shared by the two files of mode args: calls that must be refused. */
 #ifndef COPSE_CORE_CONFORMANCE_ARGS_H
 #define COPSE_CORE_CONFORMANCE_ARGS_H
 
 #include "core/conformance/mode.h"
 
-/* The call returns `code`, and leaves what `place`, a pointer, points to NULL or as it was. */
+/* The call returns `code`, and leaves the target of the pointer `place` NULL or unchanged. */
 #define REFUSED(out, code, place, call)                                                            \
     do {                                                                                           \
         const void *const refused_before_ = (const void *)(place);                                 \
@@ -13,7 +13,7 @@
         copse__args_judge(out, #call, refused_, code,                                              \
                           !(place) || (const void *)(place) == refused_before_);                   \
     } while (0)
-/* The same without a result. */
+/* The same for a call without a result. */
 #define REFUSED_PLAIN(out, code, call) copse__args_judge(out, #call, call, code, true)
 
 void copse__args_judge(struct copse_conform_outcome *out, const char *call, copse_status got,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode args, operations: every op of the tables without a graph, a result or an operand, and with an
-   operand of another graph or element type; and the calls that the tables list as refused. */
+/* Mode args, operations: every op of the tables without a graph, a result or an operand, and with an operand of
+   another graph or element type; and the refused calls that the tables list. */
 #include <stdio.h>
 
 #include "core/conformance/args.h"
@@ -72,7 +72,7 @@ static copse_status check_operands(struct copse_conform_run *r, void *user,
         judge(out, op, "without a graph", without, COPSE_ERR_ARGUMENT, y == s.good[0] ? NULL : y);
         for (size_t i = 0; i < op->in_count; i++)
             check_operand(&s, op, i, out);
-        /* all that did no harm */
+        /* the refused calls had no effect */
         copse__args_judge(out, op->name, op->call(s.g, s.good, op->user, &y), COPSE_OK, true);
     }
     copse_graph_release(&s.g);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode bitwise: the same bits when a program runs again, when it is made again, and, where every
-   element is computed on its own, when only a part of the batch is there. */
+/* Mode bitwise: the bits must be the same when a program runs again, when it is created again, and, if every element
+   is computed independently, when the batch has only some of the rows. */
 #include "core/conformance/rig.h"
 
 static size_t words(const struct copse_rig *rig, size_t i)
@@ -8,7 +8,7 @@ static size_t words(const struct copse_rig *rig, size_t i)
     return (size_t)copse__elements(rig->out[i]->shape);
 }
 
-/* Compare with bits kept earlier; those of result `i` are as many as `keep` has. */
+/* Compare with stored bits; the bits of result `i` have the length in `keep`. */
 static void compare(const struct copse_rig_program *p, size_t i, const uint32_t *keep, size_t count,
                     const char *when, struct copse_conform_outcome *out)
 {
@@ -22,7 +22,7 @@ static void compare(const struct copse_rig_program *p, size_t i, const uint32_t 
     out->result.worst += (double)wrong;
 }
 
-/* All results of a run, one behind the other. */
+/* All results of a run, concatenated. */
 static copse_status keep(const struct copse_rig *rig, const struct copse_rig_program *p,
                          uint32_t **out, size_t *count)
 {
@@ -62,7 +62,7 @@ static bool split(const struct copse_rig *whole, struct copse_case *part)
     return is_same;
 }
 
-/* Promised where the reference itself computes the elements of the part as those of the whole. */
+/* Guaranteed if the reference computes the elements of the part like those of the whole. */
 static bool is_independent(const struct copse_rig *whole, const struct copse_rig *part)
 {
     const size_t n = words(part, 0);
@@ -84,7 +84,7 @@ static copse_status compare_part(struct copse_conform_run *r, struct copse_rig *
     if (s == COPSE_OK)
         s = copse__rig_expect(whole);
     if (s || !is_independent(whole, &part)) {
-        s = COPSE_OK; /* nothing is promised */
+        s = COPSE_OK; /* not guaranteed */
         goto done;
     }
     COPSE_TRY_OR(done, s, copse__rig_program_open(&part, r->dev, variant, &p));
@@ -96,7 +96,7 @@ done:
     return s;
 }
 
-/* A fault that shows now and then: from tier full on, one in fifty runs is met for certain. */
+/* Intermittent faults: from tier full on, a fault in one of fifty runs is always detected. */
 static uint32_t runs_of(const struct copse_conform_run *r)
 {
     return r->params->tier >= COPSE_CONFORM_FULL ? 51 : 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What surrounds each case of a run: filters, resumption, the time box, counts, blocked kernels, and a device that
-   works for the next case. Compares no numbers. */
+/* The steps around each case of a run: filters, resumption, the time limit, counts, blocked kernels, and a working
+   device for the next case. Compares no numbers. */
 #include <stdio.h>
 
 #include "core/conformance/conformance.h"
@@ -38,7 +38,7 @@ copse_verdict copse__conform_verdict(copse_status s)
 
 /* ---- filters ---- */
 
-/* Position of `op` in the list "softmax,matmul", -1 = not there. */
+/* Position of `op` in the list "softmax,matmul", -1 = absent. */
 static int position(const char *list, const char *op)
 {
     const size_t length = strlen(op);
@@ -72,7 +72,7 @@ static bool is_selected(struct copse_conform_run *r, const char *op, const char 
     return true;
 }
 
-/* Whether this is the case that params->after names. */
+/* Whether params->after names this case. */
 static bool is_after(const struct copse_conform_run *r, const char *mode, const char *op,
                      const char *name, const char *variant)
 {
@@ -167,7 +167,7 @@ static void apply_known(const struct copse_conform_run *r, struct copse_case_res
     result->text = text;
 }
 
-/* What a result says about the kernel variant that was forced. */
+/* The consequence of a result for the forced kernel variant. */
 static void judge(struct copse_conform_run *r, const struct copse_case_result *result, bool is_late)
 {
     const bool is_good =
@@ -182,13 +182,13 @@ static void judge(struct copse_conform_run *r, const struct copse_case_result *r
                        result->variant, copse_last_error());
     } else if (is_good && copse__device_has_failed(r->dev, &c, &p.id)) {
         snprintf(p.kernel, sizeof p.kernel, "%s", result->variant);
-        /* Without memory for it, the block stays. */
+        /* If memory for it is exhausted, the block stays. */
         if (!COPSE_PUSH(&r->ctx->base.mem, &r->passed, p))
             copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: no memory");
     }
 }
 
-/* At the end, so that what another case of the run failed is known: nothing goes back and forth. */
+/* At the end of the run, when all failed cases are known, so that no kernel is unblocked and blocked again. */
 void copse__conform_take_passes(struct copse_conform_run *r)
 {
     for (size_t i = 0; r->dev && i < r->passed.count; i++) {
@@ -218,7 +218,7 @@ void copse__conform_close(struct copse_conform_run *r)
     copse__own_kernel_close(r->ctx, &r->own);
 }
 
-/* The rest of the cases get a device that works, if there still is one. */
+/* Open a working device for the remaining cases, if there is one. */
 static void replace_device(struct copse_conform_run *r)
 {
     struct copse_conform_run fresh = *r;

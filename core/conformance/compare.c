@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* How far results are off: in units in the last place as the OpenCL test suite counts them, and for
-   sums in relation to the sum of magnitudes, which does not depend on cancellation. */
+/* Errors of results: in units in the last place as the OpenCL test suite counts them, and for sums relative to the
+   sum of magnitudes, which does not depend on cancellation. */
 #include <float.h>
 #include <math.h>
 
 #include "core/conformance/conformance.h"
 
 #define UNIT 0x1p-24
-#define BEYOND 0x1p128   /* what an infinite result stands for where a finite one is expected */
+#define BEYOND 0x1p128   /* the value of an infinite result where a finite one is expected */
 #define POOR_COUNT 8     /* fewer results are not judged */
 #define POOR_SHARE 0.95  /* of zeros */
 
-/* Mean square errors that the classes allow: sums, and sums of products. */
+/* Allowed mean square errors of the classes: sums, and sums of products. */
 #define SUM_RATIO    4.0
 #define SUM_NMSE     1e-13
 #define PRODUCT_NMSE 1e-10
 
-/* Distance of the two floats around y, as Muller defines it: for a power of two the one below;
+/* Distance of the two floats around y, by Muller's definition: for a power of two the distance to the float below;
    subnormals are equally spaced. */
 static double ulp_of(double y)
 {
@@ -26,7 +26,7 @@ static double ulp_of(double y)
     return exponent < -125 ? 0x1p-149 : ldexp(1.0, COPSE_MIN(exponent, 128) - 24);
 }
 
-/* One element: its error, what is allowed, and the unit that both are reported in. */
+/* One element: its error, its limit, and the unit of both. */
 struct deviation {
     double error, allowed, unit;
 };
@@ -59,8 +59,7 @@ static struct deviation measure(const struct copse_case_limit *l, double y, doub
     return d;
 }
 
-/* The part of what is allowed that is used up, above 1 when it is too much; infinite for any error
-   where none is allowed. */
+/* The error as a fraction of the limit, above 1 for a failure; infinite for any error if the limit is 0. */
 static double used(const struct deviation *d)
 {
     if (d->error == 0)
@@ -125,8 +124,8 @@ void copse__compare(const struct copse_case_limit *limit, const double *expected
     out->is_within = most <= 1;
     out->nmse = squares > 0 ? errors / squares : 0;
 
-    /* Second alarm: many elements off by more than honest sums are, each of them within R. What
-       cancels may have any error in relation to what is left. */
+    /* Second check: many elements with larger errors than correct sums have, each of them within R. Results of
+       cancellation may have any relative error. */
     const double honest = limit->ratio * UNIT / 4;
     if (limit->ratio > 0 && errors > honest * honest * sizes)
         out->is_within = out->is_within &&

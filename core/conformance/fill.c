@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The values of a case's inputs: always the same ones for the same name, all of them numbers of its type. */
+/* The input values of a case: always the same for the same name, all representable in its type. */
 #include <math.h>
 
 #include "core/base/random.h"
 #include "core/conformance/conformance.h"
 #include "core/graph/type.h"
 
-#define KINK 1e-3 /* smaller numbers are pushed away from zero, where derivatives may jump */
+#define KINK 1e-3 /* smaller numbers are moved away from zero, where derivatives may jump */
 
 uint64_t copse__case_seed(const char *op, const char *name)
 {
@@ -17,7 +17,7 @@ uint64_t copse__case_seed(const char *op, const char *name)
 
 /* ---- special values ---- */
 
-/* Ends of ranges, halves, neighbours of powers of two, subnormals. Each stands with both signs. */
+/* Ends of ranges, halves, neighbours of powers of two, subnormals. Each is used with both signs. */
 static const double specials_f32[] = {
     NAN,               INFINITY,          0x1.fffffep127,    0x1.000002p64,     0x1p64,
     0x1.fffffep63,     0x1.000002p63,     0x1p63,            0x1.fffffep62,     0x1.000002p32,
@@ -35,8 +35,8 @@ static const double specials_i32[] = {
     0, 1, 2, 7, 16777215, 16777216, 16777217, 2147483646, 2147483647,
 };
 
-/* Element i is the pair number p: input 0 walks through the values fastest. Fewer elements than
-   there are pairs take them with a stride that still meets every value in every input. */
+/* Element i is pair number p: input 0 iterates through the values fastest. With fewer elements than pairs, a stride
+   selects pairs so that every value still occurs in every input. */
 static double special(copse_type type, uint32_t index, size_t i, size_t count)
 {
     const double *table = copse__type(type)->computed == COPSE_I32 ? specials_i32 : specials_f32;
@@ -67,14 +67,14 @@ uint64_t copse__pattern_stride(size_t count)
     return stride;
 }
 
-/* Of a type of fewer bits: all of its patterns in turn. */
+/* For a type of fewer bits: all of its patterns in turn. */
 static double short_pattern(const struct copse_type_row *type, uint64_t seed, size_t i)
 {
-    const uint64_t bits = (seed + i) * 7919; /* odd: every pattern comes */
+    const uint64_t bits = (seed + i) * 7919; /* odd: every pattern occurs */
     return type->get(&bits, 0);
 }
 
-/* Other inputs than the first take the same patterns in other orders: every odd factor permutes. */
+/* Inputs other than the first use the same patterns in other orders: every odd factor permutes. */
 static double pattern(uint32_t index, uint64_t seed, uint64_t stride, size_t i)
 {
     const uint32_t factor = index == 0 ? 1 : 2654435761u * (2 * index - 1);
@@ -86,7 +86,7 @@ static double pattern(uint32_t index, uint64_t seed, uint64_t stride, size_t i)
 
 /* ---- sums ---- */
 
-/* Magnitude up to which sums of products of whole numbers are exact, whatever is summed over. */
+/* Largest magnitude for which sums of products of whole numbers are exact for any summed axes. */
 static double largest_integer(const struct copse_case *c)
 {
     uint64_t terms = 1;
@@ -95,8 +95,8 @@ static double largest_integer(const struct copse_case *c)
     return fmin(100, fmax(1, floor(sqrt(0x1p24 / (double)terms))));
 }
 
-/* A checkerboard: neighbours along any axis have nearly the same magnitude and opposite signs. A
-   second operand keeps its sign, so that products cancel as the first operand does. */
+/* A checkerboard: neighbours along any axis have nearly the same magnitude and opposite signs. A second operand keeps
+   its sign, so that products cancel like the first operand. */
 static double cancelling(copse_shape shape, uint32_t index, uint64_t seed, size_t i, double unit)
 {
     size_t rest = i, parity = 0;
@@ -144,7 +144,7 @@ static double draw(struct copse_stream *s, const struct copse_case_input *in, do
     }
 }
 
-/* The slope that a gradient starts from, the input behind the last: whole numbers where all are. */
+/* The slope, from which the gradient starts, is the input after the last: whole numbers if all inputs are. */
 static struct copse_case_input slope_of(const struct copse_case *c)
 {
     struct copse_case_input slope = { .type = COPSE_F32, .low = -2, .high = 2 };

@@ -19,8 +19,8 @@ done:
     return s;
 }
 
-/* In the exhaustive tier, every bit pattern of functions of one number: as many passes as the stride
-   has places to start. Of an op's rows of patterns the longest one does it, which is of tier full. */
+/* In the exhaustive tier, every bit pattern of functions of one number: one pass for each start of the stride. Of the
+   op's rows of patterns, the longest one (of tier full) does this. */
 static uint64_t passes_of(const struct copse_conform_run *r, const struct copse_case *c)
 {
     return r->params->tier == COPSE_CONFORM_EXHAUSTIVE && c->in_count == 1 &&

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode grad: gradients on the device against those of the reference; and the reference's own
-   against central differences in double. */
+/* Mode grad: gradients on the device against those of the reference, and the reference's gradients against central
+   differences in double. */
 #include <math.h>
 
 #include "core/conformance/rig.h"
 
 #define STEP  1e-5
 #define LIMIT 1e-6
-#define MOST  24u             /* elements of an input that are moved */
-#define WORK  (1u << 20)      /* elements evaluated for them, which leaves fewer for large cases */
+#define MOST  24u             /* elements of an input that are varied */
+#define WORK  (1u << 20)      /* limit of elements evaluated for them; large cases vary fewer */
 
-/* Differences say something only where values are neither huge nor at kinks. */
+/* Differences are meaningful only where values are neither huge nor at kinks. */
 static bool takes_differences(const struct copse_case *c)
 {
     for (size_t i = 0; i < c->in_count; i++) {
@@ -26,7 +26,7 @@ static bool takes_differences(const struct copse_case *c)
 struct differences {
     const struct copse_rig *rig;
     double *up, *down; /* results at x + STEP and x - STEP */
-    double noise;      /* rounding of the results themselves */
+    double noise;      /* rounding errors of the results */
 };
 
 /* d(sum y dy)/dx of one element. */
@@ -97,12 +97,12 @@ static copse_status grad(struct copse_conform_run *r, const struct copse_case *c
     struct copse_rig_program *p = NULL;
     copse_status s;
     COPSE_TRY_OR(done, s, copse__rig_open(r->ctx, c, out->result.seed, true, &rig));
-    rig.first = 1; /* nobody is blamed for what the result's kernels do */
+    rig.first = 1; /* do not blame a gradient variant for the kernels of the result */
     COPSE_TRY_OR(done, s, copse__rig_program_open(&rig, r->dev, variant, &p));
     COPSE_TRY_OR(done, s, copse__rig_expect(&rig));
     COPSE_TRY_OR(done, s, copse__rig_program_run(p, out));
     COPSE_TRY_OR(done, s, copse__rig_judge(p, rig.first, out));
-    if (!*variant && takes_differences(c)) /* has nothing to do with the variant */
+    if (!*variant && takes_differences(c)) /* independent of the variant */
         s = check_differences(&rig, out);
 done:
     copse__rig_program_close(&p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode import: the cases on a device that an application lends and goes on using, from a thread of its
-   own, on the same queue. The application is played by the library: a device of its own is opened,
-   and what is behind it is imported. Results have the bits that the library's own device gives; the
-   application's are right, too; its lock is taken for every case, never twice, and given back. */
+/* Mode import: the cases on a device that an application lends and continues to use from its own thread, on the same
+   queue. The library plays the application: it opens its own device and imports the driver's objects of that device.
+   Results must have the bits of the library's own device, results of the application must be correct, and its lock
+   must be taken for every case, never twice, and released. */
 #include <stdio.h>
 
 #include "core/conformance/rig.h"
@@ -13,12 +13,12 @@
 
 /* ---- the application's lock, which watches who takes it ---- */
 
-static COPSE_THREAD_LOCAL char thread; /* its address tells threads apart */
+static COPSE_THREAD_LOCAL char thread; /* its address identifies the thread */
 
 struct watch {
     copse_mutex lock;
     _Atomic(const char *) holder;
-    atomic_uint taken;   /* by others than the application's own thread */
+    atomic_uint taken;   /* by threads other than the application's */
     atomic_uint nested, unbalanced;
     _Atomic(const char *) own; /* the application's thread */
 };
@@ -51,7 +51,7 @@ static void give_lock(void *user)
 
 struct copse_lending {
     copse_device *own;  /* the application's */
-    copse_queue *queue; /* used by its thread */
+    copse_queue *queue; /* used by the application's thread */
     copse_buffer *buffers[2];
     copse_device *lent; /* the same device, lent */
     struct watch watch;
@@ -59,7 +59,7 @@ struct copse_lending {
     bool has_lock, has_thread;
     atomic_bool is_over;
     atomic_uint rounds;
-    atomic_int status; /* of the thread; the text belongs to it until it has ended or failed */
+    atomic_int status; /* of the thread, which owns the text until it has ended or failed */
     char text[256];
 };
 
@@ -109,7 +109,7 @@ static void stop(struct copse_lending *l)
     *l = (struct copse_lending){ .has_lock = false };
 }
 
-/* What stands in the place of library kernels on r->dev stands there on the lent device as well. */
+/* Overrides of library kernels on r->dev also apply on the lent device. */
 static copse_status replace_kernels(const copse_device *from, copse_device *to)
 {
     for (size_t i = 0; from->overrides && i < copse_kernel_count; i++)
@@ -145,7 +145,7 @@ static copse_status start(struct copse_conform_run *r, struct copse_lending *l)
     return COPSE_OK;
 }
 
-/* Lends with the first case, and anew when the device was lost. */
+/* Lends at the first case, and again after the device was lost. */
 static copse_status lend(struct copse_conform_run *r)
 {
     struct copse_lending *l = r->lending;
@@ -184,7 +184,7 @@ static void compare_bits(const struct copse_rig *rig, const struct copse_rig_pro
     copse__conform_digest(out, &hash, sizeof hash);
 }
 
-/* The application's side of what has happened; `before`: how often its lock had been taken. */
+/* Check the application's side; `before`: the number of lock calls before the case. */
 static void check_application(const struct copse_lending *l, unsigned before,
                               struct copse_conform_outcome *out)
 {

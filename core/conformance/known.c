@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Known failures: which row of known.def speaks of a case on a device. */
+/* Known failures: finds the row of known.def that matches a case on a device. */
 #include <stdlib.h>
 
 #include "core/conformance/conformance.h"
@@ -38,7 +38,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The first "number.number" in a driver's text, its version in all drivers met; "" without. */
+/* The first "number.number" in a driver's text, which is the version for all drivers seen so far; "" if absent. */
 static const char *version_in(const char *driver)
 {
     for (const char *p = driver; *p; p++) {
@@ -53,7 +53,7 @@ static const char *version_in(const char *driver)
     return "";
 }
 
-/* Compare "3.10" and "3.9" number by number; what is missing counts as 0. */
+/* Compare "3.10" and "3.9" number by number; missing numbers count as 0. */
 static int compare_versions(const char *a, const char *b)
 {
     for (;;) {

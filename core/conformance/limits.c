@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode limits: the quick cases on this device when it pretends to be another, smaller one. Limits
-   are only ever lowered, so what is described is reached as far as the device itself goes. */
+/* Mode limits: the quick cases on this device with the limits of another, smaller one. Limits are only lowered, so
+   the simulated device is limited by the real one. */
 #include <stdio.h>
 
 #include "core/conformance/rig.h"
@@ -9,9 +9,9 @@
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
-/* Figures as drivers of such devices report them, or as their specification asks for at least. The
-   library's caps (groups of 256, 32 KiB of group memory, 8 bindings) come on top. What differs most
-   from desktop GPUs stands first, since a time box may end the run. */
+/* Limits as drivers of such devices report them, or the minimum of their specification. The library's caps (groups of
+   256, 32 KiB of group memory, 8 bindings) also apply. The rows that differ most from desktop GPUs come first,
+   because a time limit may end the run. */
 #define DESCRIBED(buffer, binding, alignment, group, groups, memory, bindings, lanes, units, ...) \
     {                                                                                              \
         .max_buffer_bytes = (buffer), .max_binding_bytes = (binding),                              \
@@ -24,7 +24,7 @@ static const struct described {
     const char *name;
     struct copse_limits limits;
 } devices[] = {
-    /* The least that Vulkan asks for; a small OpenCL 1.2 device. */
+    /* The Vulkan minimum; a small OpenCL 1.2 device. */
     { "GPU minimum", DESCRIBED(GIB, 128 * MIB, 256, 128, 65535, 16 * KIB, 4, 1, 1,
                                .max_texel_elements = 65536) },
     { "small accelerator", DESCRIBED(32 * MIB, 32 * MIB, 512, 64, UINT32_MAX, 16 * KIB, 8, 4, 1,
@@ -62,7 +62,7 @@ static const struct described {
                         .host_import_alignment = 64, .has_wide_vectors = true, .has_f64 = true) },
 };
 
-/* The device under another description; opened when its first case begins. */
+/* The device with another description; opened when its first case begins. */
 struct pretence {
     const struct described *as;
     copse_device *dev;
@@ -88,7 +88,7 @@ static copse_status check(struct copse_conform_run *r, void *user,
     struct copse_rig rig;
     struct copse_rig_program *program = NULL;
     const uint64_t seed = copse__case_seed(p->c->op, p->c->name);
-    out->result.seed = seed; /* the same numbers as in mode run */
+    out->result.seed = seed; /* the same inputs as in mode run */
     COPSE_TRY(open_device(r, p));
     copse_status s = copse__rig_open(r->ctx, p->c, seed, false, &rig);
     if (!s)

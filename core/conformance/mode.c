@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One case of a mode from begin to end. Verdicts on numbers are the modes' own. */
+/* One case of a mode from begin to end. The modes themselves compare numbers. */
 #include <math.h>
 #include <stdio.h>
 
@@ -36,7 +36,7 @@ bool copse__conform_measure(struct copse_conform_outcome *out, double value, uin
                             double got, double expected)
 {
     struct copse_case_result *c = &out->result;
-    if (!isnan(c->worst) && !(value <= c->worst)) { /* NaN is the worst */
+    if (!isnan(c->worst) && !(value <= c->worst)) { /* NaN is the largest error */
         c->worst = value;
         c->index = index;
         c->got = got;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The modes in the order in which they run: from what is small and explains failures to what rests
-   on it. */
+/* The modes in the order in which they run: small ones, whose failures explain others, come first. */
 #include "core/conformance/conformance.h"
 
 const struct copse_conform_mode copse_conform_modes[] = {

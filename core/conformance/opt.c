@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode opt: every update rule against its definition in double precision. Each of 1 or 10 steps is
-   compared on its own, from the device's state before it: within 8 u of the change and half a unit
-   of the parameter. After 1000 steps of both on the same gradients the norms differ by 1e-5. */
+/* Mode opt: every update rule against its definition in double precision. Each of 1 or 10 steps is compared
+   separately, starting from the device's state: within 8 u of the change plus half a unit of the parameter. After
+   1000 steps of both on the same gradients the norms differ by at most 1e-5. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #include "core/conformance/mode.h"
 #include "core/rule/rule.h"
 
-#define COUNT  1237u /* more than a group's share, and no multiple of anything */
+#define COUNT  1237u /* more than one group, and a multiple of no power of two */
 #define PADDED ((COUNT + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT)
 #define SETS   8u   /* different gradients, used in turn */
 #define STRIDE (COPSE_ALIGNMENT / 4) /* words from one step's buffer to the next */
@@ -179,7 +179,7 @@ static copse_status step_once(copse_device *dev, struct rig *g, uint32_t step)
     return copse__queue_encode(g->queue, &c);
 }
 
-/* Read [band][...][band] and say so where a band is not whole. */
+/* Read [band][...][band] and report a damaged band. */
 static copse_status read_guarded(struct rig *g, copse_buffer *from, uint32_t *image,
                                  struct copse_conform_outcome *out)
 {
@@ -262,7 +262,7 @@ static copse_status many_steps(struct copse_conform_run *r, const struct work *w
         n->want.value[i] = (double)n->start[i];
     for (uint32_t step = 1; step <= w->steps; step++) {
         COPSE_TRY(step_once(r->dev, g, step));
-        if (step % 100 == 0) /* no driver has to keep a thousand commands */
+        if (step % 100 == 0) /* a driver need not keep a thousand commands */
             COPSE_TRY(copse_queue_submit(g->queue, NULL));
         advance(&g->rule, n->gradients[step % SETS], &n->want, n->size, step);
     }

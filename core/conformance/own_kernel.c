@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A person's own kernel in the place of one of the library's: its text is completed with the
-   dialect, or its SPIR-V is read as far as the contract needs, and a kernel row is made of it. */
+/* A user kernel that replaces a library kernel: its text is completed with the dialect, or its SPIR-V is parsed as
+   far as the contract requires, and a kernel row is made of it. */
 #include <ctype.h>
 #include <stdio.h>
 
@@ -99,7 +99,7 @@ static const char *included(const char *line, size_t length, size_t *name_length
     return open + 1;
 }
 
-/* Compilers shall count the lines of the person's file, not those of the text that we make of it. */
+/* Line numbers in compiler messages must be those of the user's file, not of the generated text. */
 static void put_line(struct writer *w, size_t line)
 {
     char text[40];
@@ -158,7 +158,7 @@ copse_status copse_kernel_complete(copse_kernel_language language, const char *s
                             w.at, room);
 }
 
-/* Whether the word stands in the text by itself. */
+/* Whether the text contains the word as a separate token. */
 static bool has_word(const char *text, const char *word)
 {
     const size_t length = strlen(word);
@@ -212,7 +212,7 @@ enum {
     DECORATION_SET = 34,
 };
 
-/* Driver behaviour is undefined for bindings that the layout lacks, so they are looked at here. */
+/* Bindings missing from the layout are undefined behaviour in drivers, so they are checked here. */
 static copse_status check_spirv(const uint32_t *words, size_t count,
                                 const struct copse_kernel_row *row)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode perf: what each op and variant comes to in GB/s or GFLOP/s, beside a copy on the same device
-   a moment ago. It has no verdict of its own: what runs passes. */
+/* Mode perf: the speed of each op and variant in GB/s or GFLOP/s, compared with a copy on the same device just
+   before. It has no verdict: a case that runs passes. */
 #include <stdio.h>
 
 #include "core/base/random.h"
@@ -26,7 +26,7 @@ struct work {
     double rule_bytes;
     const char *kernels; /* forced */
     double *copy; /* GB/s of a copy, 0 = not yet measured */
-    copse_device **library; /* beside a kernel of the person's own: with the library's; or NULL */
+    copse_device **library; /* for a user kernel: a device with the library's kernel; or NULL */
 };
 
 static copse_status make(copse_queue *q, size_t bytes, copse_buffer **out)
@@ -35,7 +35,7 @@ static copse_status make(copse_queue *q, size_t bytes, copse_buffer **out)
     return copse_queue_fill(q, *out, 0, bytes, 0x3f000000u); /* 0.5 */
 }
 
-/* Reading and writing count once each. */
+/* Reads and writes count once each. */
 static copse_status time_copy(struct copse_conform_run *r, double *rate)
 {
     struct copse_timed t = { .f = NULL };
@@ -75,7 +75,7 @@ static copse_status note(struct copse_conform_run *r, const struct work *w, doub
     return COPSE_OK;
 }
 
-/* Beside a kernel of the person's own, the same with the library's, a moment later. */
+/* For a user kernel, measure the library's kernel directly after it. */
 typedef copse_status time_fn(struct copse_conform_run *r, copse_device *dev, const struct work *w,
                              double *seconds);
 static copse_status time_both(struct copse_conform_run *r, const struct work *w, time_fn *time,
@@ -193,7 +193,7 @@ static copse_status only_copy(struct copse_conform_run *r, void *user,
     return COPSE_OK;
 }
 
-/* A graph by the library's choice, and by each variant of its family. */
+/* A graph with the library's choice, and with each variant of its family. */
 static void time_variants(struct copse_conform_run *r, struct work *w)
 {
     const struct copse_case *c = w->graph;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode reduce: every schedule and every way of the bytes, over sets of devices. All ranks must hold
-   the bits of the canonical tree evaluated here: of whole numbers, where any order is exact; and of
-   numbers whose order shows, twice, with delays injected and ranks ready in another order. */
+/* Mode reduce: every schedule and every transfer over sets of devices. All ranks must hold the bits of the canonical
+   tree evaluated here: of whole numbers, where any order is exact, and of numbers for which the order matters, twice,
+   with delays injected and ranks ready in another order. */
 #include <math.h>
 #include <stdio.h>
 
@@ -14,8 +14,8 @@
 #define ELEMENTS  10000u /* not a multiple of COPSE_UNIT */
 #define STEPS     2
 #define RATE      0.125f
-#define BUSY      ((size_t)1 << 20) /* bytes that a rank fills to be late */
-#define MESSAGE   ((size_t)4096)    /* so that a staged range takes several */
+#define BUSY      ((size_t)1 << 20) /* bytes that a rank fills to cause a delay */
+#define MESSAGE   ((size_t)4096)    /* so that a staged range needs several */
 
 struct set {
     const char *ids[MAX_RANKS];
@@ -32,7 +32,7 @@ struct rig {
     copse_queue *queue[MAX_RANKS];
     copse_buffer *step[MAX_RANKS], *busy[MAX_RANKS];
     struct copse_rule rule;
-    uint32_t pauses, order; /* order 0: no delays, ranks are ready one after the other */
+    uint32_t pauses, order; /* order 0: no delays, ranks are ready in turn */
     float *want, *room;     /* ELEMENTS each */
     copse_exchange *x;
     uint32_t buckets[3];
@@ -182,7 +182,7 @@ static copse_status write_values(struct rig *g)
     return COPSE_OK;
 }
 
-/* Gradients of a rank, behind work that takes its time. */
+/* Gradients of a rank, queued after work that takes some time. */
 static copse_status backward(struct rig *g, uint32_t rank, uint32_t step, bool is_whole,
                              uint64_t *ready)
 {
@@ -254,7 +254,7 @@ static copse_status run_all(struct rig *g, struct copse_conform_outcome *out)
     return COPSE_OK;
 }
 
-/* Every device says that it can bind host memory. */
+/* Whether every device can bind host memory. */
 static bool can_share(const struct rig *g)
 {
     bool can = g->is_open;
@@ -277,7 +277,7 @@ static copse_status check(struct copse_conform_run *r, void *user,
         s = copse_fail(COPSE_ERR_INTERNAL, "all devices can bind host memory, and yet: %.300s",
                        copse_last_error());
     copse__exchange_release(&g->x);
-    if (!g->is_open) /* half of it */
+    if (!g->is_open) /* partly open */
         close_rig(r, g);
     return s;
 }
@@ -315,7 +315,7 @@ copse_status copse__conform_reduce(struct copse_conform_run *r)
 {
     static const uint32_t counts[] = { 2, 3, 5, 4, 8 };
     const bool is_quick = r->params->tier == COPSE_CONFORM_QUICK && !r->params->case_name;
-    char own[32]; /* r->dev may become another one */
+    char own[32]; /* r->dev may change */
     memcpy(own, r->dev->info.id, sizeof own);
     for (size_t i = 0; i < (is_quick ? 3 : COPSE_COUNT(counts)); i++) {
         struct set set = { .ranks = counts[i] };

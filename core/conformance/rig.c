@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A case's graph, inputs, and what is expected of it. Nothing here touches a device. */
+/* A case's graph, its inputs, and the expected results. Uses no device. */
 #include <math.h>
 #include <stdio.h>
 
@@ -78,7 +78,7 @@ static double flush_turned(double x)
     return is_subnormal(x) ? copysign(0, -x) : x;
 }
 
-/* The same graph, where the inputs in the mask `which` have other values. */
+/* The same graph with other values for the inputs in the mask `which`. */
 static copse_status evaluate_changed(struct copse_rig *rig, unsigned which,
                                      double (*change)(double), double **results)
 {
@@ -106,10 +106,10 @@ static bool has_subnormals(const struct copse_rig *rig, size_t i)
     return false;
 }
 
-/* OpenCL C, "Edge case behavior in flush to zero mode": a device that flushes may do so or not with
-   each operand, and the sign of the zero is undefined; a Vulkan device that does not declare to
-   preserve subnormals may do the same. So each non-empty set of inputs is flushed, to zeros of the
-   same sign and of the other one: 6 ways for two inputs. More inputs are flushed all at once. */
+/* OpenCL C, "Edge case behavior in flush to zero mode": a device that flushes may decide for each operand, and the
+   sign of the zero is undefined. A Vulkan device that does not declare to preserve subnormals may do the same. So
+   each non-empty set of inputs is flushed, to zeros of the same sign and of the opposite one: 6 combinations for two
+   inputs. More inputs are flushed all at once. */
 static copse_status evaluate_flushed(struct copse_rig *rig)
 {
     unsigned has = 0;
@@ -185,7 +185,7 @@ static copse_case_build *magnitude_of(const struct copse_rig *rig, size_t i)
     return i == 0 ? rig->c->magnitude : rig->c->slope_magnitude[rig->source[i]];
 }
 
-/* What limits are relative to: a graph of the case's own for each result, or |inputs| in its graph. */
+/* The basis of ratio limits: a graph of the case for each result, or |inputs| in its graph. */
 static copse_status evaluate_magnitudes(struct copse_rig *rig)
 {
     const struct copse_case *c = rig->c;
@@ -207,7 +207,7 @@ static copse_status evaluate_magnitudes(struct copse_rig *rig)
     return COPSE_OK;
 }
 
-/* The reference gives the numbers that the case states. */
+/* The reference must return the values that the case states. */
 static copse_status check_stated(const struct copse_rig *rig)
 {
     const size_t n = elements(rig->out[0]);

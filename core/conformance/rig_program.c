@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A case on a device. Every input, every result and every value in between stands in a buffer of
-   its own between two guard bands; what is computed holds poison before the run. */
+/* A case on a device. Every input, result and intermediate value has its own buffer between two guard bands; computed
+   buffers are filled with poison before the run. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,15 +9,15 @@
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
 
-#define BAND   COPSE_ALIGNMENT /* bytes before and behind; the second begins at the last element */
-#define GUARD  0xffffa5a5u     /* a NaN, so that reads out of range show too */
+#define BAND   COPSE_ALIGNMENT /* bytes before and after; the second begins after the last element */
+#define GUARD  0xffffa5a5u     /* a NaN, so that out-of-range reads are also detected */
 #define POISON 0xffffdeadu     /* a NaN */
 
 struct place {
     copse_tensor *tensor;
     copse_buffer *buffer;
     size_t count, words, bytes; /* elements; their words; bytes with both bands */
-    uint32_t *image;     /* of the whole buffer, bands included */
+    uint32_t *image;     /* of the whole buffer, including bands */
 };
 
 struct copse_rig_program {
@@ -25,11 +25,11 @@ struct copse_rig_program {
     copse_device *dev;
     copse_queue *queue;
     copse_buffer *step;
-    struct place *places; /* inputs, then results, then values in between */
+    struct place *places; /* inputs, then results, then intermediate values */
     size_t in_count, out_count, count;
     struct copse_placement inputs[COPSE_RIG_ROOM];
     struct copse_recording recording;
-    bool is_library; /* a variant that is no kernel of ours */
+    bool is_library; /* a variant of a vendor's library, without a kernel of ours */
 };
 
 /* ---- making it ---- */
@@ -60,7 +60,7 @@ static bool is_result(const struct copse_rig *rig, const copse_tensor *t)
     return false;
 }
 
-/* Nodes that the results need; marked in place of a set. */
+/* Nodes that the results need, as marks instead of a set. */
 static void mark(const struct copse_rig *rig, bool *needed)
 {
     for (size_t i = rig->first; i < rig->out_count; i++)
@@ -99,7 +99,7 @@ done:
     return s;
 }
 
-/* The kernel that a variant is called after; copse_kernel_count = none. */
+/* The kernel with the variant's name; copse_kernel_count = none. */
 static size_t kernel_of(const char *variant)
 {
     size_t i = 0;
@@ -108,7 +108,7 @@ static size_t kernel_of(const char *variant)
     return i;
 }
 
-/* Whether the device has what every shared kernel needs, and groups as all GPUs have them. */
+/* Whether the device has the features that all shared kernels need, and the usual group sizes of GPUs. */
 static bool is_complete(const copse_device *dev)
 {
     for (size_t i = 0; i < copse_kernel_count; i++)
@@ -117,7 +117,7 @@ static bool is_complete(const copse_device *dev)
     return dev->limits->max_group_count >= 65535;
 }
 
-/* Whether the device says that it can run the variant with tensors of these sizes. */
+/* Whether the device declares that it can run the variant with tensors of these sizes. */
 static bool is_claimed(const struct copse_rig *rig, const copse_device *dev, const char *variant)
 {
     const size_t kernel = kernel_of(variant);
@@ -185,7 +185,7 @@ void copse__rig_program_close(struct copse_rig_program **program)
 
 /* ---- running it ---- */
 
-/* Word `w` of an input. Behind the last element of a type that does not fill the last word: the guard. */
+/* Word `w` of an input. If the last element does not fill the last word, the rest is the guard. */
 static uint32_t input_word(const struct place *x, const double *values, size_t w)
 {
     const struct copse_type_row *type = copse__type(x->tensor->type);
@@ -265,7 +265,7 @@ copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_co
             COPSE_TRY(copse_queue_read(p->queue, p->places[i].buffer, 0, p->places[i].image,
                                        p->places[i].bytes));
     COPSE_TRY(copse_queue_finish(p->queue));
-    for (size_t i = p->count; i-- > 0;) /* results before inputs: what is nearer to the cause */
+    for (size_t i = p->count; i-- > 0;) /* results before inputs: closer to the cause */
         check(p, i, out);
     return COPSE_OK;
 }
@@ -277,7 +277,7 @@ const uint32_t *copse__rig_program_bits(const struct copse_rig_program *p, size_
 
 /* ---- judging it ---- */
 
-/* Whole numbers are right or wrong. */
+/* Whole numbers must be exact. */
 static void compare_whole(const double *expected, const double *got, size_t count,
                           struct copse_comparison *out)
 {
@@ -307,7 +307,7 @@ static bool is_nearer(double got, double other, double expected)
     return !isnan(other) && !(fabs(got - other) >= fabs(got - expected));
 }
 
-/* Where a device may flush, it may flush inputs too: the nearest result is expected. */
+/* A device that may flush may also flush inputs: the nearest of the results is expected. */
 static void compare_real(const struct copse_rig_program *p, size_t i, const double *got,
                          size_t count, double *expected, struct copse_comparison *out)
 {
@@ -374,7 +374,7 @@ copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
         if (c.is_poor && poor == 0)
             poor = 1 + i;
     }
-    /* The gradient of a scalar may well be the same everywhere. */
+    /* The gradient of a scalar may be equal everywhere. */
     if (poor && !rig->c->is_poor && copse__elements(rig->out[0]->shape) > 1)
         copse__conform_say(out, COPSE_VERDICT_MISTRUSTED,
                            "%s is nearly all zero or all the same: proves little",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A run over the modes. */
+/* A run over all modes. */
 #include "core/conformance/conformance.h"
 
 static copse_status run_modes(struct copse_conform_run *r)
@@ -16,7 +16,7 @@ static copse_status run_modes(struct copse_conform_run *r)
                : COPSE_OK;
 }
 
-/* Every name in the parameters must be that of something. */
+/* Every name in the parameters must exist. */
 static copse_status probe(const struct copse_conform_run *run)
 {
     const struct copse_conformance_params *p = run->params;
@@ -69,7 +69,7 @@ static copse_status run(copse_context *ctx, const struct copse_conformance_param
     memset(summary, 0, sizeof *summary);
     if (params->seconds > 0 && params->seconds < 1e9)
         r.deadline_ns = start + (uint64_t)(params->seconds * 1e9);
-    /* Kernels are judged here, on devices that the modes open by themselves, too. */
+    /* The modes test kernels themselves, also on devices that they open. */
     atomic_fetch_add(&ctx->self_tests_off, 1u);
     const copse_status s = run_on_device(&r);
     copse__conform_take_passes(&r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode stress, sizes: odd ones, more groups than an axis holds, and sums so long that a loop over
-   them would pass the 65,535 rounds after which some drivers leave it. Whole numbers, so exact. */
+/* Mode stress, sizes: odd sizes, more groups than an axis allows, and sums that are so long that a loop over them
+   would exceed the 65,535 rounds after which some drivers leave it. Whole numbers, so exact. */
 #include <math.h>
 #include <stdio.h>
 

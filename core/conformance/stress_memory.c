@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode stress, memory and queues: the largest binding, a store beyond it, offsets past 2 GiB,
-   memory exhausted, many submissions. What does not fit this device or tier is a SKIP. */
+/* Mode stress, memory and queues: the largest binding, a store larger than it, offsets past 2 GiB, exhausted memory,
+   many submissions. A case too large for this device or tier is a SKIP. */
 #include <stdio.h>
 
 #include "core/conformance/stress.h"
@@ -11,7 +11,7 @@
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
-/* Bytes that a case may take: little in `quick`, and never more than half of the memory. */
+/* Bytes that a case may use: little in `quick`, and never more than half of the memory. */
 static uint64_t budget(const struct copse_conform_run *r)
 {
     const uint64_t memory = r->dev->info.memory_bytes;
@@ -86,7 +86,7 @@ static copse_status past_2_gib(struct copse_conform_run *r, void *user,
 #define VARIABLES 4
 
 struct store_work {
-    uint64_t limit; /* lower the largest binding to this; 0 = the device's own */
+    uint64_t limit; /* lower the largest binding to this; 0 = the device's limit */
     uint32_t replicas;
     copse_tensor *tensors[VARIABLES];
 };
@@ -185,7 +185,7 @@ static copse_status large_store(struct copse_conform_run *r, void *user,
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.5f },
     };
     const float x[2] = { 0.0f, 0.0f };
-    /* Values, gradients, the products of the loss and what comes of them. */
+    /* Values, gradients, the products of the loss and its intermediate results. */
     if (count >= (size_t)1 << 31 || !has_room(r, 4 * VARIABLES * w->replicas * binding / 2, out)) {
         copse__conform_say(out, COPSE_VERDICT_SKIP, "bindings are larger than tensors");
         return COPSE_OK;
@@ -213,7 +213,7 @@ done:
 
 #define MOST_BUFFERS 256
 
-/* Take memory until there is no more. Drivers may say so only when it is used. */
+/* Allocate until memory is exhausted. Drivers may report it only when the memory is used. */
 static copse_status take_all(struct copse_conform_run *r, copse_queue *q, copse_buffer **taken,
                              bool *is_refused)
 {
@@ -241,7 +241,7 @@ static copse_status memory_exhausted(struct copse_conform_run *r, void *user,
     copse_queue *q = NULL;
     bool is_refused = false;
     (void)user;
-    /* No machine has 2^48 bytes, so one buffer will do and nothing is filled up. */
+    /* No machine has 2^48 bytes, so one buffer suffices and no memory is filled. */
     if (largest < (uint64_t)1 << 48 && (r->dev->info.kind != COPSE_DEVICE_DISCRETE ||
                                         r->params->tier == COPSE_CONFORM_QUICK)) {
         copse__conform_say(out, COPSE_VERDICT_SKIP, "%s is not filled up%s",

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the cases of mode stress run: y = -x over a range, and the words around the range. Exact on every device. */
+/* The work of the cases of mode stress: y = -x over a range, and a check of the words around the range. Exact on
+   every device. */
 #include "core/conformance/stress.h"
 
 #define BAND  0xa5a5a5a5u
-#define BANDS ((size_t)64)        /* words looked at on both sides */
+#define BANDS ((size_t)64)        /* words checked on both sides */
 #define BLOCK ((size_t)1 << 20)   /* words compared at a time */
 
 enum {
@@ -46,7 +47,7 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
     return s;
 }
 
-/* What lies in the buffer around the range: at most BANDS words on each side. */
+/* The contents of the buffer around the range: at most BANDS words on each side. */
 static copse_status look_around(copse_queue *q, copse_buffer *buf, size_t offset, size_t bytes,
                                 bool is_write, struct copse_conform_outcome *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long a run takes, on the host's clock: what modes perf and tune measure with. */
+/* Run times on the host's clock, for modes perf and tune. */
 #include "copse/device/function.h"
 #include "core/conformance/mode.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode train: a small network on fixed data. Its losses against the same training in double
-   precision; one replica against several; and all replicas hold the same bits. */
+/* Mode train: a small network on fixed data. Compares its losses with the same training in double precision, compares
+   one replica with several, and checks that all replicas hold the same bits. */
 #include <math.h>
 #include <stdio.h>
 
@@ -69,7 +69,7 @@ static copse_status network(copse_graph *g, copse_tensor *x, copse_tensor *y,
 
 /* ---- on devices ---- */
 
-/* What is trained, and what it came to. */
+/* The training job and its results. */
 struct job {
     const char *ids[MAX_REPLICAS];
     uint32_t replicas, steps;
@@ -232,7 +232,7 @@ static copse_status descend(copse_graph *g, struct reference *f, uint32_t steps,
     return COPSE_OK;
 }
 
-/* The losses of the job's training from the job's start. */
+/* The losses of training from the job's initial values. */
 static copse_status train_in_double(struct copse_conform_run *r, const struct job *j,
                                     double *losses)
 {
@@ -376,7 +376,7 @@ copse_status copse__conform_train_hash(struct copse_conform_run *r, const char *
 
 copse_status copse__conform_train(struct copse_conform_run *r)
 {
-    char own[32], name[64]; /* r->dev may become another one */
+    char own[32], name[64]; /* r->dev may change */
     memcpy(own, r->dev->info.id, sizeof own);
     struct job adam = { .ids = { own }, .replicas = 1, .steps = LONG_RUN };
     struct job momentum = adam;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode tune: how fast each variant of every family of kernels is for each class of sizes. A variant counts
-   only when its result was right just before. Each measurement is kept at once, so that a run that ends
-   early has done something. */
+/* Mode tune: the speed of each variant of every family of kernels for each size class. A variant counts only if its
+   result was right just before. Each measurement is stored at once, so that a run that ends early keeps its
+   measurements. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #include "core/graph/variant.h"
 
 #define ENOUGH  0.012 /* seconds of measuring */
-#define FAR     4     /* times slower than another variant: a second run tells enough, where it is long */
+#define FAR     4     /* times slower than another variant: if runs are long, a second run suffices */
 #define LONG    3.0   /* seconds: too long for a second run */
 #define LARGEST 3     /* of the whole numbers in inputs: every sum of 2^22 products is exact */
 
@@ -21,7 +21,7 @@ struct trial {
     copse_graph *graph;
     copse_tensor *in[COPSE_TUNE_INPUTS], *result;
     float *values[COPSE_TUNE_INPUTS], *out;
-    double *expected; /* made for the first variant */
+    double *expected; /* computed for the first variant */
 };
 
 static int whole(uint32_t seed, size_t i)
@@ -38,12 +38,12 @@ static size_t elements(const copse_tensor *t)
     return (size_t)copse__elements(t->shape);
 }
 
-/* `rate` in operations per second, 0 = not to be used. */
+/* `rate` in operations per second, 0 = do not use it. */
 static copse_status keep(struct copse_conform_run *r, const struct trial *t, double rate)
 {
     struct copse_tuning_entry e = { .rate = rate > 0.0 ? (uint64_t)(rate * 1e-6) + 1 : 0 };
     if (r->params->own)
-        return COPSE_OK; /* it says nothing about the library's kernels */
+        return COPSE_OK; /* unrelated to the library's kernels */
     snprintf(e.family, sizeof e.family, "%s", t->family->name);
     snprintf(e.variant, sizeof e.variant, "%s", copse__variant_kernel(t->variant));
     if (!t->family->size_class(t->job.work, e.size_class))
@@ -112,7 +112,7 @@ static copse_status measure(struct copse_conform_run *r, struct trial *t, copse_
     }
     if (seconds >= FAR * t->best && seconds < LONG) /* some drivers compile in the first run */
         COPSE_TRY(run_once(f, &seconds));
-    /* One short run is mostly the way to the device and back. */
+    /* The time of one short run is mostly the round trip to the device. */
     if (t->best == 0.0 || seconds < FAR * t->best || seconds < ENOUGH)
         COPSE_TRY(copse__conform_time(&timed, ENOUGH, &seconds));
     t->best = t->best == 0.0 ? seconds : COPSE_MIN(t->best, seconds);
@@ -144,7 +144,7 @@ static copse_status tune(struct copse_conform_run *r, void *user, struct copse_c
     copse_function *f = NULL;
     copse_status s;
     snprintf(kernels, sizeof kernels, "%s=%s", t->family->name, t->variant->name);
-    r->dev->tries_blocked = false; /* what is not used need not be fast */
+    r->dev->tries_blocked = false; /* the speed of unused kernels is irrelevant */
     COPSE_TRY_OR(done, s, make_graph(r, t));
     const struct copse_function_params params = { .graph = t->graph, .outputs = &t->result, .output_count = 1,
                                                   .kernels = kernels };
@@ -166,7 +166,7 @@ static void release(struct copse_conform_run *r, struct trial *t)
     copse__free(&r->ctx->base.mem, t->job.work);
 }
 
-/* From the last variant to the first, which most often is the slow one. */
+/* From the last variant to the first, which is usually the slow one. */
 static copse_status tune_class(struct copse_conform_run *r, const struct copse_family *f, size_t index)
 {
     struct trial t = { .family = f };

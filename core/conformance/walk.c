@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The way through the tables of cases: tier by tier, with the library's choice of kernels first and
-   then every variant of the case's family forced in turn. */
+/* Iterates over the tables of cases: tier by tier, first with the library's choice of kernels, then with every
+   variant of the case's family forced in turn. */
 #include "core/conformance/rig.h"
 #include "core/graph/variant.h"
 #include "core/graph/type.h"
@@ -21,7 +21,7 @@ static copse_status take(struct copse_conform_run *r, void *user, struct copse_c
     return s;
 }
 
-/* `quick` leaves the variants out, but when the choice fails it finds out which one is to blame. */
+/* `quick` omits the variants, but when the choice fails it runs each of them to find the faulty one. */
 static bool forces(const struct copse_conform_run *r, bool has_failed)
 {
     const struct copse_conformance_params *p = r->params;
@@ -29,8 +29,7 @@ static bool forces(const struct copse_conform_run *r, bool has_failed)
            !r->is_past;
 }
 
-/* A variant is not blamed for other kernels: what gradients alone make use of is forced where these are
-   alone. */
+/* A variant is not blamed for other kernels: variants that only gradients use are forced when gradients run alone. */
 static const struct copse_family *family_of(const char *mode, const struct copse_case *c)
 {
     const bool is_used = c->family && (!c->family_is_of_gradient || strcmp(mode, "grad") == 0);
@@ -64,7 +63,7 @@ void copse__conform_walk(struct copse_conform_run *r, const char *mode,
     for (size_t t = 0; r->tables[t]; t++)
         for (size_t i = 0; i < r->tables[t]->count && !r->is_stopped; i++) {
             const struct copse_case *c = &r->tables[t]->cases[i];
-            const bool is_asked_for = r->params->case_name != NULL; /* by name, whatever its tier */
+            const bool is_asked_for = r->params->case_name != NULL; /* by name, in any tier */
             if (((int)c->tier <= (int)r->params->tier || is_asked_for) && (!takes || takes(c)))
                 take_case(r, mode, c, false, run);
         }

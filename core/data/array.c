@@ -45,7 +45,7 @@ bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_
     size_t n = 1;
     bool has_zero = false;
 
-    /* Zeros are left out of the product so that the result does not depend on the axis order. */
+    /* The product skips zeros, so that the result does not depend on the axis order. */
     for (uint32_t i = 0; i < rank; i++) {
         has_zero |= shape[i] == 0;
         if (shape[i] != 0 && !copse__mul(n, shape[i], &n))

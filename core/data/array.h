@@ -10,15 +10,15 @@ struct copse_array {
     copse_refs refs;
     copse_context *ctx;
     struct copse_array_view view;
-    void *data; /* = view.data; a block of copse__alloc */
+    void *data; /* = view.data; allocated by copse__alloc */
     size_t count, bytes;
 };
 
-/* False on overflow. `shape` may be NULL when `rank` is 0. */
+/* False on overflow. `shape` may be NULL if `rank` is 0. */
 bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_t *count,
                        size_t *bytes);
 
-/* `data` is adopted on success when given, else zeroed memory is made. The shape must pass
+/* If `data` is given, the array owns it on success; otherwise zeroed memory is allocated. The shape must pass
    copse__shape_size. */
 copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_t rank,
                                  const size_t *shape, void *data, copse_array **out);
@@ -26,10 +26,10 @@ copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_
 /* Any element as a double; 64-bit integers beyond 2^53 are rounded. */
 double copse__element_load(copse_element type, const void *data, size_t i);
 
-/* The type called `name`; false when there is none. */
+/* The type with this name; false if there is none. */
 bool copse__element_find(const char *name, copse_element *out);
 
-/* Turn the bytes of each of `count` elements round when the machine's order differs. */
+/* Reverse the bytes of each of `count` elements if the machine's byte order differs. */
 void copse__swap_from_big(void *data, size_t count, size_t size);
 void copse__swap_from_little(void *data, size_t count, size_t size);
 

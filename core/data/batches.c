@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* A walk over a dataset in batches, in a reproducible order; a thread may prepare them ahead. */
+/* Iterates over a dataset in batches, in a reproducible order; a thread may prepare batches ahead. */
 #include "core/base/platform.h"
 #include "core/data/dataset.h"
 
 #define PREFETCH_MAX     64u
-#define BUFFER_ALIGNMENT 4096u /* so that a device can use the buffers where they are */
+#define BUFFER_ALIGNMENT 4096u /* so that a device can import the buffers */
 #define DEADLINE_NS      (120ull * 1000000000ull)
 
 struct slot {
     void *values[COPSE_MAX_INPUTS];
-    struct copse_column columns[COPSE_MAX_INPUTS]; /* of these */
+    struct copse_column columns[COPSE_MAX_INPUTS]; /* the columns of a slot */
 };
 
-/* Batch b goes into slot b % slot_count. Without a thread there is one slot. With one there is a
-   slot more than batches ahead: the one that the caller reads. */
+/* Batch b is stored in slot b % slot_count. Without a thread there is one slot. With a thread there is one slot more
+   than batches ahead: the slot that the caller reads. */
 struct copse_batches {
     copse_context *ctx;
     copse_dataset *ds;
@@ -23,12 +23,12 @@ struct copse_batches {
     struct slot *slots;
     uint32_t slot_count;
     uint32_t epoch;
-    size_t next; /* batch that the caller gets next; written under the lock */
+    size_t next; /* next batch for the caller; written under the lock */
 
     /* with a thread only */
     bool has_thread, has_lock, has_changed;
     copse_thread thread;
-    copse_mutex lock; /* guards what follows, and `next`; `order` while !is_busy */
+    copse_mutex lock; /* guards the fields below, and `next`; `order` while !is_busy */
     copse_cond changed;
     size_t made;  /* batches before this one are ready */
     bool is_busy; /* the thread fills the slot of batch `made` */
@@ -68,7 +68,7 @@ static void prefetch(void *arg)
 
     copse__mutex_lock(&b->lock);
     while (!b->must_stop) {
-        /* The caller still reads batch next - 1. */
+        /* The caller may still read batch next - 1. */
         if (b->is_paused || b->made == b->count || b->made >= b->next + b->params.prefetch) {
             copse__cond_wait(&b->changed, &b->lock, UINT64_MAX);
             continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CSV files of numbers, read line by line; the label column is set apart. */
+/* CSV files of numbers, read line by line; the label column is stored separately. */
 #include <math.h>
 
 #include "copse/data.h"
@@ -10,10 +10,10 @@
 
 #define LINE_MAX_BYTES ((size_t)1 << 20)
 #define READ_BYTES     ((size_t)64 << 10)
-#define CELL_SHOWN     32 /* of a wrong cell, in an error text */
-#define NUMBERED_MIN   3  /* columns; fewer numbers in order are too likely to be data */
+#define CELL_SHOWN     32 /* characters of a wrong cell in an error text */
+#define NUMBERED_MIN   3  /* columns; fewer consecutive numbers are more likely data than a header */
 
-static const char delimiters[] = ",;\t|"; /* in the order in which they are looked for */
+static const char delimiters[] = ",;\t|"; /* in the order of the search */
 
 struct csv {
     struct copse_mem *mem;
@@ -23,7 +23,7 @@ struct csv {
     size_t row;             /* line number, from 1 */
     bool begins_as_comment; /* with a '#' */
 
-    char *bytes; /* read, not yet split: at..have */
+    char *bytes; /* read but not yet split: at..have */
     size_t at, have;
     uint64_t offset; /* of the line in the file's payload */
     struct {
@@ -31,9 +31,9 @@ struct csv {
         size_t count, room;
     } line;
 
-    size_t columns; /* 0 until the first line */
-    size_t label;   /* column from 0; == columns when there is none */
-    size_t rows;    /* of data, taken in whole */
+    size_t columns; /* 0 before the first line */
+    size_t label;   /* column from 0; == columns if there is none */
+    size_t rows;    /* complete rows of data */
     struct {
         float *at;
         size_t count, room;
@@ -54,7 +54,7 @@ static copse_status no_memory(const struct csv *c)
     return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory at row %zu", c->path, c->row);
 }
 
-/* The next line without its end into c->line, NUL-terminated; *has is false at the end. */
+/* Read the next line without its end into c->line, NUL-terminated; *has is false at the end of the file. */
 static copse_status next_line(struct csv *c, bool *has)
 {
     bool is_whole = false;
@@ -125,7 +125,7 @@ static void trim(const struct csv *c, struct cell *t)
     }
 }
 
-/* The first of `delimiters` that stands outside quotes in the first line, else a comma. */
+/* The first of `delimiters` that occurs outside quotes in the first line, otherwise a comma. */
 static char find_delimiter(const struct cell *line)
 {
     bool found[sizeof delimiters] = { false }, is_quoted = false, is_start = true;
@@ -133,7 +133,7 @@ static char find_delimiter(const struct cell *line)
     for (size_t i = 0; i < line->size; i++) {
         char b = line->text[i];
         if (b == '"' && (is_quoted || is_start)) {
-            is_quoted = !is_quoted; /* a doubled quote closes and opens */
+            is_quoted = !is_quoted; /* a doubled quote toggles twice */
         } else if (!is_quoted) {
             const char *d = strchr(delimiters, b);
             if (d != NULL)
@@ -147,8 +147,7 @@ static char find_delimiter(const struct cell *line)
     return delimiters[0];
 }
 
-/* Take the next cell off `rest`; *more tells whether a delimiter followed. Quotes are removed in
-   place. */
+/* Remove the next cell from `rest`; *more is true if a delimiter followed. Quotes are removed in place. */
 static copse_status next_cell(const struct csv *c, size_t column, struct cell *rest,
                               struct cell *cell, bool *more)
 {
@@ -188,7 +187,7 @@ static copse_status next_cell(const struct csv *c, size_t column, struct cell *r
     return COPSE_OK;
 }
 
-/* Start of a wrong cell, for a message; cut between characters. */
+/* The first characters of a wrong cell, for a message; never cuts a character. */
 static int shown(const struct cell *t)
 {
     size_t n = COPSE_MIN(t->size, (size_t)CELL_SHOWN);
@@ -198,7 +197,7 @@ static int shown(const struct cell *t)
     return (int)n;
 }
 
-/* Add to the text of an error that a wrong cell holds what may be the real delimiter. */
+/* Add a hint to an error text: a wrong cell contains a character that may be the real delimiter. */
 static copse_status note_delimiter(const struct csv *c, const struct cell *cell, copse_status s)
 {
     static const char *const names[] = { "','", "';'", "a tab", "'|'" };
@@ -278,7 +277,7 @@ static copse_status take_row(struct csv *c, uint32_t classes)
     return COPSE_OK;
 }
 
-/* The cell holds the whole number `n` and nothing else. */
+/* Whether the cell is exactly the whole number `n`. */
 static bool is_count(const struct cell *cell, size_t n)
 {
     char digits[24];
@@ -287,11 +286,11 @@ static bool is_count(const struct cell *cell, size_t n)
     return cell->size == (size_t)size && memcmp(cell->text, digits, cell->size) == 0;
 }
 
-/* Columns and label column from the first line; *is_header tells that it holds no data. */
+/* Find columns and label column from the first line; *is_header is true if the line has no data. */
 static copse_status first_line(struct csv *c, const struct copse_csv_params *p, bool want_labels,
                                bool *is_header)
 {
-    /* Cells lose their quotes in place, so the first look is at a copy of what lies there. */
+    /* Splitting removes quotes in place, so the first pass uses a copy of the line. */
     struct cell line = line_text(c), rest, cell;
     size_t numbers = 0, counted[2] = { 0, 0 }, named = SIZE_MAX;
     bool more = true;

@@ -9,11 +9,11 @@
 #include "core/graph/op.h"
 #include "core/graph/type.h"
 
-#define FOUND_CLASSES_MAX 65536u /* more are believed only when the caller says so */
+#define FOUND_CLASSES_MAX 65536u /* a larger number of classes must be given by the caller */
 
 static copse_status add_column(copse_dataset *ds, const char *name, copse_type type, copse_shape shape, copse_array *values)
 {
-    struct copse_dataset_column *c = &ds->columns[ds->info.columns++]; /* releases `values` from here on */
+    struct copse_dataset_column *c = &ds->columns[ds->info.columns++]; /* owns `values` from here on */
     c->values = values;
     c->name = copse__strdup(&copse__base(ds->ctx)->mem, name);
     if (c->name == NULL)
@@ -23,7 +23,7 @@ static copse_status add_column(copse_dataset *ds, const char *name, copse_type t
     return COPSE_OK;
 }
 
-/* Of one row; more axes than a tensor may have are joined into one. */
+/* Of one row; surplus axes are merged into one. */
 static copse_status row_shape(uint32_t rank, const size_t *axes, copse_shape *out)
 {
     size_t all = 1;
@@ -40,7 +40,7 @@ static copse_status row_shape(uint32_t rank, const size_t *axes, copse_shape *ou
                                           all);
 }
 
-/* Column "x": F32, all finite, scaled. `from` is kept when it is F32 and the dataset is its only user. */
+/* Column "x": F32, all finite, scaled. `from` is reused if it is F32 and the dataset is its only user. */
 static copse_status set_features(copse_dataset *ds, const struct copse_array_view *from,
                                  copse_array *owner, copse_feature_scale scale, const char *name)
 {
@@ -73,7 +73,7 @@ static copse_status set_features(copse_dataset *ds, const struct copse_array_vie
     return COPSE_OK;
 }
 
-/* Labels that do not begin at 0, or have wide gaps, make classes that no example is of. */
+/* Labels that do not begin at 0, or have wide gaps, create classes without examples. */
 static void warn_of_unused_classes(const copse_dataset *ds, const int32_t *labels, const char *name)
 {
     uint64_t seen[FOUND_CLASSES_MAX / 64] = { 0 };
@@ -134,7 +134,7 @@ static copse_status set_labels(copse_dataset *ds, const struct copse_array_view 
     return COPSE_OK;
 }
 
-/* Without columns. */
+/* A dataset without columns. */
 static copse_status make(copse_context *ctx, size_t rows, copse_dataset **out)
 {
     copse_dataset *ds = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *ds);
@@ -344,7 +344,7 @@ void copse__shuffle(uint32_t *rows, uint32_t count, uint64_t seed, uint32_t stre
 {
     struct copse_stream random;
 
-    /* Not the key that weights of the same seed are drawn from. */
+    /* Must differ from the key of the initial weights with the same seed. */
     copse__stream_init(&random, copse__hash(seed ^ COPSE_HASH_START, "rows", 4), stream);
     for (uint32_t i = 0; i < count; i++)
         rows[i] = i;
@@ -355,7 +355,7 @@ void copse__shuffle(uint32_t *rows, uint32_t count, uint64_t seed, uint32_t stre
     }
 }
 
-/* Part of `ds`: `count` of the shuffled rows. */
+/* A part of `ds`: `count` of the shuffled rows. */
 static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t count,
                               copse_dataset **out)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Walks over the part of one pipeline: what `copse_batches` gives, cut into a minibatch per replica
-   as the schedule says. The thread of `copse_batches` prepares host memory ahead; device memory is
-   the business of who uploads. */
+/* Iterates over the part of one pipeline: batches of `copse_batches`, split into one minibatch per replica according
+   to the schedule. The thread of `copse_batches` prepares host memory ahead; the code that uploads the batches
+   manages device memory. */
 #include "core/data/dataset.h"
 #include "core/data/input_plan.h"
 
 struct copse_distributed {
     copse_context *ctx;
-    uint32_t replicas; /* shares of a step */
+    uint32_t replicas; /* shards of a step */
     uint32_t epoch;
     uint64_t next; /* step */
 
@@ -15,11 +15,11 @@ struct copse_distributed {
     copse_input_plan *plan; /* NULL for batches of one replica */
     copse_dataset *data;
     struct copse_schedule schedule;
-    uint64_t own, steps;          /* that the rows make; with those padded */
-    copse_batches *batches;       /* NULL when own is 0 */
-    struct copse_host_batch held; /* its current one */
+    uint64_t own, steps;          /* steps from the pipeline's own rows; steps including padded ones */
+    copse_batches *batches;       /* NULL if own is 0 */
+    struct copse_host_batch held; /* the current batch */
     bool is_held;
-    struct copse_column *columns; /* [replicas][COPSE_MAX_INPUTS], of the shares of a step */
+    struct copse_column *columns; /* [replicas][COPSE_MAX_INPUTS], the columns of a step's shards */
 
     /* of a function */
     struct copse_pipeline_source source;
@@ -41,7 +41,7 @@ static copse_status make(copse_context *ctx, uint32_t replicas, copse_distribute
     return COPSE_OK;
 }
 
-/* Begin with d->data and d->schedule set. */
+/* Start; d->data and d->schedule are set. */
 static copse_status make_batches(copse_distributed *d, const struct copse_batches_params *params)
 {
     struct copse_batches_params p = *params;
@@ -49,7 +49,7 @@ static copse_status make_batches(copse_distributed *d, const struct copse_batche
     d->own = d->steps = copse__schedule_steps(&d->schedule);
     if (d->own == 0)
         return COPSE_OK;
-    /* A batch may be larger than the data here. */
+    /* A batch may be larger than the data. */
     d->columns = copse__alloc(&copse__base(d->ctx)->mem, d->replicas, COPSE_MAX_INPUTS * sizeof *d->columns);
     if (d->columns == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "input: no memory for a walk");
@@ -143,7 +143,7 @@ static copse_status set_up_replica_batches(copse_distributed *d)
     if (p->batch == 0 || !copse__mul(p->batch, d->replicas, &batch))
         return copse_fail(COPSE_ERR_ARGUMENT, "input: %zu examples are no batch of one replica",
                           p->batch);
-    /* Those of a step stand one behind another: it is one batch, cut at fixed places. */
+    /* The minibatches of a step are adjacent: one batch, cut at fixed positions. */
     d->schedule =
         (struct copse_schedule){ .rows = p->drop_last ? rows - rows % p->batch : rows,
                                  .batch = batch,
@@ -161,7 +161,7 @@ static copse_status ask(copse_distributed *d, const struct copse_distributed_fn_
     struct copse_pipeline_source source = { 0 };
 
     COPSE_TRY(p->pipeline(p->user, in, &source));
-    d->source = source; /* from here on it is released */
+    d->source = source; /* released with d from here on */
     d->data = source.data;
     COPSE_TRY(copse_no_reserved(copse_pipeline_source, &source));
     COPSE_TRY(copse_no_reserved(copse_batches_params, &source.batches));
@@ -241,7 +241,7 @@ static copse_status next_of_function(copse_distributed *d, struct copse_host_bat
     return COPSE_OK;
 }
 
-/* Columns of the batch at hand, from a row on. */
+/* Columns of the current batch, starting at a row. */
 static const struct copse_column *share_columns(const copse_distributed *d, uint32_t r, size_t first)
 {
     struct copse_column *to = d->columns + (size_t)r * COPSE_MAX_INPUTS;
@@ -254,7 +254,7 @@ static const struct copse_column *share_columns(const copse_distributed *d, uint
 
 static copse_status next_of_data(copse_distributed *d, struct copse_host_batch *shares)
 {
-    if (d->next >= d->own) /* padded */
+    if (d->next >= d->own) /* a padded step */
         return COPSE_OK;
     uint64_t batch = copse__schedule_batch(&d->schedule, d->next);
     if (!d->is_held || d->held.index != batch) {

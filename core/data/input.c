@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A file as a stream of bytes, gzip taken off. Plain reads, never a mapping: a file that changes
-   under us is an error, not a signal. */
+/* A file as a byte stream, decompressed if gzipped. Uses reads, never a mapping: if the file changes during the read,
+   the result is an error, not a signal. */
 #include "core/data/input.h"
 
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include "core/base/files.h"
 
 #define CHUNK_BYTES       ((size_t)64 << 10)
-#define DEFLATE_MAX_RATIO 1032u /* the format cannot do more */
+#define DEFLATE_MAX_RATIO 1032u /* the maximum of the format */
 
 static voidpf zlib_alloc(voidpf user, uInt count, uInt size)
 {
@@ -20,7 +20,7 @@ static void zlib_free(voidpf user, voidpf block)
     copse__free(user, block);
 }
 
-/* Refill the empty chunk; have == 0 afterwards means the end of the file. */
+/* Refill the empty chunk; afterwards have == 0 means the end of the file. */
 static copse_status fill(struct copse_input *in)
 {
     in->at = 0;

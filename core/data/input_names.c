@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts of input pipelines; rules and policies by name. */
+/* Contexts of input pipelines; names of rules and policies. */
 #include "core/data/input_plan.h"
 
 static const char *const rules[] = {
@@ -17,12 +17,12 @@ static const char *const policies[] = {
     [COPSE_INPUT_OFF] = "off",
 };
 
-/* Place of `text` among `names`, whatever the case; `count` when it is none. */
+/* Index of `text` in `names`, ignoring case; `count` if absent. */
 static size_t find(const char *const *names, size_t count, const char *text)
 {
     for (size_t i = 0; i < count; i++) {
         const char *a = text, *b = names[i];
-        while (*a != 0 && (*a | 32) == *b) { /* letters alone: every b is one */
+        while (*a != 0 && (*a | 32) == *b) { /* only letters: every b is a letter */
             a++;
             b++;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who reads what: schedules of minibatches, and plans of all pipelines. Reads nothing. */
+/* Assignment of rows to pipelines: schedules of minibatches, and plans of all pipelines. Reads no files. */
 #include "core/data/input_plan.h"
 
 #include "core/data/array.h"
@@ -19,7 +19,7 @@ uint64_t copse__schedule_batches(const struct copse_schedule *s)
 
     if (s->rows % s->batch == 0 || s->drop_last)
         return full;
-    /* Shares are in row order: when one is empty, the last is. */
+    /* Shards are in row order: if one is empty, the last is empty. */
     if (s->drop_step && copse__shard_of(s->rule, batch_rows(s, full), s->batch, s->split,
                                         s->split - 1)
                                 .count == 0)
@@ -55,7 +55,7 @@ struct copse_minibatch copse__schedule_at(const struct copse_schedule *s, uint64
 
 /* ---- plans ---- */
 
-/* Fill in the defaults and check the rules. */
+/* Set the defaults and check the rules. */
 static copse_status check(struct copse_input_plan_params *p)
 {
     struct copse_input_context in;
@@ -96,7 +96,7 @@ static copse_status check(struct copse_input_plan_params *p)
     return COPSE_OK;
 }
 
-/* A pipeline opens every `*stride`-th file from the returned one on. */
+/* A pipeline opens every `*stride`-th file, starting with the returned one. */
 static size_t file_stride(const copse_input_plan *plan, uint32_t pipeline, size_t *stride)
 {
     bool is_dealt = plan->params.policy == COPSE_INPUT_FILE;
@@ -162,7 +162,7 @@ copse_status copse_input_plan_create(copse_context *ctx,
     atomic_init(&plan->refs, 1);
     plan->ctx = copse_context_retain(ctx);
     plan->params = p;
-    plan->params.files = NULL; /* until they are the plan's own */
+    plan->params.files = NULL; /* until the plan has its own copy */
     plan->params.file_count = 0;
     plan->params.file_rows = NULL;
     if (p.files != NULL)
@@ -207,7 +207,7 @@ void copse__input_plan_set_rows(copse_input_plan *plan, uint32_t pipeline, uint6
     if (plan->params.policy == COPSE_INPUT_FILE && plan->params.pipelines > 1)
         return;
     for (uint32_t w = 0; w < plan->params.pipelines; w++)
-        plan->rows[w] = rows; /* all read the same */
+        plan->rows[w] = rows; /* all have the same rows */
 }
 
 struct copse_schedule copse__input_plan_schedule(const copse_input_plan *plan, uint32_t pipeline)

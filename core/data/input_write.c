@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans of input as text and as JSON. */
+/* Input plans as text and as JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "core/data/input_plan.h"
 
-/* Where text goes: it is counted in full and kept as far as there is room. */
+/* Output of text: its full length is counted, and it is stored up to the size of the buffer. */
 struct writer {
     char *text;
     size_t room, length;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One dataset of the rows of several files. */
+/* Makes one dataset from the rows of several files. */
 #include "core/data/dataset.h"
 
 static copse_status open_parts(copse_context *ctx, const char *const *paths, size_t count,
@@ -8,7 +8,7 @@ static copse_status open_parts(copse_context *ctx, const char *const *paths, siz
 {
     struct copse_dataset_params read = *params;
 
-    read.scale = COPSE_SCALE_NONE; /* the largest of all is not known yet */
+    read.scale = COPSE_SCALE_NONE; /* the largest magnitude of all files is not yet known */
     *rows = 0;
     for (size_t i = 0; i < count; i++) {
         COPSE_TRY(copse_dataset_open(ctx, paths[i], &read, &parts[i]));
@@ -55,7 +55,7 @@ static copse_status join(copse_context *ctx, copse_dataset **parts, size_t count
     copse_status s = join_column(ctx, parts, count, rows, 0, &features);
     if (s == COPSE_OK && has_labels)
         s = join_column(ctx, parts, count, rows, 1, &labels);
-    for (size_t i = 0; i < count; i++) /* before more memory is asked for */
+    for (size_t i = 0; i < count; i++) /* before more memory is allocated */
         copse_dataset_release(&parts[i]);
     if (s == COPSE_OK)
         s = copse__dataset_make(ctx, copse_array_view(features), features,

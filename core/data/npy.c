@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* .npy files. The header is a Python literal; only the three keys NumPy writes are understood, and
-   nothing is ever evaluated. */
+/* .npy files. The header is a Python literal; only the three keys written by NumPy are accepted, and nothing is
+   evaluated. */
 #include "copse/data.h"
 #include "copse/data/readers.h"
 #include "core/data/array.h"
 #include "core/data/input.h"
 
-#define HEADER_MAX 10000 /* as NumPy's own limit */
+#define HEADER_MAX 10000 /* NumPy's limit */
 
 struct npy_header {
     char descr[8];
@@ -15,7 +15,7 @@ struct npy_header {
     size_t shape[COPSE_ARRAY_MAX_RANK];
 };
 
-/* The rest of the header text. */
+/* The remaining header text. */
 struct cursor {
     const char *p, *end;
 };
@@ -150,7 +150,7 @@ static bool type_of_descr(const char *descr, copse_element *out, bool *is_big)
     return false;
 }
 
-/* Column-major `from` to row-major `to`: count through `to` and keep the place in `from`. */
+/* Column-major `from` to row-major `to`: iterate over `to` and track the offset in `from`. */
 static void to_c_order(const struct npy_header *h, size_t count, size_t size, const char *from,
                        char *to)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Decimal numbers to double, correctly rounded and independent of the locale: exact in one
-   operation for ordinary numbers, long division for the others. */
+/* Converts decimal numbers to double, correctly rounded and independent of the locale: one exact operation for
+   ordinary numbers, long division for the others. */
 #include "core/data/number.h"
 
 #include <float.h>
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Enough for 10^(324 + COPSE_NUMBER_MAX_DIGITS), 2406 bits, and a shift. */
+/* Sufficient for 10^(324 + COPSE_NUMBER_MAX_DIGITS), 2406 bits, and a shift. */
 #define WORDS 80
 
 struct big {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the rows of a global batch are shared out among replicas. Pure arithmetic. */
+/* Division of a global batch's rows into one shard per replica. Pure arithmetic. */
 #include "core/data/shard.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ copse_status copse__shard(enum copse_shard_rule rule, size_t rows, size_t global
     return COPSE_OK;
 }
 
-/* Whole numbers, so that the rest is exact. */
+/* Whole numbers, so that the remaining arithmetic is exact. */
 static copse_status whole_weights(const double *weights, uint32_t replicas, uint32_t *whole,
                                   uint64_t *sum)
 {
@@ -66,7 +66,7 @@ copse_status copse__shard_weighted(size_t rows, const double *weights, uint32_t 
         rest[r] = (uint64_t)rows * whole[r] % sum;
         left -= out[r].count;
     }
-    for (; left > 0; left--) { /* fewer than there are remainders above 0 */
+    for (; left > 0; left--) { /* at most as many as there are remainders above 0 */
         uint32_t best = 0;
         for (uint32_t r = 1; r < replicas; r++)
             if (rest[r] > rest[best])

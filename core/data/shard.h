@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the rows of a global batch are shared out among replicas. Pure arithmetic. */
+/* Division of a global batch's rows into one shard per replica. Pure arithmetic. */
 #ifndef COPSE_SHARD_H
 #define COPSE_SHARD_H
 
@@ -12,10 +12,10 @@
 #define COPSE_SHARD_MAX_REPLICAS 64u
 
 struct copse_shard {
-    size_t first, count; /* an empty share has count 0 and first == rows */
+    size_t first, count; /* an empty shard has count 0 and first == rows */
 };
 
-/* The share of one of any number of replicas; rules as below, not checked. */
+/* The shard of one replica; rules as below, not checked. */
 static inline struct copse_shard copse__shard_of(enum copse_shard_rule rule, size_t rows,
                                                  size_t global, uint32_t replicas, uint32_t replica)
 {
@@ -25,20 +25,19 @@ static inline struct copse_shard copse__shard_of(enum copse_shard_rule rule, siz
         return (struct copse_shard){ replica * share + COPSE_MIN(replica, more),
                                      share + (replica < more) };
     share = rule == COPSE_SHARD_FIXED ? global / replicas : share + (more != 0);
-    /* Without a product that may overflow. */
+    /* Avoids a product that may overflow. */
     size_t first = share == 0 || replica > rows / share ? rows : replica * share;
     return (struct copse_shard){ first, COPSE_MIN(share, rows - first) };
 }
 
-/* Fill `out` (one entry per replica) for a batch of `rows` rows. `global` is the size of a full
-   batch: rows <= global; FIXED needs it to be a multiple of `replicas`. */
+/* Fill `out` (one entry per replica) for a batch of `rows` rows. `global` is the size of a full batch: rows <=
+   global; FIXED requires a multiple of `replicas`. */
 copse_status copse__shard(enum copse_shard_rule rule, size_t rows, size_t global, uint32_t replicas,
                           struct copse_shard *out);
 
-/* Shares in proportion to `weights`: replica r gets rows * weight / sum, rounded down, and what is left
-   goes one row each to the largest remainders, of equal ones to the lowest rank. A weight of 0 gets
-   none. Weights are finite, >= 0 and not all 0; they count relative to the largest, in steps of 2^-20
-   of it (a smaller one counts as one step). */
+/* Shards in proportion to `weights`: replica r gets rows * weight / sum, rounded down. The remaining rows go one each
+   to the largest remainders, of equal ones to the lowest rank. A weight of 0 gets none. Weights are finite, >= 0 and
+   not all 0; they are used relative to the largest, in steps of 2^-20 of it (a smaller one counts as one step). */
 copse_status copse__shard_weighted(size_t rows, const double *weights, uint32_t replicas,
                                    struct copse_shard *out);
 

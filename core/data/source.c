@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a dataset comes from: a CSV, .npy or IDX file, or a folder with an IDX pair. */
+/* The source of a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair. */
 #include "copse/data/readers.h"
 
 #include "core/base/files.h"
@@ -13,7 +13,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Where "images", followed by "idx3", stands in the last part of a path; NULL when it does not. */
+/* Position of "images", followed by "idx3", in the last component of a path; NULL if absent. */
 static const char *images_word(const char *path)
 {
     const char *name = path;
@@ -52,7 +52,7 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
 }
 
-/* The label file beside `images`, a path with an images_word; *found tells whether it is there. */
+/* The label file in the folder of `images`, a path with an images_word; *found tells whether it exists. */
 static copse_status find_labels(struct copse_mem *mem, const char *images, char **labels,
                                 bool *found)
 {
@@ -62,12 +62,12 @@ static copse_status find_labels(struct copse_mem *mem, const char *images, char 
     if (path == NULL)
         return no_memory();
     strcpy(path, images);
-    /* in place: the words have the same length */
+    /* in place: the words have equal length */
     char *word = path + (images_word(images) - images);
     memcpy(word, "labels", 6);
     strstr(word, "idx3")[3] = '1';
     *found = exists(path);
-    if (!*found) { /* one of the two may be unpacked */
+    if (!*found) { /* one of the two may be decompressed */
         if (ends_with(path, ".gz"))
             path[size - 3] = 0;
         else
@@ -78,12 +78,12 @@ static copse_status find_labels(struct copse_mem *mem, const char *images, char 
     return COPSE_OK;
 }
 
-/* Best file of images so far in a folder. */
+/* Best image file so far in a folder. */
 struct search {
     struct copse_mem *mem;
     const char *folder;
     bool want_labels;
-    char *images, *labels; /* paths; NULL when there is none */
+    char *images, *labels; /* paths; NULL if absent */
     int rank;
     copse_status status;
 };
@@ -173,7 +173,7 @@ static copse_status read_file(copse_context *ctx, const char *path,
     return s;
 }
 
-/* `labels` is the name that was tried last, with ".gz" or without. */
+/* `labels` is the last name tried, with or without ".gz". */
 static copse_status no_pair(const char *images, const char *labels)
 {
     size_t size = strlen(labels) - (ends_with(labels, ".gz") ? 3 : 0);

@@ -9,7 +9,7 @@ static copse_status read_text(copse_context *ctx, struct copse_input *in, char *
                               copse_array **out)
 {
     struct copse_mem *mem = in->mem;
-    /* A plain file's size is known, with one byte more for the end to be seen; gzip grows. */
+    /* The size of a plain file is known; one more byte detects the end. A gzip buffer grows. */
     size_t room = in->is_gzip ? 64 << 10 : (size_t)in->file_size + 1, size = 0, got;
 
     *text = copse__alloc(mem, room, 1);

@@ -27,24 +27,23 @@
 #include "core/base/platform.h"
 #include "core/device/kernel.h"
 
-/* What brackets every use of a driver's queue that others use as well. */
+/* Locks and unlocks a driver's queue that other code also uses, around each use. */
 struct copse_queue_guard {
     void (*lock)(void *user), (*unlock)(void *user);
     void *user;
 };
 
-/* An application's own device, as the backend's public import function describes it to core. A backend
-   that is given `foreign` in open uses these handles, destroys none of them, and guards its
-   submissions. */
+/* An application's own device, as the backend's public import function describes it to core. If open gets `foreign`,
+   the backend uses these handles, destroys none of them, and guards its submissions. */
 struct copse_foreign_device {
-    const void *handles; /* a struct of the backend's, without pointers into the application's memory */
+    const void *handles; /* a struct of the backend, without pointers into the application's memory */
     size_t handles_size;
-    struct copse_queue_guard guard; /* both functions or none; core puts a lock of its own for none */
-    uint64_t memory_limit;          /* bytes of buffers, 0 = none; core's affair */
+    struct copse_queue_guard guard; /* both functions or none; if none, core uses its own lock */
+    uint64_t memory_limit;          /* bytes of buffers, 0 = no limit; enforced by core */
 };
 
-/* Everything that a kernel binds starts at a multiple of this many bytes, whatever the device: Vulkan
-   devices may ask for 256, OpenCL devices exist that ask for 512. */
+/* Every range that a kernel binds starts at a multiple of this number of bytes on every device: Vulkan devices may
+   require 256, some OpenCL devices require 512. */
 #define COPSE_ALIGNMENT 512
 #define COPSE_UNIT      (COPSE_ALIGNMENT / 4) /* the same in f32 elements */
 
@@ -56,20 +55,20 @@ struct copse_device {
     struct copse_device_info info;
     const struct copse_limits *limits; /* = &info.limits, after core's caps */
     uint32_t index;         /* of the device within its backend, as in the id */
-    uint32_t share, shares; /* which part of the device; shares >= 1 */
+    uint32_t share, shares; /* the part of the device; shares >= 1 */
     const struct copse_foreign_device *foreign; /* NULL = the library's own */
-    struct copse_import *import; /* what `foreign` is part of; core's */
+    struct copse_import *import; /* the owner of `foreign`; core's */
     atomic_bool is_lost;    /* sticky */
-    void (*close)(struct copse_device *dev); /* core's, at the last release */
+    void (*close)(struct copse_device *dev); /* core's, called at the last release */
     copse_mutex lock;       /* guards the lists below */
     struct copse_kernel *kernels; /* compiled, by row and specialisation */
-    _Atomic uint64_t kernel_made_ns; /* when the newest was, 0: none yet */
+    _Atomic uint64_t kernel_made_ns; /* when the newest was compiled, 0: none yet */
     const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
-    struct copse_block_list *block_list; /* kernels that are not used here, of the context */
-    bool tries_blocked;           /* under test: blocked kernels are used all the same */
-    atomic_uint products_passed[4]; /* by layout, what of the library product passed its self-test here:
-                                       0 = nothing, else 1 + classes of large ones (library_product.c) */
-    struct copse_tuning tuning;   /* what was known of its variants when it was opened */
+    struct copse_block_list *block_list; /* blocked kernels of the device, owned by the context */
+    bool tries_blocked;           /* under test: blocked kernels are used */
+    atomic_uint products_passed[4]; /* by layout, the self-tests of the library product that passed here: 0 = none,
+                                       else 1 + classes of large products (library_product.c) */
+    struct copse_tuning tuning;   /* the measurements of variants, read when it was opened */
     struct copse_buffer *garbage; /* released, waiting for tickets */
     struct copse_buffer *pool;    /* released and idle, for reuse */
     struct copse_queue *queues;   /* all queues of the device */
@@ -81,14 +80,14 @@ struct copse_buffer {
     copse_device *dev;
     size_t size;  /* bytes, multiple of 4 */
     void *host;   /* imported host memory, or NULL */
-    bool is_pooled; /* goes back to the pool */
+    bool is_pooled; /* returned to the pool */
     struct copse_buffer *next; /* in garbage or pool */
     uint64_t after[8];         /* garbage: tickets of the device's queues to wait for */
     void *priv;
 };
 
 struct copse_kernel {
-    copse_device *dev;              /* not a reference: kernels die with the device */
+    copse_device *dev;              /* not a reference: kernels are freed with the device */
     const struct copse_kernel_row *row;
     int32_t spec[COPSE_MAX_SPECS];
     uint32_t group_x, group_y;      /* chosen by core within limits */
@@ -100,14 +99,14 @@ struct copse_queue {
     copse_refs refs;
     copse_device *dev;
     uint64_t submitted; /* newest ticket given out */
-    uint64_t reached;   /* newest ticket known to be reached */
+    uint64_t reached;   /* newest ticket known to have completed */
     bool has_open_work; /* commands since the last submit */
     uint32_t slot;      /* index into copse_buffer.after */
     struct copse_queue *next;
     void *priv;
 };
 
-/* A range of a buffer that a kernel sees. Offset is a multiple of limits.offset_alignment. */
+/* A range of a buffer that a kernel binds. Offset is a multiple of limits.offset_alignment. */
 struct copse_binding {
     copse_buffer *buffer;
     size_t offset, size; /* bytes */
@@ -145,11 +144,11 @@ struct copse_segment {
     copse_queue *queue; /* not a reference; the owner of the segment keeps it */
     struct copse_command *commands; /* owned by core, constant after segment_init */
     size_t count;
-    uint64_t last; /* ticket that ends its newest replay; core's */
+    uint64_t last; /* ticket of its last replay; core's */
     void *priv;
 };
 
-/* Where `list` reports what it found. */
+/* `list` reports the devices here. */
 struct copse_device_sink {
     struct copse_base *base;
     /* Add a device; `info` is copied. Core fills id, backend, same_as and applies its caps.
@@ -168,13 +167,13 @@ struct copse_backend {
        must not hide the others. */
     copse_status (*list)(struct copse_device_sink *sink);
 
-    /* Optional (NULL = no devices of applications): check the handles and describe the device, as
-       `list` would, within what the application enabled. */
+    /* Optional (NULL = the backend cannot import devices): check the handles and describe the device, as `list`
+       would, restricted to the features that the application enabled. */
     copse_status (*import)(struct copse_base *base, const struct copse_foreign_device *foreign,
                            struct copse_device_info *info);
-    /* Optional, for checks: import the driver's objects behind an open device and queue, as if an
-       application lent them; from now on that device guards its submissions by `guard`, too. Before
-       other threads know the queue; what is lent goes before it does. */
+    /* Optional, for tests: import the driver's objects of an open device and queue, as if an application lent them;
+       from then on that device also guards its submissions by `guard`. Called before other threads use the queue. The
+       imported device is released before it. */
     copse_status (*lend)(copse_queue *q, const struct copse_queue_guard *guard, copse_device **out);
 
     /* Open dev->index (the n-th device that `list` reported), or dev->foreign; dev->info is filled in.
@@ -204,7 +203,7 @@ struct copse_backend {
 
     /* `src` has been taken on return. May block while the staging ring is full. */
     copse_status (*write)(copse_queue *q, const struct copse_binding *dst, const void *src);
-    /* `dst` is complete when the ticket of the next submit has been waited for. */
+    /* `dst` is complete when a wait for the ticket of the next submit has succeeded. */
     copse_status (*read)(copse_queue *q, const struct copse_binding *src, void *dst);
     /* Append one command now. */
     copse_status (*encode)(copse_queue *q, const struct copse_command *c);
@@ -212,30 +211,30 @@ struct copse_backend {
     /* Record seg->commands once; after this a replay does no host allocation and no compilation. */
     copse_status (*segment_init)(struct copse_segment *seg);
     void (*segment_fini)(struct copse_segment *seg);
-    /* Append the whole segment to its queue, ordered after all that was appended before. The same
-       segment may be replayed again before its earlier replay has finished, or has been submitted:
-       one submission may hold hundreds of replays, with other commands between them. */
+    /* Append the whole segment to its queue, ordered after all earlier commands. The same segment may be replayed
+       again before its earlier replay has finished, or has been submitted: one submission may hold hundreds of
+       replays, with other commands between them. */
     copse_status (*replay)(struct copse_segment *seg);
 
     /* Start everything appended; *ticket = q->submitted + 1 (core stores it). */
     copse_status (*submit)(copse_queue *q, uint64_t *ticket);
-    /* COPSE_OK when `ticket` is reached (reads have landed), COPSE_ERR_TIMEOUT when not within
-       `timeout_ns` (0 = only ask). */
+    /* COPSE_OK when `ticket` is reached (reads are complete), COPSE_ERR_TIMEOUT if not within `timeout_ns` (0 = only
+       ask). */
     copse_status (*wait)(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
 
-    /* Optional (NULL = core waits on the host): q's later work starts after other's ticket. Both
-       queues belong to the same device. */
+    /* Optional (NULL = core waits on the host): later work of q starts after the other queue's ticket. Both queues
+       belong to the same device. */
     copse_status (*wait_queue)(copse_queue *q, copse_queue *other, uint64_t ticket);
     /* Optional: device time of a reached ticket's work [ns]. */
     copse_status (*time)(copse_queue *q, uint64_t ticket, uint64_t *ns);
 };
 
-/* Longest wait for a device where nobody gives a deadline [ns]: 120 s; and 600 s while its newest kernel was made less
-   than 600 s ago, since drivers compile when kernels first run, on a busy machine for minutes. */
+/* Deadline of a wait for a device when the caller gives none [ns]: 120 s; 600 s if its newest kernel was made less
+   than 600 s ago, because drivers compile when kernels first run, for minutes on a busy machine. */
 uint64_t copse__device_wait_ns(const copse_device *dev);
 
-/* What a backend's public import function calls, when it has turned the application's handles into its
-   own struct: asks `import`, gives the device its id, opens it. `foreign` is copied. */
+/* A backend's public import function calls this after it has copied the application's handles into its own struct:
+   asks `import`, assigns the id, opens the device. `foreign` is copied. */
 copse_status copse__device_import(copse_context *ctx, const struct copse_backend *backend,
                                   const struct copse_foreign_device *foreign, copse_device **out);
 

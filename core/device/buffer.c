@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Making buffers, new ones and those of the pool, which has size classes. */
+/* Creation of buffers, new or from the pool, which has size classes. */
 #include "core/device/device.h"
 
 #define MIN_CLASS_BYTES ((size_t)256)
 
-/* At least eight steps per doubling, so that a class wastes at most an eighth or so. */
+/* At least eight steps per doubling, so that a class wastes at most about an eighth. */
 static size_t size_class(size_t size)
 {
     size_t step = MIN_CLASS_BYTES;
@@ -39,7 +39,7 @@ static copse_status init_once(copse_device *dev, size_t size, void *host, copse_
     return COPSE_OK;
 }
 
-/* What was released may be in the way of what is wanted. */
+/* Free released buffers first, because they may use the needed memory. */
 static copse_status init(copse_device *dev, size_t size, void *host, copse_buffer **out)
 {
     copse_status s = init_once(dev, size, host, out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Releasing buffers: into the pool, when the queued work that may need them is done. */
+/* Release of buffers: they return to the pool when the queued work that may need them is done. */
 #include "core/device/device.h"
 
 void copse__buffer_destroy(copse_device *dev, copse_buffer *buf)
@@ -9,7 +9,7 @@ void copse__buffer_destroy(copse_device *dev, copse_buffer *buf)
     copse__free(&dev->base->mem, buf);
 }
 
-/* Whether every ticket that may need the buffer is reached. Locked. */
+/* Whether every ticket that may need the buffer has been reached. Locked. */
 static bool is_idle(const copse_device *dev, const copse_buffer *buf)
 {
     if (atomic_load_explicit(&dev->is_lost, memory_order_relaxed))
@@ -20,7 +20,7 @@ static bool is_idle(const copse_device *dev, const copse_buffer *buf)
     return true;
 }
 
-/* Into the pool, or onto a list of what the caller destroys outside the lock. Locked. */
+/* Add it to the pool, or to a list that the caller destroys outside the lock. Locked. */
 static void retire(copse_device *dev, copse_buffer *buf, copse_buffer **dead)
 {
     copse_buffer **list = buf->is_pooled && !atomic_load(&dev->is_lost) ? &dev->pool : dead;
@@ -88,7 +88,7 @@ copse_buffer *copse_buffer_retain(copse_buffer *buf)
     return buf;
 }
 
-/* Which queue used the buffer is not kept: all that is queued now has to pass. */
+/* The queue that used the buffer is not recorded, so all work queued now must complete. */
 void copse_buffer_release(copse_buffer **at)
 {
     if (!at || !*at)

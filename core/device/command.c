@@ -27,8 +27,8 @@ copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *
     if (group_base && !k->dev->limits->has_group_base)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "dispatch: %s cannot be cut on %s", row->name,
                           k->dev->info.id);
-    /* Whole multiples of the limit fold without a rest, so that cut dispatches do not overlap;
-       else there may be a few groups too many, which the kernels ignore. */
+    /* Whole multiples of the limit fold without a remainder, so that cut dispatches do not overlap; otherwise there
+       may be a few surplus groups, which the kernels ignore. */
     if (groups > most * most || groups > UINT32_MAX) {
         c->groups_x = c->groups_y = UINT32_MAX; /* refused below */
     } else if (groups) {
@@ -82,7 +82,7 @@ static copse_status check_binding(const copse_device *dev, const struct copse_co
     return COPSE_OK;
 }
 
-/* What a kernel sees must be bindable, and what it writes must be its own. */
+/* The ranges of a kernel must be bindable, and written ranges must not overlap other ranges. */
 static copse_status check_kernel_binding(const copse_device *dev, const struct copse_command *c,
                                          uint32_t index)
 {

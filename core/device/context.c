@@ -21,10 +21,10 @@ static void *resize_default(void *user, void *block, size_t size)
 /* ---- the kernel cache in memory ---- */
 
 struct copse_cache_entry {
-    copse_refs refs; /* the list holds one; a reader another, so that it reads without the lock */
+    copse_refs refs; /* the list holds one; each reader another, so that it reads without the lock */
     struct copse_cache_entry *next;
     const char *key;
-    const void *bytes; /* both behind this struct */
+    const void *bytes; /* both stored after this struct */
     size_t size;
 };
 
@@ -58,7 +58,7 @@ static void cache_get(void *user, const char *key,
     }
 }
 
-/* Without memory the kernel is compiled again next time. */
+/* If memory is exhausted, the kernel is compiled again next time. */
 static void cache_put(void *user, const char *key, const void *bytes, size_t size)
 {
     struct copse_context *ctx = user;
@@ -111,7 +111,7 @@ static bool is_listed(const char *list, const char *name)
 static bool is_known(const struct copse_context *ctx, const char *word, size_t length)
 {
     if (is_name(word, length, "host"))
-        return false; /* it is always there */
+        return false; /* it cannot be disabled */
     for (const char *const *name = copse_backend_names; *name; name++)
         if (is_name(word, length, *name))
             return true;
@@ -121,7 +121,7 @@ static bool is_known(const struct copse_context *ctx, const char *word, size_t l
     return false;
 }
 
-/* First word that names no backend that can be disabled, NULL when there is none. */
+/* First word that is not the name of a backend that can be disabled; NULL if there is none. */
 static const char *unknown_word(const struct copse_context *ctx, const char *list, size_t *length)
 {
     for (const char *word; list && (word = next_word(&list, length));)
@@ -167,7 +167,7 @@ static copse_status collect(struct copse_device_sink *sink, const struct copse_d
     return COPSE_OK;
 }
 
-/* A backend that fails must not hide the others; only memory is everybody's trouble. */
+/* A backend that fails must not hide the others; only exhausted memory fails the call. */
 static copse_status list_backend(struct collector *c, struct copse_backend_info *info,
                                  const char *disabled_by)
 {

@@ -2,7 +2,7 @@
 /* Opening and closing devices, their limits and memory. */
 #include "core/device/device.h"
 
-/* Buffers and queues hold the device, so only released buffers of the pool are left. */
+/* Buffers and queues hold a reference to the device, so only released buffers of the pool are left. */
 static void close_device(copse_device *dev)
 {
     copse__buffers_purge(dev);
@@ -22,7 +22,7 @@ static void close_device(copse_device *dev)
     copse_context_release(&ctx);
 }
 
-/* The handle, with all that opening needs. */
+/* The handle, with everything that open needs. */
 static copse_status make(copse_context *ctx, struct copse_place *place,
                          const struct copse_device_params *params, copse_device **out)
 {
@@ -75,7 +75,7 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
     s = dev->backend->open(dev);
     if (s == COPSE_OK)
         s = copse__tuning_copy(&ctx->trust, &place->info, &dev->tuning);
-    /* A backend that learns more on opening may have set limits again. */
+    /* A backend that gets more information when it opens a device may have changed limits. */
     if (!s && !copse__limits_cap(&dev->info.limits, dev->info.reason, sizeof dev->info.reason))
         s = copse_fail(COPSE_ERR_NO_DEVICE, "device: %s: %s", dev->info.id, dev->info.reason);
     if (s) {

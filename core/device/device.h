@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The device layer as the layers above see it: context internals, kernels, dispatches, recorded
-   segments, pooled buffers. Nothing here names an API. */
+/* The interface of the device layer to the layers above: context internals, kernels, dispatches, recorded segments,
+   pooled buffers. It is independent of the API. */
 #ifndef COPSE_CORE_DEVICE_H
 #define COPSE_CORE_DEVICE_H
 
@@ -16,23 +16,23 @@ struct copse_context {
     size_t device_count;
     struct copse_backend_info *backends;
     size_t backend_count;
-    const struct copse_backend *const *tables; /* as many as `backends` */
+    const struct copse_backend *const *tables; /* one for each of `backends` */
     copse_mutex lock;                /* guards the cache and the imports */
-    atomic_uint self_tests_off; /* > 0: kernels are used unchecked, or are being checked otherwise */
-    struct copse_cache_entry *cache; /* in-memory kernel cache, when the application gives none */
-    struct copse_import *imports;    /* devices of applications that are open */
-    uint32_t import_count;           /* ever */
+    atomic_uint self_tests_off; /* > 0: kernels are used without self-test, or tested elsewhere */
+    struct copse_cache_entry *cache; /* in-memory kernel cache, if the application provides none */
+    struct copse_import *imports;    /* open devices of applications */
+    uint32_t import_count;           /* imports so far */
     struct copse_trust trust;        /* blocked kernels and speeds of variants, by device and driver */
-    struct copse_handles variables;  /* live ones and those of released strategies; guarded by `lock` */
+    struct copse_handles variables;  /* live variables and those of released strategies; guarded by `lock` */
 };
 
-/* registry.c: the only file that names backends. NULL-terminated. The names are those of every
-   backend there is, in this build or not. */
+/* registry.c: the only file that names backends. NULL-terminated. The names include backends that are not in this
+   build. */
 extern const struct copse_backend *const copse_backends[];
 extern const char *const copse_backend_names[];
 
-/* copse_context_create over other backends than the registry's, for tests: `backends` is
-   NULL-terminated and outlives the context. */
+/* copse_context_create with other backends than the registry's, for tests: `backends` is NULL-terminated and outlives
+   the context. */
 copse_status copse__context_create_with(const struct copse_context_params *params,
                                         const struct copse_backend *const *backends,
                                         copse_context **out);
@@ -41,27 +41,27 @@ copse_status copse__context_create_with(const struct copse_context_params *param
    `spec` has row->spec_count entries, NULL = all zero. COPSE_ERR_UNSUPPORTED names the limit. */
 copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                struct copse_kernel **out);
-/* Whether the kernel can run there at all (embedded form, bindings, group memory) and is not blocked. */
+/* Whether the kernel can run on the device (embedded form, bindings, group memory) and is not blocked. */
 bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id);
 
-/* The row that stands behind an id on this device: the library's, or one put in its place so that it
-   can be checked. An override has the arguments, parameters and specialisations of the row it
-   replaces, must outlive the device, and is set before the device is used. */
+/* The row of a kernel id on this device: the library's row, or an override for tests. An override has the arguments,
+   parameters and specialisations of the row it replaces, must outlive the device, and is set before the device is
+   used. */
 const struct copse_kernel_row *copse__kernel_row(const copse_device *dev, enum copse_kernel_id id);
 copse_status copse__kernel_override(copse_device *dev, enum copse_kernel_id id,
                                     const struct copse_kernel_row *row);
-/* Whether anything has been compiled from this row. */
+/* Whether a kernel was compiled from this row. */
 bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row *row);
 
 /* ---- kernels that are not used because their results were wrong (blocked.c) ---- */
 
-/* Block a kernel on the device until it is unblocked, here and, through the kernel cache, in later
-   contexts. Kernels that are recorded already stay as they are. COPSE_ERR_ARGUMENT when there is no such kernel. */
+/* Block a kernel on the device until it is unblocked, in this context and, through the kernel cache, in later
+   contexts. Kernels that are already recorded are unchanged. COPSE_ERR_ARGUMENT for an unknown kernel. */
 copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, const char *reason);
-/* Whether it is blocked there; the reason, too. Never on a device that tries blocked kernels. */
+/* Whether it is blocked there, with the reason. Never true on a device that tries blocked kernels. */
 bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char *reason, size_t room);
 
-/* copse__block_list_fail_case and so on, of the device's list. */
+/* copse__block_list_fail_case and so on, for the device's list. */
 copse_status copse__device_fail_case(copse_device *dev, const struct copse_kernel_case *c,
                                      bool is_late, const char *text);
 bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel_case *c,
@@ -73,32 +73,32 @@ bool copse__kernel_is_name(const char *name, size_t length);
 
 /* ---- how fast variants were measured to be (device_tuning.c) ---- */
 
-/* Million operations per second, as known when the device was opened; 0 = not measured. */
+/* Million operations per second, as measured when the device was opened; 0 = not measured. */
 uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const char *size_class,
                             const char *variant);
 
 /* ---- what a kernel must get right before it is used (self_test.c) ---- */
 
-/* Run the kernel's self-test. Wrong results block it, and the status is COPSE_ERR_UNSUPPORTED. Nothing
-   is run on the reference device, on a device under test and in a context without self-tests. */
+/* Run the kernel's self-test. A wrong result blocks the kernel, and the status is COPSE_ERR_UNSUPPORTED. The
+   reference device, a device under test and a context without self-tests skip it. */
 copse_status copse__self_test(copse_device *dev, struct copse_kernel *k);
 
 /* ---- the matrix product of a vendor's library (library_product.c) ---- */
 
 /* Its name among variants and blocked kernels; it has no row. */
 #define COPSE_LIBRARY_PRODUCT "matmul_clblast"
-/* Whether the device has one, and it is not blocked there. */
+/* Whether the device has one that is not blocked. */
 bool copse__library_product_fits(const copse_device *dev);
-/* Run its self-test for the layout and the size of a product, unless the device has passed it; as
-   copse__self_test. A library that cannot be used at all is blocked, too. For devices that have one. */
+/* Run its self-test for the layout and the size of a product, unless it has already passed on the device; otherwise
+   like copse__self_test. A library that cannot be used at all is also blocked. For devices that have one. */
 copse_status copse__library_product_test(copse_device *dev, const struct copse_command *gemm);
 
-/* Group size it is launched with: the row's, halved until within the limits. */
+/* The group size of its launches: the row's, halved until within the limits. */
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
                          uint32_t *y);
 
-/* Fill a dispatch command: fold `groups` (flat count) into x and y, append group_base.
-   groups 0 makes a command with groups_x 0, which everybody drops. */
+/* Make a dispatch command: fold `groups` (flat count) into x and y, append group_base. groups 0 makes a command with
+   groups_x 0, which is dropped everywhere. */
 copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *k,
                                   const struct copse_binding *bindings, size_t binding_count,
                                   const void *params, uint64_t groups, uint32_t group_base);
@@ -110,29 +110,29 @@ copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c);
 copse_status copse__segment_create(copse_queue *q, const struct copse_command *commands,
                                    size_t count, struct copse_segment **out);
 void copse__segment_release(struct copse_segment **seg); /* waits for its replays */
-/* Wait until its newest replay is done; it is submitted, if it was not. */
+/* Wait until its last replay is done; submits it if necessary. */
 copse_status copse__segment_settle(const struct copse_segment *seg);
 copse_status copse__segment_replay(struct copse_segment *seg);
 
 /* A buffer of at least `size` bytes from the pool; released with copse_buffer_release. */
 copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer **out);
 
-/* copse_queue_write of any number of bytes; the word that has the last ones is written whole. */
+/* copse_queue_write of any number of bytes; the word with the last bytes is written completely. */
 copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, size_t offset, const void *src, size_t size);
-/* q's later work starts after other's ticket; both queues belong to the same device. Where the
-   backend cannot do it, the host waits. */
+/* Later work of q starts after the other queue's ticket; both queues belong to the same device. If the backend cannot
+   do this, the host waits. */
 copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t ticket);
 /* copse_queue_wait with the deadline copse__device_wait_ns. */
 copse_status copse__queue_await(copse_queue *q, uint64_t ticket);
-/* The same; within COPSE_STOP_NS of *stop becoming true it returns COPSE_ERR_CANCELLED, unless the ticket is
-   reached. `stop` may be NULL. */
+/* The same; returns COPSE_ERR_CANCELLED within COPSE_STOP_NS after *stop became true, unless the ticket is reached.
+   `stop` may be NULL. */
 copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const atomic_bool *stop);
-/* Device time of a reached ticket's work [ns]; COPSE_ERR_UNSUPPORTED where nobody measures it. */
+/* Device time of a reached ticket's work [ns]; COPSE_ERR_UNSUPPORTED if the device does not measure it. */
 copse_status copse__queue_time(copse_queue *q, uint64_t ticket, uint64_t *ns);
 
-/* From now on the device has at most these limits: each is lowered to `smaller`, none is raised.
-   For a device that has compiled nothing yet, before other threads know it. How results round and
-   what memory it has remain as they are. COPSE_ERR_ARGUMENT when too little would be left. */
+/* Lower each limit of the device to that in `smaller`; no limit is raised. For a device that has compiled nothing yet
+   and is not yet visible to other threads. Rounding and memory properties stay unchanged. COPSE_ERR_ARGUMENT if the
+   limits would be too small. */
 copse_status copse__device_limit(copse_device *dev, const struct copse_limits *smaller);
 
 /* Sticky error of a lost device. */
@@ -142,56 +142,55 @@ copse_status copse__device_check(copse_device *dev);
 
 /* The usable device with this id, listed or imported, or COPSE_ERR_NO_DEVICE. */
 copse_status copse__device_find(copse_context *ctx, const char *id, struct copse_device_info *out);
-/* Same for the list: the index of the device met earlier, -1 = none. */
+/* Same for the list: the index of the earlier entry of the same device, -1 = none. */
 int copse__device_same(const struct copse_device_info *list, size_t count,
                        const struct copse_device_info *dev);
-/* A device found, to be opened; `import` with a reference, which the open device takes over. */
+/* A device to be opened; `import` holds a reference, which the open device takes over. */
 struct copse_place {
     struct copse_device_info info;
     const struct copse_backend *backend;
     uint32_t index;
-    struct copse_import *import; /* NULL: listed */
+    struct copse_import *import; /* NULL: a device of the list */
 };
 /* Find a usable device by its id (device_find.c). */
 copse_status copse__place_find(copse_context *ctx, const char *id, struct copse_place *place);
 copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place,
                                    const struct copse_device_params *params, copse_device **out);
-/* import_list.c. Whether there is such an import: fills *place. */
+/* import_list.c. Whether there is such an import; sets *place. */
 bool copse__import_find(copse_context *ctx, const char *id, struct copse_place *place);
 void copse__import_release(copse_context *ctx, struct copse_import **import);
 const struct copse_foreign_device *copse__import_foreign(const struct copse_import *import);
-/* Count bytes of buffers against the application's limit: COPSE_ERR_NO_DEVICE_MEMORY above it. NULL is
-   fine. */
+/* Count bytes of buffers against the application's limit: COPSE_ERR_NO_DEVICE_MEMORY above it. NULL is allowed. */
 copse_status copse__import_take(struct copse_import *import, size_t bytes);
 void copse__import_give(struct copse_import *import, size_t bytes);
-/* Lower free and total to what the limit leaves. */
+/* Lower free and total to the rest of the limit. */
 void copse__import_memory(const struct copse_import *import, uint64_t *free_bytes,
                           uint64_t *total_bytes);
 /* One zeroed block with the handle and the backend's private tail, at *priv. */
 void *copse__handle_alloc(struct copse_mem *m, size_t size, size_t tail, void **priv);
-/* Cap limits to what the library uses; false and a reason when too little is left. */
+/* Cap limits to those that the library uses; false and a reason if they are too small. */
 bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room);
-/* Return `s`, and keep in mind that the device is lost when it says so. */
+/* Return `s`, and record the loss if it is COPSE_ERR_DEVICE_LOST. */
 copse_status copse__device_result(copse_device *dev, copse_status s);
-/* What every queue operation starts with: the device still works, and the queue has work now. */
+/* Start of every queue operation: check that the device works, and note that the queue has work. */
 copse_status copse__queue_begin(copse_queue *q);
-/* Ticket that the next submit will give out. */
+/* Ticket that the next submit will return. */
 static inline uint64_t copse__queue_next(const copse_queue *q)
 {
     return q->submitted + 1;
 }
-/* Check a command against its device, once; *is_empty when it does nothing. */
+/* Check a command against its device, once; *is_empty if it does nothing. */
 copse_status copse__command_check(const copse_device *dev, const struct copse_command *c,
                                   bool *is_empty);
-/* Free or pool the released buffers whose tickets are reached. */
+/* Free or pool the released buffers whose tickets have been reached. */
 void copse__garbage_collect(copse_device *dev);
 /* Oldest ticket of the queue that a released buffer waits for, 0 = none. Locked. */
 uint64_t copse__garbage_ticket(const copse_device *dev, const copse_queue *q);
-/* All tickets of this queue slot are reached, and the slot goes to another queue. Locked. */
+/* All tickets of this queue slot are reached, and another queue may use the slot. Locked. */
 void copse__garbage_forget_slot(copse_device *dev, uint32_t slot);
 /* Free a buffer that no work needs. */
 void copse__buffer_destroy(copse_device *dev, copse_buffer *buf);
-/* Free what is released: the pool, and the garbage too when no queue is left. */
+/* Free released buffers: the pool, and also the garbage if no queue is left. */
 void copse__buffers_purge(copse_device *dev);
 
 #define COPSE_STOP_NS (50ull * 1000000ull)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A device by its id: one of those found, or one that an application lent. */
+/* Finds a device by its id: a listed one, or one lent by an application. */
 #include "core/device/import.h"
 
 static const struct copse_backend *backend_of(const copse_context *ctx,
@@ -7,11 +7,11 @@ static const struct copse_backend *backend_of(const copse_context *ctx,
 {
     size_t i = 0;
     while (strcmp(ctx->tables[i]->name, info->backend) != 0)
-        i++; /* the device was listed by one of them */
+        i++; /* one of them listed the device */
     return ctx->tables[i];
 }
 
-/* The place of a usable device; its import has a reference. */
+/* The record of a usable device; its import has a reference. */
 copse_status copse__place_find(copse_context *ctx, const char *id, struct copse_place *place)
 {
     *place = (struct copse_place){ .index = 0 };

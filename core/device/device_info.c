@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is said of a device: limits within those of the library, and entries that are the same device. */
+/* Descriptions of devices: limits capped to those of the library, and entries that are the same device. */
 #include <stdio.h>
 
 #include "core/device/device.h"
@@ -40,7 +40,7 @@ bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room)
     return true;
 }
 
-/* By UUID, or by PCI address, which two drivers of a CPU may well share without being one. */
+/* By UUID, or by PCI address. Two drivers of a CPU may share an address without being the same device. */
 static bool is_same_device(const struct copse_device_info *a, const struct copse_device_info *b)
 {
     if (a->has_uuid && b->has_uuid && memcmp(a->uuid, b->uuid, sizeof a->uuid) == 0)

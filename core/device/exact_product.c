@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* See exact_product.h. R. Freivalds, Probabilistic machines can use less running time (1977): C w = A (B w), and
-   likewise from the left. Whole numbers make every sum exact, so one wrong element is found for certain, and
-   several unless they cancel along their row and their column. */
+   likewise from the left. Whole numbers make every sum exact, so one wrong element is always detected, and several
+   are detected unless they cancel along their row and their column. */
 #include "core/device/exact_product.h"
 
 #include <stdint.h>
 
-/* From 1 to 7, so that no single wrong element goes unseen. */
+/* From 1 to 7, so that every single wrong element is detected. */
 static double weight(uint32_t seed, size_t i)
 {
     uint32_t x = seed * 2654435761u + (uint32_t)i * 2246822519u;
@@ -54,7 +54,7 @@ static size_t wrong_in_column(const struct copse_exact_product *p, size_t j, dou
     return i * p->n + j;
 }
 
-/* Rows of B, whichever way it is stored, are read as they lie. */
+/* Read B row by row as it is stored, transposed or not. */
 static void weigh(const struct copse_exact_product *p, double *by_columns, double *by_rows)
 {
     for (size_t l = 0; l < p->k; l++)

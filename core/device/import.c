@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Taking a device that an application lends: its description, its id, and a lock where it comes without one. */
+/* Import of a device that an application lends: its description, its id, and a lock if the application has none. */
 #include <stdio.h>
 
 #include "core/device/import.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A device that an application lent, from the inside. */
+/* A device that an application lent, internal form. */
 #ifndef COPSE_IMPORT_H
 #define COPSE_IMPORT_H
 
@@ -11,11 +11,11 @@ struct copse_import {
     const struct copse_backend *backend;
     struct copse_device_info info;
     struct copse_foreign_device foreign;
-    copse_mutex lock;      /* of the queue, unless the application has one */
+    copse_mutex lock;      /* of the queue, unless the application has a lock */
     atomic_ullong in_use;  /* bytes of buffers */
 };
 
-/* Free it; it is on no list. */
+/* Free it; it is not on a list. */
 void copse__import_destroy(copse_context *ctx, struct copse_import *im);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of devices that applications lent, each for as long as a device is open on it, and their memory. */
+/* The list of devices lent by applications, each kept as long as a device is open on it, and their memory use. */
 #include "core/device/import.h"
 
 bool copse__import_find(copse_context *ctx, const char *id, struct copse_place *place)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of a device: what fits, the group size, one compilation per row and specialisation. */
+/* Kernels of a device: limits, the group size, one compilation per row and specialisation. */
 #include "core/device/device.h"
 
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
@@ -118,8 +118,8 @@ static copse_status compile(copse_device *dev, enum copse_kernel_id id,
     return COPSE_OK;
 }
 
-/* The lock is not held while the driver compiles. Of two threads that compile the same kernel at
-   the same time the second throws its own away. */
+/* The lock is not held while the driver compiles. If two threads compile the same kernel at the same time, the second
+   discards its result. */
 copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                struct copse_kernel **out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel as the build embeds it: one row per kernel of kernels/ and shaders/, with its OpenCL
-   text, its SPIR-V and its host function. cmake/embed.cmake generates the table. */
+/* An embedded kernel: one row per kernel of kernels/ and shaders/, with its OpenCL text, its SPIR-V and its host
+   function. cmake/embed.cmake generates the table. */
 #ifndef COPSE_KERNEL_H
 #define COPSE_KERNEL_H
 
@@ -10,9 +10,9 @@
 
 #define COPSE_MAX_BINDINGS 8
 #define COPSE_MAX_SPECS 6
-#define COPSE_MAX_PARAM_WORDS 32 /* the hidden group_base included */
+#define COPSE_MAX_PARAM_WORDS 32 /* including the hidden group_base */
 
-/* How a kernel sees one of its buffers. */
+/* How a kernel declares a buffer. */
 enum copse_arg_kind {
     COPSE_ARG_F32,   /* float words */
     COPSE_ARG_I32,   /* int or uint words */
@@ -24,8 +24,8 @@ struct copse_kernel_arg {
     bool is_written; /* declared OUT */
 };
 
-/* A buffer as a host function sees it: `count` elements from the binding's offset on.
-   F32 arguments may be float or double (the graph's reference evaluation); I32 are int32_t. */
+/* A buffer as a host function gets it: `count` elements from the binding's offset on. F32 arguments may be float or
+   double (the graph's reference evaluation); I32 are int32_t. */
 struct copse_host_arg {
     void *data;
     size_t count;
@@ -37,31 +37,31 @@ struct copse_host_arg {
 typedef void copse_host_fn(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args);
 
-/* A launch that takes microseconds, of numbers with which every step of the kernel is exact: what a
-   kernel must get right on a device before it is used there (self_test.c). */
+/* A launch that takes microseconds, on numbers with which every operation of the kernel is exact. A kernel must pass
+   it on a device before its first use there (self_test.c). */
 #define COPSE_SELF_TEST_WORDS 2048
 struct copse_self_test {
     uint32_t params[COPSE_MAX_PARAM_WORDS];
     uint64_t groups; /* 0 = nothing to test */
-    /* Of each buffer. Read ones hold whole numbers from -4 to 4, or from 0 to 3 where they are integers;
-       written ones a number that no result is. */
+    /* For each buffer. Read buffers hold whole numbers from -4 to 4, or from 0 to 3 for integers; written ones a
+       number that never occurs as a result. */
     uint32_t counts[COPSE_MAX_BINDINGS];
     uint32_t words[COPSE_MAX_BINDINGS][COPSE_SELF_TEST_WORDS];
     copse_host_fn *truth; /* for floats, not doubles                     [the row's host function] */
-    float slack; /* accepted error of floats, as a share of 1 + |x|; 0 = the same bits */
+    float slack; /* accepted error of floats relative to 1 + |x|; 0 = the same bits */
 };
 struct copse_kernel;
-/* Fill in what is zero for the kernel's specialisation and group size. */
+/* Set the fields that are zero for the kernel's specialisation and group size. */
 typedef void copse_self_test_fn(const struct copse_kernel *k, struct copse_self_test *t);
 
 struct copse_kernel_row {
-    const char *name;         /* file name without ending: "softmax" */
+    const char *name;         /* file name without extension: "softmax" */
     uint8_t arg_count, spec_count;
     struct copse_kernel_arg args[COPSE_MAX_BINDINGS];
     uint16_t param_words;     /* without the hidden group_base that core appends */
-    uint16_t group_x, group_y; /* preferred group size; y is 1 but for tiles */
+    uint16_t group_x, group_y; /* preferred group size; y is 1 except for tiles */
     uint32_t group_memory_bytes; /* 0 = none; an upper bound, checked against the limit */
-    uint64_t source_hash;     /* of all text that went into it: cache key */
+    uint64_t source_hash;     /* of all text that it is made from: cache key */
     const unsigned char *cl_text; /* preprocessed OpenCL C, NUL-terminated; NULL = no OpenCL */
     size_t cl_size;           /* without the NUL */
     const uint32_t *spirv;    /* NULL = no Vulkan */
@@ -73,8 +73,8 @@ struct copse_kernel_row {
 extern const struct copse_kernel_row copse_kernel_table[];
 extern const size_t copse_kernel_count;
 
-/* The files of the dialect (preludes, helpers, tables), for kernels that are compiled at run time to
-   be checked. Ends with a NULL name. */
+/* The files of the dialect (preludes, helpers, tables), for kernels that are compiled at run time for tests. Ends
+   with a NULL name. */
 struct copse_dialect_file {
     const char *name; /* "prelude.clh" */
     const char *text;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The matrix product of a vendor's library: no kernel of ours, and yet something that can be wrong on a
-   device. Before its first use there it has to get a small product of whole numbers exactly right, and
-   touch nothing else; else it is blocked under its name, as kernels are. Each of the four layouts is
-   tested when it is first asked for, since drivers compile a kernel for each.
+/* The matrix product of a vendor's library. It is not a kernel of ours, but it can also be wrong on a device. Before
+   its first use it must compute a small product of whole numbers exactly and write nothing else; otherwise it is
+   blocked under its name, like a kernel. Each of the four layouts is tested when it is first requested, because
+   drivers compile a kernel for each.
 
-   CLBlast computes products with m n k below a bound by one kernel, and larger ones by another, between
-   kernels that pad and turn the matrices or, where sizes are multiples of its tiles, copy them or are left
-   out. The bound is the cube of its parameter XGEMM_MIN_INDIRECT_SIZE, which differs from device to device; before
-   a product that may be above it, two that are above it are tested, one of odd sizes, one of multiples of 128. */
+   CLBlast computes products with m n k below a bound with one kernel, and larger ones with another kernel, together
+   with kernels that pad and transpose the matrices. If sizes are multiples of its tiles, those copy or are omitted.
+   The bound is the cube of its parameter XGEMM_MIN_INDIRECT_SIZE, which depends on the device. Before a product that
+   may be above it, two products above it are tested, one of odd sizes and one of multiples of 128. */
 #include <math.h>
 #include <stdio.h>
 
 #include "core/device/device.h"
 #include "core/device/exact_product.h"
 
-/* No multiples of any tile. Every sum is far below 2^24. */
+/* Not multiples of any tile. Every sum is far below 2^24. */
 #define ROWS    33u
 #define COLS    37u
 #define TERMS   19u
 
-/* Classes of large products: whatever bound from `from` on a device has, the products here are above it, or it belongs
-   to the next class. Of CLBlast's table of devices: Intel's CPUs 320 and 384, Intel's and ARM's GPUs 128 and 192,
-   NVIDIA's 768 and 1472 to 1984, all others 704. */
+/* Classes of large products: for every device whose bound is at least `from`, the products here are above the bound,
+   or the bound belongs to the next class. Bounds of CLBlast's table of devices: Intel's CPUs 320 and 384, Intel's and
+   ARM's GPUs 128 and 192, NVIDIA's 768 and 1472 to 1984, all others 704. */
 static const struct large {
     uint64_t from;
     uint32_t odd[3], whole[3];
@@ -35,13 +35,13 @@ static const struct large {
 
 enum { A, B, C, PLACES };
 
-/* One product: operands and result one behind the other in one block; each begins where bindings may,
-   with a band behind it. */
+/* One product: operands and result one after the other in one block; each begins at a binding alignment and is
+   followed by a band. */
 struct trial {
     uint32_t m, n, k;
     bool a_transposed, b_transposed;
     size_t counts[PLACES];
-    size_t at[PLACES + 1]; /* floats; the last: all of them */
+    size_t at[PLACES + 1]; /* in floats; the last one is the total */
 };
 
 static void lay_out(struct trial *t)
@@ -64,7 +64,7 @@ static float whole(size_t place, size_t i)
     return (float)((x >> 16) % 9) - 4.0f;
 }
 
-/* What the result holds before is not a number: who reads it leaves a trace. */
+/* The result is filled with NaN before, so that a read of it is detected. */
 static void fill(const struct trial *t, float *image)
 {
     for (size_t i = 0; i < t->at[PLACES]; i++)
@@ -90,7 +90,7 @@ static copse_status run_on(copse_queue *q, copse_buffer *buf, const struct trial
     return copse_queue_finish(q);
 }
 
-/* *was_run is false when all queues that a device can have are taken. */
+/* *was_run is false if all queues of the device are in use. */
 static copse_status run_on_device(copse_device *dev, const struct trial *t, const float *image,
                                   float *got, bool *was_run)
 {
@@ -98,14 +98,14 @@ static copse_status run_on_device(copse_device *dev, const struct trial *t, cons
     copse_queue *q;
     copse_buffer *buf;
     *was_run = true;
-    if (params.size > dev->limits->max_buffer_bytes) /* which is not the library's fault */
+    if (params.size > dev->limits->max_buffer_bytes) /* not the library's fault */
         return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY, "self-test: %zu bytes are more than a buffer on %s can have",
                           params.size, dev->info.id);
     copse_status s = copse_queue_create(dev, &q);
     *was_run = s != COPSE_ERR_UNSUPPORTED;
     if (s != COPSE_OK)
         return *was_run ? s : COPSE_OK;
-    s = copse_buffer_create(dev, &params, &buf); /* none of the pool's, which would keep it */
+    s = copse_buffer_create(dev, &params, &buf); /* not from the pool, which would keep it */
     if (s == COPSE_OK) {
         s = run_on(q, buf, t, image, got);
         copse_buffer_release(&buf);
@@ -114,7 +114,7 @@ static copse_status run_on_device(copse_device *dev, const struct trial *t, cons
     return s;
 }
 
-/* Say in `reason` what is wrong, if anything is. `image` is what was written. */
+/* Write the error to `reason`, if there is one. `image` is the written data. */
 static void compare(const struct trial *t, const float *image, const float *got, double *scratch, char *reason,
                     size_t room)
 {
@@ -134,8 +134,8 @@ static void compare(const struct trial *t, const float *image, const float *got,
                  t->b_transposed ? ", b transposed" : "", (double)p.c[wrong], expected);
 }
 
-/* The library refuses, or cannot be used at all: as good as wrong. What the device or the memory is
-   to blame for is not. */
+/* The library refuses, or cannot be used at all: treated like a wrong result. Failures of the device or for lack of
+   memory are not. */
 static bool is_its_fault(copse_status s)
 {
     return s == COPSE_ERR_INTERNAL || s == COPSE_ERR_UNSUPPORTED || s == COPSE_ERR_ARGUMENT;
@@ -186,7 +186,7 @@ static copse_status test(copse_device *dev, const struct copse_command *c, uint3
 
 /* ---- large products ---- */
 
-/* The classes of the device, and how many of them the product is large enough for. */
+/* The classes of the device, and the number of them that apply to a product of this size. */
 static const struct large *classes_of(const copse_device *dev, const struct copse_command *c, unsigned *count)
 {
     const bool is_cpu = dev->info.kind == COPSE_DEVICE_CPU;
@@ -199,7 +199,7 @@ static const struct large *classes_of(const copse_device *dev, const struct cops
     return list;
 }
 
-/* What there is no memory for is left untested: then the product itself is what needs the memory. */
+/* Without memory the test is skipped: the product itself then needs the memory. */
 static copse_status test_large(copse_device *dev, const struct copse_command *c, const struct large *x)
 {
     copse_status s = test(dev, c, x->odd[0], x->odd[1], x->odd[2]);

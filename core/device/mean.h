@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parameters of the kernel `mean`, which divides sums by a count. Reductions of values and the op all_reduce launch
+/* Parameters of the kernel `mean`, which divides sums by a count. Reductions of values and the op all_reduce both use
    it, so that their means have the same bits. */
 #ifndef COPSE_MEAN_H
 #define COPSE_MEAN_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Queues: arguments are checked here, once; then one call of the backend.
- *
- * One thread works with a queue, but any thread may release a buffer and then reads the queue's
- * ticket numbers: they are written under the device's lock. */
+
+   One thread uses a queue, but any thread may release a buffer and then reads the queue's ticket numbers: they are
+   written under the device's lock. */
 #include "core/device/device.h"
 
 #define MAX_QUEUES COPSE_COUNT(((copse_buffer *)NULL)->after)
@@ -32,7 +32,7 @@ static void set_reached(copse_queue *q, uint64_t ticket)
 
 /* ---- life ---- */
 
-/* Takes a free slot of copse_buffer.after; false when there is none. */
+/* Takes a free slot of copse_buffer.after; false if there is none. */
 static bool join(copse_device *dev, copse_queue *q)
 {
     uint32_t taken = 0;
@@ -111,7 +111,7 @@ void copse_queue_release(copse_queue **at)
         return;
 
     copse_device *dev = q->dev;
-    /* Queued work is done, as the user asked; a failure has no one left to be returned to. */
+    /* Complete the queued work, as the user requested; a failure cannot be returned to any caller. */
     if (q->has_open_work || q->reached < q->submitted)
         if (!atomic_load(&dev->is_lost) && copse_queue_finish(q))
             copse__log(&dev->base->log, COPSE_LOG_ERROR, "queue: work of %s is lost: %s",
@@ -235,7 +235,7 @@ copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
     if (ticket)
         *ticket = number;
 
-    /* A caller that seldom waits gets its released buffers back all the same. */
+    /* Reclaim released buffers also for a caller that seldom waits. */
     if (oldest && oldest < number) {
         const copse_status s = copse__device_result(dev, dev->backend->wait(queue, oldest, 0));
         if (s == COPSE_OK)

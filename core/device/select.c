@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* copse_select_devices: which of the devices found a selector means. Opens nothing. */
+/* copse_select_devices: finds the listed devices that a selector matches. Opens nothing. */
 #include <stdio.h>
 
 #include "core/device/device.h"
@@ -46,7 +46,7 @@ static bool is_repeated(const struct copse_context *ctx, size_t index)
     return false;
 }
 
-/* The best class of devices that has any, each physical device once. */
+/* The best class that has devices, each physical device once. */
 static void take_auto(struct selection *sel)
 {
     static bool (*const classes[])(const struct copse_device_info *) = { is_gpu, is_cpu,
@@ -60,7 +60,7 @@ static void take_auto(struct selection *sel)
                 take(sel, &ctx->devices[i]);
 }
 
-/* Every usable device of a backend; of all but the reference when `backend` is NULL. */
+/* Every usable device of a backend; if `backend` is NULL, of all backends but the reference. */
 static void take_backend(struct selection *sel, const char *backend)
 {
     for (size_t i = 0; i < sel->ctx->device_count; i++) {
@@ -90,7 +90,7 @@ static bool has_usable(const struct copse_context *ctx, const char *backend)
     return false;
 }
 
-/* A line on what there is, for the text of a failure. */
+/* A line that lists the devices, for an error text. */
 static void describe(const struct copse_context *ctx, char *text, size_t room)
 {
     size_t used = 0;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The first thing that a compiled kernel does on a device: a launch of a few groups on numbers with
-   which it must give exactly what its host function gives, and touch nothing else. A kernel that does
-   not is blocked there, and the next variant is used. It catches compilers that get a kernel wrong
-   altogether; conformance is for the rest. */
+/* The first launch of a compiled kernel on a device: a few groups on numbers for which it must return exactly the
+   results of its host function, and must write nothing else. A kernel that fails is blocked on the device, and the
+   next variant is used. The test detects kernels that are compiled completely wrong; conformance detects the rest. */
 #include <math.h>
 #include <stdio.h>
 
 #include "core/device/device.h"
 
-#define BAND      COPSE_ALIGNMENT /* bytes behind each buffer that must stay as they are */
-#define UNTOUCHED -12345.0f       /* in what is written, and around it */
+#define BAND      COPSE_ALIGNMENT /* bytes after each buffer that must stay unchanged */
+#define UNTOUCHED -12345.0f       /* in written buffers and around them */
 
-/* All buffers one behind the other, as words of one block. */
+/* All buffers one after the other, as words of one block. */
 struct layout {
     size_t at[COPSE_MAX_BINDINGS]; /* bytes */
     size_t bytes;
@@ -85,7 +84,7 @@ static copse_status run_on(copse_queue *q, copse_buffer *buf, struct copse_kerne
     return copse_queue_finish(q);
 }
 
-/* *was_run is false when all queues that a device can have are taken: its user knows it for long. */
+/* *was_run is false if all queues of the device are in use for a long time. */
 static copse_status run_on_device(copse_device *dev, struct copse_kernel *k,
                                   const struct copse_self_test *t, const struct layout *l,
                                   const uint32_t *image, uint32_t *got, bool *was_run)
@@ -105,7 +104,7 @@ static copse_status run_on_device(copse_device *dev, struct copse_kernel *k,
     return s;
 }
 
-/* Which buffer a byte belongs to, or stands behind. */
+/* The buffer that a byte belongs to, or follows. */
 static uint32_t buffer_of(const struct copse_kernel_row *row, const struct layout *l, size_t byte)
 {
     uint32_t a = row->arg_count - 1u;
@@ -121,7 +120,7 @@ static bool is_right(float got, float expected, float slack)
     return fabsf(got - expected) <= slack * (1.0f + fabsf(expected));
 }
 
-/* Say in `reason` what is wrong, if anything is. */
+/* Write the error to `reason`, if there is one. */
 static void compare(const struct copse_kernel_row *row, const struct copse_self_test *t,
                     const struct layout *l, const uint32_t *expected, const uint32_t *got,
                     char *reason, size_t room)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of conformance cases, in core/ops/<family>_cases.c beside the ops. A table has the ops that it is
-   about; cases, each a small graph, how its inputs are filled, and how far a device may be off; graphs with
-   long sums; graphs to be timed; and calls that must be refused. The tests, `copse conformance` and
-   applications run the same tables. */
+/* Tables of conformance cases, in core/ops/<family>_cases.c beside the ops. A table contains its ops; cases, each a
+   small graph, the fill of its inputs, and the tolerance for devices; graphs with long sums; graphs to be timed; and
+   calls that must be refused. The tests, `copse conformance` and applications run the same tables. */
 #ifndef COPSE_CASE_H
 #define COPSE_CASE_H
 
@@ -10,9 +9,9 @@
 
 #define COPSE_CASE_INPUTS 4
 
-/* How an input is filled; seeds come from the case's name. */
+/* The fill of an input; seeds come from the case's name. */
 enum copse_fill_kind {
-    COPSE_FILL_UNIFORM,    /* uniform in [low, high]; i32: whole numbers, both ends included */
+    COPSE_FILL_UNIFORM,    /* uniform in [low, high]; i32: whole numbers including both ends */
     COPSE_FILL_INTEGERS,   /* small whole numbers, so that any order of summation is exact */
     COPSE_FILL_NORMAL,     /* N(0, 1) */
     COPSE_FILL_POSITIVE,   /* uniform in [0.5, 1.5]: errors of sums add up */
@@ -30,11 +29,11 @@ struct copse_case_input {
     double low, high;
     const double *values;
     size_t value_count;
-    bool is_constant; /* no gradient is asked for */
+    bool is_constant; /* no gradient is computed */
 };
 
-/* An error is accepted up to the sum of these; all zero = the nearest f32, bit for bit (but for the
-   sign of zero). u is 2^-24. Classes and figures: docs/conformance.md. */
+/* An error is accepted up to the sum of these; all zero = the nearest f32, bit for bit (except for the sign of zero).
+   u is 2^-24. Classes and limits: docs/conformance.md. */
 struct copse_case_limit {
     double ulp;    /* units in the last place of the expected value */
     double floor;  /* smallest magnitude whose ULP counts: for zeros of a derivative */
@@ -42,7 +41,8 @@ struct copse_case_limit {
     double of_max; /* times the largest magnitude in the tensor */
 };
 
-/* How exact an op is. Largest limits of each class: tests/ops/test_cases.c; in words: docs/conformance.md. */
+/* The accuracy class of an op. Largest limits of each class: tests/ops/test_cases.c; in words:
+   docs/conformance.md. */
 enum copse_accuracy {
     COPSE_ACCURACY_exact,  /* moves, compares, or is exact in whole numbers */
     COPSE_ACCURACY_sum,
@@ -50,7 +50,7 @@ enum copse_accuracy {
     COPSE_ACCURACY_root,
     COPSE_ACCURACY_rsqrt,
     COPSE_ACCURACY_quotient,
-    COPSE_ACCURACY_division, /* by a number that is the same for all elements */
+    COPSE_ACCURACY_division, /* by one number for all elements */
     COPSE_ACCURACY_exponential,
     COPSE_ACCURACY_logarithm,
     COPSE_ACCURACY_sigmoid,
@@ -80,36 +80,35 @@ struct copse_case {
     struct copse_case_input in[COPSE_CASE_INPUTS];
     size_t in_count;
     struct copse_case_limit forward, backward;
-    /* What limit.ratio is relative to, a graph of the same inputs that is evaluated in double. Of the result;
-       of the derivative of each input, where in[in_count] is dy.  [NULL = the case's graph of |inputs|] */
+    /* The basis of limit.ratio, a graph of the same inputs that is evaluated in double: for the result; for the
+       derivative of each input, where in[in_count] is dy. [NULL = the case's graph of |inputs|] */
     copse_case_build *magnitude, *slope_magnitude[COPSE_CASE_INPUTS];
-    const double *want;     /* the result, stated as numbers: the reference must give them  [NULL] */
+    const double *want;     /* the result, stated as numbers: the reference must return them [NULL] */
     bool has_no_gradient;
     bool skips_differences; /* the derivative is not compared with central differences */
     bool is_poor;           /* many zeros are expected: never MISTRUSTED */
     enum copse_tier tier;   /* the lowest tier that runs it */
     const char *family;     /* of kernel variants (variant.h), which are forced in turn; NULL = none */
     bool family_is_of_gradient; /* variants are forced in mode grad only */
-    uint32_t chain;         /* terms of its sums: a vendor's library may add them in one chain, with
-                               a ratio of up to 2 sqrt(chain)                [0 = the limits'] */
+    uint32_t chain;         /* terms of its sums: a vendor's library may add them in one chain, with a ratio of up to
+                               2 sqrt(chain) [0 = the limits' ratio] */
     const uint32_t *step;   /* COPSE_STEP_WORDS words                           [NULL = share 1] */
-    double flops, bytes;    /* of a graph to be timed: one of them */
+    double flops, bytes;    /* of a graph to be timed: one of the two */
 };
 
-/* An op, for what holds whatever the case. */
+/* An op, with the properties that hold for all its cases. */
 struct copse_case_op {
     const char *name; /* "softmax" */
     enum copse_accuracy accuracy;
-    bool divides;     /* whole numbers do not give whole results */
+    bool divides;     /* results of whole numbers are not whole */
     bool takes_any_type;
-    /* A call that is legal, of a public op, with its operands (`type` and `shape` count). NULL: the op is
-       not public. */
+    /* A legal call of a public op with its operands (`type` and `shape` are used). NULL: the op is not public. */
     copse_case_build *call;
     const void *user;
     struct copse_case_input in[COPSE_CASE_INPUTS];
     size_t in_count;
-    /* For random graphs: a smooth function with values of moderate size, of any in[0] with 2 or 3 axes, and of
-       in[1], which broadcasts with it.                                     [NULL = none] */
+    /* For random graphs: a smooth function with values of moderate size, of any in[0] with 2 or 3 axes and an in[1]
+       that broadcasts with it. [NULL = none] */
     copse_case_build *random;
 };
 
@@ -117,8 +116,8 @@ struct copse_case_op {
 struct copse_refusals {
     copse_graph *graph;
     copse_tensor *other; /* f32 [2, 2] of another graph */
-    copse_status status; /* of what the file needs for its calls */
-    /* `y` is the call's result: NULL after a refusal. `says`: a part of the error's text. */
+    copse_status status; /* of the preparations for the calls */
+    /* `y` is the call's result: must be NULL after a refusal. `says`: a part of the error text. */
     void (*judge)(struct copse_refusals *r, const char *call, copse_status got, copse_status expected,
                   const char *says, const copse_tensor *y);
     void *user;
@@ -137,7 +136,7 @@ struct copse_case_table {
     void (*refusals)(struct copse_refusals *r);
 };
 
-/* Every table, NULL-terminated. The build makes it from the names of the files. */
+/* All tables, NULL-terminated. The build generates it from the file names. */
 extern const struct copse_case_table *const copse_case_tables[];
 
 #endif

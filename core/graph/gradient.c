@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Reverse-mode differentiation as a graph transformation: walks the nodes between y and x
-   backwards and lets each op add the nodes of its derivative. Contributions are summed in the
-   order of the walk, so the result depends on the graph alone. */
+/* Reverse-mode differentiation as a graph transformation: iterates backwards over the nodes between y and x, and each
+   op adds the nodes of its derivative. Contributions are summed in the order of the iteration, so the result depends
+   only on the graph. */
 #include "core/graph/graph.h"
 #include "copse/ops.h"
 
-/* Nodes that depend on some x and that y depends on. */
+/* Nodes that depend on some x and affect y. */
 static void mark(const copse_graph *g, size_t count_before, const copse_tensor *y,
                  copse_tensor *const *x, size_t count, bool *from_x, bool *to_y)
 {

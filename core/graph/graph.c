@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Building a graph: nodes, inputs, variables' leaves, reports. Knows no op by name. */
+/* Building a graph: nodes, inputs, variables' leaves, reports. Independent of the ops. */
 #include "core/base/callback.h"
 #include "core/graph/graph.h"
 #include "core/graph/type.h"

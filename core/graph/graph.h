@@ -9,12 +9,12 @@
 #define COPSE_MAX_REPORTS 7
 #define COPSE_MAX_OUTPUTS 16
 
-/* An assignment to a variable that the step executes behind everything that reads it (copse_update). */
+/* An assignment to a variable that the step executes after all reads of the variable (copse_update). */
 struct copse_graph_update {
     struct copse_variable *variable;
-    copse_tensor *value; /* the sum over replicas that crosses them, where is_shared; else this replica's own */
+    copse_tensor *value; /* if is_shared, the sum over replicas; otherwise this replica's value */
     bool is_shared;
-    uint32_t crossing;   /* its number, where is_shared */
+    uint32_t crossing;   /* its number, if is_shared */
 };
 
 struct copse_graph {
@@ -24,7 +24,7 @@ struct copse_graph {
     struct {
         const char *name;
         copse_tensor *tensor;
-        bool is_loss; /* reduced over replicas as the loss is, not as a mean */
+        bool is_loss; /* reduced over replicas like the loss, not as a mean */
     } reports[COPSE_MAX_REPORTS];
     size_t report_count;
     struct { struct copse_graph_update *at; size_t count, room; } updates;
@@ -35,33 +35,34 @@ struct copse_graph {
         int reduction;        /* enum copse_output_reduction */
     } outputs[COPSE_MAX_OUTPUTS]; /* of the trainer's step */
     size_t output_count;
-    uint32_t replicas; /* that compute this graph together; 0 and 1: nothing crosses replicas */
+    uint32_t replicas; /* that compute this graph together; 0 and 1: no node is summed over replicas */
 };
 
 extern const struct copse_op copse_op_input, copse_op_variable;
-extern const struct copse_op copse_op_released; /* of a variable whose strategy was released; no operand */
+extern const struct copse_op copse_op_released; /* for a variable whose strategy was released; not allowed as an
+                                                   operand */
 
 /* The graph's own node for `t` (a variable's tensor gets a leaf node on first use). */
 copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out);
 
-/* As copse_gradients, but dx[i] stays NULL where y does not depend on x[i]. */
+/* Like copse_gradients, but dx[i] stays NULL if y does not depend on x[i]. */
 copse_status copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
                               copse_tensor *const *x, size_t count, copse_tensor **dx);
 
-/* Move the nodes from number `first` on to where they can first be computed: behind their last operand
-   among the earlier ones, or to the front. Programs compute nodes in their order. (hoist.c) */
+/* Move the nodes from number `first` on to the earliest position where they can be computed: after their last operand
+   among the earlier nodes, or to the front. Programs compute nodes in order. (hoist.c) */
 copse_status copse__graph_hoist(copse_graph *g, size_t first);
 
 /* ---- programs (program.c) ---- */
 
 struct copse_choice; /* a forced kernel variant: variant.h */
 
-/* A tensor whose result must be in a given place; no buffer: one that crosses replicas is computed, and stays where the
-   exchange leaves it. */
+/* A tensor whose result must be stored at a given location. Without a buffer: a result of an exchange between
+   replicas that stays where the exchange stores it. */
 struct copse_placement {
     copse_tensor *tensor;
     struct copse_binding at;
-    uint32_t bucket; /* the segment that must not end before it: 0 .. bucket_count-1 */
+    uint32_t bucket; /* its segment must not end before the result: 0 .. bucket_count-1 */
 };
 
 struct copse_program_params {
@@ -69,42 +70,42 @@ struct copse_program_params {
     copse_queue *queue;
     const struct copse_placement *placements;
     size_t placement_count;
-    const struct copse_placement *inputs; /* inputs whose values stand in a given place, not in the
-                                             program's memory */
+    const struct copse_placement *inputs; /* inputs whose values are stored at a given location, not in the program's
+                                             memory */
     size_t input_count;
     uint32_t bucket_count;        /* segments that end with a bucket; 0 = 1 */
-    /* Where the operand of the index-th node that crosses replicas is put (its segment ends behind it)
-       and where its result stands for later segments. NULL: no such node is allowed. */
+    /* The location of the operand of the index-th node that is summed over replicas (its segment ends after it), and
+       that of its result for later segments. NULL: no such node is allowed. */
     copse_status (*cross)(void *user, const copse_tensor *y, uint32_t index,
                           struct copse_binding *operand, struct copse_binding *result);
     struct copse_binding step;    /* the step buffer */
-    /* Where a variable's values stand on this replica. */
+    /* The location of a variable's values on this replica. */
     copse_status (*locate)(void *user, struct copse_variable *v, struct copse_binding *out);
-    /* The bucket in whose exchange a variable is updated: its segment must not end before the
-       variable's last reader. UINT32_MAX: never updated. NULL: none is between segments. */
+    /* The bucket whose exchange updates a variable: its segment must not end before the variable's last reader.
+       UINT32_MAX: never updated. NULL: no variable is updated between segments. */
     uint32_t (*bucket_of)(void *user, const struct copse_variable *v);
     void *user;
     const struct copse_choice *choices;
     size_t choice_count;
-    uint32_t max_groups; /* cut longer dispatches                                  [0 = never] */
+    uint32_t max_groups; /* split longer dispatches [0 = never] */
 };
 
 typedef struct copse_program copse_program;
 
-/* Plan, compile and record. After this a replay allocates nothing. */
+/* Plan, compile and record. Later replays allocate nothing. */
 copse_status copse__program_create(const struct copse_program_params *params, copse_program **out);
 void copse__program_release(copse_program **p);
-/* Where the host writes an input's values before a replay; false when the program does not use it. */
+/* The location to which the host writes an input's values before a replay; false if the program does not use it. */
 bool copse__program_input(const copse_program *p, const copse_tensor *input,
                           struct copse_binding *out);
-uint32_t copse__program_segments(const copse_program *p); /* buckets and crossings, >= 1 */
-/* What must happen between segment `i` and the next: the exchange of a crossing, by number from 0, or
-   COPSE_NO_CROSSING where the segment ends with a bucket. The last one always does. */
+uint32_t copse__program_segments(const copse_program *p); /* buckets and exchanges of nodes, >= 1 */
+/* The action between segment `i` and the next: the exchange of a node, by number from 0, or COPSE_NO_CROSSING if the
+   segment ends with a bucket. The last one always does. */
 #define COPSE_NO_CROSSING UINT32_MAX
 uint32_t copse__program_crossing(const copse_program *p, uint32_t i);
 /* Append segment `i` to the queue (no submit). */
 copse_status copse__program_replay(copse_program *p, uint32_t i);
-/* Wait until its replays are done. */
+/* Wait until its replays have completed. */
 copse_status copse__program_settle(copse_program *p);
 size_t copse__program_arena_bytes(const copse_program *p);
 
@@ -117,8 +118,8 @@ struct copse_reference_params {
     void *user;
     const uint32_t *step; /* COPSE_STEP_WORDS words, or NULL for zeros with share 1 */
 };
-/* Evaluate; values[i] receives the result of wanted[i] as doubles (i32 converted). The arrays
-   must hold its elements. */
+/* Evaluate; values[i] receives the result of wanted[i] as doubles (i32 converted). The arrays must have space for its
+   elements. */
 copse_status copse__reference_run(const struct copse_reference_params *params,
                                   copse_tensor *const *wanted, size_t count, double *const *values);
 

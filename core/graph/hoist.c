@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Reorders the nodes that were added last, such as those that treat gradients when all of them are there:
-   each goes to where it can first be computed, so that memory is free sooner and gradients can travel
-   while others are still computed. */
+/* Reorders the nodes that were added last, such as operations on complete gradients: each moves to the earliest
+   position where it can be computed. Memory is then free sooner, and gradients can be transferred while others are
+   still computed. */
 #include "core/graph/graph.h"
 
 #define ANYWHERE UINT32_MAX /* depends on no earlier node */
 
 struct places {
-    uint32_t *after; /* by node: the earlier node that it may follow */
-    uint32_t *head;  /* by earlier node: the first late node behind it, and so on by `next` */
+    uint32_t *after; /* by node: the earlier node that it must follow */
+    uint32_t *head;  /* by earlier node: the first late node after it; `next` links the others */
     uint32_t *next;  /* by late node */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Second pass of a program: nodes become launches, and values get a place to stand. */
+/* Second pass of a program: nodes become launches, and values get a location. */
 #include "core/graph/recorder.h"
 #include "core/graph/type.h"
 
@@ -101,8 +101,7 @@ static copse_status settle(struct copse_recorder *r, const copse_tensor *t)
                      is_input ? (uint32_t)r->graph->nodes.count : r->last_use[t->id], &h->span);
 }
 
-/* What cannot be computed in its place is copied there. `place` numbers placements, then crossings.
- */
+/* A result that cannot be computed at its location is copied there. `place` numbers placements, then exchanges. */
 static copse_status push_copy(struct copse_recorder *r, const copse_tensor *t, size_t place,
                               uint32_t later)
 {
@@ -116,8 +115,8 @@ static copse_status push_copy(struct copse_recorder *r, const copse_tensor *t, s
     return x.count > 0 ? push_launch(r, &x, args, 2) : COPSE_OK;
 }
 
-/* Placements that the node's own result cannot be: leaves, views, a tensor placed twice, and what
-   crosses replicas, which is there in the next segment. */
+/* Placements that need a copy: leaves, views, a second placement of a tensor, and exchanged results, which are
+   available in the next segment. */
 static copse_status place_copies(struct copse_recorder *r, const copse_tensor *t)
 {
     for (size_t i = 0; i < r->params->placement_count; i++) {

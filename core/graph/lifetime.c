@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* First pass of a program: which nodes are needed, how long values live, where the segments end. */
+/* First pass of a program: which nodes are needed, the lifetime of values, and the ends of segments. */
 #include "core/graph/recorder.h"
 
 const struct copse_placement *copse__placement_find(const struct copse_placement *list,
@@ -40,8 +40,8 @@ void copse__lifetimes(struct copse_recorder *r)
     }
 }
 
-/* The places of the nodes that cross replicas. An operand that nobody reads later is computed in
-   its place: the exchange uses it up. */
+/* The locations of the nodes that are summed over replicas. If an operand has no later reader, it is computed at that
+   location, because the exchange overwrites it. */
 copse_status copse__crossings_find(struct copse_recorder *r)
 {
     for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
@@ -66,8 +66,8 @@ copse_status copse__crossings_find(struct copse_recorder *r)
     return COPSE_OK;
 }
 
-/* A bucket ends behind its placements and behind the last reader of every variable that is updated
-   when it has run; the last one, behind everything. */
+/* A bucket ends after its placements and after the last reader of every variable that its exchange updates; the last
+   bucket ends after all nodes. */
 static void end_buckets(struct copse_recorder *r, uint32_t buckets)
 {
     const struct copse_program_params *p = r->params;
@@ -89,7 +89,7 @@ static void end_buckets(struct copse_recorder *r, uint32_t buckets)
     r->ends[buckets - 1] = UINT32_MAX;
 }
 
-/* Segments end with buckets and at crossings, in the order of the nodes. */
+/* Segments end with buckets and at exchanges, in the order of the nodes. */
 copse_status copse__segments_cut(struct copse_recorder *r)
 {
     copse_program *p = r->program;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls that ops make while lowering: checks, then one call of the recorder or evaluator. */
+/* The functions that ops call while lowering: checks, then one call of the recorder or evaluator. */
 #include "core/graph/lowering.h"
 
 copse_status copse__scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an op's `lower` talks to: either a recorder that collects launches for a device, or the
-   evaluator that runs the kernels' references at once in double precision. */
+/* The target of an op's `lower`: either a recorder that collects launches for a device, or the evaluator that runs
+   the kernels' references at once in double precision. */
 #ifndef COPSE_LOWERING_H
 #define COPSE_LOWERING_H
 
@@ -18,7 +18,7 @@ struct copse_lowering {
     copse_status (*copy)(struct copse_lowering *l, struct copse_operand from,
                          struct copse_operand to, uint64_t count);
     copse_status (*gemm)(struct copse_lowering *l, const struct copse_command *shape,
-                         const struct copse_operand *abc); /* NULL where there is no library */
+                         const struct copse_operand *abc); /* NULL if there is no library */
 };
 
 #endif

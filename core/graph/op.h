@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The interface of an op, so that the graph knows no op by name. An op file in core/ops defines a
-   `static const struct copse_op`, a public function that adds a node, and the host functions of its
-   kernels. */
+/* The interface of an op, which makes the graph independent of the ops. An op file in core/ops defines a `static
+   const struct copse_op`, a public function that adds a node, and the host functions of its kernels. */
 #ifndef COPSE_OP_H
 #define COPSE_OP_H
 
@@ -15,38 +14,38 @@ struct copse_op {
     const char *name;
     size_t attr_size; /* bytes of attributes that copse__node copies into the graph */
 
-    /* Shape and type of the result from y->in and y->attr. Mismatch: copse__shape_error, whose
-       text names the op, the operand shapes and what was expected. */
+    /* Shape and type of the result from y->in and y->attr. On a mismatch return copse__shape_error, whose text names
+       the op, the operand shapes and the expected shapes. */
     copse_status (*infer)(const copse_tensor *y, copse_shape *shape, copse_type *type);
 
-    /* Add the nodes for the derivatives: set dx[i] for every i with y->in[i]->needs_gradient
-       (others are ignored); leave NULL where the derivative is zero. NULL function = no
-       derivative (integer results: the graph never asks). */
+    /* Add the nodes for the derivatives: set dx[i] for every i with y->in[i]->needs_gradient (others are ignored);
+       leave NULL if the derivative is zero. NULL function = no derivative (integer results: the graph never calls
+       it). */
     copse_status (*gradient)(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                              copse_tensor **dx);
 
     /* Append the launches that compute y. NULL = a view of in[0] with another shape, or a leaf. */
     copse_status (*lower)(struct copse_lowering *l, const copse_tensor *y);
 
-    /* y is the sum of in[0] over the replicas, made by the exchange between them: a program ends a
-       segment there instead of lowering the node. */
+    /* y is the sum of in[0] over the replicas, computed by an exchange between them: a program ends a segment here
+       instead of lowering the node. */
     bool crosses;
 
-    /* It takes operands of types that are stored and not computed (u8). */
+    /* It accepts operands of types that are stored but not computed (u8). */
     bool takes_stored;
 };
 
 struct copse_tensor {
-    copse_graph *graph; /* NULL: a variable's own tensor, legal in every graph */
+    copse_graph *graph; /* NULL: a variable's own tensor, valid in every graph */
     const struct copse_op *op;
-    uint32_t id;        /* position in the graph: operands come first */
+    uint32_t id;        /* position in the graph: operands precede it */
     copse_type type;
     copse_shape shape;
     uint32_t in_count;
     copse_tensor **in;
     const void *attr;   /* attr_size bytes in the graph's arena */
     const char *name;   /* of inputs and variables; else NULL */
-    bool needs_gradient; /* f32 and depends on a variable, or on a tensor asked for */
+    bool needs_gradient; /* f32 and depends on a variable or a requested tensor */
     struct copse_variable *variable; /* of variable leaves */
 };
 
@@ -59,10 +58,10 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
 
 /* ---- shapes (shape.c) ---- */
 
-/* 1 for a scalar; UINT64_MAX where there are more. Shapes of graph tensors have < 2^31. */
+/* 1 for a scalar; UINT64_MAX on overflow. Shapes of graph tensors have < 2^31. */
 uint64_t copse__elements(copse_shape s);
 bool copse__shape_equal(copse_shape a, copse_shape b);
-/* NumPy rule; false when they do not fit. */
+/* NumPy rule; false if they are incompatible. */
 bool copse__broadcast(copse_shape a, copse_shape b, copse_shape *out);
 /* "[64, 10]" into `text` (>= 96 bytes); returns text. */
 char *copse__shape_text(copse_shape s, char *text);
@@ -72,7 +71,7 @@ copse_status copse__shape_error(const copse_tensor *y, const char *expected, ...
 
 /* ---- lowering: what `lower` may call ---- */
 
-/* What a kernel argument is bound to. */
+/* The binding of a kernel argument. */
 struct copse_operand {
     enum { COPSE_OPERAND_TENSOR, COPSE_OPERAND_SCRATCH, COPSE_OPERAND_STEP } kind;
     const copse_tensor *tensor;
@@ -83,7 +82,7 @@ static inline struct copse_operand copse__of(const copse_tensor *t)
 {
     return (struct copse_operand){ COPSE_OPERAND_TENSOR, t, 0, 0, 0 };
 }
-/* The step buffer: what changes from step to step, as 32-bit words (enum copse_step_word). */
+/* The step buffer: values that change from step to step, as 32-bit words (enum copse_step_word). */
 static inline struct copse_operand copse__step(void)
 {
     return (struct copse_operand){ COPSE_OPERAND_STEP, NULL, 0, 0, 0 };
@@ -95,8 +94,8 @@ enum copse_step_word {
     COPSE_STEP_SEED_HI,      /* uint */
     COPSE_STEP_FIRST_EXAMPLE, /* uint: global index of the replica's first example in the epoch */
     COPSE_STEP_EPOCH,        /* uint */
-    COPSE_STEP_SHARE,        /* float bits: what the replica's derivative starts from: its examples /
-                                global examples, or 1 when losses add up */
+    COPSE_STEP_SHARE,        /* float bits: the initial derivative of the replica: its examples / global examples, or
+                                1 if losses are summed */
     COPSE_STEP_RATE,         /* float bits: learning rate of this step */
     COPSE_STEP_BIAS1,        /* float bits: 1 - beta1^step, from doubles on the host */
     COPSE_STEP_BIAS2,        /* float bits: 1 - beta2^step */
@@ -107,7 +106,7 @@ enum copse_step_word {
     COPSE_STEP_WORDS = 64,   /* size of the buffer: 256 bytes */
 };
 
-/* Temporary f32 words that live during this node only (32-bit words of any kind). */
+/* Temporary f32 words that live during this node only (32-bit words of any type). */
 copse_status copse__scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out);
 
 /* Launch a kernel over `groups` flat groups. Operands in the order of the kernel's arguments. */
@@ -127,11 +126,11 @@ copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n
                                 bool a_transposed, bool b_transposed, struct copse_operand a,
                                 struct copse_operand b, struct copse_operand c);
 
-/* The device's limits, for the choice of a variant (decide by limits, never by backend name). */
+/* The device's limits, for the choice of a variant (decide by limits, never by the name of a backend). */
 const struct copse_limits *copse__limits(const struct copse_lowering *l);
-/* Whether a kernel can run there (embedded for that API, limits kept, not blocked). */
+/* Whether a kernel can run on the device (embedded for its API, within limits, not blocked). */
 bool copse__can_launch(const struct copse_lowering *l, enum copse_kernel_id id);
-/* Group size that `id` will be launched with (x*y), for group counts. */
+/* Group size of launches of `id` (x*y), for group counts. */
 uint32_t copse__group_size(const struct copse_lowering *l, enum copse_kernel_id id);
 /* Groups for `n` invocations of kernel `id`, one invocation each. */
 static inline uint64_t copse__groups_for(const struct copse_lowering *l, enum copse_kernel_id id,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Greedy by size: the largest span first, each at the lowest offset that is free during its life.
-   Within a few percent of optimal for layered graphs, and independent of everything but the input. */
+/* Greedy by size: the largest span first, each at the lowest offset that is free during its lifetime. Within a few
+   percent of optimal for layered graphs. Depends only on the input. */
 #include <stdlib.h>
 
 #include "core/graph/plan.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory plan: values with lifetimes in, places in a few chunks out. Pure integers, no device. */
+/* Memory plan: input are values with lifetimes, output are offsets in a few memory blocks. Pure integers, no
+   device. */
 #ifndef COPSE_PLAN_H
 #define COPSE_PLAN_H
 
@@ -7,13 +8,13 @@
 
 struct copse_span {
     size_t size;          /* bytes, > 0, already rounded to the alignment */
-    uint32_t first, last; /* the times at which it is alive, both included */
+    uint32_t first, last; /* the times at which it is alive, inclusive */
     uint32_t chunk;       /* out */
     size_t offset;        /* out */
 };
 
-/* Chunks of at most `limit` bytes each; `chunk_bytes` receives up to `room` sizes.
-   COPSE_ERR_NO_DEVICE_MEMORY when a span is larger than `limit` or the room is too small. */
+/* Blocks of at most `limit` bytes each; `chunk_bytes` receives up to `room` sizes. COPSE_ERR_NO_DEVICE_MEMORY if a
+   span is larger than `limit` or `room` is too small. */
 copse_status copse__plan(struct copse_mem *mem, struct copse_span *spans, size_t count,
                          size_t limit, size_t *chunk_bytes, uint32_t room, uint32_t *chunks);
 

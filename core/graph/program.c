@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs: a graph without its dead nodes, lowered to launches, given memory by lifetime, compiled
-   and recorded in segments. See graph.h; this is the last of three passes, recorder.h has the
-   others. */
+/* Programs: a graph without its dead nodes, lowered to launches, given memory by lifetime, compiled and recorded in
+   segments. See graph.h. This file is the last of three passes; recorder.h lists them. */
 #include "core/graph/recorder.h"
 #include "core/graph/type.h"
 
@@ -22,8 +21,8 @@ static struct copse_binding in_arena(const struct copse_recorder *r, uint32_t sp
     return (struct copse_binding){ r->program->chunks[s->chunk], s->offset, (size_t)bytes };
 }
 
-/* The binding of an operand. Sizes are rounded up to 16 bytes, which the padding of every
-   value has room for, so that a formatted view covers the last elements. */
+/* The binding of an operand. Sizes are rounded up to 16 bytes, which fits into the padding of every value, so that a
+   formatted view covers the last elements. */
 static copse_status bind(const struct copse_recorder *r, const struct copse_operand *o,
                          struct copse_binding *out)
 {
@@ -71,8 +70,8 @@ static bool fits(const copse_device *dev, const struct copse_launch *x)
                                         : copse__kernel_fits(dev, x->id);
 }
 
-/* Compile what was chosen, before memory is made for it. A kernel that turns out to be wrong there
-   is blocked: then *again, and lowering takes the next variant. */
+/* Compile the chosen kernels before memory is allocated for the program. A kernel that fails its self-test is
+   blocked: then *again is set, and lowering uses the next variant. */
 static copse_status compile(struct copse_recorder *r, bool *again)
 {
     copse_device *dev = r->program->queue->dev;
@@ -94,7 +93,7 @@ static copse_status compile(struct copse_recorder *r, bool *again)
     return COPSE_OK;
 }
 
-/* Every turn but the last blocks a kernel, so there is a last one. */
+/* Each iteration but the last blocks a kernel, so the loop ends. */
 static copse_status lower_and_compile(struct copse_recorder *r)
 {
     bool again;
@@ -253,7 +252,7 @@ void copse__program_release(copse_program **program)
     copse__free(p->mem, p->crossings);
     copse__free(p->mem, p->inputs);
     copse_queue *queue = p->queue;
-    copse_context *ctx = copse_context_retain(queue->dev->ctx); /* p->mem lives in it */
+    copse_context *ctx = copse_context_retain(queue->dev->ctx); /* p->mem belongs to it */
     copse__free(p->mem, p);
     copse_queue_release(&queue);
     copse_context_release(&ctx);
@@ -288,7 +287,7 @@ copse_status copse__program_replay(copse_program *p, uint32_t i)
 
 copse_status copse__program_settle(copse_program *p)
 {
-    for (uint32_t i = p->segment_count; i-- > 0;) /* one wait is for all of a step */
+    for (uint32_t i = p->segment_count; i-- > 0;) /* one wait covers all segments of a step */
         COPSE_TRY(copse__segment_settle(p->segments[i]));
     return COPSE_OK;
 }

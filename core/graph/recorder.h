@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program while it is made: what its three passes know. lifetime.c says which nodes are needed,
-   how long values live and where the segments end; launches.c lowers nodes; program.c gives them
-   memory and records them. */
+/* The state of a program during recording, shared by its three passes. lifetime.c finds the needed nodes, the
+   lifetime of values and the ends of segments; launches.c lowers nodes; program.c allocates memory and records. */
 #ifndef COPSE_RECORDER_H
 #define COPSE_RECORDER_H
 
@@ -10,17 +9,17 @@
 
 #define COPSE_MAX_CHUNKS 64
 
-/* Where the values of a tensor stand. */
+/* The location of a tensor's values. */
 struct copse_home {
     enum { COPSE_HOME_NONE, COPSE_HOME_ARENA, COPSE_HOME_FIXED } kind;
     uint32_t span;              /* COPSE_HOME_ARENA */
     struct copse_binding fixed; /* COPSE_HOME_FIXED: placements and variables */
 };
 
-/* A launch before it has memory. */
+/* A launch before memory is assigned. */
 struct copse_launch {
     enum { COPSE_LAUNCH_KERNEL, COPSE_LAUNCH_COPY, COPSE_LAUNCH_GEMM } kind;
-    uint32_t node; /* time; while it is pushed: how long after the node that is lowered */
+    uint32_t node; /* time; while it is being lowered: offset from the node */
     enum copse_kernel_id id;
     int32_t spec[COPSE_MAX_SPECS];
     uint32_t params[COPSE_MAX_PARAM_WORDS];
@@ -42,15 +41,15 @@ struct copse_program {
     struct {
         const copse_tensor *tensor;
         struct copse_binding at;
-    } * inputs; /* compared, not read */
+    } * inputs; /* compared, never dereferenced */
     uint32_t input_count;
 };
 
-/* A node whose result comes from the other replicas. */
+/* A node whose result comes from the exchange with the other replicas. */
 struct copse_crossing {
     const copse_tensor *node;
     struct copse_binding operand, result;
-    bool is_direct; /* the operand's own result stands in its place */
+    bool is_direct; /* the operand is computed at its location */
 };
 
 struct copse_recorder {
@@ -83,11 +82,11 @@ struct copse_recorder {
         struct copse_crossing *at;
         size_t count, room;
     } crossings;
-    uint32_t *ends; /* by bucket: node behind which it is complete */
-    uint32_t *cuts; /* by segment: node after which it ends */
+    uint32_t *ends; /* by bucket: last node of the bucket */
+    uint32_t *cuts; /* by segment: its last node */
 };
 
-/* The node whose memory a tensor is: itself, or what it is a view of. */
+/* The node that owns a tensor's memory: itself, or the root of a view. */
 static inline const copse_tensor *copse__root(const copse_tensor *t)
 {
     while (!t->op->lower && t->in_count == 1)
@@ -95,13 +94,13 @@ static inline const copse_tensor *copse__root(const copse_tensor *t)
     return t;
 }
 
-/* Inputs and variables: nothing computes them. */
+/* Inputs and variables: no launch computes them. */
 static inline bool copse__is_leaf(const copse_tensor *t)
 {
     return !t->op->lower && t->in_count == 0;
 }
 
-/* The first placement of a tensor in a list, or of the program's; NULL: there is none. */
+/* The first placement of a tensor in a list, or of the program's; NULL: none. */
 const struct copse_placement *copse__placement_find(const struct copse_placement *list,
                                                     size_t count, const copse_tensor *t);
 const struct copse_placement *copse__placement_of(const struct copse_recorder *r,
@@ -112,7 +111,7 @@ void copse__lifetimes(struct copse_recorder *r);
 copse_status copse__crossings_find(struct copse_recorder *r);
 copse_status copse__segments_cut(struct copse_recorder *r);
 
-/* Pass 2 (launches.c): what ops call to lower themselves; and all needed nodes. */
+/* Pass 2 (launches.c): the functions that ops call while lowering; and the lowering of all needed nodes. */
 void copse__lower_init(struct copse_recorder *r);
 copse_status copse__lower(struct copse_recorder *r);
 

@@ -74,7 +74,7 @@ static copse_status check_input(const struct copse_recording_key *key, uint32_t 
     return COPSE_OK;
 }
 
-/* Room for the inputs, with their names in one block behind them. */
+/* Memory for the inputs, with their names in one block after them. */
 static copse_status make_inputs(struct copse_recording *r, struct copse_mem *mem, size_t count, size_t names)
 {
     size_t bytes;
@@ -160,7 +160,7 @@ copse_status copse__recording_compile(struct copse_recording *r, struct copse_pr
     params->placements = r->places.at;
     params->placement_count = r->places.count;
     COPSE_TRY(copse__program_create(params, &r->program));
-    for (uint32_t i = 0; i < r->input_count; i++) { /* one that no result depends on has no place */
+    for (uint32_t i = 0; i < r->input_count; i++) { /* an input that no result depends on has no location */
         struct copse_recorded_input *input = &r->inputs[i];
         if (input->tensor)
             (void)copse__program_input(r->program, input->tensor, &input->at);
@@ -227,7 +227,7 @@ static bool is_like(const struct copse_recording *r, const struct copse_recordin
     return true;
 }
 
-/* Until its newest replay is done; what was queued behind that continues. */
+/* Until its last replay is done; work queued after it continues. */
 static copse_status settle(const struct copse_recording *r)
 {
     const struct copse_recording_table *table = r->list->table;
@@ -236,7 +236,7 @@ static copse_status settle(const struct copse_recording *r)
     return r->program ? copse__program_settle(r->program) : COPSE_OK;
 }
 
-/* The least recently used ones are released before memory for a new one is requested. */
+/* Release the least recently used ones before memory for a new one is allocated. */
 static copse_status make_room(struct copse_recordings *list)
 {
     for (size_t i = list->count; i-- > 0 && list->count >= list->limit;) {

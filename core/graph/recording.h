@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings: a loss function, named typed inputs and a replica in, a program out. A list keeps the recordings of one
-   replica by input signature, newest use first, and releases the least recently used one when it is full. */
+/* Recordings: the input is a loss function, named typed inputs and a replica; the output is a program. A list keeps
+   the recordings of one replica by input signature, most recently used first. A full list releases the least recently
+   used one. */
 #ifndef COPSE_RECORDING_H
 #define COPSE_RECORDING_H
 
 #include "copse/batch.h"
 #include "core/graph/graph.h"
 
-/* What an input is. */
+/* The signature of an input. */
 struct copse_input_type {
     const char *name;
     copse_type type;
-    copse_shape shape; /* whole, with the examples */
+    copse_shape shape; /* including the examples axis */
 };
 
 /* An input of a recording. */
 struct copse_recorded_input {
     struct copse_input_type is;
-    copse_tensor *tensor;    /* NULL: the function has not asked for it */
-    struct copse_binding at; /* where the program reads its values; no buffer: it does not use them */
+    copse_tensor *tensor;    /* NULL: the function has not requested it */
+    struct copse_binding at; /* the location from which the program reads its values; no buffer: it does not use
+                                them */
 };
 
-/* What a recording is looked up by: its inputs, in this order, and what the user of the list adds. */
+/* The key of a recording: its inputs, in this order, and the additional key of the list's user. */
 struct copse_recording_key {
     struct copse_input_type inputs[COPSE_MAX_INPUTS];
     uint32_t input_count; /* 0: an empty recording, see `empty` */
@@ -29,8 +31,8 @@ struct copse_recording_key {
     size_t word_count;
 };
 
-/* Begins the struct of each user. Lifetime: until the list makes another recording and this one is among the least
-   recently used. */
+/* First member of each user's struct. Lifetime: until the list makes another recording while this one is among the
+   least recently used. */
 struct copse_recording {
     struct copse_recordings *list;
     copse_graph *graph;
@@ -40,25 +42,26 @@ struct copse_recording {
     uint64_t *words;
     size_t word_count;
     copse_tensor *result; /* of the function */
-    struct { struct copse_placement *at; size_t count, room; } places; /* while it is recorded */
+    struct { struct copse_placement *at; size_t count, room; } places; /* during recording */
 };
 
-/* What differs between the users of recordings. Functions marked * may be NULL. */
+/* The differences between the users of recordings. Functions marked * may be NULL. */
 struct copse_recording_table {
     const char *name; /* of the user, in error texts */
     size_t size;      /* of its struct */
-    void (*begin)(struct copse_recording *r); /* *fill in the user's part of a zeroed struct */
-    /* Call the function in its replica's context with `in`, of which inputs are set, and set r->result. */
+    void (*begin)(struct copse_recording *r); /* *initialize the user's part of a zeroed struct */
+    /* Call the function in its replica's context with `in`, whose inputs are set, and set r->result. */
     copse_status (*call)(struct copse_recording *r, copse_batch *in);
-    /* Add the nodes behind the result, such as derivatives, and place what the program computes. */
+    /* Add the nodes that follow the result, such as derivatives, and place the outputs of the program. */
     copse_status (*extend)(struct copse_recording *r);
-    /* Fill in what a program needs beside its graph and placements. */
+    /* Set the fields of a program besides its graph and placements. */
     void (*target)(struct copse_recording *r, struct copse_program_params *params);
-    copse_status (*made)(struct copse_recording *r);           /* *the program is made */
-    copse_status (*empty)(struct copse_recording *r);          /* *in the place of recording, without inputs */
+    copse_status (*made)(struct copse_recording *r);           /* *called when the program is complete */
+    copse_status (*empty)(struct copse_recording *r);          /* *called instead of recording if there are no
+                                                                  inputs */
     bool (*is_needed)(const struct copse_recording *r);        /* *it must not be released now */
-    copse_status (*settle)(const struct copse_recording *r);   /* *wait for what else it has queued */
-    void (*release)(struct copse_recording *r);                /* *what the user's struct owns */
+    copse_status (*settle)(const struct copse_recording *r);   /* *wait for its other queued work */
+    void (*release)(struct copse_recording *r);                /* *free the members of the user's struct */
 };
 
 /* The recordings of one replica. */
@@ -67,11 +70,11 @@ struct copse_recordings {
     void *user;
     copse_context *ctx;
     uint32_t replica, limit;
-    struct copse_recording **at; /* newest use first */
+    struct copse_recording **at; /* most recently used first */
     size_t count, room;
 };
 
-/* The recording of a key, made when the list has none. */
+/* The recording of a key; makes it if the list has none. */
 copse_status copse__recordings_get(struct copse_recordings *list, const struct copse_recording_key *key,
                                    struct copse_recording **out);
 void copse__recordings_fini(struct copse_recordings *list);
@@ -82,7 +85,7 @@ copse_status copse__recording_place(struct copse_recording *r, copse_tensor *t, 
                                     uint32_t bucket);
 /* The result is an f32 scalar. */
 copse_status copse__recording_check_loss(const struct copse_recording *r);
-/* dx[i]: derivative of the result by x[i], NULL where it is 0; `seed`, a scalar, is what they start from. */
+/* dx[i]: derivative of the result by x[i], NULL if it is 0; `seed`, a scalar, is the initial derivative. */
 copse_status copse__recording_differentiate(struct copse_recording *r, copse_tensor *seed,
                                             copse_tensor *const *x, size_t count, copse_tensor **dx);
 
@@ -90,9 +93,9 @@ copse_status copse__recording_differentiate(struct copse_recording *r, copse_ten
 
 /* Plan and compile the placed tensors of r->graph, and bind r->inputs. */
 copse_status copse__recording_compile(struct copse_recording *r, struct copse_program_params *params);
-/* r->inputs become those of r->graph. */
+/* Set r->inputs to those of r->graph. */
 copse_status copse__recording_adopt(struct copse_recording *r);
-/* Everything but r->graph. */
+/* Free everything except r->graph. */
 void copse__recording_fini(struct copse_recording *r, struct copse_mem *mem);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluates a graph in double precision with the references of its kernels: the truth that devices
-   are compared with, and what central differences are taken of. Slow on purpose. */
+/* Evaluates a graph in double precision with the references of its kernels. Devices are compared with the results,
+   and central differences use them. Slow but simple by design. */
 #include "core/graph/lowering.h"
 #include "core/graph/type.h"
 
@@ -158,7 +158,7 @@ copse_status copse__reference_run(const struct copse_reference_params *params,
 done:
     for (size_t n = 0; e.values && n < nodes; n++) {
         const copse_tensor *t = g->nodes.at[n];
-        if (t->op->lower || t->in_count != 1) /* views do not own */
+        if (t->op->lower || t->in_count != 1) /* views own no memory */
             copse__free(mem, e.values[n].data);
     }
     copse__free(mem, e.values);

@@ -6,7 +6,7 @@
 
 #include "core/base/half.h"
 
-/* get_... and put_... of one type, at any alignment. */
+/* get_... and put_... for one type, at any alignment. */
 #define ACCESS(form, element, loaded, stored)                                                                          \
     static double get_##form(const void *data, size_t i)                                                               \
     {                                                                                                                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Element types, one row each. A computed type is one that every op takes. A stored type is smaller on devices than the
-   type that it is computed as: graphs take it as an input and convert it (copse_cast). A host type exists in batches and
-   datasets only: devices receive it as the type that it is computed as. */
+/* Element types, one row each. A computed type is accepted by every op. A stored type is smaller on devices than the
+   type in which it is computed: graphs accept it as an input and convert it (copse_cast). A host type exists only in
+   batches and datasets: devices receive it converted to its computed type. */
 #ifndef COPSE_CORE_TYPE_H
 #define COPSE_CORE_TYPE_H
 
@@ -15,15 +15,16 @@
 struct copse_type_row {
     const char *name;
     size_t bytes;          /* of one element */
-    copse_type computed;   /* the type itself: it is computed */
+    copse_type computed;   /* for a computed type: itself */
     bool is_on_devices;    /* else a host type */
     copse_element element; /* in files */
-    /* Element `i` of an array as a double, exact but for large i64 numbers; and back, rounded to nearest. */
+    /* Element `i` of an array as a double, exact except for large i64 numbers; and the reverse, rounded to
+       nearest. */
     double (*get)(const void *data, size_t i);
     void (*put)(void *data, size_t i, double value);
 };
 
-/* NULL: there is no such type. */
+/* NULL: no such type. */
 const struct copse_type_row *copse__type(copse_type type);
 
 static inline bool copse__type_is_known(copse_type type)

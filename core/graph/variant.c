@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See variant.h: which row of a family computes a piece of work, and rows that are forced by name. */
+/* See variant.h: selects the row of a family for a piece of work, and parses forced rows. */
 #include <stdio.h>
 
 #include "core/graph/lowering.h"
@@ -158,7 +158,7 @@ static enum copse_device_class class_of(const struct copse_limits *l)
                                 : COPSE_CLASS_PLAIN;
 }
 
-/* The device has the kernel, and it is not blocked there. */
+/* Whether the device has the kernel and it is not blocked. */
 static bool can_run(const struct copse_lowering *l, const struct copse_variant *v)
 {
     return v->kernel == COPSE_LIBRARY_KERNEL ? l->dev && copse__library_product_fits(l->dev)
@@ -186,10 +186,10 @@ static const struct copse_variant *by_prior(const struct copse_lowering *l,
         if (v->prior[class] < (best ? best->prior[class] : COPSE_NO_PRIOR) && fits(l, v, work))
             best = v;
     }
-    return best ? best : f->variants; /* which cannot be launched; its error says why */
+    return best ? best : f->variants; /* cannot be launched; its error gives the reason */
 }
 
-/* A measured row replaces the prior's one when that one was measured too and is more than 3 % slower. */
+/* A measured row replaces the row chosen by prior if that one was measured too and is more than 3 % slower. */
 static const struct copse_variant *by_rate(const struct copse_lowering *l,
                                            const struct copse_family *f, const void *work,
                                            const struct copse_variant *prior)
@@ -253,7 +253,7 @@ copse_status copse__lower_variant(struct copse_lowering *l, const struct copse_f
 
 /* ---- questions about the choice ---- */
 
-/* The job of this class of sizes. */
+/* The job of this size class. */
 static bool find_job(const struct copse_family *f, const char *size_class, struct copse_tune_job *j)
 {
     char name[COPSE_SIZE_CLASS];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernel variants: several ways to compute the same. A family is a table of them, one row each, in
-   core/ops/<family>_variants.c; the build finds the files. Which row computes a piece of work is decided in one
-   place for all families, copse__choose: the row that is forced, else the fastest one by measurement
-   (copse/device/tuning.h), else the one with the lowest prior of the device's class. */
+/* Kernel variants: several kernels that compute the same. A family is a table of variants, one row each, in
+   core/ops/<family>_variants.c; the build finds the files. For all families copse__choose selects the row for a piece
+   of work: the forced row, otherwise the fastest one by measurement (copse/device/tuning.h), otherwise the one with
+   the lowest prior of the device's class. */
 #ifndef COPSE_VARIANT_H
 #define COPSE_VARIANT_H
 
 #include "core/graph/op.h"
 
-/* Devices for which one prior holds, by their limits. */
+/* Classes of devices by their limits; each has its own priors. */
 enum copse_device_class {
-    COPSE_CLASS_PLAIN,        /* GPUs, and whatever is none of the others */
+    COPSE_CLASS_PLAIN,        /* GPUs, and devices in no other class */
     COPSE_CLASS_WIDE_VECTORS, /* has_wide_vectors: CPUs through OpenCL */
     COPSE_CLASS_FAST_TEXELS,  /* has_fast_texels: CPUs through Vulkan */
     COPSE_CLASS_COUNT
@@ -21,8 +21,8 @@ enum copse_device_class {
 
 struct copse_variant {
     const char *name;            /* "wide": unique in the family */
-    enum copse_kernel_id kernel; /* which is blocked, measured and judged for it: unique in all families */
-    uint8_t prior[COPSE_CLASS_COUNT]; /* the lowest one that fits is chosen; of equal ones the first row */
+    enum copse_kernel_id kernel; /* the kernel that is blocked, measured and tested for it: unique in all families */
+    uint8_t prior[COPSE_CLASS_COUNT]; /* the lowest one that fits is chosen; of equal priors the first row */
     /* Whether it can do this work at all; NULL = all work of the family. */
     bool (*fits)(const struct copse_limits *limits, const void *work);
     copse_status (*lower)(struct copse_lowering *l, const void *work);
@@ -30,24 +30,24 @@ struct copse_variant {
 
 #define COPSE_TUNE_INPUTS 3
 #define COPSE_TUNE_WORK 128
-#define COPSE_SIZE_CLASS 24 /* bytes of the name of a class of sizes: "nt-32-128-512" */
+#define COPSE_SIZE_CLASS 24 /* bytes of the name of a size class: "nt-32-128-512" */
 
-/* Work of one size class, for mode tune and for questions about the choice. */
+/* Work of one size class, for mode tune and for queries of the choice. */
 struct copse_tune_job {
     char name[96];                         /* "32 x 32 x 128, a transposed" */
     double operations;
     size_t in_count;
     copse_shape in[COPSE_TUNE_INPUTS];      /* f32; filled with small whole numbers */
-    void *work; /* what `fits` and `size_class` look at: COPSE_TUNE_WORK of the caller's, allocated */
+    void *work; /* input of `fits` and `size_class`: COPSE_TUNE_WORK bytes, allocated by the caller */
 };
 
 struct copse_family {
     const char *name; /* "matmul" */
-    /* The first row fits all work: it takes what the forced row does not fit. */
+    /* The first row fits all work; it is used if the forced row does not fit. */
     const struct copse_variant *variants;
     size_t count;
     float slack; /* largest error of a job's result, relative to 1 + |expected|; 0 = exact */
-    /* The class of sizes that the work is measured as; false: it is not measured. */
+    /* The size class in which the work is measured; false: it is not measured. */
     bool (*size_class)(const void *work, char name[COPSE_SIZE_CLASS]);
     /* The index-th of `job_count` jobs, from small to large; *out is zeroed but for `work`. */
     size_t job_count;
@@ -57,24 +57,24 @@ struct copse_family {
                           copse_tensor **out);
 };
 
-/* By name, NULL-terminated. The build makes it from the names of the files. */
+/* By name, NULL-terminated. The build generates it from the file names. */
 extern const struct copse_family *const copse_families[];
 #define COPSE_MAX_FAMILIES 16
 
-/* NULL = there is none. */
+/* NULL = none. */
 const struct copse_family *copse__family(const char *name);
-/* By its own name or its kernel's; NULL = there is none. */
+/* By its own name or its kernel's; NULL = none. */
 const struct copse_variant *copse__variant(const struct copse_family *f, const char *name);
 /* "matmul_wide". */
 const char *copse__variant_kernel(const struct copse_variant *v);
 
-/* Sizes are put together in classes: n counts as the first of these sizes whose double it does not exceed,
-   else as the last one. */
+/* Sizes are grouped in classes: n belongs to the first of these sizes whose double is at least n, otherwise to the
+   last one. */
 uint32_t copse__size_class(const uint32_t *sizes, size_t count, uint32_t n);
 
 /* ---- forced rows ---- */
 
-/* A forced row by names. */
+/* A forced row, by name. */
 struct copse_choice {
     const char *family, *variant;
 };
@@ -84,16 +84,16 @@ struct copse_choices {
     size_t count;
 };
 
-/* "matmul=wide,column_sum=reduce" into *out; NULL = nothing is forced. COPSE_ERR_ARGUMENT: the text names
-   what there is. */
+/* "matmul=wide,column_sum=reduce" into *out; NULL = nothing is forced. COPSE_ERR_ARGUMENT: the text lists the valid
+   names. */
 copse_status copse__choices_parse(const char *kernels, struct copse_choices *out);
-/* The same text from the choices, by family; "auto" when nothing is forced. Returns text. */
+/* The same text from the choices, by family; "auto" if nothing is forced. Returns text. */
 #define COPSE_CHOICES_TEXT 256
 char *copse__choices_text(const struct copse_choices *c, char text[COPSE_CHOICES_TEXT]);
 
 /* ---- the choice ---- */
 
-/* The row that computes this work. COPSE_ERR_UNSUPPORTED: one is forced that the device cannot run. */
+/* The row for this work. COPSE_ERR_UNSUPPORTED: the device cannot run the forced row. */
 copse_status copse__choose(const struct copse_lowering *l, const struct copse_family *f,
                            const void *work, const struct copse_variant **out);
 /* Choose, and lower. */

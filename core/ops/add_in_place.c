@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Adding a tensor to what already stands in its place: gradients of several micro-batches. */
+/* Adds a tensor to the values at its location: gradients of several micro-batches. */
 #include "core/ops/ops.h"
 
-#define PER 32 /* elements of an invocation */
+#define PER 32 /* elements per invocation */
 
 static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {

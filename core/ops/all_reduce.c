@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over replicas inside a graph, and what is made of them: statistics of the global batch. */
+/* Sums over replicas inside a graph, and statistics of the global batch made from them. */
 #include <math.h>
 
 #include "copse/distribute/sync.h"
@@ -21,7 +21,7 @@ static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor
     return COPSE_NODE(g, y->op, NULL, &dx[0], dy);
 }
 
-/* Programs do not come here, and the evaluator in double precision has no other replicas. */
+/* Programs do not call this, and the evaluator in double precision has no other replicas. */
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     (void)l;
@@ -38,13 +38,13 @@ static const struct copse_op op_all_reduce = {
 
 /* ---- the mean: a sum, and its quotient by the number of replicas ---- */
 
-#define PER 32 /* elements of an invocation */
+#define PER 32 /* elements per invocation */
 
 struct mean_attr {
     uint32_t replicas;
 };
 
-/* The quotient has the derivative of the mean; the sum below it passes that on. */
+/* The division computes the derivative of the mean; the sum below it passes it on. */
 static copse_status pass_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     (void)g, (void)y;
@@ -66,7 +66,7 @@ static copse_status mean_gradient(copse_graph *g, const copse_tensor *y, copse_t
     return copse_all_reduce(g, dy, COPSE_MEAN, &dx[0]);
 }
 
-/* The kernel that reductions of values divide with: correctly rounded on every device. */
+/* The kernel that also divides reductions of values: correctly rounded on every device. */
 static copse_status mean_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct mean_attr *a = y->attr;
@@ -103,7 +103,7 @@ copse_status copse_all_reduce(copse_graph *g, copse_tensor *x, copse_averaging o
     return COPSE_NODE(g, &op_mean_over_replicas, &attr, out, sum);
 }
 
-/* The mean over all replicas of what is a mean over the examples of each. */
+/* The mean over all replicas of each replica's mean over its examples. */
 static copse_status weighted_mean(copse_graph *g, copse_tensor *x, copse_tensor **out)
 {
     copse_tensor *part;

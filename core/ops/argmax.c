@@ -35,7 +35,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     }
     struct copse_params_argmax p = { .extent = x->dims[axis], .chunks = x->dims[axis],
                                      .inner = inner };
-    struct copse_operand from = copse__of(y); /* not read in the first pass */
+    struct copse_operand from = copse__of(y); /* the first pass does not read it */
     int32_t spec[COPSE_MAX_SPECS] = { 1 };
     do {
         p.count = p.chunks;
@@ -44,7 +44,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
         struct copse_operand to = copse__of(y);
         if (p.chunks > 1 && p.n > 0)
             COPSE_TRY(copse__scratch(l, p.n, &to));
-        /* The first pass has no candidates, but every argument needs a buffer of its own. */
+        /* The first pass has no candidates, but every argument needs its own buffer. */
         if (spec[0] && p.n > 0)
             COPSE_TRY(copse__scratch(l, 1, &from));
         COPSE_TRY(COPSE_LAUNCH(l, argmax, spec, p, copse__groups_for(l, COPSE_KERNEL_argmax, p.n),

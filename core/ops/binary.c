@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of two tensors with broadcasting: everything about them stands in kernels/elementwise/binary.def,
-   this file makes ops, public functions and references of its rows. */
+/* Functions of two tensors with broadcasting. kernels/elementwise/binary.def defines them; this file makes ops,
+   public functions and references from its rows. */
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -8,10 +8,10 @@
 
 struct binary_attr {
     int32_t id;
-    int32_t side; /* of derivatives: 0 = by the first operand */
+    int32_t side; /* of derivatives: 0 = with respect to the first operand */
 };
 
-/* Which operands need strides, and the walk over the result. */
+/* The operands that need strides, and the strided walk over the result. */
 struct operands {
     struct copse_walk walk;
     int32_t mode[2], rank;
@@ -61,7 +61,7 @@ static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_
     return COPSE_OK;
 }
 
-/* The three kernels have the same parameters under different names. */
+/* The three kernels have the same parameters with different names. */
 #define PARAMS(w, n)                                                                               \
     {                                                                                              \
         n, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0], (w).m[1],    \
@@ -108,7 +108,7 @@ static const struct copse_op op_binary_grad = {
     .lower = grad_lower,
 };
 
-/* The columns da and db as text: the plain ones need no operands, so no kernel that reads them. */
+/* The columns da and db as text: constant ones need no operands, so the kernel does not read them. */
 static const char *const slopes[][2] = {
 #define BINARY(op, number, f, da, db, ...) [number] = { #da, #db },
 #define COMPARE(op, number, f)

@@ -85,7 +85,7 @@ static void refusals(struct copse_refusals *r)
       .user = &(const struct pair){ copse_##function_ }, .in = { UNWRAP a, UNWRAP b },             \
       .in_count = 2, __VA_ARGS__ },
 
-/* Broadcasting with operands made by A and B; `tier_` is that of all shapes but the most usual. */
+/* Broadcasting with operands made by A and B; `tier_` is the tier of all but the most common shapes. */
 #define SHAPES(op, tier_, A, B, ...)                                                               \
     ROW(op, "a row", A(DIMS(5, 70)), B(DIMS(70)), STANDARD, __VA_ARGS__)                           \
     ROW(op, "a column", A(DIMS(5, 70)), B(DIMS(5, 1)), tier_, __VA_ARGS__)                         \
@@ -104,10 +104,10 @@ static void refusals(struct copse_refusals *r)
 #define FEW(...)      WHOLE(-2, 2, __VA_ARGS__)
 #define ANY(...)      FILL(INTEGERS, __VA_ARGS__)
 #define DIVIDEND(...) UNIFORM(-4, 4, __VA_ARGS__)
-#define DIVISOR(...)  UNIFORM(0.5, 4, __VA_ARGS__) /* keeps away from zero */
+#define DIVISOR(...)  UNIFORM(0.5, 4, __VA_ARGS__) /* excludes values near zero */
 #define FORWARD       .has_no_gradient = true
 
-/* Every pair of special values: 94 of them, so that 96 x 96 elements have all. */
+/* Every pair of special values: 94 values, so 96 x 96 elements contain all pairs. */
 #define VALUE_CASES(op, ulp_, poor)                                                                \
     ROW(op, "special values, every pair", FILL(SPECIAL, DIMS(96, 96)), FILL(SPECIAL, DIMS(96, 96)),\
         .forward = { .ulp = ulp_ }, FORWARD, .is_poor = poor, QUICK)                               \
@@ -119,7 +119,7 @@ static void refusals(struct copse_refusals *r)
     ROW(op, "numbers and special values", FILL(NORMAL, DIMS(1000)), FILL(SPECIAL, DIMS(1000)),     \
         .forward = { .ulp = ulp_ }, FORWARD, .is_poor = poor, STANDARD)
 
-/* The limits of the row hold without broadcasting, where nothing is summed. */
+/* Without broadcasting nothing is summed, so the row's limits apply. */
 #define BINARY(op, number, f, da, db, r, ra, rb, ulp_, ulp_g_, class)                              \
     ROW(op, "usual range", DIVIDEND(DIMS(1500)), DIVISOR(DIMS(1500)), .forward = { .ulp = ulp_ },  \
         .backward = { .ulp = ulp_g_ }, QUICK)                                                      \
@@ -148,13 +148,13 @@ static const struct copse_case cases[] = {
     SHAPES(mul, STANDARD, ANY, ANY, .skips_differences = true)
     SHAPES(maximum, FULL, ANY, ANY, .skips_differences = true)
     SHAPES(minimum, FULL, ANY, ANY, .skips_differences = true)
-    /* At a tie the derivative goes to the first operand. */
+    /* If both are equal, the derivative goes to the first operand. */
     ROW(maximum, "many equal", FEW(DIMS(1500)), FEW(DIMS(1500)), STANDARD)
     ROW(minimum, "many equal", FEW(DIMS(1500)), FEW(DIMS(1500)), STANDARD)
     SHAPES(equal, STANDARD, FEW, FEW, .is_poor = true, .skips_differences = true)
     SHAPES(greater_equal, FULL, FEW, FEW, .is_poor = true, .skips_differences = true)
     SHAPES(less, FULL, FEW, FEW, .is_poor = true, .skips_differences = true)
-    /* Quotients are not exact: R of their sums. */
+    /* Quotients are not exact: ratio R for their sums. */
     SHAPES(div, STANDARD, DIVIDEND, DIVISOR, .forward = { .ulp = 3 }, .backward = { .ratio = 8 })
 };
 

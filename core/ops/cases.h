@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* How the tables of conformance cases spell their rows, and the names of the tables. Rows stand in
-   <family>_cases.c beside the ops; limits are those of the class table in docs/conformance.md. */
+/* Macros for the rows of conformance case tables, and the names of the tables. The rows are in <family>_cases.c
+   beside the ops; the limits are those of the class table in docs/conformance.md. */
 #ifndef COPSE_CORE_OPS_CASES_H
 #define COPSE_CORE_OPS_CASES_H
 
 #include "core/graph/case.h"
 #include "core/ops/ops.h"
 
-/* The end of a file of cases: its table, with `cases` and what else the file has:
-   COPSE_CASE_TABLE(softmax, OPS, SPEEDS, REFUSALS). */
+/* The end of a file of cases: its table, with `cases` and the other lists of the file: COPSE_CASE_TABLE(softmax, OPS,
+   SPEEDS, REFUSALS). */
 #define COPSE_CASE_TABLE(family_, ...)                                                             \
     const struct copse_case_table copse_cases_##family_ = {                                        \
         .family = #family_, .cases = cases, .count = COPSE_COUNT(cases), __VA_ARGS__               \
@@ -20,7 +20,7 @@
 
 /* ---- refusals ---- */
 
-/* The call, which writes its result to &y, must return COPSE_ERR_<code>; the error's text has `says` in it. */
+/* The call, which writes its result to &y, must return COPSE_ERR_<code>; the error text must contain `says`. */
 #define REFUSES(r, code, says, ...)                                                                \
     do {                                                                                           \
         copse_tensor *y = (r)->other;                                                              \
@@ -28,7 +28,7 @@
         (r)->judge(r, #__VA_ARGS__, refused_, COPSE_ERR_##code, says, y);                          \
     } while (0)
 
-/* An input of the refusals' graph; NULL, and a status, when there is no memory. */
+/* An input of the refusals' graph; NULL, with a status, without memory. */
 static inline copse_tensor *copse__refusals_input(struct copse_refusals *r, copse_type type,
                                                   copse_shape shape)
 {
@@ -40,7 +40,7 @@ static inline copse_tensor *copse__refusals_input(struct copse_refusals *r, cops
 
 /* ---- shapes and inputs ---- */
 
-/* Lists that go through several macros stand in parentheses, which the last one takes off. */
+/* Lists passed through several macros are in parentheses, which the last macro removes. */
 #define UNWRAP(...) __VA_ARGS__
 
 /* The inputs of a row. */
@@ -71,7 +71,7 @@ static inline copse_tensor *copse__refusals_input(struct copse_refusals *r, cops
 #define F32_OF(...) { .type = COPSE_F32, .shape = DIMS(__VA_ARGS__) }
 #define I32_OF(...) { .type = COPSE_I32, .shape = DIMS(__VA_ARGS__) }
 
-/* A graph to be timed on matrices of 2048 x 2048; `bytes` of one. */
+/* A graph to be timed on matrices of 2048 x 2048; `bytes` per matrix. */
 #define SIDE     2048
 #define SQUARE   F32_OF(SIDE, SIDE)
 #define MATRIX   4.0 * SIDE * SIDE

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion between element types. A stored type first becomes the type that it is computed as. */
+/* Conversion between element types. A stored type is first converted to its computed type. */
 #include <math.h>
 
 #include "core/base/half.h"
@@ -80,7 +80,7 @@ void copse_host_to_i32(const void *params, const int32_t *spec, const struct cop
     }
 }
 
-/* Four bytes to a word, the lowest first. */
+/* Four bytes per word, the lowest first. */
 void copse_host_from_u8(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     (void)spec;
@@ -89,7 +89,7 @@ void copse_host_from_u8(const void *params, const int32_t *spec, const struct co
         copse__store_i(&args[1], i, (int32_t)((uint32_t)copse__load_i(&args[0], i / 4) >> (8 * (i % 4)) & 255u));
 }
 
-/* Two elements to a word, the first in its low half. */
+/* Two elements per word, the first in its low half. */
 void copse_host_from_half(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_from_half *p = params;
@@ -117,7 +117,7 @@ void copse_self_test_from_u8(const struct copse_kernel *k, struct copse_self_tes
         t->words[0][i] = 0x9e3779b9u * (i + 1);
 }
 
-/* Numbers of every exponent but the highest, with both signs. */
+/* Numbers of every exponent except the highest, with both signs. */
 void copse_self_test_from_half(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_from_half p = { COPSE_TEST_N };

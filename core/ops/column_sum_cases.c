@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of sums down the columns of a matrix, alone, so that what is wrong is the variant's fault: around
+/* Cases of sums down the columns of a matrix, without other kernels, so that a failure is the variant's. Sizes around
    the groups of 32 columns and the blocks of 64 and 4096 rows. Sums of whole numbers are exact. */
 #include <math.h>
 

@@ -30,7 +30,7 @@ static bool has_elements(const struct copse_limits *limits, const void *work)
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
-    enum { BLOCK = 4096 }; /* rows that an invocation adds */
+    enum { BLOCK = 4096 }; /* rows that an invocation sums */
     const struct column_sum *s = work;
     struct copse_operand from = copse__of(s->y->in[0]), to;
     uint32_t rows = s->rows;

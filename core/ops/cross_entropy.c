@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cross-entropy of softmax with one right class per example, forward and gradient fused: no tensor
-   of probabilities is kept. */
+/* Cross-entropy of softmax with one class per example, forward and gradient fused: the probabilities are not
+   stored. */
 #include <math.h>
 
 #include "core/ops/self_tests.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Dense layer: a matrix product that ends with bias and activation, and its derivative. */
+/* Dense layer: a matrix product with fused bias and activation, and its derivative. */
 #include "core/ops/column_sum.h"
 #include "core/ops/ops.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
 
 struct dense_attr {
-    copse_activation activation; /* up to COPSE_TANH: what the product's kernels know */
+    copse_activation activation; /* up to COPSE_TANH: the activations of the product's kernels */
 };
 
 static copse_status dense_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
@@ -60,7 +60,7 @@ static copse_status dense_grad_infer(const copse_tensor *dz, copse_shape *shape,
 
 static copse_status dense_grad_lower(struct copse_lowering *l, const copse_tensor *dz)
 {
-    enum { PER = 32 }; /* elements of an invocation */
+    enum { PER = 32 }; /* elements per invocation */
     const struct dense_attr *d = dz->attr;
     const struct copse_params_dense_grad p = { (uint32_t)copse__elements(dz->shape) };
     const int32_t spec[COPSE_MAX_SPECS] = { PER, copse__limits(l)->has_wide_vectors,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of dense layers, each with every variant of the matrix product. Of small whole numbers the
-   product is exact, so that the result has the limit of the activation alone. */
+/* Cases of dense layers, each with every variant of the matrix product. For small whole numbers the product is exact,
+   so only the activation determines the limit. */
 #include <math.h>
 
 #include "core/ops/cases.h"
@@ -80,7 +80,7 @@ static void refusals(struct copse_refusals *r)
         STANDARD, .skips_differences = true)
 #define SUMS(...) { __VA_ARGS__ }
 
-/* The bias's derivative is a sum down the columns of dy, [rows, cols]: no other kernel takes part. */
+/* The bias's derivative is a sum down the columns of dy, [rows, cols]; it uses no other kernel. */
 #define FIXED(...)                                                                                 \
     ({ .type = COPSE_F32, .shape = __VA_ARGS__, .fill = COPSE_FILL_INTEGERS, .low = -1, .high = 1, \
        .is_constant = true })
@@ -89,7 +89,7 @@ static void refusals(struct copse_refusals *r)
          ONES(DIMS(cols)), EXACT, .family = "column_sum", .family_is_of_gradient = true,           \
          __VA_ARGS__)
 
-/* What is not a number hides neither behind an activation nor behind an edge. */
+/* Activations and tile edges must not hide NaN. */
 static const double nan_at_the_end[] = { 1, 1, 1, 1, 1, NAN };
 #define NAN_ROW(name, activation)                                                                  \
     ROW(name ", NaN stays in its row", activation, false, VALUES(nan_at_the_end, DIMS(2, 3)),      \
@@ -101,7 +101,7 @@ static const struct copse_case cases[] = {
     NAN_ROW("tanh", COPSE_TANH) NAN_ROW("gelu", COPSE_GELU) NAN_ROW("silu", COPSE_SILU)
     KIND("linear", COPSE_LINEAR, 0, { 0 }, EXACT)
     KIND("relu", COPSE_RELU, 0, { 0 }, EXACT)
-    /* Slopes are taken from y, which has lost digits where it is near 1. */
+    /* Slopes are computed from y, which loses digits near 1. */
     KIND("sigmoid", COPSE_SIGMOID, 5, SUMS(.ulp = 4, .of_max = 1e-6), EXACT)
     KIND("tanh", COPSE_TANH, 5, SUMS(.ulp = 4, .of_max = 1e-6), EXACT)
     KIND("gelu", COPSE_GELU, 16, SUMS(.ulp = 4, .of_max = 1e-6), EXACT)

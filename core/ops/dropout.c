@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Dropout. The mask is not stored: the gradient draws the same numbers again. */
+/* Dropout. The mask is not stored: the gradient generates the same random numbers again. */
 #include "core/base/random.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
-/* kernels/random/dropout.cl reads these words by number. */
+/* kernels/random/dropout.cl reads these words by index. */
 _Static_assert(COPSE_STEP_NUMBER == 0 && COPSE_STEP_SEED_LO == 1 && COPSE_STEP_SEED_HI == 2 &&
                    COPSE_STEP_FIRST_EXAMPLE == 3,
                "step words");
 
 struct dropout_attr {
-    uint32_t stream;    /* tells the calls of one graph apart */
-    uint32_t threshold; /* random words below it drop */
+    uint32_t stream;    /* distinguishes the calls in one graph */
+    uint32_t threshold; /* random words below it drop an element */
     float scale;
 };
 

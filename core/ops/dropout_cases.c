@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of dropout, whose random numbers are the same bits on every device: which elements are kept
-   shows in the zeros, of ones and of others. */
+/* Cases of dropout. Its random numbers have the same bits on every device; the zeros in the results, for ones and for
+   other inputs, show which elements are dropped. */
 #include <math.h>
 
 #include "core/ops/cases.h"

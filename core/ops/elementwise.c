@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of one tensor: everything about them stands in kernels/elementwise/unary.def, this file makes ops,
-   public functions and references of its rows. */
+/* Functions of one tensor. kernels/elementwise/unary.def defines them; this file makes ops, public functions and
+   references from its rows. */
 #include <math.h>
 
 #include "core/ops/ops.h"

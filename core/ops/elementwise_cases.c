@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of the functions of one tensor: the same ones for every UNARY row of kernels/elementwise/unary.def,
-   with the limits that stand there. */
+/* Cases of the functions of one tensor: the same for every UNARY row of kernels/elementwise/unary.def, with the
+   limits of the row. */
 #include "core/ops/cases.h"
 
-/* Slopes with a zero inside the range: an error near it is measured in units of what cancels. */
+/* Slopes with a zero inside the range: errors near it are relative to the terms that cancel. */
 enum {
 #define UNARY(op, number, ...) NUMBER_##op = number,
 #define SCALED(...)
@@ -25,7 +25,7 @@ enum {
 #undef UNARY
 #undef SCALED
 
-/* Smooth functions of everything; their values stay moderate where the operand's are. */
+/* Smooth functions with moderate values for moderate operands. */
 enum {
     SMOOTH_exact = false, SMOOTH_rounded = true, SMOOTH_root = false, SMOOTH_rsqrt = false,
     SMOOTH_exponential = true, SMOOTH_logarithm = false, SMOOTH_sigmoid = true, SMOOTH_erf = true,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors without operands: one value everywhere, and scalars of the step buffer. */
+/* Tensors without operands: a constant, and scalars of the step buffer. */
 #include <math.h>
 
 #include "core/ops/ops.h"

@@ -74,7 +74,7 @@ static void refusals(struct copse_refusals *r)
 #define TO_I32 COPSE_I32
 #define TO_F32 COPSE_F32
 
-/* Beyond the ends of i32 and just before them, fractions, no numbers, a subnormal one. */
+/* Values beyond and just before the limits of i32, fractions, NaN, a subnormal number. */
 static const double floats[] = { 0,         -0.0,         1.9,          -1.9,    0x1.fffffep30,
                                  0x1p31,    -0x1p31,      0x1.000002p31, 3e9,    -0x1.000002p31,
                                  -3e9,      0x1.fffffep22, INFINITY,    -INFINITY, NAN,

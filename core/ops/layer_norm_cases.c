@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of layer norm. Errors are relative to the sizes that a result is made of, 16 u times
-   |scale| (|x| + |mean|) / sigma + |offset|, and likewise for derivatives. Around 16 elements, which are a vector, 64,
-   1024, 4096 and 65,536, where chains of additions end. */
+/* Cases of layer norm. Errors are relative to the magnitudes of a result's terms: 16 u times |scale| (|x| + |mean|) /
+   sigma + |offset|, and likewise for derivatives. Sizes around 16 elements (a vector), 64, 1024, 4096 and 65,536,
+   where chains of additions end. */
 #include <math.h>
 
 #include "core/ops/cases.h"
@@ -93,7 +93,7 @@ static copse_status size_of_doffset(copse_graph *g, copse_tensor *const *in, con
 
 static const float small = 1e-5f, one = 1.0f;
 
-/* Scaled by its first row: equal scales would give sums of 0, whatever x is. */
+/* Scaled by its first row: equal scales would give sums of 0 for every x. */
 static copse_status random_norm(copse_graph *g, copse_tensor *const *in, const void *user,
                                 copse_tensor **y)
 {

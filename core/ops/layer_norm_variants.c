@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Layer norm over the last axis: one kernel computes a row's statistics and what is asked for. The gradient computes
-   them again, so that only operands stay alive. */
+/* Layer norm over the last axis: one kernel computes a row's statistics and the requested result. The gradient
+   computes the statistics again, so that only operands stay alive. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,10 +10,10 @@
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
-/* Of a row: a lane goes four times through every 64th element, and all rounds of its loops count. */
+/* Row limit: an invocation loops four times over every 64th element, and all rounds of its loops count. */
 #define MOST_COLS (1u << 19)
 
-/* What is computed of u = (x - mean) / sqrt(variance + epsilon): kernels/row/layer_norm.cl. */
+/* The results computed from u = (x - mean) / sqrt(variance + epsilon): kernels/row/layer_norm.cl. */
 enum { FORWARD, GRADIENT, SCALE_GRADIENT };
 
 struct layer_norm {
@@ -53,7 +53,7 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
-    enum { ENOUGH = 4096 }; /* elements of an invocation, where rows are short */
+    enum { ENOUGH = 4096 }; /* elements per invocation for short rows */
     const struct layer_norm *w = work;
     const struct copse_params_layer_norm_wide p = { w->rows, w->cols, w->epsilon,
                                                     COPSE_MAX(ENOUGH / COPSE_MAX(w->cols, 1u), 1u) };
@@ -152,7 +152,7 @@ static const struct copse_op op_gradient = {
     .infer = infer_as_x,
     .lower = gradient_lower,
 };
-/* u dy of x, dy: what the scale's derivative is the sum of. */
+/* u dy from x, dy: the derivative of the scale is its sum. */
 static const struct copse_op op_scale_gradient = {
     .name = "layer_norm_scale_gradient",
     .attr_size = sizeof(struct layer_norm_attr),

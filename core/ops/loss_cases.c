@@ -54,8 +54,8 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "mean_squared_error", copse_mean_squared_error(g, x, v, &y));
 }
 
-/* The loss of a row is not negative, so sums do not cancel: 8 ULP. The derivative is a softmax: 8
-   ULP and one more for each unit of distance, and the products behind it. */
+/* The loss of a row is not negative, so sums do not cancel: 8 ULP. The derivative is a softmax: 8 ULP, one more for
+   each unit of distance, and the products after it. */
 #define ROW(way, label, logits, labels, distance, ...)                                             \
     { .op = "sparse_cross_entropy", .name = #way ", " label, .build = build_##way,                 \
       .in = { UNWRAP logits, UNWRAP labels }, .in_count = 2, .forward = { .ulp = 8 },              \
@@ -87,7 +87,7 @@ static const struct copse_case cases[] = {
         8, STANDARD, .has_no_gradient = true)
     ROW(mean, "extreme logits: NaN", VALUES(extremes, DIMS(5, 3)), I32_VALUES(first, DIMS(5)), 8,
         STANDARD, .has_no_gradient = true)
-    /* The loss is NaN, and the derivative of those rows; the others stay right. */
+    /* The loss and the derivative of those rows are NaN; the other rows stay right. */
     ROW(sum, "labels out of range", VALUES(plain, DIMS(6, 3)), I32_VALUES(out_of_range, DIMS(6)),
         14, QUICK, .skips_differences = true)
     ROWS("a batch of one", 1, 10, 4, STANDARD)
@@ -105,7 +105,7 @@ static const struct copse_case cases[] = {
 
     MSE("usual range", UNIFORM(-2, 2, DIMS(13, 17)), UNIFORM(-2, 2, DIMS(13, 17)),
         .forward = { .ulp = 8 }, .backward = { .ulp = 5 }, QUICK)
-    /* Exact but for the division, whatever is summed first. */
+    /* Exact except for the division, in any order of summation. */
     MSE("whole numbers", WHOLE(-9, 9, DIMS(64, 65)), WHOLE(-9, 9, DIMS(64, 65)),
         .forward = { .ulp = 3 }, .backward = { .ulp = 5 }, .skips_differences = true, STANDARD)
     MSE("a row", WHOLE(-9, 9, DIMS(13, 17)), WHOLE(-9, 9, DIMS(17)), .forward = { .ulp = 3 },

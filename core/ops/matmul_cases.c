@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of matrix products, each with every variant of the kernel and in all four ways to
-   transpose. Tiles have 6, 8 or 64 rows, 16, 32 or 64 columns; sums go in steps of 4, 16 and 256.
-   Whole numbers come out exactly, in whatever order they are added. */
+/* Cases of matrix products, each with every variant of the kernel and all four transpositions. Tiles have 6, 8 or 64
+   rows, 16, 32 or 64 columns; sums have steps of 4, 16 and 256. Whole numbers give exact results in any order of
+   summation. */
 #include "core/ops/cases.h"
 #include "copse/matmul.h"
 
@@ -62,13 +62,13 @@ static void refusals(struct copse_refusals *r)
 #define FORWARD     .has_no_gradient = true
 #define WITHIN(r)   .forward = { .ratio = r }, .backward = { .ratio = r }
 
-/* m x n x k, op(A) m x k and op(B) k x n; n: as it stands, t: transposed. */
+/* m x n x k, op(A) m x k and op(B) k x n; n: not transposed, t: transposed. */
 #define WAYS(label, kind, m, n, k, ...)                                                            \
     ROW(label, nn, FILL(kind, DIMS(m, k)), FILL(kind, DIMS(k, n)), __VA_ARGS__)                    \
     ROW(label, tn, FILL(kind, DIMS(k, m)), FILL(kind, DIMS(k, n)), __VA_ARGS__)                    \
     ROW(label, nt, FILL(kind, DIMS(m, k)), FILL(kind, DIMS(n, k)), __VA_ARGS__)                    \
     ROW(label, tt, FILL(kind, DIMS(k, m)), FILL(kind, DIMS(n, k)), __VA_ARGS__)
-/* The two that differ most in the standard tier, for costly sizes. */
+/* The two that differ most in the standard tier, for expensive sizes. */
 #define TWO_WAYS(label, kind, m, n, k, ...)                                                        \
     ROW(label, nn, FILL(kind, DIMS(m, k)), FILL(kind, DIMS(k, n)), STANDARD, __VA_ARGS__)          \
     ROW(label, tn, FILL(kind, DIMS(k, m)), FILL(kind, DIMS(k, n)), FULL, __VA_ARGS__)              \
@@ -122,7 +122,7 @@ static const struct copse_case cases[] = {
     ROW("a batch of two axes", tt, FILL(NORMAL, DIMS(2, 3, 4, 3)), FILL(NORMAL, DIMS(2, 3, 6, 4)),
         WITHIN(16), STANDARD)
     WAYS("derivatives", NORMAL, 9, 18, 5, WITHIN(16), STANDARD)
-    /* Large enough for the copies that variants make of large operands. */
+    /* Large enough for variants that copy large operands. */
     WAYS("large operands: 33 x 64 x 6401", INTEGERS, 33, 64, 6401, FORWARD, STANDARD)
     WAYS("large operands: 330 x 640 x 700", INTEGERS, 330, 640, 700, FORWARD, FULL)
     ROW("a few rows by a large matrix", nn, FILL(INTEGERS, DIMS(24, 1024)),

@@ -21,8 +21,8 @@ double copse__activate(int32_t activation, double x)
     }
 }
 
-/* Blocks only so that a training step on the host device does not take minutes: the sums are plain,
-   in double, in the order of k. */
+/* Blocked only so that a training step on the host device does not take minutes: the sums are plain, in double, in
+   the order of k. */
 enum { BLOCK_M = 16, BLOCK_N = 64, BLOCK_K = 64 };
 
 struct blocks {
@@ -117,7 +117,7 @@ static uint32_t divide_up(uint32_t n, uint32_t by)
     return (n + by - 1) / by;
 }
 
-/* Sixteenths, so that sums are where activations are not flat, and still exact. */
+/* Multiples of 1/16: sums are in the non-flat range of activations and still exact. */
 static void soften(struct copse_self_test *t, uint32_t buffer, int32_t activation)
 {
     for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++)

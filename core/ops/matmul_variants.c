@@ -6,9 +6,9 @@
 #include "core/ops/ops.h"
 #include "core/ops/product.h"
 
-/* Longer sums take several launches, each adding to what the one before left: loops must stay below
-   the 65535 rounds after which some drivers leave them, and chains of additions short. */
-#define SHARED_MAX_K 8192u /* 5.6 rounds for each, where inner loops stay loops and count */
+/* Longer sums need several launches, each of which adds to the result of the launch before: loops must have fewer
+   than the 65535 rounds after which some drivers leave them, and chains of additions must be short. */
+#define SHARED_MAX_K 8192u /* 5.6 rounds per element, if inner loops are not unrolled */
 #define TEXEL_MAX_K  65536u
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
@@ -18,7 +18,7 @@ static uint64_t divide_up(uint64_t n, uint64_t by)
 
 static struct copse_operand bias_of(const struct copse_product *p)
 {
-    /* Something must be bound where there is none. */
+    /* Every argument needs a buffer, even an unused one. */
     return copse__of(p->bias ? p->bias : p->b);
 }
 
@@ -44,9 +44,8 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
 
 /* ---- wide vectors ---- */
 
-/* Measured limits [elements]. A transposed A is read down its columns, which costs little while it
-   stays in the caches; beyond that it is turned first. Likewise B in place: rows far apart fall on
-   few cache lines. */
+/* Measured limits [elements]. A transposed A is read down its columns, which is cheap while A fits into the caches; a
+   larger one is transposed first. Likewise for B in place: rows far apart map to few cache lines. */
 #define WIDE_ROWS  6u
 #define WIDE_MAX_A (200u * 1024)
 #define WIDE_MAX_B (400u * 1024)
@@ -128,7 +127,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     struct copse_operand a = copse__of(p->a), b = copse__of(p->b);
     if (p->a_transposed && size_a > WIDE_MAX_A)
         COPSE_TRY(wide_turn_a(l, p, &params, &a));
-    /* Few rows of A do not repay the copy. */
+    /* With few rows of A the copy does not pay off. */
     const bool is_large = size_b > WIDE_MAX_B && p->m > 4 * WIDE_ROWS;
     if (p->b_transposed || p->n % width != 0 || is_large)
         COPSE_TRY(wide_panels_b(l, p, width, &params, &b));
@@ -138,10 +137,10 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- texels ---- */
 
-/* A matrix as rows of whole texels: in place where it is that, else a padded copy. */
+/* A matrix as rows of whole texels: in place if it has that form, otherwise a padded copy. */
 struct texel_matrix {
     struct copse_operand operand;
-    uint32_t row, batch; /* texels */
+    uint32_t row, batch; /* in texels */
 };
 
 static copse_status texel_matrix(struct copse_lowering *l, const copse_tensor *x, uint32_t count,
@@ -150,7 +149,7 @@ static copse_status texel_matrix(struct copse_lowering *l, const copse_tensor *x
 {
     const uint32_t whole_rows = rows_are_k ? (uint32_t)divide_up(rows, 4) * 4 : rows;
     uint32_t whole_cols = (uint32_t)divide_up(cols, 4) * 4;
-    /* Rows a multiple of 4096 bytes apart fall on the same few cache lines. */
+    /* Rows at a distance of a multiple of 4096 bytes map to the same few cache lines. */
     const bool is_aliased = rows_are_k && rows >= 1024 && whole_cols % 1024 == 0;
     if (is_aliased)
         whole_cols += 16;
@@ -198,12 +197,12 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
     return COPSE_OK;
 }
 
-/* Views have a largest size. */
+/* Texel views have a maximum size. */
 static bool fits_texels(const struct copse_limits *limits, const void *work)
 {
     const struct copse_product *p = work;
     const uint64_t most = COPSE_MIN(limits->max_binding_bytes / 4, 4 * limits->max_texel_elements);
-    const uint64_t m = p->m + 20u, n = p->n + 20u, k = p->k + 20u; /* as padded */
+    const uint64_t m = p->m + 20u, n = p->n + 20u, k = p->k + 20u; /* with padding */
     return p->k > 0 && p->batch * m * k <= most && p->batch * k * n <= most;
 }
 
@@ -245,7 +244,7 @@ static const struct copse_variant variants[] = {
       is_one_product, lower_clblast },
 };
 
-/* Each of m, n and k counts as one of these. */
+/* m, n and k are each rounded to one of these. */
 static const uint32_t sizes[] = { 32, 128, 512 };
 enum { SIZES = COPSE_COUNT(sizes) };
 
@@ -259,8 +258,7 @@ static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
     return p->batch == 1 && p->k > 0;
 }
 
-/* Of each size the forward product, the gradient of the weights and the gradient of the input: those of a
-   dense layer. */
+/* For each size: the forward product, the gradient of the weights and the gradient of the input of a dense layer. */
 static const bool transposes[][2] = { { false, false }, { true, false }, { false, true } };
 
 static void job(size_t index, struct copse_tune_job *j)
@@ -340,10 +338,10 @@ static copse_status matmul_gradient(copse_graph *g, const copse_tensor *y, copse
     const struct matmul_attr *t = y->attr;
     copse_tensor *a = y->in[0], *b = y->in[1];
     const bool ta = t->a_transposed, tb = t->b_transposed;
-    if (a->needs_gradient) /* dA = dY op(B)^T, or the transpose of that */
+    if (a->needs_gradient) /* dA = dY op(B)^T, or its transpose */
         COPSE_TRY(ta ? copse_matmul(g, b, dy, tb, true, &dx[0])
                      : copse_matmul(g, dy, b, false, !tb, &dx[0]));
-    if (b->needs_gradient) /* dB = op(A)^T dY, or the transpose of that */
+    if (b->needs_gradient) /* dB = op(A)^T dY, or its transpose */
         COPSE_TRY(tb ? copse_matmul(g, dy, a, true, ta, &dx[1])
                      : copse_matmul(g, a, dy, !ta, false, &dx[1]));
     return COPSE_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maximum over axes. Equal largest elements share the derivative. */
+/* Maximum over axes. Equal largest elements share the derivative equally. */
 #include "core/ops/ops.h"
 
 static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,

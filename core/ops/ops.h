@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What the op files share: reductions as launches, strided walks, helpers of gradients. */
+/* Shared by the op files: reductions as launches, strided walks, helpers of gradients. */
 #ifndef COPSE_CORE_OPS_H
 #define COPSE_CORE_OPS_H
 
 #include "core/graph/graph.h"
 #include "copse/ops.h"
 
-#define COPSE_CHAIN 64 /* elements that one invocation of a reduction takes at most */
+#define COPSE_CHAIN 64 /* maximum of elements per invocation of a reduction */
 
-/* COPSE_ERR_ARGUMENT when a pointer is missing; also sets *out to NULL. */
+/* COPSE_ERR_ARGUMENT if a pointer is NULL; also sets *out to NULL. */
 copse_status copse__check_operands(const char *op, const copse_graph *g,
                                    copse_tensor *const *operands, size_t count,
                                    copse_tensor **out);
@@ -18,21 +18,21 @@ copse_status copse__check_operands(const char *op, const copse_graph *g,
 
 /* ---- strided walks (strided.c) ---- */
 
-/* A walk over `shape` with one or two strides per axis: axes of size 1 dropped, neighbours merged,
-   numbered from the innermost one as kernels do. */
+/* A walk over `shape` with one or two strides per axis: axes of size 1 dropped, neighbours merged, numbered from the
+   innermost one like in kernels. */
 struct copse_walk {
     uint32_t rank; /* >= 1 */
     uint32_t dims[COPSE_MAX_RANK], a[COPSE_MAX_RANK], b[COPSE_MAX_RANK];
     uint32_t m[COPSE_MAX_RANK], h[COPSE_MAX_RANK]; /* division by dims[i], see copse__divisor */
 };
-/* The numbers with which kernels divide i < 2^31 by d > 0: ((2 i m) >> 32) >> h. */
+/* The constants with which kernels divide i < 2^31 by d > 0: ((2 i m) >> 32) >> h. */
 void copse__divisor(uint32_t d, uint32_t *m, uint32_t *h);
 void copse__walk(copse_shape shape, const uint32_t *a, const uint32_t *b, struct copse_walk *out);
 void copse__strides(copse_shape shape, uint32_t *strides);
-/* Strides with which `from` is walked under a shape it broadcasts to. */
+/* Strides of `from` in a walk over a shape that it broadcasts to. */
 void copse__broadcast_strides(copse_shape from, copse_shape to, uint32_t *strides);
 
-/* Copy between a dense tensor of `shape` and a place with strides: out of the place, or into it. */
+/* Copy between a dense tensor of `shape` and a strided location: from the location, or to it. */
 copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_shape shape,
                                const uint32_t *strides, uint32_t offset, bool is_scatter,
                                const copse_tensor *from, const copse_tensor *to);
@@ -42,7 +42,7 @@ copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to,
 
 enum copse_reduce_kind { COPSE_AXIS_SUM, COPSE_AXIS_MEAN, COPSE_AXIS_MAX };
 
-/* Attributes of a reduction, and of repeat, its transpose: of the middle of [outer, count, inner]. */
+/* Attributes of a reduction over the middle of [outer, count, inner], and of its transpose, repeat. */
 struct copse_reduce_attr {
     int32_t kind;
     uint32_t outer, count, inner;
@@ -50,17 +50,17 @@ struct copse_reduce_attr {
 };
 copse_status copse__reduce_infer(const copse_tensor *y, copse_shape *shape, copse_type *type);
 copse_status copse__reduce_lower(struct copse_lowering *l, const copse_tensor *y);
-/* Reduce axes by nodes of `op`, one for each run of neighbouring axes. */
+/* Reduce axes with nodes of `op`, one for each run of adjacent axes. */
 copse_status copse__reduce(copse_graph *g, const struct copse_op *op, enum copse_reduce_kind kind,
                            copse_tensor *x, const uint32_t *axes, size_t axis_count, bool keep_dims,
                            copse_tensor **out);
-/* Reduce the middle of [outer, count, inner], in as many passes as it takes. */
+/* Reduce the middle of [outer, count, inner], in as many passes as necessary. */
 copse_status copse__lower_reduce(struct copse_lowering *l, enum copse_reduce_kind kind,
                                  uint32_t outer, uint32_t count, uint32_t inner,
                                  struct copse_operand from, struct copse_operand to);
 copse_status copse__sum_middle(copse_graph *g, copse_tensor *x, uint32_t outer, uint32_t count,
                                uint32_t inner, copse_shape shape, copse_tensor **out);
-/* t, which has the shape of the reduction y, repeated to the shape of its operand. */
+/* Repeat t, which has the shape of the reduction y, to the shape of y's operand. */
 copse_status copse__repeat_back(copse_graph *g, const copse_tensor *y, copse_tensor *t,
                                 copse_tensor **out);
 /* The transpose of broadcasting: sum x down to `shape`. */
@@ -68,11 +68,10 @@ copse_status copse__sum_to(copse_graph *g, copse_tensor *x, copse_shape shape, c
 /* x / divisor. */
 copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, copse_tensor **out);
 
-/* x is added to what stands in the place where the result is placed: only for programs that place it
-   (add_in_place.c). */
+/* Add x to the values at the location of the result: only for programs that place the result (add_in_place.c). */
 copse_status copse__add_in_place(copse_graph *g, copse_tensor *x, copse_tensor **out);
 
-/* A scalar tensor read from the step buffer at each step (fill.c). */
+/* A scalar tensor read from the step buffer in each step (fill.c). */
 copse_status copse__step_scalar(copse_graph *g, enum copse_step_word word, copse_tensor **out);
 
 #endif

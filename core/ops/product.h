@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A batch of matrix products as launches: what matmul and dense have in common. */
+/* A batch of matrix products as launches, shared by matmul and dense. */
 #ifndef COPSE_PRODUCT_H
 #define COPSE_PRODUCT_H
 
@@ -17,7 +17,7 @@ struct copse_product {
 /* f(z) in double, for references. */
 double copse__activate(int32_t activation, double z);
 
-/* Launch it by a variant of the family matmul. */
+/* Launch it with a variant of the family matmul. */
 copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *p);
 
 #endif

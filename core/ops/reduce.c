@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions over axes: each run of neighbouring axes is one node, which reduces the middle of [outer,
-   count, inner]. The ops sum and mean, and repeat, the transpose of the sum. */
+/* Reductions over axes: each run of adjacent axes is one node, which reduces the middle of [outer, count, inner]. The
+   ops sum and mean, and repeat, the transpose of the sum. */
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -71,7 +71,7 @@ static copse_status reduce_middle(copse_graph *g, const struct copse_op *op,
     return COPSE_NODE(g, op, &a, out, x);
 }
 
-/* Reduce the flagged axes; they stay with size 1. */
+/* Reduce the flagged axes; they are kept with size 1. */
 static copse_status reduce_flagged(copse_graph *g, const struct copse_op *op,
                                    enum copse_reduce_kind kind, copse_tensor *x,
                                    const bool *is_reduced, copse_tensor **out)
@@ -121,7 +121,7 @@ copse_status copse__reduce(copse_graph *g, const struct copse_op *op, enum copse
         if (keep_dims || !is_reduced[i])
             shape.dims[shape.rank++] = is_reduced[i] ? 1 : x->shape.dims[i];
     copse_tensor *y;
-    if (x->shape.rank == 0) /* checks the type, too */
+    if (x->shape.rank == 0) /* also checks the type */
         return reduce_middle(g, op, kind, x, 1, 1, 1, shape, out);
     COPSE_TRY(reduce_flagged(g, op, kind, x, is_reduced, &y));
     return copse_reshape(g, y, shape, out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of sum, mean and maximum. One invocation takes 64 elements, so lines of 64 and of 4096 are
-   where the passes become more. Sums of whole numbers are exact in any order. */
+/* Cases of sum, mean and maximum. One invocation reduces 64 elements, so lines of 64 and of 4096 are the sizes where
+   the number of passes grows. Sums of whole numbers are exact in any order. */
 #include <math.h>
 
 #include "core/ops/cases.h"
@@ -97,7 +97,7 @@ static void refusals(struct copse_refusals *r)
 #define ALL       0, { 0 }
 #define AXES(...) sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ }
 
-/* What is reduced where. IN makes the input of its shape. */
+/* The reduced axes. IN makes the input with its shape. */
 #define PLACES(op, kind, IN, ...)                                                                  \
     ROW(op, kind "three axes of four", IN(DIMS(3, 4, 5, 6)), false, AXES(2, 0, 1), QUICK,          \
         __VA_ARGS__)                                                                               \
@@ -120,7 +120,7 @@ static void refusals(struct copse_refusals *r)
     ROW(op, kind "no columns", IN(DIMS(4, 0)), false, AXES(0), STANDARD, __VA_ARGS__)              \
     ROW(op, kind "nothing", IN(DIMS(0, 0)), false, ALL, STANDARD, __VA_ARGS__)
 
-/* How long a line is. */
+/* Lengths of the reduced lines. */
 #define LENGTHS(op, kind, IN, ...)                                                                 \
     ROW(op, kind "2 elements", IN(DIMS(2)), false, ALL, FULL, __VA_ARGS__)                         \
     ROW(op, kind "3 elements", IN(DIMS(3)), false, ALL, FULL, __VA_ARGS__)                         \
@@ -139,7 +139,7 @@ static void refusals(struct copse_refusals *r)
     ROW(op, kind "columns of 4097", IN(DIMS(4097, 3)), false, AXES(0), STANDARD, __VA_ARGS__)      \
     ROW(op, kind "2^22 + 3 elements", IN(DIMS(4194307)), false, ALL, FULL, __VA_ARGS__)
 
-/* Where rounding matters: every way of filling long lines. */
+/* Cases where rounding matters: every fill of long lines. */
 #define FILLS(op, ...)                                                                             \
     ROW(op, "normal numbers, rows of 65", FILL(NORMAL, DIMS(7, 65)), false, AXES(1), QUICK,        \
         __VA_ARGS__)                                                                               \
@@ -158,7 +158,7 @@ static void refusals(struct copse_refusals *r)
     ROW(op, "one huge number among tiny ones", VALUES(huge_and_tiny, DIMS(97, 64)), false,         \
         AXES(1), STANDARD, __VA_ARGS__)
 
-/* Rows of 97 that begin elsewhere in the list each time. */
+/* Rows of 97 that begin at different positions of the list. */
 static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3,
                                         0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
                                         0.1,    0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3, 1, 2,
@@ -185,12 +185,12 @@ static const struct copse_case cases[] = {
     SPECIALS(sum, 0)
     PLACES(mean, "", ANY, .forward = { .ratio = 4 }, .backward = { .ulp = 6 },
            .skips_differences = true)
-    /* Exact sums: what remains is one division. */
+    /* Exact sums: the only rounding is one division. */
     LENGTHS(mean, "", ANY, .forward = { .ulp = 3 }, .backward = { .ulp = 3 },
             .skips_differences = true)
     FILLS(mean, .forward = { .ratio = 4 }, .backward = { .ulp = 3 }, .skips_differences = true)
     SPECIALS(mean, 3)
-    /* Equal largest elements share their derivative, a division; of others it is passed on. */
+    /* Equal largest elements share their derivative by a division; otherwise it is passed on unchanged. */
     PLACES(max, "", NORMAL, .backward = { .ulp = 3 }, .is_poor = true)
     LENGTHS(max, "", NORMAL, .backward = { .ulp = 3 }, .is_poor = true, .skips_differences = true)
     PLACES(max, "many equal: ", FEW, .backward = { .ulp = 3 }, .is_poor = true,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What the self-tests of kernels share: see struct copse_self_test. A self-test is beside the kernel's
-   host function, in the op's file. */
+/* Shared by the self-tests of kernels: see struct copse_self_test. A self-test is next to the kernel's host function,
+   in the op's file. */
 #ifndef COPSE_CORE_OPS_SELF_TESTS_H
 #define COPSE_CORE_OPS_SELF_TESTS_H
 
 #include "core/ops/ops.h"
 
-#define COPSE_SELF_TEST_SLACK 1e-3f /* of functions that devices round in their own ways */
-#define COPSE_TEST_N 100u    /* of what goes element by element */
+#define COPSE_SELF_TEST_SLACK 1e-3f /* for functions that devices round differently */
+#define COPSE_TEST_N 100u    /* elements of an elementwise test */
 #define COPSE_TEST_LINE     70u     /* elements of an axis: two chunks */
 #define COPSE_TEST_ROWS     3u
 #define COPSE_TEST_COLS     9u
@@ -34,14 +34,14 @@ static inline void copse__test_set(struct copse_self_test *t, uint32_t buffer, u
     memcpy(&t->words[buffer][word], &value, sizeof value);
 }
 
-/* Quarters from 1/4 to 2: where functions are defined and products still exact. */
+/* Multiples of 1/4 up to 2: all functions are defined there and products are exact. */
 static inline void copse__test_quarters(struct copse_self_test *t, uint32_t buffer)
 {
     for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++)
         copse__test_set(t, buffer, i, 0.25f * (float)(1 + (i + i / 8) % 8));
 }
 
-/* Accepted for a row of the tables: what is within 1 ULP is exact with a few bits. */
+/* Tolerance for a row of the tables: an op within 1 ULP is exact for numbers of a few bits. */
 static inline float copse__test_slack(double ulp)
 {
     return ulp > 1 ? COPSE_SELF_TEST_SLACK : 0.0f;
@@ -49,8 +49,8 @@ static inline float copse__test_slack(double ulp)
 
 /* ---- a tensor of as many axes as a strided kernel was made for ---- */
 
-/* Its two operands: the first one is the same along the innermost axis, the second one transposed. */
-#define COPSE_TEST_WALK 120u /* elements that an operand has at most */
+/* Its two operands: the first is constant along the innermost axis, the second is transposed. */
+#define COPSE_TEST_WALK 120u /* maximum of elements of an operand */
 
 static inline uint32_t copse__test_rank(int32_t spec)
 {
@@ -67,7 +67,7 @@ static inline struct copse_walk copse__test_walk(uint32_t rank)
 {
     struct copse_walk w = {
         .rank = rank,
-        .dims = { 5, 4, 3, 2, 1, 1 }, /* from the innermost one */
+        .dims = { 5, 4, 3, 2, 1, 1 }, /* from the innermost axis */
         .a = { 0, 1, 4, 12, 24, 24 },
         .b = { 24, 6, 2, 1, 0, 0 },
     };

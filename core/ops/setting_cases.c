@@ -6,7 +6,7 @@
 
 struct setting {
     copse_status (*one)(copse_graph *g, copse_tensor *x, float alpha, copse_tensor **y);
-    float alpha, beta; /* beta: of clip, which `one` NULL stands for */
+    float alpha, beta; /* beta: of clip, whose `one` is NULL */
 };
 
 static copse_status build(copse_graph *g, copse_tensor *const *in, const void *user,
@@ -25,7 +25,7 @@ static const struct copse_case_op ops[] = {
     OP(pow, erf, copse_pow, 2.0f, 0)
     OP(clip, exact, NULL, 0.0f, 1.0f)
     OP(multiply_by, rounded, copse_multiply_by, 2.0f, 0)
-    { .name = "divide_by", .accuracy = COPSE_ACCURACY_division }, /* not public: what means divide by */
+    { .name = "divide_by", .accuracy = COPSE_ACCURACY_division }, /* not public: the division of means */
 };
 
 #define SPEED(function, ...)                                                                       \
@@ -57,7 +57,7 @@ static void refusals(struct copse_refusals *r)
       .user = &(const struct setting){ UNWRAP setting_ }, .in = { UNWRAP in_ }, .in_count = 1,     \
       .forward = { .ulp = ulp_ }, .backward = { .ulp = ulp_g_ }, __VA_ARGS__ },
 
-/* What every setting goes through; `tier_` is that of the first two rows. */
+/* The cases of every setting; `tier_` is the tier of the first two rows. */
 #define SETTING_CASES(tier_, function, label, setting_, from, to, ulp, ulp_g)                      \
     ROW(function, label, setting_, UNIFORM(from, to, DIMS(7, 300)), ulp, ulp_g, tier_)             \
     ROW(function, label ", special values", setting_, FILL(SPECIAL, DIMS(128)), ulp, 0,            \

@@ -4,10 +4,10 @@
 
 /* ---- gathers ---- */
 
-/* The result's elements, in the order of `walk`, lie in the operand with strides. */
+/* Elements of the result, in the order of `walk`, are strided in the operand. */
 
 struct gather_attr {
-    copse_shape shape, walk; /* as many elements each */
+    copse_shape shape, walk; /* both have the same number of elements */
     uint32_t strides[COPSE_MAX_RANK], offset;
 };
 

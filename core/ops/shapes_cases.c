@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of the ops that move elements: bit for bit, of both element types. Derivatives move, too,
-   or (broadcast_to) are sums of whole numbers. */
+/* Cases of the ops that move elements: bit for bit, for both element types. Derivatives also move elements, or
+   (broadcast_to) are sums of whole numbers. */
 #include <math.h>
 
 #include "core/ops/cases.h"

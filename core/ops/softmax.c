@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Softmax and its logarithm over the last axis, and the row statistics they share with the
-   cross-entropy: (m, t) = the maximum and the sum of exp(x - m) without the largest element. */
+/* Softmax and its logarithm over the last axis, and the row statistics they share with the cross-entropy: (m, t) =
+   the maximum, and the sum of exp(x - m) without the largest element. */
 #include <math.h>
 
 #include "core/ops/self_tests.h"
@@ -29,7 +29,7 @@ static copse_status stats_lower(struct copse_lowering *l, const copse_tensor *y)
     struct copse_params_row_stats p = { .chunks = last_axis(y->in[0]->shape) };
     struct copse_operand from = copse__of(y->in[0]);
     int32_t spec[COPSE_MAX_SPECS] = { 1 };
-    if (p.chunks == 0) /* nobody reads the statistics of empty rows */
+    if (p.chunks == 0) /* the statistics of empty rows are not read */
         return copse__lower_fill(l, y, 0.0);
     do {
         p.count = p.chunks;
@@ -46,7 +46,7 @@ static copse_status stats_lower(struct copse_lowering *l, const copse_tensor *y)
     return COPSE_OK;
 }
 
-/* Its users give the whole derivative by their own operand x, so none is asked for here. */
+/* Its users compute the complete derivative through their own operand x, so it needs none. */
 static const struct copse_op op_row_stats = {
     .name = "row_stats",
     .infer = stats_infer,
@@ -87,7 +87,7 @@ static copse_status log_softmax_lower(struct copse_lowering *l, const copse_tens
     return lower_as(l, y, 1);
 }
 
-/* Sum over the last axis, which stays; a scalar has none and is its own sum. */
+/* Sum over the last axis, which is kept; a scalar is its own sum. */
 static copse_status row_sum(copse_graph *g, copse_tensor *x, copse_tensor **out)
 {
     const uint32_t last = x->shape.rank ? x->shape.rank - 1 : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The row statistics that softmax and the cross-entropy share. */
+/* The row statistics shared by softmax and the cross-entropy. */
 #ifndef COPSE_CORE_SOFTMAX_H
 #define COPSE_CORE_SOFTMAX_H
 

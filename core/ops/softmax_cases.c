@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of softmax and its logarithm. The class allows 8 ULP and one more for each unit of distance
-   from the maximum: the difference that is the argument of exp has been rounded. */
+/* Cases of softmax and its logarithm. The class allows 8 ULP and one more for each unit of distance from the maximum,
+   because the difference in the argument of exp is rounded. */
 #include <math.h>
 
 #include "core/ops/cases.h"
@@ -76,7 +76,7 @@ static const double equal[] = { 2.5 };
 static const struct copse_case cases[] = {
     BOTH("a batch of digits", UNIFORM(-5, 5, DIMS(64, 10)), 10, QUICK)
     BOTH("extreme logits", VALUES(extremes, DIMS(12, 3)), 8, QUICK, .has_no_gradient = true)
-    /* dx = y (dy - sum y dy) cancels where y is nearly 1; the logarithm's derivative does not. */
+    /* dx = y (dy - sum y dy) cancels if y is nearly 1; the logarithm's derivative does not. */
     ROW(softmax, "confident rows keep their digits", VALUES(confident, DIMS(3, 3)), 42, QUICK,
         .has_no_gradient = true)
     ROW(log_softmax, "confident rows keep their digits", VALUES(confident, DIMS(3, 3)), 8, QUICK,

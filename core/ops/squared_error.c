@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Mean squared error: an op that is made of others. */
+/* Mean squared error: an op composed of other ops. */
 #include "core/ops/ops.h"
 
-/* The mean over all axes of squares is one node, whatever the ranks. */
+/* The mean of squares over all axes is one node for every rank. */
 copse_status copse_mean_squared_error(copse_graph *g, copse_tensor *a, copse_tensor *b,
                                       copse_tensor **out)
 {

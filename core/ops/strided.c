@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Strided walks: what broadcast, transpose, slice and concat have in common. Knows no op. */
+/* Strided walks, shared by broadcast, transpose, slice and concat. Independent of the ops. */
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 

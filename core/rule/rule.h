@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Update rules as commands over a range: which kernel, which parameters, how many slots. */
+/* Update rules as commands over a range: the kernel, its parameters, the number of slots. */
 #ifndef COPSE_RULE_H
 #define COPSE_RULE_H
 
 #include "copse/optimizer.h"
 #include "core/graph/op.h"
 
-#define COPSE_RULE_BLOCK 128u /* elements of which one sum of squares is taken, and which have one factor */
+#define COPSE_RULE_BLOCK 128u /* elements that share a sum of squares and a factor */
 
 struct copse_rule {
-    struct copse_optimizer_params params; /* defaults filled in */
-    uint32_t slots;                       /* words per element: those of the update, then the average */
-    uint32_t update_slots;                /* of the update alone */
+    struct copse_optimizer_params params; /* with defaults */
+    uint32_t slots;                       /* words per element: the slots of the update, then the average */
+    uint32_t update_slots;                /* only the slots of the update */
     bool measures;                        /* the update depends on norms of the sums of all variables */
     const char *slot_names[3];            /* in a checkpoint: "<variable>/<name>" */
 };
 
-/* Check the settings and fill in the defaults. COPSE_ERR_ARGUMENT names the setting. */
+/* Check the settings and set the defaults. COPSE_ERR_ARGUMENT names the setting. */
 copse_status copse__rule_init(const struct copse_optimizer_params *params, struct copse_rule *out);
 
 /* "adam", ... Static. */
 const char *copse__rule_name(const struct copse_rule *rule);
 
-/* The dispatch that updates `count` elements. `slots` may be empty when rule->slots is 0. */
+/* The dispatch that updates `count` elements. `slots` may be empty if rule->slots is 0. */
 copse_status copse__rule_command(const struct copse_rule *rule, copse_device *dev,
                                  const struct copse_binding *values,
                                  const struct copse_binding *gradients,
@@ -30,7 +30,7 @@ copse_status copse__rule_command(const struct copse_rule *rule, copse_device *de
                                  const struct copse_binding *step, uint64_t count,
                                  struct copse_command *out);
 
-/* The dispatch behind it that brings the moving averages, the last slot, up to date; of a rule with `average`. */
+/* The dispatch after it that updates the moving averages, which are the last slot; of a rule with `average`. */
 copse_status copse__rule_average(const struct copse_rule *rule, copse_device *dev, const struct copse_binding *values,
                                  const struct copse_binding *slots, const struct copse_binding *step,
                                  uint64_t count, struct copse_command *out);
@@ -39,8 +39,8 @@ copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
                               const struct copse_binding *gradients, const struct copse_binding *step,
                               uint64_t count, struct copse_command *out);
 
-/* The dispatch that measures `count` elements: for each block of COPSE_RULE_BLOCK `parts` receives s and a power of two
-   u; the sum of its squares is s u^2, and s is not finite where an element is not. */
+/* The dispatch that measures `count` elements: for each block of COPSE_RULE_BLOCK, `parts` receives s and a power of
+   two u. The sum of the squares is s u^2; s is not finite if an element is not. */
 copse_status copse__rule_measure(copse_device *dev, const struct copse_binding *gradients,
                                  const struct copse_binding *parts, uint64_t count, struct copse_command *out);
 /* The same on the host, with the same bits. */
@@ -53,10 +53,10 @@ copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *fa
 #define COPSE_RULE_TEXT 512
 char *copse__rule_text(const struct copse_optimizer_params *params, char text[COPSE_RULE_TEXT]);
 
-/* Fill the step words that depend on the rule: rate and bias corrections of a step (from 1). */
+/* Set the step words that depend on the rule: rate and bias corrections of a step (from 1). */
 void copse__rule_step(const struct copse_rule *rule, uint64_t step, uint32_t words[]);
-/* The same for a rule that may have a schedule: `owner` is what the call in progress works on, on which the schedule
-   calls nothing (core/base/callback.h). */
+/* The same for a rule that may have a schedule: `owner` is the object of the call in progress; the schedule must not
+   call functions on it (core/base/callback.h). */
 copse_status copse__rule_step_of(const struct copse_rule *rule, const void *owner, uint64_t step, uint32_t words[]);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Host functions of the update kernels: the kernels' own steps in single precision, so that a
-   replica on the host keeps pace with the devices. They are never nodes of a graph: arguments are
-   float. */
+/* Host functions of the update kernels: the operations of the kernels in single precision, so that a replica on the
+   host has the same values as the devices. They are never nodes of a graph: arguments are float. */
 #include <math.h>
 
 #include "core/rule/rule.h"
@@ -16,7 +15,7 @@ static float word(const struct copse_host_arg *step, enum copse_step_word index)
     return value;
 }
 
-/* As SETTLED in kernels/stream.clh. */
+/* Same as SETTLED in kernels/stream.clh. */
 static float settled(float x, float below)
 {
     return fabsf(x) < below ? 0.0f : x;

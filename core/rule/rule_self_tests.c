@@ -9,7 +9,7 @@ static void set(struct copse_self_test *t, uint32_t buffer, uint32_t word, float
     memcpy(&t->words[buffer][word], &value, sizeof value);
 }
 
-/* The step buffer is the last one; parameters and slots are small numbers above 0. */
+/* The step buffer is the last one; parameters and slots are small positive numbers. */
 static void prepare(const struct copse_kernel *k, struct copse_self_test *t, const void *params,
                     uint32_t slots)
 {
@@ -42,7 +42,7 @@ void copse_self_test_momentum(const struct copse_kernel *k, struct copse_self_te
     prepare(k, t, &p, 1);
 }
 
-/* Its roots and quotients are the device's. */
+/* Its roots and quotients are rounded by the device. */
 void copse_self_test_adam(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_adam p = { .n = N, .decay = 0.25f, .beta1 = 0.5f, .beta2 = 0.75f,
@@ -57,7 +57,7 @@ static uint64_t groups_of(const struct copse_kernel *k, uint32_t lanes)
     return (lanes + each - 1) / each;
 }
 
-/* Averages are behind a slot of the update. */
+/* Averages follow a slot of the update. */
 void copse_self_test_average(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_average p = { .n = N, .at = N };
@@ -71,7 +71,7 @@ void copse_self_test_average(const struct copse_kernel *k, struct copse_self_tes
     set(t, 2, COPSE_STEP_AVERAGE, 0.25f);
 }
 
-/* Some elements are beyond the limit on either side, some are not. */
+/* Some elements exceed the limits on either side, some do not. */
 void copse_self_test_clip(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_clip p = { .n = N, .limit = 4.0f };

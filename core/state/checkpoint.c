@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A state into a file. */
+/* Writes a state to a file. */
 #include "core/state/state.h"
 
 #include <stdio.h>
@@ -71,7 +71,7 @@ static copse_status list_arrays(struct copse_state *s, struct copse_checkpoint_p
     out->arrays = list;
     for (size_t i = 0; i < s->entries.count; out->array_count++) {
         list[out->array_count].name = s->entries.at[i].name;
-        i += copse__state_whole(s, i, &list[out->array_count].array); /* their data follow one another */
+        i += copse__state_whole(s, i, &list[out->array_count].array); /* their data are contiguous */
     }
     return COPSE_OK;
 }

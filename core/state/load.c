@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A checkpoint that the first worker has read, for all. */
+/* Distributes a checkpoint, which the first worker reads, to all workers. */
 #include "core/state/state.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 struct message {
     uint64_t header; /* bytes of its text */
     uint32_t status, pad;
-    char text[512]; /* why there is none */
+    char text[512]; /* the error */
 };
 
 static copse_status share_status(struct copse_group *g, copse_status mine, uint64_t *header)
@@ -39,7 +39,7 @@ static copse_status share_arrays(struct copse_group *g, copse_checkpoint *file)
     return COPSE_OK;
 }
 
-/* The header's text is on every worker; all make the checkpoint of it. */
+/* Every worker has the header's text and makes the checkpoint from it. */
 static copse_status share(copse_strategy *st, copse_status mine, const char *path, copse_checkpoint **file)
 {
     struct copse_group *g = &st->group;

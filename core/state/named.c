@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Named optimizers in a state. Their variables join one by one, so a file has an array
-   "<variable>/<optimizer>/<slot>" for each slot of a variable that was updated, and metadata "tower.<optimizer>....". */
+/* Named optimizers in a state. Variables are added to them one by one, so a file has an array
+   "<variable>/<optimizer>/<slot>" for each slot of an updated variable, and metadata "tower.<optimizer>....". */
 #include "copse/compat/train_step.h"
 #include "core/state/state.h"
 
@@ -14,7 +14,7 @@ static bool trains(const struct copse_optimizer *o, const copse_variable *v)
     return copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET;
 }
 
-/* The next named one of the strategy, from `o` on. */
+/* The next named optimizer of the strategy, from `o` on. */
 static struct copse_optimizer *named(const copse_strategy *st, const struct copse_optimizer *o)
 {
     struct copse_optimizer *next = copse__optimizer_next(st, o);
@@ -55,7 +55,7 @@ copse_status copse__state_add_named(struct copse_state *s)
 {
     const copse_strategy *st = s->strategy;
     for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
-        if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ o, 0 })))
+        if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ .optimizer = o })))
             return no_memory();
         for (size_t i = 0; i < st->variables.count; i++)
             if (trains(o, st->variables.at[i]))
@@ -64,7 +64,7 @@ copse_status copse__state_add_named(struct copse_state *s)
     return COPSE_OK;
 }
 
-/* Stores count each variable's updates, those of all workers. */
+/* Parameter stores count each variable's updates from all workers. */
 static copse_status put_counts(struct copse_state *s, struct copse_optimizer *o, uint64_t *most)
 {
     const copse_strategy *st = s->strategy;
@@ -90,6 +90,11 @@ static copse_status describe(struct copse_state *s, struct copse_optimizer *o)
         COPSE_TRY(put_counts(s, o, &updates));
     COPSE_TRY(copse__state_put_number(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".updates"), updates));
     COPSE_TRY(copse__state_put_number(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".slots"), slots));
+    if (o->scaling.scale > 0.0f) {
+        char text[COPSE_SCALING_TEXT];
+        copse__scaling_write(o, text);
+        COPSE_TRY(copse__state_put(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".scaling"), COPSE_STATE_TEXT(s, text)));
+    }
     return o->has_rule ? copse__state_put(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".optimizer"),
                                           copse__rule_name(&o->rule))
                        : COPSE_OK;
@@ -108,7 +113,7 @@ copse_status copse__state_put_named(struct copse_state *s)
 
 /* ---- matching ---- */
 
-/* The variable's slots: all of them are in the file, or none. */
+/* The variable's slots: the file must have all of them, or none. */
 static copse_status match_variable(struct copse_state *s, struct copse_optimizer *o, copse_variable *v)
 {
     const size_t first = s->entries.count;
@@ -163,7 +168,7 @@ static copse_status match_one(struct copse_state *s, struct copse_optimizer *o, 
     return COPSE_OK;
 }
 
-/* Metadata of an optimizer that is not in the strategy. */
+/* Metadata of an optimizer that the strategy does not have. */
 static copse_status check_others(const struct copse_state *s)
 {
     const size_t prefix = strlen(COPSE_NAMED_KEY);
@@ -188,7 +193,11 @@ copse_status copse__state_match_named(struct copse_state *s)
     COPSE_TRY(check_others(s));
     for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
         struct copse_state_optimizer in = { .optimizer = o };
+        const char *key = COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".scaling");
+        if (!key)
+            return no_memory();
         COPSE_TRY(match_one(s, o, &in.updates));
+        COPSE_TRY(copse__scaling_read(s->path, copse__state_line(s, key), &in.scaling));
         if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, in))
             return no_memory();
     }
@@ -205,7 +214,7 @@ void copse__state_forget_named(const copse_strategy *st)
     }
 }
 
-/* A variable that had not been updated then. */
+/* A variable that had not been updated when the file was written. */
 static copse_status write_zeros(struct copse_optimizer *o, const copse_variable *v)
 {
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
@@ -223,7 +232,7 @@ static copse_status reset(const struct copse_state *s, struct copse_optimizer *o
 {
     const copse_strategy *st = s->strategy;
     o->owner.drop_held(o->owner.user);
-    o->is_torn = true; /* until all is written */
+    o->is_torn = true; /* until everything is written */
     for (size_t i = 0; i < st->variables.count; i++)
         if (trains(o, st->variables.at[i]))
             COPSE_TRY(write_zeros(o, st->variables.at[i]));
@@ -275,6 +284,7 @@ copse_status copse__state_finish_named(struct copse_state *s)
         if (in->optimizer->table->counts)
             COPSE_TRY(set_counts(s, in));
         in->optimizer->step = in->updates;
+        copse__scaling_set(in->optimizer, &in->scaling);
         in->optimizer->is_torn = false;
         is_any = true;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A state compared with a file: everything is checked before anything is changed. */
+/* Compares a state with a file: everything is checked before anything is changed. */
 #include "core/state/state.h"
 
 static copse_status check_checksum(const struct copse_state *s)
@@ -66,8 +66,8 @@ copse_status copse__state_check_settings(const struct copse_state *s, bool is_lo
     return COPSE_OK;
 }
 
-/* Entry i in the file: an array, or the parts of one that follow in the list; or, as older files have them,
-   a part alone. *count: entries that this is about. */
+/* Entry i in the file: an array, or the parts of one that follow in the list; or, as in older files, a single part.
+   *count: the number of entries covered. */
 static copse_status match_entry(struct copse_state *s, size_t i, size_t *count)
 {
     struct copse_state_entry *e = &s->entries.at[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Named arrays to and from a safetensors file: 8 bytes length, JSON header, the elements. */
+/* Reads and writes named arrays as a safetensors file: 8 bytes length, JSON header, the elements. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
@@ -69,7 +69,7 @@ static copse_status check_params(struct copse_mem *mem, const struct copse_check
     return s;
 }
 
-/* Numbers go in as text: the printer would write large ones with an exponent. */
+/* Numbers are inserted as text: the printer would write large ones with an exponent. */
 static bool add_number(cJSON *array, uint64_t v)
 {
     char text[24];
@@ -96,7 +96,7 @@ static bool add_array(cJSON *root, const struct copse_named_array *named, uint64
     return ok;
 }
 
-/* The header's text, to be freed with cJSON_free; NULL when there is no memory. */
+/* The header's text, to be freed with cJSON_free; NULL without memory. */
 static char *print_header(const struct copse_checkpoint_params *p)
 {
     char *text = NULL;
@@ -200,7 +200,7 @@ static copse_status read_bytes(FILE *stream, const char *path, void *to, size_t 
                       ferror(stream) ? "the system reports an error" : "it changed meanwhile");
 }
 
-/* The header's text, freed by the caller. */
+/* The header's text; the caller frees it. */
 static copse_status read_header(struct copse_mem *mem, FILE *stream, const char *path, uint64_t size,
                                 char **text, size_t *length)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The header of a safetensors file: JSON text to checked entries. Touches no file.
-   And checkpoints in memory. */
+/* The header of a safetensors file: parses JSON text to checked entries. Opens no file. Also checkpoints in
+   memory. */
 #ifndef COPSE_SAFETENSORS_H
 #define COPSE_SAFETENSORS_H
 
@@ -17,33 +17,33 @@ struct copse_st_entry {
     copse_element type;
     uint32_t rank;
     size_t shape[COPSE_ARRAY_MAX_RANK];
-    uint64_t begin, end; /* in the data behind the header */
+    uint64_t begin, end; /* in the data after the header */
     size_t order;        /* in the header */
 };
 
 struct copse_st_header {
-    struct copse_st_entry *entries; /* by position in the data, without gap or overlap */
+    struct copse_st_entry *entries; /* by position in the data, without gaps or overlaps */
     size_t entry_count;
     struct copse_metadata *metadata;
     size_t metadata_count;
     uint64_t data_bytes; /* end of the last entry */
 };
 
-/* Results live in the arena. Error texts name `path`. */
+/* Results are allocated in the arena. Error texts name `path`. */
 copse_status copse__st_parse(struct copse_arena *arena, const char *path, const char *text,
                              size_t size, struct copse_st_header *out);
 
-/* A checkpoint of a header's text, with all elements zero. `data_bytes`: how many bytes there are of
-   them, to compare; or NULL. */
+/* A checkpoint from a header's text, with all elements zero. `data_bytes`: the size of the data in the file, which is
+   checked; or NULL. */
 copse_status copse__checkpoint_parse(copse_context *ctx, const char *path, const char *text,
                                      size_t size, const uint64_t *data_bytes,
                                      copse_checkpoint **out);
-/* The text of its header, for the above; freed by the caller. */
+/* The text of its header, for the function above; the caller frees it. */
 copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out);
-/* Its arrays in the order of the header, to be filled in. */
+/* Its arrays in the order of the header, to be filled. */
 copse_array *const *copse__checkpoint_storage(const copse_checkpoint *c);
 
-/* The first of `count` strings that is there twice, or NULL; sorts `names`. */
+/* The first of `count` strings that occurs twice, or NULL; sorts `names`. */
 const char *copse__st_twice(const char **names, size_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The header of a safetensors file. The JSON parser does the syntax; what it lets pass and the
-   format does not (names twice, number forms, depth, control characters) is checked around it. */
+/* The header of a safetensors file. The JSON parser checks the syntax; this file checks what the parser accepts but
+   the format forbids (duplicate names, number forms, depth, control characters). */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Offset behind the string that starts at text[i], or 0 when it is not well-formed. */
+/* Offset after the string that starts at text[i], or 0 if it is malformed. */
 static size_t scan_string(const char *text, size_t size, size_t i)
 {
     for (i++; i < size && text[i] != '"'; i++) {
@@ -46,7 +46,7 @@ static size_t scan_number(const char *text, size_t size, size_t i)
     return i;
 }
 
-/* What the parser would let pass. */
+/* Check for content that the parser would accept. */
 static copse_status scan(const char *path, const char *text, size_t size)
 {
     int depth = 0;
@@ -92,7 +92,7 @@ const char *copse__st_twice(const char **names, size_t count)
     return NULL;
 }
 
-/* All keys of an object: short enough and each there once. */
+/* All keys of an object: short enough and unique. */
 static copse_status check_keys(struct copse_arena *arena, const char *path, const cJSON *object,
                                size_t *count)
 {
@@ -142,8 +142,8 @@ static copse_status parse_metadata(struct copse_arena *arena, const char *path, 
     return COPSE_OK;
 }
 
-/* Numbers of an array; false when there are other things in it, or more than `room`. The scan has
-   made sure that they are whole and exact. */
+/* Numbers of an array; false if it has other elements, or more than `room`. The scan has checked that they are whole
+   and exact. */
 static bool take_numbers(const cJSON *array, uint64_t *to, size_t room, size_t *count)
 {
     *count = 0;

@@ -82,7 +82,7 @@ static bool trains(const struct copse_optimizer *o, const copse_variable *v)
     return copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET;
 }
 
-/* Parts whose slots are joined: all of them are trained. Else each part has its own. */
+/* The parts are joined if all of them are trained. Otherwise each part has its own slots. */
 static bool are_trained(const struct copse_optimizer *o, const copse_variable *v)
 {
     copse_variable *const *parts = &o->strategy->variables.at[v->index - v->part];
@@ -110,7 +110,7 @@ copse_status copse__state_add_optimizer(struct copse_state *s, struct copse_opti
 {
     const copse_strategy *st = s->strategy;
     uint32_t count;
-    if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ o, 0 })))
+    if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ .optimizer = o })))
         return no_memory();
     for (size_t i = 0; i < st->variables.count; i += count) {
         copse_variable *const *at = &st->variables.at[i];
@@ -209,7 +209,7 @@ void copse__state_set_text(struct copse_state *s, const char *key, const char *v
     snprintf(at->value, sizeof at->value, "%s", value);
 }
 
-/* 9 digits name every float. With a point, whatever the application's locale has. */
+/* 9 digits identify every float. Always a decimal point, independent of the application's locale. */
 static void set_float(struct copse_state *s, const char *key, float value)
 {
     struct copse_setting *at = next_setting(s, key);
@@ -240,7 +240,7 @@ void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)
 {
     const struct copse_optimizer_params *p = &rule->params;
     copse__state_set_text(s, "optimizer", copse__rule_name(rule));
-    if (p->schedule) /* a function: its values are the application's */
+    if (p->schedule) /* a function: its values belong to the application */
         copse__state_set_text(s, "learning_rate", "scheduled");
     else
         set_float(s, "learning_rate", p->learning_rate);

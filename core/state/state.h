@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of a training job as a checkpoint has it: a list of entries, each an array under a name, and lines of
- * metadata. Owners add what they have: variables of a strategy, slots and counts of optimizers, counters, seed and
- * position in the data, arrays of the application. The state reads its entries from devices and parameter stores,
- * joins what other workers have, and writes a file; or it finds its entries in a file and writes them back.
- */
+/* The state of a training job in a checkpoint: a list of entries, each a named array, and lines of metadata. The
+   owners add their entries: variables of a strategy, slots and counts of optimizers, counters, seed and position in
+   the data, arrays of the application. The state reads its entries from devices and parameter stores, combines the
+   parts of all workers, and writes a file; or it finds its entries in a file and writes them back. */
 #ifndef COPSE_STATE_H
 #define COPSE_STATE_H
 
@@ -13,21 +12,22 @@
 #include "core/optim/optimizer.h"
 
 struct copse_state_entry {
-    const char *name;      /* in a file; of a part that is joined that of the whole */
-    const char *part_name; /* joined: what the part alone was called once, else NULL */
+    const char *name;      /* in a file; for a joined part the name of the whole variable */
+    const char *part_name; /* joined: the name of the single part in older files, else NULL */
     copse_variable *variable;          /* NULL: an array of the application */
     struct copse_optimizer *optimizer; /* NULL: the variable's values */
     uint32_t slot;                     /* of the optimizer */
-    struct copse_array_view view;      /* `data`: 4 bytes an element; NULL before the state is read or matched */
+    struct copse_array_view view;      /* `data`: 4 bytes per element; NULL before the state is read or matched */
 };
 
-/* An optimizer of which the state has slots, and the count of its updates in a file. */
+/* An optimizer whose slots are in the state, and the count of its updates in a file. */
 struct copse_state_optimizer {
     struct copse_optimizer *optimizer;
     uint64_t updates;
+    struct copse_scaling scaling;
 };
 
-/* A setting that a checkpoint names: if a run goes on with another the log says so. */
+/* A setting stored in a checkpoint: the log reports it if a resumed run uses another value. */
 struct copse_setting {
     const char *key;
     char value[COPSE_CHOICES_TEXT];
@@ -35,7 +35,7 @@ struct copse_setting {
 #define COPSE_SETTINGS 16
 
 struct copse_state {
-    copse_strategy *strategy; /* NULL: there is nothing */
+    copse_strategy *strategy; /* NULL: an empty state */
     uint64_t step;            /* for texts */
     struct copse_arena arena; /* of names and texts */
     struct { struct copse_state_entry *at; size_t count, room; } entries;
@@ -43,11 +43,11 @@ struct copse_state {
     struct { struct copse_metadata *at; size_t count, room; } lines;
     struct copse_setting settings[COPSE_SETTINGS];
     size_t setting_count;
-    void *words;   /* of all entries but the application's; NULL before copse__state_read */
-    bool is_stuck; /* a device hangs and may still write there */
-    const char *path; /* of the file that is matched, for texts; both are the caller's */
+    void *words;   /* data of all entries except the application's; NULL before copse__state_read */
+    bool is_stuck; /* a device hangs and may still write to `words` */
+    const char *path; /* of the matched file, for texts; the caller owns both */
     const copse_checkpoint *file;
-    uint64_t global; /* the global step in it, where there are named optimizers */
+    uint64_t global; /* the file's global step, if there are named optimizers */
 };
 
 /* ---- the list (state.c) ---- */
@@ -55,21 +55,21 @@ struct copse_state {
 void copse__state_begin(struct copse_state *s, copse_strategy *st, uint64_t step);
 void copse__state_end(struct copse_state *s);
 
-/* Every variable of the strategy; parts of one are joined, one behind another. */
+/* Add every variable of the strategy; parts of a variable are joined, one after the other. */
 copse_status copse__state_add_variables(struct copse_state *s);
-/* Slots "<variable>/<slot>" of a trainer's optimizer. */
+/* Add the slots "<variable>/<slot>" of a trainer's optimizer. */
 copse_status copse__state_add_optimizer(struct copse_state *s, struct copse_optimizer *o);
-/* What the application adds: check its names, add its arrays, add its lines of metadata. */
+/* Data of the application: check its names, add its arrays, add its lines of metadata. */
 copse_status copse__state_check_application(const struct copse_state_params *p);
 copse_status copse__state_add_application(struct copse_state *s, const struct copse_state_params *p);
 copse_status copse__state_put_application(struct copse_state *s, const struct copse_state_params *p);
-/* A line of metadata; `key` and `value` live as long as the state, NULL: COPSE_ERR_NO_MEMORY. */
+/* Add a line of metadata; `key` and `value` live as long as the state, NULL: COPSE_ERR_NO_MEMORY. */
 copse_status copse__state_put(struct copse_state *s, const char *key, const char *value);
 copse_status copse__state_put_number(struct copse_state *s, const char *key, uint64_t value);
-/* Who wrote the file, in which format; then the counters. */
+/* Add the writer and the format of the file; then the counters. */
 copse_status copse__state_put_head(struct copse_state *s);
 copse_status copse__state_put_counters(struct copse_state *s, uint64_t seed, const struct copse_position *position);
-/* Texts one behind another, which live as long as the state; NULL: no memory. */
+/* Concatenated texts, which live as long as the state; NULL: no memory. */
 char *copse__state_text(struct copse_state *s, const char *const *parts, size_t count);
 #define COPSE_STATE_TEXT(s, ...)                                                                   \
     copse__state_text(s, (const char *const[]){ __VA_ARGS__ },                                     \
@@ -85,79 +85,80 @@ void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)
 /* A line of metadata for each of them. */
 copse_status copse__state_put_settings(struct copse_state *s);
 
-/* Entry i and those that are joined with it, of which it is the first, as one array; how many they are. */
+/* Entry i and the entries joined with it, of which it is the first, as one array; returns their number. */
 size_t copse__state_whole(const struct copse_state *s, size_t i, struct copse_array_view *out);
 
 /* ---- named optimizers (named.c): those of the strategy's list that join a state by their names ---- */
 
-/* COPSE_ERR_DEVICE_LOST or COPSE_ERR_ARGUMENT where one is not between two whole steps. */
+/* COPSE_ERR_DEVICE_LOST or COPSE_ERR_ARGUMENT if one is not between two complete steps. */
 copse_status copse__state_check_named(const copse_strategy *st);
-/* Slots "<variable>/<optimizer>/<slot>" of every variable that was updated. */
+/* Add the slots "<variable>/<optimizer>/<slot>" of every updated variable. */
 copse_status copse__state_add_named(struct copse_state *s);
-/* Their lines of metadata, once the state was read. */
+/* Add their lines of metadata, after the state was read. */
 copse_status copse__state_put_named(struct copse_state *s);
-/* The same from the file of the state: their slots are added as far as it has them; everything is checked. */
+/* The same from the file of the state: adds the slots that the file has; checks everything. */
 copse_status copse__state_match_named(struct copse_state *s);
-/* Before the slots are written: what was gathered is dropped, slots that the file does not have become zero. */
+/* Called before the slots are written: gathered gradients are dropped, slots that are not in the file become zero. */
 copse_status copse__state_reset_named(const struct copse_state *s);
-/* Behind them: counts, and the global step. */
+/* Called after the slots are written: sets counts and the global step. */
 copse_status copse__state_finish_named(struct copse_state *s);
 /* Drop gathered gradients: another worker has restored the stores. */
 void copse__state_forget_named(const copse_strategy *st);
 
 /* ---- devices (transfer.c) ---- */
 
-/* From devices and stores, as of one moment of each store: this worker's ranges of slots, zeros elsewhere. Blocking:
-   until queued steps have run. COPSE_ERR_NONFINITE names what is not finite of what is trained. */
+/* Read from devices and stores, from a single moment of each store: this worker's ranges of slots, zeros elsewhere.
+   Blocks until queued steps have run. COPSE_ERR_NONFINITE names a trained entry that is not finite. */
 copse_status copse__state_read(struct copse_state *s);
-/* What other workers have of the slots. All workers call it. */
+/* Add the other workers' ranges of the slots. All workers call it. */
 copse_status copse__state_join(struct copse_state *s);
-/* To devices and stores, from every entry's data. All workers call it. */
+/* Write every entry's data to devices and stores. All workers call it. */
 copse_status copse__state_write(struct copse_state *s);
-/* All workers have come here; fails on all where one has failed. `is_torn`: this worker cannot go on. */
+/* Barrier of all workers; fails on all if one has failed. `is_torn`: this worker cannot continue. */
 copse_status copse__state_settle(copse_strategy *st, bool is_torn, copse_status mine, const char *what);
 
 /* ---- files (checkpoint.c, load.c, restore.c, state_file.c) ---- */
 
-/* Write arrays and metadata; the chief does. With `has_checksum` a line is added. */
+/* Write arrays and metadata; only the chief calls it. `has_checksum` adds a line. */
 copse_status copse__state_save(struct copse_state *s, const char *path, bool has_checksum);
 /* Whether this worker writes. */
 bool copse__state_is_writer(const copse_strategy *st);
 
-/* What a checkpoint says of a job. */
+/* The state of a job in a checkpoint. */
 struct copse_state_counters {
     uint64_t step, seed;
-    uint64_t updates, global; /* of servers: their count of updates, the global step (0: it has none) */
+    uint64_t updates, global; /* of servers: their count of updates, the global step (0: absent) */
     struct copse_position position;
 };
 
-/* The first worker reads the file, all get it. `path` may be NULL on the others. Released by the caller. */
+/* The first worker reads the file and sends it to all. `path` may be NULL on the others. The caller releases it. */
 copse_status copse__state_load(copse_strategy *st, const char *path, copse_checkpoint **file);
-/* Take a file, both outlive the state; check its format and checksum, and read its counters. */
+/* Use a file, which together with its path outlives the state; check its format and checksum, and read its
+   counters. */
 copse_status copse__state_open(struct copse_state *s, const char *path, const copse_checkpoint *file,
                                struct copse_state_counters *out);
-/* Find every entry of the list in the file, and add those of named optimizers: all that can be wrong is found before
-   anything is changed. */
+/* Find every entry of the list in the file, and add those of named optimizers. All errors are found before anything
+   is changed. */
 copse_status copse__state_match(struct copse_state *s);
-/* COPSE_ERR_ARGUMENT where the rule differs; what else differs is logged if `is_loud`. */
+/* COPSE_ERR_ARGUMENT if the rule differs; other differences are logged if `is_loud`. */
 copse_status copse__state_check_settings(const struct copse_state *s, bool is_loud);
-/* The text of a line of the file's metadata, or NULL; a number that must be there. */
+/* The value of a line of the file's metadata, or NULL; a number that must be present. */
 const char *copse__state_line(const struct copse_state *s, const char *key);
 copse_status copse__state_number(const struct copse_state *s, const char *key, uint64_t most, uint64_t *out);
-/* Fails where the array was not found (NULL) or is of another type or shape than `like`. */
+/* Fails if the array was not found (NULL) or has another type or shape than `like`. */
 copse_status copse__state_check_array(const struct copse_state *s, const char *name,
                                       const struct copse_array_view *found, const struct copse_array_view *like);
 /* The data of an array that must be in the file with this name, type and shape. */
 copse_status copse__state_find(const struct copse_state *s, const char *name, const struct copse_array_view *like,
                                const void **data);
 
-/* What the checkpoint's checksum covers: all metadata but itself, names and elements of all arrays. */
+/* The data covered by the checkpoint's checksum: all metadata but itself, names and elements of all arrays. */
 #define COPSE_CHECKSUM_KEY "checksum"
 copse_status copse__checksum(struct copse_mem *mem, const struct copse_checkpoint_params *p,
                              char text[16]);
 
-#define COPSE_UPDATES_KEY "server_updates" /* where servers have the variables: their count */
-#define COPSE_GLOBAL_KEY  "global_step"    /* the same: the global step, where it counts */
+#define COPSE_UPDATES_KEY "server_updates" /* with parameter servers: their count of updates */
+#define COPSE_GLOBAL_KEY  "global_step"    /* with parameter servers: the global step, if it is used */
 #define COPSE_NAMED_KEY   "tower."         /* "tower.<optimizer>....": of a named optimizer */
 #define COPSE_NAMED_GLOBAL_KEY "towers.global_step"
 #define COPSE_CHECKPOINT_FORMAT "copse-checkpoint-1"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a state reads of the file that it is compared with: lines of metadata, and arrays of a type and shape. */
+/* Reads from the file that a state is compared with: lines of metadata, and arrays of a type and shape. */
 #include "core/state/state.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ const char *copse__state_line(const struct copse_state *s, const char *key)
     return NULL;
 }
 
-/* Digits only, as written: one text per number. */
+/* Only digits, as written: each number has one text. */
 copse_status copse__state_number(const struct copse_state *s, const char *key, uint64_t most, uint64_t *out)
 {
     const char *text = copse__state_line(s, key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The entries of a state between devices, parameter stores, other workers and host memory. Slots are spread over the
-   owners of their ranges; here they are one array for each variable. */
+/* Moves the entries of a state between devices, parameter stores, other workers and host memory. Each owner holds the
+   slots of its range; here the slots of a variable are one array. */
 #include <math.h>
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ static copse_status finish(const copse_strategy *st)
 
 /* ---- reading ---- */
 
-/* An optimizer that has taken a snapshot of the variable, or NULL. */
+/* An optimizer with a snapshot of the variable, or NULL. */
 static struct copse_optimizer *seen_by(const struct copse_state *s, const copse_variable *v)
 {
     for (size_t i = 0; i < s->optimizers.count; i++) {
@@ -56,7 +56,7 @@ static copse_status read_entries(struct copse_state *s)
     return copse_note(finish(s->strategy), "while reading the optimizer's slots");
 }
 
-/* Keeps the text of the failure that led here. */
+/* Keeps the text of the earlier failure. */
 static void drain(struct copse_state *s)
 {
     const copse_strategy *st = s->strategy;
@@ -117,7 +117,7 @@ copse_status copse__state_read(struct copse_state *s)
     if (!status)
         status = read_entries(s);
     s->is_stuck = status == COPSE_ERR_TIMEOUT;
-    if (status != COPSE_OK) /* one device failed: what others have queued is still written to `words` */
+    if (status != COPSE_OK) /* one device failed: work queued on the others still writes to `words` */
         drain(s);
     return status ? status : check_finite(s);
 }
@@ -137,7 +137,7 @@ copse_status copse__state_join(struct copse_state *s)
 
 copse_status copse__state_write(struct copse_state *s)
 {
-    COPSE_TRY(finish(s->strategy)); /* nothing that still runs writes over it */
+    COPSE_TRY(finish(s->strategy)); /* running work must not overwrite it */
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->variable && !e->optimizer)

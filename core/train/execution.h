@@ -107,7 +107,7 @@ bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording
 /* Bring the variables that are about to be read. */
 copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull when);
 /* All buckets of an update were applied. */
-copse_status copse__trainer_commit(copse_trainer *t);
+copse_status copse__trainer_commit(copse_trainer *t, struct copse_step_slot *slot);
 /* updates.c: assign what the step has computed. Queued; where servers have the variables, sent. */
 copse_status copse__updates_commit(copse_trainer *t, const struct copse_shares *s);
 /* execution.c */

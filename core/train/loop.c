@@ -176,15 +176,15 @@ static uint32_t *words_of(const copse_trainer *t, uint32_t r, uint32_t k)
     return t->infeed.words + ((size_t)r * t->infeed.room + k) * COPSE_STEP_WORDS;
 }
 
-/* Step words of the whole run, as single steps would have them. */
-static copse_status write_words(copse_trainer *t)
+/* Step words of `count` batches from number `first` on, the next to be trained, as single steps would have them. */
+static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count)
 {
     const struct copse_infeed *in = &t->infeed;
     const uint32_t replicas = t->strategy->replica_count;
     struct copse_gathered g = { t->step + 1, t->gathered, t->gathered_examples, t->first_examples };
     uint32_t words[COPSE_STEP_WORDS];
     memcpy(words, t->words, sizeof words);
-    for (uint32_t k = 0; k < in->count; k++) {
+    for (uint32_t k = first; k < first + count; k++) {
         if (g.part == 0) {
             g.first_examples = in->kind.batch.count;
             g.examples = 0;
@@ -201,8 +201,8 @@ static copse_status write_words(copse_trainer *t)
         }
     }
     for (uint32_t r = 0; r < replicas; r++)
-        COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, in->buffers[r], 0,
-                                    words_of(t, r, 0), in->count * WORD_BYTES));
+        COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, in->buffers[r], first * WORD_BYTES,
+                                    words_of(t, r, first), count * WORD_BYTES));
     return COPSE_OK;
 }
 
@@ -240,6 +240,8 @@ static copse_status run_batch(struct loop *l)
                               .is_resident = l->is_resident, .keeps_reports = l->keeps_reports };
     slot->step = t->step + 1;
     copse__slot_note(t, slot, t->gathered, s);
+    if (t->optimizer->scaling.scale > 0.0f) /* they depend on the steps before */
+        COPSE_TRY(write_words(t, l->done, 1));
     (void)copse__gathered_add(t, t->infeed.kind.batch.count);
     memcpy(t->words, words_of(t, last, l->done), sizeof t->words);
     COPSE_TRY(take(t, s, l->done));
@@ -304,7 +306,7 @@ static copse_status begin_run(struct loop *l)
                      !copse__trainer_watches(t) && !t->optimizer->rule.measures;
     l->first_step = t->step;
     l->first_row = (size_t)(t->step % t->ring) * t->params.accumulate + t->gathered;
-    return write_words(t);
+    return t->optimizer->scaling.scale > 0.0f ? COPSE_OK : write_words(t, 0, in->count);
 }
 
 /* An update that is queued counts as cut short until it is started, too. */

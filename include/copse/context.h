@@ -84,14 +84,12 @@ COPSE_API void copse_context_release(copse_context **ctx);
 
 /** What the context's allocator has given out. */
 struct copse_memory_stats {
-    size_t live_blocks;                    /**< blocks in use, except the room for handles of variables, which the
-                                                context keeps */
+    size_t live_blocks;                    /**< blocks in use, except room for handles of variables */
     unsigned long long calls;              /**< allocations and resizes so far */
     unsigned long long device_allocations; /**< device buffers made so far, without those from the pool */
     uint64_t reserved[4]; /**< 0 */
 };
 
-/** Read the counters. */
 COPSE_API void copse_context_memory(copse_context *ctx, struct copse_memory_stats *out);
 
 #if defined(__cplusplus)

@@ -3,8 +3,8 @@
  * Data: datasets in host memory, read from CSV, IDX and .npy files or made from arrays, and batches in a reproducible
  * order. data/readers.h reads single files.
  *
- * gzip (one member) is detected by content. A file is read whole or not at all, nothing in it is executed, and no more
- * memory is allocated than its length justifies. The text of COPSE_ERR_FORMAT says where a file is damaged.
+ * gzip (one member) is detected by content. A file is read whole or not at all. The text of COPSE_ERR_FORMAT says where it
+ * is damaged.
  */
 #ifndef COPSE_PUBLIC_DATA_H
 #define COPSE_PUBLIC_DATA_H
@@ -59,8 +59,8 @@ struct copse_dataset_params {
 
 /**
  * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and `*labels*idx1*`. The type is
- * detected by content. Of several pairs "train..." is preferred, then uncompressed files, then the first by name. The
- * label file of an IDX file `*images*idx3*` is found by its name; for other IDX and .npy files `params->labels` names it.
+ * detected by content. Of several pairs "train..." is preferred, then uncompressed files, then the first by name.
+ * `params->labels` names the labels of other IDX and .npy files.
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.

@@ -63,13 +63,11 @@ COPSE_API COPSE_CHECKED copse_status copse_monitor_create(copse_step *step,
 COPSE_API void copse_monitor_release(copse_monitor **monitor);
 
 /**
- * Run steps until `steps` have succeeded or the data ends; the end of the data is a success, with a checkpoint. The data
- * continues from call to call.
+ * Run steps until `steps` have succeeded or the data ends, which is a success, with a checkpoint.
  *
  * After COPSE_ERR_DEVICE_LOST the step recovers, restores the last checkpoint and repeats the lost steps; the log says
  * so. With several workers the worker of a failed device fails instead. After COPSE_ERR_COMM or COPSE_ERR_TIMEOUT with
- * COPSE_LOSS_CONTINUES the remaining workers do the same; the first of them must have access to the checkpoints. Other
- * errors are returned; the monitor stays usable.
+ * COPSE_LOSS_CONTINUES the remaining workers do the same. Other errors are returned; the monitor stays usable.
  * @param steps  COPSE_ALL: until the data ends.
  * @param done   Steps that succeeded in this call, also on failure; NULL = not wanted.
  */

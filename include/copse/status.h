@@ -5,7 +5,7 @@
  * **Errors.** A function that can fail returns a `copse_status`; copse_last_error gives one line of text for people. A
  * function that makes an object sets `*out` to NULL when it fails. COPSE_ERR_NO_MEMORY is possible everywhere;
  * COPSE_ERR_NO_DEVICE_MEMORY, COPSE_ERR_DEVICE_LOST and COPSE_ERR_TIMEOUT wherever a device works. Descriptions list the
- * other codes.
+ * others.
  *
  * **NULL.** A pointer is required unless its description says what NULL means, its list has no entries, or the library
  * only passes it on (`user`).

@@ -147,8 +147,8 @@ struct copse_variable_params {
 
 /**
  * Make a variable with a component on every replica, all with the same initial values. A trained one is f32 and mirrored.
- * One-device strategies accept every synchronization and aggregation. Inside copse_strategy_run all replicas make the
- * same variables in the same order, and on a collective strategy all workers do.
+ * One-device strategies accept every synchronization and aggregation. All replicas in
+ * copse_strategy_run and all workers of a collective strategy make the same variables in the same order.
  * @retval COPSE_ERR_ARGUMENT     The name is missing or taken, the shape is empty, the initializer is not for the type,
  *                                synchronization or aggregation is unknown, NONE on several devices, or `colocate_with`
  *                                is another strategy's.

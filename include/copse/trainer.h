@@ -99,7 +99,7 @@ struct copse_trainer_params {
 };
 
 /**
- * Make a trainer. Several trainers of a strategy share its variables and have their own optimizer slots.
+ * Make a trainer. Trainers of one strategy share its variables and have their own slots.
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule. With a collective strategy also: another worker has other
  *                                settings or variables; the text names it.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or measured shares on a collective one.
@@ -118,6 +118,8 @@ struct copse_step_result {
     uint32_t report_count;
     const char *report_names[7]; /**< borrowed from the trainer */
     double reports[7];           /**< means over the global batch, see copse_report */
+    bool is_skipped;             /**< gradient scaling skipped the update (optimizer.h); `step` counts it */
+    float loss_scale;            /**< of the step; 0 = gradients are not scaled */
     uint64_t reserved[8]; /**< 0 */
 };
 

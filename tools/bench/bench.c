@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* copse bench: how fast the devices are, beside what the machine can do at most. */
+/* copse bench: the speed of the devices and the measured limits of the machine. */
 #include <string.h>
 
 #include "tools/bench/bench.h"
@@ -73,7 +73,7 @@ int cmd_bench(int argc, char **argv)
         { "quick", OPTION_FLAG, &s->is_quick, NULL, "fewer sizes, shorter samples" },
         { "no-peer", OPTION_FLAG, &s->no_peer, NULL, "do not compare with OpenBLAS" },
         { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
-        { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object a line" },
+        { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "verbose", OPTION_FLAG, &s->is_verbose, NULL, "log what the library does" },
         { 0 },
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of `copse bench`: timing, what the machine can do at most, the peer, the report. */
+/* The parts of `copse bench`: timing, the limits of the machine, the peer, the report. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -16,12 +16,12 @@ struct bench_settings {
 typedef copse_status work_fn(void *user, unsigned count);
 
 struct timing {
-    double best, median; /* seconds for doing the work once */
+    double best, median; /* seconds per repetition of the work */
     unsigned samples;
 };
 
 double bench_now(void);
-/* Sleep, so that threads that spin after their work are out of the way. */
+/* Sleep until threads that spin after their work have gone idle. */
 void bench_pause(void);
 /* Warm up, then take samples of about `sample_seconds` each until `seconds` have gone by, at least
    three samples. */
@@ -34,7 +34,7 @@ copse_status bench_time(work_fn *work, void *user, double sample_seconds, double
 struct limits {
     unsigned threads;
     char processor[96];
-    const char *vectors; /* what the loops are made of */
+    const char *vectors; /* the vector instructions of the loops */
     double multiply_add; /* FLOP/s */
     double copy, triad;  /* bytes/s on arrays of `stream_bytes` */
     size_t stream_bytes;
@@ -43,11 +43,11 @@ struct limits {
 /* Processors to run on. */
 unsigned limits_threads(void);
 void limits_measure(struct limits *out);
-/* Measure multiply-add once more; the larger value stays: other programs only lower it. */
+/* Measure multiply-add once more and keep the larger value, because other programs can only lower it. */
 void limits_again(struct limits *l);
 /* Copy `bytes` from one array to another; bytes read and written per second. */
 double limits_copy(unsigned threads, size_t bytes);
-/* Write a gradient and run Adam on so many elements; bytes/s, UPDATE_BYTES an element. */
+/* Write a gradient and run Adam on that number of elements; bytes/s, UPDATE_BYTES per element. */
 double limits_update(unsigned threads, size_t elements);
 
 /* Gradient written (4); read again (4); parameter and two moments read and written (24). */
@@ -55,10 +55,10 @@ enum { UPDATE_BYTES = 32 };
 
 /* ---- what others reach (bench_peer.c) ---- */
 
-/* Open OpenBLAS; call it before any thread is started, because it may set an environment variable.
-   False when it is not installed. */
+/* Open OpenBLAS. Call it before any thread is started, because it may set an environment variable. False if it is not
+   installed. */
 bool peer_open(void);
-/* Its version, kernels and threads in words. Lifetime: static. */
+/* Its version, kernels and threads as text. Lifetime: static. */
 const char *peer_name(void);
 /* FLOP/s of its product of square matrices, the best of several; 0 without a peer or memory. */
 double peer_matmul(uint32_t size, double seconds);
@@ -78,7 +78,7 @@ struct figure {
     double samples_per_s; /* of steps; 0 = none */
 };
 
-/* `peer` NULL: there is none, or none is wanted. */
+/* `peer` NULL: not installed or not wanted. */
 void report_machine(bool is_json, const struct limits *limits, const char *peer, bool is_wanted);
 void report_device(bool is_json, const struct copse_device_info *const *devices, size_t count);
 void report_figure(bool is_json, const struct figure *f);
@@ -94,17 +94,17 @@ struct bench {
     bool has_peer;
 };
 
-/* Seconds that one figure may take. */
+/* Time limit of one measurement in seconds. */
 double bench_budget(const struct bench *b);
-/* Whether the processor's limits are those of the device. */
+/* Whether the processor's limits are the device's limits. */
 bool bench_is_cpu(const struct copse_device_info *info);
 /* Products and copies on one device; `copy_rate` receives the last copy in bytes/s, 0 = none. */
 copse_status bench_device(struct bench *b, const struct copse_device_info *info,
                           double *copy_rate);
-/* The update of a large variable; off the processor its limit is `copy_rate`. */
+/* The update of a large variable. On a device that is not the processor the limit is `copy_rate`. */
 copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
                           double copy_rate);
-/* Training steps of two perceptrons, one replica on each device; on a single one runs of 16 steps, too. */
+/* Training steps of two perceptrons, one replica on each device; on a single device also runs of 16 steps. */
 copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
                          size_t count);
 

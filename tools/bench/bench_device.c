@@ -8,7 +8,7 @@
 
 #include "tools/bench/bench.h"
 
-/* A call longer than this ends a series: the next larger one would take minutes. */
+/* A call longer than this ends a series, because the next larger size would take minutes. */
 static const double MOST_SECONDS = 2.0;
 
 /* ---- matrix products ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the processor can do at most, measured with plain threads and no driver in between: the
-   widest multiply-add it has, copies, and the update rule as one loop. */
+/* The limits of the processor, measured with plain threads and no driver: the widest multiply-add, copies, and the
+   update rule as one loop. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -93,7 +93,7 @@ struct job {
     enum job_kind kind;
     float *arrays[ARRAYS]; /* of all threads together */
     size_t elements;       /* of each array, a multiple of CHUNK */
-    unsigned long turns;   /* each thread does its part so many times */
+    unsigned long turns;   /* repetitions of each thread */
     unsigned threads;
     atomic_bool go;
 };
@@ -127,7 +127,7 @@ static void work(struct worker *w)
             loops->triad(a[0], a[1], a[2], n);
         else
             loops->update(a[0], a[1], a[2], a[3], n);
-        atomic_signal_fence(memory_order_seq_cst); /* every turn counts */
+        atomic_signal_fence(memory_order_seq_cst); /* no repetition may be optimized away */
     }
 }
 
@@ -142,7 +142,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* Seconds from the first start to the last end; 0 when the threads cannot be started. */
+/* Seconds from the first start to the last end; 0 if the threads cannot be started. */
 static double run(struct job *j)
 {
     static struct worker workers[MOST_THREADS];
@@ -171,7 +171,7 @@ static double run(struct job *j)
     return is_complete && end > start ? end - start : 0.0;
 }
 
-/* The shortest of three: one alone may have been interrupted. */
+/* The shortest of three, because one measurement may have been interrupted. */
 static double shortest_run(struct job *j)
 {
     double shortest = run(j);
@@ -182,7 +182,7 @@ static double shortest_run(struct job *j)
     return shortest;
 }
 
-/* Turns per second, the best of many short tries: a long one would meet other programs. */
+/* Repetitions per second, the best of many short tries: other programs would disturb a long one. */
 static double rate(struct job *j)
 {
     double best = 0.0, spent;
@@ -201,7 +201,7 @@ static double rate(struct job *j)
     return best;
 }
 
-/* The best rate of the kinds on arrays of so many elements. */
+/* The best rate of all kinds on arrays of that number of elements. */
 static double stream_rate(unsigned threads, size_t elements, const enum job_kind *which,
                           size_t kind_count)
 {

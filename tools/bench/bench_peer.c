@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The peer: OpenBLAS, opened when it is installed, tuned for this processor, in the same run. */
+/* The peer: OpenBLAS, opened if it is installed, tuned for this processor, measured in the same run. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ bool peer_open(void)
     const unsigned threads = limits_threads();
     bool is_set = false;
 #if defined(__x86_64__)
-    /* Releases before 0.3.22 take an SSE3 kernel on processors newer than they know. */
+    /* On processors that they do not recognize, releases before 0.3.22 use an SSE3 kernel. */
     is_set = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              !getenv("OPENBLAS_CORETYPE") && setenv("OPENBLAS_CORETYPE", "SKYLAKEX", 0) == 0;
 #endif

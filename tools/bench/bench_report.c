@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The figures as a table for people or as JSON lines for programs. */
+/* The results as a table, or as JSON lines for programs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #include "tools/bench/bench.h"
 
-/* How each kind of figure is shown. */
+/* How each kind of result is printed. */
 static const struct row {
     const char *what, *title, *unit;
     double scale; /* from base units */
@@ -28,7 +28,7 @@ static const struct row *row_of(const struct figure *f)
     return &rows[i];
 }
 
-/* How close to the limit, 1 = there. */
+/* Fraction of the limit; 1: the limit is reached. */
 static double share(const struct figure *f)
 {
     return f->is_time ? f->limit / f->best : f->best / f->limit;
@@ -53,7 +53,7 @@ static cJSON *event(const char *name)
     return o;
 }
 
-/* What was not measured is null. */
+/* A value that was not measured is null. */
 static void add(cJSON *o, const char *name, double value)
 {
     if (value > 0.0)

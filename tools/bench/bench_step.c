@@ -9,7 +9,7 @@
 #include "tools/bench/bench.h"
 #include "tools/train/train.h"
 
-/* How batches come to their steps; zeroed: each with its step. */
+/* How a step gets its batches. Zeroed: each step writes its own batch. */
 struct way {
     uint32_t per_run;  /* of an accelerator */
     uint32_t prefetch; /* uploaded ahead */
@@ -44,7 +44,7 @@ static uint32_t next_random(uint32_t *state)
     return *state >> 8;
 }
 
-/* New labels every step: a batch learnt by heart ends in denormal numbers, which are slow. */
+/* New labels every step: a memorized batch leads to denormal numbers, which are slow. */
 static const struct copse_host_batch *next_batch(struct steps *r)
 {
     for (size_t k = 0; r->labels && k < r->batch.count; k++)
@@ -73,7 +73,7 @@ static copse_status run_steps(void *user, unsigned count)
 
 /* ---- the update ---- */
 
-/* One element of the variable: its gradient is zeros but for one place, and costs one writing. */
+/* One element of the variable. Its gradient is zero except in one place, so it costs only the write. */
 static copse_status one_element(copse_graph *g, const copse_batch *in, void *user,
                                 copse_tensor **loss)
 {
@@ -138,7 +138,7 @@ struct model {
     uint32_t layers, widths[4], batch;
 };
 
-/* The time that arithmetic and update alone would take at the limits. */
+/* The time of arithmetic and update alone at the limits. */
 static double step_limit(const struct bench *b, const struct model *m)
 {
     double multiplied = 0.0, parameters = 0.0;
@@ -248,8 +248,8 @@ copse_status bench_steps(const struct bench *b, const struct copse_device_info *
         snprintf(names + used, sizeof names - used, "%s%s", i ? "," : "", ids[i]);
         is_cpu = is_cpu && bench_is_cpu(infos[i]);
     }
-    /* Single steps of both; batches ahead of the large one, whose batch is 800 kB; runs of the small one, which is
-       mostly starting work. */
+    /* Single steps of both models; prefetch for the large one, whose batch is 800 kB; runs for the small one, whose
+       time is mostly launch overhead. */
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         COPSE_TRY(bench_model(b, &models[i], names, ids, count, (struct way){ 0 }, is_cpu));
     COPSE_TRY(bench_model(b, &models[1], names, ids, count, (struct way){ .prefetch = BATCHES_AHEAD },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Timing by the monotonic clock: warm-up, samples of a sensible length, best and median. */
+/* Timing with the monotonic clock: warm-up, samples of a suitable length, best and median. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -43,7 +43,7 @@ copse_status bench_time(work_fn *work, void *user, double sample_seconds, double
     for (;;) {
         double once, again;
         COPSE_TRY(time_once(work, user, count, &once));
-        COPSE_TRY(time_once(work, user, count, &again)); /* one may have been interrupted */
+        COPSE_TRY(time_once(work, user, count, &again)); /* one sample may have been interrupted */
         const double spent = once < again ? once : again;
         if (spent >= sample_seconds || count >= 1u << 20)
             break;

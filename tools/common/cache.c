@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiled kernels as files in $XDG_CACHE_HOME/copse or ~/.cache/copse: private to the user,
-   replaced atomically, ignored when somebody else could have written them. The library checks
-   content; this file checks ownership, and lets processes change lists one after the other. */
+/* Compiled kernels as files in $XDG_CACHE_HOME/copse or ~/.cache/copse: private to the user, replaced atomically,
+   ignored if another user could have written them. The library checks the content; this file checks ownership and
+   serializes changes of lists between processes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -94,9 +94,9 @@ static void put(void *user, const char *key, const void *bytes, size_t size)
         unlink(temp);
 }
 
-/* One lock for all lists, which the system gives back when its holder dies. It is one's of a file that is open, and
-   so keeps threads of one process apart, too. Who cannot have it soon goes on without: a stopped process must not stop
-   others. Who can never have it, as on file systems without locks, does not wait. */
+/* One lock for all lists. The system releases it when its holder exits. It belongs to an open file description and so
+   also excludes other threads of the process. If the lock stays taken for a short time, the caller continues without
+   it, because a stopped process must not block others. On file systems without locks the caller does not wait. */
 static void *lock(void *user, const char *key)
 {
     enum { TRIES = 400 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The loss curve in characters: one column per group of steps, log scale when the loss falls far. */
+/* The loss curve as text: one column per group of steps, log scale if the loss falls by a large factor. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The run as JSON: one object a line, flushed, for programs that read along. */
+/* The run as JSON for programs that read it: one object per line, flushed. */
 #include "tools/common/events.h"
 
 #include "tools/common/json.h"
@@ -68,8 +68,8 @@ copse_status event_checkpoint(const char *name, const char *path, uint64_t step,
     cJSON *o = event(name);
     json_add_text(o, "path", path);
     json_add_count(o, "steps", step);
-    json_add_count(o, "epoch", position->epoch); /* from 0: passes that are over */
-    json_add_count(o, "batch", position->batch); /* the one that comes next, from 0 */
+    json_add_count(o, "epoch", position->epoch); /* from 0: completed passes */
+    json_add_count(o, "batch", position->batch); /* the next one, from 0 */
     return json_print(o);
 }
 

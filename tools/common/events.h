@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The run as JSON lines: start, resume, one a pass over the data, one a checkpoint, done or stopped; of a
+/* The run as JSON lines: start, resume, one per pass over the data, one per checkpoint, done or stopped; for a
    parameter server: served. */
 #ifndef EVENTS_H
 #define EVENTS_H
@@ -13,10 +13,10 @@ copse_status event_start(const struct train_settings *s, copse_strategy *st, siz
 copse_status event_epoch(const struct progress *p, double test_loss, double test_accuracy);
 copse_status event_done(const struct progress *p, double test_loss, double test_accuracy,
                         copse_strategy *st);
-/* `name`: "evaluated", or "done" for the run's last one. */
+/* `name`: "evaluated", or "done" for the last one of the run. */
 copse_status event_evaluated(const char *name, const char *path, uint64_t step,
                              const struct copse_position *position, double loss, double accuracy);
-/* What parameter server `index` did, on this device; `pushes`: updates that came by windows. */
+/* The work of parameter server `index` on this device; `pushes`: updates that arrived through windows. */
 copse_status event_served(uint32_t index, const char *device, const struct copse_parameter_server_summary *did,
                           uint64_t pushes);
 /* `name`: "checkpoint", "resume" or "stopped". */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON as the commands print it: one object a line, exact whole numbers, valid UTF-8. */
+/* JSON output of the commands: one object per line, exact whole numbers, valid UTF-8. */
 #include "tools/common/json.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Length of the UTF-8 character at `p`, 0 when there is none (Unicode 15, table 3-7). */
+/* Length of the UTF-8 character at `p`, 0 if it is invalid (Unicode 15, table 3-7). */
 static size_t character(const unsigned char *p)
 {
     const unsigned char lead = p[0];
@@ -26,7 +26,7 @@ static size_t character(const unsigned char *p)
     return length;
 }
 
-/* Set when a field is missing for want of memory: the line must not be taken for a whole one. */
+/* Set if memory for a field is exhausted, so that the incomplete line is not used. */
 static bool is_short;
 
 static void added(const cJSON *item)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON as the commands print it: one object a line, exact whole numbers, valid UTF-8. */
+/* JSON output of the commands: one object per line, exact whole numbers, valid UTF-8. */
 #ifndef JSON_H
 #define JSON_H
 
@@ -7,13 +7,13 @@
 
 #include "tools/tool.h"
 
-/* Bytes that are not UTF-8 become U+FFFD. */
+/* Invalid UTF-8 bytes become U+FFFD. */
 void json_add_text(cJSON *o, const char *name, const char *text);
-/* JSON has no NaN: a figure that is not finite becomes null. */
+/* JSON has no NaN: a number that is not finite becomes null. */
 void json_add_number(cJSON *o, const char *name, double value);
-/* All digits; a double would round above 2^53. */
+/* Writes all digits; a double would round above 2^53. */
 void json_add_count(cJSON *o, const char *name, uint64_t value);
-/* Print on a line of its own, flush, and delete. */
+/* Print on a separate line, flush, and delete. */
 copse_status json_print(cJSON *o);
 
 #endif

@@ -99,7 +99,7 @@ static const struct option_row *find(const struct option_row *rows, const char *
     return NULL;
 }
 
-/* False when the command takes no words, or not so many. */
+/* False if the command takes no words, or fewer words. */
 static bool take_word(const struct option_row *rows, const char *word)
 {
     const struct option_row *row = strncmp(word, "-", 1) != 0 ? words_row(rows) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that a command writes: beside their place, then renamed, so that they are whole or not
-   there. */
+/* Files that a command writes. They are written under a temporary name and renamed, so that they are complete or
+   absent. */
 #define _XOPEN_SOURCE 700 /* realpath */
 
 #include <errno.h>
@@ -29,7 +29,7 @@ copse_status output_open(struct output *o, const char *path)
     if (!*path)
         return fail(o, path, "the path is empty");
     if (lstat(path, &info) == 0) {
-        if (S_ISLNK(info.st_mode)) { /* the link stays */
+        if (S_ISLNK(info.st_mode)) { /* keep the link */
             target = o->path = realpath(path, NULL);
             if (!o->path || stat(o->path, &info) != 0)
                 return fail(o, path, "it is a symbolic link that leads nowhere");
@@ -45,7 +45,7 @@ copse_status output_open(struct output *o, const char *path)
         output_abort(o);
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the name '%s'", path);
     }
-    /* A killed process with our number may have left a file behind. */
+    /* A killed process with the same process id may have left a file with this name. */
     for (int attempt = 0; attempt < 100 && fd < 0; attempt++) {
         snprintf(o->temp, room, "%s.tmp%lx-%x", o->path, (long)getpid(), (unsigned)attempt);
         fd = open(o->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -111,7 +111,7 @@ copse_status output_check(const char *path)
     return COPSE_OK;
 }
 
-/* A file by its number or, before it is there, by its folder's number and its name. */
+/* The identity of a file: device and inode, or before it exists those of its folder and its name. */
 struct place {
     dev_t device;
     ino_t number;

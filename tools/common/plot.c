@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loss and accuracy of a run as one SVG file without scripts or fonts of its own. */
+/* Loss and accuracy of a run as one SVG file without scripts or embedded fonts. */
 #include <math.h>
 #include <stdio.h>
 

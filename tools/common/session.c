@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The context of a command, its log on stderr, and how a failure ends the command. */
+/* The context of a command, its log on stderr, and its exit code after a failure. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static void print_log(void *user, copse_log_level level, const char *line)
 {
     char plain[1200];
     (void)user;
-    /* all of the log was asked for: so are the places in the source */
+    /* --verbose also prints source locations */
     fprintf(stderr, "copse: %s%s\n", level == COPSE_LOG_WARN ? "warning: " : "",
             is_all_logged ? line : session_plain(plain, sizeof plain, line));
 }
@@ -41,8 +41,8 @@ copse_status session_set_error(copse_status status, const char *fmt, ...)
     return status;
 }
 
-/* The place in the source is for the log; a person wants the sentence, on one line. What a file or a path
-   holds besides text must not command the terminal. */
+/* Source locations are for the log; the user gets the sentence on one line. Control characters from a file or a path
+   must not reach the terminal. */
 const char *session_plain(char *out, size_t room, const char *text)
 {
     size_t n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that ask a command to end. The command looks for a noted signal between two steps. Any other signal ends the
-   process, but not while it writes a file. */
+/* Signals that ask a command to stop. The command checks for a noted signal between two steps. Any other signal ends
+   the process, but not while it writes a file. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -9,8 +9,8 @@
 #include "tools/tool.h"
 
 static atomic_int number;
-static atomic_uint held; /* nested pairs of hold and release that are open */
-/* A signal that came while a file is written and that ends the process behind it. */
+static atomic_uint held; /* number of open nested pairs of hold and release */
+/* A signal that arrived during a file write and ends the process after it. */
 static atomic_int put_off;
 
 static struct kind {
@@ -36,7 +36,7 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec + 1;
 }
 
-/* Behind the handler that calls this. */
+/* Takes effect after the calling handler returns. */
 static void end_by(int which)
 {
     const struct sigaction standard = { .sa_handler = SIG_DFL };
@@ -63,7 +63,7 @@ static void on_signal(int which)
     errno = error;
 }
 
-/* Calls that a signal interrupts go on: what is being printed is printed whole. */
+/* Interrupted calls are restarted, so that output is complete. */
 void signals_catch(void)
 {
     const struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
@@ -85,7 +85,7 @@ static void on_held_signal(int which)
         end_by(which);
 }
 
-/* An ignored signal stays ignored. A driver's own handler would end the process, too. */
+/* An ignored signal stays ignored. A handler of a driver would also end the process. */
 void signals_hold(void)
 {
     const struct sigaction action = { .sa_handler = on_held_signal, .sa_flags = SA_RESTART };

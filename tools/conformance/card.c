@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What both forms of the device card share: results gathered by op, mode and reason. */
+/* Code shared by both forms of the device card: results grouped by op, mode and reason. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ static void take_reason(struct card *c, const struct conform_case *k)
     c->reasons[i].cases++;
 }
 
-/* An error counts where something was measured against a tolerance. */
+/* An error counts only if it was measured against a tolerance. */
 static void take_worst(const struct conform_case **worst, const struct conform_case *k)
 {
     if (*k->metric && (!*worst || conform_share(k) > conform_share(*worst)))

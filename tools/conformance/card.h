@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The device card: what a run found out about one device, as a page and as Markdown. */
+/* The device card: the results of a run for one device, as HTML and as Markdown. */
 #ifndef CARD_H
 #define CARD_H
 
@@ -10,7 +10,7 @@
 /* All cases of one op and kernel variant. */
 struct card_row {
     const char *op, *variant;
-    copse_verdict verdict; /* the gravest */
+    copse_verdict verdict; /* the most severe */
     size_t cases, passed;
     const struct conform_case *forward, *gradient; /* worst error of mode run and grad; or NULL */
     const struct conform_case *speed;              /* fastest case of mode perf; or NULL */
@@ -23,7 +23,7 @@ struct card_mode {
     double seconds;
 };
 
-/* Why something was not run, or not supported. */
+/* The reason why a case was not run or not supported. */
 struct card_reason {
     char text[256];
     copse_verdict verdict;
@@ -49,17 +49,17 @@ bool card_make(struct card *c, const struct conform_settings *s, const struct co
                const struct conform_device *device);
 void card_free(struct card *c);
 
-/* The sentence at the top: what the results mean for somebody who wants to use the device. */
+/* The sentence at the top: what the results mean for a user of the device. */
 char *card_sentence(char *out, size_t room, const struct card *c);
-/* Higher is graver. */
+/* Larger is more severe. */
 int card_gravity(copse_verdict v);
 bool card_is_of(const struct card *c, const struct conform_case *k);
-/* What stands behind "ulp", "R", ... */
+/* The text after "ulp", "R", ... */
 const char *card_metric_help(const char *metric);
 /* A limit in words: "yes", "64 KiB", "no limit". Returns `out`. */
 char *card_number(char *out, size_t room, const cJSON *item);
 
-/* One bar a row: error as a share of what is allowed; speed of the fastest case (card_plot.c). */
+/* One bar per row: the error as a fraction of the tolerance; the speed of the fastest case (card_plot.c). */
 void card_plot_errors(FILE *f, const struct card *c);
 void card_plot_speed(FILE *f, const struct card *c);
 void card_escape(FILE *f, const char *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The device card as one page that needs nothing beside itself: no script, no font, no image file. */
+/* The device card as one self-contained HTML page: no scripts, fonts or image files. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The device card as Markdown, for repositories and reports of bugs. */
+/* The device card as Markdown, for repositories and bug reports. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "tools/conformance/card.h"
 
-/* Text of a table's cell. */
+/* Text of a table cell. */
 static void cell(FILE *f, const char *text)
 {
     for (; *text; text++) {
@@ -109,7 +109,7 @@ static void modes(FILE *f, const struct card *c)
     fprintf(f, "\n");
 }
 
-/* A bar of ten characters: the share of what is allowed. */
+/* A bar of ten characters: the fraction of the tolerance. */
 static void error_cell(FILE *f, const struct conform_case *k)
 {
     if (!k) {

@@ -118,7 +118,7 @@ static double speed_of(const struct card_row *r, bool is_flops)
     return !r->speed ? 0.0 : is_flops ? r->speed->gflops : r->speed->gbytes;
 }
 
-/* The dashed line: a plain copy of memory, as far as there is one. What stays in a cache is faster. */
+/* The dashed line: the speed of a plain memory copy, if measured. Copies within a cache are faster. */
 static void mark_copy(FILE *f, const struct card *c, size_t rows, double best)
 {
     char caption[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of `copse conformance`. Everything that loads a driver is a job in a child process; jobs
-   answer with events, JSON objects on a pipe. The parent keeps the events and makes reports of them,
-   so that a report can also be made of a file of events. */
+/* The parts of `copse conformance`. Everything that loads a driver is a job in a child process. Jobs send events,
+   JSON objects on a pipe. The parent stores the events and makes reports of them, so a report can also be made from a
+   file of events. */
 #ifndef CONFORM_H
 #define CONFORM_H
 
@@ -22,7 +22,7 @@ extern const struct conform_name conform_modes[]; /* in the order they run; ends
 extern const struct conform_name conform_tiers[];
 
 const struct conform_name *conform_find(const struct conform_name *list, const char *name);
-/* COPSE_VERDICT_COUNT when there is no such verdict. */
+/* COPSE_VERDICT_COUNT for an unknown verdict. */
 copse_verdict conform_verdict(const char *name);
 /* A verdict that makes the run fail. */
 bool conform_is_bad(copse_verdict v);
@@ -30,7 +30,7 @@ bool conform_is_bad(copse_verdict v);
 /* ---- jobs (conform_job.c) ---- */
 
 enum conform_job_kind {
-    JOB_DEVICES, /* event "device" for each that `device`, a selector, stands for */
+    JOB_DEVICES, /* event "device" for each device that the selector `device` selects */
     JOB_LIST,    /* event "plan" for each case */
     JOB_RUN,     /* events "begin" and "case" for each case */
     JOB_BLOCK,   /* `kernel` failed the case of `modes`, `ops`, `case_name` and `tier`: see `reason` */
@@ -45,18 +45,18 @@ struct conform_job {
     double seconds;                                /* 0 = none */
     const char *kernel, *reason;                   /* JOB_BLOCK: how it ended */
     copse_verdict verdict;                         /* JOB_BLOCK */
-    const char *own_path;                          /* a kernel of the person's own, for `kernel` */
+    const char *own_path;                          /* a user kernel that replaces `kernel` */
     bool is_verbose;
 };
 
-/* Takes the event over. */
+/* Takes ownership of the event. */
 typedef void conform_event_fn(void *user, cJSON *event);
 
-/* Do the job here. The last event is "end", with the status. */
+/* Do the job in this process. The last event is "end", with the status. */
 void conform_job_do(const struct conform_job *j, conform_event_fn *emit, void *user);
 
-/* A kernel of the person's own (conform_own.c): what the device's API takes. The caller frees
-   `*bytes`, on failure too. */
+/* A user kernel (conform_own.c), in the form that the device's API accepts. The caller frees `*bytes`, also on
+   failure. */
 copse_status conform_own_read(const char *path, const char *device, char **bytes, size_t *size);
 
 /* ---- the child process (conform_child.c) ---- */
@@ -66,14 +66,14 @@ enum conform_end { END_DONE, END_CRASHED, END_TIMED_OUT };
 struct conform_ended {
     enum conform_end how;
     copse_status status; /* END_DONE */
-    char text[512];      /* what went wrong */
+    char text[512];      /* the error */
 };
 
-/* Do the job in a child process that is killed when no event arrives for `deadline` seconds, before the first case
-   for at least 60; in this process when !is_isolated. Event "end" goes to `ended` instead of `emit`. */
+/* Do the job in a child process, which is killed if no event arrives for `deadline` seconds (at least 60 before the
+   first case); in this process if !is_isolated. Event "end" is passed to `ended` instead of `emit`. */
 void conform_job_run(const struct conform_job *j, bool is_isolated, double deadline,
                      conform_event_fn *emit, void *user, struct conform_ended *ended);
-/* The other side: `conformance --child ...`. */
+/* The child's side: `conformance --child ...`. */
 int conform_child(int argc, char **argv);
 
 /* ---- what is kept of a run (conform_set.c) ---- */
@@ -100,19 +100,19 @@ struct conform_set {
     double seconds;
     char library[32], started[32]; /* version; time in UTC */
     char *modes, *tier, *command;  /* as text; may be NULL */
-    bool has_no_memory;            /* something could not be kept */
+    bool has_no_memory;            /* an event could not be stored */
 };
 
-/* Text of a member, "" without. */
+/* Text of a member, "" if absent. */
 const char *json_text(const cJSON *o, const char *name);
-/* Number of a member, also "NaN", "Infinity", "-Infinity"; 0 without. */
+/* Number of a member, also "NaN", "Infinity", "-Infinity"; 0 if absent. */
 double json_number(const cJSON *o, const char *name);
 void json_add(cJSON *o, const char *name, double value);
 
-/* Keep an event; false when it is not one that is kept. Takes it over in both cases. */
+/* Store an event; false if events of its kind are not stored. Takes ownership in both cases. */
 bool conform_set_take(struct conform_set *s, cJSON *event);
 const struct conform_device *conform_set_device(const struct conform_set *s, const char *id);
-/* Read a file of events, as --json writes them. */
+/* Read a file of events written by --json. */
 copse_status conform_set_read(struct conform_set *s, const char *path);
 void conform_set_free(struct conform_set *s);
 
@@ -140,19 +140,19 @@ void report_event(const cJSON *event); /* one line of JSON */
 void report_start(const struct conform_settings *s, const struct conform_set *set);
 void report_case(const struct conform_settings *s, const struct conform_case *c);
 void report_mode(const struct conform_settings *s, const struct conform_set *set, size_t from);
-/* Kernels of the list "blocked" as it was `before` that are not blocked any more. */
+/* Kernels of the list "blocked", as it was `before`, that are no longer blocked. */
 void report_unblocked(const struct conform_settings *s, const struct conform_set *set,
                       const char *device, const cJSON *before);
 void report_summary(const struct conform_settings *s, const struct conform_set *set);
 
-/* The line that runs just this case again; quoted for a shell. Returns `out`. */
+/* The command line that repeats this case, quoted for a shell. Returns `out`. */
 char *conform_repeat(char *out, size_t room, const struct conform_settings *s,
                      const struct conform_case *c);
 /* "4.1 ulp of 5 at element 77: got 1, expected 2"; "" without a number. Returns `out`. */
 char *conform_measure(char *out, size_t room, const struct conform_case *c);
-/* Bytes of a reason without the places that the library was at: "...; while ...". */
+/* Length of a reason without the trailing source locations: "...; while ...". */
 size_t conform_reason(const char *text);
-/* Error as a share of what is allowed; 0 without a number. */
+/* Error as a fraction of the tolerance; 0 without a number. */
 double conform_share(const struct conform_case *c);
 
 /* conform_files.c */
@@ -165,7 +165,7 @@ void table_list(const struct conform_settings *s, const cJSON *plan);
 void table_info(const struct conform_settings *s, const struct conform_set *set);
 void table_support(const struct conform_settings *s, const struct conform_set *set);
 
-/* conform_tune.c: what mode tune measured on a device, if anything */
+/* conform_tune.c: the measurements of mode tune on a device */
 void table_tune(const struct conform_set *set, const char *device);
 
 /* conform_compare.c */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job in a process of its own: this command started again, events as lines on a pipe, a deadline
-   between events. */
+/* A job in a child process: this command started again, events as lines on a pipe, a deadline between events. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -19,8 +18,8 @@
 
 enum { EVENT_FD = 3, MAX_ARGS = 40, MAX_LINE = 1 << 20 };
 
-/* A driver's exit handlers may hang: they get so long. What comes before the first case (a process is started,
-   drivers are opened) is none, and gets at least so long. */
+/* Time limit for a driver's exit handlers, which may hang. The time before the first case (process start, opening
+   drivers) is not part of a case and has at least this limit. */
 static const double EXIT_SECONDS = 5.0, OPEN_SECONDS = 60.0;
 
 static double now(void)
@@ -38,11 +37,11 @@ static void write_event(void *user, cJSON *event)
     char *text = cJSON_PrintUnformatted(event);
     size_t size = text ? strlen(text) : 0, at = 0;
     if (text)
-        text[size++] = '\n'; /* in the place of the NUL: cJSON_free needs none */
+        text[size++] = '\n'; /* replaces the NUL, which cJSON_free does not need */
     while (at < size) {
         const ssize_t n = write(EVENT_FD, text + at, size - at);
         if (n < 0 && errno != EINTR)
-            _exit(EXIT_FAILED); /* nobody reads any more */
+            _exit(EXIT_FAILED); /* the reader is gone */
         at += n > 0 ? (size_t)n : 0;
     }
     cJSON_free(text);
@@ -132,8 +131,8 @@ static void set_arguments(const struct conform_job *j, const char *self, struct 
     a->at[a->count] = NULL;
 }
 
-/* What a driver prints goes to standard error: standard output is the report's. One that hangs ends with the
-   parent, whatever ends that. */
+/* Output of a driver goes to standard error, because standard output is for the report. A hanging child is killed
+   when the parent ends for any reason. */
 static void become_child(const struct conform_job *j, int pipe_end, pid_t parent)
 {
     struct arguments a;
@@ -154,7 +153,7 @@ static void become_child(const struct conform_job *j, int pipe_end, pid_t parent
     _exit(127);
 }
 
-/* The end of the pipe to read from, -1 when the process could not be started. */
+/* The read end of the pipe, -1 if the process could not be started. */
 static int start(const struct conform_job *j, pid_t *pid)
 {
     int ends[2];
@@ -238,7 +237,7 @@ static double deadline_of(const struct listener *l)
     return l->has_begun ? l->deadline : fmax(l->deadline, OPEN_SECONDS);
 }
 
-/* True when the deadline passed. */
+/* True if the deadline passed. */
 static bool listen_to(struct listener *l, int fd)
 {
     double last = now();
@@ -298,7 +297,7 @@ static void run_isolated(const struct conform_job *j, struct listener *l)
                  deadline_of(l));
         kill(pid, SIGKILL);
     }
-    /* What happens after the last event is no case's fault. */
+    /* A failure after the last event belongs to no case. */
     if (!reap(pid, EXIT_SECONDS, &status)) {
         kill(pid, SIGKILL);
         (void)reap(pid, EXIT_SECONDS, &status);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* copse conformance compare: what got worse from one file of results to another. */
+/* copse conformance compare: regressions from one file of results to another. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/conformance/conform.h"
 
-/* A larger share of the limit by this much, or so much less speed, is told. */
+/* Reported if the fraction of the limit rose, or the speed fell, by more than this. */
 static const double ERROR_GROWTH = 0.25, SPEED_LOSS = 0.10;
 
 struct comparison {
     const struct conform_settings *settings;
     struct conform_set old, new;
-    bool has_one_device; /* in each file: it may have another id */
+    bool has_one_device; /* in each file: the id may then differ */
     size_t broken, missing, less_accurate, slower, other_bits, mended;
 };
 
-/* 0 = right, 1 = not known, 2 = wrong. */
+/* 0 = right, 1 = unknown, 2 = wrong. */
 static int rank_of(copse_verdict v)
 {
     if (conform_is_bad(v) || v == COPSE_VERDICT_OOM || v == COPSE_VERDICT_XFAIL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Results for other programs: JUnit XML and CSV, written whole or not at all. */
+/* Results for other programs: JUnit XML and CSV, written completely or not at all. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- JUnit ---- */
 
-/* XML 1.0 has no way to write most control characters. */
+/* XML 1.0 cannot represent most control characters. */
 static void xml(FILE *f, const char *text)
 {
     for (; *text; text++) {

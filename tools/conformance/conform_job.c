@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The jobs of `copse conformance`: the only part of it that opens devices. */
+/* The jobs of `copse conformance`. Only this part opens devices. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A person's own kernel from a file: text for OpenCL devices as it is, SPIR-V as it is, and text for
-   Vulkan devices through glslangValidator. */
+/* A user kernel from a file: text for OpenCL devices unchanged, SPIR-V unchanged, and text for Vulkan devices through
+   glslangValidator. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { MOST = 4 << 20 };
 
-/* The whole file with a NUL behind it. */
+/* The complete file with a NUL after it. */
 static copse_status read_all(const char *path, char **bytes, size_t *size)
 {
     FILE *f = fopen(path, "rb");
@@ -62,7 +62,7 @@ static copse_status write_source(const struct glsl *g, const char *text)
     return s;
 }
 
-/* What the compiler complained about first. */
+/* The first error of the compiler. */
 static copse_status tell_log(const struct glsl *g, const char *path)
 {
     char line[300] = "", found[300] = "no reason given";
@@ -101,7 +101,7 @@ static copse_status compile(const struct glsl *g, const char *path)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? COPSE_OK : tell_log(g, path);
 }
 
-/* Text in, SPIR-V out. */
+/* Compile text to SPIR-V. */
 static copse_status to_spirv(const char *path, char **bytes, size_t *size)
 {
     struct glsl g = { .folder = "/tmp/copse-XXXXXX" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a person reads while `copse conformance` runs, and its last lines. */
+/* The output for the user while `copse conformance` runs, and its last lines. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void put(struct text *t, const char *s)
     t->out[t->at] = '\0';
 }
 
-/* For a POSIX shell. */
+/* Quote for a POSIX shell. */
 static void put_quoted(struct text *t, const char *s)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -192,7 +192,7 @@ static char *counts_text(char *out, size_t room, const uint64_t *counts)
     return out;
 }
 
-/* What was done since case `from`: one device and mode. */
+/* The results since case `from`: one device and mode. */
 void report_mode(const struct conform_settings *s, const struct conform_set *set, size_t from)
 {
     uint64_t counts[COPSE_VERDICT_COUNT] = { 0 };

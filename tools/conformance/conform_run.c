@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices and modes in turn, one job each: events are kept and reported; a job that dies is put to
-   the account of its case and taken up again behind it. */
+/* Runs devices and modes one after the other, one job each, and stores and reports the events. If a job dies, the
+   current case gets the verdict and a new job continues after it. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,7 +8,7 @@
 #include "tools/conformance/card.h"
 #include "tools/conformance/conform_run.h"
 
-/* A case as the begin event names it. */
+/* A case, as the begin event names it. */
 struct place {
     char mode[32], op[64], name[192], variant[64];
 };
@@ -18,12 +18,12 @@ struct run {
     struct conform_set set;
     struct conform_progress progress;
     const char *device; /* of the job */
-    const char *ops;    /* as asked for, or the op of the person's own kernel */
+    const char *ops;    /* as requested, or the op of the user kernel */
     cJSON *plan;        /* array of "plan" events of the device */
-    struct place now;   /* begun and not ended, op "" = none */
-    cJSON *blocked_before; /* of each device by its id, the list "blocked" before the run */
+    struct place now;   /* started and not ended, op "" = none */
+    cJSON *blocked_before; /* for each device by id: the list "blocked" before the run */
     bool has_devices_to_tell;
-    bool own_was_used;  /* the person's own kernel, by any mode */
+    bool own_was_used;  /* any mode ran the user kernel */
     char own_text[512]; /* why not */
 };
 
@@ -94,7 +94,7 @@ static void do_job(struct run *r, const struct conform_job *j, struct conform_en
     conform_job_run(j, r->settings->is_isolated, r->settings->deadline, on_event, r, ended);
 }
 
-/* A job that must come to its end: the drivers' lists, the plan. */
+/* A job that must complete: the drivers' lists, the plan. */
 static copse_status must_end(const struct conform_ended *e, const char *what)
 {
     if (e->how == END_DONE)
@@ -141,7 +141,7 @@ static bool is_planned(const struct run *r, const char *mode, const char *op, si
     return false;
 }
 
-/* Of the ops that are asked for those that have cases in this mode; all are there in some mode. */
+/* The requested ops that have cases in this mode. Each op has cases in some mode. */
 static const char *ops_of(const struct run *r, const char *mode, char *out, size_t room)
 {
     size_t at = 0;
@@ -157,7 +157,7 @@ static const char *ops_of(const struct run *r, const char *mode, char *out, size
 
 /* ---- a job that died ---- */
 
-/* Seed and type of the case that was begun, as far as the plan knows it. */
+/* Seed and type of the started case, if the plan has them. */
 static void add_planned(const struct run *r, cJSON *to)
 {
     const cJSON *o;
@@ -207,7 +207,7 @@ static void block(struct run *r, const struct conform_job *died, const struct pl
     do_job(r, &j, &ended);
 }
 
-/* The library's choice of kernels brought the process down: which variant was it? */
+/* The process crashed with the library's choice of kernels: find the variant that caused it. */
 static void find_culprit(struct run *r, unsigned mode, const struct place *p);
 
 /* Run the cases of one mode. */
@@ -235,14 +235,14 @@ static void run_cases(struct run *r, const struct conform_job *first)
         tell_loss(r, mode, verdict_of(&ended), ended.text);
         snprintf(after, sizeof after, "%s/%s/%s/%s", p.mode, p.op, p.name, p.variant);
         if (ended.how == END_DONE || !p.op[0] || strcmp(after, last) == 0)
-            return; /* the rest is given up */
+            return; /* the remaining cases are skipped */
         if (p.variant[0] && !j.own_path)
             block(r, &j, &p, &ended);
         else if (!p.variant[0] && !j.variant)
             find_culprit(r, j.modes, &p);
         memcpy(last, after, sizeof last);
         j.after = last;
-        if (until > 0.0) /* no time left: a sliver, so that the rest is listed as not reached */
+        if (until > 0.0) /* no time left: a tiny limit, so that the remaining cases are listed as not reached */
             j.seconds = until > clock_now() + 0.001 ? until - clock_now() : 0.001;
     }
 }
@@ -254,7 +254,7 @@ static void find_culprit(struct run *r, unsigned mode, const struct place *p)
     const cJSON *o;
     cJSON *plan = r->plan;
     if (j.tier != COPSE_CONFORM_QUICK)
-        return; /* the other tiers run every variant anyway */
+        return; /* the other tiers run every variant */
     j.modes = mode;
     j.tier = COPSE_CONFORM_STANDARD;
     j.ops = p->op;
@@ -262,7 +262,7 @@ static void find_culprit(struct run *r, unsigned mode, const struct place *p)
     r->plan = cJSON_CreateArray();
     do_job(r, &j, &ended);
     j.kind = JOB_RUN;
-    j.tier = COPSE_CONFORM_QUICK; /* as the lines that repeat these cases */
+    j.tier = COPSE_CONFORM_QUICK; /* the tier of the lines that repeat these cases */
     cJSON_ArrayForEach(o, r->plan) {
         j.variant = json_text(o, "variant");
         if (*j.variant)
@@ -294,9 +294,9 @@ static copse_status run_device(struct run *r, const char *device)
         return session_set_error(ended.status, "%s", ended.text);
     if (ended.how != END_DONE || ended.status != COPSE_OK) {
         tell_loss(r, "open", verdict_of(&ended), ended.text);
-        return COPSE_OK; /* there are other devices */
+        return COPSE_OK; /* other devices follow */
     }
-    /* An own kernel is checked by the cases of its op, where there is an op of this name. */
+    /* The cases of its op check a user kernel, if an op has its name. */
     const cJSON *o;
     cJSON_ArrayForEach(o, r->plan)
         if (s->own_path && !r->ops && strcmp(json_text(o, "op"), s->kernel) == 0)
@@ -375,10 +375,10 @@ static copse_status run_modes(struct run *r, bool is_support)
     for (size_t i = 0; i < count; i++)
         COPSE_TRY(run_device(r, ids[i]));
     r->set.seconds = clock_now() - start;
-    /* One that does not compile was not used either, but its cases have failed. */
+    /* A kernel that does not compile was not used either, but its cases have failed. */
     if (s->own_path && !r->own_was_used && r->own_text[0] && count_bad(&r->set) == 0)
         return session_set_error(COPSE_ERR_ARGUMENT, "%s", r->own_text);
-    /* Once more, for what has been blocked. A list that cannot be had now is no reason to fail. */
+    /* Read the lists again to find new blocks. A failure to read them does not fail the run. */
     (void)ask_devices(r, s->devices, s->is_json);
     if (r->set.has_no_memory)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for all results");

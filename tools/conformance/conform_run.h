@@ -5,8 +5,8 @@
 
 #include "tools/conformance/conform.h"
 
-/* `action`: "" to run the modes, or "list", "info", "support". Gives the exit code. `argv` is the
-   command line, for the card. */
+/* `action`: "" to run the modes, or "list", "info", "support". Returns the exit code. `argv` is the command line, for
+   the card. */
 int conform_run(const struct conform_settings *s, const char *action, int argc, char **argv);
 
 #endif

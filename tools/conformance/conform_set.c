@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is kept of a run: its events as cases, devices and counts. */
+/* The stored events of a run as cases, devices and counts. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ double json_number(const cJSON *o, const char *name)
     return cJSON_IsNumber(item) ? item->valuedouble : 0.0;
 }
 
-/* JSON has no NaN and no infinity. */
+/* JSON has no NaN or infinity. */
 void json_add(cJSON *o, const char *name, double value)
 {
     if (isfinite(value))
@@ -88,7 +88,7 @@ static bool take_case(struct conform_set *s, cJSON *o)
     return true;
 }
 
-/* A device that is told again, after the run, replaces what was told before. */
+/* A second event for a device, after the run, replaces the first. */
 static bool take_device(struct conform_set *s, cJSON *o)
 {
     const struct conform_device d = { o, json_text(o, "id"), json_text(o, "name"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The answers of `copse conformance list`, `info` and `support`. */
+/* The output of `copse conformance list`, `info` and `support`. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void print_limit(const cJSON *item)
 void table_info(const struct conform_settings *s, const struct conform_set *set)
 {
     if (s->is_json)
-        return; /* the events have said it all */
+        return; /* the events contain everything */
     for (size_t i = 0; i < set->device_count; i++) {
         const cJSON *o = set->devices[i].json, *item;
         printf("%s%s\n", i ? "\n" : "", set->devices[i].id);
@@ -57,7 +57,7 @@ void table_info(const struct conform_settings *s, const struct conform_set *set)
 
 /* ---- support ---- */
 
-/* Of all cases of an op and type on a device: "yes", "no", "WRONG", "?" when none was run. */
+/* Over all cases of an op and type on a device: "yes", "no", "WRONG", "?" if none was run. */
 static const char *support_of(const struct conform_set *set, const char *op, const char *type,
                               const char *device)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* copse conformance: the command line, and which of its parts does the work. */
+/* copse conformance: the command line, and the choice of the part that runs. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/conformance/conform_run.h"
 
-/* Longer than the tier takes with warm caches on slow machines, so that only the first run is cut. */
+/* Longer than the tier takes with warm caches on slow machines, so that it only stops the first run. */
 static const double QUICK_SECONDS = 60.0;
 
 static const char summary[] =
-    "Checks what the library computes on each device against references in double precision. A\n"
-    "kernel variant that fails is blocked on that device and driver, and another one is used, until\n"
-    "the cases that it failed pass. Each device and mode runs in a process of its own, so that a\n"
+    "Compares the results of each device with references in double precision. A kernel variant\n"
+    "that fails is blocked on that device and driver version until its failed cases pass again;\n"
+    "the library then uses another variant. Each device and mode runs in its own process, so a\n"
     "driver that crashes or hangs ends one case and not the run.\n\n"
-    "Modes: run grad bitwise opt reduce train args stress limits import perf tune [run grad]; and by\n"
-    "themselves:\n"
+    "Modes: run grad bitwise opt reduce train args stress limits import perf tune [run grad]; and\n"
+    "used alone:\n"
     "  list         the cases that the options select\n"
-    "  info         what is known about the devices\n"
-    "  support      which op works on which device, by running the quick cases of each\n"
-    "  compare A B  what got worse between two files that --json wrote\n\n"
-    "Exit code 0: all is well; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
+    "  info         identity, limits and blocked kernels of the devices\n"
+    "  support      a table of ops and devices, from the quick cases of each op\n"
+    "  compare A B  regressions between two files of --json\n\n"
+    "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
 
 static int complain(const char *option, const char *value, const char *what)
 {
@@ -103,7 +103,7 @@ int cmd_conformance(int argc, char **argv)
     float seconds = NAN, deadline = 0.0f; /* NaN cannot be given */
     bool no_isolation = false;
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "[MODE...]", "what to check, see above" },
+        { "", OPTION_WORDS, &words, "[MODE...]", "modes to run, see above" },
         { "device", OPTION_TEXT, &device, "ID", "one device: opencl:0" },
         { "devices", OPTION_TEXT, &s.devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
@@ -114,13 +114,13 @@ int cmd_conformance(int argc, char **argv)
         { "variant", OPTION_TEXT, &s.variant, "NAME",
           "only this kernel variant; '' is the library's choice [all]" },
         { "kernel", OPTION_TEXT, &s.own_path, "FILE",
-          "check a kernel of your own: OpenCL C, GLSL (.comp) or SPIR-V" },
-        { "op", OPTION_TEXT, &s.kernel, "NAME", "the kernel whose place it takes: softmax" },
+          "check a user kernel: OpenCL C, GLSL (.comp) or SPIR-V" },
+        { "op", OPTION_TEXT, &s.kernel, "NAME", "the kernel that it replaces: softmax" },
         { "seconds", OPTION_FLOAT, &seconds, "N",
-          "time for each device, 0 = no end; the rest is listed [quick: 60]" },
+          "time per device, 0 = no limit; skipped cases are listed [quick: 60]" },
         { "deadline", OPTION_FLOAT, &deadline, "N",
           "time for each case before it counts as hung [60; from tier full on 600]" },
-        { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object a line" },
+        { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object per line" },
         { "junit", OPTION_TEXT, &s.junit, "FILE", "write JUnit XML" },
         { "csv", OPTION_TEXT, &s.csv, "FILE", "write a table" },
         { "card", OPTION_TEXT, &s.card, "FILE.html", "write the devices' cards as a page" },
@@ -128,7 +128,7 @@ int cmd_conformance(int argc, char **argv)
         { "quiet", OPTION_FLAG, &s.is_quiet, NULL, "only the result: failures, blocks, the last line" },
         { "no-isolation", OPTION_FLAG, &no_isolation, NULL,
           "run in this process, for debuggers; no deadline" },
-        { "verbose", OPTION_FLAG, &s.is_verbose, NULL, "every case, and what the library does" },
+        { "verbose", OPTION_FLAG, &s.is_verbose, NULL, "every case, and the log of the library" },
         { 0 },
     };
     if (argc > 1 && strcmp(argv[1], "--child") == 0)

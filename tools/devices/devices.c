@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* copse devices: what was found, what was rejected and why, limits, the same device met twice, what
-   is blocked there. */
+/* copse devices: devices found, devices rejected and why, limits, the same device under two APIs, blocked kernels. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +43,7 @@ static void print_blocked(copse_context *ctx, const char *id)
         printf("           blocked: %s (%s)\n", list[i].kernel, list[i].reason);
 }
 
-/* Size classes for which something was measured. */
+/* Number of size classes with a measurement. */
 static size_t count_tuned(copse_context *ctx, const char *id)
 {
     const struct copse_tuning_entry *list;
@@ -227,16 +226,15 @@ int cmd_devices(int argc, char **argv)
     bool is_json = false, is_verbose = false;
     const char *unblock = NULL;
     const struct option_row rows[] = {
-        { "unblock", OPTION_TEXT, &unblock, "ID", "use kernels there again that were found wrong" },
+        { "unblock", OPTION_TEXT, &unblock, "ID", "use the blocked kernels of this device again" },
         { "json", OPTION_FLAG, &is_json, NULL, "one JSON object" },
         { "verbose", OPTION_FLAG, &is_verbose, NULL, "log what the library does" },
         { 0 },
     };
     int code = options_parse(argc, argv, rows,
-                                   "Lists the devices found, their limits, kernels that were "
-                                   "found wrong there and are\nnot used, for how many sizes of work "
-                                   "`copse tune` measured the fastest ones, and why any\ndevice was "
-                                   "rejected.");
+                                   "Lists the devices found, their limits, their blocked kernels, "
+                                   "the number of problem sizes\nthat `copse tune` measured, and "
+                                   "the reason why any device was rejected.");
     if (code >= 0)
         return code;
     copse_context *ctx = NULL;

@@ -14,7 +14,7 @@
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 
-#define LOOK_NS  100000000L /* between two looks at the folder */
+#define LOOK_NS  100000000L /* between two reads of the folder */
 #define PATIENCE 1800       /* s */
 
 copse_status run_evaluate(struct run *r)
@@ -48,7 +48,7 @@ copse_status run_evaluate(struct run *r)
             s = copse_trainer_evaluate(r->trainer, &batch, &result);
         if (s == COPSE_OK) {
             loss += result.loss * (double)n;
-            right += round(result.reports[0] * (double)n); /* a count, whatever the rounding */
+            right += round(result.reports[0] * (double)n); /* recovers the exact count after rounding */
         }
     }
     free(rows);
@@ -59,18 +59,18 @@ copse_status run_evaluate(struct run *r)
 
 /* ---- one checkpoint after the other ---- */
 
-/* How far an evaluator has come with the checkpoints of its job. */
+/* The progress of an evaluator through the checkpoints of its job. */
 struct watch {
     struct run *r;
-    struct stat seen; /* of the one file, when it was last taken; of a folder's, before it is read */
-    uint64_t from;    /* the least step wanted in a folder */
-    uint64_t below;   /* where is_below: only those of less progress; what was newer is damaged */
+    struct stat seen; /* of the file when it was last read; of a folder before it is read */
+    uint64_t from;    /* the smallest step wanted in a folder */
+    uint64_t below;   /* if is_below: only checkpoints with less progress; newer ones are damaged */
     bool is_below;
     uint64_t count;   /* evaluated */
     uint64_t step;    /* of the newest of them */
     char path[4096], made_with[1024];
     struct copse_position at; /* the chief's */
-    uint32_t workers;         /* that take turns at the batches: of a job with parameter servers, else 1 */
+    uint32_t workers;         /* workers that share the batches: those of a job with parameter servers, else 1 */
 };
 
 static bool is_file_of(const char *path, const struct stat *then)
@@ -80,7 +80,7 @@ static bool is_file_of(const char *path, const struct stat *then)
            now.st_mtim.tv_sec == then->st_mtim.tv_sec && now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
 }
 
-/* The newest of less progress than `below`. */
+/* The newest checkpoint with less progress than `below`. */
 static copse_status find_below(const struct watch *w, struct copse_found_checkpoint *out)
 {
     struct copse_found_checkpoint one;
@@ -100,7 +100,7 @@ static copse_status find(struct watch *w, bool is_newest)
     const struct train_settings *s = &w->r->settings;
     struct copse_found_checkpoint found;
     struct stat info;
-    if (stat(s->checkpoint, &info) != 0) /* it is the chief that makes it */
+    if (stat(s->checkpoint, &info) != 0) /* the chief creates it */
         return errno == ENOENT ? COPSE_ERR_END
                                : session_set_error(COPSE_ERR_IO, "cannot look at '%s': %s", s->checkpoint,
                                                    strerror(errno));
@@ -120,13 +120,13 @@ static copse_status find(struct watch *w, bool is_newest)
     COPSE_TRY(w->is_below ? find_below(w, &found)
                        : copse_monitor_find(w->r->ctx, s->checkpoint, w->from, is_newest, &found));
     if (stat(found.path, &w->seen) != 0)
-        return COPSE_ERR_END; /* removed in between */
+        return COPSE_ERR_END; /* removed in the meantime */
     w->from = found.progress + 1;
     memcpy(w->path, found.path, sizeof w->path);
     return COPSE_OK;
 }
 
-/* What `copse evaluate` is not told stands in the checkpoint. */
+/* Settings that the command line omits come from the checkpoint. */
 static copse_status take_settings(struct watch *w)
 {
     struct run *r = w->r;
@@ -156,8 +156,8 @@ static copse_status show(const struct watch *w)
     return COPSE_OK;
 }
 
-/* Where workers take turns, the file has the place of each, "steps:epoch:batch", the chief's first. What the
-   trainer goes on from would be the place of the slowest. */
+/* If workers share the batches, the file has the position of each, "steps:epoch:batch", the chief's first. The
+   trainer itself would resume from the position of the slowest worker. */
 static void take_places(struct watch *w, const copse_checkpoint *file)
 {
     const char *places = run_find(file, "worker_places");
@@ -178,7 +178,7 @@ static copse_status take(struct watch *w)
     take_places(w, file);
     copse_checkpoint_release(&file);
     const uint64_t step = copse_trainer_steps(r->trainer);
-    if (w->count > 0 && step == w->step) /* the one file, replaced while it was opened */
+    if (w->count > 0 && step == w->step) /* the single file was replaced while it was opened */
         return COPSE_OK;
     COPSE_TRY(run_evaluate(r));
     w->step = step;
@@ -186,9 +186,9 @@ static copse_status take(struct watch *w)
     return show(w);
 }
 
-/* Take the checkpoint that was found. One that went away, or was replaced, while it was read is no loss: another one
-   stands there. A damaged one is passed over: while others may come, and once for the one before it, as resuming
-   does. */
+/* Load the checkpoint that was found. A file that was removed or replaced during the read is not an error: a newer
+   one exists. A damaged file is skipped: always while newer ones may come, and otherwise once in favour of the one
+   before it, as for resuming. */
 static copse_status take_found(struct watch *w)
 {
     copse_status s = take_settings(w);
@@ -217,9 +217,9 @@ static copse_status take_found(struct watch *w)
 
 /* ---- until the job is done ---- */
 
-/* Nothing comes after this one: its epoch is the last, and so is the batch before it, or the chief's last turn. A
-   checkpoint that was due at the last step stands before the end of the last epoch, and is not written again
-   behind it. */
+/* No checkpoint follows this one: its epoch is the last, and its batch is the last one or the chief's last one. A
+   checkpoint that is due at the last step is written before the end of the last epoch, and is not repeated after
+   it. */
 static bool is_over(const struct watch *w)
 {
     const uint32_t epochs = w->r->settings.epochs;
@@ -271,7 +271,7 @@ static copse_status await(struct watch *w)
             return s;
         if (now() >= end)
             return fail_patience(w);
-        nanosleep(&slice, NULL); /* a signal ends it early */
+        nanosleep(&slice, NULL); /* a signal interrupts it */
     }
 }
 
@@ -306,7 +306,7 @@ copse_status run_evaluator(struct run *r)
     if (!r->settings.checkpoint)
         return session_set_error(COPSE_ERR_ARGUMENT, "an evaluator reads the checkpoints that the chief writes: "
                                                      "give it the job's --checkpoint PATH");
-    COPSE_TRY(run_open(r)); /* what is wrong with it shows before the first checkpoint */
+    COPSE_TRY(run_open(r)); /* detects errors before the first checkpoint */
     return watch(&w);
 }
 
@@ -322,7 +322,7 @@ int evaluation_fail(const struct run *r, copse_status s)
 
 /* ---- copse evaluate ---- */
 
-/* The newest, once; again where it was removed under our hands. */
+/* Evaluate the newest checkpoint once; retry if it was removed during the read. */
 static copse_status evaluate_once(struct watch *w)
 {
     const struct train_settings *s = &w->r->settings;

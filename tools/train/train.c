@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* copse train: data, devices, model and optimizer make a run; shows how it goes and what came out. */
+/* copse train: creates a run from data, devices, model and optimizer, and prints progress and result. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static copse_status open_data(struct run *r)
                                 &r->batches);
 }
 
-/* Finds out whether there are other workers, and connects. The chief alone shows and writes. */
+/* Find other workers and connect to them. Only the chief prints and writes. */
 static copse_status open_cluster(struct run *r)
 {
     const struct train_settings *s = &r->settings;
@@ -63,7 +63,7 @@ static copse_status open_cluster(struct run *r)
     COPSE_TRY(s->cluster ? copse_cluster_spec_parse(r->ctx, s->cluster, &r->job)
                          : copse_cluster_spec_find(r->ctx, &r->job));
     r->is_evaluator = r->job && copse_cluster_spec_role(r->job) == COPSE_ROLE_EVALUATOR;
-    if (is_alone || r->is_evaluator) { /* an evaluator is alone whatever the others are */
+    if (is_alone || r->is_evaluator) { /* an evaluator always uses a single process */
         copse_cluster_spec_release(&r->job);
         return COPSE_OK;
     }
@@ -117,7 +117,7 @@ static bool is_accelerator(const struct train_settings *s)
     return s->strategy.at->value == STRATEGY_ACCELERATOR;
 }
 
-/* Training steps to a step of the monitor. */
+/* Training steps per monitor step. */
 static uint32_t steps_per_run(const struct train_settings *s)
 {
     return !is_accelerator(s) ? 1 : s->steps_per_run ? s->steps_per_run : 16;
@@ -173,7 +173,7 @@ static float cosine(void *user, uint64_t step)
     return (float)(0.5 * r->settings.lr * (1.0 + cos(3.14159265358979323846 * at)));
 }
 
-/* For the library a momentum of 0 means its default; without momentum both rules are SGD. */
+/* The library treats a momentum of 0 as its default; without momentum both rules are SGD. */
 static copse_optimizer_kind optimizer_of(const struct train_settings *s)
 {
     const copse_optimizer_kind kind = (copse_optimizer_kind)s->optimizer.at->value;
@@ -276,7 +276,7 @@ static copse_status show_epoch(const struct run *r)
     if (is_json(r)) {
         return event_epoch(p, r->test_loss, r->test_accuracy);
     } else if (is_talking(r)) {
-        /* A terminal has the bar: every tenth of the run is enough. */
+        /* A terminal has the bar, so a line for every tenth of the run is enough. */
         const uint32_t every = terminal_is(&columns) ? (p->epochs + 9) / 10 : 1;
         bar_clear();
         if (p->epoch % every == 0 || p->epoch == p->epochs)
@@ -289,7 +289,7 @@ static copse_status show_epoch(const struct run *r)
     return COPSE_OK;
 }
 
-/* All workers in step take part in it, the chief writes. */
+/* All synchronous workers take part; the chief writes. */
 static copse_status save_parameters(struct run *r)
 {
     if (!r->settings.save || run_is_apart(r))
@@ -302,7 +302,7 @@ static copse_status save_parameters(struct run *r)
     return s;
 }
 
-/* A pass over the data is over. */
+/* End of a pass over the data. */
 static copse_status end_epoch(struct run *r)
 {
     COPSE_TRY(run_results(r, 0));
@@ -312,7 +312,7 @@ static copse_status end_epoch(struct run *r)
     if (!history_epoch(&r->history, r->progress.step, r->test_loss, r->test_accuracy))
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     COPSE_TRY(show_epoch(r));
-    /* The last update of an epoch shows here first. */
+    /* A non-finite last update of an epoch is first detected here. */
     if (!isfinite(r->test_loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
                                  isnan(r->test_loss) ? "NaN" : "infinite");
@@ -322,8 +322,8 @@ static copse_status end_epoch(struct run *r)
     return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
 }
 
-/* A step on the batch; on an accelerator a run of that and as many more full ones as it takes and the epoch
-   has. What is left of an epoch is a smaller batch: a step of its own. */
+/* A step on the batch. On an accelerator a run of that batch and as many more full ones as a run takes and the epoch
+   has. The rest of an epoch is a smaller batch: a step by itself. */
 static copse_status train_on(struct run *r, const struct copse_host_batch *first)
 {
     const uint32_t most = steps_per_run(&r->settings), full = r->settings.batch;
@@ -331,7 +331,7 @@ static copse_status train_on(struct run *r, const struct copse_host_batch *first
     struct copse_dataset_info info;
     size_t left;
     if (!is_accelerator(&r->settings) || batch.count < full) {
-        if (signals_caught()) /* all workers leave out the same step */
+        if (signals_caught()) /* all workers skip the same step */
             copse_trainer_cancel(r->trainer);
         COPSE_TRY(copse_trainer_step(r->trainer, &batch));
         r->progress.samples += batch.count;
@@ -349,7 +349,7 @@ static copse_status train_on(struct run *r, const struct copse_host_batch *first
     return copse_trainer_run(r->trainer);
 }
 
-/* One batch, or run; with what stands between two passes. */
+/* One batch, or run, and the work between two passes. */
 static copse_status run_step(void *user)
 {
     struct run *r = user;
@@ -381,8 +381,7 @@ static copse_status run_step(void *user)
     return COPSE_OK;
 }
 
-/* A device failed or workers are lost: everything on devices is made anew; the values come from the
-   checkpoint. */
+/* A device failed or workers are lost: recreate all objects on devices; the values come from the checkpoint. */
 static copse_status recover(void *user)
 {
     struct run *r = user;
@@ -420,7 +419,7 @@ static copse_status make_monitor(struct run *r)
                                         .every_progress = s->every_steps,
                                         .every_seconds = s->every_seconds,
                                         .keep = s->keep,
-                                        .on_loss = run_is_served(r) /* who goes on anyway */
+                                        .on_loss = run_is_served(r) /* continues in any case */
                                                        ? COPSE_LOSS_STOPS
                                                        : (copse_on_loss)s->on_loss.at->value,
                                         .cluster = r->cluster,
@@ -472,7 +471,7 @@ static copse_status finish(struct run *r)
     }
     if (s->plot && !s->is_quiet)
         printf("plot:       %s\n", s->plot);
-    fflush(stdout); /* a launcher may end this process with the others, while they part */
+    fflush(stdout); /* a launcher may end this process with the others during the shutdown */
     return COPSE_OK;
 }
 
@@ -481,7 +480,7 @@ static copse_status run(struct run *r)
     struct copse_dataset_info train, test;
     COPSE_TRY(session_open(r->settings.is_verbose, r->settings.no_cache, &r->ctx));
     COPSE_TRY(open_cluster(r));
-    if (r->settings.checkpoint) /* a server that is asked to end lets its workers end first */
+    if (r->settings.checkpoint) /* a server that gets a signal lets its workers end first */
         signals_catch();
     if (run_is_server(r))
         return run_serve(r);
@@ -498,12 +497,12 @@ static copse_status run(struct run *r)
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
     r->progress.seconds += now() - r->clock;
     COPSE_TRY(s);
-    if (r->saved_epoch == 0) /* resumed where nothing was left to be trained */
+    if (r->saved_epoch == 0) /* resumed with no training left */
         COPSE_TRY(save_parameters(r));
     return finish(r);
 }
 
-/* A signal: keep what was trained and say how to go on. */
+/* A signal: report what was saved and how to resume. */
 static copse_status stop(struct run *r)
 {
     struct copse_monitor_info info = { 0 };
@@ -522,14 +521,14 @@ static copse_status stop(struct run *r)
     return s;
 }
 
-/* The shell's exit code for the signal. A worker that stops because another was told to is as if it had been told
-   itself. */
+/* The shell's exit code for the signal. A worker that stops because another one got the signal returns the same
+   code. */
 static int stopped_code(void)
 {
     return 128 + (signals_caught() ? signals_caught() : SIGTERM);
 }
 
-/* Other workers are gone: who, and how to go on. */
+/* Other workers are lost: print which, and how to resume. */
 static int end_without_others(const struct run *r)
 {
     struct copse_monitor_info info = { 0 };
@@ -540,7 +539,7 @@ static int end_without_others(const struct run *r)
     return EXIT_LOST;
 }
 
-/* One line that says what went wrong and, after a loss that is not finite, what is left. */
+/* Print the error in one line and, after a loss that is not finite, what was saved. */
 static int fail(const struct run *r, copse_status s)
 {
     const bool is_between_workers = s == COPSE_ERR_COMM || s == COPSE_ERR_TIMEOUT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers in step compare the options that they were given. The library compares what it knows of; what the tool
-   makes of the others (a schedule, a split, who saves) would differ unseen, or only show as another order of calls. */
+/* Synchronous workers compare their options. The library compares the options that it knows. Differences in the
+   others (a schedule, a split, which worker saves) would stay undetected, or appear only as a different order of
+   calls. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 
 #define LINES_MAX 24
 
-/* What counts of a line: whole numbers that f32 has. */
+/* The digest of a line as whole numbers that f32 represents exactly. */
 static float digest(const char *line, size_t length)
 {
     uint32_t sum = 2166136261u; /* FNV-1a */
@@ -19,7 +20,7 @@ static float digest(const char *line, size_t length)
     return (float)((sum ^ sum >> 24) & 0xffffffu);
 }
 
-/* The digests of all workers: those of this one where it stands, and zeros of all others, added up. */
+/* The digests of all workers: each adds its own at its index and zeros elsewhere. */
 static copse_status gather(const struct run *r, float *all, uint32_t lines, const float *mine)
 {
     const copse_shape shape = COPSE_SHAPE(copse_cluster_size(r->cluster), lines);
@@ -45,7 +46,7 @@ static copse_status gather(const struct run *r, float *all, uint32_t lines, cons
     return s;
 }
 
-/* "worker 1 (b:7000)", as the library says it. */
+/* "worker 1 (b:7000)", as the library writes it. */
 static void name_worker(const struct run *r, uint32_t rank, char *text, size_t room)
 {
     const bool has_chief = copse_cluster_spec_tasks(r->job, COPSE_ROLE_CHIEF) > 0;

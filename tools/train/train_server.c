@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `copse train` and `copse worker` with parameter servers: who serves, and which batches are whose. */
+/* `copse train` and `copse worker` with parameter servers: which tasks serve, and which worker takes which batch. */
 #include <stdio.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ copse_status run_serve(struct run *r)
     if (how.pushes > 0)
         printf("; %llu updates by windows", (unsigned long long)how.pushes);
     printf("\n");
-    fflush(stdout); /* a launcher may end this process with the others, while they part */
+    fflush(stdout); /* a launcher may end this process with the others during the shutdown */
     return COPSE_OK;
 }
 

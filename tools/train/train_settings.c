@@ -21,15 +21,15 @@ static const struct option_name strategies[] = {
 static const char strategies_help[] =
     "Strategies:\n"
     "  one_device        One replica: on the named device, or on the first of `auto` or `all`.\n"
-    "                    Nothing is summed, and no step waits for another device.\n"
-    "  mirrored          One replica on each device of this process, in step: each takes a share\n"
+    "                    No gradients are summed, and no step waits for another device.\n"
+    "  mirrored          One synchronous replica on each device of this process: each gets a shard\n"
     "                    of every batch, gradients are summed, and all hold the same values.\n"
-    "  collective        The same over several processes or machines: one replica on each device\n"
-    "                    of every worker of the job, all in step, over MPI or Gloo.\n"
-    "  parameter_server  Servers keep the variables; each worker trains on batches of its own and\n"
-    "                    waits for no other. Without a job one device of this process serves.\n"
-    "  accelerator       One replica on each core, several steps to one submission; a device that\n"
-    "                    is named several times has as many cores. For steps that are short.";
+    "  collective        The same over several processes or machines: one synchronous replica on\n"
+    "                    each device of every worker of the job, over MPI or Gloo.\n"
+    "  parameter_server  Servers hold the variables; each worker trains on its own batches and does\n"
+    "                    not wait for others. Without a job one device of this process serves.\n"
+    "  accelerator       One replica on each core, several steps per submission. A device that is\n"
+    "                    named n times has n cores. For short steps.";
 static const struct option_name optimizers[] = {
     { "adam", COPSE_ADAM },         { "adamw", COPSE_ADAMW },
     { "sgd", COPSE_SGD },           { "momentum", COPSE_MOMENTUM },
@@ -74,13 +74,12 @@ static const struct option_name answers[] = {
     { NULL, 0 },
 };
 
-#define UNSET UINT32_MAX /* a count that is not given */
+#define UNSET UINT32_MAX /* a count that was not given */
 
-/* The first of a table is the default. */
+/* The first value of a table is the default. */
 #define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
 
-/* The digits set: installed beside the tool, in the source tree it was built from, or where it was
-   to be installed. */
+/* The digits set: installed beside the tool, in its source tree, or in the install prefix. */
 static const char *default_data(void)
 {
     static char beside[4096 + sizeof COPSE_DIGITS_BESIDE];
@@ -96,7 +95,7 @@ static const char *default_data(void)
     return COPSE_DIGITS_INSTALLED;
 }
 
-/* Files that are written can be, and none is one that is read or another that is written. */
+/* Check that output files can be written, and that none is an input file or another output file. */
 static int check_files(const struct train_settings *s)
 {
     const struct {
@@ -167,7 +166,7 @@ static const char *check_checkpoints(struct train_settings *s, const char *every
     return NULL;
 }
 
-/* The strategy and what belongs to it alone. */
+/* The strategy and its own options. */
 static const char *check_strategy(struct train_settings *s)
 {
     const int strategy = s->strategy.at->value;
@@ -255,26 +254,26 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "strategy", OPTION_CHOICE, &s->strategy, "NAME",
           "see below [mirrored; in a job collective or parameter_server]" },
         { "servers", OPTION_COUNT, &s->servers, "N",
-          "under mpirun: so many of the last ranks are parameter servers [0]" },
+          "under mpirun: the last N ranks are parameter servers [0]" },
         { "steps-per-run", OPTION_COUNT, &s->steps_per_run, "K",
-          "accelerator: steps to one submission [16]" },
+          "accelerator: steps per submission [16]" },
         { "cores", OPTION_COUNT, &s->cores, "N",
           "accelerator: replicas, on the first N devices by number [all]" },
         { "prefetch", OPTION_COUNT, &s->prefetch, "N",
           "upload up to N batches while earlier ones are computed; same bits [0]" },
         { "cluster", OPTION_TEXT, &s->cluster, "JSON",
-          "the job's tasks and which this one is [COPSE_CONFIG, TF_CONFIG, mpirun]" },
+          "the job and this process's task [COPSE_CONFIG, TF_CONFIG, mpirun]" },
         { "engine", OPTION_CHOICE, &s->engine, "NAME",
-          "between workers: mpi or gloo; same bits [mpi under mpirun, else gloo]" },
+          "transport: mpi or gloo; same bits [mpi under mpirun, else gloo]" },
         { "worker-deadline", OPTION_SECONDS, &s->worker_deadline, "SECONDS",
-          "give up when a worker does not answer [60]" },
+          "a worker that does not answer for so long is lost [60]" },
         { "one-sided", OPTION_CHOICE, &s->one_sided, "NAME",
-          "between workers and servers: windows, on or off; same bits [auto]" },
+          "windows between workers and servers: on or off; same bits [auto]" },
         { "one-sided-bytes", OPTION_U64, &s->one_sided_bytes, "N",
-          "with auto: larger variables go by messages [512 KiB]" },
-        { "window-bytes", OPTION_U64, &s->window_bytes, "N", "of each server, for that [16 MiB]" },
+          "with auto: larger variables use messages [512 KiB]" },
+        { "window-bytes", OPTION_U64, &s->window_bytes, "N", "window size of each server [16 MiB]" },
         { "on-loss", OPTION_CHOICE, &s->on_loss, "NAME",
-          "of a worker: stop, or continue without it from the checkpoint [stop]" },
+          "after losing a worker: stop, or continue from the checkpoint [stop]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov [adam]" },
         { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [0.002; sgd kinds 0.05]" },
@@ -282,27 +281,27 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "cosine (down to 0 over the run) or constant [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "[0]" },
-        { "dropout", OPTION_FLOAT, &s->dropout, "X", "share of hidden units left out [0]" },
+        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0]" },
         { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [largest label + 1]" },
         { "save", OPTION_TEXT, &s->save, "FILE", "write the parameters as safetensors" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
-          "write all state there: a folder, or FILE.safetensors" },
-        { "checkpoint-every", OPTION_TEXT, &every, "N|Ns", "steps, or seconds, between [600s]" },
+          "write checkpoints: a folder, or FILE.safetensors" },
+        { "checkpoint-every", OPTION_TEXT, &every, "N|Ns", "steps or seconds between checkpoints [600s]" },
         { "keep", OPTION_COUNT, &s->keep, "N", "checkpoints kept in the folder [3]" },
         { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
-          "evaluator: end when no new checkpoint came for so long [1800]" },
+          "evaluator: exit if no new checkpoint arrives for so long [1800]" },
         { "resume", OPTION_FLAG, &s->is_resume, NULL,
-          "go on from the newest checkpoint; start when there is none" },
+          "resume from the newest checkpoint; without one start a new run" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
-        { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object a line" },
+        { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
         { "reduction", OPTION_CHOICE, &s->reduction, "NAME",
           "how gradients are summed: sharded, tree, to_one; same bits [auto]" },
         { "transfer", OPTION_CHOICE, &s->transfer, "NAME",
-          "how they travel: shared or staged; same bits [auto]" },
+          "how gradients are transferred: shared or staged; same bits [auto]" },
         { "bucket-bytes", OPTION_U64, &s->bucket_bytes, "N", "gradients summed together [4 MiB]" },
         { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "no-cache", OPTION_FLAG, &s->no_cache, NULL, "compile all kernels anew" },
@@ -312,15 +311,15 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     };
     const int code = options_parse(argc, argv, rows,
                                    is_worker
-                                       ? "Takes part in a job of several workers, which the "
-                                         "environment or --cluster describes,\nwith the options of "
-                                         "`copse train` that all workers share. Says nothing while "
-                                         "all is well.\nA ps task keeps variables for the others "
-                                         "until they are gone, and says in one line what it did;\nan "
-                                         "evaluator says how good each checkpoint is."
+                                       ? "Runs one task of a job of several workers. The environment "
+                                         "or --cluster describes the job;\nall workers need the same "
+                                         "options of `copse train`. Without errors it prints nothing.\n"
+                                         "A ps task serves variables until the workers exit, and "
+                                         "prints a summary line;\nan evaluator prints the loss and "
+                                         "accuracy of each checkpoint."
                                        : "Trains a network on labelled data, with one replica on "
-                                         "each device, and prints the accuracy\non a fifth of the "
-                                         "data that it never saw.");
+                                         "each device, and prints the accuracy\non held-out data (a "
+                                         "fifth of the examples).");
     if (code >= 0)
         return code;
     s->is_default_data = s->data == NULL;
@@ -350,12 +349,12 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE", "its labels, as for `copse train`" },
         { "classes", OPTION_COUNT, &s->classes, "N", "as for `copse train` [largest label + 1]" },
-        { "devices", OPTION_TEXT, &s->devices, "WHICH", "the first one of these evaluates [auto]" },
+        { "devices", OPTION_TEXT, &s->devices, "WHICH", "the first of these devices is used [auto]" },
         { "watch", OPTION_FLAG, &s->is_watching, NULL,
-          "each checkpoint that the run writes, until its last one" },
+          "evaluate each checkpoint that the run writes, until its last one" },
         { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
-          "watching: end when no new checkpoint came for so long [1800]" },
-        { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object a line" },
+          "with --watch: exit if no new checkpoint arrives for so long [1800]" },
+        { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
         { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "no-cache", OPTION_FLAG, &s->no_cache, NULL, "compile all kernels anew" },
@@ -363,9 +362,9 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { 0 },
     };
     const int code = options_parse(argc, argv, rows,
-                                   "Loss and accuracy of a checkpoint of `copse train` on the held-out part of "
-                                   "the data: of the newest\nin the folder, or, watching, of each. Model and "
-                                   "settings are those that it was made with.");
+                                   "Prints loss and accuracy of a checkpoint of `copse train` on the held-out "
+                                   "data: of the newest\none in the folder, or with --watch of each. Model and "
+                                   "settings come from the checkpoint.");
     if (code >= 0)
         return code;
     s->is_default_data = s->data == NULL;
@@ -420,7 +419,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
     else if (strcmp(name, "--schedule") == 0)
         return take_choice(&s->schedule, value);
     else
-        return strcmp(name, "--data") == 0; /* what it is, not where */
+        return strcmp(name, "--data") == 0; /* the content of the data, not its path */
     return mlp_parse(s->model, &m);
 }
 

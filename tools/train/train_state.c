@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of `copse train`: the trainer's state, and beside it the history and the settings that
-   must stay the same. */
+/* Checkpoints of `copse train`: the trainer's state, the history, and the settings that must stay the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,7 @@ static void add_count(struct text *t, const char *name, uint64_t value)
     add(t, name, text);
 }
 
-/* Which data it is, whatever its path. */
+/* Identifies the data by content, whatever its path. */
 static copse_status add_data(struct text *t, const struct run *r)
 {
     struct copse_dataset_info info;
@@ -60,7 +59,7 @@ static copse_status add_data(struct text *t, const struct run *r)
     return s;
 }
 
-/* What must stay the same; and, for the file alone, how long the run was to be. */
+/* The settings that must stay the same and, only for the file, the planned length of the run. */
 static copse_status describe(const struct run *r, bool is_for_file, struct text *t)
 {
     const struct train_settings *s = &r->settings;
@@ -73,7 +72,7 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add_number(t, "--weight-decay", (double)s->weight_decay);
     add_number(t, "--dropout", (double)s->dropout);
     add_count(t, "--batch", s->batch);
-    if (is_for_file || s->schedule.at->value == SCHEDULE_COSINE) /* else a run may be made longer */
+    if (is_for_file || s->schedule.at->value == SCHEDULE_COSINE) /* otherwise the run may be extended */
         add_count(t, "--epochs", s->epochs);
     add_count(t, "--seed", s->seed);
     return t->used < sizeof t->bytes
@@ -93,7 +92,7 @@ copse_status run_describe(const struct run *r, char *text, size_t room)
                : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long to be compared");
 }
 
-/* The first line of `now` that `then` has otherwise. */
+/* The first line of `now` that differs in `then`. */
 static copse_status compare(const char *path, const char *then, const char *now)
 {
     while (*now) {
@@ -266,10 +265,10 @@ static copse_status show(struct run *r, const char *path, const struct copse_pos
 copse_status run_take(struct run *r, const char *path, struct copse_position *at, copse_checkpoint **file)
 {
     copse_status s = copse_trainer_restore(r->trainer, path, at, file);
-    if (s == COPSE_ERR_ARGUMENT || s == COPSE_ERR_SHAPE) { /* a setting says more than an array */
+    if (s == COPSE_ERR_ARGUMENT || s == COPSE_ERR_SHAPE) { /* naming a setting helps more than naming an array */
         char text[600];
         session_plain(text, sizeof text, copse_last_error());
-        /* the file is the first worker's */
+        /* the first worker wrote the file */
         if (is_silent(r) || (copse_checkpoint_read(r->ctx, path, file) == COPSE_OK &&
                              check_settings(r, *file, path) == COPSE_OK))
             session_set_error(s, "%s", text);
@@ -283,7 +282,7 @@ copse_status run_take(struct run *r, const char *path, struct copse_position *at
     return s;
 }
 
-/* What the chief has restored, of this worker. */
+/* Restore this worker's part of the chief's state. */
 static copse_status restore_apart(struct run *r)
 {
     struct copse_position at;

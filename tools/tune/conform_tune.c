@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* copse tune: mode tune of `copse conformance` with a command line of its own, and its table. */
+/* copse tune: mode tune of `copse conformance` with its own command line and table. */
 #include <string.h>
 
 #include "copse/device/tuning.h"
@@ -8,7 +8,7 @@
 
 enum { MAX_VARIANTS = 8 };
 
-/* What was measured on a device: one row for each size class. */
+/* The measurements of a device: one row for each size class. */
 struct table {
     const struct conform_set *set;
     const char *device;
@@ -34,7 +34,7 @@ static void find_variants(struct table *t)
     }
 }
 
-/* The case of the same sizes and another variant; NULL when it was not measured. */
+/* The case of the same sizes and another variant; NULL if it was not measured. */
 static const struct conform_case *case_of(const struct table *t, size_t like, const char *variant)
 {
     for (size_t i = 0; i < t->set->case_count; i++)
@@ -121,13 +121,13 @@ int cmd_tune(int argc, char **argv)
         { "devices", OPTION_TEXT, &s.devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
         { "seconds", OPTION_FLOAT, &seconds, "N",
-          "time for each device, 0 = no end; the rest keeps what it had [10]" },
+          "time for each device, 0 = no limit; other sizes stay as measured [10]" },
         { "deadline", OPTION_FLOAT, &deadline, "N",
           "time for each measurement before it counts as hung [60]" },
-        { "forget", OPTION_TEXT, &forgotten, "ID", "forget what was measured there, and end" },
-        { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object a line" },
+        { "forget", OPTION_TEXT, &forgotten, "ID", "delete the measurements of this device, and exit" },
+        { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object per line" },
         { "verbose", OPTION_FLAG, &s.is_verbose, NULL,
-          "every measurement, and what the library does" },
+          "every measurement, and the log of the library" },
         { 0 },
     };
     const int code = options_parse(argc, argv, rows, summary);
