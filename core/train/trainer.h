@@ -284,8 +284,8 @@ copse_status copse__workers_report(copse_trainer *t, copse_status why);
 uint64_t copse__workers_sequence(const copse_trainer *t);
 /* What has failed since then changed nothing on any worker: one of them refused it, or no other has heard of it. */
 bool copse__workers_are_whole(const copse_trainer *t, uint64_t since);
-/* Both return `why`: what has failed since then. Where no verdict says so, the others hear of it now: this worker
-   cannot go on; or, by `tell` and where a step has not yet met the others, it refuses the step. */
+/* Both return `why`, a failure since then. If no vote has reported it, the others are notified now: this worker cannot
+   continue; or, by `notify` and before the first barrier of a step, it refuses the step. */
 copse_status copse__workers_abort(copse_trainer *t, uint64_t since, copse_status why);
 copse_status copse__workers_notify(copse_trainer *t, uint64_t since, copse_status why);
 /* The step's collectives say which step and batch they belong to. */
