@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Nests cut along axis 0 into a part for each replica, and put together again. */
+/* Structures of values: split along axis 0 into a part for each replica, and joined again. */
 #include "core/compat/tower.h"
 
 static copse_status no_memory(void)
@@ -19,7 +19,7 @@ static void release_all(copse_value **list, size_t count)
         copse_value_release(&list[i]);
 }
 
-/* ---- cutting ---- */
+/* ---- splitting ---- */
 
 static copse_status make_parts(copse_strategy *st, const copse_value *v, const char *values,
                                copse_value **parts)
@@ -80,7 +80,7 @@ static copse_status make_slices(copse_strategy *st, const copse_value *v, uint32
     return s;
 }
 
-/* Rows as even as they can be, the first replicas have one more. */
+/* Rows are split as evenly as possible; the first replicas have one more. */
 static copse_status split_sparse(copse_strategy *st, const copse_value *v, copse_value **parts)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
@@ -115,7 +115,7 @@ static copse_status gather_parts(copse_strategy *st, const copse_value *v, copse
     return COPSE_OK;
 }
 
-static copse_status split_nest(copse_strategy *st, const copse_value *v, copse_value **parts)
+static copse_status split_structure(copse_strategy *st, const copse_value *v, copse_value **parts)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     const size_t all = v->count * st->replica_count;
@@ -146,7 +146,7 @@ copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value 
         break;
     case COPSE_VALUE_LIST:
     case COPSE_VALUE_DICT:
-        s = split_nest(st, v, parts);
+        s = split_structure(st, v, parts);
         break;
     default:
         s = copse_fail(COPSE_ERR_ARGUMENT, "replicated model: only arrays, sparse values, lists and "
@@ -203,7 +203,7 @@ static copse_status join_arrays(copse_strategy *st, copse_value *const *parts, c
     return copse__value_from_block(st->ctx, NULL, COPSE_HOST, shape, block, out);
 }
 
-/* Item `i` of replica 0's nest, and of the others' the one at its place or of its name. */
+/* Item `i` of replica 0's structure, and of the others' the one at its place or of its name. */
 static copse_status pick(copse_strategy *st, copse_value *const *parts, size_t i,
                          copse_value **items)
 {
@@ -220,7 +220,7 @@ static copse_status pick(copse_strategy *st, copse_value *const *parts, size_t i
     return COPSE_OK;
 }
 
-static copse_status join_nests(copse_strategy *st, copse_value *const *parts, copse_value **out)
+static copse_status join_structures(copse_strategy *st, copse_value *const *parts, copse_value **out)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     const size_t count = parts[0]->count;
@@ -248,6 +248,6 @@ copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, co
         return COPSE_OK;
     }
     return parts[0]->kind == COPSE_VALUE_LIST || parts[0]->kind == COPSE_VALUE_DICT
-               ? join_nests(st, parts, out)
+               ? join_structures(st, parts, out)
                : join_arrays(st, parts, out);
 }

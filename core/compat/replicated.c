@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Replicated models: the model function called once per replica, and what the calls gave made one. */
+/* Replicated models: the model function is called once per replica, and the results are combined. */
 #include "core/variable/storage.h"
 #include "core/compat/tower.h"
 #include "core/reduce/tree.h"
@@ -35,18 +35,18 @@ static copse_status finish_optimizers(copse_strategy *st)
     return s;
 }
 
-/* After a failure: what is kept belongs to no step. The failure's text stays. */
+/* After a failure, drop the gradients that are kept. */
 static void drop_optimizers(copse_strategy *st)
 {
     for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
         copse__tower_drop_all(t);
 }
 
-static bool are_told(const copse_strategy *st)
+static bool has_shared_failure(const copse_strategy *st)
 {
     bool is_any = false;
     for (const copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
-        is_any |= t->is_told;
+        is_any |= t->is_shared_failure;
     return is_any;
 }
 
@@ -68,7 +68,7 @@ static bool has_optimized(const copse_strategy *st)
 static copse_status call_models(struct model_run *m)
 {
     copse_strategy *st = m->strategy;
-    COPSE_TRY(finish_optimizers(st)); /* of calls outside of any model */
+    COPSE_TRY(finish_optimizers(st)); /* calls that were made outside of a model */
     set_reduction(st, &m->params->reduction);
     const copse_status s = copse_strategy_run(st, call_model, NULL, 0, m, NULL);
     set_reduction(st, NULL);
@@ -79,11 +79,11 @@ static copse_status call_models(struct model_run *m)
     return finish_optimizers(st);
 }
 
-/* What only this worker has failed with so far becomes everybody's, wherever they have come to. */
-static copse_status tell(copse_strategy *st, copse_status mine)
+/* A failure of this worker alone becomes that of all workers, at their next collective. */
+static copse_status notify(copse_strategy *st, copse_status mine)
 {
     char text[COPSE_ERROR_BYTES];
-    if (st->group.workers == 1 || are_told(st) || copse__cluster_check(st->group.cluster))
+    if (st->group.workers == 1 || has_shared_failure(st) || copse__cluster_check(st->group.cluster))
         return mine;
     memcpy(text, copse_last_error(), sizeof text);
     (void)copse__group_barrier(&st->group, "a replicated model", 0, mine);
@@ -100,10 +100,10 @@ static copse_status call_all(struct model_run *m)
     memcpy(text, copse_last_error(), sizeof text);
     drop_optimizers(m->strategy);
     copse__fail_again(text);
-    return tell(m->strategy, s);
+    return notify(m->strategy, s);
 }
 
-/* ---- what it gave ---- */
+/* ---- its results ---- */
 
 static copse_status read_loss(const struct model_run *m, uint32_t r, float *out)
 {
@@ -120,7 +120,7 @@ static copse_status read_loss(const struct model_run *m, uint32_t r, float *out)
     return COPSE_OK;
 }
 
-/* Of this worker's replicas, in their places among all. */
+/* The losses of this worker's replicas, at their ranks. */
 static copse_status read_losses(const struct model_run *m, float *losses)
 {
     const copse_strategy *st = m->strategy;
@@ -267,9 +267,9 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     m->params = params;
     m->mode = mode;
     for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
-        t->is_told = false;
+        t->is_shared_failure = false;
     copse_status s = split_all(m, features, labels);
-    s = s == COPSE_OK ? call_all(m) : tell(st, s);
+    s = s == COPSE_OK ? call_all(m) : notify(st, s);
     if (s == COPSE_OK)
         s = combine(m, out);
     release(mem, m);

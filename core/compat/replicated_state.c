@@ -24,7 +24,7 @@ static copse_status check(copse_strategy *st, const char *path)
     return path && *path ? COPSE_OK : no_path();
 }
 
-/* The number of updates of the optimizer with the most. */
+/* The largest number of updates of an optimizer. */
 static uint64_t steps_of(const copse_strategy *st)
 {
     uint64_t most = 0;

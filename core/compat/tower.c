@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tower optimizers: made, given gradients, asked for slots. tower_update.c has the update. */
+/* Tower optimizers: creation, gradients of replicas, slots. tower_update.c has the update. */
 #include <stdio.h>
 
 #include "core/compat/tower.h"
@@ -26,7 +26,7 @@ static bool is_taken(const copse_strategy *st, const char *name)
     return false;
 }
 
-/* The one that is wanted, or the first of "tower", "tower_1", ... that no other has. */
+/* The given name, or the first of "tower", "tower_1", ... that is free. */
 static copse_status choose_name(const copse_strategy *st, const char *wanted, char name[COPSE_OPTIMIZER_NAME])
 {
     if (wanted && (!*wanted || strlen(wanted) >= COPSE_OPTIMIZER_NAME))
@@ -41,7 +41,7 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
     return COPSE_OK;
 }
 
-/* The same in every process, and free. */
+/* All workers have the same settings. */
 static copse_status agree(copse_tower_optimizer *t)
 {
     char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
@@ -92,10 +92,10 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     t->params = *params;
     t->params.name = NULL;
     if (params->recordings == 0)
-        t->params.recordings = COPSE_TAPES;
+        t->params.recordings = COPSE_TOWER_RECORDINGS;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
-    copse__tapes_init(t);
+    copse__tower_recordings_init(t);
     copse__dependant_add(st, &t->dependant, &kind);
     s = agree(t);
     if (s)
@@ -117,7 +117,7 @@ void copse_tower_release(copse_tower_optimizer **at)
     copse__tower_drop_all(t);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__free(mem, t->kept[r].at);
-    copse__tapes_fini(t);
+    copse__tower_recordings_fini(t);
     copse__optimizer_release(&t->optimizer);
     copse__free(mem, t);
     copse_strategy_release(&st);
@@ -138,7 +138,7 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
                                                  "device; make new variables from the last checkpoint");
     COPSE_TRY(copse__tower_rule(t));
     t->is_used = true;
-    t->is_told = false;
+    t->is_shared_failure = false;
     COPSE_TRY(copse_note(copse__tower_keep(t, rank, pairs, count), "in the gradients of replica %u", rank));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (t->kept[r].count == 0)
@@ -200,10 +200,10 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
                                                     "times, replica 0 %llu times; all must do it equally "
                                                     "often", t->strategy->group.first + odd,
                                  (unsigned long long)other, (unsigned long long)first);
-    return copse__tower_meet(t, "the end of a step", 0, s);
+    return copse__tower_barrier(t, "the end of a step", 0, s);
 }
 
-/* ---- what it is asked for ---- */
+/* ---- queries ---- */
 
 bool copse_tower_is_used(const copse_tower_optimizer *t)
 {
@@ -255,7 +255,7 @@ static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v,
     copse_strategy *st = t->strategy;
     struct copse_block *block;
     COPSE_TRY(copse__block_create(st->ctx, NULL, COPSE_F32, v->count, &block));
-    const copse_status s = copse__tower_told(t, copse__slot_read(t->optimizer, v, slot, block->host));
+    const copse_status s = copse__tower_note_shared(t, copse__slot_read(t->optimizer, v, slot, block->host));
     if (s == COPSE_ERR_TIMEOUT)
         return s; /* the device may still write there */
     if (s == COPSE_OK)

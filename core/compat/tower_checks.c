@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tower optimizer refuses, and its rule. */
+/* Checks of the calls of a tower optimizer, and the creation of its rule. */
 #include "core/compat/tower.h"
 
 copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank)
@@ -28,7 +28,7 @@ copse_status copse__tower_rule(copse_tower_optimizer *t)
     return copse__optimizer_rule(t->optimizer, &params);
 }
 
-copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_variable *v)
+static copse_status check_trained(const copse_tower_optimizer *t, const copse_variable *v)
 {
     COPSE_TRY(copse__variable_of(v, t->strategy, "tower optimizer"));
     return v->is_trained
@@ -39,7 +39,7 @@ copse_status copse__tower_trained(const copse_tower_optimizer *t, const copse_va
 
 copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i)
 {
-    COPSE_TRY(copse__tower_trained(t, pairs[i].variable));
+    COPSE_TRY(check_trained(t, pairs[i].variable));
     for (size_t k = 0; k < i; k++)
         if (pairs[k].variable == pairs[i].variable)
             return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is twice in the list",

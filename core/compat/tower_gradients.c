@@ -75,3 +75,21 @@ void copse__tower_drop_all(copse_tower_optimizer *t)
         t->calls[r] = 0;
     }
 }
+
+copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to)
+{
+    struct copse_mem *mem = &st->ctx->base.mem;
+    copse_queue *q = st->replicas[r].queue;
+    if (v->block->queue == q)
+        return copse_queue_copy(q, v->block->buffer, 0, to.buffer, to.offset, to.size);
+    void *values = copse__alloc(mem, 1, to.size);
+    if (!values)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
+    copse_status s = copse_value_read(v, values);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* the device may still write there */
+    if (s == COPSE_OK)
+        s = copse_queue_write(q, to.buffer, to.offset, values, to.size);
+    copse__free(mem, values);
+    return s;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tapes: recordings (core/graph/recording.h) whose result and gradients become values. */
+/* Recordings of a tower optimizer (core/graph/recording.h): result and gradients become values. */
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/compat/tower.h"
@@ -16,95 +16,95 @@ static copse_queue *queue_of(const copse_tower_optimizer *t, uint32_t replica)
 
 /* ---- recording ---- */
 
-/* What a tape is looked up by, beside its inputs; variables follow. */
+/* The key of a recording, beside its inputs; variables follow. */
 enum { KEY_GRADIENTS, KEY_LOSS, KEY_USER, KEY_VARIABLES };
 
-static copse_variable *variable_of(const struct copse_tape *tape, size_t i)
+static copse_variable *variable_of(const struct copse_tower_recording *rec, size_t i)
 {
-    return (copse_variable *)(uintptr_t)tape->base.words[KEY_VARIABLES + i];
+    return (copse_variable *)(uintptr_t)rec->base.words[KEY_VARIABLES + i];
 }
 
 static void begin(struct copse_recording *base)
 {
-    struct copse_tape *tape = (struct copse_tape *)base;
-    tape->t = base->list->user;
-    tape->replica = base->list->replica;
-    tape->has_gradients = base->words[KEY_GRADIENTS] != 0;
-    tape->count = base->word_count - KEY_VARIABLES;
+    struct copse_tower_recording *rec = (struct copse_tower_recording *)base;
+    rec->t = base->list->user;
+    rec->replica = base->list->replica;
+    rec->has_gradients = base->words[KEY_GRADIENTS] != 0;
+    rec->count = base->word_count - KEY_VARIABLES;
 }
 
 /* In the replica's context, where merge calls and assignments are refused. */
 static copse_status call(struct copse_recording *base, copse_batch *in)
 {
-    const struct copse_tape *tape = (const struct copse_tape *)base;
-    copse_strategy *st = tape->t->strategy;
+    const struct copse_tower_recording *rec = (const struct copse_tower_recording *)base;
+    copse_strategy *st = rec->t->strategy;
     copse_loss_fn *loss = (copse_loss_fn *)(uintptr_t)base->words[KEY_LOSS];
     struct copse_callback here = { .name = "the loss function of a tower optimizer", .is_passive = true,
-                                   .used = { tape->t, base->graph } };
+                                   .used = { rec->t, base->graph } };
     struct copse_frame frame;
     base->graph->replicas = st->group.ranks;
-    in->is_training = tape->has_gradients;
-    in->replica = st->group.first + tape->replica;
+    in->is_training = rec->has_gradients;
+    in->replica = st->group.first + rec->replica;
     in->replicas = st->group.ranks;
-    copse__context_push_replica(&frame, st, tape->replica);
+    copse__context_push_replica(&frame, st, rec->replica);
     frame.is_graph = true;
     copse__callback_enter(&here);
     const copse_status s = loss(base->graph, in, (void *)(uintptr_t)base->words[KEY_USER], &base->result);
     return copse__callback_leave(&here, copse__context_pop(&frame, s));
 }
 
-static copse_status place(struct copse_tape *tape, copse_tensor *tensor, struct copse_block **block)
+static copse_status place(struct copse_tower_recording *rec, copse_tensor *tensor, struct copse_block **block)
 {
     const uint64_t count = copse__elements(tensor->shape);
-    COPSE_TRY(copse__block_create(tape->t->strategy->ctx, queue_of(tape->t, tape->replica), tensor->type, count,
+    COPSE_TRY(copse__block_create(rec->t->strategy->ctx, queue_of(rec->t, rec->replica), tensor->type, count,
                                   block));
     const struct copse_binding at = { (*block)->buffer, 0, (size_t)count * copse__type_bytes(tensor->type) };
-    return copse__recording_place(&tape->base, tensor, at, 0);
+    return copse__recording_place(&rec->base, tensor, at, 0);
 }
 
-static copse_status differentiate(struct copse_tape *tape)
+static copse_status differentiate(struct copse_tower_recording *rec)
 {
-    copse_graph *g = tape->base.graph;
+    copse_graph *g = rec->base.graph;
     copse_tensor *seed;
-    COPSE_TRY(copse__recording_check_loss(&tape->base));
+    COPSE_TRY(copse__recording_check_loss(&rec->base));
     COPSE_TRY(copse__step_scalar(g, COPSE_STEP_SHARE, &seed));
-    tape->gradients = copse__alloc(&tape->t->strategy->ctx->base.mem, tape->count, sizeof *tape->gradients);
-    copse_tensor **x = copse__arena_alloc(&g->arena, tape->count, 2 * sizeof *x);
-    if (!tape->gradients || !x)
+    rec->gradients = copse__alloc(&rec->t->strategy->ctx->base.mem, rec->count, sizeof *rec->gradients);
+    copse_tensor **x = copse__arena_alloc(&g->arena, rec->count, 2 * sizeof *x);
+    if (!rec->gradients || !x)
         return no_memory();
-    copse_tensor **dx = x + tape->count;
-    for (size_t i = 0; i < tape->count; i++)
-        x[i] = &variable_of(tape, i)->tensor;
-    COPSE_TRY(copse__recording_differentiate(&tape->base, seed, x, tape->count, dx));
-    for (size_t i = 0; i < tape->count; i++)
+    copse_tensor **dx = x + rec->count;
+    for (size_t i = 0; i < rec->count; i++)
+        x[i] = &variable_of(rec, i)->tensor;
+    COPSE_TRY(copse__recording_differentiate(&rec->base, seed, x, rec->count, dx));
+    for (size_t i = 0; i < rec->count; i++)
         if (dx[i])
-            COPSE_TRY(place(tape, dx[i], &tape->gradients[i]));
+            COPSE_TRY(place(rec, dx[i], &rec->gradients[i]));
     return COPSE_OK;
 }
 
 static copse_status extend(struct copse_recording *base)
 {
-    struct copse_tape *tape = (struct copse_tape *)base;
-    COPSE_TRY(place(tape, base->result, &tape->result));
-    return tape->has_gradients ? differentiate(tape) : COPSE_OK;
+    struct copse_tower_recording *rec = (struct copse_tower_recording *)base;
+    COPSE_TRY(place(rec, base->result, &rec->result));
+    return rec->has_gradients ? differentiate(rec) : COPSE_OK;
 }
 
 static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
 {
-    const struct copse_tape *tape = user;
-    COPSE_TRY(copse__variable_of(v, tape->t->strategy, "tower optimizer"));
+    const struct copse_tower_recording *rec = user;
+    COPSE_TRY(copse__variable_of(v, rec->t->strategy, "tower optimizer"));
     COPSE_TRY(copse__store_build(v->strategy));
-    *out = copse__variable_values(v, tape->replica);
+    *out = copse__variable_values(v, rec->replica);
     return COPSE_OK;
 }
 
 static void target(struct copse_recording *base, struct copse_program_params *params)
 {
-    const struct copse_tape *tape = (const struct copse_tape *)base;
-    copse_strategy *st = tape->t->strategy;
+    const struct copse_tower_recording *rec = (const struct copse_tower_recording *)base;
+    copse_strategy *st = rec->t->strategy;
     *params = (struct copse_program_params){
-        .queue = queue_of(tape->t, tape->replica),
-        .step = { st->replicas[tape->replica].step, 0, 4 * COPSE_STEP_WORDS },
+        .queue = queue_of(rec->t, rec->replica),
+        .step = { st->replicas[rec->replica].step, 0, 4 * COPSE_STEP_WORDS },
         .locate = locate,
         .user = base,
         .choices = st->choices.at,
@@ -114,16 +114,16 @@ static void target(struct copse_recording *base, struct copse_program_params *pa
 
 static void release(struct copse_recording *base)
 {
-    struct copse_tape *tape = (struct copse_tape *)base;
-    copse__block_release(&tape->result);
-    for (size_t i = 0; tape->gradients && i < tape->count; i++)
-        copse__block_release(&tape->gradients[i]);
-    copse__free(&tape->t->strategy->ctx->base.mem, tape->gradients);
+    struct copse_tower_recording *rec = (struct copse_tower_recording *)base;
+    copse__block_release(&rec->result);
+    for (size_t i = 0; rec->gradients && i < rec->count; i++)
+        copse__block_release(&rec->gradients[i]);
+    copse__free(&rec->t->strategy->ctx->base.mem, rec->gradients);
 }
 
 static const struct copse_recording_table table = {
     .name = "tower optimizer",
-    .size = sizeof(struct copse_tape),
+    .size = sizeof(struct copse_tower_recording),
     .begin = begin,
     .call = call,
     .extend = extend,
@@ -131,25 +131,25 @@ static const struct copse_recording_table table = {
     .release = release,
 };
 
-/* ---- all tapes ---- */
+/* ---- all recordings ---- */
 
-void copse__tapes_init(copse_tower_optimizer *t)
+void copse__tower_recordings_init(copse_tower_optimizer *t)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        t->tapes[r] = (struct copse_recordings){ .table = &table, .user = t, .ctx = t->strategy->ctx, .replica = r,
+        t->recordings[r] = (struct copse_recordings){ .table = &table, .user = t, .ctx = t->strategy->ctx, .replica = r,
                                                  .limit = t->params.recordings };
 }
 
-void copse__tapes_fini(copse_tower_optimizer *t)
+void copse__tower_recordings_fini(copse_tower_optimizer *t)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        copse__recordings_fini(&t->tapes[r]);
+        copse__recordings_fini(&t->recordings[r]);
 }
 
-/* The tape of a function for these inputs; `count` 0: without gradients. */
+/* The recording of a function for these inputs; `count` 0: without gradients. */
 static copse_status find(copse_tower_optimizer *t, uint32_t replica, const struct copse_tower_loss *of,
                          const copse_value *x, const copse_value *y, const struct copse_tower_gradient *pairs,
-                         size_t count, struct copse_tape **out)
+                         size_t count, struct copse_tower_recording **out)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     struct copse_recording_key key;
@@ -168,35 +168,14 @@ static copse_status find(copse_tower_optimizer *t, uint32_t replica, const struc
     if (y)
         key.inputs[1] = (struct copse_input_type){ "y", y->type, y->shape };
     key.input_count = y ? 2 : 1;
-    const copse_status s = copse__recordings_get(&t->tapes[replica], &key, &r);
+    const copse_status s = copse__recordings_get(&t->recordings[replica], &key, &r);
     copse__free(mem, words);
     COPSE_TRY(copse_note(s, "while recording for replica %u", replica));
-    *out = (struct copse_tape *)r;
+    *out = (struct copse_tower_recording *)r;
     return COPSE_OK;
 }
 
 /* ---- playing ---- */
-
-static copse_status feed(copse_tower_optimizer *t, uint32_t replica, const copse_value *v,
-                         struct copse_binding to)
-{
-    copse_queue *q = queue_of(t, replica);
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    if (!to.buffer)
-        return COPSE_OK;
-    if (v->block->queue == q)
-        return copse_queue_copy(q, v->block->buffer, 0, to.buffer, to.offset, to.size);
-    void *values = copse__alloc(mem, 1, to.size);
-    if (!values)
-        return no_memory();
-    copse_status s = copse_value_read(v, values);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        s = copse_queue_write(q, to.buffer, to.offset, values, to.size);
-    copse__free(mem, values);
-    return s;
-}
 
 static uint32_t float_bits(float f)
 {
@@ -205,11 +184,11 @@ static uint32_t float_bits(float f)
     return u;
 }
 
-static copse_status write_step(copse_tower_optimizer *t, const struct copse_tape *tape, copse_shape x)
+static copse_status write_step(copse_tower_optimizer *t, const struct copse_tower_recording *rec, copse_shape x)
 {
-    const struct copse_replica *r = &t->strategy->replicas[tape->replica];
+    const struct copse_replica *r = &t->strategy->replicas[rec->replica];
     const float part = 1.0f / (float)t->strategy->group.ranks, scale = copse__scaling_of(t->optimizer);
-    const uint32_t rank = t->strategy->group.first + tape->replica;
+    const uint32_t rank = t->strategy->group.first + rec->replica;
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
@@ -222,40 +201,41 @@ static copse_status write_step(copse_tower_optimizer *t, const struct copse_tape
     return copse_queue_write(r->queue, r->step, 0, words, sizeof words);
 }
 
-static copse_status value_of(copse_tower_optimizer *t, const struct copse_tape *tape,
+static copse_status value_of(copse_tower_optimizer *t, const struct copse_tower_recording *rec,
                              const struct copse_block *from, copse_shape shape, copse_value **out)
 {
     copse_strategy *st = t->strategy;
     struct copse_block *copy;
-    COPSE_TRY(copse__block_copy(from, queue_of(t, tape->replica), &copy));
-    return copse__value_from_block(st->ctx, st, tape->replica, shape, copy, out);
+    COPSE_TRY(copse__block_copy(from, queue_of(t, rec->replica), &copy));
+    return copse__value_from_block(st->ctx, st, rec->replica, shape, copy, out);
 }
 
-static copse_status take(copse_tower_optimizer *t, const struct copse_tape *tape,
+static copse_status take(copse_tower_optimizer *t, const struct copse_tower_recording *rec,
                          struct copse_tower_gradient *pairs, copse_value **result)
 {
     if (result)
-        COPSE_TRY(value_of(t, tape, tape->result, tape->base.result->shape, result));
-    for (size_t i = 0; i < tape->count; i++)
-        if (tape->gradients[i])
-            COPSE_TRY(value_of(t, tape, tape->gradients[i], variable_of(tape, i)->tensor.shape,
+        COPSE_TRY(value_of(t, rec, rec->result, rec->base.result->shape, result));
+    for (size_t i = 0; i < rec->count; i++)
+        if (rec->gradients[i])
+            COPSE_TRY(value_of(t, rec, rec->gradients[i], variable_of(rec, i)->tensor.shape,
                                &pairs[i].gradient));
     return COPSE_OK;
 }
 
-static copse_status play(copse_tower_optimizer *t, const struct copse_tape *tape,
+static copse_status play(copse_tower_optimizer *t, const struct copse_tower_recording *rec,
                          const copse_value *const *inputs, struct copse_tower_gradient *pairs,
                          copse_value **result)
 {
     uint64_t ticket;
-    for (uint32_t i = 0; i < tape->base.input_count; i++)
-        COPSE_TRY(feed(t, tape->replica, inputs[i], tape->base.inputs[i].at));
-    COPSE_TRY(write_step(t, tape, inputs[0]->shape));
-    COPSE_TRY(copse__program_replay(tape->base.program, 0));
-    copse_status s = take(t, tape, pairs, result);
+    for (uint32_t i = 0; i < rec->base.input_count; i++)
+        if (rec->base.inputs[i].at.buffer)
+            COPSE_TRY(copse__tower_write(t->strategy, rec->replica, inputs[i], rec->base.inputs[i].at));
+    COPSE_TRY(write_step(t, rec, inputs[0]->shape));
+    COPSE_TRY(copse__program_replay(rec->base.program, 0));
+    copse_status s = take(t, rec, pairs, result);
     if (s == COPSE_OK)
-        s = copse_queue_submit(queue_of(t, tape->replica), &ticket);
-    for (size_t i = 0; s != COPSE_OK && i < tape->count; i++)
+        s = copse_queue_submit(queue_of(t, rec->replica), &ticket);
+    for (size_t i = 0; s != COPSE_OK && i < rec->count; i++)
         copse_value_release(&pairs[i].gradient);
     if (s != COPSE_OK && result)
         copse_value_release(result);
@@ -280,7 +260,7 @@ static copse_status run(copse_tower_optimizer *t, uint32_t rank, const struct co
                         struct copse_tower_gradient *pairs, size_t count, copse_value **result)
 {
     copse_value *x = NULL, *y = NULL;
-    struct copse_tape *tape = NULL;
+    struct copse_tower_recording *rec = NULL;
     copse_status s = argument(of->x, "x", false, rank, &x);
     if (s == COPSE_OK && of->y)
         s = argument(of->y, "y", true, rank, &y);
@@ -292,9 +272,9 @@ static copse_status run(copse_tower_optimizer *t, uint32_t rank, const struct co
         s = t->optimizer->table->pull(
             t->optimizer, st->store->order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA, rank);
     if (s == COPSE_OK)
-        s = find(t, rank, of, x, y, pairs, count, &tape);
+        s = find(t, rank, of, x, y, pairs, count, &rec);
     if (s == COPSE_OK)
-        s = play(t, tape, (const copse_value *[]){ x, y }, pairs, result);
+        s = play(t, rec, (const copse_value *[]){ x, y }, pairs, result);
     copse_value_release(&x);
     copse_value_release(&y);
     return s;

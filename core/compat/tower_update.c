@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The update of a tower optimizer: what all replicas gave goes into the store's gradients, and the
-   exchange sums, updates and hands on, one bucket per variable. Of several workers in step each fails before all
-   have met a second time, or none does. */
+/* The update of a tower optimizer: the gradients of all replicas are written to the store's gradients; the exchange sums
+   them, updates and broadcasts the new values, one bucket per variable. Either every synchronous worker fails before
+   the second barrier or none does. */
 #include "core/compat/tower.h"
 
 static copse_status no_memory(void)
@@ -71,38 +71,12 @@ static copse_status put_zeros(copse_strategy *st, const copse_variable *v, uint3
     return copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
 }
 
-static copse_status put_host(copse_strategy *st, const copse_variable *v, uint32_t r,
-                             const copse_value *g)
-{
-    struct copse_mem *mem = &st->ctx->base.mem;
-    const struct copse_binding to = copse__variable_gradient(v, r);
-    void *values = copse__alloc(mem, 1, to.size);
-    if (!values)
-        return no_memory();
-    copse_status s = copse_value_read(g, values);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        s = copse_queue_write(st->replicas[r].queue, to.buffer, to.offset, values, to.size);
-    copse__free(mem, values);
-    return s;
-}
-
-static copse_status put_dense(copse_strategy *st, const copse_variable *v, uint32_t r,
-                              const copse_value *g)
-{
-    const struct copse_binding to = copse__variable_gradient(v, r);
-    copse_queue *q = st->replicas[r].queue;
-    return g->block->queue == q ? copse_queue_copy(q, g->block->buffer, 0, to.buffer, to.offset, to.size)
-                                : put_host(st, v, r, g);
-}
-
 static copse_status put_sparse(copse_strategy *st, const copse_variable *v, uint32_t r,
                                const copse_value *g)
 {
     copse_value *dense;
     COPSE_TRY(copse_value_densify(g, &dense));
-    const copse_status s = put_host(st, v, r, dense);
+    const copse_status s = copse__tower_write(st, r, dense, copse__variable_gradient(v, r));
     copse_value_release(&dense);
     return s;
 }
@@ -118,12 +92,12 @@ static copse_status put(const struct update *u, size_t i)
             g = st->group.first + r == 0 ? u->sums[i] : NULL;
         COPSE_TRY(!g                               ? put_zeros(st, v, r)
                   : g->kind == COPSE_VALUE_SPARSE ? put_sparse(st, v, r, g)
-                                                  : put_dense(st, v, r, g));
+                                                  : copse__tower_write(st, r, g, copse__variable_gradient(v, r)));
     }
     return COPSE_OK;
 }
 
-/* The first failure; the other variables' slices are summed all the same, since other workers do so. */
+/* Returns the first failure. It sums the slices of the other variables too, because other workers do. */
 static copse_status sum_slices(struct update *u)
 {
     copse_strategy *st = u->t->strategy;
@@ -160,7 +134,7 @@ static copse_status write_step(struct update *u)
     return COPSE_OK;
 }
 
-/* All that can fail on one worker alone. */
+/* All work that can fail on one worker alone. */
 static copse_status prepare(struct update *u, copse_status s)
 {
     COPSE_TRY(s);
@@ -194,7 +168,7 @@ static copse_status run(struct update *u)
     copse_status s = copse__store_build(st);
     const copse_status summed = sum_slices(u);
     s = prepare(u, s ? s : summed);
-    COPSE_TRY(copse__tower_meet(t, "gradients", 0, s));
+    COPSE_TRY(copse__tower_barrier(t, "gradients", 0, s));
     t->optimizer->is_torn = true; /* until all of it is queued */
     COPSE_TRY(apply(u));
     t->optimizer->is_torn = false;

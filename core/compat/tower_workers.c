@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Tower optimizers of several workers in step: what they tell each other besides what the exchange of gradients
-   does. An update begins with a barrier; either all workers have what they need and begin it, or none does. */
+/* Tower optimizers of several workers in step: their collectives besides the exchange of gradients. An update begins with
+   a barrier: either all workers begin it or none does. */
 #include <stdio.h>
 
 #include "core/value/cross_device.h"
 #include "core/compat/tower.h"
 
-copse_status copse__tower_meet(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
+copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
 {
     const struct copse_optimizer *o = t->optimizer;
     const uint64_t hash =
         copse__hash(copse__hash(COPSE_HASH_START, o->name, strlen(o->name)), &o->step, sizeof o->step);
     char line[sizeof ((struct copse_header *)0)->what];
     snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, o->name, (unsigned)hash);
-    return copse__tower_told(t, copse__group_barrier(&t->strategy->group, line, size, mine));
+    return copse__tower_note_shared(t, copse__group_barrier(&t->strategy->group, line, size, mine));
 }
 
-copse_status copse__tower_told(copse_tower_optimizer *t, copse_status s)
+copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s)
 {
-    t->is_told |= s != COPSE_OK && t->strategy->group.workers > 1;
+    t->is_shared_failure |= s != COPSE_OK && t->strategy->group.workers > 1;
     return s;
 }
 
@@ -32,7 +32,7 @@ copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, si
     unsigned char *all = copse__alloc(mem, g->workers, COPSE_MAX(count, 1));
     if (!mine && !all)
         mine = copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
-    copse_status s = copse__tower_meet(t, "an update", count, mine);
+    copse_status s = copse__tower_barrier(t, "an update", count, mine);
     for (uint32_t w = 0; w < g->workers; w++)
         sizes[w] = count;
     if (!s) {

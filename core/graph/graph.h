@@ -14,7 +14,7 @@ struct copse_graph_update {
     struct copse_variable *variable;
     copse_tensor *value; /* if is_shared, the sum over replicas; otherwise this replica's value */
     bool is_shared;
-    uint32_t crossing;   /* its number, if is_shared */
+    uint32_t all_reduce;   /* its number, if is_shared */
 };
 
 struct copse_graph {
@@ -76,7 +76,7 @@ struct copse_program_params {
     uint32_t bucket_count;        /* segments that end with a bucket; 0 = 1 */
     /* The location of the operand of the index-th node that is summed over replicas (its segment ends after it), and
        that of its result for later segments. NULL: no such node is allowed. */
-    copse_status (*cross)(void *user, const copse_tensor *y, uint32_t index,
+    copse_status (*all_reduce)(void *user, const copse_tensor *y, uint32_t index,
                           struct copse_binding *operand, struct copse_binding *result);
     struct copse_binding step;    /* the step buffer */
     /* The location of a variable's values on this replica. */
@@ -99,10 +99,10 @@ void copse__program_release(copse_program **p);
 bool copse__program_input(const copse_program *p, const copse_tensor *input,
                           struct copse_binding *out);
 uint32_t copse__program_segments(const copse_program *p); /* buckets and exchanges of nodes, >= 1 */
-/* The action between segment `i` and the next: the exchange of a node, by number from 0, or COPSE_NO_CROSSING if the
+/* The action between segment `i` and the next: the exchange of an all-reduce, by number from 0, or COPSE_NO_ALL_REDUCE if the
    segment ends with a bucket. The last one always does. */
-#define COPSE_NO_CROSSING UINT32_MAX
-uint32_t copse__program_crossing(const copse_program *p, uint32_t i);
+#define COPSE_NO_ALL_REDUCE UINT32_MAX
+uint32_t copse__program_all_reduce(const copse_program *p, uint32_t i);
 /* Append segment `i` to the queue (no submit). */
 copse_status copse__program_replay(copse_program *p, uint32_t i);
 /* Wait until its replays have completed. */

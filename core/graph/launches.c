@@ -87,8 +87,8 @@ static copse_status settle(struct copse_recorder *r, const copse_tensor *t)
             return copse_fail(COPSE_ERR_ARGUMENT, "program: variable '%s' has no place", t->name);
         return r->params->locate(r->params->user, t->variable, &h->fixed);
     }
-    for (size_t i = 0; i < r->crossings.count; i++) {
-        const struct copse_crossing *c = &r->crossings.at[i];
+    for (size_t i = 0; i < r->all_reduces.count; i++) {
+        const struct copse_recorder_all_reduce *c = &r->all_reduces.at[i];
         if (c->node == t || (c->is_direct && c->node->in[0] == t)) {
             h->kind = COPSE_HOME_FIXED;
             h->fixed = c->node == t ? c->result : c->operand;
@@ -133,9 +133,9 @@ static copse_status lower_node(struct copse_recorder *r, const copse_tensor *t)
     if (!t->op->crosses)
         return t->op->lower ? t->op->lower(&r->lowering, t) : COPSE_OK;
     size_t i = 0;
-    while (r->crossings.at[i].node != t)
+    while (r->all_reduces.at[i].node != t)
         i++;
-    return r->crossings.at[i].is_direct ? COPSE_OK
+    return r->all_reduces.at[i].is_direct ? COPSE_OK
                                         : push_copy(r, t->in[0], r->params->placement_count + i, 0);
 }
 

@@ -42,25 +42,25 @@ void copse__lifetimes(struct copse_recorder *r)
 
 /* The locations of the nodes that are summed over replicas. If an operand has no later reader, it is computed at that
    location, because the exchange overwrites it. */
-copse_status copse__crossings_find(struct copse_recorder *r)
+copse_status copse__all_reduces_find(struct copse_recorder *r)
 {
     for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
         const copse_tensor *t = r->graph->nodes.at[n];
         if (!r->needed[n] || !t->op->crosses)
             continue;
         const copse_tensor *x = t->in[0];
-        struct copse_crossing c = { .node = t };
-        if (!r->params->cross)
+        struct copse_recorder_all_reduce c = { .node = t };
+        if (!r->params->all_reduce)
             return copse_fail(
                 COPSE_ERR_UNSUPPORTED,
                 "program: %s needs the other replicas, which only a step of a trainer "
                 "has",
                 t->op->name);
-        COPSE_TRY(r->params->cross(r->params->user, t, (uint32_t)r->crossings.count, &c.operand,
+        COPSE_TRY(r->params->all_reduce(r->params->user, t, (uint32_t)r->all_reduces.count, &c.operand,
                                    &c.result));
         c.is_direct = copse__root(x) == x && !copse__is_leaf(x) && !x->op->crosses &&
                       !copse__placement_of(r, x) && r->last_use[x->id] == n;
-        if (!COPSE_PUSH(r->mem, &r->crossings, c))
+        if (!COPSE_PUSH(r->mem, &r->all_reduces, c))
             return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
     }
     return COPSE_OK;
@@ -94,22 +94,22 @@ copse_status copse__segments_cut(struct copse_recorder *r)
 {
     copse_program *p = r->program;
     const uint32_t buckets = COPSE_MAX(r->params->bucket_count, 1);
-    p->segment_count = buckets + (uint32_t)r->crossings.count;
+    p->segment_count = buckets + (uint32_t)r->all_reduces.count;
     p->segments = copse__alloc(r->mem, p->segment_count, sizeof(struct copse_segment *));
-    p->crossings = copse__alloc(r->mem, p->segment_count, sizeof *p->crossings);
+    p->all_reduces = copse__alloc(r->mem, p->segment_count, sizeof *p->all_reduces);
     r->ends = copse__alloc(r->mem, buckets, sizeof *r->ends);
     r->cuts = copse__alloc(r->mem, p->segment_count, sizeof *r->cuts);
-    if (!p->segments || !p->crossings || !r->ends || !r->cuts)
+    if (!p->segments || !p->all_reduces || !r->ends || !r->cuts)
         return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory for %u segments",
                           p->segment_count);
     end_buckets(r, buckets);
     for (uint32_t i = 0, b = 0, c = 0; i < p->segment_count; i++) {
-        const bool is_crossing =
-            c < r->crossings.count && r->crossings.at[c].node->id <= r->ends[b];
-        r->cuts[i] = is_crossing ? r->crossings.at[c].node->id : r->ends[b];
-        p->crossings[i] = is_crossing ? c : COPSE_NO_CROSSING;
-        c += is_crossing;
-        b += !is_crossing;
+        const bool is_all_reduce =
+            c < r->all_reduces.count && r->all_reduces.at[c].node->id <= r->ends[b];
+        r->cuts[i] = is_all_reduce ? r->all_reduces.at[c].node->id : r->ends[b];
+        p->all_reduces[i] = is_all_reduce ? c : COPSE_NO_ALL_REDUCE;
+        c += is_all_reduce;
+        b += !is_all_reduce;
     }
     return COPSE_OK;
 }

@@ -39,7 +39,7 @@ static copse_status bind(const struct copse_recorder *r, const struct copse_oper
         if (!o->tensor) {
             const size_t placements = r->params->placement_count;
             *out = o->scratch < placements ? r->params->placements[o->scratch].at
-                                           : r->crossings.at[o->scratch - placements].operand;
+                                           : r->all_reduces.at[o->scratch - placements].operand;
             return COPSE_OK;
         }
         const struct copse_home *h = &r->homes[copse__root(o->tensor)->id];
@@ -213,7 +213,7 @@ copse_status copse__program_create(const struct copse_program_params *params, co
     }
     copse__lower_init(&r);
     copse__lifetimes(&r);
-    COPSE_TRY_OR(done, s, copse__crossings_find(&r));
+    COPSE_TRY_OR(done, s, copse__all_reduces_find(&r));
     COPSE_TRY_OR(done, s, copse__segments_cut(&r));
     COPSE_TRY_OR(done, s, lower_and_compile(&r));
     COPSE_TRY_OR(done, s, make_arena(&r));
@@ -228,7 +228,7 @@ done:
     copse__free(mem, r.needed);
     copse__free(mem, r.homes);
     copse__free(mem, r.last_use);
-    copse__free(mem, r.crossings.at);
+    copse__free(mem, r.all_reduces.at);
     copse__free(mem, r.ends);
     copse__free(mem, r.cuts);
     copse__free(mem, r.spans.at);
@@ -249,7 +249,7 @@ void copse__program_release(copse_program **program)
     for (uint32_t i = 0; i < p->chunk_count; i++)
         copse_buffer_release(&p->chunks[i]);
     copse__free(p->mem, p->segments);
-    copse__free(p->mem, p->crossings);
+    copse__free(p->mem, p->all_reduces);
     copse__free(p->mem, p->inputs);
     copse_queue *queue = p->queue;
     copse_context *ctx = copse_context_retain(queue->dev->ctx); /* p->mem belongs to it */
@@ -275,9 +275,9 @@ uint32_t copse__program_segments(const copse_program *p)
     return p->segment_count;
 }
 
-uint32_t copse__program_crossing(const copse_program *p, uint32_t i)
+uint32_t copse__program_all_reduce(const copse_program *p, uint32_t i)
 {
-    return p->crossings[i];
+    return p->all_reduces[i];
 }
 
 copse_status copse__program_replay(copse_program *p, uint32_t i)

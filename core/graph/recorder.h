@@ -36,7 +36,7 @@ struct copse_program {
     size_t chunk_bytes[COPSE_MAX_CHUNKS];
     uint32_t chunk_count;
     struct copse_segment **segments;
-    uint32_t *crossings; /* by segment */
+    uint32_t *all_reduces; /* by segment */
     uint32_t segment_count;
     struct {
         const copse_tensor *tensor;
@@ -46,7 +46,7 @@ struct copse_program {
 };
 
 /* A node whose result comes from the exchange with the other replicas. */
-struct copse_crossing {
+struct copse_recorder_all_reduce {
     const copse_tensor *node;
     struct copse_binding operand, result;
     bool is_direct; /* the operand is computed at its location */
@@ -79,9 +79,9 @@ struct copse_recorder {
         size_t count, room;
     } commands;
     struct {
-        struct copse_crossing *at;
+        struct copse_recorder_all_reduce *at;
         size_t count, room;
-    } crossings;
+    } all_reduces;
     uint32_t *ends; /* by bucket: last node of the bucket */
     uint32_t *cuts; /* by segment: its last node */
 };
@@ -108,7 +108,7 @@ const struct copse_placement *copse__placement_of(const struct copse_recorder *r
 
 /* Pass 1 (lifetime.c), in this order. */
 void copse__lifetimes(struct copse_recorder *r);
-copse_status copse__crossings_find(struct copse_recorder *r);
+copse_status copse__all_reduces_find(struct copse_recorder *r);
 copse_status copse__segments_cut(struct copse_recorder *r);
 
 /* Pass 2 (launches.c): the functions that ops call while lowering; and the lowering of all needed nodes. */

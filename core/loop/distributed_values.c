@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The minibatches of a distributed walk as values, which a run takes as an argument. */
+/* The minibatches of a distributed dataset as per-replica values, which are arguments of copse_strategy_run. */
 #include "copse/distribute/input.h"
 #include "copse/distribute/replica.h"
 #include "core/base/base.h"
@@ -15,7 +15,7 @@ struct step {
     size_t count;
 };
 
-/* The columns of the first minibatch that has some; in a step of empty ones those of the dataset. */
+/* The columns of the first minibatch that is not empty. If all are empty, those of the dataset. */
 static copse_status find_columns(struct step *s)
 {
     const struct copse_host_batch *first = NULL;

@@ -21,14 +21,14 @@ struct copse_monitor {
     struct copse_mem *mem;
     const struct copse_logger *log;
     bool has_place; /* for checkpoints */
-    bool is_non_chief;  /* they are the chief's alone */
+    bool is_non_chief;  /* the chief alone writes them */
     struct copse_monitor_files files;
     uint64_t every_steps, every_progress, every_ns, retries;
 
     uint64_t completed;          /* steps in this monitor's life, less those rolled back */
     char *resumed_from, *newest; /* paths */
     uint64_t newest_progress, newest_completed, newest_ns;
-    uint64_t look;  /* `completed` at which the first worker looks at its clock */
+    uint64_t next_check;  /* `completed` at which the first worker reads its clock again */
     uint64_t tries; /* recoveries since the newest checkpoint */
     uint64_t saved, skipped, recoveries;
 };
@@ -42,7 +42,7 @@ static void set_newest(copse_monitor *m, char *path)
     m->newest_progress = m->step->f.progress(m->step->user);
     m->newest_completed = m->completed;
     m->newest_ns = copse__now_ns();
-    m->look = m->completed + 1;
+    m->next_check = m->completed + 1;
     m->tries = 0;
 }
 
@@ -67,23 +67,23 @@ static bool is_saved(const copse_monitor *m)
     return m->newest && m->step->f.progress(m->step->user) == m->newest_progress;
 }
 
-/* The clocks of several workers differ: the first one's counts, and is seldom asked. */
+/* The clocks of workers differ: that of the first worker decides. It is read seldom. */
 static copse_status is_time(copse_monitor *m, bool *out)
 {
-    struct copse_monitor_word w = { 0 };
+    struct copse_monitor_decision w = { 0 };
     const uint64_t elapsed = copse__now_ns() - m->newest_ns;
     *out = m->every_ns && elapsed >= m->every_ns;
     if (!copse__monitor_is_shared(m->cluster) || !m->every_ns)
         return COPSE_OK;
     *out = false;
-    if (m->completed < m->look)
+    if (m->completed < m->next_check)
         return COPSE_OK;
     w.is_due = elapsed >= m->every_ns;
-    w.look = m->completed + copse__monitor_next_look(m->completed - m->newest_completed, elapsed,
+    w.next_check = m->completed + copse__monitor_next_check(m->completed - m->newest_completed, elapsed,
                                                      m->every_ns);
-    COPSE_TRY(copse__monitor_tell(m->cluster, COPSE_OK, &w));
+    COPSE_TRY(copse__monitor_broadcast(m->cluster, COPSE_OK, &w));
     *out = w.is_due != 0;
-    m->look = w.look;
+    m->next_check = w.next_check;
     return COPSE_OK;
 }
 
@@ -126,16 +126,16 @@ static bool is_damage(copse_status s)
     return s == COPSE_ERR_FORMAT || s == COPSE_ERR_IO;
 }
 
-/* The newest one that was not passed over, as the first worker sees it; NULL: none. */
+/* The newest checkpoint that was not rejected, on the first worker; NULL: none. */
 static copse_status find_newest(copse_monitor *m, char **path)
 {
-    struct copse_monitor_word w = { 0 };
+    struct copse_monitor_decision w = { 0 };
     copse_status s = COPSE_OK;
     *path = NULL;
     if (copse__monitor_is_first(m->cluster))
         s = copse__monitor_files_path(&m->files, 0, path);
     snprintf(w.path, sizeof w.path, "%s", *path ? *path : "");
-    s = copse__monitor_tell(m->cluster, s, &w);
+    s = copse__monitor_broadcast(m->cluster, s, &w);
     if (s == COPSE_OK && !*path && w.path[0]) {
         *path = copse__strdup(m->mem, w.path);
         s = *path ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
@@ -157,8 +157,8 @@ static void pass_over(copse_monitor *m, const char *path)
                    copse_last_error());
 }
 
-/* Take over the newest checkpoint that is whole. Damaged ones stay where they are, for a person to look
-   at, but are not counted among those kept. `path` NULL: there is none. */
+/* Restore the newest checkpoint that is intact. Damaged files stay for inspection, and do not count as kept ones.
+   `path` NULL: there is none. */
 static copse_status take_newest(copse_monitor *m, char **path)
 {
     const uint64_t before = m->skipped;
@@ -206,7 +206,7 @@ static copse_status try_again(copse_monitor *m)
     return COPSE_OK;
 }
 
-/* `status` is what the step said; the text of the last error belongs to it. */
+/* `status` is the result of the step; the last error has its text. */
 static copse_status recover_device(copse_monitor *m, copse_status status)
 {
     while (status == COPSE_ERR_DEVICE_LOST && m->newest && m->tries < m->retries) {
@@ -227,30 +227,30 @@ static bool is_loss(const copse_monitor *m, copse_status s)
            copse_cluster_lost(m->cluster) > 0;
 }
 
-/* Survivors may have come to different steps, and one of them may be the first now. */
+/* The remaining workers may be at different steps, and the first worker may be another one. */
 static copse_status rejoin(copse_monitor *m)
 {
-    struct copse_monitor_word w = { 0 };
+    struct copse_monitor_decision w = { 0 };
     copse_status s = COPSE_OK;
     char *path;
     COPSE_TRY(m->step->f.recover(m->step->user));
     if (copse__monitor_is_first(m->cluster))
         s = copse__monitor_files_scan(&m->files);
-    COPSE_TRY(copse__monitor_tell(m->cluster, s, &w));
+    COPSE_TRY(copse__monitor_broadcast(m->cluster, s, &w));
     COPSE_TRY(take_newest(m, &path));
     if (!path)
         return copse_fail(COPSE_ERR_IO, "monitor: the worker that is the first now does not see the "
                                         "checkpoints: keep them where all workers can");
     const bool is_known = m->step->f.progress(m->step->user) == m->newest_progress;
     w.completed = is_known ? m->newest_completed : m->completed;
-    const copse_status told = copse__monitor_tell(m->cluster, COPSE_OK, &w);
+    const copse_status all = copse__monitor_broadcast(m->cluster, COPSE_OK, &w);
     m->completed = w.completed;
     set_newest(m, path);
     m->recoveries++;
-    return told;
+    return all;
 }
 
-/* Again where more are lost meanwhile; every time it is for fewer. */
+/* Repeat if more workers are lost meanwhile; each turn has fewer. */
 static copse_status recover_workers(copse_monitor *m, copse_status status)
 {
     uint32_t size;
@@ -348,8 +348,8 @@ static copse_status check(const copse_step *step, const struct copse_monitor_par
     return COPSE_OK;
 }
 
-/* What the first worker alone does: see which checkpoints there are. */
-static copse_status look_around(copse_monitor *m, const struct copse_monitor_params *p)
+/* The first worker alone: find the checkpoints. */
+static copse_status find_checkpoints(copse_monitor *m, const struct copse_monitor_params *p)
 {
     char *path;
     COPSE_TRY(copse__monitor_files_scan(&m->files));
@@ -364,7 +364,7 @@ static copse_status look_around(copse_monitor *m, const struct copse_monitor_par
 
 static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p)
 {
-    struct copse_monitor_word w = { 0 };
+    struct copse_monitor_decision w = { 0 };
     if (m->on_loss == COPSE_LOSS_CONTINUES && m->cluster && copse_cluster_servers(m->cluster) > 0)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "monitor: workers with parameter servers go on by themselves when another one is "
@@ -381,8 +381,8 @@ static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p
         return m->step->f.restore(m->step->user, "");
     }
     COPSE_TRY(copse__monitor_files_init(&m->files, m->mem, p->folder, p->file, p->keep));
-    const copse_status s = copse__monitor_is_first(m->cluster) ? look_around(m, p) : COPSE_OK;
-    COPSE_TRY(copse__monitor_tell(m->cluster, s, &w));
+    const copse_status s = copse__monitor_is_first(m->cluster) ? find_checkpoints(m, p) : COPSE_OK;
+    COPSE_TRY(copse__monitor_broadcast(m->cluster, s, &w));
     return resume(m);
 }
 

@@ -36,7 +36,7 @@ void copse__monitor_files_fini(struct copse_monitor_files *f)
 
 /* ---- names ---- */
 
-/* "step-000000000120.safetensors" is 120; `*end` receives what stands behind it. */
+/* "step-000000000120.safetensors" is 120; `*end` receives the rest. */
 static bool parse(const char *name, uint64_t *progress, const char **end)
 {
     uint64_t v = 0;
@@ -93,13 +93,12 @@ copse_status copse__monitor_files_path(const struct copse_monitor_files *f, size
 struct scan {
     struct copse_monitor_files *f;
     const char *own;                                 /* name of the one file; NULL in a folder */
-    bool is_reader;                                  /* leftovers are another process's affair */
+    bool is_reader;                                  /* leave leftovers to the process that writes */
     struct { char **at; size_t count, room; } stale; /* names */
     copse_status status;
 };
 
-/* NAME.tmp1f3-0: hexadecimal numbers of a process and a file. What a process that lives is writing is no
-   leftover. */
+/* NAME.tmp1f3-0: hexadecimal numbers of a process and a file. The file of a living process is no leftover. */
 static bool is_leftover(const char *behind)
 {
     if (strncmp(behind, TEMP, strlen(TEMP)) != 0)
@@ -235,7 +234,7 @@ copse_status copse__monitor_files_written(struct copse_monitor_files *f, uint64_
 
 /* ---- for processes that only read ---- */
 
-static copse_status look(copse_context *ctx, const char *folder, struct copse_monitor_files *f)
+static copse_status find(copse_context *ctx, const char *folder, struct copse_monitor_files *f)
 {
     struct scan scan = { .f = f, .is_reader = true };
     COPSE_TRY(copse__monitor_files_init(f, &copse__base(ctx)->mem, folder, NULL, 0));
@@ -251,7 +250,7 @@ copse_status copse_monitor_find(copse_context *ctx, const char *folder, uint64_t
     COPSE_TRY(copse_need("monitor", ctx, folder, out));
     if (!*folder)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: finding a checkpoint needs a folder");
-    copse_status s = look(ctx, folder, &f);
+    copse_status s = find(ctx, folder, &f);
     while (s == COPSE_OK && at < f.found.count && f.found.at[at] < from)
         at++;
     if (s == COPSE_OK && at == f.found.count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a monitor's checkpoints stand: one file, or numbered files in a folder. */
+/* The checkpoints of a monitor: one file, or numbered files in a folder. */
 #ifndef COPSE_MONITOR_FILES_H
 #define COPSE_MONITOR_FILES_H
 
@@ -16,7 +16,7 @@ copse_status copse__monitor_files_init(struct copse_monitor_files *f, struct cop
                                        const char *folder, const char *file, uint32_t keep);
 void copse__monitor_files_fini(struct copse_monitor_files *f);
 
-/* Make the folder if need be, remove what killed processes left, and see which checkpoints are there. */
+/* Make the folder if need be, remove what killed processes left, and find the checkpoints. */
 copse_status copse__monitor_files_scan(struct copse_monitor_files *f);
 /* Path of the i-th newest that was found, NULL behind the last; freed by the caller.
    COPSE_ERR_NO_MEMORY. */
@@ -24,7 +24,7 @@ copse_status copse__monitor_files_path(const struct copse_monitor_files *f, size
 /* Path for a checkpoint of that progress; freed by the caller. */
 copse_status copse__monitor_files_new(const struct copse_monitor_files *f, uint64_t progress,
                                       char **out);
-/* It was written: remove the oldest beyond `keep`. */
+/* A checkpoint was written: remove the oldest beyond `keep`. */
 copse_status copse__monitor_files_written(struct copse_monitor_files *f, uint64_t progress);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Monitors of several workers: one word from the first to all. */
+/* Monitors of several workers: the first worker broadcasts its decision. */
 #include "core/loop/monitor_workers.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ bool copse__monitor_is_first(const copse_cluster *c)
     return !c || copse_cluster_rank(c) == 0;
 }
 
-copse_status copse__monitor_tell(copse_cluster *c, copse_status mine, struct copse_monitor_word *w)
+copse_status copse__monitor_broadcast(copse_cluster *c, copse_status mine, struct copse_monitor_decision *w)
 {
     if (!copse__monitor_is_shared(c))
         return mine;
@@ -38,9 +38,8 @@ copse_status copse__monitor_tell(copse_cluster *c, copse_status mine, struct cop
     return (copse_status)w->status;
 }
 
-/* Half of what is left, as far as can be told: so the word costs a few messages a checkpoint, and comes
-   at most a few steps late. */
-uint64_t copse__monitor_next_look(uint64_t steps, uint64_t elapsed, uint64_t every)
+/* Half of the estimated rest. So a checkpoint costs a few broadcasts, and is at most a few steps late. */
+uint64_t copse__monitor_next_check(uint64_t steps, uint64_t elapsed, uint64_t every)
 {
     const uint64_t left = every > elapsed ? every - elapsed : 0;
     const double next = (double)left / 2.0 * (double)steps / (double)COPSE_MAX(elapsed, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Outputs that are values: reduced over the replicas of all workers, or a list of what each of them has. */
+/* Outputs that are values: reduced over the replicas of all workers, or the components of all of them. */
 #include "copse/distribute/replica.h"
 #include "core/value/cross_device.h"
 #include "core/value/replica_run.h"
@@ -66,7 +66,7 @@ static copse_status set_across(copse_strategy *st, copse_value *value, const str
     return status;
 }
 
-/* Where all replicas have met. */
+/* In the merge call of all replicas. */
 static copse_status set_merged(copse_strategy *st, copse_value *const *args, size_t count, void *user,
                                copse_value **result)
 {
@@ -84,7 +84,7 @@ copse_status copse_outputs_set_value(copse_outputs *o, const char *name, copse_v
     COPSE_TRY(copse_need("outputs", o, name, value));
     COPSE_TRY(copse__outputs_check_reduction(name, reduction));
     COPSE_TRY(copse__outputs_named(o, name, &n));
-    if (!copse_has_strategy()) /* outside of everything: the strategy of the step, or of the value */
+    if (!copse_has_strategy()) /* no context is entered: the strategy of the step, or of the value */
         return set_across(o->strategy ? o->strategy : value->strategy ? value->strategy : st, value, &setting);
     if (o->strategy && st != o->strategy)
         return copse_fail(COPSE_ERR_CONTEXT, "outputs: '%s' is set in another strategy than that of its step", name);

@@ -131,8 +131,8 @@ static void reduce(const copse_outputs *o, struct copse_named_output *n, const d
     put(o, n, reduction == COPSE_OUTPUT_NONE ? values : &sum, reduction != COPSE_OUTPUT_NONE);
 }
 
-/* The numbers of this worker's replicas, `values`, become those of all workers. `mine`: why there are none; the
-   others are told. */
+/* The numbers of this worker's replicas, `values`, become those of all workers. `mine`: why there are none; all
+   workers return it. */
 static copse_status set(const copse_outputs *o, struct copse_named_output *n, const double *values,
                         copse_output_reduction reduction, copse_status mine)
 {

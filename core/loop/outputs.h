@@ -8,7 +8,7 @@
 #include "core/data/array.h"
 #include "core/train/trainer.h"
 
-/* An output: numbers or a value, and apart from them the application's pointers. */
+/* An output: numbers or a value, and the application's pointers. */
 struct copse_named_output {
     char *name;
     double *values;     /* [replicas of all workers] */
@@ -36,7 +36,7 @@ struct copse_outputs {
 
 /* An empty table for the replicas of a strategy; NULL: for one replica. */
 copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, copse_outputs **out);
-/* The output of that name, made when it is new. */
+/* The output of that name; a new one is added. */
 copse_status copse__outputs_named(copse_outputs *o, const char *name, struct copse_named_output **out);
 /* The output of that name, or NULL. */
 struct copse_named_output *copse__outputs_find(const copse_outputs *o, const char *name);
@@ -44,8 +44,8 @@ struct copse_named_output *copse__outputs_find(const copse_outputs *o, const cha
 copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values, bool is_reduced);
 /* Set an output to a value, retained; NULL: it is not set. (output_values.c) */
 copse_status copse__outputs_keep(copse_outputs *o, const char *name, copse_value *value);
-/* The value that an output becomes: reduced over the replicas of all workers, or their components. `value` is what
-   this worker's replicas have; `mine` why it has none: the others are told. */
+/* The value that an output becomes: reduced over the replicas of all workers, or their components. `value` has
+   the components of this worker's replicas. `mine`: why there are none; all workers return it. */
 copse_status copse__output_combine(copse_strategy *st, copse_value *value, copse_output_reduction reduction,
                                    copse_status mine, copse_value **out);
 

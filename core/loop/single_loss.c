@@ -21,8 +21,8 @@ struct single_loss {
     void *make_user;
     uint32_t iterations;
     bool is_default;                 /* iterations: as many as the strategy has to a run */
-    struct copse_position *fed;      /* accelerator: where the batches of the run came from */
-    struct copse_position begun;     /* where the first batch of the update under way came from */
+    struct copse_position *fed;      /* accelerator: positions of the batches of the run */
+    struct copse_position begun;     /* position of the first batch of the update under way */
     struct wanted wanted[OUTPUTS_MAX];
     size_t wanted_count;
     struct copse_step_result newest; /* taken, not yet in the outputs, when has_newest */
@@ -72,7 +72,7 @@ static copse_status set_initial(struct single_loss *u)
     return read_loss_outputs(u->trainer, u->step->outputs);
 }
 
-/* Which value of a result is called so: 0 = the loss, then the reports. */
+/* The index of the value with this name: 0 = the loss, then the reports. */
 static copse_status index_of(const struct single_loss *u, const char *name, uint32_t *out)
 {
     const struct copse_step_result *r = &u->newest;
@@ -145,12 +145,12 @@ static copse_status train(struct single_loss *u, const struct copse_host_batch *
 static copse_status iterate(void *user, const struct copse_host_batch *in, copse_outputs *context)
 {
     struct single_loss *u = user;
-    (void)context; /* set when somebody asks for the outputs */
+    (void)context; /* filled when the application asks for the outputs */
     COPSE_TRY(train(u, in, (struct copse_position){ in->epoch, in->index }));
     return take_results(u, false);
 }
 
-/* The batches that are fed are those that the input holds, whoever sought or restored in between. */
+/* If the application has moved the position since, the fed batches are not those that the input holds: drop them. */
 static copse_status settle(struct single_loss *u)
 {
     struct copse_position at;
@@ -161,13 +161,13 @@ static copse_status settle(struct single_loss *u)
     return copse_step_seek(u->step, &at);
 }
 
-/* As many batches as there is room for; what cannot be fed comes again. */
+/* Feed as many batches as there is room for. A batch that cannot be fed goes back to the input. */
 static copse_status feed_ahead(struct single_loss *u)
 {
     struct copse_host_batch batch;
     while (copse_trainer_fed(u->trainer) < u->trainer->params.prefetch) {
         if (copse__step_hold(u->step, &batch) != COPSE_OK)
-            return COPSE_OK; /* its step, if there is one, says why */
+            return COPSE_OK; /* if a step needs the batch, it fails with the reason */
         if (copse_trainer_feed(u->trainer, &batch) != COPSE_OK)
             return copse__step_put_back(u->step);
     }
@@ -197,14 +197,14 @@ static copse_status run_ahead(struct single_loss *u, uint32_t batches)
     return s;
 }
 
-/* Where to go on behind `done` of the run's batches, before which `gathered` were gathered for an update: what
-   is dropped of an update comes again. */
+/* The position to resume from behind `done` of the run's batches, where `gathered` micro-batches were accumulated before
+   the run. The batches of an update that is dropped are read again. */
 static const struct copse_position *again_from(const struct single_loss *u, uint32_t fed, uint32_t done,
                                                uint32_t gathered)
 {
     const uint32_t part = (gathered + done) % COPSE_MAX(u->trainer->params.accumulate, 1);
     if (part == copse_trainer_gathered(u->trainer) || part == 0)
-        return &u->fed[COPSE_MIN(done, fed - 1)]; /* all are done: at the last */
+        return &u->fed[COPSE_MIN(done, fed - 1)]; /* all are done: the last one */
     return part > done ? &u->begun : &u->fed[done - part];
 }
 

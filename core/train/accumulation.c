@@ -1,54 +1,52 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients that are accumulated over the micro-batches of one update. */
-#include "core/train/execution.h"
+/* Gradients that are accumulated over the micro-batches of one update. The variables belong to this trainer meanwhile. */
+#include "core/train/trainer.h"
 
-copse_status copse__holders_check(const copse_trainer *t)
+copse_status copse__accumulation_check(const copse_trainer *t)
 {
-    for (size_t i = 0; t->strategy->store->accumulators > 0 && i < t->trained_count; i++)
-        if (t->trained[i]->accumulator && t->trained[i]->accumulator != t)
+    for (size_t i = 0; t->strategy->store->accumulators > 0 && i < t->trained.count; i++)
+        if (t->trained.at[i]->accumulator && t->trained.at[i]->accumulator != t)
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: another trainer gathers gradients of '%s'; "
-                                                  "let it finish, or flush it", t->trained[i]->name);
+                                                  "let it finish, or flush it", t->trained.at[i]->name);
     return COPSE_OK;
 }
 
-static void hold(copse_trainer *t)
+static void set_holder(copse_trainer *t, const copse_trainer *holder)
 {
-    t->strategy->store->accumulators++;
-    for (size_t i = 0; i < t->trained_count; i++)
-        t->trained[i]->accumulator = t;
+    for (size_t i = 0; i < t->trained.count; i++)
+        t->trained.at[i]->accumulator = holder;
 }
 
-void copse__gathered_drop(copse_trainer *t)
+void copse__accumulation_drop(copse_trainer *t)
 {
-    if (t->gathered > 0) {
+    if (t->accumulation.parts > 0) {
         t->strategy->store->accumulators--;
-        for (size_t i = 0; i < t->trained_count; i++)
-            t->trained[i]->accumulator = NULL;
+        set_holder(t, NULL);
     }
-    t->gathered = 0;
-    t->gathered_examples = 0;
+    t->accumulation = (struct copse_accumulation){ .parts = 0 };
 }
 
-struct copse_gathered copse__gathered_add(copse_trainer *t, size_t count)
+struct copse_micro_batch copse__accumulation_add(copse_trainer *t, size_t examples)
 {
-    if (t->gathered == 0)
-        t->first_examples = count;
-    t->gathered_examples += count;
-    return (struct copse_gathered){ t->step + 1, t->gathered, t->gathered_examples,
-                                    t->first_examples };
+    struct copse_accumulation *a = &t->accumulation;
+    if (a->parts == 0)
+        a->first_examples = examples;
+    a->examples += examples;
+    return (struct copse_micro_batch){ t->step + 1, a->parts, a->examples, a->first_examples };
 }
 
-void copse__gathered_next(copse_trainer *t)
+void copse__accumulation_next(copse_trainer *t)
 {
-    if (t->gathered + 1 == t->params.accumulate) {
-        copse__gathered_drop(t);
+    if (t->accumulation.parts + 1 == t->params.accumulate) {
+        copse__accumulation_drop(t);
         t->step++;
-    } else if (t->gathered++ == 0) {
-        hold(t);
+    } else if (t->accumulation.parts++ == 0) {
+        t->strategy->store->accumulators++;
+        set_holder(t, t);
     }
 }
 
 uint32_t copse_trainer_gathered(const copse_trainer *t)
 {
-    return t ? t->gathered : 0;
+    return t ? t->accumulation.parts : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The nodes behind a loss: derivatives, what the application makes of them, what is told about them,
-   and their places in the flat store. */
+/* The nodes behind a loss: derivatives, the application's transform of them, watches, and their places in the flat
+   store. */
 #include <math.h>
 
 #include "core/graph/type.h"
@@ -18,7 +18,7 @@ struct builder {
 static copse_status differentiate(struct builder *b)
 {
     copse_trainer *t = b->t;
-    const size_t count = t->trained_count;
+    const size_t count = t->trained.count;
     bool is_any = false;
     copse_tensor *seed;
     COPSE_TRY(copse__step_scalar(b->g, COPSE_STEP_SHARE, &seed));
@@ -27,18 +27,18 @@ static copse_status differentiate(struct builder *b)
     if (!x || !b->pairs)
         return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
     for (size_t i = 0; i < count; i++)
-        x[i] = &t->trained[i]->tensor;
+        x[i] = &t->trained.at[i]->tensor;
     copse_tensor **dx = x + count;
     COPSE_TRY(copse__recording_differentiate(&b->r->base, seed, x, count, dx));
     for (size_t i = 0; i < count; i++) {
-        b->pairs[i] = (struct copse_gradient){ dx[i], t->trained[i] };
+        b->pairs[i] = (struct copse_gradient){ dx[i], t->trained.at[i] };
         is_any |= dx[i] != NULL;
     }
-    return is_any || !t->is_listed
+    return is_any || !t->trained.is_listed
                ? COPSE_OK
                : copse_fail(COPSE_ERR_ARGUMENT,
                                "trainer: the loss depends on none of the %zu variables to train "
-                               "('%s'%s)", count, t->trained[0]->name, count > 1 ? ", ..." : "");
+                               "('%s'%s)", count, t->trained.at[0]->name, count > 1 ? ", ..." : "");
 }
 
 static copse_status transform(struct builder *b)
@@ -48,15 +48,15 @@ static copse_status transform(struct builder *b)
         return COPSE_OK;
     struct copse_callback here = { .name = "the gradient transform of a trainer", .is_passive = true,
                                    .used = { b->t, b->g } };
-    struct copse_frame frame; /* as the loss function's */
+    struct copse_frame frame; /* as for the loss function */
     copse__context_push_replica(&frame, b->t->strategy, b->r->replica);
     frame.is_graph = true;
     copse__callback_enter(&here);
-    copse_status s = p->transform(b->g, b->pairs, b->t->trained_count, p->transform_user);
+    copse_status s = p->transform(b->g, b->pairs, b->t->trained.count, p->transform_user);
     s = copse__callback_leave(&here, copse__context_pop(&frame, s));
     COPSE_TRY(copse_note(s, "while transforming gradients"));
-    for (size_t i = 0; i < b->t->trained_count; i++) {
-        const copse_variable *v = b->t->trained[i];
+    for (size_t i = 0; i < b->t->trained.count; i++) {
+        const copse_variable *v = b->t->trained.at[i];
         copse_tensor **dx = &b->pairs[i].gradient;
         if (b->pairs[i].variable != v)
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the transform of gradients must leave "
@@ -73,12 +73,12 @@ static copse_status transform(struct builder *b)
     return COPSE_OK;
 }
 
-/* ---- what is told about them ---- */
+/* ---- watches ---- */
 
 static copse_status watch(struct builder *b, size_t i, uint32_t which, copse_tensor *scalar)
 {
     const size_t at = (i * COPSE_WATCHES + which) * COPSE_REPORT_STRIDE;
-    const struct copse_binding to = { b->t->watches[b->r->replica], at, copse__type_bytes(COPSE_F32) };
+    const struct copse_binding to = { b->t->watches.buffers[b->r->replica], at, copse__type_bytes(COPSE_F32) };
     return copse__recording_place(&b->r->base, scalar, to, 0);
 }
 
@@ -109,7 +109,7 @@ static copse_status watch_size(struct builder *b, size_t i)
 
 static copse_status watch_all(struct builder *b)
 {
-    for (size_t i = 0; i < b->t->trained_count; i++) {
+    for (size_t i = 0; i < b->t->trained.count; i++) {
         if (!b->pairs[i].gradient)
             continue;
         if (b->t->params.check_gradients)
@@ -120,12 +120,12 @@ static copse_status watch_all(struct builder *b)
     return COPSE_OK;
 }
 
-/* ---- their places ---- */
+/* ---- places ---- */
 
 static copse_status place_all(struct builder *b)
 {
-    for (size_t i = 0; i < b->t->trained_count; i++) {
-        const copse_variable *v = b->t->trained[i];
+    for (size_t i = 0; i < b->t->trained.count; i++) {
+        const copse_variable *v = b->t->trained.at[i];
         copse_tensor *dx = b->pairs[i].gradient;
         if (b->r->pass == COPSE_PASS_ADD) {
             if (!dx)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The sums over replicas inside a loss function: memory and exchange of each, and the check that all
-   recordings have the same of them. A crossing is a bucket of the exchange in a piece of its own whose
-   update is an assignment. */
+/* The all-reduces inside a loss function: memory and exchange of each, and the check that all recordings have the same
+   ones. An all-reduce is a bucket of the exchange, in a piece of its own; its update is an assignment. */
 #include "core/graph/type.h"
 #include "core/train/trainer.h"
 
@@ -17,39 +16,39 @@ static copse_status assign(void *user, copse_device *dev, const struct copse_upd
     return COPSE_OK;
 }
 
-static copse_status add_crossing(copse_trainer *t, struct copse_layout *l, copse_shape shape)
+static copse_status add_all_reduce(copse_trainer *t, struct copse_layout *l, copse_shape shape)
 {
     copse_exchange *x = t->strategy->store->exchange;
     const struct copse_exchange_rule rule = { .update = assign };
     const uint64_t count = copse__elements(shape);
-    struct copse_crossing c = { .shape = shape };
+    struct copse_graph_all_reduce c = { .shape = shape };
     COPSE_TRY(copse__exchange_piece(x, copse__round_up((size_t)count, COPSE_UNIT), &c.piece));
     copse_status s = copse__exchange_bucket(x, c.piece, 0, count, &rule, &c.bucket);
     if (s != COPSE_OK) {
         copse__exchange_piece_drop(x, c.piece);
         return s;
     }
-    if (COPSE_PUSH(&t->strategy->ctx->base.mem, &l->crossings, c))
+    if (COPSE_PUSH(&t->strategy->ctx->base.mem, &l->all_reduces, c))
         return COPSE_OK;
     copse__exchange_drop(x, c.bucket);
     copse__exchange_piece_drop(x, c.piece);
     return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
 }
 
-copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_t index,
+copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, uint32_t index,
                                  struct copse_binding *operand, struct copse_binding *result)
 {
     const struct copse_step_recording *r = recording;
     copse_trainer *t = r->trainer;
     struct copse_layout *l = copse__layout_of(t, r->pass);
-    if (l->is_known && index >= l->crossings.count)
+    if (l->is_known && index >= l->all_reduces.count)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "trainer: replica %u's loss on %zu examples has more sums over replicas "
                           "(all_reduce) than the %zu of the first one; all must have the same",
-                          r->replica, r->examples, l->crossings.count);
-    if (index >= l->crossings.count)
-        COPSE_TRY(copse_note(add_crossing(t, l, y->shape), "while making all_reduce %u", index));
-    const struct copse_crossing *c = &l->crossings.at[index];
+                          r->replica, r->examples, l->all_reduces.count);
+    if (index >= l->all_reduces.count)
+        COPSE_TRY(copse_note(add_all_reduce(t, l, y->shape), "while making all_reduce %u", index));
+    const struct copse_graph_all_reduce *c = &l->all_reduces.at[index];
     if (!copse__shape_equal(c->shape, y->shape)) {
         char here[96], there[96];
         return copse_fail(COPSE_ERR_SHAPE,
@@ -59,7 +58,7 @@ copse_status copse__layout_cross(void *recording, const copse_tensor *y, uint32_
                           copse__shape_text(c->shape, there));
     }
     const size_t bytes = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
-    copse__updates_cross((struct copse_step_recording *)recording, y, index);
+    copse__updates_all_reduce((struct copse_step_recording *)recording, y, index);
     *operand = copse__exchange_gradients(t->strategy->store->exchange, c->piece, r->replica);
     *result = copse__exchange_values(t->strategy->store->exchange, c->piece, r->replica);
     operand->size = result->size = bytes;
@@ -71,7 +70,7 @@ static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const 
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     const uint32_t segments = copse__program_segments(p);
     for (uint32_t i = 0; i < segments; i++)
-        if (!COPSE_PUSH(mem, &l->events, copse__program_crossing(p, i)))
+        if (!COPSE_PUSH(mem, &l->events, copse__program_all_reduce(p, i)))
             return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
     if (!COPSE_RESERVE(mem, &t->ready, (size_t)segments * t->strategy->replica_count))
         return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
@@ -86,7 +85,7 @@ copse_status copse__layout_settle(struct copse_step_recording *r)
         return take_layout(r->trainer, l, r->base.program);
     bool is_same = copse__program_segments(r->base.program) == l->events.count;
     for (uint32_t i = 0; is_same && i < l->events.count; i++)
-        is_same = copse__program_crossing(r->base.program, i) == l->events.at[i];
+        is_same = copse__program_all_reduce(r->base.program, i) == l->events.at[i];
     return is_same ? COPSE_OK
                    : copse_fail(COPSE_ERR_ARGUMENT,
                                 "trainer: replica %u's loss on %zu examples has other sums over "
@@ -97,12 +96,12 @@ copse_status copse__layout_settle(struct copse_step_recording *r)
 void copse__layout_fini(copse_trainer *t, struct copse_layout *l)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    for (size_t i = 0; i < l->crossings.count; i++) {
-        copse__exchange_drop(t->strategy->store->exchange, l->crossings.at[i].bucket);
-        copse__exchange_piece_drop(t->strategy->store->exchange, l->crossings.at[i].piece);
+    for (size_t i = 0; i < l->all_reduces.count; i++) {
+        copse__exchange_drop(t->strategy->store->exchange, l->all_reduces.at[i].bucket);
+        copse__exchange_piece_drop(t->strategy->store->exchange, l->all_reduces.at[i].piece);
     }
     copse__updates_fini(t, l);
-    copse__free(mem, l->crossings.at);
+    copse__free(mem, l->all_reduces.at);
     copse__free(mem, l->events.at);
     *l = (struct copse_layout){ .is_known = false };
 }

@@ -4,7 +4,7 @@
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/value/cross_device.h"
-#include "core/train/execution.h"
+#include "core/train/trainer.h"
 
 copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
 {
@@ -29,7 +29,7 @@ copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t
     if (g->output_count == COPSE_MAX_OUTPUTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "output '%s': a graph has at most %d outputs", name, COPSE_MAX_OUTPUTS);
     COPSE_TRY(copse__own(g, t, &t));
-    if (reduction == COPSE_OUTPUT_MEAN && g->replicas > 1) { /* weighted by examples, so that parts are added up */
+    if (reduction == COPSE_OUTPUT_MEAN && g->replicas > 1) { /* each part is weighted by its examples; the sum of the parts is the mean */
         copse_tensor *part;
         COPSE_TRY(copse__step_scalar(g, COPSE_STEP_PART, &part));
         COPSE_TRY(copse_mul(g, t, part, &t));
@@ -43,7 +43,7 @@ copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t
     return COPSE_OK;
 }
 
-/* ---- the list of a trainer: from the first graph; later graphs must agree ---- */
+/* ---- the list of a trainer: the first graph makes it, later graphs must have the same ---- */
 
 static copse_status take_list(copse_trainer *t, const copse_graph *g)
 {

@@ -3,25 +3,25 @@
    of a batch, its gradients are placed in the flat store, and a replica without examples records zeros. */
 #include "core/graph/type.h"
 #include "core/replica/context.h"
-#include "core/train/execution.h"
+#include "core/train/trainer.h"
 
-/* The names of the reports, from the first graph; later graphs must agree. */
+/* The first graph gives the names of the reports. Later graphs must have the same. */
 static copse_status keep_names(copse_trainer *t, const copse_graph *g)
 {
-    if (!t->has_names) {
+    if (!t->reports.is_known) {
         for (size_t i = 0; i < g->report_count; i++) {
-            t->report_names[i] = copse__strdup(&t->strategy->ctx->base.mem, g->reports[i].name);
-            if (!t->report_names[i])
+            t->reports.names[i] = copse__strdup(&t->strategy->ctx->base.mem, g->reports[i].name);
+            if (!t->reports.names[i])
                 return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-            t->report_is_loss[i] = g->reports[i].is_loss;
-            t->report_count++;
+            t->reports.is_loss[i] = g->reports[i].is_loss;
+            t->reports.count++;
         }
-        t->has_names = true;
+        t->reports.is_known = true;
         return COPSE_OK;
     }
-    bool is_same = t->report_count == g->report_count;
+    bool is_same = t->reports.count == g->report_count;
     for (size_t i = 0; is_same && i < g->report_count; i++)
-        is_same = strcmp(t->report_names[i], g->reports[i].name) == 0;
+        is_same = strcmp(t->reports.names[i], g->reports[i].name) == 0;
     return is_same ? COPSE_OK
                    : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss function must report the "
                                                     "same values on every call");
@@ -29,7 +29,7 @@ static copse_status keep_names(copse_trainer *t, const copse_graph *g)
 
 static copse_status place_report(struct copse_step_recording *r, size_t index, copse_tensor *t)
 {
-    const struct copse_binding at = { r->trainer->reports[r->replica], index * COPSE_REPORT_STRIDE,
+    const struct copse_binding at = { r->trainer->reports.buffers[r->replica], index * COPSE_REPORT_STRIDE,
                                       copse__type_bytes(COPSE_F32) };
     return copse__recording_place(&r->base, t, at, 0);
 }
@@ -75,7 +75,7 @@ static copse_status locate(void *user, struct copse_variable *v, struct copse_bi
 {
     const struct copse_step_recording *r = user;
     COPSE_TRY(copse__variable_of(v, r->trainer->strategy, "trainer"));
-    COPSE_TRY(copse__store_build(v->strategy)); /* it may be younger than the trainer */
+    COPSE_TRY(copse__store_build(v->strategy)); /* it may have been created after the trainer */
     *out = copse__variable_values(v, r->replica);
     return COPSE_OK;
 }
@@ -95,7 +95,7 @@ static void target(struct copse_recording *base, struct copse_program_params *pa
     *params = (struct copse_program_params){
         .queue = st->replicas[r->replica].queue,
         .bucket_count = is_training ? (uint32_t)t->optimizer->buckets.count : 1,
-        .cross = copse__layout_cross,
+        .all_reduce = copse__layout_all_reduce,
         .step = { st->replicas[r->replica].step, 0, 4 * COPSE_STEP_WORDS },
         .locate = locate,
         .bucket_of = is_training ? bucket_of : NULL,
@@ -118,8 +118,8 @@ static struct copse_command zero(struct copse_binding at)
                                    .binding_count = 1 };
 }
 
-/* What a replica without examples does in segment `i`: zeros in the operand of a crossing, or in the
-   gradients of bucket `b` unless they are only to be added to. */
+/* The fills of a replica without examples in segment `i`: zeros for the operand of an all-reduce, or for the gradients
+   of bucket `b`. A pass that adds to gradients leaves them as they are. */
 static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_t b,
                        struct copse_command *out)
 {
@@ -127,15 +127,15 @@ static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_
     const copse_exchange *x = t->strategy->store->exchange;
     const struct copse_layout *l = copse__layout_of(t, r->pass);
     size_t n = 0;
-    if (l->events.at[i] != COPSE_NO_CROSSING) {
-        const struct copse_crossing *c = &l->crossings.at[l->events.at[i]];
+    if (l->events.at[i] != COPSE_NO_ALL_REDUCE) {
+        const struct copse_graph_all_reduce *c = &l->all_reduces.at[l->events.at[i]];
         out[n] = zero(copse__exchange_gradients(x, c->piece, r->replica));
         out[n++].bindings[0].size = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
         return n;
     }
-    for (size_t v = 0; r->pass == COPSE_PASS_TRAIN && v < t->trained_count; v++)
-        if (copse__optimizer_bucket(t->optimizer, t->trained[v]) == b)
-            out[n++] = zero(copse__variable_gradient(t->trained[v], r->replica));
+    for (size_t v = 0; r->pass == COPSE_PASS_TRAIN && v < t->trained.count; v++)
+        if (copse__optimizer_bucket(t->optimizer, t->trained.at[v]) == b)
+            out[n++] = zero(copse__variable_gradient(t->trained.at[v], r->replica));
     return n;
 }
 
@@ -148,13 +148,13 @@ static copse_status record_zeros(struct copse_recording *base)
     struct copse_mem *mem = &st->ctx->base.mem;
     const struct copse_layout *l = copse__layout_of(t, r->pass);
     r->zeros = copse__alloc(mem, l->events.count, sizeof(struct copse_segment *));
-    struct copse_command *commands = copse__alloc(mem, t->trained_count, sizeof *commands);
+    struct copse_command *commands = copse__alloc(mem, t->trained.count, sizeof *commands);
     copse_status s = COPSE_OK;
     if (!r->zeros || !commands)
         s = copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
     for (uint32_t i = 0, b = 0; s == COPSE_OK && i < l->events.count; i++) {
         const size_t n = zeros_of(r, i, b, commands);
-        b += l->events.at[i] == COPSE_NO_CROSSING;
+        b += l->events.at[i] == COPSE_NO_ALL_REDUCE;
         if (n > 0)
             s = copse__segment_create(st->replicas[r->replica].queue, commands, n, &r->zeros[i]);
     }
@@ -173,11 +173,11 @@ static void release(struct copse_recording *base)
     copse__free(&r->trainer->strategy->ctx->base.mem, r->zeros);
 }
 
-/* The step, feed or run at hand needs it, or batches that are fed and wait for their step. */
+/* The step, feed or run at hand needs it, or a batch that is fed. */
 static bool is_needed(const struct copse_recording *base)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)base;
-    return r->used == r->trainer->use || copse__feed_needs(r->trainer, r);
+    return r->used == r->trainer->recordings.use || copse__feed_needs(r->trainer, r);
 }
 
 static copse_status settle(const struct copse_recording *base)
@@ -251,18 +251,23 @@ copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const stru
         key.inputs[key.input_count++] =
             (struct copse_input_type){ c->name, c->type, with_examples(examples, c->shape) };
     }
-    const copse_status s = copse__recordings_get(&t->recordings[replica], &key, &r);
+    const copse_status s = copse__recordings_get(&t->recordings.of[replica], &key, &r);
     if (s != COPSE_OK && !l->is_known)
-        copse__layout_fini(t, l); /* what the failed recording began */
+        copse__layout_fini(t, l); /* it belongs to the recording that failed */
     COPSE_TRY(copse_note(s, "while recording %zu examples for replica %u", examples, replica));
     *out = (struct copse_step_recording *)r;
-    (*out)->used = t->use;
+    (*out)->used = t->recordings.use;
     return COPSE_OK;
+}
+
+void copse__recordings_begin(copse_trainer *t)
+{
+    t->recordings.use++;
 }
 
 void copse__recordings_init(copse_trainer *t)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        t->recordings[r] = (struct copse_recordings){ .table = &table, .user = t, .ctx = t->strategy->ctx,
+        t->recordings.of[r] = (struct copse_recordings){ .table = &table, .user = t, .ctx = t->strategy->ctx,
                                                       .replica = r, .limit = t->params.recordings };
 }

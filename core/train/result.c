@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Results of steps: what each replica reported, as one figure for the global batch. */
+/* Results of steps: the reports of all replicas combined for the global batch. */
 #include <math.h>
 
-#include "core/train/execution.h"
+#include "core/train/trainer.h"
 
 bool copse__value_is_sum(const copse_trainer *t, uint32_t i)
 {
-    return (i == 0 || t->report_is_loss[i - 1]) && t->params.reduction == COPSE_LOSS_SUM;
+    return (i == 0 || t->reports.is_loss[i - 1]) && t->params.reduction == COPSE_LOSS_SUM;
 }
 
-/* Of value `i` of some examples, of `all`: losses that are sums add up, means are weighted. */
+/* The weight of value `i` of some examples among `all`: 1 for a sum, their share for a mean. */
 static double weight_of(const copse_trainer *t, uint32_t i, size_t examples, size_t all)
 {
     return copse__value_is_sum(t, i) ? 1.0 : (double)examples / (double)all;
@@ -24,7 +24,7 @@ void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *sl
     for (size_t row = 0; row < rows; row++)
         total += slot->examples[row];
     for (size_t row = 0; row < rows; row++)
-        for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->report_count; i++)
+        for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->reports.count; i++)
             sums[i] += weight_of(t, i, slot->examples[row], total) *
                        (double)copse__rank_value(t, slot, row, i);
     memset(out, 0, sizeof *out);
@@ -32,9 +32,9 @@ void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *sl
     out->loss = sums[0];
     out->is_skipped = slot->is_skipped;
     out->loss_scale = slot->loss_scale;
-    out->report_count = t->report_count;
-    for (uint32_t i = 0; i < t->report_count; i++) {
-        out->report_names[i] = t->report_names[i];
+    out->report_count = t->reports.count;
+    for (uint32_t i = 0; i < t->reports.count; i++) {
+        out->report_names[i] = t->reports.names[i];
         out->reports[i] = sums[1 + i];
     }
 }
@@ -44,9 +44,9 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
     COPSE_TRY(copse__callback_check("copse_trainer_result", t));
     if (!t || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or the place for the result, is NULL");
-    if (t->taken == t->step)
+    if (t->ring.taken == t->step)
         return copse_fail(COPSE_ERR_END, "trainer: no step is under way");
-    struct copse_step_slot *slot = copse__slot_of(t, t->taken);
+    struct copse_step_slot *slot = copse__slot_of(t, t->ring.taken);
     copse_status s = copse__slot_wait(t, slot, wait);
     if (s == COPSE_OK)
         s = copse__worker_results_receive(t, slot, wait);
@@ -56,7 +56,7 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
         return wait ? copse_note(s, "while waiting for step %llu", (unsigned long long)slot->step)
                     : s;
     copse__slot_result(t, slot, out);
-    t->taken++;
+    t->ring.taken++;
     if (isfinite(out->loss))
         return COPSE_OK;
     return copse_fail(COPSE_ERR_NONFINITE, "the loss of step %llu is %s",
@@ -66,8 +66,8 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
 copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_replica_result *out)
 {
     *out = (struct copse_replica_result){ 0 };
-    const struct copse_step_slot *slot = copse__slot_of(t, t->taken + t->ring - 1);
-    if (t->taken == 0 || slot->step != t->taken)
+    const struct copse_step_slot *slot = copse__slot_of(t, t->ring.taken + t->ring.count - 1);
+    if (t->ring.taken == 0 || slot->step != t->ring.taken)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no result, or its memory is in use "
                                               "again");
     const uint32_t total_ranks = t->strategy->group.ranks;
@@ -78,7 +78,7 @@ copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_re
     }
     out->share = (double)own / (double)total;
     for (size_t row = rank; row < (size_t)slot->parts * total_ranks; row += total_ranks)
-        for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->report_count; i++)
+        for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->reports.count; i++)
             *(i == 0 ? &out->loss : &out->reports[i - 1]) +=
                 weight_of(t, i, slot->examples[row], own) *
                 (double)copse__rank_value(t, slot, row, i);
@@ -108,8 +108,8 @@ copse_strategy *copse_trainer_strategy(const copse_trainer *t)
 copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step)
 {
     struct copse_step_result oldest;
-    while (step - t->taken > t->ring) { /* nobody took the oldest: let it go */
-        const struct copse_step_slot *slot = copse__slot_of(t, t->taken);
+    while (step - t->ring.taken > t->ring.count) { /* the application has not taken the oldest: drop it */
+        const struct copse_step_slot *slot = copse__slot_of(t, t->ring.taken);
         for (uint32_t r = 0; r < t->strategy->replica_count; r++)
             COPSE_TRY(copse_note(copse__trainer_wait(t, r, slot->tickets[r]), "while waiting for step %llu",
                                  (unsigned long long)slot->step));

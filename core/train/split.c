@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "core/base/platform.h"
-#include "core/train/execution.h"
+#include "core/train/trainer.h"
 
-#define RUNS 3 /* timed runs of each replica, behind one that is not */
+#define RUNS 3 /* timed runs of each replica, after one that is not timed */
 
 static bool is_weighted(const copse_trainer *t)
 {
@@ -32,19 +32,19 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
     if (p->sharing != COPSE_SHARD_WEIGHTED)
         return COPSE_OK;
     for (uint32_t r = 0; r < replicas; r++)
-        t->weights[r] = p->shares[r];
-    t->has_weights = true;
-    return copse__shard_weighted(1, t->weights, replicas, unused);
+        t->split.weights[r] = p->shares[r];
+    t->split.is_known = true;
+    return copse__shard_weighted(1, t->split.weights, replicas, unused);
 }
 
-/* Forward and backward of one replica alone. Crossings are not exchanged and nothing is updated: only
-   gradients are written, and no step has read any yet. */
+/* Forward and backward of one replica alone. Nothing is exchanged or updated: only gradients
+   are written, and no step has read any yet. */
 static copse_status run_alone(copse_trainer *t, const struct copse_step_recording *rec,
                               const struct copse_host_batch *batch, uint64_t *ns)
 {
     copse_queue *q = t->strategy->replicas[rec->replica].queue;
     const uint64_t begin = copse__now_ns();
-    COPSE_TRY(copse__feed_write(q, rec, batch, &(struct copse_shard){ 0, rec->examples }, NULL, 0));
+    COPSE_TRY(copse__feed_write(q, rec, batch, &(struct copse_shard){ 0, rec->examples }, NULL));
     for (uint32_t i = 0; i < copse__program_segments(rec->base.program); i++)
         COPSE_TRY(copse__program_replay(rec->base.program, i));
     COPSE_TRY(copse_queue_finish(q));
@@ -64,14 +64,14 @@ static copse_status measure_replica(copse_trainer *t, uint32_t r, size_t example
         if (i > 0)
             best = COPSE_MIN(best, ns);
     }
-    t->weights[r] = 1.0 / (double)best;
+    t->split.weights[r] = 1.0 / (double)best;
     copse__log(&t->strategy->ctx->base.log, COPSE_LOG_INFO, "trainer: replica %u (%s) takes %.3f ms "
                "for %zu examples", r, t->strategy->replicas[r].dev->info.id, (double)best * 1e-6,
                examples);
     return COPSE_OK;
 }
 
-/* Every replica alone with an even share. The weights are those of f32, so that they can be given back. */
+/* Time every replica alone with an even share. Weights are rounded to f32, the type in which they are reported. */
 static copse_status measure(copse_trainer *t, const struct copse_host_batch *batch)
 {
     const uint32_t replicas = t->strategy->replica_count;
@@ -81,10 +81,10 @@ static copse_status measure(copse_trainer *t, const struct copse_host_batch *bat
         COPSE_TRY(copse_note(measure_replica(t, r, examples, batch), "while measuring replica %u",
                              r));
     for (uint32_t r = 0; r < replicas; r++)
-        largest = COPSE_MAX(largest, t->weights[r]);
+        largest = COPSE_MAX(largest, t->split.weights[r]);
     for (uint32_t r = 0; r < replicas; r++)
-        t->weights[r] = (double)(float)(t->weights[r] / largest);
-    t->has_weights = true;
+        t->split.weights[r] = (double)(float)(t->split.weights[r] / largest);
+    t->split.is_known = true;
     return COPSE_OK;
 }
 
@@ -92,24 +92,24 @@ copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch
                           bool may_measure, struct copse_shard *out)
 {
     const uint32_t replicas = t->strategy->group.ranks;
-    if (is_weighted(t) && !t->has_weights && may_measure)
+    if (is_weighted(t) && !t->split.is_known && may_measure)
         COPSE_TRY(measure(t, batch));
-    if (is_weighted(t) && !t->has_weights)
+    if (is_weighted(t) && !t->split.is_known)
         return copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, replicas, out);
     if (!is_weighted(t))
         return copse__shard(t->params.sharing, batch->count,
                             t->params.sharing == COPSE_SHARD_FIXED ? t->params.batch_size : batch->count,
                             replicas, out);
-    return copse__shard_weighted(batch->count, t->weights, replicas, out);
+    return copse__shard_weighted(batch->count, t->split.weights, replicas, out);
 }
 
 copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *is_known)
 {
     if (!t || !shares || !is_known)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or the place for shares, is NULL");
-    *is_known = !is_weighted(t) || t->has_weights;
+    *is_known = !is_weighted(t) || t->split.is_known;
     for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
-        shares[r] = t->has_weights ? (float)t->weights[r] : 1.0f;
+        shares[r] = t->split.is_known ? (float)t->split.weights[r] : 1.0f;
     return COPSE_OK;
 }
 
@@ -125,7 +125,7 @@ copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
     for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
         weights[r] = shares[r];
     COPSE_TRY(copse__shard_weighted(1, weights, t->strategy->group.ranks, unused));
-    memcpy(t->weights, weights, sizeof weights);
-    t->has_weights = true;
+    memcpy(t->split.weights, weights, sizeof weights);
+    t->split.is_known = true;
     return COPSE_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of step slots: memory where the reports of each step land, until the application takes its result. */
-#include "core/train/execution.h"
+/* The ring of step slots: memory for the reports of each step. */
+#include "core/train/trainer.h"
 
 copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot,
                               bool wait)
@@ -51,7 +51,7 @@ static void free_messages(copse_trainer *t, struct copse_step_slot *slot)
     if (!slot->all)
         return;
     copse_cluster *c = t->strategy->group.cluster;
-    /* The others may not have taken them yet; and what they send must find somebody who takes it. */
+    /* Other workers may not have received the messages yet, and their own messages need a receiver. */
     if (!c->is_failed)
         (void)copse__cluster_wait(c, slot->sends, t->strategy->group.workers, "results", NULL, NULL);
     if (!c->is_failed)
@@ -80,42 +80,42 @@ static copse_status make_slot(copse_trainer *t, struct copse_step_slot *slot, ui
     return slot->examples ? make_messages(t, slot) : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
 }
 
-/* A ring of slots, one behind another for each replica, so that a run is read back at once. */
+/* The rows of one replica follow each other in all slots, so that one read has the reports of a run. */
 copse_status copse__slots_make(copse_trainer *t)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     const uint32_t parts = t->params.accumulate, replicas = t->strategy->replica_count;
     size_t each, rows, stride;
-    t->ring = COPSE_MAX(2 * t->strategy->accelerator.steps_per_run, COPSE_STEPS_UNDER_WAY);
-    t->slots = copse__alloc(mem, t->ring, sizeof *t->slots);
-    if (!t->slots || !copse__mul(parts, COPSE_REPORT_BYTES, &each) ||
-        !copse__mul(each, t->ring, &stride) || !copse__mul(t->ring, parts, &rows) ||
+    t->ring.count = COPSE_MAX(2 * t->strategy->accelerator.steps_per_run, COPSE_STEPS_UNDER_WAY);
+    t->ring.at = copse__alloc(mem, t->ring.count, sizeof *t->ring.at);
+    if (!t->ring.at || !copse__mul(parts, COPSE_REPORT_BYTES, &each) ||
+        !copse__mul(each, t->ring.count, &stride) || !copse__mul(t->ring.count, parts, &rows) ||
         !copse__mul(rows, replicas, &rows))
         return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-    t->landing = copse__alloc(mem, rows, COPSE_REPORT_BYTES);
-    t->evaluation.bytes = copse__alloc(mem, replicas, COPSE_REPORT_BYTES);
-    t->evaluation.stride = COPSE_REPORT_BYTES;
-    if (!t->landing || !t->evaluation.bytes)
+    t->ring.landing = copse__alloc(mem, rows, COPSE_REPORT_BYTES);
+    t->ring.evaluation.bytes = copse__alloc(mem, replicas, COPSE_REPORT_BYTES);
+    t->ring.evaluation.stride = COPSE_REPORT_BYTES;
+    if (!t->ring.landing || !t->ring.evaluation.bytes)
         return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-    for (uint32_t i = 0; i < t->ring; i++) {
-        t->slots[i].bytes = t->landing + i * each;
-        t->slots[i].stride = stride;
-        COPSE_TRY(make_slot(t, &t->slots[i], parts));
+    for (uint32_t i = 0; i < t->ring.count; i++) {
+        t->ring.at[i].bytes = t->ring.landing + i * each;
+        t->ring.at[i].stride = stride;
+        COPSE_TRY(make_slot(t, &t->ring.at[i], parts));
     }
-    return make_slot(t, &t->evaluation, 1);
+    return make_slot(t, &t->ring.evaluation, 1);
 }
 
 void copse__slots_free(copse_trainer *t, bool is_idle)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    for (uint32_t i = 0; t->slots && i < t->ring; i++)
-        free_slot(t, &t->slots[i]);
-    free_slot(t, &t->evaluation);
-    copse__free(mem, t->slots);
+    for (uint32_t i = 0; t->ring.at && i < t->ring.count; i++)
+        free_slot(t, &t->ring.at[i]);
+    free_slot(t, &t->ring.evaluation);
+    copse__free(mem, t->ring.at);
     if (!is_idle) /* a read may still land there */
         return;
-    copse__free(mem, t->landing);
-    copse__free(mem, t->evaluation.bytes);
+    copse__free(mem, t->ring.landing);
+    copse__free(mem, t->ring.evaluation.bytes);
 }
 
 copse_status copse__trainer_buffer(copse_trainer *t, uint32_t r, size_t bytes, copse_buffer **out)
@@ -125,4 +125,16 @@ copse_status copse__trainer_buffer(copse_trainer *t, uint32_t r, size_t bytes, c
                                   &(struct copse_buffer_params){ .size = bytes }, out));
     COPSE_TRY(copse_queue_fill(q, *out, 0, bytes, 0));
     return copse_queue_finish(q);
+}
+
+struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t step)
+{
+    return &t->ring.at[step % t->ring.count];
+}
+
+void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part, const struct copse_shares *s)
+{
+    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
+        slot->examples[(size_t)part * t->strategy->group.ranks + r] = s->of_all[r].count;
+    slot->parts = part + 1;
 }

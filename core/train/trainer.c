@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Making and releasing trainers. trainer_step.c has what a step does. */
-#include "core/train/execution.h"
+/* Making and releasing trainers. */
+#include "core/train/trainer.h"
 
 static copse_status no_memory(void)
 {
     return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
 }
 
-/* ---- what it trains ---- */
+/* ---- trained variables ---- */
 
 static copse_status check_trained(const copse_strategy *st, const copse_variable *v, size_t i)
 {
@@ -42,20 +42,20 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
     copse_strategy *st = t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
     bool *list = copse__alloc(mem, st->variables.count, sizeof *list);
-    t->trained = copse__alloc(mem, st->variables.count, sizeof(copse_variable *));
-    copse_status s = list && t->trained ? mark_trained(t, p, list) : no_memory();
+    t->trained.at = copse__alloc(mem, st->variables.count, sizeof(copse_variable *));
+    copse_status s = list && t->trained.at ? mark_trained(t, p, list) : no_memory();
     for (size_t i = 0; s == COPSE_OK && i < st->variables.count; i++)
         if (list[i])
-            t->trained[t->trained_count++] = st->variables.at[i];
-    if (s == COPSE_OK && t->trained_count == 0)
+            t->trained.at[t->trained.count++] = st->variables.at[i];
+    if (s == COPSE_OK && t->trained.count == 0)
         s = copse_fail(COPSE_ERR_ARGUMENT, "trainer: the strategy has no variables to train");
     if (s == COPSE_OK)
-        s = t->optimizer->table->prepare(t->optimizer, t->trained, t->trained_count);
+        s = t->optimizer->table->prepare(t->optimizer, t->trained.at, t->trained.count);
     copse__free(mem, list);
     return s;
 }
 
-/* ---- where results land ---- */
+/* ---- life ---- */
 
 static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
 {
@@ -66,11 +66,10 @@ static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
     COPSE_TRY(copse__workers_agree(t));
     COPSE_TRY(copse__slots_make(t));
     for (uint32_t r = 0; r < st->replica_count; r++)
-        COPSE_TRY(copse__trainer_buffer(t, r, COPSE_REPORT_BYTES, &t->reports[r]));
+        COPSE_TRY(copse__trainer_buffer(t, r, COPSE_REPORT_BYTES, &t->reports.buffers[r]));
     COPSE_TRY(copse__store_build(st));
     COPSE_TRY(make_optimizer(t, p));
-    COPSE_TRY(copse__infeed_init(t));
-    COPSE_TRY(copse__ahead_init(t));
+    COPSE_TRY(copse__feed_init(t));
     return copse__trainer_watches(t) ? copse__watches_make(t) : COPSE_OK;
 }
 
@@ -112,7 +111,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     t->strategy = copse_strategy_retain(st);
     t->params = *params;
     t->params.variables = NULL; /* the caller's */
-    t->is_listed = params->variables != NULL;
+    t->trained.is_listed = params->variables != NULL;
     t->params.accumulate = COPSE_MAX(params->accumulate, 1);
     if (params->recordings == 0)
         t->params.recordings = COPSE_RECORDINGS;
@@ -142,25 +141,24 @@ void copse_trainer_release(copse_trainer **trainer)
             copse__log(&st->ctx->base.log, COPSE_LOG_WARN, "trainer: %s did not finish: %s",
                        st->replicas[r].dev->info.id, copse_last_error());
     }
-    copse__gathered_drop(t);
+    copse__accumulation_drop(t);
     for (uint32_t r = 0; r < st->replica_count; r++)
-        copse__recordings_fini(&t->recordings[r]);
+        copse__recordings_fini(&t->recordings.of[r]);
     copse__loss_outputs_fini(t);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);
     copse__optimizer_release(&t->optimizer);
-    copse__ahead_fini(t);
-    copse__infeed_fini(t);
+    copse__feed_fini(t);
     copse__slots_free(t, is_idle);
     if (is_idle)
-        copse__free(mem, t->watched);
+        copse__free(mem, t->watches.values);
     for (uint32_t r = 0; r < st->replica_count; r++) {
-        copse_buffer_release(&t->reports[r]);
-        copse_buffer_release(&t->watches[r]);
+        copse_buffer_release(&t->reports.buffers[r]);
+        copse_buffer_release(&t->watches.buffers[r]);
     }
-    for (uint32_t i = 0; i < t->report_count; i++)
-        copse__free(mem, t->report_names[i]);
-    copse__free(mem, t->trained);
+    for (uint32_t i = 0; i < t->reports.count; i++)
+        copse__free(mem, t->reports.names[i]);
+    copse__free(mem, t->trained.at);
     copse__free(mem, t->ready.at);
     copse_context *ctx = copse_context_retain(st->ctx); /* mem lives in it */
     copse__free(mem, t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a trainer may go on: it has not failed, and nobody has cancelled it. */
-#include "core/train/execution.h"
+/* Whether a trainer may go on: it has not failed, and was not cancelled. */
+#include "core/train/trainer.h"
 
 copse_status copse__trainer_check(copse_trainer *t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of a trainer: its entries of a state (core/state), and what it takes over from one. */
+/* Checkpoints of a trainer: the entries that it adds to a state (core/state), and restores from one. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,13 +44,13 @@ static copse_status check_whole(const copse_trainer *t, const char *path)
     return COPSE_OK;
 }
 
-/* What was measured belongs to the job: a run that goes on must not measure again. */
+/* Measured shares are part of the job: a resumed run does not measure again. */
 static copse_status put_shares(const copse_trainer *t, struct copse_state *s)
 {
     char text[SHARES_TEXT];
     size_t at = 0;
-    for (uint32_t r = 0; t->has_weights && r < t->strategy->group.ranks; r++) {
-        const float weight = (float)t->weights[r];
+    for (uint32_t r = 0; t->split.is_known && r < t->strategy->group.ranks; r++) {
+        const float weight = (float)t->split.weights[r];
         uint32_t bits;
         memcpy(&bits, &weight, sizeof bits);
         at += (size_t)snprintf(text + at, SHARES_TEXT - at, r ? " %08x" : "%08x", bits);
@@ -58,7 +58,7 @@ static copse_status put_shares(const copse_trainer *t, struct copse_state *s)
     return at > 0 ? copse__state_put(s, SHARES_KEY, COPSE_STATE_TEXT(s, text)) : COPSE_OK;
 }
 
-/* What a job has where each worker updates when it wants. */
+/* The progress of a job whose workers update independently. */
 static copse_status put_progress(const copse_trainer *t, struct copse_state *s, const struct copse_position *mine)
 {
     const struct copse_worker_progress here = { t->step, mine->batch, mine->epoch, 0 };
@@ -95,7 +95,7 @@ static copse_status put_lines(const copse_trainer *t, struct copse_state *s, con
     return copse__state_put_application(s, p);
 }
 
-/* What a worker can find out alone. */
+/* All checks that involve no other worker. */
 static copse_status prepare(copse_trainer *t, const char *path, const struct copse_state_params *p,
                             struct copse_state *s)
 {
@@ -201,7 +201,7 @@ struct loaded {
     struct copse_server_progress progress; /* of all workers, where each has its own */
 };
 
-/* Measured shares are those of the job, as long as it has as many replicas. */
+/* Restore measured shares, if the job has as many replicas as before. */
 static copse_status take_shares(copse_trainer *t, const struct copse_state *s)
 {
     const char *text = copse__state_line(s, SHARES_KEY);
@@ -221,13 +221,13 @@ static copse_status take_shares(copse_trainer *t, const struct copse_state *s)
     return copse_note(copse_trainer_set_shares(t, weights), "while restoring %s", s->path);
 }
 
-/* Drop results, gathered gradients and fed batches of before the restore. */
+/* Drop the results, accumulated gradients and fed batches from before the restore. */
 static void forget(copse_trainer *t)
 {
-    t->infeed.count = 0;
-    copse__gathered_drop(t);
-    for (size_t i = 0; i < t->ring; i++)
-        t->slots[i].step = 0;
+    t->feed.count = 0;
+    copse__accumulation_drop(t);
+    for (size_t i = 0; i < t->ring.count; i++)
+        t->ring.at[i].step = 0;
 }
 
 static copse_status write_back(copse_trainer *t, struct copse_state *s, struct loaded *l)
@@ -250,7 +250,7 @@ static copse_status take_over(copse_trainer *t, struct copse_state *s, struct lo
         return copse_note(status, "while restoring %s%s", s->path,
                           was_failed ? "" : "; the trainer is not usable any more");
     forget(t);
-    t->step = t->taken = l->counters.step;
+    t->step = t->ring.taken = l->counters.step;
     t->params.seed = l->counters.seed;
     copse__scaling_set(t->optimizer, &l->scaling);
     t->is_failed = false;
@@ -272,7 +272,7 @@ static copse_status read_progress(const copse_trainer *t, const struct copse_sta
     return COPSE_OK;
 }
 
-/* Everything that can be wrong, before anything is changed. */
+/* All checks of a file, before anything is changed. */
 static copse_status examine(copse_trainer *t, const char *path, const copse_checkpoint *file,
                             struct copse_state *s, struct loaded *l)
 {
@@ -299,7 +299,7 @@ static copse_status restore(copse_trainer *t, const char *path, const copse_chec
     return s;
 }
 
-/* A worker beside the chief of a job with parameter servers, which have the state. */
+/* A non-chief worker of a job with parameter servers: the servers have the state. */
 static copse_status restore_non_chief(copse_trainer *t, struct copse_position *position)
 {
     struct copse_server_progress all;
@@ -307,7 +307,7 @@ static copse_status restore_non_chief(copse_trainer *t, struct copse_position *p
     COPSE_TRY(copse__progress_await(t->optimizer, &all));
     COPSE_TRY(t->optimizer->table->counts(t->optimizer, NULL, false, &updates));
     const struct copse_worker_progress *at = &all.at[copse_cluster_rank(t->strategy->group.job)];
-    t->step = t->taken = at->steps;
+    t->step = t->ring.taken = at->steps;
     if (all.seed)
         t->params.seed = all.seed;
     forget(t);

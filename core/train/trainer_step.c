@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* The train step: split the batch, write what the devices need of it, and let it fly (flight.c). After warm-up a step
-   allocates nothing. */
+/* Steps of a trainer: a batch is prepared, its inputs and step words are queued, and its recordings are executed. After
+   warm-up a step allocates nothing. */
 #include "core/train/execution.h"
 
-/* Inputs and step words go to the replicas; inputs from `ahead`, if they stand there. */
-static copse_status begin(copse_trainer *t, bool is_training, const struct copse_host_batch *batch,
-                          struct copse_ahead *ahead, const struct copse_shares *s,
-                          const struct copse_gathered *g)
+/* Queue what each replica reads of the batch: its inputs, from a slot of the feed or from host memory, and its step
+   words. */
+static copse_status queue_inputs(copse_trainer *t, bool is_training, const struct copse_host_batch *batch,
+                                 struct copse_batch_slot *slot, const struct copse_shares *s,
+                                 const struct copse_micro_batch *m)
 {
-    const struct copse_batch_place place = { batch->epoch, batch->first, batch->count };
-    COPSE_TRY(copse__words_begin(t, is_training, g, batch->epoch, t->words));
+    COPSE_TRY(copse__words_begin(t, is_training, m, batch->epoch, t->words));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        copse__words_share(t, &place, &s->at[r], g->first_examples, t->words);
-        COPSE_TRY(ahead ? copse__ahead_take(t, ahead, s->recordings[r])
-                        : copse__feed_write(rep->queue, s->recordings[r], batch, &s->at[r], NULL, 0));
+        copse__words_share(t, batch, &s->at[r], m->first_examples, t->words);
+        COPSE_TRY(slot ? t->feed.table->take(t, slot, s->recordings[r])
+                       : copse__feed_write(rep->queue, s->recordings[r], batch, &s->at[r], NULL));
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
     }
     return COPSE_OK;
 }
 
-/* The gradients of one micro-batch, and the update behind the last of a step. */
-static copse_status gather(copse_trainer *t, const struct copse_host_batch *batch,
-                           struct copse_ahead *ahead, const struct copse_shares *s, bool is_updating)
+/* One micro-batch, and the update behind the last of a step. */
+static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_batch *batch,
+                                    struct copse_batch_slot *from, const struct copse_shares *s, bool is_updating)
 {
     struct copse_step_slot *slot = copse__slot_of(t, t->step);
-    struct copse_flight f = { .t = t, .layout = &t->layouts[1], .shares = s, .slot = slot,
-                        .part = t->gathered, .is_training = true, .is_updating = is_updating,
-                        .since = copse__workers_sequence(t) };
+    const uint32_t part = t->accumulation.parts;
+    struct copse_execution e = { .t = t, .layout = &t->layouts[1], .shares = s, .slot = slot,
+                                 .part = part, .is_training = true, .is_updating = is_updating,
+                                 .since = copse__workers_sequence(t) };
     slot->step = t->step + 1;
     t->next = (struct copse_position){ batch->epoch, batch->index + 1 };
-    copse__slot_note(t, slot, t->gathered, s);
-    const struct copse_gathered g = copse__gathered_add(t, batch->count);
-    COPSE_TRY(begin(t, true, batch, ahead, s, &g));
+    copse__slot_note(t, slot, part, s);
+    const struct copse_micro_batch m = copse__accumulation_add(t, batch->count);
+    COPSE_TRY(queue_inputs(t, true, batch, from, s, &m));
     copse__workers_label(t, slot->step, batch);
-    return copse__fly(&f);
+    return copse__execute(&e);
 }
 
-/* Before anything is queued; what was gathered goes, as on the other workers. */
+/* Before anything is queued. The accumulated gradients are dropped, as on the other workers. */
 static copse_status refuse(copse_trainer *t, copse_status why)
 {
     why = copse__workers_refuse(t, why);
-    copse__gathered_drop(t);
+    copse__accumulation_drop(t);
     return why;
 }
 
@@ -53,24 +54,23 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
     if (copse__is_cancelled(t))
         return refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
     const copse_status room = copse__trainer_make_room(t, t->step + 1);
-    if (room != COPSE_OK) /* a loss that is not finite shows here where nobody took it, perhaps on one worker alone */
+    if (room != COPSE_OK) /* a result that the application has not taken may be of a loss that is not finite */
         return refuse(t, room);
     struct copse_shares s;
-    struct copse_ahead *ahead;
-    const bool is_last = t->gathered + 1 == t->params.accumulate;
+    struct copse_batch_slot *from;
+    const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
     struct copse_step_slot *slot = copse__slot_of(t, t->step);
-    const copse_status can = copse__ahead_prepare(
-        t, batch, t->gathered == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD, &s, &ahead);
+    const copse_status can = t->feed.table->prepare(t, batch, copse__feed_pass(t, 0), &s, &from);
     if (can != COPSE_OK)
         return refuse(t, can);
     const uint64_t since = copse__workers_sequence(t);
-    copse_status status = gather(t, ahead ? &ahead->kind.batch : batch, ahead, &s, is_last);
+    copse_status status = run_micro_batch(t, from ? &from->batch : batch, from, &s, is_last);
     if (status != COPSE_OK) {
         status = copse__workers_notify(t, since, status);
-        copse__gathered_drop(t); /* the gradients are mixed with what failed */
+        copse__accumulation_drop(t); /* the gradients are mixed with what failed */
         return copse_note(status, "in step %llu", (unsigned long long)t->step + 1);
     }
-    copse__gathered_next(t);
+    copse__accumulation_next(t);
     return is_last ? copse__workers_notify(t, since, copse__worker_results_send(t, slot)) : COPSE_OK;
 }
 
@@ -102,7 +102,7 @@ static copse_status flush(copse_trainer *t)
     }
     COPSE_TRY(copse__trainer_commit(t, slot));
     t->is_failed = false;
-    copse__gathered_drop(t);
+    copse__accumulation_drop(t);
     t->step++;
     return copse__worker_results_send(t, slot);
 }
@@ -112,7 +112,7 @@ copse_status copse_trainer_flush(copse_trainer *t)
     COPSE_TRY(copse__callback_check("copse_trainer_flush", t));
     COPSE_TRY(copse__trainer_check(t));
     const uint64_t since = copse__workers_sequence(t);
-    return t->gathered > 0 ? copse__workers_report(t, copse__workers_notify(t, since, flush(t))) : COPSE_OK;
+    return t->accumulation.parts > 0 ? copse__workers_report(t, copse__workers_notify(t, since, flush(t))) : COPSE_OK;
 }
 
 static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *batch,
@@ -122,39 +122,39 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     COPSE_TRY(copse_need("trainer", out));
     COPSE_TRY(copse__batch_check(batch));
     struct copse_shares s;
-    uint32_t words[COPSE_STEP_WORDS]; /* of the step that gathers */
+    uint32_t words[COPSE_STEP_WORDS]; /* of the update that accumulates */
     copse__recordings_begin(t);
     COPSE_TRY(copse__shares_split(t, batch, false, &s));
-    if (t->strategy->store->accumulators == 0) /* else the step that gathers keeps the values it began with */
+    if (t->strategy->store->accumulators == 0) /* else an update accumulates, and keeps the values that it began with */
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
     const uint64_t since = copse__workers_sequence(t);
-    copse_status status = copse__recordings_find(t, batch, COPSE_PASS_EVALUATE, &s);
+    copse_status status = copse__shares_record(t, batch, COPSE_PASS_EVALUATE, &s);
     if (status == COPSE_OK)
         status = copse__feed_check(t, &s, batch);
     if (status == COPSE_ERR_NO_MEMORY || status == COPSE_ERR_TIMEOUT) /* this worker's alone, and the others wait */
         return copse__workers_abort(t, since, status);
     COPSE_TRY(status);
-    struct copse_flight f = { .t = t, .layout = &t->layouts[0], .shares = &s, .slot = &t->evaluation };
-    t->evaluation.step = t->step;
-    copse__slot_note(t, &t->evaluation, 0, &s);
+    struct copse_execution e = { .t = t, .layout = &t->layouts[0], .shares = &s, .slot = &t->ring.evaluation };
+    t->ring.evaluation.step = t->step;
+    copse__slot_note(t, &t->ring.evaluation, 0, &s);
     memcpy(words, t->words, sizeof words);
-    status = begin(t, false, batch, NULL, &s,
-                   &(struct copse_gathered){ .step = t->step + 1,
+    status = queue_inputs(t, false, batch, NULL, &s,
+                   &(struct copse_micro_batch){ .step = t->step + 1,
                                              .examples = batch->count,
                                              .first_examples = batch->count });
     memcpy(t->words, words, sizeof words);
     if (status == COPSE_ERR_ARGUMENT) /* the same on all workers; else they wait for this one's results */
         return status;
     if (!status)
-        status = copse__fly(&f);
+        status = copse__execute(&e);
     if (!status)
-        status = copse__slot_wait(t, &t->evaluation, true);
+        status = copse__slot_wait(t, &t->ring.evaluation, true);
     if (!status)
-        status = copse__worker_results_send(t, &t->evaluation);
+        status = copse__worker_results_send(t, &t->ring.evaluation);
     if (!status)
-        status = copse__worker_results_receive(t, &t->evaluation, true);
+        status = copse__worker_results_receive(t, &t->ring.evaluation, true);
     if (!status)
-        copse__slot_result(t, &t->evaluation, out);
+        copse__slot_result(t, &t->ring.evaluation, out);
     return copse__workers_abort(t, since, status);
 }
 

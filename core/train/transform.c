@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What transforms of gradients are made of: norms, clipping, factors. */
+/* Building blocks for transforms of gradients: norms, clipping, factors. */
 #include "copse/compat/gradients.h"
 #include "copse/trainer.h"
 #include "core/ops/ops.h"

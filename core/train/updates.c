@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Assignments that a step executes (copse_update): their values are computed with the step, those of several replicas
-   by a crossing, and copied to the variables behind everything that reads them and after all checks. */
+/* Assignments that a step executes (copse_update). The step computes the values; for a value that several replicas share
+   it does an all-reduce. Behind all reads of the variables, and after all checks, the values are copied to them. */
 #include "copse/distribute/sync.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/variable/storage.h"
-#include "core/train/execution.h"
+#include "core/train/trainer.h"
 
 /* ---- the node ---- */
 
 static copse_status check_update(const copse_graph *g, const copse_variable *v, const copse_tensor *value)
 {
     char mine[96], theirs[96];
+    COPSE_TRY(copse__variable_check(v, "update"));
     if (v->is_trained)
         return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' is trained, its optimizer updates it; freeze it",
                           v->name);
@@ -28,8 +29,8 @@ static copse_status check_update(const copse_graph *g, const copse_variable *v, 
                             copse__type_name(value->type), copse__shape_text(value->shape, theirs));
 }
 
-/* The sum over replicas that makes the stored value, weighted so that nothing remains to be done behind it: replicas
-   without examples have the sum alone. */
+/* The sum over replicas is the value that is stored: its operands are weighted, because replicas without examples run
+   no node behind it. */
 static copse_status share(copse_graph *g, const copse_variable *v, copse_tensor *value, copse_tensor **out)
 {
     copse_tensor *weight;
@@ -102,7 +103,7 @@ static copse_status place(struct copse_step_recording *r, struct copse_layout_up
     const uint32_t buckets = (uint32_t)t->optimizer->buckets.count, last = buckets > 0 ? buckets - 1 : 0;
     copse_buffer **to = &u->values[r->replica];
     const size_t bytes = copse__round_up(bytes_of(u->variable), 16);
-    if (u->is_shared) /* it stays where the crossing leaves it */
+    if (u->is_shared) /* it stays where the all-reduce leaves it */
         return copse__recording_place(&r->base, value, (struct copse_binding){ .buffer = NULL }, last);
     if (!*to)
         COPSE_TRY(copse__buffer_acquire(t->strategy->replicas[r->replica].dev, bytes, to));
@@ -122,13 +123,13 @@ copse_status copse__updates_place(struct copse_step_recording *r)
     return COPSE_OK;
 }
 
-void copse__updates_cross(struct copse_step_recording *r, const copse_tensor *y, uint32_t crossing)
+void copse__updates_all_reduce(struct copse_step_recording *r, const copse_tensor *y, uint32_t all_reduce)
 {
     struct copse_layout *l = copse__layout_of(r->trainer, r->pass);
     const copse_graph *g = r->base.graph;
     for (size_t i = 0; r->pass != COPSE_PASS_EVALUATE && i < g->updates.count; i++)
         if (g->updates.at[i].is_shared && g->updates.at[i].value == y)
-            l->updates.at[i].crossing = crossing;
+            l->updates.at[i].all_reduce = all_reduce;
 }
 
 void copse__updates_fini(copse_trainer *t, struct copse_layout *l)
@@ -149,10 +150,10 @@ static struct copse_binding computed(const copse_trainer *t, const struct copse_
     const struct copse_layout *l = &t->layouts[1];
     if (!u->is_shared)
         return (struct copse_binding){ u->values[r], 0, bytes_of(u->variable) };
-    return copse__exchange_values(t->strategy->store->exchange, l->crossings.at[u->crossing].piece, r);
+    return copse__exchange_values(t->strategy->store->exchange, l->all_reduces.at[u->all_reduce].piece, r);
 }
 
-/* The only copy is with a server: that of one replica goes there. */
+/* A server has the only copy: send the value of one replica. */
 static copse_status send(copse_trainer *t, const struct copse_layout_update *u, uint32_t r)
 {
     copse_queue *q = t->strategy->replicas[r].queue;

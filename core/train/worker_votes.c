@@ -3,7 +3,7 @@
    them fails. */
 #include <stdio.h>
 
-#include "core/train/execution.h"
+#include "core/train/trainer.h"
 
 copse_status copse__workers_agree(copse_trainer *t)
 {

@@ -107,7 +107,7 @@ static void train_on_sizes(copse_strategy *st, uint32_t limit, float out[ROUNDS]
         out[i] = component(m.variables[0], 0);
         assert_true(out[i] == component(m.variables[0], 1));
         for (int r = 0; r < 2; r++)
-            assert_int_equal(m.optimizers[0]->tapes[r].count, COPSE_MIN(COPSE_MIN(i + 1, 12), limit));
+            assert_int_equal(m.optimizers[0]->recordings[r].count, COPSE_MIN(COPSE_MIN(i + 1, 12), limit));
     }
     release_model(&m);
 }
@@ -138,7 +138,7 @@ static void used_recording_stays(void **unused)
     OK(copse_tower_create(st, &p, &m.optimizers[0]));
     train(st, &m, COPSE_LOSS_MEAN, x, 8);
     train(st, &m, COPSE_LOSS_MEAN, x, 1);
-    const struct copse_recordings *tapes = &m.optimizers[0]->tapes[0];
+    const struct copse_recordings *tapes = &m.optimizers[0]->recordings[0];
     const struct copse_recording *first = tapes->at[0];
     for (uint32_t n = 2; n <= 7; n++) {
         train(st, &m, COPSE_LOSS_MEAN, x, n);

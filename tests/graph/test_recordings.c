@@ -107,7 +107,7 @@ static size_t kept(const struct job *j)
 {
     size_t most = 0;
     for (uint32_t r = 0; r < j->t->strategy->replica_count; r++)
-        most = COPSE_MAX(most, j->t->recordings[r].count);
+        most = COPSE_MAX(most, j->t->recordings.of[r].count);
     return most;
 }
 

@@ -245,6 +245,13 @@ static copse_status make_parts(struct stage *s)
 
 static copse_status assign_all(struct stage *s) { return copse_variable_assign(s->w, s->room); }
 static copse_status assign(struct stage *s) { return copse_assign(s->local, s->one); }
+
+/* Of a graph, where one is built. */
+static copse_status graph_update(struct stage *s)
+{
+    return BUILDING & BIT(s->place) ? copse_update(s->g, s->local, copse_variable_tensor(s->local)) : COPSE_OK;
+}
+
 static copse_status read_component(struct stage *s) { return copse_variable_read(s->w, 1, s->room); }
 
 static copse_status read_value(struct stage *s)
@@ -343,6 +350,7 @@ static const struct row {
     { "copse_variable_create", make_parts, PASSIVE, 0 },
     { "copse_variable_assign", assign_all, PASSIVE, 0 },
     { "copse_assign", assign, PASSIVE & ~BUILDING, BUILDING },
+    { "update", graph_update, 0, BIT(TOWER_LOSS) },
     { "copse_variable_read", read_component, 0, 0 },
     { "copse_read", read_value, 0, 0 },
     { "copse_variable_value", value, 0, 0 },

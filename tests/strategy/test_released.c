@@ -117,6 +117,7 @@ static copse_status gradients(struct stage *s)
     return copse_gradients(s->g, y, y, &x, 1, &dx);
 }
 
+static copse_status graph_update(struct stage *s) { return copse_update(s->g, s->v, copse_variable_tensor(s->w)); }
 static copse_status report(struct stage *s) { return copse_report(s->g, "w", copse_variable_tensor(s->v)); }
 
 static copse_status summary(struct stage *s)
@@ -196,6 +197,7 @@ static const struct {
     { "an operand", operand },
     { "copse_gradients", gradients },
     { "copse_report", report },
+    { "copse_update", graph_update },
     { "copse_trainer_gradient", summary },
     { "copse_trainer_slot", trainer_slot },
     { "copse_gradients_multiply", multiply },

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* The feed of a trainer with `prefetch`: batches are uploaded to slots on each replica's transfer queue while its own
+   queue computes. A step begins with a copy on the device, from the slot to where the recordings read. */
+#include "core/train/trainer.h"
+
+static copse_status init(copse_trainer *t)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        COPSE_TRY(copse_note(copse__replica_transfer(&t->strategy->replicas[r]),
+                             "while making a queue to upload batches ahead"));
+    return COPSE_OK;
+}
+
+static void fini(copse_trainer *t)
+{
+    for (uint32_t i = 0; i < t->feed.depth; i++)
+        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+            copse_buffer_release(&t->feed.slots[i].at[r].buffer);
+}
+
+/* ---- upload ---- */
+
+static copse_status make_room(copse_trainer *t, uint32_t r, size_t bytes, struct copse_binding *at)
+{
+    if (copse_buffer_size(at->buffer) >= bytes)
+        return COPSE_OK;
+    copse_buffer_release(&at->buffer);
+    return copse_note(copse_buffer_create(t->strategy->replicas[r].dev, &(struct copse_buffer_params){ .size = bytes },
+                                          &at->buffer),
+                      "while making memory for a batch ahead; a smaller prefetch needs less");
+}
+
+/* The step that read the slot last may still be under way. */
+static copse_status wait_for_reader(const struct copse_replica *rep, uint64_t ticket)
+{
+    if (ticket > copse_queue_submissions(rep->queue)) /* a step that failed is not started yet */
+        COPSE_TRY(copse_queue_submit(rep->queue, NULL));
+    return copse__queue_wait_for(rep->transfer, rep->queue, ticket);
+}
+
+static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
+                           uint32_t r, struct copse_batch_slot *slot)
+{
+    const struct copse_replica *rep = &t->strategy->replicas[r];
+    COPSE_TRY(make_room(t, r, copse__feed_bytes(s->recordings[r]), &slot->at[r]));
+    COPSE_TRY(wait_for_reader(rep, slot->read[r]));
+    COPSE_TRY(copse__feed_write(rep->transfer, s->recordings[r], batch, &s->at[r], &slot->at[r]));
+    return copse_queue_submit(rep->transfer, &slot->written[r]);
+}
+
+static copse_status upload_all(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
+                               struct copse_batch_slot *slot)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        if (s->at[r].count > 0)
+            COPSE_TRY(copse_note(upload(t, batch, s, r, slot), "while uploading replica %u's part of a batch ahead", r));
+    copse__batch_slot_fill(t, slot, batch, s);
+    return COPSE_OK;
+}
+
+static copse_status put(copse_trainer *t, const struct copse_host_batch *batch)
+{
+    struct copse_feed *f = &t->feed;
+    struct copse_shares s;
+    if (f->count == f->depth)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u batches are fed, there is no room for one more: "
+                                              "prefetch is %u", f->count, f->depth);
+    COPSE_TRY(copse__shares_plan(t, batch, copse__feed_pass(t, f->count), &s));
+    COPSE_TRY(upload_all(t, batch, &s, copse__feed_slot(t, f->count)));
+    f->count++;
+    return COPSE_OK;
+}
+
+/* ---- the step's side ---- */
+
+/* What copse__shares_prepare does for a batch in host memory. */
+static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const struct copse_batch_slot *slot,
+                                struct copse_shares *s)
+{
+    COPSE_TRY(copse__accumulation_check(t));
+    copse__recordings_begin(t);
+    *s = slot->shares;
+    s->at = s->of_all + t->strategy->group.first;
+    if (t->accumulation.parts == 0)
+        COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
+    /* Recordings may have moved. Behind a flush the pass is another one. */
+    return copse__shares_record(t, &slot->batch, pass, s);
+}
+
+static copse_status prepare(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
+                            struct copse_shares *s, struct copse_batch_slot **slot)
+{
+    struct copse_feed *f = &t->feed;
+    struct copse_batch_slot *oldest = copse__feed_slot(t, 0);
+    *slot = NULL;
+    if (!batch && f->count > 0) {
+        COPSE_TRY(prepare_fed(t, pass, oldest, s));
+        f->count--;
+    } else {
+        COPSE_TRY(copse__shares_prepare(t, batch, pass, s));
+        if (f->count > 0) /* the batches that are fed keep their slots */
+            return COPSE_OK;
+        COPSE_TRY(upload_all(t, batch, s, oldest));
+    }
+    *slot = oldest;
+    f->first = (f->first + 1) % f->depth;
+    return COPSE_OK;
+}
+
+static copse_status take(copse_trainer *t, struct copse_batch_slot *slot, const struct copse_step_recording *rec)
+{
+    const uint32_t r = rec->replica;
+    const struct copse_replica *rep = &t->strategy->replicas[r];
+    if (rec->examples == 0)
+        return COPSE_OK;
+    COPSE_TRY(copse_note(copse__queue_wait_for(rep->queue, rep->transfer, slot->written[r]),
+                         "while waiting for the upload of replica %u's part of the batch", r));
+    slot->read[r] = copse__queue_next(rep->queue);
+    return copse__feed_copy(rep->queue, rec, &slot->at[r]);
+}
+
+/* Each batch is a step of its own. */
+static copse_status run(copse_trainer *t, uint32_t *done)
+{
+    copse_status s = COPSE_OK;
+    for (; s == COPSE_OK && t->feed.count > 0; *done += s == COPSE_OK)
+        s = copse_trainer_step(t, NULL);
+    if (s != COPSE_OK && *done > 0)
+        t->feed.count = 0;
+    return s;
+}
+
+const struct copse_feed_table copse__feed_prefetch = {
+    .init = init, .fini = fini, .put = put, .prepare = prepare, .take = take, .run = run,
+};

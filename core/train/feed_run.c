@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* The feed of an accelerator strategy: runs of several steps. Batches and step words are on the devices before the run
+   begins. Each step copies its own from there, and leaves its reports in the outfeed, which is read behind the last
+   step. Where all replicas have one queue a run is one submission. */
+#include <stdio.h>
+
+#include "copse/distribute/accelerator.h"
+#include "core/train/execution.h"
+
+#define WORD_BYTES ((size_t)4 * COPSE_STEP_WORDS)
+
+/* ---- memory ---- */
+
+static copse_status init(copse_trainer *t)
+{
+    const copse_strategy *st = t->strategy;
+    t->feed.words = copse__alloc(&st->ctx->base.mem, (size_t)t->feed.depth * st->replica_count, WORD_BYTES);
+    if (!t->feed.words)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory for runs of %u steps", t->feed.depth);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        COPSE_TRY(copse_note(copse__trainer_buffer(t, r, t->ring.at->stride, &t->ring.outfeed[r]),
+                             "while making memory for the results of runs"));
+    return COPSE_OK;
+}
+
+static void fini(copse_trainer *t)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
+        copse_buffer_release(&t->feed.buffers[r]);
+        copse_buffer_release(&t->ring.outfeed[r]);
+    }
+    copse__free(&t->strategy->ctx->base.mem, t->feed.words);
+}
+
+/* Where batch `i` is in a replica's buffer, for slots of these bytes. */
+static size_t slot_at(const copse_trainer *t, size_t bytes, uint32_t i)
+{
+    return copse__round_up(t->feed.depth * WORD_BYTES, COPSE_ALIGNMENT) + i * bytes;
+}
+
+static copse_status make_room(copse_trainer *t, uint32_t r, size_t slot_bytes)
+{
+    struct copse_feed *f = &t->feed;
+    size_t most;
+    if (!copse__mul(slot_bytes + WORD_BYTES + COPSE_ALIGNMENT, f->depth, &most)) /* no sum in slot_at is larger */
+        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: %u batches are too large", f->depth);
+    const size_t bytes = slot_at(t, slot_bytes, f->depth);
+    if (copse_buffer_size(f->buffers[r]) < bytes) {
+        copse_buffer_release(&f->buffers[r]);
+        COPSE_TRY(copse_note(copse_buffer_create(t->strategy->replicas[r].dev,
+                                                 &(struct copse_buffer_params){ .size = bytes }, &f->buffers[r]),
+                             "while making memory for the batches of %u steps; fewer steps_per_run need less", f->depth));
+    }
+    for (uint32_t i = 0; i < f->depth; i++)
+        f->slots[i].at[r] = (struct copse_binding){ f->buffers[r], slot_at(t, slot_bytes, i), slot_bytes };
+    return COPSE_OK;
+}
+
+/* ---- feeding ---- */
+
+/* All batches of a run have the shares and the columns of the first. */
+static copse_status check_batch(const copse_trainer *t, const struct copse_host_batch *batch)
+{
+    const struct copse_feed *f = &t->feed;
+    const struct copse_batch_slot *first = &f->slots[0];
+    COPSE_TRY(copse__batch_check(batch));
+    if (f->count == f->depth)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a run has %u steps, there is no room for one more", f->depth);
+    if (f->count > 0 && batch->count != first->batch.count)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch of %zu examples in a run of batches of %zu; "
+                                              "shapes within a run are static: leave the last batch of "
+                                              "an epoch out (drop_last), or run it alone",
+                          batch->count, first->batch.count);
+    if (f->count > 0 && !copse__batch_slot_is_like(first, batch))
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch of other inputs in a run; all batches of a run have the "
+                                              "same names, types and shapes");
+    return COPSE_OK;
+}
+
+/* The shares of the first batch are those of all. */
+static void copy_shares(const copse_trainer *t, struct copse_shares *to)
+{
+    *to = t->feed.slots[0].shares;
+    to->at = to->of_all + t->strategy->group.first;
+}
+
+static copse_status begin_feed(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
+{
+    COPSE_TRY(copse__shares_prepare(t, batch, copse__feed_pass(t, 0), s));
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        COPSE_TRY(make_room(t, r, copse__feed_bytes(s->recordings[r])));
+    return COPSE_OK;
+}
+
+static copse_status go_on_feeding(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
+{
+    copy_shares(t, s);
+    COPSE_TRY(copse__shares_record(t, batch, copse__feed_pass(t, t->feed.count), s));
+    return copse__feed_check(t, s, batch);
+}
+
+static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
+                           const struct copse_batch_slot *slot)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        COPSE_TRY(copse__feed_write(t->strategy->replicas[r].queue, s->recordings[r], batch, &s->at[r], &slot->at[r]));
+    return COPSE_OK;
+}
+
+static copse_status put(copse_trainer *t, const struct copse_host_batch *batch)
+{
+    struct copse_feed *f = &t->feed;
+    struct copse_shares s;
+    COPSE_TRY(check_batch(t, batch));
+    COPSE_TRY(f->count == 0 ? begin_feed(t, batch, &s) : go_on_feeding(t, batch, &s));
+    struct copse_batch_slot *slot = copse__feed_slot(t, f->count);
+    COPSE_TRY(copse_note(upload(t, batch, &s, slot), "while feeding batch %u of a run", f->count));
+    copse__batch_slot_fill(t, slot, batch, &s);
+    f->count++;
+    return COPSE_OK;
+}
+
+/* ---- the run ---- */
+
+struct run {
+    copse_trainer *t;
+    struct copse_shares shares[2]; /* with the recordings of the first micro-batch of an update, and of others */
+    bool is_resident, keeps_reports;
+    uint64_t first_step; /* updates before */
+    size_t first_row;    /* of the outfeed */
+    uint32_t done;       /* batches */
+};
+
+static uint32_t *words_of(const copse_trainer *t, uint32_t r, uint32_t i)
+{
+    return t->feed.words + ((size_t)r * t->feed.depth + i) * COPSE_STEP_WORDS;
+}
+
+/* Step words of `count` batches from number `first` on, the next to be trained, as single steps would have them. */
+static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count)
+{
+    const struct copse_feed *f = &t->feed;
+    const struct copse_accumulation *a = &t->accumulation;
+    const uint32_t replicas = t->strategy->replica_count;
+    struct copse_micro_batch m = { t->step + 1, a->parts, a->examples, a->first_examples };
+    uint32_t words[COPSE_STEP_WORDS];
+    memcpy(words, t->words, sizeof words);
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct copse_batch_slot *slot = copse__feed_slot(t, i);
+        if (m.part == 0) {
+            m.first_examples = slot->batch.count;
+            m.examples = 0;
+        }
+        m.examples += slot->batch.count;
+        COPSE_TRY(copse__words_begin(t, true, &m, slot->batch.epoch, words));
+        for (uint32_t r = 0; r < replicas; r++) {
+            copse__words_share(t, &slot->batch, &slot->shares.at[r], m.first_examples, words);
+            memcpy(words_of(t, r, i), words, sizeof words);
+        }
+        if (++m.part == t->params.accumulate) {
+            m.part = 0;
+            m.step++;
+        }
+    }
+    for (uint32_t r = 0; r < replicas; r++)
+        COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, f->buffers[r], first * WORD_BYTES,
+                                    words_of(t, r, first), count * WORD_BYTES));
+    return COPSE_OK;
+}
+
+/* Batch `i` and its words go where the recordings read them. */
+static copse_status copy_in(const copse_trainer *t, const struct copse_shares *s, uint32_t i)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
+        const struct copse_replica *rep = &t->strategy->replicas[r];
+        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.buffers[r], i * WORD_BYTES, rep->step, 0, WORD_BYTES));
+        COPSE_TRY(copse__feed_copy(rep->queue, s->recordings[r], &copse__feed_slot(t, i)->at[r]));
+    }
+    return COPSE_OK;
+}
+
+static copse_status run_batch(struct run *run)
+{
+    copse_trainer *t = run->t;
+    const uint32_t last = t->strategy->replica_count - 1, part = t->accumulation.parts;
+    const struct copse_shares *s = &run->shares[part > 0];
+    struct copse_step_slot *slot = copse__slot_of(t, t->step);
+    struct copse_execution e = { .t = t, .layout = &t->layouts[1], .shares = s, .slot = slot,
+                                 .part = part, .is_training = true,
+                                 .is_updating = part + 1 == t->params.accumulate,
+                                 .is_resident = run->is_resident, .keeps_reports = run->keeps_reports };
+    slot->step = t->step + 1;
+    copse__slot_note(t, slot, part, s);
+    if (t->optimizer->scaling.scale > 0.0f) /* the scale depends on the steps before */
+        COPSE_TRY(write_words(t, run->done, 1));
+    (void)copse__accumulation_add(t, t->feed.slots[0].batch.count);
+    memcpy(t->words, words_of(t, last, run->done), sizeof t->words);
+    COPSE_TRY(copy_in(t, s, run->done));
+    COPSE_TRY(copse__execute(&e));
+    copse__accumulation_next(t);
+    run->done++;
+    return COPSE_OK;
+}
+
+/* Rows of the outfeed to where the slots look for them: a ring, so there may be two parts. */
+static copse_status read_outfeed(const struct run *run, uint32_t r)
+{
+    const copse_trainer *t = run->t;
+    const size_t rows = (size_t)t->ring.count * t->params.accumulate;
+    const size_t ahead = COPSE_MIN(run->done, rows - run->first_row);
+    unsigned char *to = t->ring.landing + r * t->ring.at->stride;
+    copse_queue *q = t->strategy->replicas[r].queue;
+    COPSE_TRY(copse_queue_read(q, t->ring.outfeed[r], run->first_row * COPSE_REPORT_BYTES,
+                               to + run->first_row * COPSE_REPORT_BYTES, ahead * COPSE_REPORT_BYTES));
+    return copse_queue_read(q, t->ring.outfeed[r], 0, to, (run->done - ahead) * COPSE_REPORT_BYTES);
+}
+
+/* Start what is queued. The results of the run's steps are there when this is done. */
+static copse_status start(const struct run *run)
+{
+    copse_trainer *t = run->t;
+    uint64_t tickets[COPSE_MAX_REPLICAS];
+    const uint32_t replicas = t->strategy->replica_count;
+    for (uint32_t r = 0; run->keeps_reports && r < replicas; r++)
+        COPSE_TRY(read_outfeed(run, r));
+    for (uint32_t r = 0; r < replicas; r++) {
+        copse_queue *q = t->strategy->replicas[r].queue;
+        uint32_t twin = 0;
+        while (t->strategy->replicas[twin].queue != q)
+            twin++;
+        if (twin == r)
+            COPSE_TRY(copse_queue_submit(q, &tickets[r]));
+        tickets[r] = tickets[twin];
+    }
+    const uint64_t end = t->step + (t->accumulation.parts > 0);
+    for (uint64_t step = run->first_step; run->keeps_reports && step < end; step++)
+        memcpy(copse__slot_of(t, step)->tickets, tickets, replicas * sizeof *tickets);
+    return COPSE_OK;
+}
+
+static copse_status begin_run(struct run *run)
+{
+    copse_trainer *t = run->t;
+    const uint64_t last = t->step + (t->accumulation.parts + t->feed.count - 1) / t->params.accumulate;
+    COPSE_TRY(copse__accumulation_check(t));
+    copse__recordings_begin(t);
+    COPSE_TRY(copse__trainer_make_room(t, last + 1));
+    for (int i = 0; i < 2; i++) {
+        copy_shares(t, &run->shares[i]);
+        if (i == 0 || t->params.accumulate > 1)
+            COPSE_TRY(copse__shares_record(t, &t->feed.slots[0].batch, i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
+                                           &run->shares[i]));
+    }
+    run->keeps_reports = !t->params.check_numerics;
+    run->is_resident = copse_accelerator_is_resident(t->strategy) && run->keeps_reports &&
+                       !copse__trainer_watches(t) && !t->optimizer->rule.measures;
+    run->first_step = t->step;
+    run->first_row = (size_t)(t->step % t->ring.count) * t->params.accumulate + t->accumulation.parts;
+    return t->optimizer->scaling.scale > 0.0f ? COPSE_OK : write_words(t, 0, t->feed.count);
+}
+
+/* An update that is queued counts as cut short until it is started, too. */
+static copse_status end_run(struct run *run, copse_status status)
+{
+    copse_trainer *t = run->t;
+    const bool is_torn = t->is_failed;
+    char text[COPSE_ERROR_BYTES];
+    if (status != COPSE_OK) {
+        snprintf(text, sizeof text, "%s", copse_last_error());
+        copse__accumulation_drop(t); /* the gradients are mixed with what failed */
+    }
+    t->is_failed = true;
+    const copse_status started = start(run);
+    t->is_failed = is_torn || started != COPSE_OK;
+    if (status == COPSE_OK || run->done > 0)
+        t->feed.count = 0;
+    return status != COPSE_OK ? copse_fail(status, "%s", text) : started;
+}
+
+static copse_status run_all(copse_trainer *t, uint32_t *done)
+{
+    struct run run = { .t = t };
+    if (t->feed.count == 0)
+        return COPSE_OK;
+    COPSE_TRY(begin_run(&run));
+    copse_status s = COPSE_OK;
+    while (s == COPSE_OK && run.done < t->feed.count)
+        s = copse_note(run_batch(&run), "in step %llu, number %u of a run", (unsigned long long)t->step + 1, run.done);
+    s = end_run(&run, s);
+    *done = run.done;
+    return s;
+}
+
+const struct copse_feed_table copse__feed_run = {
+    .init = init, .fini = fini, .put = put, .prepare = copse__feed_prepare_direct, .run = run_all,
+};

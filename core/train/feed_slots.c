@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* Batch slots, and how the inputs of a batch reach the devices: from host memory to where a recording reads them, or to
+   a slot, and from there. In a slot the inputs that the recording uses follow each other, each at a multiple of
+   COPSE_ALIGNMENT. */
+#include "core/graph/type.h"
+#include "core/train/trainer.h"
+
+/* ---- the ring ---- */
+
+struct copse_batch_slot *copse__feed_slot(const copse_trainer *t, uint32_t i)
+{
+    return &t->feed.slots[(t->feed.first + i) % t->feed.depth];
+}
+
+enum copse_pass copse__feed_pass(const copse_trainer *t, uint32_t i)
+{
+    return (t->accumulation.parts + i) % t->params.accumulate == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD;
+}
+
+bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec)
+{
+    for (uint32_t i = 0; i < t->feed.count; i++)
+        if (copse__feed_slot(t, i)->shares.recordings[rec->replica] == rec)
+            return true;
+    return false;
+}
+
+/* The names of the columns are those of a recording, which is kept while the batch is fed. Without examples on this
+   worker the batch has no columns, and needs none. */
+void copse__batch_slot_fill(const copse_trainer *t, struct copse_batch_slot *slot, const struct copse_host_batch *batch,
+                            const struct copse_shares *s)
+{
+    const uint32_t replicas = t->strategy->replica_count;
+    uint32_t r = 0;
+    while (r < replicas && s->at[r].count == 0)
+        r++;
+    slot->shares = *s;
+    slot->shares.at = slot->shares.of_all + t->strategy->group.first;
+    slot->batch = *batch;
+    slot->batch.rows = NULL; /* the caller's, as the columns and their names */
+    slot->batch.columns = slot->columns;
+    slot->batch.column_count = r < replicas ? batch->column_count : 0;
+    for (size_t i = 0; i < slot->batch.column_count; i++) {
+        slot->columns[i] = batch->columns[i];
+        slot->columns[i].data = NULL;
+        slot->columns[i].name = s->recordings[r]->base.inputs[i].is.name;
+    }
+}
+
+bool copse__batch_slot_is_like(const struct copse_batch_slot *slot, const struct copse_host_batch *batch)
+{
+    bool is_same = slot->batch.column_count == batch->column_count && batch->columns;
+    for (size_t i = 0; is_same && i < batch->column_count; i++) {
+        const struct copse_column *a = &slot->columns[i], *b = &batch->columns[i];
+        is_same = a->type == b->type && copse__shape_equal(a->shape, b->shape) && b->name &&
+                  strcmp(a->name, b->name) == 0;
+    }
+    return is_same;
+}
+
+/* ---- bytes ---- */
+
+size_t copse__feed_bytes(const struct copse_step_recording *rec)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < rec->base.input_count; i++)
+        if (rec->base.inputs[i].at.buffer)
+            bytes += copse__round_up(rec->base.inputs[i].at.size, COPSE_ALIGNMENT);
+    return bytes;
+}
+
+/* Whether devices can have the share's values of a host type. */
+static copse_status check_values(const struct copse_column *c, const struct copse_shard *share)
+{
+    const struct copse_type_row *type = copse__type(c->type);
+    const size_t row = (size_t)copse__elements(c->shape);
+    if (type->is_on_devices)
+        return COPSE_OK;
+    for (size_t i = share->first * row; i < (share->first + share->count) * row; i++) {
+        const double value = type->get(c->data, i);
+        if (value < INT32_MIN || value > INT32_MAX)
+            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the input '%s' has %.0f in example %zu of the batch; devices "
+                                                  "have %s inputs as %s, from %d to %d", c->name, value, i / row, type->name,
+                              copse__type_name(type->computed), INT32_MIN, INT32_MAX);
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__feed_check(const copse_trainer *t, const struct copse_shares *s,
+                               const struct copse_host_batch *batch)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        for (uint32_t i = 0; s->at[r].count > 0 && i < batch->column_count; i++) {
+            if (!s->recordings[r]->base.inputs[i].at.buffer)
+                continue;
+            if (!batch->columns[i].data)
+                return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss needs the input '%s', the batch has no data "
+                                                      "for it", batch->columns[i].name);
+            COPSE_TRY(check_values(&batch->columns[i], &s->at[r]));
+        }
+    return COPSE_OK;
+}
+
+/* The bytes of elements [first, ...) of a column, as devices have its type, to a buffer. */
+static copse_status write_column(copse_queue *q, copse_buffer *to, size_t at, const struct copse_column *c, size_t first,
+                                 size_t bytes)
+{
+    enum { CHUNK = 1024 };
+    const struct copse_type_row *type = copse__type(c->type), *own = copse__type(copse__type_on_devices(c->type));
+    uint32_t chunk[CHUNK];
+    if (type == own)
+        return copse__queue_write_bytes(q, to, at, (const char *)c->data + first * type->bytes, bytes);
+    for (size_t done = 0, count; done < bytes / own->bytes; done += count) {
+        count = COPSE_MIN(bytes / own->bytes - done, CHUNK);
+        for (size_t i = 0; i < count; i++)
+            own->put(chunk, i, type->get(c->data, first + done + i));
+        COPSE_TRY(copse__queue_write_bytes(q, to, at + done * own->bytes, chunk, count * own->bytes));
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__feed_write(copse_queue *q, const struct copse_step_recording *rec,
+                               const struct copse_host_batch *batch, const struct copse_shard *share,
+                               const struct copse_binding *slot)
+{
+    size_t at = slot ? slot->offset : 0;
+    for (uint32_t i = 0; i < rec->base.input_count; i++) {
+        const struct copse_binding *to = &rec->base.inputs[i].at;
+        const struct copse_column *from = &batch->columns[i];
+        if (!to->buffer)
+            continue;
+        COPSE_TRY(write_column(q, slot ? slot->buffer : to->buffer, slot ? at : to->offset, from,
+                               share->first * (size_t)copse__elements(from->shape), to->size));
+        at += copse__round_up(to->size, COPSE_ALIGNMENT);
+    }
+    return COPSE_OK;
+}
+
+copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording *rec, const struct copse_binding *slot)
+{
+    size_t at = slot->offset;
+    for (uint32_t i = 0; i < rec->base.input_count; i++) {
+        const struct copse_binding *to = &rec->base.inputs[i].at;
+        if (!to->buffer)
+            continue;
+        COPSE_TRY(copse_queue_copy(q, slot->buffer, at, to->buffer, to->offset, copse__round_up(to->size, 4)));
+        at += copse__round_up(to->size, COPSE_ALIGNMENT);
+    }
+    return COPSE_OK;
+}
