@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A batch over the replicas of all workers, as one collective:
  *
- *  1. Each worker sums what its own replicas have, on its devices, into host memory: a partial sum of the
+ *  1. Each worker sums the values of its own replicas, on its devices, into host memory: a partial sum of the
  *     canonical tree, because its ranks are an aligned block.
- *  2. All meet. Whatever a worker fails in before is its verdict, which all return; so what follows fails
- *     with the cluster alone, or after everything has been sent.
- *  3. Partial sums become sums of all. Slices of sparse values go to everybody as they are; what the
- *     application accumulates goes to the first worker, whose function sees all of it.
- *  4. MEAN divides, and each worker brings the results to its own destinations.
+ *  2. A barrier. A worker that has failed votes so, and all workers return its status. Later steps fail only with the
+ *     cluster, or after all data has been sent.
+ *  3. Partial sums become sums of all workers. Slices of sparse values are gathered by all workers; the values of an
+ *     accumulation are gathered by the first worker, which calls the application's function.
+ *  4. MEAN divides, and each worker copies the results to its own destinations.
  */
 #include <stdio.h>
 
