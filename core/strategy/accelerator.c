@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The accelerator strategy: which cores it takes, in the order of their ids. Runs stand in core/train. */
+/* The accelerator strategy: the cores that it takes, in the order of their ids. Runs of several steps are in core/train. */
 #include "copse/distribute/accelerator.h"
 #include "core/strategy/create.h"
 
