@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix product for drivers that run shaders on a CPU. Their loads from buffers and group memory
-   go lane by lane, texel loads do not: so nothing is shared, every lane keeps 8 x 8 of C and reads
-   A and B as texels, in whichever way they are stored. Rows of both and k are whole texels (4
-   floats); the host pads what is not. What is past an edge repeats the edge and is not stored. A
-   part of k from k_begin > 0 on adds to what C holds. */
+/* Matrix product for drivers that run shaders on a CPU. Their loads from buffers and group memory are done lane by
+   lane, texel loads are not. So nothing is shared: every lane keeps 8 x 8 of C and reads A and B as texels,
+   transposed or not. Rows of both and k are whole texels (4 floats); the host pads others. Indices past an edge
+   repeat the edge, and their results are not stored. A part of k that starts at k_begin > 0 adds to the content of
+   C. */
 GROUP(8, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
@@ -15,7 +15,7 @@ PARAMS(uint m; uint n; uint k; uint k_begin; uint k_end; uint a_row; uint b_row;
 #include "elementwise/activation.clh"
 
 #define ROWS 8u    /* of a tile */
-#define COLS 64u   /* of a tile: a lane has columns 4 lane .. 4 lane + 3, and the same 32 on */
+#define COLS 64u   /* of a tile: a lane has columns 4 lane .. 4 lane + 3, and those 32 columns further */
 #define CHUNK 256u /* longest chain of additions */
 
 KERNEL4(matmul_texel, TEXEL(a), TEXEL(b), IN(real, bias), OUT(real, c))

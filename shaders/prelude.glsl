@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel dialect spelled in GLSL; kernels/prelude.clh spells it in OpenCL C.
-   Specialisation constants 0 and 1 are the group size, 2 to 7 the kernel's own. */
+/* The kernel dialect for GLSL; kernels/prelude.clh defines it for OpenCL C. Specialisation constants 0 and 1 are the
+   group size, 2 to 7 the kernel's own. */
 #define real float /* element of a tensor in memory: only through LOAD and STORE */
 #define LOAD(x, i) (x[i])
 #define STORE(x, i, v) (x[i] = (v))
@@ -15,7 +15,7 @@
 #define GROUP_ARRAY(T, name, len) shared T name[len];
 #define GROUP_ARRAY_HERE(T, name, len)
 
-/* Each begins inside the layout(...) that KERNELn opens. */
+/* Each starts inside the layout(...) that KERNELn opens. */
 #define IN(T, name) std430) restrict readonly buffer name##_slot { T name[]; }
 #define OUT(T, name) std430) restrict buffer name##_slot { T name[]; }
 #define TEXEL(name) rgba32f) uniform readonly imageBuffer name

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport over Gloo: TCP connections between all pairs of ranks. A peer is lost when its connection breaks. */
+/* The transport over Gloo: TCP connections between all pairs of ranks. A peer is lost when its connection
+   breaks. */
 #include <string.h>
 #include <time.h>
 

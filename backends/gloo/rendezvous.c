@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The rendezvous. Rank 0, the root, listens at its address from the description until every other rank has sent a hello.
- * Then it notifies all ranks; each opens its ports and sends its addresses, which the root distributes. So no rank
- * accepts connections while a rank is missing: Gloo takes the first connection for its peer.
+/* The rendezvous. Rank 0, the root, listens at its address from the description until every other rank has
+ * sent a hello. Then it notifies all ranks; each opens its ports and sends its addresses, which the root
+ * distributes. So no rank accepts connections while a rank is missing: Gloo takes the first connection for
+ * its peer.
  *
- * Messages have known sizes; the root reads no more than that, allocates or indexes nothing by received numbers, and
- * closes the listening socket once all ranks have arrived. It closes connections of strangers, and silent connections
- * when it needs room for a new one.
+ * Messages have known sizes; the root reads no more than that, allocates or indexes nothing by received
+ * numbers, and closes the listening socket once all ranks have arrived. It closes connections of strangers,
+ * and silent connections when it needs room for a new one.
  */
 #include "rendezvous.h"
 
@@ -433,8 +434,8 @@ static bool is_late(struct member *v, uint64_t grace)
     return now >= v->t->deadline_ns + grace;
 }
 
-/* Bytes that arrived before the connection ended or the deadline. A member waits longer than the root: if it left first it
-   would take the root for lost, which knows the missing ranks. */
+/* Bytes that arrived before the connection ended or the deadline. A member waits longer than the root: if it
+   left first it would take the root for lost, which knows the missing ranks. */
 static size_t receive_from(struct member *v, int fd, unsigned char *bytes, size_t size)
 {
     size_t got = 0;

@@ -35,7 +35,8 @@ struct shim_message *shim_send(struct shim_mesh *mesh, int peer, uint64_t tag, c
                                size_t size, char *text, size_t room);
 struct shim_message *shim_recv(struct shim_mesh *mesh, int peer, uint64_t tag, void *bytes,
                                size_t size, char *text, size_t room);
-/* 1: done, 0: not yet, -1: the connection is broken, see `text`. What is done already is never 0. In ms, rounded up. */
+/* 1: done, 0: not yet, -1: the connection is broken, see `text`. What is done already is never 0. In ms,
+   rounded up. */
 int shim_wait(struct shim_message *m, int64_t timeout_ns, char *text, size_t room);
 int shim_peer(const struct shim_message *m);
 void shim_free(struct shim_message *m); /* done or not */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers of the host backend: aligned host memory, or the application's own. */
+/* Buffers of the host backend: aligned host memory, or memory of the application. */
 #include "backends/host/host_internal.h"
 
 #define ALIGNMENT 256

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues of the host backend: a command runs at once, so a ticket is reached when it is given. */
+/* Queues of the host backend: a command runs at once, so its ticket is already reached when it is returned. */
 #include "backends/host/host_internal.h"
 
 copse_status copse_host_queue_init(copse_queue *q)

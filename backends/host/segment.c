@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Segments of the host backend: core's list of commands is all that is needed. */
+/* Segments of the host backend: they use core's list of commands and need no other data. */
 #include "backends/host/host_internal.h"
 
 copse_status copse_host_segment_init(struct copse_segment *seg)

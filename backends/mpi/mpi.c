@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport over MPI: nonblocking point-to-point messages with deadlines of the library, because MPI's waits never end
- * when a peer is lost. The first open initialises MPI and an orderly close finalises it; MPI cannot be started again in
- * the same process.
+/* The transport over MPI: nonblocking point-to-point messages with deadlines of the library, because MPI's
+ * waits never end when a peer is lost. The first open initialises MPI and an orderly close finalises it; MPI
+ * cannot be started again in the same process.
  */
 #include <string.h>
 #include <time.h>

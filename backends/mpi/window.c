@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows over MPI. Each rank writes into its own part by plain stores, others read by MPI_Rget; there are no puts,
- * accumulates or exclusive locks.
+/* Windows over MPI. Each rank writes into its own part by plain stores, others read by MPI_Rget; there are no
+ * puts, accumulates or exclusive locks.
  *
  * Calls that could wait for another rank, and why they do not here:
- *  - MPI_Win_allocate, MPI_Win_lock_all and MPI_Allreduce, once, at the start: a thread makes these calls while the
- *    caller waits for it until its deadline. After the deadline, MPI is not called again.
- *  - MPI_Rget returns at once over shared memory and over hardware with remote memory access; its request is polled by
- *    MPI_Test, under the deadline of `wait`. Open MPI's component pt2pt implements windows by messages, and its MPI_Rget
- *    waits until the other side calls MPI: it is excluded.
- *  - MPI_Win_sync may run MPI's progress, and give the processor away in the middle of a write. In the unified
- *    memory model, without which there are no windows here, it orders stores and loads as fences of C do.
+ *  - MPI_Win_allocate, MPI_Win_lock_all and MPI_Allreduce, once, at the start: a thread makes these calls
+ *    while the caller waits for it until its deadline. After the deadline, MPI is not called again.
+ *  - MPI_Rget returns at once over shared memory and over hardware with remote memory access; its request is
+ *    polled by MPI_Test, under the deadline of `wait`. Open MPI's component pt2pt implements windows by
+ *    messages, and its MPI_Rget waits until the other side calls MPI: it is excluded.
+ *  - MPI_Win_sync may run MPI's progress, and give the processor away in the middle of a write. In the
+ *    unified memory model, without which there are no windows here, it orders stores and loads as fences of C
+ *    do.
  *  - MPI_Win_flush and MPI_Win_unlock would wait for the other side; without puts there is nothing to flush.
- *  - MPI_Win_unlock_all waits for this rank's own reads. It, MPI_Win_free and MPI_Finalize are only called at an orderly
- *    end, which requires that all reads of all ranks have ended.
+ *  - MPI_Win_unlock_all waits for this rank's own reads. It, MPI_Win_free and MPI_Finalize are only called at
+ *    an orderly end, which requires that all reads of all ranks have ended.
  */
 #include <pthread.h>
 #include <stdatomic.h>

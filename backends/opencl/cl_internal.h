@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Private structs of the OpenCL backend and the table of entry points that are looked up at run
-   time. Only OpenCL 1.2 calls stand here: a newer call on an older platform may hang its loader. */
+/* Private structs of the OpenCL backend and the table of entry points, which are resolved at run time. The table has
+   only OpenCL 1.2 calls: a newer call on an older platform may hang its loader. */
 #ifndef COPSE_CL_INTERNAL_H
 #define COPSE_CL_INTERNAL_H
 
@@ -92,14 +92,14 @@ struct copse_cl_api {
 struct copse_cl_device {
     struct copse_cl_api cl;
     cl_device_id id;   /* the whole device or our sub-device */
-    bool is_part;      /* a sub-device, ours or the application's */
-    bool has_id;       /* with a reference of ours */
+    bool is_part;      /* a sub-device, made by us or by the application */
+    bool has_id;       /* we hold a reference */
     cl_context context;
-    cl_command_queue lent; /* the application's, for all our queues; NULL = each has its own */
-    struct copse_queue_guard guard; /* around what goes into queues, when lock is not NULL */
+    cl_command_queue lent; /* the application's, shared by all our queues; NULL = each has its own */
+    struct copse_queue_guard guard; /* around commands appended to queues, if lock is not NULL */
     bool has_lock;
     copse_mutex lock;  /* sub-buffer caches, event rings, opening CLBlast */
-    atomic_bool is_stuck; /* a queue did not drain: its objects are left alone from then on */
+    atomic_bool is_stuck; /* a queue did not drain: its objects are no longer used or freed */
     void *clblast;     /* library handle, opened by the first GEMM */
     int (*sgemm)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t,
                             cl_mem, size_t, size_t, float, cl_mem, size_t, size_t,
@@ -133,11 +133,11 @@ struct copse_cl_kernel {
 
 struct copse_cl_queue {
     cl_command_queue queue;
-    /* Tickets: the marker of ticket t stands in slot t % COPSE_CL_EVENTS until it is pushed out. */
+    /* Tickets: the marker of ticket t is in slot t % COPSE_CL_EVENTS until a newer one replaces it. */
     cl_event events[COPSE_CL_EVENTS];
     uint64_t newest;
-    copse_status failed; /* sticky: an error of the device's side */
-    /* Staging: pinned host memory in blocks; a block is free again after its last write. */
+    copse_status failed; /* sticky: an error of the device */
+    /* Staging: pinned host memory in blocks; a block is free again after its last write completes. */
     cl_mem staging;
     char *mapped;
     struct {
@@ -148,14 +148,14 @@ struct copse_cl_queue {
 };
 
 struct copse_cl_segment {
-    cl_kernel *kernels; /* one per command, arguments set; NULL where it is no dispatch */
-    cl_mem *mems;       /* what the kernels refer to, retained */
+    cl_kernel *kernels; /* one per command, arguments set; NULL for commands other than dispatches */
+    cl_mem *mems;       /* the buffers of the kernels, retained */
     size_t mem_count;
 };
 
 extern const struct copse_backend copse_backend_opencl;
 
-/* What goes into a queue that others use, too, goes between these. */
+/* Commands for a queue that other code also uses are appended between these. */
 static inline void copse_cl_lock(const struct copse_cl_device *d)
 {
     if (d->guard.lock != NULL)
@@ -170,14 +170,14 @@ static inline void copse_cl_unlock(const struct copse_cl_device *d)
 
 /* device.c */
 typedef void (*copse_cl_function)(void);
-/* Look the entry points up, in the system's loader by a NULL `get_proc`. NULL or what is missing. */
+/* Resolve the entry points, from the system's loader if `get_proc` is NULL. Returns NULL, or the missing name. */
 const char *copse_cl_load(struct copse_cl_api *cl,
                           copse_cl_function (*get_proc)(void *user, const char *name), void *user);
 
 /* import.c */
 copse_status copse_cl_import(struct copse_base *base, const struct copse_foreign_device *foreign,
                              struct copse_device_info *info);
-/* Make `d` the application's device. */
+/* Set `d` to the application's device. */
 copse_status copse_cl_attach(struct copse_cl_device *d, const struct copse_foreign_device *foreign);
 copse_status copse_cl_lend(copse_queue *q, const struct copse_queue_guard *guard,
                            copse_device **out);
@@ -185,27 +185,27 @@ copse_status copse_cl_lend(copse_queue *q, const struct copse_queue_guard *guard
 /* error.c */
 const char *copse_cl_error_name(cl_int code);
 copse_status copse_cl_error_status(cl_int code);
-/* CL_SUCCESS is COPSE_OK; anything else fails with "opencl: <what>: <code's name>". */
+/* CL_SUCCESS is COPSE_OK; anything else fails with "opencl: <what>: <name of the code>". */
 #define copse_cl_check(code, what)                                                                 \
     ((code) == CL_SUCCESS ? COPSE_OK                                                               \
                           : copse_fail(copse_cl_error_status(code), "opencl: %s: %s (%d)", what,   \
                                        copse_cl_error_name(code), (int)(code)))
 
 /* describe.c */
-/* Texts of a platform and a device, cut to `size`; "" when unknown. */
+/* Texts of a platform and a device, cut to `size`; "" if unknown. */
 void copse_cl_platform_text(const struct copse_cl_api *cl, cl_platform_id id,
                             cl_platform_info what, char *out, size_t size);
 void copse_cl_device_text(const struct copse_cl_api *cl, cl_device_id id, cl_device_info what,
                           char *out, size_t size);
 void copse_cl_describe(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id,
                        struct copse_device_info *out);
-/* 0 = unknown: OpenCL itself has no query for it. */
+/* 0 = unknown: OpenCL has no query for it. */
 uint64_t copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id);
 
 /* memory.c */
 copse_status copse_cl_buffer_init(copse_buffer *buf);
 void copse_cl_buffer_fini(copse_buffer *buf);
-/* The object for a binding, with a reference of the caller's. */
+/* The memory object of a binding, with a reference for the caller. */
 copse_status copse_cl_view(const struct copse_binding *binding, cl_mem *out);
 /* Whether device and host see each other's stores to imported memory without mapping it. */
 bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct copse_mem *mem);
@@ -213,11 +213,11 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
 /* kernel.c */
 copse_status copse_cl_kernel_init(struct copse_kernel *k);
 void copse_cl_kernel_fini(struct copse_kernel *k);
-/* Set all arguments of `kernel` from a dispatch. `mems` receives what they refer to, `*count` of
-   them, with a reference each, also on failure. */
+/* Set all arguments of `kernel` from a dispatch. `mems` receives the buffers, `*count` their number, with a reference
+   each, also on failure. */
 copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, cl_mem *mems,
                                size_t *count);
-/* A kernel object of the caller's own. */
+/* A kernel object owned by the caller. */
 copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out);
 
 /* queue.c */
@@ -228,7 +228,7 @@ copse_status copse_cl_read(copse_queue *q, const struct copse_binding *src, void
 copse_status copse_cl_submit(copse_queue *q, uint64_t *ticket);
 copse_status copse_cl_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
 copse_status copse_cl_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
-/* COPSE_ERR_TIMEOUT without text when `event` is not reached in time. */
+/* COPSE_ERR_TIMEOUT without text if `event` does not complete in time. */
 copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
                                  uint64_t timeout_ns);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What OpenCL says about a device, as copse_device_info. Makes no objects. */
+/* Converts OpenCL's device queries to copse_device_info. Creates no objects. */
 #include <stdio.h>
 
 #include "backends/opencl/cl_internal.h"
 
-/* Queries of extensions, asked only where the extension is listed. */
+/* Queries of extensions, used only if the device lists the extension. */
 enum {
     UUID_KHR = 0x106A,
     PCI_BUS_INFO_KHR = 0x410F,
@@ -18,7 +18,7 @@ enum {
     WAVEFRONT_AMD = 0x4043,
 };
 
-/* Drivers answer a buffer that is too small with an error instead of a shorter text. */
+/* Drivers return an error, not a shorter text, for a buffer that is too small. */
 #define TEXT_ROOM 8192
 
 static void take_text(cl_int answer, char *text, char *out, size_t size)
@@ -48,7 +48,7 @@ struct query {
     cl_device_id id;
 };
 
-/* False leaves `out` as it is. */
+/* False leaves `out` unchanged. */
 static bool ask(const struct query *q, cl_device_info what, void *out, size_t size)
 {
     char answer[64];
@@ -91,7 +91,7 @@ static bool lists(const char *extensions, const char *name)
     return false;
 }
 
-/* "OpenCL <major>.<minor> ..." as major * 100 + minor * 10; 0 when it cannot be read. */
+/* "OpenCL <major>.<minor> ..." as major * 100 + minor * 10; 0 if it cannot be parsed. */
 static unsigned version_of(const char *text)
 {
     unsigned major = 0, minor = 0;
@@ -113,7 +113,7 @@ static void describe_place(const struct query *q, const char *extensions,
     cl_uint bus, slot;
     if (lists(extensions, "cl_nv_device_attribute_query") && ask(q, PCI_BUS_NV, &bus, sizeof bus) &&
         ask(q, PCI_SLOT_NV, &slot, sizeof slot)) {
-        out->pci[0] = ask_uint(q, PCI_DOMAIN_NV); /* older drivers do not know it: 0 */
+        out->pci[0] = ask_uint(q, PCI_DOMAIN_NV); /* older drivers do not support it: 0 */
         out->pci[1] = bus;
         out->pci[2] = slot >> 3;
         out->pci[3] = slot & 7;
@@ -156,12 +156,12 @@ static void describe_limits(const struct query *q, const char *extensions, unsig
     l->max_buffer_bytes = ask_ulong(q, CL_DEVICE_MAX_MEM_ALLOC_SIZE) & ~(cl_ulong)3;
     l->max_binding_bytes = l->max_buffer_bytes;
     l->offset_alignment = COPSE_MAX(ask_uint(q, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 4);
-    size_t items[8] = { 0 }; /* of the axes; `ask` wants the exact size, hence by dimensions */
+    size_t items[8] = { 0 }; /* one per axis; `ask` requires the exact size, which depends on the number of axes */
     const cl_uint axes = ask_uint(q, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS);
     ask(q, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, COPSE_MIN(axes, 8) * sizeof *items);
     size_t group = COPSE_MIN(ask_size(q, CL_DEVICE_MAX_WORK_GROUP_SIZE), 1024);
     l->max_group_size = (uint32_t)COPSE_MIN(group, items[0]);
-    l->max_group_count = 65535; /* OpenCL names no limit; every driver takes this on both axes */
+    l->max_group_count = 65535; /* OpenCL defines no limit; every driver accepts this on both axes */
     l->group_memory_bytes = (uint32_t)COPSE_MIN(ask_ulong(q, CL_DEVICE_LOCAL_MEM_SIZE), 1u << 30);
     l->max_bindings = COPSE_MAX_BINDINGS;
     const size_t pointers = COPSE_MAX_BINDINGS * (ask_uint(q, CL_DEVICE_ADDRESS_BITS) / 8);
@@ -174,17 +174,17 @@ static void describe_limits(const struct query *q, const char *extensions, unsig
     if (out->kind == COPSE_DEVICE_CPU && l->has_unified_memory)
         l->host_import_alignment = COPSE_MAX(l->offset_alignment, 64);
     l->has_group_base = true;
-    /* 1: a driver that puts one invocation in each lane, and takes vectors apart. */
+    /* 1: a driver that maps one invocation to each lane, and splits vectors. */
     l->has_wide_vectors =
         out->kind == COPSE_DEVICE_CPU && ask_uint(q, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) > 1;
     l->has_f64 = ask_ulong(q, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
-    l->has_f16_storage = true; /* vload_half and vstore_half are in every OpenCL C */
+    l->has_f16_storage = true; /* every OpenCL C has vload_half and vstore_half */
     const cl_ulong single = ask_ulong(q, CL_DEVICE_SINGLE_FP_CONFIG);
     l->rounds_to_nearest = (single & CL_FP_ROUND_TO_NEAREST) != 0;
     l->keeps_denormals = (single & CL_FP_DENORM) != 0;
 }
 
-/* Why the device cannot be used, NULL when it can. */
+/* The reason why the device cannot be used, NULL if it can. */
 static const char *reject(const struct query *q, unsigned version)
 {
     if (version < 120)
@@ -240,7 +240,7 @@ void copse_cl_describe(const struct copse_cl_api *cl, cl_platform_id platform, c
 uint64_t copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id)
 {
     char extensions[TEXT_ROOM];
-    size_t kib[2] = { 0 }; /* all of it, largest block */
+    size_t kib[2] = { 0 }; /* total, largest block */
     copse_cl_device_text(cl, id, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
     if (!lists(extensions, "cl_amd_device_attribute_query") ||
         cl->GetDeviceInfo(id, FREE_MEMORY_AMD, sizeof kib, kib, NULL) != CL_SUCCESS)

@@ -14,7 +14,7 @@
     "install the GPU vendor's driver, or on Debian: apt-get install ocl-icd-libopencl1 "           \
     "pocl-opencl-icd"
 
-/* The library is never closed: drivers behind it keep threads that outlive our objects. */
+/* The library is never closed, because drivers keep threads that outlive our objects. */
 static void *open_loader(const char **found)
 {
 #if defined(_WIN32)
@@ -59,8 +59,8 @@ const char *copse_cl_load(struct copse_cl_api *cl,
     return NULL;
 }
 
-/* Calls `visit` for every device of every platform until it returns false, always in the same
-   order: the position is the device's index. */
+/* Calls `visit` for every device of every platform until it returns false, always in the same order: the position is
+   the device's index. */
 static void each_device(const struct copse_cl_api *cl, const struct copse_logger *log,
                         cl_uint *platform_count,
                         bool (*visit)(void *user, cl_platform_id platform, cl_device_id device),
@@ -146,7 +146,7 @@ static bool find(void *user, cl_platform_id platform, cl_device_id device)
     return false;
 }
 
-/* Some drivers leave out clCreateSubDevices itself where they cannot divide: ask before calling. */
+/* Some drivers that cannot partition a device have no clCreateSubDevices: query before the call. */
 static bool can_divide(const struct copse_cl_device *d, uint32_t shares)
 {
     cl_uint most = 0;
@@ -155,7 +155,7 @@ static bool can_divide(const struct copse_cl_device *d, uint32_t shares)
            most >= shares;
 }
 
-/* Exchange d->id for our part of a CPU's compute units; the whole device where that cannot be. */
+/* Replace d->id with our part of a CPU's compute units; keep the whole device if that is impossible. */
 static void take_share(copse_device *dev)
 {
     struct copse_cl_device *d = dev->priv;
@@ -252,8 +252,8 @@ static copse_status cl_memory(copse_device *dev, uint64_t *free_bytes, uint64_t 
 
 static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *row)
 {
-    /* The library's variants without a host function are those for wide vectors, which compilers
-       for other devices spend minutes on. */
+    /* The library's variants without a host function are those for wide vectors; compilers for other devices need
+       minutes to compile them. */
     const bool is_wide = !row->host && row >= copse_kernel_table &&
                          row < copse_kernel_table + copse_kernel_count;
     return row->cl_text && (!is_wide || dev->info.limits.has_wide_vectors);

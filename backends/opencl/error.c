@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL error codes: their names, and the status each becomes. */
+/* OpenCL error codes: their names, and the corresponding status. */
 #include "backends/opencl/cl_internal.h"
 
 #define CL_ERRORS(X)                                                                               \
@@ -79,17 +79,17 @@ copse_status copse_cl_error_status(cl_int code)
         return COPSE_ERR_NO_DEVICE_MEMORY;
     case CL_OUT_OF_HOST_MEMORY:
         return COPSE_ERR_NO_MEMORY;
-    /* A kernel's registers may allow less than the device does; kernel text carries the size it
-       needs (reqd_work_group_size), so that most drivers refuse while building. */
+    /* A kernel's registers may allow a smaller size than the device does; the kernel text states the size it needs
+       (reqd_work_group_size), so most drivers refuse at build time. */
     case CL_INVALID_WORK_GROUP_SIZE:
     case CL_INVALID_WORK_ITEM_SIZE:
         return COPSE_ERR_UNSUPPORTED;
-    /* What drivers answer once a kernel has faulted or the device was reset. */
+    /* Codes that drivers return after a kernel fault or a reset of the device. */
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST:
     case CL_INVALID_COMMAND_QUEUE:
         return COPSE_ERR_DEVICE_LOST;
-    default: /* vendors' own codes, such as -9999, mean a fault of the device */
+    default: /* vendors' own codes, such as -9999, indicate a device fault */
         return code < -1100 ? COPSE_ERR_DEVICE_LOST : COPSE_ERR_INTERNAL;
     }
 }

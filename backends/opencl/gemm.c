@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products by CLBlast, where it is installed. Opened by the first one that is asked for. */
+/* Matrix products with CLBlast, if it is installed. The first product opens the library. */
 #include "backends/opencl/cl_internal.h"
 
-/* Of CLBlast's C interface. */
+/* Declarations of CLBlast's C interface. */
 enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
 
 static void *open_clblast(void)
@@ -55,7 +55,7 @@ copse_status copse_cl_gemm(copse_queue *q, const struct copse_command *c)
     const int e = d->sgemm(ROW_MAJOR, at ? TRANSPOSED : AS_IS, bt ? TRANSPOSED : AS_IS, m, n, k,
                            1.0f, A->mem, b[0].offset / 4, at ? m : k, B->mem, b[1].offset / 4,
                            bt ? k : n, 0.0f, C->mem, b[2].offset / 4, n, &p->queue, NULL);
-    if (e != 0) { /* its codes are OpenCL's and, from -1024 down, its own about arguments */
+    if (e != 0) { /* its codes are OpenCL's and, from -1024 down, its own codes for wrong arguments */
         const copse_status s = copse_cl_error_status(e);
         return copse_fail(e <= -1024 ? COPSE_ERR_INTERNAL : s,
                           "opencl: CLBlast %zu x %zu x %zu: status %d", m, n, k, e);
@@ -63,8 +63,8 @@ copse_status copse_cl_gemm(copse_queue *q, const struct copse_command *c)
     return COPSE_OK;
 }
 
-/* CLBlast remembers programs by the context's address, which the next context may get. The library
-   stays open: its destructors would free objects of drivers that may be gone by then. */
+/* CLBlast caches programs by the context's address, which a later context may reuse. The library stays open: its
+   destructors would free objects of drivers that may already be unloaded. */
 void copse_cl_gemm_fini(struct copse_cl_device *d)
 {
     if (d->clear_gemms != NULL)

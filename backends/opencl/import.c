@@ -3,7 +3,7 @@
 #include "backends/opencl/cl_internal.h"
 #include "copse/device/opencl.h"
 
-/* What the backend keeps of copse_opencl_handles. */
+/* The backend's copy of copse_opencl_handles. */
 struct cl_lent {
     cl_context context;
     cl_device_id device;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL kernels: built from the embedded text, or from a cached binary once it has proved to be
-   whole and made for exactly this device, driver and text. */
+/* OpenCL kernels: built from the embedded text, or from a cached binary that was verified to be complete and made for
+   exactly this device, driver and text. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ static void write_options(const struct copse_kernel *k, char *out, size_t size)
         n += snprintf(out + n, size - (size_t)n, " -DSPEC_%d=%" PRId32, i, k->spec[i]);
 }
 
-/* Two independent hashes of all that decides what the compiler makes. */
+/* Two independent hashes of all inputs of the compiler. */
 static void identify(const struct copse_kernel *k, const char *options, uint64_t id[2])
 {
     const struct copse_cl_device *d = k->dev->priv;
@@ -41,7 +41,7 @@ static void identify(const struct copse_kernel *k, const char *options, uint64_t
 
 /* ---- build ---- */
 
-/* The driver's log: all of it to our log, its start to `head`. */
+/* The driver's log: completely to our log, its start to `head`. */
 static void take_build_log(const struct copse_kernel *k, cl_program program, char *head,
                            size_t head_size)
 {
@@ -88,7 +88,7 @@ static copse_status build(const struct copse_kernel *k, cl_program program, cons
                       head[0] != '\0' ? head : "the driver gave no log");
 }
 
-/* Take over `program`: build it and make the kernel; it is released on failure. */
+/* Take ownership of `program`: build it and make the kernel; it is released on failure. */
 static copse_status finish(struct copse_kernel *k, cl_program program, const char *options)
 {
     struct copse_cl_device *d = k->dev->priv;
@@ -143,7 +143,7 @@ static void take(void *to, const void *bytes, size_t size)
     t->size = size;
 }
 
-/* Whether the kernel stands now; any failure only means that it must be built from text. */
+/* Whether the kernel was made; on any failure it is built from text. */
 static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identity,
                         const char *options)
 {
@@ -173,7 +173,7 @@ static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identi
     return is_loaded;
 }
 
-/* Failing to store one is nobody's loss. */
+/* A failure to store the binary is not an error. */
 static void store_binary(struct copse_kernel *k, const char *key, uint64_t identity)
 {
     struct copse_cl_device *d = k->dev->priv;

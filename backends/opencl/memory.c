@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL buffers, imported host memory, and the sub-buffers through which kernels see ranges. */
+/* OpenCL buffers, imported host memory, and the sub-buffers that represent ranges for kernels. */
 #include "backends/opencl/cl_internal.h"
 
-/* Sub-buffers kept per buffer; a buffer that is reused for ever must not gather them for ever. */
+/* Sub-buffers kept per buffer. The limit is needed because a buffer may be reused indefinitely. */
 #define MAX_VIEWS 1024
 #define PROBE_NS  (120ull * 1000000000ull)
 
@@ -39,7 +39,7 @@ void copse_cl_buffer_fini(copse_buffer *buf)
     copse__free(&buf->dev->base->mem, b->views.at);
 }
 
-/* Position of the view, or where it belongs. */
+/* Position of the view, or its insertion point. */
 static size_t find_view(const struct copse_cl_buffer *b, size_t offset, size_t size)
 {
     size_t low = 0, high = b->views.count;
@@ -92,7 +92,7 @@ copse_status copse_cl_view(const struct copse_binding *binding, cl_mem *out)
     copse__mutex_lock(&d->lock);
     if (binding->offset != 0 || binding->size != binding->buffer->size)
         s = find_or_make_view(d, &dev->base->mem, binding, &mem);
-    /* The reference is taken under the lock: another thread may drop the views at any time. */
+    /* The reference is taken under the lock, because another thread may drop the views at any time. */
     if (s == COPSE_OK)
         s = copse_cl_check(d->cl.RetainMemObject(mem), "clRetainMemObject");
     copse__mutex_unlock(&d->lock);
@@ -101,7 +101,7 @@ copse_status copse_cl_view(const struct copse_binding *binding, cl_mem *out)
     return s;
 }
 
-/* Waits until the queue has run all of its work. False when this is not known: a call failed, or the time was up. */
+/* Waits until the queue has run all of its work. False if this is unknown: a call failed, or the time expired. */
 static bool finish_queue(const struct copse_cl_api *cl, cl_command_queue queue)
 {
     cl_event end = NULL;
@@ -113,8 +113,8 @@ static bool finish_queue(const struct copse_cl_api *cl, cl_command_queue queue)
     return is_finished;
 }
 
-/* OpenCL promises shared contents only around map and unmap; some drivers keep a copy. So try:
-   the device must see a word the host stored after the import, and the host one of the device's. */
+/* OpenCL guarantees shared contents only around map and unmap; some drivers keep a copy. The test: the device must
+   see a word that the host stored after the import, and the host must see one from the device. */
 bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct copse_mem *mem)
 {
     enum { FROM_HOST = 0x1234567, FROM_DEVICE = 0x7654321 };
@@ -140,7 +140,7 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
     works = cl->EnqueueReadBuffer(queue, imported, CL_FALSE, 0, sizeof word, (char *)host + 8, 0,
                                   NULL, NULL) == CL_SUCCESS;
     if (!finish_queue(cl, queue))
-        return false; /* the queue may still write to the block: all of this stays allocated */
+        return false; /* the queue may still write to the block: nothing is freed */
     works = works && words[1] == FROM_DEVICE && words[2] == FROM_HOST;
 out:
     if (imported != NULL)

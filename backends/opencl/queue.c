@@ -7,8 +7,8 @@
 copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
                                  uint64_t timeout_ns)
 {
-    /* clWaitForEvents knows no deadline. Ask often at first, for short kernels; then sleep for a
-       small part of the time already waited, so that a long wait costs neither time nor a core. */
+    /* clWaitForEvents has no deadline. Poll often at first, for short kernels; then sleep for a small fraction of the
+       elapsed time, so that a long wait costs little time and no core. */
     enum { SPIN_NS = 20000, LEAST_SLEEP_NS = 10000, LONGEST_SLEEP_NS = 1000000 };
     const uint64_t start = copse__now_ns();
     for (;;) {
@@ -37,7 +37,7 @@ copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
     }
 }
 
-/* The marker that stands for `ticket`, with a reference; a later one once it was pushed out. */
+/* The marker of `ticket`, with a reference; a later one if it was replaced. */
 static cl_event marker_of(copse_queue *q, uint64_t ticket)
 {
     struct copse_cl_device *d = q->dev->priv;
@@ -52,7 +52,7 @@ static cl_event marker_of(copse_queue *q, uint64_t ticket)
     return event;
 }
 
-/* Put a marker behind all that is in the queue, and start it. */
+/* Append a marker to the queue, and flush it. */
 static copse_status mark(struct copse_cl_device *d, cl_command_queue queue, cl_event *out)
 {
     cl_event marker = NULL;
@@ -144,7 +144,7 @@ copse_status copse_cl_queue_init(copse_queue *q)
         p->queue = d->cl.CreateCommandQueue(d->context, d->id, 0, &e);
         COPSE_TRY(copse_cl_check(e, "clCreateCommandQueue"));
     }
-    /* Memory of the driver's own making, as only that is sure to be copied without blocking. */
+    /* Memory allocated by the driver, because only such memory is certain to be copied without blocking. */
     p->staging = d->cl.CreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size,
                                     NULL, &e);
     COPSE_TRY(copse_cl_check(e, "clCreateBuffer of staging memory"));
@@ -162,7 +162,7 @@ copse_status copse_cl_queue_init(copse_queue *q)
     return s;
 }
 
-/* COPSE_ERR_TIMEOUT when the queue is stuck. */
+/* COPSE_ERR_TIMEOUT if the queue is stuck. */
 static copse_status drain(copse_queue *q)
 {
     struct copse_cl_device *d = q->dev->priv;
@@ -186,7 +186,7 @@ void copse_cl_queue_fini(copse_queue *q)
         copse_cl_unlock(d);
     }
     if (drain(q) == COPSE_ERR_TIMEOUT) {
-        /* Releasing objects of a stuck queue blocks for ever in some drivers. */
+        /* In some drivers, releasing objects of a stuck queue blocks forever. */
         atomic_store(&d->is_stuck, true);
         copse__log(&q->dev->base->log, COPSE_LOG_ERROR,
                    "opencl: %s did not finish its work, its objects are left behind",
@@ -219,7 +219,7 @@ static copse_status reclaim(struct copse_cl_device *d, struct copse_cl_queue *p,
     return COPSE_OK;
 }
 
-/* Let the current block have room for `size` bytes. */
+/* Ensure that the current block has `size` free bytes. */
 static copse_status make_room(copse_queue *q, size_t size)
 {
     struct copse_cl_device *d = q->dev->priv;

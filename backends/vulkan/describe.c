@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What a physical device is and can do: properties and features turned into info and limits. */
+/* Describes a physical device: converts properties and features to info and limits. */
 #include "vk_internal.h"
 
 #include <stdio.h>
 
-/* Literal, because the header that defines it is the beta one. */
+/* A literal, because only the beta header defines it. */
 #define PORTABILITY_SUBSET "VK_KHR_portability_subset"
 
 struct extensions {
@@ -19,7 +19,7 @@ static copse_status extensions_get(struct vk_device *vd, VkPhysicalDevice physic
     uint32_t count = 0;
     VkResult r = vd->vk.EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL);
     if (r != VK_SUCCESS)
-        return COPSE_OK; /* then it has none that we could use */
+        return COPSE_OK; /* then none is usable */
     e->at = copse__alloc(&vd->base->mem, count, sizeof *e->at);
     if (!e->at)
         return copse_fail(COPSE_ERR_NO_MEMORY, "vulkan: no host memory to list extensions");
@@ -36,7 +36,7 @@ static bool has(const struct extensions *e, const char *name)
     return false;
 }
 
-/* A compute family without graphics keeps long kernels out of the way of the desktop. */
+/* A compute family without graphics keeps long kernels from blocking the desktop. */
 static bool find_family(struct vk_device *vd, VkPhysicalDevice physical, uint32_t *family)
 {
     VkQueueFamilyProperties list[16];
@@ -73,7 +73,7 @@ static copse_device_kind kind_of(VkPhysicalDeviceType type)
 static bool is_unified(copse_device_kind kind, const VkPhysicalDeviceMemoryProperties *m)
 {
     if (kind == COPSE_DEVICE_DISCRETE)
-        return false; /* host-visible device memory there is a window over the bus */
+        return false; /* there, host-visible device memory is a window over the bus */
     const VkMemoryPropertyFlags want =
         VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
     for (uint32_t i = 0; i < m->memoryTypeCount; i++)
@@ -108,7 +108,7 @@ static uint32_t min3(uint32_t a, uint32_t b, uint32_t c)
     return COPSE_MIN(a, COPSE_MIN(b, c));
 }
 
-/* Everything beyond Vulkan 1.0; the device speaks 1.1 at least. */
+/* Everything beyond Vulkan 1.0; the device supports at least 1.1. */
 static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
                           const struct extensions *e, struct copse_device_info *info,
                           struct vk_traits *t)
@@ -179,7 +179,7 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     VkFormatProperties format = { 0 };
     vd->vk.GetPhysicalDeviceFormatProperties(physical, VK_FORMAT_R32G32B32A32_SFLOAT, &format);
 
-    /* What is known of a device holds for a version: SwiftShader says nothing in its text. */
+    /* Known properties hold for a driver version, which SwiftShader does not report as text. */
     char version[40];
     snprintf(version, sizeof version, "%u.%u.%u", VK_API_VERSION_MAJOR(t->driver),
              VK_API_VERSION_MINOR(t->driver), VK_API_VERSION_PATCH(t->driver));
@@ -225,21 +225,21 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     out->group_memory_bytes = l->maxComputeSharedMemorySize;
     out->max_bindings = min3(l->maxPerStageDescriptorStorageBuffers,
                              l->maxDescriptorSetStorageBuffers, l->maxPerStageResources);
-    out->max_param_bytes = 128; /* what every device has */
+    out->max_param_bytes = 128; /* the guaranteed minimum */
     out->subgroup_size = subgroup.subgroupSize;
     out->compute_units = sm.shaderSMCount ? sm.shaderSMCount : cores.activeComputeUnitCount;
     if (info->kind == COPSE_DEVICE_CPU)
         out->compute_units = copse__cpu_count();
     out->host_import_alignment = (uint32_t)t->import_alignment;
     out->max_texel_elements = t->max_texel_args ? l->maxTexelBufferElements : 0;
-    /* Shaders run on a CPU: plain loads go lane by lane there. */
+    /* Shaders run on a CPU: plain loads are done lane by lane there. */
     out->has_fast_texels = out->max_texel_elements && info->kind == COPSE_DEVICE_CPU;
     out->has_group_base = true;
     out->has_f64 = t->has_f64;
     out->has_f16_storage = t->has_f16_storage;
     out->rounds_to_nearest = floats.shaderRoundingModeRTEFloat32;
-    /* Preserving them has to be asked for by each shader, which not every device allows; ours do
-       not ask, so that drivers flush as they please even where they could preserve. */
+    /* Each shader must request to preserve subnormals, which not every device allows. Our shaders do not, so drivers
+       may flush even where they could preserve. */
     out->keeps_denormals = false;
 }
 

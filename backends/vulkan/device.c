@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Vulkan devices: list, open, close, and the backend table. Each open device has an instance of
-   its own, since drivers on a CPU share their threads among the devices of one instance; but for
-   those that an application lends. */
+/* Vulkan devices: list, open, close, and the backend table. Each open device has its own instance, because drivers on
+   a CPU share threads among the devices of one instance. A device lent by an application uses the application's
+   instance. */
 #include "vk_internal.h"
 
 #include <stdio.h>
@@ -165,7 +165,7 @@ static void close_device(copse_device *dev)
 {
     struct vk_device *vd = dev->priv;
     copse_vk_memory_fini(vd);
-    /* The driver still runs abandoned work, so its device has to stay. */
+    /* The driver still runs abandoned work, so its device must not be destroyed. */
     if (!atomic_load(&vd->is_abandoned)) {
         if (vd->owns_device && vd->vk.DestroyDevice)
             vd->vk.DestroyDevice(vd->device, NULL);

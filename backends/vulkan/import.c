@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices that applications lend: the handles are looked at once, and only what was enabled on them
-   counts as there. */
+/* Devices lent by applications: the handles are checked once, and only enabled features are used. */
 #include "copse/device/vulkan.h"
 #include "vk_internal.h"
 
-/* What the backend keeps of copse_vulkan_handles. */
+/* The backend's copy of copse_vulkan_handles. */
 struct vk_lent {
     PFN_vkGetInstanceProcAddr get_proc_addr;
     VkInstance instance;
@@ -125,7 +124,7 @@ static copse_status check_family(struct vk_device *vd, uint32_t family)
     return COPSE_OK;
 }
 
-/* What the driver has but the application has not enabled is not there. */
+/* A feature that the driver has but the application did not enable is treated as absent. */
 static void keep_enabled(const struct vk_lent *h, struct copse_device_info *info,
                          struct vk_traits *t)
 {
@@ -157,7 +156,7 @@ copse_status copse_vk_attach(struct vk_device *vd, const struct copse_foreign_de
     COPSE_TRY(check_family(vd, h->family));
     COPSE_TRY(copse_vk_describe(vd, vd->physical, info, &vd->traits));
     if (!info->is_usable)
-        return COPSE_OK; /* the reason stands in `info` */
+        return COPSE_OK; /* `info` has the reason */
     keep_enabled(h, info, &vd->traits);
     missing = copse_vk_device_entries(vd);
     if (missing)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Compute pipelines from the embedded SPIR-V, with the driver's compiled form kept through the
-   context's cache callbacks. */
+/* Compute pipelines from the embedded SPIR-V. The driver's compiled form is stored through the context's cache
+   callbacks. */
 #include "vk_internal.h"
 
 #include <stdio.h>
 
 /* ---- cache ---- */
 
-/* In front of the driver's bytes: a driver may trust what it gets, so we check it first. */
+/* Precedes the driver's bytes: a driver may not verify its input, so we check it first. */
 struct cache_header {
     char magic[8];
     uint32_t vendor, device, driver, size;
@@ -50,7 +50,7 @@ static uint64_t digest(const void *bytes, size_t size)
     return copse__hash(COPSE_HASH_START, bytes, size);
 }
 
-/* The driver's bytes inside the entry, or NULL when it is damaged or another device's. */
+/* The driver's bytes inside the entry, or NULL if it is damaged or for another device. */
 static const uint8_t *entry_check(const struct entry *e, const struct vk_traits *t)
 {
     struct cache_header h;
@@ -205,7 +205,7 @@ copse_status copse_vk_kernel_init(struct copse_kernel *k)
         .initialDataSize = data ? e.size - sizeof(struct cache_header) : 0,
         .pInitialData = data,
     };
-    VkPipelineCache cache = VK_NULL_HANDLE; /* without one it works all the same */
+    VkPipelineCache cache = VK_NULL_HANDLE; /* optional */
     if ((store->get || store->put) &&
         vd->vk.CreatePipelineCache(vd->device, &info, NULL, &cache) != VK_SUCCESS)
         cache = VK_NULL_HANDLE;

@@ -128,7 +128,7 @@ const char *copse_vk_device_entries(struct vk_device *vd)
 
 /* ---- instance ---- */
 
-/* Drivers on top of another API, such as MoltenVK, are only listed to those who ask for them. */
+/* Drivers on top of another API, such as MoltenVK, are listed only on request. */
 static bool has_portability_enumeration(struct vk_device *vd)
 {
     uint32_t count = 0;
@@ -205,8 +205,8 @@ void copse_vk_instance_close(struct vk_device *vd)
         vd->vk.DestroyInstance(vd->instance, NULL);
     vd->owns_instance = false;
     vd->instance = VK_NULL_HANDLE;
-    /* The library stays loaded: loaders keep locks and drivers keep threads in global state, and
-       unloading and loading them again beside another thread's use is asking for trouble. */
+    /* The library stays loaded: loaders keep locks and drivers keep threads in global state, and unloading and
+       reloading them while another thread uses them is unsafe. */
 }
 
 VkResult copse_vk_physical_devices(struct vk_device *vd, VkPhysicalDevice **list, uint32_t *count)
@@ -226,5 +226,5 @@ VkResult copse_vk_physical_devices(struct vk_device *vd, VkPhysicalDevice **list
         *count = 0;
         return r;
     }
-    return VK_SUCCESS; /* VK_INCOMPLETE: one was plugged in meanwhile */
+    return VK_SUCCESS; /* VK_INCOMPLETE: a device was plugged in during the call */
 }

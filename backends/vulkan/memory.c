@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory and buffers: choice of the heap, small buffers side by side in blocks (drivers
-   allow few allocations), large and imported ones on their own. */
+/* Device memory and buffers: selects the heap; small buffers share blocks (drivers allow few allocations), large and
+   imported ones have their own allocation. */
 #include "vk_internal.h"
 
 #define BLOCK_BYTES ((VkDeviceSize)64 << 20)
 
 /* ---- choice of memory ---- */
 
-/* Kinds of memory that need a feature or an extension we do not enable. */
+/* Kinds of memory that need a feature or an extension that we do not enable. */
 #define STRANGE_TYPES                                                                          \
     (VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | VK_MEMORY_PROPERTY_PROTECTED_BIT |              \
      VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD | VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD | \
@@ -28,8 +28,8 @@ uint32_t copse_vk_main_heap(const VkPhysicalDeviceMemoryProperties *m)
     return best;
 }
 
-/* The types to try for a buffer, best first: the main heap, then other memory of the device. Never
-   the host's memory beside a discrete device: kernels would crawl, and nobody would know why. */
+/* The memory types for a buffer, best first: the main heap, then other memory of the device. Never host memory for a
+   discrete device, because kernels would be very slow without any warning. */
 static uint32_t buffer_types(const struct vk_device *vd, uint32_t allowed,
                              uint32_t list[VK_MAX_MEMORY_TYPES])
 {
@@ -73,7 +73,7 @@ static VkDeviceSize round_up(VkDeviceSize n, VkDeviceSize to)
     return (n + to - 1) / to * to;
 }
 
-/* Some drivers promise more than the heap holds and page, or fail at first use: we count. */
+/* Some drivers accept more than the heap holds and page, or fail at first use, so we count. */
 static VkResult allocate(struct vk_device *vd, VkDeviceSize size, uint32_t type,
                          VkDeviceMemory *out)
 {
@@ -97,7 +97,7 @@ static void release(struct vk_device *vd, VkDeviceMemory memory, VkDeviceSize si
     atomic_fetch_sub(&vd->allocated[vd->memory.memoryTypes[type].heapIndex], size);
 }
 
-/* First fit; false when there is no room. */
+/* First fit; false if no range is free. */
 static bool block_take(struct vk_device *vd, struct vk_block *b, VkDeviceSize size,
                        VkDeviceSize align, VkDeviceSize *offset)
 {
@@ -133,7 +133,7 @@ static void block_give(struct vk_device *vd, struct vk_block *b, VkDeviceSize of
     memmove(&b->at[i], &b->at[i + 1], (b->count - i - 1) * sizeof *b->at);
     if (--b->count)
         return;
-    /* One empty block per type stays, so that a buffer made and freed in turn is cheap. */
+    /* One empty block per type is kept, so that repeated creation and release of a buffer is cheap. */
     for (struct vk_block **at = &vd->blocks; *at; at = &(*at)->next)
         if (*at != b && (*at)->type == b->type && (*at)->count == 0) {
             struct vk_block *old = *at;
@@ -143,7 +143,7 @@ static void block_give(struct vk_device *vd, struct vk_block *b, VkDeviceSize of
         }
 }
 
-/* A place of `size` bytes in a block of memory type `type`, which may be a new one. */
+/* A range of `size` bytes in a block of memory type `type`, which may be a new block. */
 static VkResult sub_allocate(struct vk_device *vd, const VkMemoryRequirements *need, uint32_t type,
                              VkDeviceSize block_bytes, struct vk_buffer *out)
 {
@@ -224,7 +224,7 @@ static copse_status import_host(struct vk_device *vd, const copse_buffer *buf, s
     VkResult r = vd->vk.GetMemoryHostPointerPropertiesEXT(vd->device, handle, buf->host, &host);
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "use this host memory");
-    /* Only coherent memory: the application cannot flush what it did not map through us. */
+    /* Only coherent memory: the application cannot flush memory that it did not map through us. */
     uint32_t type = vd->memory.memoryTypeCount;
     for (uint32_t i = 0; i < vd->memory.memoryTypeCount; i++)
         if ((host.memoryTypeBits & need.memoryTypeBits) >> i & 1 &&

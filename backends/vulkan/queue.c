@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues: submissions ("frames") in a ring, a fence each. All queues of a device feed one VkQueue
-   and every command buffer begins with a barrier, so submission order is execution order and
-   fences are all that is needed. */
+/* Queues: submissions ("frames") in a ring, with one fence each. All queues of a device share one VkQueue and every
+   command buffer begins with a barrier, so submission order is execution order and no other synchronization is
+   needed. */
 #include "vk_internal.h"
 
 /* ---- frames ---- */
@@ -20,7 +20,7 @@ static copse_status frame_init(struct vk_device *vd, struct vk_frame *f)
     return r == VK_SUCCESS ? COPSE_OK : copse_vk_fail(r, "create a command pool");
 }
 
-/* Make a free frame ready to take commands; the front ones are warm. */
+/* Prepare a free frame for commands; the first ones are already allocated. */
 static copse_status open_frame(copse_queue *q)
 {
     struct vk_device *vd = q->dev->priv;
@@ -131,7 +131,7 @@ copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out)
     return COPSE_OK;
 }
 
-/* All that was written so far becomes visible to the host when the fence is signalled. */
+/* All earlier writes become visible to the host when the fence is signalled. */
 static void show_to_host(struct vk_recorder *r)
 {
     const VkMemoryBarrier memory = {
@@ -187,7 +187,7 @@ copse_status copse_vk_flush(copse_queue *q)
     if (!vq->open)
         return COPSE_OK;
     if (atomic_load(&vd->has_imports)) {
-        /* Segments do not show their writes to the host: a last command buffer does. */
+        /* Segments do not make their writes visible to the host; a final command buffer does. */
         struct vk_recorder *r;
         COPSE_TRY(copse_vk_queue_recorder(q, &r));
     }
@@ -233,8 +233,7 @@ copse_status copse_vk_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns)
 
 copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket)
 {
-    /* The ticket's work is in the shared VkQueue already, and what q submits from now on begins
-       with a barrier after all that is there. */
+    /* The ticket's work is already in the shared VkQueue, and later submissions of q begin with a barrier. */
     (void)q;
     (void)other;
     (void)ticket;
@@ -247,7 +246,7 @@ copse_status copse_vk_queue_init(copse_queue *q)
 {
     struct copse_mem *mem = &q->dev->base->mem;
     struct vk_queue *vq = q->priv;
-    /* Room for usual submissions, so that none of them allocates on the host. */
+    /* Capacity for usual submissions, so that none of them allocates on the host. */
     for (size_t i = 0; i < VK_FRAMES; i++) {
         struct vk_frame *f = &vq->frames[i];
         if (!COPSE_RESERVE(mem, &f->own, 16) || !COPSE_RESERVE(mem, &f->list, 32) ||
@@ -265,7 +264,7 @@ void copse_vk_queue_fini(copse_queue *q)
     const uint64_t most = copse__device_wait_ns(q->dev), deadline = copse__now_ns() + most;
     copse_status s = COPSE_OK;
     while (vq->in_flight && s == COPSE_OK) {
-        vq->flying[vq->first]->reads.count = 0; /* nobody waits for them any more */
+        vq->flying[vq->first]->reads.count = 0; /* their waiters have returned */
         s = copse_vk_retire(q, deadline);
     }
     if (s == COPSE_ERR_TIMEOUT) {

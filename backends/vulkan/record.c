@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands into a VkCommandBuffer: descriptors, and barriers between dependent commands only. The
-   same code serves a queue's own command buffers and those of segments. */
+/* Records commands into a VkCommandBuffer: descriptors, and barriers only between dependent commands. The same code
+   records a queue's own command buffers and those of segments. */
 #include "vk_internal.h"
 
 /* ---- descriptor sets ---- */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Host memory to buffers and back, through one ring of mapped memory per queue. Also where device
-   memory could be mapped: a write takes its place among the queued commands. */
+/* Transfers between host memory and buffers through one ring of mapped memory per queue. The ring is also used if
+   device memory can be mapped, so that a write is ordered with the queued commands. */
 #include "vk_internal.h"
 
 /* ---- the ring ---- */
 
-/* Cached, since reads by the host are slow otherwise, and not the narrow window into a discrete
-   device's memory. */
+/* Cached, because uncached reads by the host are slow; not the small host-visible window of a discrete device's
+   memory. */
 static uint32_t ring_type(const struct vk_device *vd, uint32_t allowed)
 {
     uint32_t best = UINT32_MAX;
@@ -63,7 +63,7 @@ copse_status copse_vk_staging_init(copse_queue *q)
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "map staging memory");
     vq->ring.map = map;
-    vq->ring.align = COPSE_MAX(vd->traits.atom, 16); /* no two pieces share an atom */
+    vq->ring.align = COPSE_MAX(vd->traits.atom, 16); /* no two ranges share an atom */
     vq->ring.is_coherent =
         vd->memory.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     return COPSE_OK;
@@ -77,7 +77,7 @@ void copse_vk_staging_fini(copse_queue *q)
     vd->vk.FreeMemory(vd->device, vq->ring.memory, NULL); /* unmaps */
 }
 
-/* Find `size` bytes in one piece, waiting for frames in flight while there are none. */
+/* Find `size` contiguous bytes; wait for frames in flight until they are free. */
 static copse_status take(copse_queue *q, size_t size, VkDeviceSize *offset)
 {
     struct vk_queue *vq = q->priv;
@@ -96,7 +96,7 @@ static copse_status take(copse_queue *q, size_t size, VkDeviceSize *offset)
         else if (vq->open)
             COPSE_TRY(copse_vk_flush(q));
         else
-            vq->ring.tail = vq->ring.head; /* pieces of calls that failed half-way */
+            vq->ring.tail = vq->ring.head; /* ranges of calls that failed half-way */
     }
 }
 
@@ -157,8 +157,8 @@ static copse_status read_piece(copse_queue *q, const struct copse_binding *src, 
     return COPSE_OK;
 }
 
-/* What does not fit into one piece starts at once, so that the device copies one piece while the
-   host copies the next. */
+/* A transfer larger than one range is submitted range by range, so that the device copies one range while the host
+   copies the next. */
 copse_status copse_vk_write(copse_queue *q, const struct copse_binding *dst, const void *src)
 {
     for (size_t done = 0; done < dst->size;) {

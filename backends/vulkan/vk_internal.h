@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the Vulkan backend share: entry points loaded at run time and the private
-   tails behind the handles of core. Nobody outside this folder includes it. */
+/* Shared by the files of the Vulkan backend: entry points loaded at run time and the private tails of core's handles.
+   Only this folder includes it. */
 #ifndef COPSE_VK_INTERNAL_H
 #define COPSE_VK_INTERNAL_H
 
@@ -95,9 +95,9 @@ struct vk_api {
 
 /* ---- device ---- */
 
-/* What a physical device offers, as far as this backend makes use of it. */
+/* The properties of a physical device that this backend uses. */
 struct vk_traits {
-    uint32_t version; /* of the API, at most the one we speak */
+    uint32_t version; /* of the API, at most the version that we support */
     uint32_t family;  /* queue family */
     uint32_t driver;  /* driver version, vendor's own encoding */
     uint32_t vendor, device;
@@ -108,14 +108,14 @@ struct vk_traits {
     bool has_budget, has_portability_subset, has_f64, has_f16_storage;
 };
 
-/* A piece of device memory that several buffers share. */
+/* A block of device memory that several buffers share. */
 struct vk_block {
     VkDeviceMemory memory;
     VkDeviceSize size;
     uint32_t type;
     struct vk_range {
         VkDeviceSize offset, size;
-    } * at; /* ranges in use, by rising offset */
+    } * at; /* used ranges, by ascending offset */
     size_t count, room;
     struct vk_block *next;
 };
@@ -125,40 +125,40 @@ struct vk_device {
     struct vk_api vk;
     void *library;
     uint32_t version;     /* of the loader */
-    uint32_t api_version; /* that the instance was made for */
+    uint32_t api_version; /* used to create the instance */
     VkInstance instance;
     VkPhysicalDevice physical;
     VkDevice device;
     VkQueue queue;
-    bool owns_instance, owns_device; /* false for an application's own */
+    bool owns_instance, owns_device; /* false for an application's */
     struct vk_traits traits;
     VkPhysicalDeviceMemoryProperties memory;
     copse_mutex memory_lock; /* guards blocks */
     copse_mutex queue_lock;  /* one submission at a time: all our queues share one VkQueue */
-    struct copse_queue_guard guard; /* locks it, or what an application locks */
+    struct copse_queue_guard guard; /* locks it, or the application's lock */
     bool has_locks;
     struct vk_block *blocks;
     atomic_ullong allocated[VK_MAX_MEMORY_HEAPS]; /* by us, for buffers */
     atomic_bool has_imports;  /* some buffer is host memory: submissions end visible to the host */
-    atomic_bool is_abandoned; /* work did not end in time: nothing of it may be destroyed */
+    atomic_bool is_abandoned; /* work did not end in time: no object of the device may be destroyed */
 };
 
-/* Load the library and make an instance; on failure write the reason and return false.
-   copse_vk_instance_close accepts what a failed open left behind. */
+/* Load the library and create an instance; on failure write the reason and return false. copse_vk_instance_close may
+   be called after a failed open. */
 bool copse_vk_instance_open(struct vk_device *vd, char *why, size_t room);
 void copse_vk_instance_close(struct vk_device *vd);
 /* All physical devices in the driver's order; the caller frees the array. */
 VkResult copse_vk_physical_devices(struct vk_device *vd, VkPhysicalDevice **list, uint32_t *count);
-/* Fill the instance-level entry points; NULL or the name of the first one that is missing. */
+/* Fill the instance-level entry points; NULL or the name of the first missing one. */
 const char *copse_vk_instance_entries(struct vk_device *vd);
-/* Fill the device-level entry points; NULL or the name of the first one that is missing. */
+/* Fill the device-level entry points; NULL or the name of the first missing one. */
 const char *copse_vk_device_entries(struct vk_device *vd);
 
-/* Fill *info and *traits, reason and all; only host memory can fail. */
+/* Set *info and *traits, including the reason; fails only without host memory. */
 copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
                                struct copse_device_info *info, struct vk_traits *traits);
 
-/* import.c. An application's device, as far as vd's own members go; makes nothing. */
+/* import.c. Sets vd to an application's device; creates no objects. */
 copse_status copse_vk_attach(struct vk_device *vd, const struct copse_foreign_device *foreign,
                              struct copse_device_info *info);
 copse_status copse_vk_import(struct copse_base *base, const struct copse_foreign_device *foreign,
@@ -177,9 +177,9 @@ copse_status copse_vk_status(VkResult r);
 struct vk_buffer {
     VkBuffer handle;
     VkDeviceMemory memory;
-    struct vk_block *block; /* NULL: the memory is the buffer's own */
+    struct vk_block *block; /* NULL: the buffer has its own allocation */
     VkDeviceSize offset;    /* in the block */
-    VkDeviceSize own_size;  /* of its own memory, imported memory not counted */
+    VkDeviceSize own_size;  /* of its own allocation, imported memory not counted */
     uint32_t type;
 };
 
@@ -209,7 +209,7 @@ void copse_vk_kernel_fini(struct copse_kernel *k);
 struct vk_sets {
     struct vk_pool {
         VkDescriptorPool handle;
-        uint32_t sets, storage, texels;                /* made with */
+        uint32_t sets, storage, texels;                /* capacities */
         uint32_t sets_left, storage_left, texels_left; /* since the last reset */
     } * at;
     size_t count, room, current;
@@ -226,14 +226,14 @@ struct vk_views {
 void copse_vk_views_reset(struct vk_device *vd, struct vk_views *v);
 void copse_vk_views_fini(struct vk_device *vd, struct vk_views *v);
 
-/* Bytes that a command touches. */
+/* The bytes that a command accesses. */
 struct vk_access {
     VkBuffer buffer;
     VkDeviceSize begin, end;
     bool is_write;
 };
 
-/* A command buffer being recorded, with what was touched since its last barrier. */
+/* A command buffer being recorded, with the accesses since its last barrier. */
 struct vk_recorder {
     struct vk_device *vd;
     VkCommandBuffer commands;
@@ -243,9 +243,9 @@ struct vk_recorder {
     struct vk_access seen[64];
     uint32_t seen_count;
 };
-/* Begin, with a barrier after all that was submitted before. */
+/* Begin, with a barrier after all earlier submissions. */
 copse_status copse_vk_record_begin(struct vk_recorder *r, VkCommandBufferUsageFlags usage);
-/* Put a barrier if one of `list` conflicts with what was recorded since the last one. */
+/* Insert a barrier if one of `list` conflicts with an access since the last one. */
 void copse_vk_record_order(struct vk_recorder *r, const struct vk_access *list, uint32_t count);
 copse_status copse_vk_record(struct vk_recorder *r, const struct copse_command *c);
 struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
@@ -254,9 +254,9 @@ struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
 
 #define VK_FRAMES      16 /* submissions in flight */
 #define VK_RING_BYTES  (16u << 20)
-#define VK_PIECE_BYTES (VK_RING_BYTES / 4) /* one transfer; so that host and device overlap */
+#define VK_PIECE_BYTES (VK_RING_BYTES / 4) /* one transfer; smaller than the ring so that host and device overlap */
 
-/* One submission: what it needs and what is to be done when it has ended. */
+/* One submission: its objects and the work to do when it has completed. */
 struct vk_frame {
     bool is_busy; /* open or in flight */
     VkCommandPool pool;
@@ -264,7 +264,7 @@ struct vk_frame {
     struct {
         VkCommandBuffer *at;
         size_t count, room;
-    } own, list; /* made from the pool; to submit, segments in between */
+    } own, list; /* allocated from the pool; to submit, including segments */
     size_t own_used;
     struct vk_sets sets;
     struct vk_views views;
@@ -276,8 +276,8 @@ struct vk_frame {
         } * at;
         size_t count, room;
     } reads;
-    uint64_t ticket;      /* reached when this frame is; 0 = none */
-    uint64_t staging_end; /* ring position that is free then */
+    uint64_t ticket;      /* reached when this frame completes; 0 = none */
+    uint64_t staging_end; /* ring position that is then free */
 };
 
 struct vk_queue {
@@ -285,7 +285,7 @@ struct vk_queue {
     struct vk_frame *flying[VK_FRAMES]; /* ring of those in flight, oldest first */
     uint32_t first, in_flight;
     struct vk_frame *open; /* being filled, or NULL */
-    bool is_recording;     /* and its newest command buffer takes commands */
+    bool is_recording;     /* its newest command buffer is open for commands */
     bool has_reads;        /* in that command buffer */
     struct vk_recorder recorder;
     uint64_t reached; /* newest ticket */
@@ -295,7 +295,7 @@ struct vk_queue {
         uint8_t *map;
         VkDeviceSize align;
         bool is_coherent;
-        uint64_t head, tail; /* bytes given out and got back, ever */
+        uint64_t head, tail; /* total bytes allocated and freed */
     } ring;
 };
 
@@ -307,18 +307,18 @@ copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket);
 copse_status copse_vk_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
 copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
 
-/* The recorder of the open command buffer, opened if need be. */
+/* The recorder of the open command buffer; opens one if necessary. */
 copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out);
-/* Submit what is recorded without a ticket. */
+/* Submit the recorded commands without a ticket. */
 copse_status copse_vk_flush(copse_queue *q);
-/* Wait for the oldest frame in flight until `deadline_ns` and take it back. */
+/* Wait for the oldest frame in flight until `deadline_ns` and reclaim it. */
 copse_status copse_vk_retire(copse_queue *q, uint64_t deadline_ns);
 
 copse_status copse_vk_staging_init(copse_queue *q);
 void copse_vk_staging_fini(copse_queue *q);
 copse_status copse_vk_write(copse_queue *q, const struct copse_binding *dst, const void *src);
 copse_status copse_vk_read(copse_queue *q, const struct copse_binding *src, void *dst);
-/* Copy what the frame's reads have brought to where it was asked for. */
+/* Copy the results of the frame's reads to their destinations. */
 copse_status copse_vk_staging_land(copse_queue *q, struct vk_frame *f);
 
 /* ---- segment.c ---- */

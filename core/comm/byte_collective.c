@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collectives of bytes: messages between all pairs. A header precedes each collective, so that workers at different
-   collectives detect it before any data is sent. */
+/* Collectives of bytes: messages between all pairs. A header precedes each collective, so that workers at
+   different collectives detect it before any data is sent. */
 #include <stdio.h>
 
 #include "core/comm/cluster.h"
@@ -59,7 +59,8 @@ static copse_status compare(copse_cluster *c, uint32_t r)
     char names[COPSE_WORKERS_TEXT];
     h->what[sizeof h->what - 1] = h->form[sizeof h->form - 1] = '\0';
     if (h->magic != MAGIC)
-        return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s sent a malformed header; all workers need the same version of the library",
+        return copse__cluster_fail(c, COPSE_ERR_COMM, 0, "%s sent a malformed header; all workers need the same "
+                                   "version of the library",
                                    copse__cluster_names(c, 1ull << r, names));
     const bool is_refused = h->vote || c->header.vote; /* by one of the two; their collectives may differ then */
     const bool is_same = strcmp(h->what, c->header.what) == 0 &&

@@ -195,7 +195,8 @@ copse_cluster *copse_cluster_retain(copse_cluster *c)
     return c;
 }
 
-/* Whether all tasks can leave in order: a read that does not end blocks its task, and that task blocks the others. */
+/* Whether all tasks can leave in order: a read that does not end blocks its task, and that task blocks the
+   others. */
 static bool is_drained(const copse_cluster *c)
 {
     bool is_stuck = c->window.is_stuck;
@@ -207,8 +208,8 @@ static bool is_drained(const copse_cluster *c)
     return !is_stuck;
 }
 
-/* All leave together: a message that is pending may be lost with the connection. Wait longer over an engine whose ranks
-   must leave at once. */
+/* All leave together: a message that is pending may be lost with the connection. Wait longer over an engine
+   whose ranks must leave at once. */
 static bool leave(copse_cluster *c)
 {
     const uint64_t all = c->t.size == 64 ? UINT64_MAX : (1ull << c->t.size) - 1;

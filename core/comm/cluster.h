@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A cluster of connected tasks: messages with deadlines, notices of failures, windows, and collectives of bytes. */
+/* A cluster of connected tasks: messages with deadlines, notices of failures, windows, and collectives of
+   bytes. */
 #ifndef COPSE_CORE_CLUSTER_H
 #define COPSE_CORE_CLUSTER_H
 
@@ -49,7 +50,7 @@ struct copse_notice {
         COPSE_NOTICE_REGROUP, /* wants to continue without the lost ranks */
         COPSE_NOTICE_DECIDED, /* all others sent the same list: it is final */
     } kind;
-    uint32_t status; /* of the failure that ended a task, the sender's or one that was reported to it; else COPSE_OK */
+    uint32_t status; /* of the failure that ended the sender, its own or a reported one; else COPSE_OK */
     uint64_t lost; /* original ranks */
     uint32_t is_stuck, pad; /* of a task that leaves: one of its reads has not ended, so no task can leave in order */
     char why[COPSE_NOTICE_WHY]; /* reason of a task that aborted or failed; else empty */
@@ -117,8 +118,8 @@ copse_status copse__cluster_send(copse_cluster *c, uint32_t peer, uint32_t tag, 
                                  size_t size, struct copse_pending *out);
 copse_status copse__cluster_recv(copse_cluster *c, uint32_t peer, uint32_t tag, void *bytes,
                                  size_t size, struct copse_pending *out);
-/* Wait for all. Fails when any worker is lost or the deadline passes; then the cluster has failed, and the others are
-   notified. `what` names the operation in texts. `busy` (may be NULL) is called before every wait. */
+/* Wait for all. Fails when any worker is lost or the deadline passes; then the cluster has failed, and the
+   others are notified. `what` names the operation in texts. `busy` (may be NULL) is called before every wait. */
 copse_status copse__cluster_wait(copse_cluster *c, struct copse_pending *list, size_t count,
                                  const char *what, copse_cluster_busy_fn *busy, void *user);
 /* Whether all are done; COPSE_ERR_TIMEOUT when not. */
@@ -130,7 +131,8 @@ copse_status copse__cluster_check(const copse_cluster *c);
 /* The cluster fails with this text; the others are notified of the lost ranks. Returns `s`. */
 copse_status copse__cluster_fail(copse_cluster *c, copse_status s, uint64_t lost, const char *fmt,
                                  ...) COPSE_PRINTF(4, 5);
-/* This worker cannot continue: the others are notified of the reason, do not wait for it, and count it as lost. */
+/* This worker cannot continue: the others are notified of the reason, do not wait for it, and count it as
+   lost. */
 void copse__cluster_abort(copse_cluster *c, const char *why);
 /* This task failed: the others are notified, and operations that wait for it fail with the same status. */
 void copse__cluster_notify_failure(copse_cluster *c, copse_status s, const char *why);
@@ -140,7 +142,8 @@ copse_status copse__peer_failure(const copse_cluster *c, uint32_t peer);
 #define COPSE_WORKERS_TEXT 320
 const char *copse__cluster_names(const copse_cluster *c, uint64_t ranks,
                                  char text[COPSE_WORKERS_TEXT]);
-/* Post the receives of all notices, once the group is connected; post one; handle all that arrived; send one to all. */
+/* Post the receives of all notices, once the group is connected; post one; handle all that arrived; send one
+   to all. */
 copse_status copse__notices_begin(copse_cluster *c);
 copse_status copse__notice_recv(copse_cluster *c, uint32_t peer);
 void copse__notices_poll(copse_cluster *c);
@@ -169,8 +172,8 @@ copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
 
 /* ---- windows (window.c): memory that parameter servers and workers read of each other ---- */
 
-/* A worker's window holds published gradients, behind one cache line. Larger gradients are sent by message: one more
-   copy costs more than the message (docs/performance.md). */
+/* A worker's window holds published gradients, behind one cache line. Larger gradients are sent by message:
+   one more copy costs more than the message (docs/performance.md). */
 #define COPSE_WINDOW_LINE      64u
 #define COPSE_WINDOW_GRADIENTS 65536u
 
@@ -189,38 +192,38 @@ copse_status copse__window_check(const struct copse_cluster_params *params);
 uint64_t copse__window_bytes(const struct copse_cluster_params *params);
 uint64_t copse__window_most(const struct copse_cluster_params *params);
 const char *copse__one_sided_name(copse_one_sided mode);
-/* Test whether windows work between all tasks; collective, once the group is connected. Fails if windows are required
-   and do not work. */
+/* Test whether windows work between all tasks; collective, once the group is connected. Fails if windows are
+   required and do not work. */
 copse_status copse__window_begin(copse_cluster *c);
 /* Write to this task's window. Writes become visible in order; eight aligned bytes are written at once. */
 void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, size_t size);
-/* Read ranges of another task's window, in any order, after all earlier reads. The owner may be writing. Errors as
-   copse__peer_recv. After a failure with the peer's bit in window.stuck, `bytes` may be written to as long as the
-   cluster lives: do not free or use them. */
+/* Read ranges of another task's window, in any order, after all earlier reads. The owner may be writing.
+   Errors as copse__peer_recv. After a failure with the peer's bit in window.stuck, `bytes` may be written to
+   as long as the cluster lives: do not free or use them. */
 copse_status copse__window_get(copse_cluster *c, uint32_t peer, const struct copse_window_range *parts,
                                uint32_t count, uint64_t timeout_ns, const char *what);
 
 /* Hand over a block that a stuck read or message may write to: the cluster frees it when the group has ended in
    order. */
 void copse__window_keep(copse_cluster *c, void *block);
-/* Wait for all dropped reads. Returns whether all have ended within the time. The engine's orderly close waits for
-   reads without a deadline, so it is only called then. */
+/* Wait for all dropped reads. Returns whether all have ended within the time. The engine's orderly close
+   waits for reads without a deadline, so it is only called then. */
 bool copse__window_drain(copse_cluster *c, uint64_t timeout_ns);
 /* The group is closed. */
 void copse__window_end(copse_cluster *c, bool is_orderly);
 
 /* ---- collectives (collective.c): all workers, in the same order ---- */
 
-/* Begin a collective: post and send the headers. A `vote` other than COPSE_OK means that this worker cannot take
-   part. */
+/* Begin a collective: post and send the headers. A `vote` other than COPSE_OK means that this worker cannot
+   take part. */
 copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_t size,
                                      copse_status vote);
 /* The same for operands whose type and shape (`form`) must be equal on all workers. */
 copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form, uint64_t size,
                                         copse_status vote);
-/* Wait for the headers of all workers and compare them. COPSE_ERR_COMM names a worker at another collective; then the
-   cluster has failed. All workers return a vote other than COPSE_OK, or COPSE_ERR_SHAPE where forms differ; the cluster
-   can be used after these. */
+/* Wait for the headers of all workers and compare them. COPSE_ERR_COMM names a worker at another collective;
+   then the cluster has failed. All workers return a vote other than COPSE_OK, or COPSE_ERR_SHAPE where forms
+   differ; the cluster can be used after these. */
 copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the newest collective; kind 0..3. */
 enum { COPSE_KIND_PARTS, COPSE_KIND_RESULTS, COPSE_KIND_BYTES };
@@ -237,13 +240,14 @@ copse_status copse__cluster_allgather(copse_cluster *c, const void *mine, void *
                                       const char *what);
 /* Rank 0's bytes for all. */
 copse_status copse__cluster_broadcast(copse_cluster *c, void *bytes, size_t size, const char *what);
-/* Whether all have the same text; else COPSE_ERR_ARGUMENT on all workers, with the worker that differs from rank 0 and
-   the first different line. */
+/* Whether all have the same text; else COPSE_ERR_ARGUMENT on all workers, with the worker that differs from
+   rank 0 and the first different line. */
 copse_status copse__cluster_agree(copse_cluster *c, const char *what, const char *text);
 
 /* ---- inside a collective, after its barrier: only the cluster can fail here ---- */
 
-/* Rank r has sizes[r] bytes; they follow one another in `all`, this rank's already there. All ranks receive all. */
+/* Rank r has sizes[r] bytes; they follow one another in `all`, this rank's already there. All ranks receive
+   all. */
 copse_status copse__cluster_allgatherv(copse_cluster *c, void *all, const size_t *sizes);
 /* Rank 0's bytes for all. */
 copse_status copse__cluster_broadcast_bytes(copse_cluster *c, void *bytes, size_t size);

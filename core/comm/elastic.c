@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Elastic training: the survivors of a loss agree on the list of lost ranks, leave the old group together, and connect a
- * new one.
+/* Elastic training: the survivors of a loss agree on the list of lost ranks, leave the old group together,
+ * and connect a new one.
  *
- * Agreement. Each worker sends REGROUP with its view, the ranks that it believes lost, to all others. A view grows by the
- * views of others and by broken connections; a view that has grown is sent again. A worker decides when the newest view of
- * every live worker equals its own; then it sends DECIDED. Views only grow and the messages of a worker stay in order, so
- * no worker can decide otherwise while one of the deciders lives, and a worker that receives DECIDED adopts that decision.
- * Any number may be lost meanwhile. A worker that is lost after all have received its view is still a member of the
- * decided group; connecting the new group then reports it to all.
+ * Agreement. Each worker sends REGROUP with its view, the ranks that it believes lost, to all others. A view
+ * grows by the views of others and by broken connections; a view that has grown is sent again. A worker
+ * decides when the newest view of every live worker equals its own; then it sends DECIDED. Views only grow
+ * and the messages of a worker stay in order, so no worker can decide otherwise while one of the deciders
+ * lives, and a worker that receives DECIDED adopts that decision. Any number may be lost meanwhile. A worker
+ * that is lost after all have received its view is still a member of the decided group; connecting the new
+ * group then reports it to all.
  *
- * A worker that closed its connections directly after its decision would look lost to slower ones. So it waits for
- * DECIDED of all others.
+ * A worker that closed its connections directly after its decision would look lost to slower ones. So it
+ * waits for DECIDED of all others.
  */
 #include "core/comm/cluster.h"
 
@@ -173,9 +174,9 @@ static uint32_t count(uint64_t ranks)
     return n;
 }
 
-/* Two parts that cannot see each other, each of which takes the other for lost, never both go on. What counts is the
-   group that was connected last: of one that was only agreed on, each part may have tried to connect with fewer and
-   fewer of the other. */
+/* Two parts that cannot see each other, each of which takes the other for lost, never both go on. What counts
+   is the group that was connected last: of one that was only agreed on, each part may have tried to connect
+   with fewer and fewer of the other. */
 static copse_status check_half(const copse_cluster *c, uint64_t lost)
 {
     char names[COPSE_WORKERS_TEXT];

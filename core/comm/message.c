@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages between workers, with deadlines. An engine may hang forever; every wait here has a deadline and polls for
- * lost workers every few milliseconds.
+/* Messages between workers, with deadlines. An engine may hang forever; every wait here has a deadline and
+ * polls for lost workers every few milliseconds.
  *
- * Loss. An engine that owns its connections reports when the connection to a peer breaks. A worker that detects a loss
- * notifies the others before it stops, so that all name the worker that was lost first, not the one that notified them.
+ * Loss. An engine that owns its connections reports when the connection to a peer breaks. A worker that
+ * detects a loss notifies the others before it stops, so that all name the worker that was lost first, not
+ * the one that notified them.
  */
 #include <stdio.h>
 

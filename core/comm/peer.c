@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages with one peer. Its loss fails only the operation that waits for it; the cluster continues. See message.c for
-   messages whose failure concerns all. */
+/* Messages with one peer. Its loss fails only the operation that waits for it; the cluster continues. See
+   message.c for messages whose failure concerns all. */
 #include "core/comm/cluster.h"
 
 #define SLICE_NS 10000000ull

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows. They are tested once: every task writes two patterns into its own window, one after the other, and reads them
- * from all others. If one task fails, no task uses windows.
+/* Windows. They are tested once: every task writes two patterns into its own window, one after the other, and
+ * reads them from all others. If one task fails, no task uses windows.
  */
 #include <stdio.h>
 

@@ -194,6 +194,7 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
             odd = r;
     const uint64_t first = t->calls[0], other = t->calls[odd];
     copse__tower_drop_all(t);
+    copse__scaling_end(t->optimizer);
     const copse_status s = odd == 0 ? COPSE_OK
                     : copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu "
                                                     "times, replica 0 %llu times; all must do it equally "
@@ -207,6 +208,16 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
 bool copse_tower_is_used(const copse_tower_optimizer *t)
 {
     return t && t->is_used;
+}
+
+float copse_tower_loss_scale(const copse_tower_optimizer *t)
+{
+    return t ? t->optimizer->scaling.scale : 0.0f;
+}
+
+bool copse_tower_is_skipped(const copse_tower_optimizer *t)
+{
+    return t && t->optimizer->scaling.is_skipped;
 }
 
 uint64_t copse_tower_steps(const copse_tower_optimizer *t)

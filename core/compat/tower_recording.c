@@ -187,7 +187,7 @@ static uint32_t float_bits(float f)
 static copse_status write_step(copse_tower_optimizer *t, const struct copse_tower_recording *rec, copse_shape x)
 {
     const struct copse_replica *r = &t->strategy->replicas[rec->replica];
-    const float part = 1.0f / (float)t->strategy->group.ranks;
+    const float part = 1.0f / (float)t->strategy->group.ranks, scale = copse__scaling_of(t->optimizer);
     const uint32_t rank = t->strategy->group.first + rec->replica;
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
@@ -195,7 +195,7 @@ static copse_status write_step(copse_tower_optimizer *t, const struct copse_towe
     words[COPSE_STEP_SEED_HI] = (uint32_t)(t->params.seed >> 32);
     words[COPSE_STEP_FIRST_EXAMPLE] =
         x.rank > 0 ? rank * x.dims[0] : rank;
-    words[COPSE_STEP_SHARE] = float_bits(t->reduction == COPSE_LOSS_SUM ? 1.0f : part);
+    words[COPSE_STEP_SHARE] = float_bits(t->reduction == COPSE_LOSS_SUM ? scale : scale * part);
     words[COPSE_STEP_PART] = float_bits(part);
     words[COPSE_STEP_SCALE] = float_bits(1.0f);
     return copse_queue_write(r->queue, r->step, 0, words, sizeof words);

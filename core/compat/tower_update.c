@@ -121,11 +121,11 @@ static copse_status sum_slices(struct update *u)
 static copse_status write_step(struct update *u)
 {
     copse_tower_optimizer *t = u->t;
-    const float one = 1.0f;
+    const float scale = 1.0f / copse__scaling_of(t->optimizer);
     uint32_t *words = u->words;
     COPSE_TRY(copse__optimizer_words(t->optimizer, t, t->optimizer->step + 1, words));
     words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
-    memcpy(&words[COPSE_STEP_SCALE], &one, sizeof one);
+    memcpy(&words[COPSE_STEP_SCALE], &scale, sizeof scale);
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, words, sizeof u->words));
@@ -206,6 +206,8 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
     if (s != COPSE_OK)
         return s;
     struct copse_optimizer *o = t->optimizer;
+    if (o->scaling.is_skipped)
+        return COPSE_OK;
     o->step++;
     uint64_t count;
     if (moves_step)

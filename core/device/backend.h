@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend seam: one table of functions per API and the structs behind the public handles.
+/* The backend interface: one table of functions per API and the structs behind the public handles.
  *
- * Rules that keep it small:
+ * Rules:
  *  - Core validates, once, in device.c, buffer.c, queue.c and segment.c. A backend may assume valid input: ranges inside
  *    buffers, sizes > 0 and multiples of 4, alignment kept, group counts > 0 and within limits.
  *  - Core allocates every handle, with the private tail the backend declares (zeroed), and keeps
  *    the reference counts. A backend never allocates a handle.
  *  - `*_fini` is called exactly once for each `*_init` that was called, failed ones included: it
  *    must accept a half-built object. Core calls it only when no ticket needs the object any more.
- *  - A queue is in order, memory effects included: the backend puts barriers between dependent
- *    commands (args[].is_written of the kernel row says what is written), and none elsewhere.
- *  - A backend includes this file, core/base and its own folder, and nothing else.
- *  - Failures are returned with text from copse_fail; a lost device is COPSE_ERR_DEVICE_LOST (core
- *    keeps the sticky flag and refuses later calls). Never abort, never print, never wait for ever.
+ *  - A queue is in order, including memory effects: the backend inserts barriers between dependent
+ *    commands (args[].is_written of the kernel row marks written buffers), and none elsewhere.
+ *  - A backend includes only this file, core/base and its own folder.
+ *  - Errors are returned with text from copse_fail; a lost device is COPSE_ERR_DEVICE_LOST (core
+ *    keeps the sticky flag and refuses later calls). Never abort, print, or wait without a deadline.
  *  - Threads: list/open/close/memory/buffer_* /kernel_* may be called from any thread, also
  *    while another thread uses a queue of the same device. One thread at a time per queue; a
  *    segment belongs to the queue it was made for.
@@ -163,7 +163,7 @@ struct copse_backend {
     size_t device_priv, buffer_priv, kernel_priv, queue_priv, segment_priv;
 
     /* Report every device, in the driver's order. Called once per context. A missing loader or
-       driver is no error: set sink->detail to what to install. A driver that fails for one device
+       driver is not an error: set sink->detail to the missing package. A driver that fails for one device
        must not hide the others. */
     copse_status (*list)(struct copse_device_sink *sink);
 
@@ -191,7 +191,7 @@ struct copse_backend {
     void (*buffer_fini)(copse_buffer *buf);
 
     /* Optional (NULL = every row): whether the row carries the form that kernel_init takes, such as
-       cl_text, and what else it needs of this device. Limits that core knows are core's to check. */
+       cl_text, and whether the device meets its other needs. Core checks the limits that it knows. */
     bool (*has_kernel)(const copse_device *dev, const struct copse_kernel_row *row);
     /* row, spec and group size are set. The failure text holds the driver's log (at most 1 KB of
        it; all of it is logged). Uses base->cache where the driver can export binaries. */

@@ -200,6 +200,14 @@ copse_status copse__norms_read(struct copse_optimizer *o)
 
 /* ---- what follows ---- */
 
+bool copse__norms_are_finite(const struct copse_optimizer *o)
+{
+    bool is_finite = true;
+    for (size_t i = 0; i < o->norms.sums.count; i++)
+        is_finite &= isfinite(copse__squares_root(&o->norms.sums.at[i])) != 0;
+    return is_finite;
+}
+
 float copse__norms_scale(const struct copse_optimizer *o, float scale)
 {
     const double most = (double)o->rule.params.clip_global_norm;

@@ -44,6 +44,8 @@ void copse__norms_add(struct copse_optimizer *o, uint32_t variable, const float 
 /* The sums of the buckets that are kept, over all workers. Waits for the replicas' queues. */
 copse_status copse__norms_read(struct copse_optimizer *o);
 
+/* Whether all sums are finite. */
+bool copse__norms_are_finite(const struct copse_optimizer *o);
 /* The factor of the update where it is `scale` without clipping: less where clip_global_norm demands it. */
 float copse__norms_scale(const struct copse_optimizer *o, float scale);
 /* The factor of clip_norm on the gradient of a variable, ahead of `scale`. */

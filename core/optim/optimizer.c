@@ -37,6 +37,7 @@ copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse
 {
     COPSE_TRY(copse__rule_init(params, &o->rule));
     o->has_rule = true;
+    o->scaling = (struct copse_scaling){ .scale = o->rule.params.loss_scale };
     return COPSE_OK;
 }
 

@@ -12,6 +12,7 @@
 #define COPSE_OPTIM_H
 
 #include "core/optim/norms.h"
+#include "core/optim/scaling.h"
 #include "core/variable/flat_store.h"
 #include "core/rule/rule.h"
 #include "core/ps/server.h"
@@ -56,7 +57,8 @@ struct copse_optimizer_table {
     /* The same where all replicas have one queue: queued behind what was queued before, nothing is waited for. Not where
        the rule measures. */
     copse_status (*queue)(struct copse_optimizer *o, uint32_t bucket);
-    /* All buckets of an update were applied. Where the rule measures the host waits here, once. */
+    /* All buckets of an update were applied. Where the rule measures the host waits here, once. Where it scales
+       gradients the update is skipped if a sum is not finite (scaling.is_skipped). */
     copse_status (*commit)(struct copse_optimizer *o, const struct copse_optimizer_commit *c);
     /* Bring the variables of the strategy up to date. */
     copse_status (*pull)(struct copse_optimizer *o, enum copse_pull when, uint32_t replica);
@@ -96,6 +98,7 @@ struct copse_optimizer {
     size_t variable_count; /* that have buckets */
     struct { uint32_t *at; size_t count, room; } kept; /* local: numbers of the buckets that are kept, in order of `apply` */
     struct copse_norms norms; /* of a rule that measures */
+    struct copse_scaling scaling;
     uint32_t held[COPSE_MAX_REPLICAS]; /* lists of gradients that replicas have handed over, and that wait for others */
     bool is_torn; /* an update was cut short */
     uint64_t step; /* of a named one: its updates, of this worker */

@@ -97,11 +97,16 @@ static copse_status update_kept(struct copse_optimizer *o, const struct copse_op
     float scale;
     memcpy(&scale, &c->words[COPSE_STEP_SCALE], sizeof scale);
     COPSE_TRY(copse__norms_read(o));
+    if (o->scaling.scale > 0.0f && !copse__norms_are_finite(o)) {
+        copse__scaling_note(o, false);
+        return COPSE_OK;
+    }
     if (o->rule.params.clip_norm > 0.0f)
         COPSE_TRY(copse__norms_write(o, scale));
     COPSE_TRY(write_scale(o, scale));
     for (size_t i = 0; i < o->kept.count; i++)
         COPSE_TRY(copse__exchange_finish(o->strategy->store->exchange, o->buckets.at[o->kept.at[i]].id));
+    copse__scaling_note(o, true);
     return COPSE_OK;
 }
 
@@ -124,8 +129,7 @@ static copse_status pull(struct copse_optimizer *o, enum copse_pull when, uint32
 
 static uint64_t next(const struct copse_optimizer *o, uint64_t step)
 {
-    (void)o;
-    return step;
+    return o->name[0] ? step : step - o->scaling.skipped; /* a named one does not count what it skips */
 }
 
 static copse_status read_slot(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values)

@@ -211,9 +211,12 @@ static copse_status commit(struct copse_optimizer *o, const struct copse_optimiz
     copse_status s = read_sums(ps);
     if (!s)
         measure(ps);
-    for (size_t k = 0; k < ps->groups.count && !s; k++)
+    const bool is_due = o->scaling.scale == 0.0f || (!s && copse__norms_are_finite(o));
+    for (size_t k = 0; k < ps->groups.count && !s && is_due; k++)
         if (is_kept(o, &ps->groups.at[k]))
             s = push(ps, &ps->groups.at[k], c);
+    if (!s && o->rule.measures)
+        copse__scaling_note(o, is_due);
     for (size_t b = 0; b < o->buckets.count; b++)
         o->buckets.at[b].is_kept = false;
     return s;

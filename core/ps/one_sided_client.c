@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One-sided fetch of values and publish of gradients by a worker. Values are read into the caller's memory. A fetch
-   that overlapped a publish is repeated; the worker's copy counts only once its version is set. */
+/* One-sided fetch of values and publish of gradients by a worker. Values are read into the caller's memory. A
+   fetch that overlapped a publish is repeated; the worker's copy counts only once its version is set. */
 #include "core/ps/one_sided.h"
 
 #define TRIES    16
@@ -92,7 +92,8 @@ static copse_status get(struct copse_one_sided_client *r, const struct copse_win
     return copse__window_get(r->cluster, r->server, parts, count, r->cluster->deadline_ns, "values");
 }
 
-/* One try: new values are in `values`, if they are of one moment (`is_whole`). `must_ask`: request them by message. */
+/* One try: new values are in `values`, if they are of one moment (`is_whole`). `must_ask`: request them by
+   message. */
 static copse_status look(struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count, size_t words,
                          const uint64_t *seen, void *const *values, bool *is_whole, bool *must_ask)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One-sided publish of values and fetch of gradients by a server. Values are read from the device before the sequence
-   becomes odd: it is odd only while they are copied. */
+/* One-sided publish of values and fetch of gradients by a server. Values are read from the device before the
+   sequence becomes odd: it is odd only while they are copied. */
 #include "core/ps/one_sided.h"
 
 static copse_status no_memory(void)

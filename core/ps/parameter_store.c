@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A parameter store: creation, release, variables and their values. Queues are in order: a read of a variable sees every
-   update that was queued before, so only reads wait. */
+/* A parameter store: creation, release, variables and their values. Queues are in order: a read of a variable
+   sees every update that was queued before, so only reads wait. */
 #include <stdio.h>
 
 #include "core/ps/parameter_store.h"

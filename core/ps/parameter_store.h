@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A parameter store: values of variables on one device, with optimizer slots and counts of updates. It is a server of
-   this process; a ps task has one, too. One thread at a time. */
+/* A parameter store: values of variables on one device, with optimizer slots and counts of updates. It is a
+   server of this process; a ps task has one, too. One thread at a time. */
 #ifndef COPSE_PARAMETER_STORE_H
 #define COPSE_PARAMETER_STORE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Protocol between workers and parameter servers: a request, its payload, a reply, its payloads. A worker has one
-   pending request at a time. All tasks of a job run the same build on the same byte order. */
+/* Protocol between workers and parameter servers: a request, its payload, a reply, its payloads. A worker has
+   one pending request at a time. All tasks of a job run the same build on the same byte order. */
 #ifndef COPSE_SERVER_PROTOCOL_H
 #define COPSE_SERVER_PROTOCOL_H
 
@@ -47,8 +47,8 @@ struct copse_server_reply {
 #define COPSE_SERVER_NAME_BYTES 4096u /* of a variable's name, with its end and padding */
 
 struct copse_pstore;
-/* Check that the payload has the size that operation, counts and ids require; an operation on an unknown variable or
-   optimizer has no payload. Else COPSE_ERR_COMM with the operation's name. */
+/* Check that the payload has the size that operation, counts and ids require; an operation on an unknown
+   variable or optimizer has no payload. Else COPSE_ERR_COMM with the operation's name. */
 copse_status copse__request_check(const struct copse_pstore *s, const struct copse_server_request *r);
 
 /* The push changed nothing: the worker's window cannot be read. The worker sends its gradients by message. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A ps task: serves the requests of all workers, one at a time in order of arrival, until all workers have left. The loss
-   of a worker does not affect the others. */
+/* A ps task: serves the requests of all workers, one at a time in order of arrival, until all workers have
+   left. The loss of a worker does not affect the others. */
 #include <stdio.h>
 
 #include "copse/distribute/parameter_server.h"
@@ -224,8 +224,8 @@ static copse_status do_group(struct ps_server *ps, uint32_t worker, const struct
     return COPSE_OK;
 }
 
-/* Whether a worker may still join: the group holds its restored progress, and the others may be done already. Any worker
-   may join a group with a key. */
+/* Whether a worker may still join: the group holds its restored progress, and the others may be done already.
+   Any worker may join a group with a key. */
 static bool may_be_joined(const struct ps_server *ps, const struct shared_group *shared)
 {
     for (uint32_t w = 0; w < ps->client_count; w++) {
@@ -482,7 +482,8 @@ static void serve_request(struct ps_server *ps, uint32_t worker)
         abort_worker(ps, worker, copse_last_error());
 }
 
-/* Stop serving workers without heartbeats. Not in every iteration: a check costs as much as polling a request. */
+/* Stop serving workers without heartbeats. Not in every iteration: a check costs as much as polling a
+   request. */
 static void check_heartbeats(struct ps_server *ps)
 {
     const uint64_t now = copse__now_ns(), passed = now - ps->checked_ns;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A server stores the authoritative copy of variables; this is its interface for a worker. Workers read and change
- * values and push gradients, which the server applies by the optimizer's rule on its own device, where it stores the
- * slots, too. Two implementations: a parameter store of this process, and a client of a ps task of the cluster.
+/* A server stores the authoritative copy of variables; this is its interface for a worker. Workers read and
+ * change values and push gradients, which the server applies by the optimizer's rule on its own device, where
+ * it stores the slots, too. Two implementations: a parameter store of this process, and a client of a ps task
+ * of the cluster.
  *
  * Requests are atomic. Between two requests of a worker, others may change all values; there is no locking.
  */
@@ -12,8 +13,8 @@
 #include "core/comm/cluster.h"
 #include "core/ps/change.h"
 
-/* A variable that a worker asks for. The first worker with `may_begin` sets the initial values; a worker without waits
-   until they are set. All ask for the same type and shape. */
+/* A variable that a worker asks for. The first worker with `may_begin` sets the initial values; a worker
+   without waits until they are set. All ask for the same type and shape. */
 struct copse_server_variable {
     const char *name;
     copse_type type;
@@ -29,8 +30,8 @@ struct copse_worker_progress {
     uint32_t epoch, pad;
 };
 
-/* Of a group: progress of all workers, and whether they may begin: the chief has restored them, or has nothing to
-   restore. */
+/* Of a group: progress of all workers, and whether they may begin: the chief has restored them, or has
+   nothing to restore. */
 struct copse_server_progress {
     uint64_t seed; /* of the restored trainer */
     uint32_t is_open, pad;
@@ -64,9 +65,9 @@ struct copse_server;
 struct copse_server_table {
     /* Find or make a variable. */
     copse_status (*make)(struct copse_server *s, const struct copse_server_variable *v, uint32_t *id);
-    /* For each variable whose version is not seen[i] (0: never read), read the values into values[i] and the version
-       into seen[i]. After a failure the values are undefined; if the cluster's window.stuck has new bits, their memory
-       may be written to as long as the cluster lives: hand it to copse__window_keep. */
+    /* For each variable whose version is not seen[i] (0: never read), read the values into values[i] and the
+       version into seen[i]. After a failure the values are undefined; if the cluster's window.stuck has new
+       bits, their memory may be written to as long as the cluster lives: hand it to copse__window_keep. */
     copse_status (*pull)(struct copse_server *s, const uint32_t *ids, uint32_t count, uint64_t *seen,
                          void *const *values);
     copse_status (*read)(struct copse_server *s, uint32_t id, void *values);
@@ -75,8 +76,8 @@ struct copse_server_table {
     /* Change rows; `how` is one of COPSE_SCATTER_... */
     copse_status (*scatter)(struct copse_server *s, uint32_t id, enum copse_change how,
                             const struct copse_rows *rows);
-    /* Make or join a group: variables that one optimizer updates together, with slots that start at zero. Workers with
-       the same key share a group; with key 0 the n-th group of each worker is shared. */
+    /* Make or join a group: variables that one optimizer updates together, with slots that start at zero.
+       Workers with the same key share a group; with key 0 the n-th group of each worker is shared. */
     copse_status (*group)(struct copse_server *s, uint64_t key, const uint32_t *ids, uint32_t count,
                           const struct copse_optimizer_params *rule, uint32_t *group);
     void (*drop)(struct copse_server *s, uint32_t group);

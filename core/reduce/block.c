@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks: dense arrays on a device or on the host, and their way from one to the other. */
+/* Blocks: dense arrays on a device or on the host, and copies between them. */
 #include "core/reduce/block.h"
 
 static size_t bytes_of(const struct copse_block *b)
@@ -102,8 +102,8 @@ copse_status copse__block_read(const struct copse_block *b, void *values)
                       "while reading an array from %s", where(b->queue));
 }
 
-/* Through host memory. After a timeout a device may still write to that memory: it is not freed, and the block keeps one
-   extra reference. */
+/* Through host memory. After a timeout a device may still write to that memory: it is not freed, and the
+   block keeps one extra reference. */
 static copse_status stage(const struct copse_block *from, struct copse_block *to)
 {
     struct copse_block *host;

@@ -28,12 +28,13 @@ copse_status copse__block_read(const struct copse_block *b, void *values);
 /* A copy on another queue's device or the host; the same queue copies on the device. */
 copse_status copse__block_copy(const struct copse_block *from, copse_queue *to,
                                struct copse_block **out);
-/* Return `s`. After a failure, wait for queued work, so that no read is pending; COPSE_ERR_TIMEOUT if that times
-   out. */
+/* Return `s`. After a failure, wait for queued work, so that no read is pending; COPSE_ERR_TIMEOUT if that
+   times out. */
 copse_status copse__queue_settle(copse_queue *queue, copse_status s);
 copse_status copse__block_wait(const struct copse_block *b);
 
-/* Make a page-aligned block of host memory at least so large; its contents are lost where it grows. False: no memory. */
+/* Make a page-aligned block of host memory at least so large; its contents are lost where it grows. False: no
+   memory. */
 bool copse__host_grow(struct copse_mem *mem, unsigned char **block, size_t *room, size_t bytes);
 
 #endif

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The exchange: its life, and the run of a recorded bucket.
+/* The exchange: creation, release, and runs of recorded buckets.
  *
- * Who waits for whom. Queues are in order, so only what crosses from rank to rank needs the host:
- *  - Read after write. Shared: before a rank sums, the host waits until the gradients of all others
- *    are complete (ready[r]); before values are handed on, until their owner's play is done.
- * Staged: a message is read in its source's queue, behind the work that made it; the host waits for
- * the read and writes it in the receiver's queue, ahead of the work that needs it.
- *  - Write after read, gradients. Shared: rank r may write new gradients once the run has returned,
- *    since the host has then waited for every owner's update, or on the way up the tree for every
- *    pair and so for its sources: no rank still reads them. With one owner or several, every owner
- *    hands to somebody and is waited for.
- *  - Write after read, values. Shared: an owner writes new values in the next run of the bucket. It
- *    first waits for ready[r] of all others, which their queues reach behind this run's copies out
- *    of the owner's row. The other rows are written by their own rank's queue only.
- *  - Ranks on one queue: none of the above. What one rank reads of another, in place or by a copy into its
- * inbox, stands in the queue behind the work that made it and ahead of what overwrites it.
- *  - Staged, inbox and scratch memory belong to one queue; staging memory is written by a read only
- *    after the message before the last has been taken.
+ * Why the recorded waits are enough. Queues are in order, so only transfers between ranks need the host:
+ *  - Read after write. Shared: before a rank sums, the host waits until the gradients of all others are
+ *    complete (ready[r]); before values are broadcast, until their owner's play is done. Staged: a message is
+ *    read in its source's queue, after the work that computed it; the host waits for the read and writes it
+ *    in the receiver's queue, before the work that needs it.
+ *  - Write after read, gradients. Shared: rank r may write new gradients once the run has returned. The host
+ *    has then waited for every owner's update, or in the tree for every pair and so for its sources, so no
+ *    rank still reads them. With one owner or several, every owner broadcasts and is waited for.
+ *  - Write after read, values. Shared: an owner writes new values in the next run of the bucket. It first
+ *    waits for ready[r] of all others, which their queues reach after this run's copies of the owner's row.
+ *    Only a rank's own queue writes the other rows.
+ *  - Ranks on one queue need no waits. A read of another rank's data, in place or by a copy into the inbox,
+ *    is in the queue after the work that computed the data and before the work that overwrites it.
+ *  - Staged: inbox and scratch memory belong to one queue. A read overwrites staging memory only after the
+ *    message before the last was written.
  */
 #include "core/reduce/exchange_internal.h"
 
@@ -54,7 +53,8 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
     x->params.ctx = copse_context_retain(params->ctx);
     x->params.ranks = x->ranks;
     if (params->group && params->group->cluster) {
-        x->workers = (struct copse_workers){ params->group->worker, params->group->workers, params->group->rank_counts };
+        x->workers = (struct copse_workers){ params->group->worker, params->group->workers,
+                                             params->group->rank_counts };
         x->messages.group = params->group;
         x->messages.what[COPSE_KIND_PARTS] = "sums of gradients";
         x->messages.what[COPSE_KIND_RESULTS] = "new values";
@@ -66,10 +66,10 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
         copse_queue_retain(x->ranks[r].queue);
         copse_buffer_retain(x->ranks[r].step.buffer);
     }
-    x->is_one_queue = !copse__is_across(x);
+    x->is_one_queue = !copse__has_workers(x);
     for (uint32_t r = 1; r < x->rank_count; r++)
         x->is_one_queue &= copse__is_same_queue(x, 0, r);
-    /* On one queue nothing runs side by side: fewest launches. */
+    /* On one queue nothing runs in parallel: use the fewest launches. */
     if (x->params.reduction == COPSE_REDUCE_AUTO)
         x->params.reduction = x->is_one_queue ? COPSE_REDUCE_TO_ONE : COPSE_REDUCE_SHARDED;
     if (x->params.message_bytes == 0)
@@ -99,7 +99,7 @@ void copse__exchange_release(copse_exchange **at)
     for (size_t i = 0; i < x->pieces.count; i++) {
         struct copse_piece *p = &x->pieces.at[i];
         if (!is_idle && p->is_shared) {
-            /* A device that does not answer may still write there. */
+            /* A device that does not answer may still write to it. */
             copse__log(&x->params.ctx->base.log, COPSE_LOG_ERROR,
                        "exchange: a device hangs, its shared memory is not freed");
             p->host[0] = p->host[1] = NULL;
@@ -113,8 +113,8 @@ void copse__exchange_release(copse_exchange **at)
         if (is_idle)
             copse__free_aligned(x->mem, x->staging[r]);
     }
-    if (copse__is_across(x))
-        copse__across_fini(x);
+    if (copse__has_workers(x))
+        copse__workers_fini(x);
     if (is_idle) {
         copse__free_aligned(x->mem, x->sums_out);
         copse__free_aligned(x->mem, x->values);
@@ -137,7 +137,7 @@ static copse_status play(copse_exchange *x, const struct copse_exchange_step *st
                       "while starting work of rank %u", step->rank);
 }
 
-static copse_status take(copse_exchange *x, uint32_t bucket, const struct copse_exchange_step *step,
+static copse_status run_step(copse_exchange *x, uint32_t bucket, const struct copse_exchange_step *step,
                          const uint64_t *ready, const atomic_bool *stop)
 {
     const struct copse_bucket *b = &x->buckets.at[bucket];
@@ -154,9 +154,9 @@ static copse_status take(copse_exchange *x, uint32_t bucket, const struct copse_
         return copse__messages_send(x, b, step->first, step->count);
     case COPSE_STEP_BEGIN:
     case COPSE_STEP_READ:
-    case COPSE_STEP_SHIP:
-    case COPSE_STEP_TAKE:
-        return copse__across_take(x, b, bucket, step);
+    case COPSE_STEP_WORKER_SEND:
+    case COPSE_STEP_WORKER_RECV:
+        return copse__workers_step(x, b, bucket, step);
     }
     return copse_fail(COPSE_ERR_INTERNAL, "exchange: there is no step %d", (int)step->kind);
 }
@@ -169,18 +169,18 @@ static copse_status check_bucket(const copse_exchange *x, uint32_t bucket)
 }
 
 /* Steps [first, end) of a bucket. */
-static copse_status take_all(copse_exchange *x, uint32_t bucket, size_t first, size_t end, const uint64_t *ready)
+static copse_status run_steps(copse_exchange *x, uint32_t bucket, size_t first, size_t end, const uint64_t *ready)
 {
     const struct copse_bucket *b = &x->buckets.at[bucket];
-    const atomic_bool *stop = copse__is_across(x) ? NULL : x->stop;
+    const atomic_bool *stop = copse__has_workers(x) ? NULL : x->stop;
     for (size_t i = first; i < end; i++) {
         if (b->steps.at[i].kind != COPSE_STEP_AWAIT_READY)
             stop = NULL;
         if (x->params.pause)
             x->params.pause(x->params.user, &b->steps.at[i].move);
-        const copse_status s = take(x, bucket, &b->steps.at[i], ready, stop);
+        const copse_status s = run_step(x, bucket, &b->steps.at[i], ready, stop);
         const bool has_begun = b->steps.at[i].kind != COPSE_STEP_BEGIN || i > 0;
-        if (s && copse__is_across(x) && has_begun)
+        if (s && copse__has_workers(x) && has_begun)
             copse__group_abort(x->messages.group);
         COPSE_TRY(copse_note(s, "in bucket %u", bucket));
     }
@@ -193,14 +193,14 @@ copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint6
     COPSE_TRY(check_bucket(x, bucket));
     x->busy = busy;
     x->busy_user = user;
-    return take_all(x, bucket, 0, x->buckets.at[bucket].half, ready);
+    return run_steps(x, bucket, 0, x->buckets.at[bucket].half, ready);
 }
 
 copse_status copse__exchange_finish(copse_exchange *x, uint32_t bucket)
 {
     COPSE_TRY(check_bucket(x, bucket));
     x->busy = NULL;
-    return take_all(x, bucket, x->buckets.at[bucket].half, x->buckets.at[bucket].steps.count, NULL);
+    return run_steps(x, bucket, x->buckets.at[bucket].half, x->buckets.at[bucket].steps.count, NULL);
 }
 
 void copse__exchange_stop_by(copse_exchange *x, const atomic_bool *stop)

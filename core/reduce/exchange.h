@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exchange: memory of the flat store on every rank, and the reduction, update and handing on of
-   its buckets, between any mixture of devices. Evaluates schedules; knows no optimizer by name.
-   Several sets of buckets, each with a rule and slots of its own, may lie over the same pieces. */
+/* The exchange: memory of the flat store on every rank, and the reduction, update and broadcast of its
+   buckets, between any mixture of devices. Evaluates schedules; knows no optimizer by name. Several sets of
+   buckets, each with a rule and slots of its own, may cover the same pieces. */
 #ifndef COPSE_EXCHANGE_H
 #define COPSE_EXCHANGE_H
 
@@ -24,19 +24,20 @@ struct copse_update {
 };
 #define COPSE_PART_WORDS 2
 
-/* What becomes of the sums of a bucket. */
+/* The use of the sums of a bucket. */
 struct copse_exchange_rule {
     uint32_t slots; /* optimizer words per element, 0..3; they start at zero */
     copse_status (*update)(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out);
     void *user; /* used while the bucket is recorded only */
-    bool stays; /* values do not change, and nothing is handed on: the caller waits for all ranks before it
-                   writes gradients again. Within one process. */
-    /* Commands before and behind the update, like `update`; NULL: none. */
+    bool stays; /* values do not change and are not broadcast: the caller waits for all ranks before it writes
+                   gradients again. Within one process. */
+    /* Commands before and after the update, like `update`; NULL: none. */
     copse_status (*before)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
     copse_status (*behind)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
-    /* Not NULL: a run ends when each owner has its sums and this command has filled `parts` from them. The update is done
-       by copse__exchange_finish, or not at all. In between the host may read `parts` and write there, for `before`. */
+    /* Not NULL: a run ends when each owner has its sums and this command has filled `parts` from them. The
+       update is done by copse__exchange_finish, or not at all. In between the host may read `parts` and write
+       there, for `before`. */
     copse_status (*measure)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
 };
 
@@ -60,18 +61,18 @@ struct copse_exchange_params {
 
 copse_status copse__exchange_create(const struct copse_exchange_params *params,
                                     copse_exchange **out);
-/* Waits for queued work. Release first what else uses the pieces' memory, such as programs. */
+/* Waits for queued work. Release programs and other users of the pieces' memory first. */
 void copse__exchange_release(copse_exchange **x);
 
-/* Several ranks may have one queue. What goes between those is ordered by the queue, without the host: it
-   is read in place or copied on the device. */
+/* Several ranks may have one queue. The queue orders transfers between these, without the host: data is read
+   in place or copied on the device. */
 
 /* Add a piece of the store: values and gradients of `elements` (a multiple of COPSE_UNIT) on every rank,
-   zeroed. Shared transfer: one host block [rank][elements] that every device imports, or where all ranks
-   have one queue a block of device memory; staged: device memory and an inbox. */
+   zeroed. Shared transfer: one host block [rank][elements] that every device imports, or, if all ranks have
+   one queue, a block of device memory; staged: device memory and an inbox. */
 copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_t *piece);
-/* Free a piece, when its buckets are dropped and nothing else uses its memory; waits for queued work.
-   Its number may be given out again. */
+/* Free a piece after its buckets were dropped and no other user of its memory is left; waits for queued work.
+   Its number may be reused. */
 void copse__exchange_piece_drop(copse_exchange *x, uint32_t piece);
 struct copse_binding copse__exchange_values(const copse_exchange *x, uint32_t piece, uint32_t rank);
 struct copse_binding copse__exchange_gradients(const copse_exchange *x, uint32_t piece,
@@ -81,11 +82,11 @@ struct copse_binding copse__exchange_gradients(const copse_exchange *x, uint32_t
 copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t first,
                                     uint64_t count, const struct copse_exchange_rule *rule,
                                     uint32_t *bucket);
-/* Free what a bucket holds, its slots too; waits for queued work. Its number may be given out again. */
+/* Free a bucket with its slots; waits for queued work. Its number may be reused. */
 void copse__exchange_drop(copse_exchange *x, uint32_t bucket);
 
-/* Where optimizer slots stand: elements [first, first + count) of the bucket's piece, all words of an
-   element side by side or one array behind another as the rule's kernel has it. */
+/* Optimizer slots of elements [first, first + count) of the bucket's piece; the rule's kernel defines the
+   order of their words. */
 struct copse_slot_range {
     uint32_t rank;
     copse_buffer *buffer; /* 4 * slots * count bytes */
@@ -94,34 +95,33 @@ struct copse_slot_range {
 void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
                            const struct copse_slot_range **list, size_t *count);
 
-/* Where the parts of a rule that measures are; the same of each slice, COPSE_PART_WORDS floats for each COPSE_UNIT
-   elements from `first` on. */
+/* Where the parts of a rule that measures are; the same of each slice, COPSE_PART_WORDS floats for each
+   COPSE_UNIT elements from `first` on. */
 void copse__exchange_parts(const copse_exchange *x, uint32_t bucket, const struct copse_slot_range **list,
                            size_t *count);
 
-/* Reduce, update and hand on; where the rule measures: reduce and measure. Rank r's gradients of the bucket are complete at ready[r] of its
-   queue; they are used up. `busy` may be NULL. On return all work is queued and submitted; later work of every queue
-   sees the new values, and may write new gradients. Waits on the host only where one device needs
-   another's result, with a deadline. */
+/* Reduce, update and broadcast; if the rule measures: reduce and measure. Rank r's gradients of the bucket
+   are complete at ready[r] of its queue; they are overwritten. `busy` may be NULL. On return all work is
+   queued and submitted; later work of every queue sees the new values, and may write new gradients. Waits on
+   the host only where one device needs another's result, with a deadline. */
 copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
                                  copse_exchange_busy_fn *busy, void *user);
 
-/* Update from the sums of the newest run and hand on, where the rule measures. The caller has waited for the parts of all
-   owners, and all workers finish the same buckets in the same order. */
+/* If the rule measures: update from the sums of the newest run, and broadcast. The caller has waited for the
+   parts of all owners, and all workers finish the same buckets in the same order. */
 copse_status copse__exchange_finish(copse_exchange *x, uint32_t bucket);
 
-/* From now on a run that has waited for nothing but complete gradients, and moved none, returns COPSE_ERR_CANCELLED
-   within COPSE_STOP_NS of *stop; what is done then is what was done before the run. Not across workers, who would
-   wait. NULL = never. */
+/* From now on a run that is still waiting for complete gradients, and has moved none, returns
+   COPSE_ERR_CANCELLED within COPSE_STOP_NS of *stop and changes nothing. Not with several workers: the others
+   would wait. NULL = never. */
 void copse__exchange_stop_by(copse_exchange *x, const atomic_bool *stop);
 
 /* Whether all ranks have the same queue. */
 bool copse__exchange_is_one_queue(const copse_exchange *x);
-/* For those only: the same as a run, queued behind all that was queued before and not submitted. Nothing
-   is waited for. */
+/* Only if all ranks have the same queue: queue a run without submitting it or waiting. */
 copse_status copse__exchange_queue(copse_exchange *x, uint32_t bucket);
 
-/* Whether all pieces stand in memory that every device imports (before the first: would stand). */
+/* Whether all pieces are in memory that every device imports; without a piece, whether the next one would be. */
 bool copse__exchange_is_shared(const copse_exchange *x);
 /* Bytes of optimizer slots that a rank holds. */
 size_t copse__exchange_slot_bytes(const copse_exchange *x, uint32_t rank);

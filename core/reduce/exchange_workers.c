@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a run between workers, and the host memory that they go through.
+/* Steps of a run between workers, and their host memory.
  *
- * Who uses which memory when. `sums_out` and `values` are read by messages that may be on their way
- * until the next round begins, which waits for them first. `sums_in` and the other workers' parts of
- * `values` are asked for when a round begins: by then this worker has taken what stood there before.
+ * Use of the memory. Pending messages read `sums_out` and `values` until the next round, which first waits
+ * for these messages. The receives into `sums_in` and into the other workers' parts of `values` are posted at
+ * the begin of a round: by then this worker has copied their earlier contents to its devices.
  */
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ static copse_status grow(copse_exchange *x, unsigned char **block, size_t *room,
                : copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for %zu bytes between workers", bytes);
 }
 
-copse_status copse__across_room(copse_exchange *x, size_t round, size_t own)
+copse_status copse__workers_room(copse_exchange *x, size_t round, size_t own)
 {
     /* messages of the last run may still be read from the old blocks */
     if (x->sums_out_room < round || x->values_room < round || x->sums_in_room < own * x->workers.count)
@@ -28,7 +28,7 @@ copse_status copse__across_room(copse_exchange *x, size_t round, size_t own)
 }
 
 /* In a whole job, sent messages still arrive. */
-void copse__across_fini(copse_exchange *x)
+void copse__workers_fini(copse_exchange *x)
 {
     if (!x->messages.group->cluster->is_failed)
         (void)copse__worker_wait_sends(&x->messages, NULL, NULL);
@@ -43,7 +43,7 @@ static copse_status begin_collective(const copse_exchange *x, uint32_t bucket, u
     return copse__collective_begin_on(x->messages.group->cluster, name, form, 4 * elements, COPSE_OK);
 }
 
-/* Post the receives, then wait until all workers are at this round: only then is anything sent. */
+/* Post the receives, then wait until all workers are at this round. Messages are sent only after that. */
 static copse_status begin(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
                           const struct copse_exchange_step *step)
 {
@@ -55,14 +55,14 @@ static copse_status begin(copse_exchange *x, const struct copse_bucket *b, uint3
     for (uint32_t v = 0; v < w->count; v++) {
         if (v == w->worker)
             continue;
-        if (own > 0 && step->way & COPSE_WAY_SUMS)
+        if (own > 0 && step->message_kind & COPSE_MESSAGE_SUMS)
             COPSE_TRY(copse__worker_recv(&x->messages, v, COPSE_KIND_PARTS, x->sums_in + v * own, own));
-        if (shares[v].size > 0 && step->way & COPSE_WAY_VALUES)
+        if (shares[v].size > 0 && step->message_kind & COPSE_MESSAGE_VALUES)
             COPSE_TRY(copse__worker_recv(&x->messages, v, COPSE_KIND_RESULTS, x->values + shares[v].offset,
                                          shares[v].size));
     }
     const copse_status s = copse__collective_barrier(x->messages.group->cluster, x->busy, x->busy_user);
-    if (s) /* no message will come */
+    if (s) /* no message will arrive */
         copse__worker_drop_recvs(&x->messages);
     return s;
 }
@@ -70,40 +70,41 @@ static copse_status begin(copse_exchange *x, const struct copse_bucket *b, uint3
 static copse_status read(copse_exchange *x, const struct copse_bucket *b,
                          const struct copse_exchange_step *step)
 {
-    unsigned char *block = step->way == 0 ? x->sums_out : x->values;
+    unsigned char *block = step->message_kind == COPSE_KIND_PARTS ? x->sums_out : x->values;
     bool is_used[COPSE_MAX_REPLICAS] = { false };
     for (size_t i = step->first; i < step->first + step->count; i++) {
-        const struct copse_crossing *c = &b->crossings.at[i];
+        const struct copse_host_range *c = &b->host_ranges.at[i];
         COPSE_TRY(copse_queue_read(x->ranks[c->rank].queue, c->at.buffer, c->at.offset,
                                    block + c->offset, c->at.size));
         is_used[c->rank] = true;
     }
     for (uint32_t r = 0; r < x->rank_count; r++)
         if (is_used[r])
-            COPSE_TRY(copse_queue_submit(x->ranks[r].queue, &x->crossed[r]));
+            COPSE_TRY(copse_queue_submit(x->ranks[r].queue, &x->host_read[r]));
     return COPSE_OK;
 }
 
-/* Reads are in the queues behind one another: the newest of every rank covers the step's. */
-static copse_status ship(copse_exchange *x, const struct copse_share *shares,
-                         const struct copse_exchange_step *step)
+/* Queues are in order: the newest read of every rank covers those of this step. */
+static copse_status send_share(copse_exchange *x, const struct copse_share *shares,
+                               const struct copse_exchange_step *step)
 {
-    const unsigned char *block = step->way == 0 ? x->sums_out : x->values;
-    const struct copse_share *share = &shares[step->way == 0 ? step->worker : x->workers.worker];
+    const bool is_sum = step->message_kind == COPSE_KIND_PARTS;
+    const unsigned char *block = is_sum ? x->sums_out : x->values;
+    const struct copse_share *share = &shares[is_sum ? step->worker : x->workers.worker];
     for (uint32_t r = 0; r < x->rank_count; r++)
-        if (x->crossed[r])
-            COPSE_TRY(copse__rank_wait(x, r, x->crossed[r], "reading for other workers"));
-    return copse__worker_send(&x->messages, step->worker, step->way, block + share->offset, share->size);
+        if (x->host_read[r])
+            COPSE_TRY(copse__rank_wait(x, r, x->host_read[r], "reading for other workers"));
+    return copse__worker_send(&x->messages, step->worker, step->message_kind, block + share->offset, share->size);
 }
 
-static copse_status take(copse_exchange *x, const struct copse_bucket *b,
-                         const struct copse_exchange_step *step)
+static copse_status receive_share(copse_exchange *x, const struct copse_bucket *b,
+                                  const struct copse_exchange_step *step)
 {
-    const unsigned char *block = step->way == 0 ? x->sums_in : x->values;
+    const unsigned char *block = step->message_kind == COPSE_KIND_PARTS ? x->sums_in : x->values;
     bool is_used[COPSE_MAX_REPLICAS] = { false };
-    COPSE_TRY(copse__worker_wait_recvs(&x->messages, step->way, step->worker, 1, x->busy, x->busy_user));
+    COPSE_TRY(copse__worker_wait_recvs(&x->messages, step->message_kind, step->worker, 1, x->busy, x->busy_user));
     for (size_t i = step->first; i < step->first + step->count; i++) {
-        const struct copse_crossing *c = &b->crossings.at[i];
+        const struct copse_host_range *c = &b->host_ranges.at[i];
         COPSE_TRY(copse_queue_write(x->ranks[c->rank].queue, c->at.buffer, c->at.offset,
                                     block + c->offset, c->at.size));
         is_used[c->rank] = true;
@@ -114,8 +115,8 @@ static copse_status take(copse_exchange *x, const struct copse_bucket *b,
     return COPSE_OK;
 }
 
-copse_status copse__across_take(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
-                                const struct copse_exchange_step *step)
+copse_status copse__workers_step(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
+                                 const struct copse_exchange_step *step)
 {
     switch (step->kind) {
     case COPSE_STEP_BEGIN:
@@ -123,9 +124,9 @@ copse_status copse__across_take(copse_exchange *x, const struct copse_bucket *b,
         return begin(x, b, bucket, step);
     case COPSE_STEP_READ:
         return read(x, b, step);
-    case COPSE_STEP_SHIP:
-        return ship(x, x->round, step);
+    case COPSE_STEP_WORKER_SEND:
+        return send_share(x, x->round, step);
     default:
-        return take(x, b, step);
+        return receive_share(x, b, step);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A reduce-scatter and an all-gather of host memory. In each round each worker owns a range of the words: it receives
- * the range of every other worker, sums the rows by the canonical tree and sends the sums to all. Each word is summed
- * once, so all workers have the same bits.
+/* A reduce-scatter and an all-gather of host memory. In each round each worker owns a range of the words: it
+ * receives the range of every other worker, sums the rows by the canonical tree and sends the sums to all.
+ * Each word is summed once, so all workers have the same bits.
  */
 #include "core/reduce/group_sum.h"
 #include "core/reduce/tree.h"

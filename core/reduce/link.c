@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measurement of links and estimates of reductions. The best of a few trials counts: other load can only make a trial
-   slower. */
+/* Measurement of links and estimates of reductions. The best of a few trials counts: other load can only make
+   a trial slower. */
 #include "core/reduce/link.h"
 #include "core/reduce/tree.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How a batch of arrays is packed: many small arrays travel together, a large array in even parts. Pure integers. */
+/* How a batch of arrays is packed: many small arrays travel together, a large array in even parts. Pure
+   integers. */
 #ifndef COPSE_PACKING_H
 #define COPSE_PACKING_H
 

@@ -14,8 +14,8 @@ static copse_status cannot(const copse_exchange *x, const char *id, const char *
                : COPSE_OK;
 }
 
-/* Whether gradients and values can be stored in memory that all ranks access: host memory, or memory of the device when
-   all ranks have one queue. A single rank has private memory. */
+/* Whether gradients and values can be stored in memory that all ranks access: host memory, or memory of the
+   device when all ranks have one queue. A single rank has private memory. */
 copse_status copse__exchange_check_sharing(copse_exchange *x)
 {
     x->can_share = false;

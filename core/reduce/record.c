@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From schedules to recordings: a bucket becomes a list of steps, so that a run decides nothing.
-   See exchange.c for why the waits that stand in it are enough. */
+/* From schedules to recordings: a bucket becomes a list of steps, so that a run decides nothing. exchange.c
+   explains why the recorded waits are enough. */
 #include "core/reduce/record.h"
 
 #define MAX_SCRATCH (1u << 28) /* bytes: longer ranges are done in rounds */
@@ -10,7 +10,7 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for a bucket");
 }
 
-/* What the ranks have pending becomes one segment each. */
+/* The pending commands of each rank become one segment. */
 static copse_status play_pending(struct copse_recorder *r)
 {
     for (uint32_t rank = 0; rank < r->x->rank_count; rank++) {
@@ -39,16 +39,16 @@ static uint32_t inbox_rows(const struct copse_recorder *r)
     return r->piece->is_shared ? 0 : r->x->rank_count;
 }
 
-/* Staged: where what src sends to dst arrives. Pairs are added one by one and need one row only. */
+/* Staged: the row in which src's message to dst arrives. Pairs are added one by one and need only one row. */
 static struct copse_binding inbox(const struct copse_recorder *r, const struct copse_move *m)
 {
-    const bool is_by_pairs = r->x->params.reduction == COPSE_REDUCE_TREE && !copse__is_across(r->x);
+    const bool is_by_pairs = r->x->params.reduction == COPSE_REDUCE_TREE && !copse__has_workers(r->x);
     const uint64_t row = is_by_pairs ? 0 : m->src;
     return (struct copse_binding){ r->x->scratch[m->dst], (size_t)(4 * row * copse__record_row(m)),
                                    (size_t)(4 * m->count) };
 }
 
-/* All scratch memory of a round is there before anything that uses it is recorded. */
+/* All scratch memory of a round is allocated before its commands are recorded. */
 static copse_status make_room(struct copse_recorder *r)
 {
     size_t most[COPSE_MAX_REPLICAS] = { 0 };
@@ -61,8 +61,8 @@ static copse_status make_room(struct copse_recorder *r)
             rows = 1;
         most[m->dst] = COPSE_MAX(most[m->dst], (size_t)(4 * rows * copse__record_row(m)));
     }
-    if (copse__is_across(r->x))
-        return copse__across_scratch(r, most);
+    if (copse__has_workers(r->x))
+        return copse__workers_scratch(r, most);
     for (uint32_t rank = 0; rank < r->x->rank_count; rank++)
         if (most[rank] > 0)
             COPSE_TRY(copse__scratch_grow(r->x, rank, most[rank]));
@@ -71,8 +71,7 @@ static copse_status make_room(struct copse_recorder *r)
 
 /* ---- commands ---- */
 
-/* Shared: the contributions are read where they stand. Staged: from the inbox, own part included.
- */
+/* Shared: the contributions are read in place. Staged: from the inbox, own part included. */
 static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
 {
     const struct copse_exchange *x = r->x;
@@ -94,9 +93,9 @@ static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
     }
     *total = (struct copse_binding){ x->scratch[m->dst], (size_t)(4 * row * inbox_rows(r)),
                                      (size_t)(4 * m->count) };
-    if (copse__is_across(x) && m->worker == x->workers.worker)
-        *total = copse__across_row(r, m, m->worker);
-    if (r->half == COPSE_HALF_SUM && !copse__is_across(x))
+    if (copse__has_workers(x) && m->worker == x->workers.worker)
+        *total = copse__workers_row(r, m, m->worker);
+    if (r->half == COPSE_HALF_SUM && !copse__has_workers(x))
         COPSE_TRY(copse__record_hold(r, m, total));
     t.sum = *total;
     return copse__record_tree(r, m, &t);
@@ -115,7 +114,7 @@ static copse_status accumulate(struct copse_recorder *r, const struct copse_move
     return copse__record_command(r, m, &c);
 }
 
-/* Made by the first half, found by the second. */
+/* The first half makes them, the second finds them. */
 static copse_status parts_of(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
 {
     struct copse_bucket *b = r->bucket;
@@ -192,7 +191,7 @@ static copse_status update(struct copse_recorder *r, const struct copse_move *m)
     return call(r, m, &u, r->rule->behind);
 }
 
-static copse_status hand(struct copse_recorder *r, const struct copse_move *m)
+static copse_status broadcast(struct copse_recorder *r, const struct copse_move *m)
 {
     struct copse_binding from = copse__record_values(r, m->src, m);
     from.buffer = r->piece->values[m->dst]; /* as the destination's device sees it */
@@ -209,20 +208,20 @@ static copse_status emit(struct copse_recorder *r, const struct copse_move *m)
     case COPSE_MOVE_ADOPT:
         return COPSE_OK;
     case COPSE_MOVE_JOIN:
-        return copse__across_join(r, m);
+        return copse__workers_join(r, m);
     case COPSE_MOVE_SUM:
         return sum(r, m);
     case COPSE_MOVE_ACCUMULATE:
         return accumulate(r, m);
     case COPSE_MOVE_UPDATE:
         return update(r, m);
-    case COPSE_MOVE_HAND:
-        return r->piece->is_shared ? hand(r, m) : COPSE_OK;
+    case COPSE_MOVE_BROADCAST:
+        return r->piece->is_shared ? broadcast(r, m) : COPSE_OK;
     }
     return copse_fail(COPSE_ERR_INTERNAL, "exchange: there is no move %d", (int)m->kind);
 }
 
-/* ---- crossing from rank to rank ---- */
+/* ---- transfers between ranks ---- */
 
 /* Shared: the host waits for every source of the phase that has another queue, once. */
 static copse_status await_sources(struct copse_recorder *r, const struct copse_move *moves, size_t count)
@@ -230,7 +229,7 @@ static copse_status await_sources(struct copse_recorder *r, const struct copse_m
     bool is_seen[COPSE_MAX_REPLICAS] = { false };
     for (size_t i = 0; i < count; i++) {
         const uint32_t src = moves[i].src;
-        const bool is_gradient = copse__is_across(r->x) && moves[i].kind == COPSE_MOVE_GATHER;
+        const bool is_gradient = copse__has_workers(r->x) && moves[i].kind == COPSE_MOVE_GATHER;
         if (copse__is_same_queue(r->x, src, moves[i].dst) || is_seen[src] ||
             (is_gradient && r->is_ready[src]))
             continue;
@@ -254,13 +253,13 @@ static bool is_local(const struct copse_recorder *r, const struct copse_move *m)
 
 static struct copse_binding range_from(const struct copse_recorder *r, const struct copse_move *m)
 {
-    return m->kind == COPSE_MOVE_HAND ? copse__record_values(r, m->src, m)
+    return m->kind == COPSE_MOVE_BROADCAST ? copse__record_values(r, m->src, m)
                                       : copse__record_gradients(r, m->src, m);
 }
 
 static struct copse_binding range_to(const struct copse_recorder *r, const struct copse_move *m)
 {
-    return m->kind == COPSE_MOVE_HAND ? copse__record_values(r, m->dst, m) : inbox(r, m);
+    return m->kind == COPSE_MOVE_BROADCAST ? copse__record_values(r, m->dst, m) : inbox(r, m);
 }
 
 /* One range to those ranks that have another queue, in messages. The moves differ in their destination
@@ -326,9 +325,9 @@ static bool is_due(const struct copse_recorder *r, enum copse_move_kind kind)
 {
     switch (kind) {
     case COPSE_MOVE_UPDATE: /* SUM: measure */
-    case COPSE_MOVE_ADOPT:  /* SUM: who owns nothing sends its sums here */
+    case COPSE_MOVE_ADOPT:  /* SUM: a worker that owns nothing sends its sums here */
         return true;
-    case COPSE_MOVE_HAND:
+    case COPSE_MOVE_BROADCAST:
         return r->half != COPSE_HALF_SUM && !r->rule->stays;
     case COPSE_MOVE_PUBLISH:
         return r->half != COPSE_HALF_SUM;
@@ -346,13 +345,13 @@ static copse_status record_phases(struct copse_recorder *r)
             end++;
         if (!is_due(r, moves[i].kind))
             continue;
-        if (moves[i].kind == COPSE_MOVE_GATHER || moves[i].kind == COPSE_MOVE_HAND) {
+        if (moves[i].kind == COPSE_MOVE_GATHER || moves[i].kind == COPSE_MOVE_BROADCAST) {
             COPSE_TRY(play_pending(r));
             COPSE_TRY(r->piece->is_shared ? await_sources(r, &moves[i], end - i)
                                           : send(r, &moves[i], end - i));
         } else if (moves[i].kind >= COPSE_MOVE_PUSH && moves[i].kind != COPSE_MOVE_JOIN) {
             COPSE_TRY(play_pending(r));
-            COPSE_TRY(copse__across_phase(r, &moves[i], end - i));
+            COPSE_TRY(copse__workers_phase(r, &moves[i], end - i));
         }
         for (size_t m = i; m < end; m++)
             COPSE_TRY(emit(r, &moves[m]));
@@ -365,9 +364,9 @@ static copse_status record_round(struct copse_recorder *r, uint64_t first, uint6
     struct copse_mem *mem = r->x->mem;
     struct copse_schedule schedule;
     const copse_reduce_algorithm how = r->x->params.reduction;
-    COPSE_TRY(copse__is_across(r->x)
-                  ? copse__schedule_make_across(mem, how, &r->x->workers, first, count,
-                                                &schedule)
+    COPSE_TRY(copse__has_workers(r->x)
+                  ? copse__schedule_make_workers(mem, how, &r->x->workers, first, count,
+                                                 &schedule)
                   : copse__schedule_make(mem, how, r->x->rank_count, first, count, &schedule));
     r->schedule = &schedule;
     r->round = first;
@@ -375,8 +374,8 @@ static copse_status record_round(struct copse_recorder *r, uint64_t first, uint6
     memset(r->has_played, 0, sizeof r->has_played);
     memset(r->is_ready, 0, sizeof r->is_ready);
     copse_status s = r->total ? make_room(r) : no_memory();
-    if (!s && copse__is_across(r->x))
-        s = copse__across_begin(r, count);
+    if (!s && copse__has_workers(r->x))
+        s = copse__workers_begin(r, count);
     if (!s)
         s = record_phases(r);
     copse__free(mem, r->total);
@@ -394,7 +393,7 @@ static uint64_t round_elements(const copse_exchange *x, const struct copse_piece
 {
     uint64_t bytes = MAX_SCRATCH;
     uint32_t ranks = x->rank_count;
-    if (copse__is_across(x)) { /* all workers come to the same */
+    if (copse__has_workers(x)) { /* the same result on all workers */
         const struct copse_workers *w = &x->workers;
         uint32_t most = 0;
         ranks = 0;
@@ -481,7 +480,7 @@ void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b)
         copse_buffer_release(&b->sums.at[i].buffer);
     copse__free(x->mem, b->parts.at);
     copse__free(x->mem, b->sums.at);
-    copse__free(x->mem, b->crossings.at);
+    copse__free(x->mem, b->host_ranges.at);
     copse__free(x->mem, b->shares.at);
     copse__free(x->mem, b->steps.at);
     copse__free(x->mem, b->messages.at);

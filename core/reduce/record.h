@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What records a bucket: record.c for the moves between ranks of this worker, record_workers.c for those
+/* Recording of a bucket: record.c for the moves between ranks of this worker, record_workers.c for those
    between workers. */
 #ifndef COPSE_RECORD_H
 #define COPSE_RECORD_H
@@ -22,15 +22,15 @@ struct copse_recorder {
     const struct copse_exchange_rule *rule;
     enum copse_half half;
     uint64_t round;              /* first element of the round */
-    struct copse_binding *total; /* by slice: where its owner finds the sum */
+    struct copse_binding *total; /* by slice: the sum, at its owner */
     struct {
         struct copse_command *at;
         size_t count, room;
         struct copse_move move;    /* the first of them */
     } pending[COPSE_MAX_REPLICAS]; /* commands that a rank has not played yet */
     bool has_played[COPSE_MAX_REPLICAS];
-    bool is_ready[COPSE_MAX_REPLICAS];   /* across: its gradients have been waited for */
-    size_t join_at[COPSE_MAX_REPLICAS];  /* across: where in the scratch workers' sums stand */
+    bool is_ready[COPSE_MAX_REPLICAS];   /* several workers: the host has waited for its gradients */
+    size_t join_at[COPSE_MAX_REPLICAS];  /* several workers: offset of the workers' rows in the scratch memory */
 };
 
 copse_status copse__record_step(struct copse_recorder *r, const struct copse_exchange_step *step);
@@ -51,15 +51,15 @@ uint64_t copse__record_row(const struct copse_move *m); /* its elements, padded 
 copse_status copse__record_hold(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out);
 
 /* record_workers.c */
-copse_status copse__across_begin(struct copse_recorder *r, uint64_t count);
+copse_status copse__workers_begin(struct copse_recorder *r, uint64_t count);
 /* Scratch bytes of a rank beyond `bytes`, which are used otherwise. */
-copse_status copse__across_scratch(struct copse_recorder *r, const size_t *bytes);
-/* Row of the join where a worker's sum stands. */
-struct copse_binding copse__across_row(const struct copse_recorder *r, const struct copse_move *m,
-                                       uint32_t worker);
-copse_status copse__across_join(struct copse_recorder *r, const struct copse_move *m);
-/* The moves of one phase that cross between workers. */
-copse_status copse__across_phase(struct copse_recorder *r, const struct copse_move *moves,
-                                 size_t count);
+copse_status copse__workers_scratch(struct copse_recorder *r, const size_t *bytes);
+/* Row of a worker's sum in the join. */
+struct copse_binding copse__workers_row(const struct copse_recorder *r, const struct copse_move *m,
+                                        uint32_t worker);
+copse_status copse__workers_join(struct copse_recorder *r, const struct copse_move *m);
+/* The moves of one phase between workers. */
+copse_status copse__workers_phase(struct copse_recorder *r, const struct copse_move *moves,
+                                  size_t count);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What recording a bucket is made of: ranges of a move, commands on its destination, and steps. */
+/* Parts of a recording: ranges of a move, commands on its destination, and steps. */
 #include "core/reduce/record.h"
 
 static copse_status no_memory(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* From moves between workers to steps. Each worker sums its own ranks' gradients on its devices; sums
- * are read to host memory and sent to the workers that own them, which add the workers' sums up, update
- * and send the new values to everybody. Sums for others come first, so that they are under way while
- * this worker computes what is its own.
+/* From moves between workers to steps. Each worker sums the gradients of its own ranks on its devices, reads
+ * the sums to host memory and sends them to the workers that own them. An owner sums the parts of all
+ * workers, updates, and sends the new values to all. Sums for other workers are first, so that they are sent
+ * while this worker computes its own.
  */
 #include "core/reduce/record.h"
 
@@ -23,7 +23,7 @@ static struct copse_share *shares_of(const struct copse_recorder *r)
     return r->bucket->shares.at + r->bucket->shares.count - r->x->workers.count;
 }
 
-copse_status copse__across_begin(struct copse_recorder *r, uint64_t count)
+copse_status copse__workers_begin(struct copse_recorder *r, uint64_t count)
 {
     const uint32_t workers = r->x->workers.count;
     for (uint32_t v = 0; v < workers; v++)
@@ -37,17 +37,17 @@ copse_status copse__across_begin(struct copse_recorder *r, uint64_t count)
             share->offset = (size_t)(4 * (slice->first - r->round));
         share->size += (size_t)(4 * slice->count);
     }
-    COPSE_TRY(copse__across_room(r->x, (size_t)(4 * count), shares[this_worker(r)].size));
+    COPSE_TRY(copse__workers_room(r->x, (size_t)(4 * count), shares[this_worker(r)].size));
     return copse__record_step(
         r, &(struct copse_exchange_step){ .kind = COPSE_STEP_BEGIN,
-                                          .way = (r->half != COPSE_HALF_UPDATE ? COPSE_WAY_SUMS : 0) |
-                                                 (r->half != COPSE_HALF_SUM ? COPSE_WAY_VALUES : 0),
+                                          .message_kind = (r->half != COPSE_HALF_UPDATE ? COPSE_MESSAGE_SUMS : 0) |
+                                                 (r->half != COPSE_HALF_SUM ? COPSE_MESSAGE_VALUES : 0),
                                           .first = r->bucket->shares.count - workers,
                                           .count = (size_t)count,
                                           .move = r->schedule->moves.at[0] });
 }
 
-copse_status copse__across_scratch(struct copse_recorder *r, const size_t *bytes)
+copse_status copse__workers_scratch(struct copse_recorder *r, const size_t *bytes)
 {
     size_t rows[COPSE_MAX_REPLICAS] = { 0 };
     for (size_t i = 0; i < r->schedule->moves.count; i++) {
@@ -63,8 +63,8 @@ copse_status copse__across_scratch(struct copse_recorder *r, const size_t *bytes
     return COPSE_OK;
 }
 
-struct copse_binding copse__across_row(const struct copse_recorder *r, const struct copse_move *m,
-                                       uint32_t worker)
+struct copse_binding copse__workers_row(const struct copse_recorder *r, const struct copse_move *m,
+                                        uint32_t worker)
 {
     return (struct copse_binding){ r->x->scratch[m->dst],
                                    r->join_at[m->dst] +
@@ -72,15 +72,15 @@ struct copse_binding copse__across_row(const struct copse_recorder *r, const str
                                    (size_t)(4 * m->count) };
 }
 
-/* The sums of all workers become one, behind them. */
-copse_status copse__across_join(struct copse_recorder *r, const struct copse_move *m)
+/* Sum the rows of all workers into the row after them. */
+copse_status copse__workers_join(struct copse_recorder *r, const struct copse_move *m)
 {
     const uint32_t workers = r->x->workers.count;
     const uint64_t row = copse__record_row(m);
     if (r->x->rank_count == 1)
         COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m),
-                                     copse__across_row(r, m, this_worker(r))));
-    r->total[m->slice] = copse__across_row(r, m, workers);
+                                     copse__workers_row(r, m, this_worker(r))));
+    r->total[m->slice] = copse__workers_row(r, m, workers);
     if (r->half == COPSE_HALF_SUM)
         COPSE_TRY(copse__record_hold(r, m, &r->total[m->slice]));
     const struct copse_tree_sum t = {
@@ -93,63 +93,63 @@ copse_status copse__across_join(struct copse_recorder *r, const struct copse_mov
     return copse__record_tree(r, m, &t);
 }
 
-/* ---- crossings ---- */
+/* ---- host_ranges ---- */
 
-static copse_status cross(struct copse_recorder *r, uint32_t rank, struct copse_binding at,
-                          size_t offset)
+static copse_status add_host_range(struct copse_recorder *r, uint32_t rank, struct copse_binding at,
+                                   size_t offset)
 {
-    const struct copse_crossing c = { rank, at, offset };
-    return COPSE_PUSH(r->x->mem, &r->bucket->crossings, c) ? COPSE_OK : no_memory();
+    const struct copse_host_range c = { rank, at, offset };
+    return COPSE_PUSH(r->x->mem, &r->bucket->host_ranges, c) ? COPSE_OK : no_memory();
 }
 
-/* Where a range stands in the blocks that hold a whole round. */
+/* Offset of a range in the blocks of a round. */
 static size_t place(const struct copse_recorder *r, const struct copse_move *m)
 {
     return (size_t)(4 * (m->first - r->round));
 }
 
-static copse_status step(struct copse_recorder *r, int kind, uint32_t way, uint32_t worker,
+static copse_status step(struct copse_recorder *r, int kind, uint32_t message_kind, uint32_t worker,
                          size_t first, const struct copse_move *m)
 {
     struct copse_exchange_step s = { .kind = kind,
-                                     .way = way,
+                                     .message_kind = message_kind,
                                      .worker = worker,
                                      .rank = m->dst,
                                      .first = first,
-                                     .count = r->bucket->crossings.count - first,
+                                     .count = r->bucket->host_ranges.count - first,
                                      .move = *m };
     return copse__record_step(r, &s);
 }
 
-/* Read, for a worker or for all. */
-static copse_status read_out(struct copse_recorder *r, const struct copse_move *moves, size_t count)
+/* Reads to host memory, for one worker or for all. */
+static copse_status record_reads(struct copse_recorder *r, const struct copse_move *moves, size_t count)
 {
     const bool is_sum = moves->kind == COPSE_MOVE_PUSH;
-    const size_t first = r->bucket->crossings.count;
+    const size_t first = r->bucket->host_ranges.count;
     for (size_t i = 0; i < count; i++) {
         const struct copse_move *m = &moves[i];
         struct copse_binding from = copse__record_values(r, m->src, m);
         if (is_sum)
             from = r->x->rank_count > 1 ? r->total[m->slice] : copse__record_gradients(r, m->src, m);
-        COPSE_TRY(cross(r, m->src, from, place(r, m)));
+        COPSE_TRY(add_host_range(r, m->src, from, place(r, m)));
     }
-    return step(r, COPSE_STEP_READ, is_sum ? 0 : 1, 0, first, moves);
+    return step(r, COPSE_STEP_READ, is_sum ? COPSE_KIND_PARTS : COPSE_KIND_RESULTS, 0, first, moves);
 }
 
-static copse_status ship(struct copse_recorder *r, uint32_t way, const struct copse_move *m)
+static copse_status record_sends(struct copse_recorder *r, uint32_t message_kind, const struct copse_move *m)
 {
     const uint32_t workers = r->x->workers.count;
     const struct copse_share *shares = shares_of(r);
-    for (uint32_t i = 1; i < workers; i++) { /* each begins with another one */
+    for (uint32_t i = 1; i < workers; i++) { /* each worker begins with another one */
         const uint32_t v = (this_worker(r) + i) % workers;
-        if (shares[way == 0 ? v : this_worker(r)].size > 0)
-            COPSE_TRY(step(r, COPSE_STEP_SHIP, way, v, r->bucket->crossings.count, m));
+        if (shares[message_kind == COPSE_KIND_PARTS ? v : this_worker(r)].size > 0)
+            COPSE_TRY(step(r, COPSE_STEP_WORKER_SEND, message_kind, v, r->bucket->host_ranges.count, m));
     }
     return COPSE_OK;
 }
 
-/* What came is written, worker by worker. */
-static copse_status take_in(struct copse_recorder *r, const struct copse_move *moves, size_t count)
+/* Received shares are written to the devices, worker by worker. */
+static copse_status record_receives(struct copse_recorder *r, const struct copse_move *moves, size_t count)
 {
     const uint32_t workers = r->x->workers.count;
     const bool is_sum = moves->kind == COPSE_MOVE_PULL;
@@ -157,40 +157,41 @@ static copse_status take_in(struct copse_recorder *r, const struct copse_move *m
     const struct copse_share *own = &shares[this_worker(r)];
     for (uint32_t i = 1; i < workers; i++) {
         const uint32_t v = (this_worker(r) + i) % workers;
-        const size_t first = r->bucket->crossings.count;
+        const size_t first = r->bucket->host_ranges.count;
         for (size_t k = 0; k < count; k++) {
             const struct copse_move *m = &moves[k];
             if (m->worker != v)
                 continue;
-            COPSE_TRY(is_sum ? cross(r, m->dst, copse__across_row(r, m, v),
-                                     v * own->size + place(r, m) - own->offset)
-                             : cross(r, m->dst, copse__record_values(r, m->dst, m), place(r, m)));
+            COPSE_TRY(is_sum ? add_host_range(r, m->dst, copse__workers_row(r, m, v),
+                                              v * own->size + place(r, m) - own->offset)
+                             : add_host_range(r, m->dst, copse__record_values(r, m->dst, m), place(r, m)));
         }
-        if (r->bucket->crossings.count > first)
-            COPSE_TRY(step(r, COPSE_STEP_TAKE, is_sum ? 0 : 1, v, first, moves));
+        if (r->bucket->host_ranges.count > first)
+            COPSE_TRY(step(r, COPSE_STEP_WORKER_RECV, is_sum ? COPSE_KIND_PARTS : COPSE_KIND_RESULTS, v, first,
+                           moves));
     }
     return COPSE_OK;
 }
 
-/* Sums are sent behind the last read; whoever owns nothing of the round has no PULL and sends before the
-   values come. */
-copse_status copse__across_phase(struct copse_recorder *r, const struct copse_move *moves,
-                                 size_t count)
+/* Sums are sent after the last read. A worker that owns nothing of the round has no PULL; it sends them
+   before it receives values. */
+copse_status copse__workers_phase(struct copse_recorder *r, const struct copse_move *moves,
+                                  size_t count)
 {
     const bool owns_none = shares_of(r)[this_worker(r)].size == 0;
     switch (moves->kind) {
     case COPSE_MOVE_PUSH:
-        return read_out(r, moves, count);
+        return record_reads(r, moves, count);
     case COPSE_MOVE_PULL:
-        COPSE_TRY(ship(r, 0, moves));
-        return take_in(r, moves, count);
+        COPSE_TRY(record_sends(r, COPSE_KIND_PARTS, moves));
+        return record_receives(r, moves, count);
     case COPSE_MOVE_PUBLISH:
-        COPSE_TRY(read_out(r, moves, count));
-        return ship(r, 1, moves);
+        COPSE_TRY(record_reads(r, moves, count));
+        return record_sends(r, COPSE_KIND_RESULTS, moves);
     case COPSE_MOVE_ADOPT:
         if (owns_none && r->half != COPSE_HALF_UPDATE)
-            COPSE_TRY(ship(r, 0, moves));
-        return r->half == COPSE_HALF_SUM ? COPSE_OK : take_in(r, moves, count);
+            COPSE_TRY(record_sends(r, COPSE_KIND_PARTS, moves));
+        return r->half == COPSE_HALF_SUM ? COPSE_OK : record_receives(r, moves, count);
     default:
         return copse_fail(COPSE_ERR_INTERNAL, "exchange: move %d does not cross workers",
                           (int)moves->kind);

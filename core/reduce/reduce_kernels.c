@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Host functions of the reduction kernels, in stepwise single precision: every device gives these bits. No graph
-   contains these kernels, so their arguments are f32 or i32. */
+/* Host functions of the reduction kernels, in stepwise single precision: every device gives these bits. No
+   graph contains these kernels, so their arguments are f32 or i32. */
 #include "core/reduce/schedule.h"
 #include "core/reduce/tree.h"
 

@@ -77,7 +77,7 @@ static bool update_and_hand(struct maker *m)
     for (uint32_t i = 0; m->ranks > 1 && i < s->slices.count; i++)
         for (uint32_t r = 0; r < m->ranks; r++)
             if (r != s->slices.at[i].owner &&
-                !move(m, COPSE_MOVE_HAND, s->slices.at[i].owner, r, i))
+                !move(m, COPSE_MOVE_BROADCAST, s->slices.at[i].owner, r, i))
                 return false;
     m->s->phases += m->ranks > 1;
     return true;
@@ -132,8 +132,8 @@ static void assign_workers(struct maker *m, const struct copse_workers *w)
     }
 }
 
-/* Partial sums over this worker of the slices that ranks of `worker` own: owner r's slice is summed by local rank
-   r % ranks. `turn` counts the turns, so that no rank sums two slices at once. */
+/* Partial sums over this worker of the slices that ranks of `worker` own: owner r's slice is summed by local
+   rank r % ranks. `turn` counts the turns, so that no rank sums two slices at once. */
 static bool sum_here(struct maker *m, const struct copse_workers *w, uint32_t worker, uint32_t turn,
                      bool *is_over)
 {
@@ -167,10 +167,10 @@ static bool finish_own(struct maker *m, const struct copse_workers *w)
 {
     static const enum copse_move_kind kinds[] = { COPSE_MOVE_PULL, COPSE_MOVE_JOIN,
                                                   COPSE_MOVE_UPDATE, COPSE_MOVE_PUBLISH,
-                                                  COPSE_MOVE_HAND };
+                                                  COPSE_MOVE_BROADCAST };
     const struct copse_schedule *s = m->s;
     for (size_t k = 0; k < COPSE_COUNT(kinds); k++) {
-        const bool is_pull = kinds[k] == COPSE_MOVE_PULL, is_hand = kinds[k] == COPSE_MOVE_HAND;
+        const bool is_pull = kinds[k] == COPSE_MOVE_PULL, is_broadcast = kinds[k] == COPSE_MOVE_BROADCAST;
         for (uint32_t i = 0; i < s->slices.count; i++) {
             const uint32_t owner = s->slices.at[i].owner;
             if (s->slices.at[i].worker != w->worker)
@@ -182,10 +182,10 @@ static bool finish_own(struct maker *m, const struct copse_workers *w)
                     return false;
                 m->s->moves.at[m->s->moves.count - 1].worker = v;
             }
-            for (uint32_t r = 0; is_hand && r < m->ranks; r++)
-                if (r != owner && !move(m, COPSE_MOVE_HAND, owner, r, i))
+            for (uint32_t r = 0; is_broadcast && r < m->ranks; r++)
+                if (r != owner && !move(m, COPSE_MOVE_BROADCAST, owner, r, i))
                     return false;
-            if (!is_pull && !is_hand && !move(m, kinds[k], owner, owner, i))
+            if (!is_pull && !is_broadcast && !move(m, kinds[k], owner, owner, i))
                 return false;
         }
         m->s->phases++;
@@ -204,9 +204,9 @@ static bool adopt_others(struct maker *m, const struct copse_workers *w)
     return true;
 }
 
-copse_status copse__schedule_make_across(struct copse_mem *mem, copse_reduce_algorithm reduction,
-                                         const struct copse_workers *w, uint64_t first,
-                                         uint64_t count, struct copse_schedule *out)
+copse_status copse__schedule_make_workers(struct copse_mem *mem, copse_reduce_algorithm reduction,
+                                          const struct copse_workers *w, uint64_t first,
+                                          uint64_t count, struct copse_schedule *out)
 {
     uint32_t all = 0;
     *out = (struct copse_schedule){ .phases = 0 };
@@ -238,8 +238,8 @@ void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s)
     *s = (struct copse_schedule){ .phases = 0 };
 }
 
-/* A bucket ends with the variable that fills it, so that a small variable before a large one gets no bucket of its
-   own. */
+/* A bucket ends with the variable that fills it, so that a small variable before a large one gets no bucket
+   of its own. */
 uint32_t copse__bucket_plan(const uint64_t *sizes, size_t count, uint64_t bucket_elements,
                             size_t *cuts)
 {

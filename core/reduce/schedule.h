@@ -17,7 +17,7 @@ enum copse_move_kind {
     COPSE_MOVE_SUM,        /* dst sums the contributions of all ranks by the tree */
     COPSE_MOVE_ACCUMULATE, /* dst's partial sum += src's */
     COPSE_MOVE_UPDATE,     /* dst applies the update rule to its range */
-    COPSE_MOVE_HAND,       /* src's new values go to dst */
+    COPSE_MOVE_BROADCAST,       /* src's new values go to dst */
     /* across workers: ranks are local, `worker` is the other side */
     COPSE_MOVE_PUSH,    /* src's sum over this worker goes to `worker` */
     COPSE_MOVE_PULL,    /* the sum over `worker` becomes readable by dst */
@@ -65,9 +65,9 @@ struct copse_workers {
     uint32_t worker, count;      /* this one, and how many */
     const uint32_t *rank_counts; /* of each, >= 1; together at most COPSE_MAX_REPLICAS */
 };
-copse_status copse__schedule_make_across(struct copse_mem *mem, copse_reduce_algorithm reduction,
-                                         const struct copse_workers *workers, uint64_t first,
-                                         uint64_t count, struct copse_schedule *out);
+copse_status copse__schedule_make_workers(struct copse_mem *mem, copse_reduce_algorithm reduction,
+                                          const struct copse_workers *workers, uint64_t first,
+                                          uint64_t count, struct copse_schedule *out);
 void copse__schedule_fini(struct copse_mem *mem, struct copse_schedule *s);
 
 /* A bucket of gradients: a run of whole variables. `sizes` are padded element counts in store

@@ -34,8 +34,8 @@ void copse__tree_rows(void *const *rows, uint32_t row_count, size_t count, bool 
     }
 }
 
-/* The quotient of an i32 by less than 2^16 is a float, the middle of two floats, or 2^-41 of itself away from such a
-   middle: rounding to double first gives the same float. */
+/* The quotient of an i32 by less than 2^16 is a float, the middle of two floats, or 2^-41 of itself away from
+   such a middle: rounding to double first gives the same float. */
 void copse__mean_values(const void *sums, void *means, size_t count, uint32_t divisor, bool is_whole)
 {
     const unsigned char *from = sums;

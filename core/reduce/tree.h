@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluation of the canonical tree (schedule.h) and of means: on words in host memory, and as commands of a device.
-   Both give the same bits. Words have 4 bytes: f32 or (is_whole) i32. */
+/* Evaluation of the canonical tree (schedule.h) and of means: on words in host memory, and as commands of a
+   device. Both give the same bits. Words have 4 bytes: f32 or (is_whole) i32. */
 #ifndef COPSE_TREE_H
 #define COPSE_TREE_H
 

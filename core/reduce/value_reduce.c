@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Reductions of blocks, round by round:
  *
- *  1. Parts on other devices than the owner's are read to host memory, from all devices at once.
- *  2. They are written to the owner's inbox, a row for each contributor, and the owner sums the rows. Parts on the owner's
- *     device are copied there; an owner on the host sums in host memory.
- *  3. Sums are read to host memory and written to their destinations; the owner's own copy stays on its device.
+ * 1. Parts on other devices than the owner's are read to host memory, from all devices at once. 2. They are
+ * written to the owner's inbox, a row for each contributor, and the owner sums the rows. Parts on the owner's
+ * device are copied there; an owner on the host sums in host memory. 3. Sums are read to host memory and
+ * written to their destinations; the owner's own copy stays on its device.
  *
- * Queues are in order, so all rounds use the same inbox. A read of the next round overwrites host memory only after the
- * writes of this round have copied it.
+ * Queues are in order, so all rounds use the same inbox. A read of the next round overwrites host memory only
+ * after the writes of this round have copied it.
  */
 #include "core/reduce/value_reduce.h"
 #include "core/reduce/link.h"

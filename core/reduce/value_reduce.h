@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions of values: blocks of several contributors become one sum or mean, which is copied to several destinations.
-   All algorithms evaluate the canonical tree of schedule.h over the contributors. */
+/* Reductions of values: blocks of several contributors become one sum or mean, which is copied to several
+   destinations. All algorithms evaluate the canonical tree of schedule.h over the contributors. */
 #ifndef COPSE_VALUE_REDUCE_H
 #define COPSE_VALUE_REDUCE_H
 

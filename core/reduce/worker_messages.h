@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages of one collective between the workers of a group. Each worker sends at most one message of each kind to each
-   other worker. The memory of a message is in use until the message has been waited for or dropped. */
+/* Messages of one collective between the workers of a group. Each worker sends at most one message of each
+   kind to each other worker. The memory of a message is in use until the message has been waited for or
+   dropped. */
 #ifndef COPSE_WORKER_MESSAGES_H
 #define COPSE_WORKER_MESSAGES_H
 

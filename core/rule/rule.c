@@ -55,6 +55,20 @@ static copse_status check_clipping(const struct copse_optimizer_params *p)
     return COPSE_OK;
 }
 
+static copse_status check_scaling(struct copse_optimizer_params *p)
+{
+    if (p->loss_scale != 0.0f && !(p->loss_scale >= 1.0f && p->loss_scale <= 0x1p126f))
+        return bad("loss_scale", p->loss_scale, "0, or a number from 1 to 2^126 is needed");
+    if (p->loss_scale_interval > 0 && p->loss_scale == 0.0f)
+        return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: loss_scale_interval is %u and loss_scale is 0: the scale to begin "
+                                              "with is needed", p->loss_scale_interval);
+    if (p->loss_scale_growth != 0.0f && !(p->loss_scale_growth > 1.0f && isfinite(p->loss_scale_growth)))
+        return bad("loss_scale_growth", p->loss_scale_growth, "a finite number > 1 is needed");
+    if (p->loss_scale_growth == 0.0f)
+        p->loss_scale_growth = 2.0f;
+    return fraction("loss_scale_backoff", &p->loss_scale_backoff, 0.5f);
+}
+
 copse_status copse__rule_init(const struct copse_optimizer_params *params, struct copse_rule *out)
 {
     *out = (struct copse_rule){ .slots = 0 };
@@ -82,7 +96,8 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     if (p->average != 0.0f)
         out->slot_names[out->slots++] = "average";
     COPSE_TRY(check_clipping(p));
-    out->measures = p->clip_norm > 0.0f || p->clip_global_norm > 0.0f;
+    COPSE_TRY(check_scaling(p));
+    out->measures = p->clip_norm > 0.0f || p->clip_global_norm > 0.0f || p->loss_scale > 0.0f;
     if (p->average != 0.0f)
         COPSE_TRY(fraction("average", &p->average, 0.0f));
     COPSE_TRY(positive("learning rate", &p->learning_rate, is_adam(out) ? 1e-3f : 1e-2f));
@@ -97,10 +112,11 @@ char *copse__rule_text(const struct copse_optimizer_params *p, char text[COPSE_R
 {
     snprintf(text, COPSE_RULE_TEXT,
              "optimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon %.9g\nweight decay %.9g\n"
-             "clipping %.9g %.9g %.9g\naverage %.9g\nschedule %d\n",
+             "clipping %.9g %.9g %.9g\nloss scale %.9g %u %.9g %.9g\naverage %.9g\nschedule %d\n",
              (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1, (double)p->beta2,
              (double)p->epsilon, (double)p->weight_decay, (double)p->clip_value, (double)p->clip_norm,
-             (double)p->clip_global_norm, (double)p->average, p->schedule != NULL);
+             (double)p->clip_global_norm, (double)p->loss_scale, p->loss_scale_interval, (double)p->loss_scale_growth,
+             (double)p->loss_scale_backoff, (double)p->average, p->schedule != NULL);
     return text;
 }
 

@@ -55,7 +55,7 @@ copse_status copse__state_add_named(struct copse_state *s)
 {
     const copse_strategy *st = s->strategy;
     for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
-        if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ o, 0 })))
+        if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ .optimizer = o })))
             return no_memory();
         for (size_t i = 0; i < st->variables.count; i++)
             if (trains(o, st->variables.at[i]))
@@ -90,6 +90,11 @@ static copse_status describe(struct copse_state *s, struct copse_optimizer *o)
         COPSE_TRY(put_counts(s, o, &updates));
     COPSE_TRY(copse__state_put_number(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".updates"), updates));
     COPSE_TRY(copse__state_put_number(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".slots"), slots));
+    if (o->scaling.scale > 0.0f) {
+        char text[COPSE_SCALING_TEXT];
+        copse__scaling_write(o, text);
+        COPSE_TRY(copse__state_put(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".scaling"), COPSE_STATE_TEXT(s, text)));
+    }
     return o->has_rule ? copse__state_put(s, COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".optimizer"),
                                           copse__rule_name(&o->rule))
                        : COPSE_OK;
@@ -188,7 +193,11 @@ copse_status copse__state_match_named(struct copse_state *s)
     COPSE_TRY(check_others(s));
     for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
         struct copse_state_optimizer in = { .optimizer = o };
+        const char *key = COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".scaling");
+        if (!key)
+            return no_memory();
         COPSE_TRY(match_one(s, o, &in.updates));
+        COPSE_TRY(copse__scaling_read(s->path, copse__state_line(s, key), &in.scaling));
         if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, in))
             return no_memory();
     }
@@ -275,6 +284,7 @@ copse_status copse__state_finish_named(struct copse_state *s)
         if (in->optimizer->table->counts)
             COPSE_TRY(set_counts(s, in));
         in->optimizer->step = in->updates;
+        copse__scaling_set(in->optimizer, &in->scaling);
         in->optimizer->is_torn = false;
         is_any = true;
     }

@@ -110,7 +110,7 @@ copse_status copse__state_add_optimizer(struct copse_state *s, struct copse_opti
 {
     const copse_strategy *st = s->strategy;
     uint32_t count;
-    if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ o, 0 })))
+    if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ .optimizer = o })))
         return no_memory();
     for (size_t i = 0; i < st->variables.count; i += count) {
         copse_variable *const *at = &st->variables.at[i];

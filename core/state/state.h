@@ -24,6 +24,7 @@ struct copse_state_entry {
 struct copse_state_optimizer {
     struct copse_optimizer *optimizer;
     uint64_t updates;
+    struct copse_scaling scaling;
 };
 
 /* A setting stored in a checkpoint: the log reports it if a resumed run uses another value. */

@@ -151,13 +151,16 @@ static copse_status update_gated(struct copse_execution *e)
     return COPSE_OK;
 }
 
-copse_status copse__trainer_commit(copse_trainer *t)
+copse_status copse__trainer_commit(copse_trainer *t, struct copse_step_slot *slot)
 {
     const struct copse_optimizer_commit c = {
         .words = t->words,
         .progress = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
     };
-    return t->optimizer->table->commit(t->optimizer, &c);
+    slot->loss_scale = t->optimizer->scaling.scale;
+    COPSE_TRY(t->optimizer->table->commit(t->optimizer, &c));
+    slot->is_skipped = t->optimizer->scaling.is_skipped;
+    return COPSE_OK;
 }
 
 copse_status copse__execute(struct copse_execution *e)
@@ -191,10 +194,10 @@ copse_status copse__execute(struct copse_execution *e)
     }
     if (waits)
         COPSE_TRY(update_gated(e));
-    if (e->is_training && l->updates.count > 0)
-        COPSE_TRY(copse_note(copse__updates_commit(e->t, e->shares), "while assigning to updated variables"));
     if (e->is_updating)
-        COPSE_TRY(copse__trainer_commit(e->t));
+        COPSE_TRY(copse__trainer_commit(e->t, e->slot));
+    if (e->is_training && l->updates.count > 0 && !(e->is_updating && e->slot->is_skipped))
+        COPSE_TRY(copse_note(copse__updates_commit(e->t, e->shares), "while assigning to updated variables"));
     if (e->is_updating)
         e->t->is_failed = false;
     if (e->is_training)

@@ -25,6 +25,6 @@ struct copse_execution {
 
 copse_status copse__execute(struct copse_execution *e);
 /* All buckets of an update were applied. */
-copse_status copse__trainer_commit(copse_trainer *t);
+copse_status copse__trainer_commit(copse_trainer *t, struct copse_step_slot *slot);
 
 #endif

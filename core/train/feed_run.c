@@ -136,8 +136,8 @@ static uint32_t *words_of(const copse_trainer *t, uint32_t r, uint32_t i)
     return t->feed.words + ((size_t)r * t->feed.depth + i) * COPSE_STEP_WORDS;
 }
 
-/* Step words of the whole run, as single steps would have them. */
-static copse_status write_words(copse_trainer *t)
+/* Step words of `count` batches from number `first` on, the next to be trained, as single steps would have them. */
+static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count)
 {
     const struct copse_feed *f = &t->feed;
     const struct copse_accumulation *a = &t->accumulation;
@@ -145,7 +145,7 @@ static copse_status write_words(copse_trainer *t)
     struct copse_micro_batch m = { t->step + 1, a->parts, a->examples, a->first_examples };
     uint32_t words[COPSE_STEP_WORDS];
     memcpy(words, t->words, sizeof words);
-    for (uint32_t i = 0; i < f->count; i++) {
+    for (uint32_t i = first; i < first + count; i++) {
         const struct copse_batch_slot *slot = copse__feed_slot(t, i);
         if (m.part == 0) {
             m.first_examples = slot->batch.count;
@@ -163,8 +163,8 @@ static copse_status write_words(copse_trainer *t)
         }
     }
     for (uint32_t r = 0; r < replicas; r++)
-        COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, f->buffers[r], 0, words_of(t, r, 0),
-                                    f->count * WORD_BYTES));
+        COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, f->buffers[r], first * WORD_BYTES,
+                                    words_of(t, r, first), count * WORD_BYTES));
     return COPSE_OK;
 }
 
@@ -191,6 +191,8 @@ static copse_status run_batch(struct run *run)
                                  .is_resident = run->is_resident, .keeps_reports = run->keeps_reports };
     slot->step = t->step + 1;
     copse__slot_note(t, slot, part, s);
+    if (t->optimizer->scaling.scale > 0.0f) /* the scale depends on the steps before */
+        COPSE_TRY(write_words(t, run->done, 1));
     (void)copse__accumulation_add(t, t->feed.slots[0].batch.count);
     memcpy(t->words, words_of(t, last, run->done), sizeof t->words);
     COPSE_TRY(copy_in(t, s, run->done));
@@ -254,7 +256,7 @@ static copse_status begin_run(struct run *run)
                        !copse__trainer_watches(t) && !t->optimizer->rule.measures;
     run->first_step = t->step;
     run->first_row = (size_t)(t->step % t->ring.count) * t->params.accumulate + t->accumulation.parts;
-    return write_words(t);
+    return t->optimizer->scaling.scale > 0.0f ? COPSE_OK : write_words(t, 0, t->feed.count);
 }
 
 /* An update that is queued counts as cut short until it is started, too. */

@@ -30,6 +30,8 @@ void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *sl
     memset(out, 0, sizeof *out);
     out->step = slot->step;
     out->loss = sums[0];
+    out->is_skipped = slot->is_skipped;
+    out->loss_scale = slot->loss_scale;
     out->report_count = t->reports.count;
     for (uint32_t i = 0; i < t->reports.count; i++) {
         out->report_names[i] = t->reports.names[i];

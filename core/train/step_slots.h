@@ -20,6 +20,8 @@ struct copse_step_slot {
     uint64_t step;
     uint64_t tickets[COPSE_MAX_REPLICAS];
     uint32_t parts, room; /* micro-batches, and for how many there is room */
+    float loss_scale;     /* of the update; 0: gradients are not scaled */
+    bool is_skipped;      /* the update was */
     size_t *examples;     /* [parts][replicas of all workers]; 0 = it had none and reported nothing */
     uint32_t replicas;    /* of this worker */
     unsigned char *bytes; /* as read back; see copse__slot_row */

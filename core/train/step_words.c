@@ -14,7 +14,9 @@ static uint32_t float_bits(double value)
    scale of the update makes these the weights among all examples. */
 static uint32_t scale_of(const copse_trainer *t, size_t first_examples, size_t examples)
 {
-    return float_bits(t->params.reduction == COPSE_LOSS_SUM ? 1.0 : (double)first_examples / (double)examples);
+    const double scale = 1.0 / (double)copse__scaling_of(t->optimizer);
+    return float_bits(t->params.reduction == COPSE_LOSS_SUM ? scale
+                                                            : scale * ((double)first_examples / (double)examples));
 }
 
 copse_status copse__words_begin(copse_trainer *t, bool is_training, const struct copse_micro_batch *m, uint32_t epoch,
@@ -36,9 +38,10 @@ copse_status copse__words_begin(copse_trainer *t, bool is_training, const struct
 void copse__words_share(const copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shard *share,
                         size_t first_examples, uint32_t *words)
 {
-    const double n = (double)share->count;
+    const double n = (double)share->count, scale = (double)copse__scaling_of(t->optimizer);
     words[COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(batch->first + share->first);
-    words[COPSE_STEP_SHARE] = float_bits(t->params.reduction == COPSE_LOSS_SUM ? 1.0 : n / (double)first_examples);
+    words[COPSE_STEP_SHARE] =
+        float_bits(t->params.reduction == COPSE_LOSS_SUM ? scale : scale * (n / (double)first_examples));
     words[COPSE_STEP_IS_FIRST] = float_bits(share->count > 0 && share->first == 0 ? 1.0 : 0.0);
     words[COPSE_STEP_PART] = float_bits(n / (double)batch->count);
 }

@@ -9,6 +9,7 @@
 #include "core/train/trainer.h"
 
 #define SHARES_KEY  "share_weights" /* bits of an f32 for each replica, where not even */
+#define SCALING_KEY "gradient_scaling" /* scale, updates in a row, updates that were skipped */
 #define SHARES_TEXT (16 * COPSE_MAX_REPLICAS)
 
 static copse_status no_path(void)
@@ -72,6 +73,15 @@ static copse_status put_progress(const copse_trainer *t, struct copse_state *s, 
     return text[0] ? copse__state_put(s, COPSE_PROGRESS_KEY, COPSE_STATE_TEXT(s, text)) : COPSE_OK;
 }
 
+static copse_status put_scaling(const copse_trainer *t, struct copse_state *s)
+{
+    char text[COPSE_SCALING_TEXT];
+    copse__scaling_write(t->optimizer, text);
+    return t->optimizer->scaling.scale > 0.0f || t->optimizer->scaling.skipped > 0
+               ? copse__state_put(s, SCALING_KEY, COPSE_STATE_TEXT(s, text))
+               : COPSE_OK;
+}
+
 static copse_status put_lines(const copse_trainer *t, struct copse_state *s, const struct copse_state_params *p)
 {
     COPSE_TRY(copse__state_put_head(s));
@@ -80,6 +90,7 @@ static copse_status put_lines(const copse_trainer *t, struct copse_state *s, con
     set_settings(t, s);
     COPSE_TRY(copse__state_put_settings(s));
     COPSE_TRY(put_shares(t, s));
+    COPSE_TRY(put_scaling(t, s));
     COPSE_TRY(copse__state_put_named(s));
     return copse__state_put_application(s, p);
 }
@@ -185,6 +196,7 @@ copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const
 /* ---- restoring ---- */
 
 struct loaded {
+    struct copse_scaling scaling;
     struct copse_state_counters counters;
     struct copse_server_progress progress; /* of all workers, where each has its own */
 };
@@ -240,6 +252,7 @@ static copse_status take_over(copse_trainer *t, struct copse_state *s, struct lo
     forget(t);
     t->step = t->ring.taken = l->counters.step;
     t->params.seed = l->counters.seed;
+    copse__scaling_set(t->optimizer, &l->scaling);
     t->is_failed = false;
     if (t->optimizer->table->progress && l->counters.global > 0)
         copse_global_step_set(t->strategy, l->counters.global);
@@ -267,6 +280,7 @@ static copse_status examine(copse_trainer *t, const char *path, const copse_chec
     set_settings(t, s);
     COPSE_TRY(copse__state_check_settings(s, false));
     COPSE_TRY(read_progress(t, s, l));
+    COPSE_TRY(copse__scaling_read(path, copse__state_line(s, SCALING_KEY), &l->scaling));
     COPSE_TRY(copse__state_add_variables(s));
     COPSE_TRY(copse__state_add_optimizer(s, t->optimizer));
     return copse__state_match(s);

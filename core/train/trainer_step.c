@@ -100,7 +100,7 @@ static copse_status flush(copse_trainer *t)
             t->is_failed = false; /* a worker could not take part: nothing was changed */
         COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
     }
-    COPSE_TRY(copse__trainer_commit(t));
+    COPSE_TRY(copse__trainer_commit(t, slot));
     t->is_failed = false;
     copse__accumulation_drop(t);
     t->step++;

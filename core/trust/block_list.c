@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernel block lists, in memory and in the kernel cache. A kernel that failed cases is used again when all of these
-   have passed. */
+/* Kernel block lists, in memory and in the kernel cache. A kernel that failed cases is used again when all of
+   these have passed. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -199,8 +199,8 @@ static void free_lists(struct copse_trust *t, struct copse_block_list *v)
     copse__free(&t->base->mem, v->failed.at);
 }
 
-/* The stored list replaces the list in memory, so that removals by other contexts and processes take effect. If the
-   cache did not keep the list, the stored entries are added to it instead. */
+/* The stored list replaces the list in memory, so that removals by other contexts and processes take effect.
+   If the cache did not keep the list, the stored entries are added to it instead. */
 static copse_status load(struct copse_trust *t, struct copse_block_list *v)
 {
     struct copse_block_list stored = { .next = NULL };

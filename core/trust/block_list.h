@@ -14,8 +14,8 @@ copse_status copse__block_list_open(struct copse_trust *t, const struct copse_de
                                     struct copse_block_list **out);
 void copse__block_lists_free(struct copse_trust *t);
 
-/* Block a kernel until it is unblocked, here and, through the kernel cache, in later contexts. COPSE_ERR_ARGUMENT when
-   the library has no such kernel. */
+/* Block a kernel until it is unblocked, here and, through the kernel cache, in later contexts.
+   COPSE_ERR_ARGUMENT when the library has no such kernel. */
 copse_status copse__block_list_block(struct copse_trust *t, struct copse_block_list *v, const char *device,
                                      const char *kernel, const char *reason);
 /* Unblock a kernel, or all of them where `kernel` is NULL. */
@@ -32,15 +32,15 @@ struct copse_kernel_case {
     const char *kernel, *mode, *op, *name;
     uint32_t tier;
 };
-/* The kernel failed the case: block the kernel until all such cases have passed. A kernel that was late is noted; it is
-   blocked when it is late again. */
+/* The kernel failed the case: block the kernel until all such cases have passed. A kernel that was late is
+   noted; it is blocked when it is late again. */
 copse_status copse__block_list_fail_case(struct copse_trust *t, struct copse_block_list *v, const char *device,
                                          const struct copse_kernel_case *c, bool is_late, const char *text);
 /* Whether the kernel failed the case before, in no higher tier; *id names the case. */
 bool copse__block_list_has_failed(struct copse_trust *t, struct copse_block_list *v,
                                   const struct copse_kernel_case *c, uint64_t *id);
-/* The case passed in a run of this tier. A kernel without other failed cases is unblocked, which is logged; unless it
-   was blocked by copse__block_list_block. */
+/* The case passed in a run of this tier. A kernel without other failed cases is unblocked, which is logged;
+   unless it was blocked by copse__block_list_block. */
 copse_status copse__block_list_pass_case(struct copse_trust *t, struct copse_block_list *v, const char *device,
                                          const char *kernel, uint64_t id, uint32_t tier);
 

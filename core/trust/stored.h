@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Small texts about a device in the kernel cache: a line with size and digest of the rest, lines that identify the
-   device, one line per entry. */
+/* Small texts about a device in the kernel cache: a line with size and digest of the rest, lines that
+   identify the device, one line per entry. */
 #ifndef COPSE_CORE_STORED_H
 #define COPSE_CORE_STORED_H
 
@@ -20,8 +20,8 @@ void copse__stored_id(const char *kind, const struct copse_device_info *info, co
 /* Control characters become spaces, so that the name of a driver cannot look like a line of the text. */
 void copse__stored_flatten(char *text);
 
-/* Reads all lines after the identity; returns false when one of them is wrong. Called twice, first with is_dry: the
-   whole text is checked before any line takes effect. */
+/* Reads all lines after the identity; returns false when one of them is wrong. Called twice, first with
+   is_dry: the whole text is checked before any line takes effect. */
 typedef bool copse_stored_fn(void *user, const char *lines, bool is_dry);
 
 /* Read a text of `size` bytes. *is_ours is false when it is damaged or another's. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of the kernels of each device, driver and library version: which kernels are blocked and how fast
-   variants are. It is kept in the context and, as small texts, in the kernel cache. This room opens no device. */
+/* What is known of the kernels of each device, driver and library version: which kernels are blocked and how
+   fast variants are. It is kept in the context and, as small texts, in the kernel cache. This room opens no
+   device. */
 #ifndef COPSE_TRUST_H
 #define COPSE_TRUST_H
 

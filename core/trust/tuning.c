@@ -188,7 +188,8 @@ static copse_status store(struct copse_trust *t, const struct copse_tunings *of)
 
 /* ---- of a context ---- */
 
-/* Locked. Some CPU drivers report no processor name; the number of compute units distinguishes processors there. */
+/* Locked. Some CPU drivers report no processor name; the number of compute units distinguishes processors
+   there. */
 static copse_status open(struct copse_trust *t, const struct copse_device_info *info,
                          struct copse_tunings **out)
 {
@@ -233,7 +234,8 @@ copse_status copse__tunings_open(struct copse_trust *t, const struct copse_devic
 
 /* ---- reading ---- */
 
-copse_status copse__tuning_copy(struct copse_trust *t, const struct copse_device_info *info, struct copse_tuning *out)
+copse_status copse__tuning_copy(struct copse_trust *t, const struct copse_device_info *info,
+                                struct copse_tuning *out)
 {
     struct copse_tunings *of;
     struct entries own = { NULL, 0, 0 };
@@ -255,8 +257,8 @@ uint64_t copse__tuning_find(const struct copse_tuning *list, const char *family,
     return 0;
 }
 
-void copse__tunings_get(struct copse_trust *t, const struct copse_tunings *of, const struct copse_tuning_entry **list,
-                        size_t *count)
+void copse__tunings_get(struct copse_trust *t, const struct copse_tunings *of,
+                        const struct copse_tuning_entry **list, size_t *count)
 {
     copse__mutex_lock(&t->lock);
     *list = of->known.at;
@@ -305,8 +307,8 @@ copse_status copse__tunings_check(const struct copse_tuning_entry *list, size_t 
     return COPSE_OK;
 }
 
-copse_status copse__tunings_set(struct copse_trust *t, struct copse_tunings *of, const struct copse_tuning_entry *list,
-                                size_t count)
+copse_status copse__tunings_set(struct copse_trust *t, struct copse_tunings *of,
+                                const struct copse_tuning_entry *list, size_t count)
 {
     copse__mutex_lock(&t->lock);
     const copse_status s = merge(t, of, list, count);
@@ -325,7 +327,8 @@ copse_status copse__tunings_clear(struct copse_trust *t, struct copse_tunings *o
 
 /* ---- as texts ---- */
 
-copse_status copse__tunings_text(struct copse_trust *t, const struct copse_tunings *of, char **text, size_t *size)
+copse_status copse__tunings_text(struct copse_trust *t, const struct copse_tunings *of, char **text,
+                                 size_t *size)
 {
     char *lines;
     copse__mutex_lock(&t->lock);
@@ -338,8 +341,8 @@ copse_status copse__tunings_text(struct copse_trust *t, const struct copse_tunin
     return s;
 }
 
-copse_status copse__tunings_load(struct copse_trust *t, struct copse_tunings *of, const char *device, const char *text,
-                                 size_t size)
+copse_status copse__tunings_load(struct copse_trust *t, struct copse_tunings *of, const char *device,
+                                 const char *text, size_t size)
 {
     struct entries fresh = { NULL, 0, 0 };
     struct reader r = { .mem = &t->base->mem, .to = &fresh };

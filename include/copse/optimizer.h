@@ -44,6 +44,15 @@ struct copse_optimizer_params {
     /** Limit c on the norm n over all variables of the update: g c / max(n, c), tf.clip_by_global_norm. If n is not finite
         all gradients become NaN. The host waits likewise. [0 = off] */
     float clip_global_norm;
+    /** Gradient scaling by s >= 1: derivatives start from s, updates divide by s; transforms see scaled gradients. An update
+        with a sum that is not finite, on any replica or worker, is skipped: variables, slots and count of updates stay.
+        The host waits likewise. [0 = off] */
+    float loss_scale;
+    /** n > 0: s adapts as in torch.cuda.amp.GradScaler: times loss_scale_backoff, to 1 at least, after a skipped update,
+        times loss_scale_growth after n others in a row. Saved in checkpoints. [0 = constant] */
+    uint32_t loss_scale_interval;
+    float loss_scale_growth;  /**< > 1  [0 = 2] */
+    float loss_scale_backoff; /**< < 1  [0 = 0.5] */
     /** Keep a moving average of each variable, mean += w (value - mean) after each update, with
         w = (1 - average) / (1 - average^t). It is a slot of the name "average", in checkpoints, too. < 1  [0 = off] */
     float average;

@@ -118,6 +118,8 @@ struct copse_step_result {
     uint32_t report_count;
     const char *report_names[7]; /**< borrowed from the trainer */
     double reports[7];           /**< means over the global batch, see copse_report */
+    bool is_skipped;             /**< gradient scaling skipped the update (optimizer.h); `step` counts it */
+    float loss_scale;            /**< of the step; 0 = gradients are not scaled */
 };
 
 /**

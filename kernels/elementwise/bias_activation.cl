@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* y = f(x + bias) for rows of n elements: how products end that a library computed. */
+/* y = f(x + bias) for rows of n elements, after a product computed by a vendor's library. */
 GROUP(256, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)

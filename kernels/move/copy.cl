@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Strided copy: gathers n elements from offset + strides, or (SCATTER) puts them there. Serves
-   broadcast, transpose, slice and concat. */
+/* Strided copy: gathers n elements from offset + strides, or (SCATTER) writes them there. Used by broadcast,
+   transpose, slice and concat. */
 GROUP(256, 1)
 SPEC(0, RANK)
 SPEC(1, SCATTER)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* y = one value everywhere. */
+/* y = a constant. */
 GROUP(256, 1)
 PARAMS(uint n; float value;)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* y = one integer everywhere. */
+/* y = an integer constant. */
 GROUP(256, 1)
 PARAMS(uint n; int value;)
 

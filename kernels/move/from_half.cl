@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* 16-bit floating point as f32, exactly: bfloat16, else IEEE binary16. A word has two elements, the first in its low
+/* 16-bit floating point to f32, exactly: bfloat16, else IEEE binary16. A word has two elements, the first in its low
    half. Small binary16 numbers are whole multiples of 2^-24. */
 GROUP(256, 1)
 SPEC(0, IS_BF16)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes as integers. Four bytes stand in a word, the lowest first. */
+/* Bytes to integers. A word has four bytes, the lowest first. */
 GROUP(256, 1)
 PARAMS(uint n;)
 

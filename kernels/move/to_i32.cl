@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Integer part of x, towards zero; values outside the range give its ends, NaN gives 0. */
+/* Integer part of x, towards zero; values outside the range become its limits, NaN becomes 0. */
 GROUP(256, 1)
 PARAMS(uint n;)
 

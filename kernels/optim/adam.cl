@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Adam: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, slots [m][v];
-   p -= rate (m / bias1) / (sqrt(v / bias2) + epsilon), with the bias corrections taken out of the
-   loop. g is scaled first. DECAY 0: none; 1: decay p is added to g; 2, AdamW: rate decay p is added
-   to what p loses. */
+/* Adam: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, slots [m][v]; p -= rate (m / bias1) / (sqrt(v /
+   bias2) + epsilon), with the bias corrections moved out of the loop. g is scaled first. DECAY 0: none; 1: adds decay
+   p to g; 2, AdamW: subtracts in addition rate decay p from p. */
 GROUP(64, 1)
 SPEC(0, PER)
 SPEC(1, RUNS)

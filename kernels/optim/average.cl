@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mean += weight (value - mean): moving averages of the variables, from element `at` of the slots on. */
+/* mean += weight (value - mean): moving averages of the variables, stored in the slots from element `at` on. */
 GROUP(64, 1)
 SPEC(0, PER)
 SPEC(1, RUNS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every element that is larger than the limit, once it is scaled, becomes the limit with its sign. */
+/* Limits the magnitude of every element after scaling; the sign is kept. */
 GROUP(64, 1)
 SPEC(0, PER)
 SPEC(1, RUNS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* C = f(op(A) op(B) + bias) for a batch of matrices, every size and both transposes. A group makes
-   a tile of C from strips of A and B in group memory, an invocation 4 x 4 of it, spread so that
-   neighbours touch neighbouring columns. A part of k from k_begin > 0 on adds to what C holds. */
+/* C = f(op(A) op(B) + bias) for a batch of matrices, every size and both transposes. A group computes
+   a tile of C from strips of A and B in group memory; an invocation computes 4 x 4 elements, spread so that adjacent
+   invocations access adjacent columns. A part of k that starts at k_begin > 0 adds to the content of C. */
 GROUP(16, 16)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)

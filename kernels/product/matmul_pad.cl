@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies a batch of matrices [rows, cols] to [rows_to, cols_to], zeros where there was nothing: for
-   variants that read rows in whole vectors. */
+/* Copies a batch of matrices [rows, cols] to [rows_to, cols_to], padded with zeros, for variants that read rows in
+   whole vectors. */
 GROUP(8, 8)
 PARAMS(uint rows; uint cols; uint rows_to; uint cols_to; uint batch;)
 

@@ -1,8 +1,8 @@
 /* only: opencl */
 /* SPDX-License-Identifier: MIT */
-/* Matrix product for CPUs with wide vectors: one invocation keeps a tile of 6 rows and VECTORS * 16
-   columns of C in registers. A is read in place through two strides, so that a transposed one costs
-   nothing here; B in place, or from the panels that matmul_wide_pack and matmul_wide_turn make. */
+/* Matrix product for CPUs with wide vectors: one invocation keeps a tile of 6 rows and VECTORS * 16 columns of C in
+   registers. A is read in place through two strides, so a transposed A costs nothing here; B is read in place, or
+   from the panels that matmul_wide_pack and matmul_wide_turn make. */
 GROUP(1, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
@@ -43,7 +43,7 @@ KERNEL4(matmul_wide, IN(float, a), IN(float, b), IN(float, bias), OUT(float, c))
     for (uint r = 0; r < ROWS; r++) /* rows past the end repeat the last one */
         row[r] = (size_t)min(r, rows - 1) * p.a_row;
 
-    /* Three levels of sums: `sum` stays in registers, the others are touched once a chunk. */
+    /* Three levels of sums: `sum` stays in registers, the others are accessed once per chunk. */
     float16 total[ROWS][VECTORS];
     CLEAR(total)
 #pragma unroll 1

@@ -1,7 +1,7 @@
 /* only: opencl */
 /* SPDX-License-Identifier: MIT */
-/* Copies B [k, n] of matmul_wide into panels of `width` columns: element (i, j) stands at
-   (j / width * k + i) * width + j % width. The last panel is filled up with zeros. */
+/* Copies B [k, n] of matmul_wide into panels of `width` columns: element (i, j) is stored at (j / width * k + i) *
+   width + j % width. The last panel is padded with zeros. */
 GROUP(1, 1)
 PARAMS(uint k; uint n; uint width; uint batch;)
 

@@ -44,7 +44,7 @@ KERNEL2(matmul_wide_turn, IN(float, x), OUT(float, y))
         for (uint i = 0; i < 16; i++)
             s[i] = i0 + i < p.rows ? load_part(from + (size_t)i * p.cols, j, p.cols)
                                    : (float16)(0.0f);
-        /* Each round turns the index (row, column) of 8 bits left by one: four exchange them. */
+        /* Each round rotates the index (row, column) of 8 bits left by one; four rounds exchange row and column. */
 #pragma unroll
         for (uint round = 0; round < 4; round++) {
 #pragma unroll

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* y = x * scale, or 0 where the random word is below the threshold. The word is keyed by the
-   seed and counted by step, stream and the element's place in the epoch's data, so the mask does
-   not depend on how a batch was split, nor on the device. `words` is the step buffer: number,
-   seed, first example. */
+/* y = x * scale, or 0 if the random word is below the threshold. The key of the word is the seed; its counter is made
+   of step, stream and the element's position in the epoch's data, so the mask does not depend on the split of a batch
+   or on the device. `words` is the step buffer: number, seed, first example. */
 GROUP(256, 1)
 PARAMS(uint n; uint row_elements; uint m; uint h; uint stream; uint threshold; float scale;)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* acc = acc + x: one pair of the reduction tree. */
+/* acc = acc + x: one addition of the reduction tree. */
 GROUP(64, 1)
 SPEC(0, PER)
 SPEC(1, RUNS)

@@ -1,9 +1,8 @@
 /* only: opencl */
 /* SPDX-License-Identifier: MIT */
-/* Sums down the columns of x [rows, cols], for CPUs with wide vectors: one invocation takes 32
-   columns of `block` <= 4096 rows and writes one row of y [blocks, cols]. No chain of additions is
-   longer than 64: 64 rows, where all columns are there in four chains of 16, then 8 such sums, then 8 of
-   those. */
+/* Sums down the columns of x [rows, cols], for CPUs with wide vectors: one invocation sums 32 columns of `block` <=
+   4096 rows and writes one row of y [blocks, cols]. No chain of additions is longer than 64: 64 rows (in four chains
+   of 16 if all 32 columns exist), then 8 such sums, then 8 of those. */
 GROUP(1, 1)
 PARAMS(uint rows; uint cols; uint block;)
 

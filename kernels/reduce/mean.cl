@@ -25,7 +25,7 @@ KERNEL2(mean, IN(uint, sums), OUT(uint, means))
         uint mean;
         if (POWER != 0) {
             const uint power = TO_U32(16 - p.shift);
-            /* Below the smallest normal number: `deep` bits are rounded away. */
+            /* Below the smallest normal number `deep` bits are rounded away. */
             const uint deep = power - MIN(MAX(field, 1u) - 1u, power);
             const uint unit = 1u << deep;
             const uint kept = mantissa >> deep;
@@ -51,11 +51,11 @@ KERNEL2(mean, IN(uint, sums), OUT(uint, means))
             x = SELECT(m < 0x40000000u, x - 2, x);
             m = SELECT(m < 0x40000000u, m << 2, m);
             x = SELECT(m < 0x80000000u, x, x + 1);
-            m = SELECT(m < 0x80000000u, m, m >> 1); /* a bit of an i32's that is 0 */
+            m = SELECT(m < 0x80000000u, m, m >> 1); /* the shifted-out bit of an i32's is 0 */
             x = SELECT(m < 0x40000000u, x - 1, x);
             m = SELECT(m < 0x40000000u, m << 1, m);
 
-            /* Quotient q * 2^y with q in [2^31, 2^32), and whether something is below. */
+            /* Quotient q * 2^y with q in [2^31, 2^32), and whether there is a remainder. */
             const uint high = QUOTIENT(m, p.m, 16);
             const uint rest = (m - high * p.divisor) << 15;
             const uint low = QUOTIENT(rest, p.m, 16);

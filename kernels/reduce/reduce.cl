@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One pass of a sum, mean or maximum over the middle of [outer, count, inner]: each invocation
-   takes every chunks-th element of its line, at most 64 of them, added pairwise in eights. The
-   host repeats passes until one chunk is left, so that no chain of additions is long. */
+/* One pass of a sum, mean or maximum over the middle of [outer, count, inner]: each invocation reduces every
+   chunks-th element of its line, at most 64 elements, added pairwise in groups of eight. The host repeats passes
+   until one chunk is left, so that no chain of additions is long. */
 GROUP(64, 1)
 SPEC(0, OP)
 PARAMS(uint n; uint count; uint chunks; uint inner; float divisor;)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sum of the contributions of RANKS <= 64 ranks, element by element, by the canonical tree: the
-   full trees of aligned blocks of 8 ranks, then the tree over the blocks. Nothing is added for a
-   rank that does not exist, since even adding 0 would change -0. */
+/* Sum of the contributions of RANKS <= 64 ranks, element by element, by the canonical tree: the full trees of aligned
+   blocks of 8 ranks, then the tree over the blocks. A missing rank adds nothing, because even adding 0 would change
+   -0. */
 GROUP(64, 1)
 SPEC(0, PER)
 SPEC(1, RUNS)
@@ -54,7 +54,7 @@ KERNEL2(tree_sum, IN(real, parts), OUT(real, sums))
                 four = two + (one + sum);
             }
         }
-        /* What waits joins from the last block upwards. */
+        /* Add the waiting trees, starting with the last block. */
         if (((BLOCKS - 1) & 1) != 0)
             sum = one + sum;
         if (((BLOCKS - 1) & 2) != 0)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One pass of argmax over the middle of [outer, extent, inner]: each invocation compares up to
-   64 neighbouring candidates. In the first pass candidate k is k itself; later ones read the
-   indices that the pass before has left ([outer, count, inner]). The first NaN wins, then the
-   lowest index. */
+/* One pass of argmax over the middle of [outer, extent, inner]: each invocation compares up to 64 adjacent
+   candidates. In the first pass candidate k is k itself; later passes read the indices from the pass before ([outer,
+   count, inner]). The first NaN has priority, then the lowest index of the maximum. */
 GROUP(64, 1)
 SPEC(0, FIRST)
 PARAMS(uint n; uint extent; uint count; uint chunks; uint inner;)

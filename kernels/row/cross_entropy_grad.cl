@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* dlogits = (softmax - one-hot) * dy / divisor, where dy is a scalar. At the label, e - (1 + t) is
-   taken as (e - 1) - t, which is exact for the largest logit. */
+/* dlogits = (softmax - one-hot) * dy / divisor, where dy is a scalar. At the label, e - (1 + t) is computed as (e -
+   1) - t, which is exact for the largest logit. */
 GROUP(256, 1)
 PARAMS(uint n; uint cols; uint m; uint h; float divisor;)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Layer norm of the rows of x, with u = (x - mean) / sqrt(variance + epsilon): y = scale u + offset (a, b), the
-   derivative of x (scale, dy), or u dy. A group takes a row, each lane every so many-th element of it. Mean and
-   variance are those of the differences from a first mean; or from 0 where that is small, since subtracting it
-   would round most elements by the same error. No chain of additions is longer than 64. */
+   derivative of x (scale, dy), or u dy. A group processes a row; its lanes interleave the elements. Mean and variance
+   are computed from the differences to a first mean, or to 0 if that mean is small, because subtracting it would
+   round most elements with the same error. No chain of additions is longer than 64. */
 GROUP(64, 1)
 SPEC(0, OP)
 PARAMS(uint rows; uint cols; float epsilon;)
@@ -18,8 +18,8 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 #define U ((X - shift) * inverse)
 #define SLOPE (LOAD(b, base + k) * LOAD(a, k))
 
-/* s and t = the sums of two terms over a row: of CHAIN elements in a lane, of CHAIN of these, of all of those; then of the
-   lanes, pairwise. */
+/* s and t = the sums of two terms over a row: CHAIN elements in a lane, CHAIN of these sums, then all of those; then
+   the lanes, pairwise. */
 #define ROW_SUMS(TERM_S, TERM_T)                                                                   \
     s = 0.0f;                                                                                      \
     t = 0.0f;                                                                                      \

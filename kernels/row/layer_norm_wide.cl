@@ -1,7 +1,7 @@
 /* only: opencl */
 /* SPDX-License-Identifier: MIT */
-/* layer_norm for CPUs with wide vectors: one invocation takes `each` rows, 16 elements of a row at a time. No chain
-   of additions is longer than 64. */
+/* layer_norm for CPUs with wide vectors: one invocation processes `each` rows, 16 elements of a row at a time. No
+   chain of additions is longer than 64. */
 GROUP(1, 1)
 SPEC(0, OP)
 PARAMS(uint rows; uint cols; float epsilon; uint each;)
@@ -17,7 +17,7 @@ PARAMS(uint rows; uint cols; float epsilon; uint each;)
 #define BLOCK (16u * CHAIN)
 #define RUN   (BLOCK * CHAIN)
 
-/* x[k .. k + 15] of a row; zeros behind its end, where `tail` is zero, too. */
+/* x[k .. k + 15] of a row; zeros after its end, where `tail` is also zero. */
 #define ROW(x) (tail_at <= k ? load_part(x, k, cols) : vload16(0, (x) + k))
 #define KEEP(v) (tail_at <= k ? (v) * tail : (v))
 #define X     (ROW(px) - first)

@@ -174,6 +174,8 @@ static void training(struct probe *p)
     RELEASE(copse_tower_release, copse_tower_optimizer);
     FALSE(copse_tower_is_used, NULL);
     ZERO(copse_tower_steps, NULL);
+    FALSE(copse_tower_loss_scale, NULL);
+    FALSE(copse_tower_is_skipped, NULL);
     ZERO(copse_tower_slot_count, NULL);
     RELEASE(copse_outputs_release, copse_outputs);
     RETAIN(copse_step_retain);

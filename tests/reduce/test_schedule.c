@@ -89,7 +89,7 @@ static void apply(struct state *s, const struct copse_move *m, uint32_t ranks)
         assert_int_equal(s->value[m->dst], 0); /* once */
         s->value[m->dst] = s->sum[m->dst] ? s->sum[m->dst] : s->gradient[m->dst];
         break;
-    case COPSE_MOVE_HAND:
+    case COPSE_MOVE_BROADCAST:
         assert_int_not_equal(s->value[m->src], 0);
         assert_int_equal(s->value[m->dst], 0);
         s->value[m->dst] = s->value[m->src];
@@ -147,7 +147,7 @@ static void check_phases(const struct copse_schedule *s)
             assert_int_equal(a->kind, b->kind);
             if (a->kind != COPSE_MOVE_GATHER)
                 assert_int_not_equal(a->dst, b->dst);
-            if (a->kind == COPSE_MOVE_ACCUMULATE || a->kind == COPSE_MOVE_HAND)
+            if (a->kind == COPSE_MOVE_ACCUMULATE || a->kind == COPSE_MOVE_BROADCAST)
                 assert_int_not_equal(a->dst, b->src);
         }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the accelerator strategy share: a device of each backend, where there is one. */
+/* Shared by the tests of the accelerator strategy: a device of each available backend. */
 #ifndef COPSE_ACCELERATOR_RIG_H
 #define COPSE_ACCELERATOR_RIG_H
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static COPSE_THREAD_LOCAL char thread;            /* its address tells threads apart */
+static COPSE_THREAD_LOCAL char thread;            /* its address identifies the thread */
 static COPSE_THREAD_LOCAL bool is_application;    /* this thread is the worker */
 
 void app_lock_init(struct app_lock *l)

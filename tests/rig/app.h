@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An application with a device of its own, made by its own calls of Vulkan or OpenCL. It lends the device
-   to the library, goes on using it from a thread, and watches what the library does with it. */
+/* An application with its own device, created with Vulkan or OpenCL calls. It lends the device to the library,
+   continues to use it from another thread, and monitors the library's calls. */
 #ifndef COPSE_TESTS_APP_H
 #define COPSE_TESTS_APP_H
 
@@ -15,8 +15,8 @@ struct app_lock {
     _Atomic(const char *) holder;
     atomic_uint taken;              /* not counting the application's own thread */
     atomic_uint nested, unbalanced; /* misuse */
-    atomic_uint unlocked;           /* the queue was used without it */
-    atomic_uint submitted;          /* how often the library used the queue */
+    atomic_uint unlocked;           /* uses of the queue without the lock */
+    atomic_uint submitted;          /* uses of the queue by the library */
 };
 void app_lock_init(struct app_lock *l);
 void app_lock_fini(struct app_lock *l);
@@ -24,7 +24,7 @@ void app_lock_take(void *lock);
 void app_lock_give(void *lock);
 /* The library uses the queue. */
 void app_lock_check(struct app_lock *l);
-/* Whether nothing of the above was misused. */
+/* Whether there was no misuse. */
 bool app_lock_is_fine(const struct app_lock *l);
 
 /* ---- a thread that does the application's own work, round after round ---- */
@@ -46,10 +46,10 @@ bool app_worker_stop(struct app_worker *w);
 #    define VK_NO_PROTOTYPES
 #    include "copse/device/vulkan.h"
 
-/* How the application makes its device. */
+/* How the application creates its device. */
 struct app_vulkan_how {
     uint32_t api_version; /* of the instance */
-    bool has_everything;  /* enable all that the library can use */
+    bool has_everything;  /* enable all features that the library can use */
 };
 
 struct app_vulkan {
@@ -63,7 +63,7 @@ struct app_vulkan {
     VkPhysicalDeviceVulkan11Features features11;
     const char *extensions[4];
     uint32_t extension_count;
-    VkBuffer buffer; /* for its own work */
+    VkBuffer buffer; /* for the application's work */
     VkDeviceMemory memory;
     uint32_t *map;
     VkCommandPool pool;
@@ -72,12 +72,12 @@ struct app_vulkan {
     struct app_worker worker;
 };
 extern struct app_lock app_vulkan_lock;
-/* Calls that the library must not make on what it did not make. */
+/* Calls that the library must not make on objects of the application. */
 extern atomic_uint app_vulkan_forbidden;
 
-/* NULL, or why there is none: nothing to skip on a machine with Vulkan. */
+/* NULL, or the reason why there is none: on a machine with Vulkan it is never skipped. */
 const char *app_vulkan_open(struct app_vulkan *a, const struct app_vulkan_how *how);
-/* What it lends; get_proc_addr watches vkQueueSubmit. */
+/* The lent handles; get_proc_addr intercepts vkQueueSubmit. */
 struct copse_vulkan_handles app_vulkan_handles(struct app_vulkan *a);
 bool app_vulkan_work(void *app, uint32_t round);
 void app_vulkan_close(struct app_vulkan *a);
@@ -97,11 +97,11 @@ struct app_opencl {
     struct app_worker worker;
 };
 extern struct app_lock app_opencl_lock;
-/* References on the newest application's context and queue that the library holds. */
+/* References of the library to the newest application's context and queue. */
 extern atomic_int app_opencl_held;
 
 const char *app_opencl_open(struct app_opencl *a, cl_command_queue_properties properties);
-/* What it lends; get_proc watches what goes into the queue. */
+/* The lent handles; get_proc intercepts commands for the queue. */
 struct copse_opencl_handles app_opencl_handles(struct app_opencl *a);
 bool app_opencl_work(void *app, uint32_t round);
 /* Another context on the same device, with a queue. */

@@ -11,11 +11,11 @@
 
 struct app_lock app_opencl_lock;
 atomic_int app_opencl_held;
-static cl_command_queue watched; /* the queue that is lent, and its context */
+static cl_command_queue watched; /* the lent queue, and its context */
 static cl_context watched_context;
 static void *library;
 
-/* X(result, name, parameters, arguments): what goes into a queue, the first argument. */
+/* X(result, name, parameters, arguments): commands for the queue, which is the first argument. */
 #    define WATCHED(X)                                                                             \
         X(cl_int, EnqueueWriteBuffer,                                                              \
           (cl_command_queue q, cl_mem m, cl_bool b, size_t o, size_t s, const void *p, cl_uint n,  \
@@ -45,7 +45,7 @@ static void *library;
           (cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e), (q, n, w, e))           \
         X(cl_int, Flush, (cl_command_queue q), (q))
 
-/* X(result, name, parameters): what the application itself calls. */
+/* X(result, name, parameters): calls of the application itself. */
 #    define CALLED(X)                                                                              \
         X(cl_int, GetPlatformIDs, (cl_uint, cl_platform_id *, cl_uint *))                          \
         X(cl_int, GetDeviceIDs,                                                                    \
@@ -84,7 +84,7 @@ static struct {
 WATCHED(WATCH)
 #    undef WATCH
 
-/* Drivers keep references of their own, so those of the library are counted here. */
+/* Drivers hold references themselves, so only those of the library are counted. */
 static cl_int CL_API_CALL hold_context(cl_context context)
 {
     atomic_fetch_add(&app_opencl_held, context == watched_context);

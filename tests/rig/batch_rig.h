@@ -15,7 +15,7 @@
 #define RIG_PAIR(width, x, y_width, y) \
     COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(width), x }, { "y", COPSE_F32, COPSE_SHAPE(y_width), y })
 
-/* The batch with columns that outlive the block that has made it: until the thread keeps 64 others. */
+/* The batch with columns that outlive the current block: until the thread makes 64 others. */
 static inline struct copse_host_batch rig_kept(struct copse_host_batch b)
 {
     static _Thread_local struct copse_column kept[64][COPSE_MAX_INPUTS];
@@ -26,7 +26,7 @@ static inline struct copse_host_batch rig_kept(struct copse_host_batch b)
     return b;
 }
 
-/* Data of an input of a batch; NULL: there is none. */
+/* Data of an input of a batch; NULL: absent. */
 static inline const void *rig_data(const struct copse_host_batch *b, const char *name)
 {
     const struct copse_column *c = copse_batch_column(b, name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A stage on which every function of the application that the library calls can be reached, and a probe that such a
-   function calls once. */
+/* A stage that reaches every function of the application that the library calls, and a probe that such a function
+   calls once. */
 #ifndef COPSE_CALLBACK_RIG_H
 #define COPSE_CALLBACK_RIG_H
 
@@ -23,9 +23,9 @@ enum place {
     PLACES
 };
 #define BIT(place) (1u << (place))
-/* Those that only build or compute. */
+/* Functions that may only build or compute. */
 #define PASSIVE (BIT(HOOK) - 1 + BIT(TOWER_LOSS) + BIT(TOWER_SCHEDULE) + BIT(FACTORY) + BIT(ACCUMULATE))
-/* Those of PASSIVE in which a graph is built, and the thread is in a replica. */
+/* The functions of PASSIVE that build a graph, with the thread in a replica. */
 #define BUILDING (BIT(LOSS) | BIT(TRANSFORM) | BIT(LOSSES) | BIT(TOTAL_LOSS) | BIT(TOWER_LOSS))
 
 static const char *const place_names[PLACES] = {
@@ -41,17 +41,17 @@ struct stage {
     enum place place;
     copse_strategy *st;
     copse_variable *w, *local; /* trained; replica-local */
-    copse_trainer *t;          /* the train step's, where the place is one of a train step */
+    copse_trainer *t;          /* the train step's, if the place belongs to a train step */
     copse_train_step *ts;
     copse_tower_optimizer *tower;
     copse_cross_device *x;
     copse_step *step;
     copse_monitor *monitor;
-    copse_graph *g; /* of the loss function at hand */
+    copse_graph *g; /* of the current loss function */
     copse_value *one, *row, *parts;
     char path[256];
     float room[4];
-    void (*probe)(struct stage *s); /* called once, in the place */
+    void (*probe)(struct stage *s); /* called once, at the place */
 };
 
 static inline void reach(struct stage *s, enum place place)
@@ -290,7 +290,7 @@ static inline void clear_stage(struct stage *s)
     copse_value_release(&s->row);
     copse_value_release(&s->parts);
     copse_strategy_release(&s->st);
-    (void)remove(s->path); /* where a row has written one */
+    (void)remove(s->path); /* if a row wrote one */
 }
 
 static inline int open_stages(void **state)
@@ -305,7 +305,7 @@ static inline int close_stages(void **state)
     return close_rig(state);
 }
 
-/* Have the library call the function of the place. */
+/* Make the library call the function of the place. */
 static inline copse_status call_place(struct stage *s)
 {
     const struct copse_host_batch b = batch_of_two();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums down the columns of a matrix of small whole numbers, by the kernel that the library chooses. */
+/* Sums down the columns of a matrix of small whole numbers, with the kernel that the library chooses. */
 #ifndef COPSE_COLUMN_SUMS_H
 #define COPSE_COLUMN_SUMS_H
 
 #include "core/ops/column_sum.h"
 #include "tests/rig/rig.h"
 
-/* Those of [rows, columns] are right on this device. */
+/* The sums of [rows, columns] are right on this device. */
 static inline void check_column_sums(copse_context *ctx, copse_device *dev, uint32_t rows, uint32_t columns)
 {
     const size_t n = (size_t)rows * columns;

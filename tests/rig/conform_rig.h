@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the conformance engine share: small tables of their own, a fake device, and what was reported. */
+/* Shared by the tests of the conformance engine: small tables, a fake device, and the reported results. */
 #ifndef COPSE_CONFORM_RIG_H
 #define COPSE_CONFORM_RIG_H
 
@@ -40,7 +40,7 @@ static inline copse_status declared(copse_graph *g, copse_tensor *const *in, con
     return copse_fail(COPSE_ERR_UNSUPPORTED, "not on any device");
 }
 
-/* y = x, whose derivative is wrong and which devices cannot do when asked not to. */
+/* y = x, with a wrong derivative; devices can be told not to support it. */
 static bool bent_is_refused;
 
 static inline copse_status bent_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
@@ -130,7 +130,7 @@ struct line {
 
 static struct {
     struct line at[200];
-    size_t count, begun, stop_at; /* stop_at: begin says no to the so many-th case */
+    size_t count, begun, stop_at; /* stop_at: begin refuses the case with this number */
 } lines;
 
 static inline bool begin(void *user, const char *mode, const char *op, const char *name,

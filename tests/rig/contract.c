@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the backend contract share. */
+/* Shared by the tests of the backend contract. */
 #include "copse/device/conformance.h"
 #include "tests/rig/contract.h"
 
@@ -16,7 +16,7 @@ static bool is_fake(void)
     return strncmp(contract_device, "fake:", 5) == 0;
 }
 
-/* Nothing is kept, so that a test's blocks can be counted. */
+/* Stores nothing, so that a test's blocks can be counted. */
 static void cache_get(void *user, const char *key,
                       void (*take)(void *to, const void *bytes, size_t size), void *to)
 {
@@ -59,10 +59,10 @@ int contract_set_up(void **state)
     *state = r;
     if (is_fake()) {
         fake_reset();
-        copse_fake.devices[0].delay_polls = 2; /* nothing is ready when it is first asked for */
+        copse_fake.devices[0].delay_polls = 2; /* the first poll never finds a result */
     }
     r->ctx = rig_context();
-    /* A context keeps what is known of a device's kernels once it was open. */
+    /* A context keeps the records of a device's kernels after the first open. */
     OK(rig_open(r->ctx, &r->dev));
     OK(copse_device_blocked(r->ctx, r->dev->info.id, &blocked, &blocked_count));
     OK(copse_device_tuning(r->ctx, r->dev->info.id, &tuned, &tuned_count));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend contract: tests that every device must pass, and what they share. They run on the
-   device that contract_device names; test_device.c is the program. */
+/* The backend contract: tests that every device must pass, and their shared code. They run on the device that
+   contract_device names; test_device.c is the program. */
 #ifndef COPSE_CONTRACT_H
 #define COPSE_CONTRACT_H
 
@@ -52,15 +52,15 @@ struct rig {
     copse_context *ctx;
     copse_device *dev;
     copse_queue *queue;
-    size_t blocks; /* live before the device was opened */
+    size_t blocks; /* live blocks before the device was opened */
 };
 
 extern const char *contract_device;
-/* Where an application lends the device: imports it into a context. The id is "import:1" in the
-   context of a test. NULL: contract_device is one that is found. */
+/* If an application lends the device: imports it into a context. The id is "import:1" in the context of a test. NULL:
+   contract_device is a listed device. */
 extern copse_status (*contract_lend)(copse_context *ctx, copse_device **out);
 int contract_set_up(void **state);
-/* Whatever a test made and released is gone; nothing was freed under queued work. */
+/* Check that everything that a test made and released is freed, and that nothing was freed under queued work. */
 int contract_tear_down(void **state);
 
 #define SKIP(why)                                                                                  \
@@ -69,7 +69,7 @@ int contract_tear_down(void **state);
         skip();                                                                                    \
     } while (0)
 
-/* A context that has the device. */
+/* A context with the device. */
 copse_context *rig_context(void);
 copse_status rig_open(copse_context *ctx, copse_device **out);
 copse_buffer *rig_buffer(struct rig *r, size_t size);
@@ -94,8 +94,8 @@ struct copse_command negate_part(struct rig *r, copse_buffer *src, size_t src_of
 struct copse_command negate_all(struct rig *r, copse_buffer *src, copse_buffer *dst, size_t count);
 struct copse_command copy_all(copse_buffer *src, copse_buffer *dst, size_t size);
 
-/* Run a reproducible mixture of dependent commands on a few buffers, beside a model of them, and
-   compare in the end. */
+/* Run a reproducible mixture of dependent commands on a few buffers and on a model of them, and compare at the
+   end. */
 void run_mixture(copse_queue *q, struct rig *r, uint32_t seed, int steps);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend contract: devices, limits, and errors that name what is wrong. */
+/* The backend contract: devices, limits, and errors that name the wrong argument. */
 #include "tests/rig/contract.h"
 
 #include <stdlib.h>

@@ -139,7 +139,7 @@ void copy_moves_ranges_and_keeps_neighbours(void **state)
     OK(copse_queue_write(r->queue, b, 0, wb, N * 4));
     OK(copse_queue_copy(r->queue, a, 12, b, 404, 133 * 4));
     memcpy(wb + 101, wa + 3, 133 * 4);
-    OK(copse_queue_copy(r->queue, b, 4, b, 300 * 4, 299 * 4)); /* inside one buffer, just apart */
+    OK(copse_queue_copy(r->queue, b, 4, b, 300 * 4, 299 * 4)); /* inside one buffer, without overlap */
     memcpy(wb + 300, wb + 1, 299 * 4);
     read_now(r->queue, b, 0, got, N * 4);
     expect_words(got, wb, N);
@@ -171,7 +171,7 @@ void zero_sizes_are_legal(void **state)
     OK(copse__segment_replay(seg));
     read_now(r->queue, buf, 0, got, 64);
     expect_words(got, want, 16);
-    OK(copse_queue_finish(r->queue)); /* nothing queued */
+    OK(copse_queue_finish(r->queue)); /* with an empty queue */
     OK(copse_queue_finish(r->queue));
     copse__segment_release(&seg);
     copse_buffer_release(&buf);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend contract: recorded segments, and releasing what is in use. */
+/* The backend contract: recorded segments, and the release of objects in use. */
 #include "tests/rig/contract.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void segments_are_replayed_many_times(void **state)
     expect_negated(r, a, x, N);
 
     copse_context_memory(r->ctx, &before);
-    for (int i = 0; i < 20; i++) { /* waiting each time, without host allocation */
+    for (int i = 0; i < 20; i++) { /* with a wait each time, without host allocation */
         OK(copse__segment_replay(seg));
         OK(copse_queue_finish(r->queue));
     }
@@ -176,7 +176,7 @@ void any_release_order_is_legal(void **state)
     copse_buffer_release(&buf);
     copse_queue_release(&queue); /* waits */
     expect_words(got, want, N);
-    copse_queue_release(&queue); /* NULL is fine */
+    copse_queue_release(&queue); /* NULL is allowed */
     free(want);
     free(got);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of cross-device operations share: settings of every algorithm, numbers whose order of addition
-   shows, and what the canonical tree makes of them. */
+/* Shared by the tests of cross-device operations: settings of every algorithm, numbers whose sum depends on the
+   order, and the result of the canonical tree. */
 #ifndef COPSE_CROSS_RIG_H
 #define COPSE_CROSS_RIG_H
 
@@ -62,7 +62,7 @@ static inline copse_value *random_value(copse_strategy *st, uint32_t tensor, uin
     for (uint32_t r = 0; r < st->replica_count; r++) {
         for (uint32_t i = 0; i < elements; i++)
             x[i] = number(r, tensor, i);
-        /* One in seven is made on the host. */
+        /* One in seven is on the host. */
         parts[r] = floats_on(st, (r + tensor) % 7 == 6 ? COPSE_HOST : r, elements, x);
     }
     free(x);
@@ -115,7 +115,7 @@ static inline void check_sparse(const copse_value *v, uint32_t count, const int3
 
 typedef void check_fn(copse_strategy *st);
 
-/* Every number of replicas over every mixture of devices; many replicas over all of them alone. */
+/* Every number of replicas over every mixture of devices; large numbers only over all devices. */
 static inline void over_mixtures(check_fn *check)
 {
     for (size_t c = 0; c < COPSE_COUNT(counts); c++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of datasets and batches share: a context, a folder, and rows that can be told apart. */
+/* Shared by the tests of datasets and batches: a context, a folder, and distinguishable rows. */
 #ifndef COPSE_DATA_RIG_H
 #define COPSE_DATA_RIG_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the exchange share: replicas on given devices, a store, a few steps of SGD, and
-   what these must give. */
+/* Shared by the tests of the exchange: replicas on given devices, a store, a few steps of SGD, and the expected
+   results. */
 #ifndef COPSE_EXCHANGE_RIG_H
 #define COPSE_EXCHANGE_RIG_H
 
@@ -114,7 +114,7 @@ struct setup {
     copse_reduce_algorithm reduction;
     copse_transfer transfer;
     size_t message_bytes;
-    bool is_cut;    /* into four buckets */
+    bool is_cut;    /* split into four buckets */
     bool is_paused; /* injected delays */
 };
 
@@ -228,8 +228,7 @@ static inline void write_step(struct rig *g, uint32_t rank, uint32_t step)
     OK(copse_queue_write(g->queue[rank], g->step[rank], 0, words, sizeof words));
 }
 
-/* Gradients are written at once after the last step's run, behind work that takes its time: a wait
-   that is missing anywhere shows. */
+/* Gradients are written directly after the last step's run, after slow work: a missing wait causes a wrong result. */
 static inline void backward(struct rig *g, struct store *st, uint32_t elements, uint32_t step,
                             uint64_t *ready)
 {

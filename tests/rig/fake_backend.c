@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* See fake_backend.h. Commands run when they are appended, but reads land only when their ticket
-   is reached, and a ticket is reached only when the test lets it. */
+/* See fake_backend.h. Commands run when they are appended, but reads complete only when their ticket is reached, and
+   a ticket is reached only when the test allows it. */
 #include "tests/rig/fake_backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HOST_ROOM 64 /* for the host backend's own private part, which comes first */
+#define HOST_ROOM 64 /* for the host backend's private part, which comes first */
 
 extern const struct copse_backend copse_backend_host;
 static const struct copse_backend *const host = &copse_backend_host;
@@ -79,7 +79,7 @@ uint32_t fake_calls(uint32_t device, enum fake_fn fn)
     return atomic_load(&copse_fake.devices[device].calls[fn]);
 }
 
-/* Count the call; the fault that is set for it. */
+/* Count the call; returns the fault that is set for it. */
 static copse_status enter(struct fake_device *d, enum fake_fn fn)
 {
     const uint32_t n = atomic_fetch_add(&d->calls[fn], 1u) + 1;
@@ -295,7 +295,7 @@ static float *floats_at(const struct copse_binding *b)
     return (float *)(void *)(bytes + b->offset);
 }
 
-/* The library's matrix product, which the host backend has none of. */
+/* The library's matrix product, which the host backend does not have. */
 static void gemm(const struct copse_command *c)
 {
     const float *a = floats_at(&c->bindings[0]), *b = floats_at(&c->bindings[1]);
@@ -422,7 +422,7 @@ static copse_status fake_submit(copse_queue *q, uint64_t *ticket)
     return COPSE_OK;
 }
 
-/* Look at the tickets up to `ticket` once. */
+/* Poll the tickets up to `ticket` once. */
 static void look(struct fake_queue *fq, uint64_t ticket, size_t late_bytes)
 {
     while (fq->tickets && fq->tickets->number <= ticket) {
@@ -466,7 +466,7 @@ static copse_status fake_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_
     }
 }
 
-/* No wait_queue and no time: core's own ways are tested. */
+/* No wait_queue and no time, so that core's fallbacks are tested. */
 const struct copse_backend copse_backend_fake = {
     .name = "fake",
     .buffer_priv = HOST_ROOM + sizeof(struct fake_buffer),

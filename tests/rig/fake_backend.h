@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A backend for tests: the host backend behind a layer that fails, delays, limits, counts and
-   perturbs on demand. Devices are "fake:0" ...; set copse_fake up before the context is made, and
-   change it only while no other thread works with its devices. */
+/* A backend for tests: the host backend behind a layer that fails, delays, limits, counts and perturbs on demand.
+   Devices are "fake:0" ...; set copse_fake before the context is created, and change it only while no other thread
+   uses its devices. */
 #ifndef COPSE_FAKE_BACKEND_H
 #define COPSE_FAKE_BACKEND_H
 
 #include "core/device/device.h"
 
 #define FAKE_DEVICES 8
-#define FAKE_LENT    (FAKE_DEVICES - 1) /* what a lent device does, whichever lends it */
+#define FAKE_LENT    (FAKE_DEVICES - 1) /* the settings of every lent device */
 #define FAKE_NEVER   UINT32_MAX /* delay_polls: the ticket is never reached */
 
 enum fake_fn {
@@ -34,8 +34,8 @@ enum fake_fn {
 };
 
 struct fake_device {
-    /* Faults: call number `at` (1 = the first after fake_reset) returns `status`; all later ones
-       too when persistent. 0 = no fault. */
+    /* Faults: call number `at` (1 = the first after fake_reset) returns `status`; so do all later calls if
+       persistent. 0 = no fault. */
     struct {
         uint32_t at;
         copse_status status;
@@ -43,24 +43,24 @@ struct fake_device {
     } faults[FAKE_FN_COUNT];
     atomic_uint calls[FAKE_FN_COUNT];
 
-    uint32_t delay_polls; /* a ticket is reached after so many waits that looked at it */
-    uint64_t delay_ns;    /* and not before so long after its submit */
+    uint32_t delay_polls; /* a ticket is reached after this number of polls */
+    uint64_t delay_ns;    /* and not earlier than this after its submit */
 
     const char *perturb;   /* every non-zero float this kernel writes is changed ... */
     uint32_t perturb_bits; /* ... by these bits [0 = the last] */
-    uint32_t perturb_period; /* ... in every so many-th run of it [0 = in every one] */
+    uint32_t perturb_period; /* ... in every n-th run of it [0 = in every run] */
     atomic_uint perturb_runs;
-    const char *stray; /* this kernel also writes a word so many bytes behind the first element ... */
+    const char *stray; /* this kernel also writes a word at this byte offset after the first element ... */
     ptrdiff_t stray_at; /* ... of its last result */
-    const char *dropped; /* this kernel is not run at all */
+    const char *dropped; /* this kernel is not run */
     bool drops_folded;   /* a dispatch that core folded into several rows is not run */
-    size_t late_bytes;   /* reads of up to so many bytes land one ticket late: their own is said to be
-                            reached before */
+    size_t late_bytes;   /* reads of up to this size complete one ticket late, after their own ticket is reported as
+                            reached */
 
-    /* With the lock of the application, at each submit of a lent device. */
+    /* Called with the application's lock held, at each submit of a lent device. */
     bool forgets_lock, takes_lock_twice, gives_lock_twice;
 
-    void (*describe)(struct copse_device_info *info); /* other limits, kind, uuid; may be NULL */
+    void (*describe)(struct copse_device_info *info); /* changes limits, kind, uuid; may be NULL */
 };
 
 struct copse_fake {
@@ -70,7 +70,7 @@ struct copse_fake {
 };
 extern struct copse_fake copse_fake;
 
-/* Back to one device without faults. */
+/* Reset to one device without faults. */
 void fake_reset(void);
 /* The n-th call from now on fails. */
 void fake_fail(uint32_t device, enum fake_fn fn, uint32_t n, copse_status status,

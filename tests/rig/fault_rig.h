@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of core/device over the fake backend share. */
+/* Shared by the tests of core/device on the fake backend. */
 #ifndef COPSE_FAULT_RIG_H
 #define COPSE_FAULT_RIG_H
 

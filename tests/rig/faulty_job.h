@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A training job on the devices of the fake backend, for tests of what happens when a call fails. */
+/* A training job on the devices of the fake backend, for tests of failing calls. */
 #ifndef COPSE_FAULTY_JOB_H
 #define COPSE_FAULTY_JOB_H
 
@@ -19,11 +19,11 @@ static struct job {
     struct model m;
     float x[MODEL_ROWS * MODEL_IN];
     int32_t y[MODEL_ROWS];
-    uint32_t prefetch; /* of trainers made from here on */
+    uint32_t prefetch; /* of trainers created from now on */
     size_t rows;       /* of job_dataset */
 } job;
 
-/* A context with so many devices; the strategy is the test's. */
+/* A context with the given number of devices; the test makes the strategy. */
 static inline void job_begin(uint32_t devices, const struct copse_context_params *params)
 {
     memset(&job, 0, sizeof job);
@@ -71,7 +71,7 @@ static inline copse_status job_make_trainer(void *user, copse_trainer **out)
                                 out);
 }
 
-/* The model and its trainer, on the strategy that is there now. */
+/* The model and its trainer, on the current strategy. */
 static inline void job_learn(void)
 {
     OK(model_create(&job.m, job.st));
@@ -100,7 +100,7 @@ static inline void job_step(size_t rows, uint32_t iterations, copse_step **out)
         out));
 }
 
-/* All values of a replica, one behind another; returns how many. */
+/* All values of a replica, concatenated; returns their number. */
 static inline size_t job_read(uint32_t replica, float *out)
 {
     size_t at = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers of a job as threads of this process, which meet in a hub. */
+/* Workers of a job as threads of this process, connected by a hub. */
 #ifndef COPSE_HUB_RIG_H
 #define COPSE_HUB_RIG_H
 
 #include "core/comm/local.h"
 #include "tests/rig/rig.h"
 
-/* What worker `rank` of `size` is told, at the addresses h0:1, h1:1, ... */
+/* The parameters of worker `rank` of `size`, at the addresses h0:1, h1:1, ... */
 static inline copse_status worker_spec(copse_context *from, uint32_t rank, uint32_t size,
                                        copse_cluster_spec **out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Data whose rows are told apart by their numbers, and walks as text. Include after cmocka.h. */
+/* Data whose rows are identified by their numbers, and iterations as text. Include after cmocka.h. */
 #ifndef COPSE_INPUT_RIG_H
 #define COPSE_INPUT_RIG_H
 
@@ -73,8 +73,8 @@ static inline const char *npy(const char *name, const char *descr, const char *s
     return temp_write(name, bytes, 128 + 4 * count);
 }
 
-/* What is left of a walk: the numbers of a minibatch with blanks, minibatches with commas ("_" for an
-   empty one), steps with bars. */
+/* The rest of an iteration: numbers of a minibatch separated by blanks, minibatches by commas ("_" for an empty one),
+   steps by bars. */
 static inline const char *rest(copse_distributed *d)
 {
     static char text[4096];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* In sanitized builds: driver libraries stay loaded until the process ends. The Vulkan loader unloads
-   them with the last instance, and the leak checker then has no name by which a leak inside a driver
-   could be told from one of ours (suppressions/). */
+/* In sanitized builds: driver libraries stay loaded until the process ends. The Vulkan loader unloads them with the
+   last instance, and the leak checker then cannot name the driver of a leak, so that suppressions/ could not match
+   it. */
 #if !defined(_DEFAULT_SOURCE)
 #    define _DEFAULT_SOURCE /* RTLD_NODELETE */
 #endif
@@ -17,5 +17,5 @@ __attribute__((constructor)) static void keep_drivers(void)
                                          "libVkLayer_khronos_validation.so",
                                          NULL };
     for (size_t i = 0; names[i]; i++)
-        (void)dlopen(names[i], RTLD_LAZY | RTLD_NODELETE); /* absent: nothing to keep */
+        (void)dlopen(names[i], RTLD_LAZY | RTLD_NODELETE); /* absent: nothing to keep loaded */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel cache in memory, outside of contexts: what it holds outlives them, can be counted, and be damaged. */
+/* A kernel cache in memory, outside of contexts: its entries outlive contexts, can be counted, and can be damaged. */
 #ifndef COPSE_KEPT_H
 #define COPSE_KEPT_H
 
@@ -12,7 +12,7 @@ struct kept {
 };
 static struct kept kept[256];
 static size_t kept_count;
-static const char *kept_prefix = ""; /* of keys; others are dropped */
+static const char *kept_prefix = ""; /* of keys; other keys are ignored */
 
 static inline size_t find_kept(const char *key)
 {
@@ -31,7 +31,7 @@ static inline void get_kept(void *user, const char *key,
         take(to, kept[i].bytes, kept[i].size);
 }
 
-/* Entry i holds a copy of these bytes, with 256 zeros behind them. */
+/* Entry i is a copy of these bytes, followed by 256 zeros. */
 static inline void set_kept(size_t i, const void *bytes, size_t size)
 {
     unsigned char *copy = calloc(size + 256, 1);
@@ -43,7 +43,7 @@ static inline void set_kept(size_t i, const void *bytes, size_t size)
     kept[i].size = size;
 }
 
-/* What entry i holds now; its bytes are to be freed. */
+/* The current content of entry i; the caller frees the bytes. */
 static inline struct kept copy_of_kept(size_t i)
 {
     struct kept copy = kept[i];

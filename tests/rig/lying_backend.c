@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See lying_backend.h. A word is changed by a fill command behind the dispatch, so that it works on
-   every backend, recorded segments included. */
+/* See lying_backend.h. A fill command after the dispatch changes a word, so that it works on every backend, including
+   recorded segments. */
 #include "tests/rig/lying_backend.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static atomic_int queues;
 
 static copse_status queue_init(copse_queue *q)
 {
-    const int now = atomic_fetch_add(&queues, 1) + 1; /* queue_fini comes in any case */
+    const int now = atomic_fetch_add(&queues, 1) + 1; /* queue_fini is always called */
     if (copse_lie.how == LIE_QUEUES && now > atoi(copse_lie.kernel))
         return copse_fail(COPSE_ERR_NO_MEMORY, "lying: there are %s queues already", copse_lie.kernel);
     return inner->queue_init(q);
@@ -32,7 +32,7 @@ static bool is_meant(const struct copse_command *c)
            strcmp(c->kernel->row->name, copse_lie.kernel) == 0;
 }
 
-/* One word in the middle of the last result becomes 1000. */
+/* Set one word in the middle of the last result to 1000. */
 static struct copse_command spoil(const struct copse_command *c)
 {
     struct copse_command fill = { .kind = COPSE_COMMAND_FILL, .binding_count = 1,
@@ -46,7 +46,7 @@ static struct copse_command spoil(const struct copse_command *c)
     return fill;
 }
 
-/* What does not come back, or fails. */
+/* Hang or fail. */
 static copse_status strike(void)
 {
     if (copse_lie.how == LIE_CRASH)

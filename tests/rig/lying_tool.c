@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The command over drivers that lie: built from the tool's own sources, with its contexts made here.
-   COPSE_LIE=crash:softmax (or hang, lose, corrupt; queues:2) says how, COPSE_LIE_OVER=opencl over what [host]. */
+/* The command with faulty drivers: built from the tool's own sources, with contexts made here.
+   COPSE_LIE=crash:softmax (or hang, lose, corrupt; queues:2) sets the fault, COPSE_LIE_OVER=opencl the backend
+   [host]. */
 #include <stdlib.h>
 
 #include "tests/rig/lying_backend.h"

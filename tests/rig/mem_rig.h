@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checked memory that is refused on demand. */
+/* Checked memory whose allocations fail on demand. */
 #ifndef COPSE_MEM_RIG_H
 #define COPSE_MEM_RIG_H
 

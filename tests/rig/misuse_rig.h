@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of wrong use share: a stage with everything that a call may need, and whether a strategy still
+/* Shared by the tests of wrong use: a stage with all objects that a call may need, and a check that a strategy still
    works. */
 #ifndef COPSE_MISUSE_RIG_H
 #define COPSE_MISUSE_RIG_H
 
 #include "tests/rig/replica_rig.h"
 
-/* What a row may use. */
+/* The objects for a row. */
 struct stage {
     copse_strategy *st, *other;
     copse_variable *sum, *plain, *local, *foreign; /* mirrored SUM and NONE, replica-local SUM; other's */
@@ -46,7 +46,7 @@ static inline copse_status gives_id(copse_replica_context *rc, copse_value *cons
     return copse_value_scalar(ctx, (float)copse_replica_id(rc), result);
 }
 
-/* A run with meetings does what it should. */
+/* A run with merge calls works correctly. */
 static inline copse_status sums_ids(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
                                     copse_value **result)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A model with three named inputs of three types, and its data in several forms of equal values. */
+/* A model with three named inputs of three types, and its data in several forms with equal values. */
 #ifndef NAMED_MODEL_H
 #define NAMED_MODEL_H
 
@@ -74,7 +74,7 @@ static inline copse_status named_loss(copse_graph *g, const copse_batch *in, voi
     static const uint32_t axis = 1;
     const struct named_model *m = user;
     copse_tensor *image, *tokens, *mask, *x, *y;
-    COPSE_TRY(copse_input(in, "mask", &mask)); /* in another order than the batch's */
+    COPSE_TRY(copse_input(in, "mask", &mask)); /* in another order than in the batch */
     COPSE_TRY(copse_input(in, "image", &image));
     COPSE_TRY(copse_input(in, "tokens", &tokens));
     const uint32_t n = copse_tensor_shape(mask).dims[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A classifier whose batch normalisation goes over all replicas. Include after cmocka.h and copse/copse.h. */
+/* A classifier with batch normalisation over all replicas. Include after cmocka.h and copse/copse.h. */
 #ifndef COPSE_NORM_MODEL_H
 #define COPSE_NORM_MODEL_H
 
@@ -34,7 +34,7 @@ static inline void norm_data(float *x, int32_t *y)
     copse__stream_init(&s, 5, 0);
     for (int i = 0; i < ROWS; i++) {
         y[i] = (int32_t)copse__stream_below(&s, CLASSES);
-        for (int k = 0; k < IN; k++) /* a mean that a sum of squares would lose digits to */
+        for (int k = 0; k < IN; k++) /* a mean for which a sum of squares would lose digits */
             x[i * IN + k] = 30.0f + copse__stream_normal(&s) + (k == y[i] ? 2.0f : 0.0f);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls with NULL, as rows: ROW(function, arguments). Arguments are legal; NEED(x) marks a pointer that the function
-   requires. Each row is called with NULL for all of them, then for each one alone. Rows run in a child process: when
-   one of them crashes, it is noted and another child goes on with the next. */
+   requires. Each row is called with NULL for all of them, then for each one alone. Rows run in a child process: if a
+   row crashes, it is reported and another child continues with the next. */
 #ifndef COPSE_NULL_RIG_H
 #define COPSE_NULL_RIG_H
 
@@ -14,12 +14,12 @@
 #define ALL (-1)
 
 struct probe {
-    int row, null_at;           /* the call at hand: NULL for this argument, or for ALL */
-    int first_row, first_null;  /* where this child begins */
+    int row, null_at;           /* the current call: NULL for this argument, or for ALL */
+    int first_row, first_null;  /* first call of this child */
     int taken;                  /* NEEDs of the call so far */
     int count;                  /* NEEDs of the row */
     bool is_begun;
-    const char *function, *argument; /* the one that is NULL, "all" */
+    const char *function, *argument; /* the argument that is NULL, "all" */
     FILE *out;                  /* to the parent */
 };
 
@@ -50,7 +50,7 @@ static inline bool next_call(struct probe *p, const char *function, const char *
         p->null_at++;
     }
     p->taken = 0;
-    /* one NEED alone is all of them */
+    /* with one NEED, this equals "all" */
     if (p->row < p->first_row || p->null_at >= (p->count > 1 ? p->count : 0)) {
         p->is_begun = false;
         return false;
@@ -69,7 +69,7 @@ static inline void complain(const struct probe *p, const char *what, const char 
 
 #define NEED(...) (take_null(p, #__VA_ARGS__) ? NULL : (__VA_ARGS__))
 
-/* Runs `rows` in children; returns how many calls were wrong, each printed. `calls` receives how many there were. */
+/* Runs `rows` in children; prints each wrong call and returns their number. `calls` receives the number of calls. */
 static inline int run_rows(void (*rows)(struct probe *p), int *calls)
 {
     int first_row = 1, first_null = ALL, wrong = 0, status = 1;
@@ -83,7 +83,7 @@ static inline int run_rows(void (*rows)(struct probe *p), int *calls)
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would go on with the parent's work */
+            signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would continue the parent's work */
             signal(SIGABRT, SIG_DFL);
             struct probe p = { .first_row = first_row, .first_null = first_null, .out = fdopen(ends[1], "w") };
             close(ends[0]);

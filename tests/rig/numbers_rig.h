@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers of public functions, for one process with N replicas and for W workers with N / W replicas each: they are
+/* Results of public functions, for one process with N replicas and for W workers with N / W replicas each: they are
    compared bit by bit, on every worker. A number of one replica is compared with that of the same rank. */
 #ifndef COPSE_NUMBERS_RIG_H
 #define COPSE_NUMBERS_RIG_H
@@ -15,10 +15,10 @@
 #define WIDTH   3u
 #define ROWS    20u
 
-/* What one worker got. */
+/* The results of one worker. */
 struct numbers {
     double all[NUMBERS];         /* the same on all workers */
-    double each[RANKS][NUMBERS]; /* by rank among all; this worker's own ones */
+    double each[RANKS][NUMBERS]; /* by global rank; only this worker's ranks */
     size_t count, each_count[RANKS];
 };
 
@@ -36,7 +36,7 @@ static inline void put_each(struct numbers *n, uint32_t rank, double x)
 
 typedef copse_status numbers_fn(copse_strategy *st, struct numbers *n);
 
-/* The numbers of an array, for all or for a rank. */
+/* Add the numbers of an array, for all or for a rank. */
 static inline copse_status put_value(struct numbers *n, const uint32_t *rank, const copse_value *v)
 {
     uint32_t words[64];
@@ -96,7 +96,7 @@ static inline copse_status labelled_rows(copse_dataset **out)
 
 /* ---- comparing ---- */
 
-/* Functions, and what calls them. */
+/* Functions, and their callers. */
 struct group {
     const char *functions;
     numbers_fn *fn;
@@ -134,7 +134,7 @@ static inline void compare(const char *what, const double *got, size_t got_count
             fail_msg("%s: number %zu is %.17g, in one process %.17g", what, i, got[i], one[i]);
 }
 
-/* Every group in one process, and in workers of several layouts. */
+/* Run every group in one process, and in workers of several layouts. */
 static inline void compare_groups(const struct group *groups, size_t group_count)
 {
     static const uint32_t layouts[][2] = { { 2, 1 }, { 3, 1 }, { 2, 2 }, { 4, 1 } };

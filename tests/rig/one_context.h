@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One context for all tests of a program. */
+/* One context shared by all tests of a program. */
 #ifndef COPSE_ONE_CONTEXT_H
 #define COPSE_ONE_CONTEXT_H
 

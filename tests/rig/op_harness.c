@@ -138,7 +138,7 @@ void harness_on_device(copse_device *dev, copse_graph *g, copse_tensor *const *i
     for (size_t i = 0; i < out_count; i++) {
         const size_t bytes = copse__round_up(4 * COPSE_MAX(elements(out[i]), 1), 16);
         OK(copse__buffer_acquire(dev, bytes, &buffers[i]));
-        OK(copse_queue_fill(q, buffers[i], 0, bytes, 0xffffdeadu)); /* a NaN that must go */
+        OK(copse_queue_fill(q, buffers[i], 0, bytes, 0xffffdeadu)); /* a NaN that must be overwritten */
         places[i] = (struct copse_placement){ out[i], { buffers[i], 0, bytes }, 0 };
     }
     const struct copse_program_params params = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs tables of conformance cases on every device found, through the engine of the conformance
-   room, and evaluates graphs for tests that are no table rows. */
+/* Runs tables of conformance cases on every device found, with the engine of the conformance room, and evaluates
+   graphs for tests without table rows. */
 #ifndef COPSE_OP_HARNESS_H
 #define COPSE_OP_HARNESS_H
 
@@ -8,17 +8,16 @@
 #include "core/ops/cases.h"
 #include "tests/rig/rig.h"
 
-/* Group set-up and tear-down of cmocka: context and devices. The environment variable
-   COPSE_TEST_DEVICES ("opencl:0,host:0") picks some of them. */
+/* Group set-up and tear-down of cmocka: context and devices. The environment variable COPSE_TEST_DEVICES
+   ("opencl:0,host:0") selects devices. */
 int harness_open(void **state);
 int harness_close(void **state);
 size_t harness_device_count(void);
 copse_device *harness_device(size_t i);
 copse_context *harness_context(void);
 
-/* Every case of a table, forward and backward, with every variant of its kernels, on every device.
-   Each that does not pass is printed; then the test fails. COPSE_TEST_TIER ("full") runs more than
-   the standard tier. */
+/* Run every case of a table, forward and backward, with every variant of its kernels, on every device. Each failed
+   case is printed; then the test fails. COPSE_TEST_TIER ("full") runs more than the standard tier. */
 void harness_run(const struct copse_case_table *table);
 /* The library's table of this name. */
 void harness_run_named(const char *family);
@@ -32,7 +31,7 @@ void harness_in_double(copse_graph *g, copse_tensor *const *in, double *const *v
                        size_t in_count, copse_tensor *const *out, size_t out_count,
                        const uint32_t *step, double *const *results);
 
-/* A build that must fail: code, and a word of its text. */
+/* A build that must fail: the code, and a word of the text. */
 void harness_fails(copse_status got, copse_status code, const char *word);
 
 #endif

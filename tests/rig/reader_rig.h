@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of readers share: a context, a folder, and what was read last. */
+/* Shared by the tests of readers: a context, a folder, and the last result. */
 #ifndef COPSE_READER_RIG_H
 #define COPSE_READER_RIG_H
 
@@ -29,7 +29,7 @@ static inline int end(void **state)
     return 0;
 }
 
-/* Refused, and nothing was read. */
+/* The file was refused, and there is no result. */
 static inline void assert_error(copse_status expected, copse_status got, const char *text)
 {
     FAILS(expected, got, text);

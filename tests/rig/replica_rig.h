@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of contexts, variables and strategies share: strategies of several sizes, over the host
-   alone and over every kind of device found, opened once; checks for functions that replicas run. */
+/* Shared by the tests of contexts, variables and strategies: strategies of several sizes, on the host only and on
+   every kind of device found, opened once; checks for functions that replicas run. */
 #ifndef COPSE_REPLICA_RIG_H
 #define COPSE_REPLICA_RIG_H
 
 #include "copse/distribute/replica.h"
 #include "tests/rig/value_rig.h"
 
-/* FAILS in functions that run on threads of replicas. */
+/* FAILS for functions that run on threads of replicas. */
 #define REFUSED(code, expr, word)                                                                  \
     do {                                                                                           \
         const copse_status refused_ = (expr);                                                      \
@@ -42,7 +42,7 @@ static inline int close_rig(void **state)
     return 0;
 }
 
-/* Link costs are given: measuring them takes long under sanitizers, and changes no result. */
+/* Link costs are given, because measuring them takes long under sanitizers and changes no result. */
 static inline void set_links(copse_strategy *st)
 {
     struct copse_link links[MAX_RANKS + 1];
@@ -51,7 +51,7 @@ static inline void set_links(copse_strategy *st)
     OK(copse_strategy_set_links(st, links));
 }
 
-/* Mirrored, over the host alone or over all devices in turn. */
+/* Mirrored, on the host only or on all devices in turn. */
 static inline copse_strategy *strategy_of(uint32_t ranks, bool is_mixed)
 {
     copse_strategy **st = &opened[is_mixed][ranks];
@@ -65,13 +65,13 @@ static inline copse_strategy *strategy_of(uint32_t ranks, bool is_mixed)
     return *st;
 }
 
-/* Every size, over the host and over the mixture. */
+/* Every size, on the host and on the mixture. */
 #define FOR_EACH_STRATEGY(st, n)                                                               \
     for (uint32_t i_ = 0; i_ < 2 * COPSE_COUNT(sizes); i_++)                                   \
         for (uint32_t n = sizes[i_ / 2], once_ = 1; once_; once_ = 0)                          \
             for (copse_strategy *st = strategy_of(n, i_ % 2); once_; once_ = 0)
 
-/* A name that no variable has. */
+/* A new variable name. */
 static inline const char *fresh(const char *stem)
 {
     static unsigned count;
@@ -91,7 +91,7 @@ static inline copse_value *whole(int32_t x)
     return copse_value_create(ctx, COPSE_I32, COPSE_SCALAR, &x, &v) ? NULL : v;
 }
 
-/* Where the thread is, to be compared. */
+/* The context of the thread, for comparisons. */
 struct standing {
     copse_strategy *strategy, *cross;
     copse_replica_context *replica;
@@ -113,7 +113,7 @@ static inline bool stands(struct standing a)
            a.has_strategy == b.has_strategy && a.update_rank == b.update_rank;
 }
 
-/* As a fresh thread is. */
+/* The context of a new thread. */
 static inline bool stands_outside(void)
 {
     const copse_replica_context *rc = copse_current_replica();

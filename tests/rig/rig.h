@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What nearly all tests share: cmocka with what it needs, and checks of statuses. A program without cmocka
-   defines fail_msg before. */
+/* Shared by nearly all tests: cmocka with the headers it needs, and checks of statuses. A program without cmocka
+   defines fail_msg first. */
 #ifndef COPSE_RIG_H
 #define COPSE_RIG_H
 
@@ -27,7 +27,7 @@
         if (ok_)                                                                       \
             fail_msg("%s: %s: %s", #expr, copse_status_name(ok_), copse_last_error()); \
     } while (0)
-/* The call fails with this code, and the text has this word. */
+/* The call fails with this code, and the text contains this word. */
 #define FAILS(code, expr, word)                                                                \
     do {                                                                                       \
         const copse_status fails_ = (expr);                                                    \
@@ -35,7 +35,7 @@
             fail_msg("%s: %s, not %s about '%s': %s", #expr, copse_status_name(fails_), #code, \
                      word, copse_last_error());                                                \
     } while (0)
-/* The same in functions that run on threads of replicas or workers: cmocka must not jump out of those. */
+/* The same for functions on threads of replicas or workers, in which cmocka must not use longjmp. */
 #define CHECK(cond)                                                                        \
     do {                                                                                   \
         if (!(cond))                                                                       \

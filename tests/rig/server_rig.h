@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of parameter servers in a job share: workers and servers as threads, and a network to train.
-   Include after cmocka.h. */
+/* Shared by the tests of parameter servers in a job: workers and servers as threads, and a network to train. Include
+   after cmocka.h. */
 #ifndef COPSE_SERVER_RIG_H
 #define COPSE_SERVER_RIG_H
 
@@ -15,7 +15,7 @@
 struct job;
 typedef copse_status work_fn(struct job *job, uint32_t worker, copse_strategy *st);
 
-/* `workers` and `servers`, each a thread. */
+/* `workers` and `servers`, one thread each. */
 struct job {
     uint32_t workers, servers, replicas;
     bool is_mixed;
@@ -24,7 +24,7 @@ struct job {
     uint32_t deadline_ms; /* 0: a minute */
     copse_one_sided one_sided;
     uint64_t window_bytes, one_sided_bytes;
-    const struct copse_transport_table *engine; /* NULL: threads' */
+    const struct copse_transport_table *engine; /* NULL: the transport of threads */
     struct copse_local_hub *hub;
     struct task {
         copse_thread thread;
@@ -37,10 +37,10 @@ struct job {
         struct copse_one_sided_info access; /* at the end */
         char why[512];
     } tasks[MOST];
-    /* what the workers leave for the test, and how they wait for each other */
+    /* results of the workers for the test, and their barrier */
     copse_mutex lock;
     copse_cond changed;
-    uint32_t at; /* a number that only grows */
+    uint32_t at; /* a number that only increases */
     float seen[MOST][8];
     double first_loss[MOST], last_loss[MOST];
     uint64_t global[MOST];

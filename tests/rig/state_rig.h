@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of checkpoints share: a context that counts warnings, and a trainer with its data. */
+/* Shared by the tests of checkpoints: a context that counts warnings, and a trainer with its data. */
 #ifndef COPSE_STATE_RIG_H
 #define COPSE_STATE_RIG_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of train steps share: a context, lists of devices, variables, rows. */
+/* Shared by the tests of train steps: a context, lists of devices, variables, rows. */
 #ifndef STEP_RIG_H
 #define STEP_RIG_H
 

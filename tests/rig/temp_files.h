@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A temporary folder of the test's own, and files in it, plain or gzip. Include after cmocka.h. */
+/* A temporary folder for a test, with plain or gzipped files. Include after cmocka.h. */
 #ifndef COPSE_TEMP_FILES_H
 #define COPSE_TEMP_FILES_H
 
@@ -76,7 +76,7 @@ static inline int temp_teardown(void **state)
     return 0;
 }
 
-/* Path of a file in the folder; valid until eight calls later. */
+/* Path of a file in the folder; valid for eight further calls. */
 static inline const char *temp_path(const char *name)
 {
     static char paths[8][300];
@@ -105,7 +105,7 @@ static inline const char *temp_text(const char *name, const char *text)
     return temp_write(name, text, strlen(text));
 }
 
-/* All of a file; caller frees. */
+/* The content of a file; the caller frees it. */
 static inline unsigned char *temp_bytes(const char *path, size_t *size)
 {
     FILE *f = fopen(path, "rb");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of tower optimizers share: variables and optimizers in one line, a model's state, gradients
-   given by hand. */
+/* Shared by the tests of tower optimizers: variables and optimizers in one line, a model's state, gradients given
+   explicitly. */
 #ifndef COPSE_TOWER_RIG_H
 #define COPSE_TOWER_RIG_H
 
@@ -58,7 +58,7 @@ struct model {
     copse_variable *variables[2];
     copse_tower_optimizer *optimizers[2];
     size_t count;
-    uint32_t silent; /* this replica leaves out its last call */
+    uint32_t silent; /* this replica omits its last call */
     uint32_t calls;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See train_model.h. Failures are printed and end the run with NULL. */
+/* See train_model.h. Errors are printed and end the run with NULL. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

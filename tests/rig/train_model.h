@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A small model and a run of it, shared by the tests of training. */
+/* A small model and a training run of it, shared by the tests of training. */
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
@@ -20,7 +20,7 @@ copse_status model_loss(copse_graph *g, const copse_batch *in, void *user, copse
 /* MODEL_ROWS examples that can be learned, the same on every call. */
 void model_data(float *x, int32_t *y);
 
-/* What to run. Zero means: one replica on host:0, Adam, 20 steps of 32 examples. */
+/* The parameters of a run. Zero means: one replica on host:0, Adam, 20 steps of 32 examples. */
 struct run {
     const char *devices[8];
     size_t device_count;
@@ -34,7 +34,7 @@ struct run {
     void (*after_step)(copse_strategy *st, struct model *m, uint64_t step);
 };
 
-/* Values of every variable of replica 0 after the run, one behind another; caller frees. */
+/* Values of every variable of replica 0 after the run, concatenated; the caller frees them. */
 float *run_model(copse_context *ctx, const struct run *r, size_t *count);
 
 /* Largest ||a - b|| / ||a|| over the model's variables. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of tuning share: fake devices, whose driver can change, and a kernel cache. */
+/* Shared by the tests of tuning: fake devices, whose driver can change, and a kernel cache. */
 #ifndef COPSE_TESTS_TUNING_RIG_H
 #define COPSE_TESTS_TUNING_RIG_H
 
@@ -44,7 +44,7 @@ static inline int reset(void **state)
     copse_fake.device_count = 2;
     copse_fake.devices[0].describe = describe;
     drop_kept();
-    kept_prefix = "tuning-"; /* compiled kernels are not what is tested */
+    kept_prefix = "tuning-"; /* compiled kernels are not under test */
     warnings = 0;
     driver = "maker 1.0";
     units = 4;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of values and cross-device operations share: devices found, strategies over mixtures of
-   them, and short ways to make and compare values. */
+/* Shared by the tests of values and cross-device operations: devices found, strategies over mixtures of them, and
+   short functions that make and compare values. */
 #ifndef COPSE_VALUE_RIG_H
 #define COPSE_VALUE_RIG_H
 
@@ -10,11 +10,11 @@
 
 #define MAX_RANKS 8
 
-/* Without self-tests, whose outcomes a context remembers: its blocks are counted. */
+/* Without self-tests, because a context stores their results and its blocks are counted. */
 static const struct copse_context_params with_kept = { .cache = { .get = get_kept, .put = keep },
                                                        .no_self_test = true };
 
-/* `ranks` replicas over the devices of a set, in turn; NULL when the set does not fit. */
+/* `ranks` replicas over the devices of a set, in turn; NULL if the set does not fit. */
 static inline copse_strategy *open_mixture(copse_context *ctx, uint32_t mix, uint32_t ranks)
 {
     const char *chosen[3], *ids[MAX_RANKS];
@@ -52,7 +52,7 @@ static inline copse_value *scalar_on(copse_strategy *st, uint32_t rank, float va
     return v;
 }
 
-/* A per-replica value of what is given; takes the references over. */
+/* A per-replica value of the given values; takes ownership of the references. */
 static inline copse_value *per_replica(copse_strategy *st, copse_value **components)
 {
     copse_value *v;

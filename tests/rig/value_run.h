@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The run of tests of values: one context, and after each test nothing but that is left. Include last. */
+/* The main function of tests of values: one context, and after each test a check that only it is left. Include
+   last. */
 #ifndef COPSE_VALUE_RUN_H
 #define COPSE_VALUE_RUN_H
 
 #include "tests/rig/value_rig.h"
 
 static copse_context *ctx;
-static size_t live; /* blocks of the context alone, every device having been opened once */
+static size_t live; /* blocks of the context alone, after every device was opened once */
 
 static inline int open_context(void **unused)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of windows share: a network that one worker trains with a server, and that nothing is left of it.
+/* Shared by the tests of windows: a network that one worker trains with a server, and a check that nothing is left.
    Include after cmocka.h. */
 #ifndef COPSE_WINDOW_RIG_H
 #define COPSE_WINDOW_RIG_H
@@ -8,7 +8,7 @@
 #include "tests/rig/server_rig.h"
 
 #define STEPS 25
-static uint64_t late_ns; /* how long the one step took that did not end in time and was taken again */
+static uint64_t late_ns; /* duration of the one step that timed out and was repeated */
 static float trained[MODEL_IN * 32 + 32 + 32 * 16 + 16 + 16 * MODEL_CLASSES + MODEL_CLASSES];
 
 static inline copse_status learn(struct job *job, uint32_t worker, copse_strategy *st)
@@ -38,7 +38,7 @@ static inline copse_status learn(struct job *job, uint32_t worker, copse_strateg
     return s;
 }
 
-/* Trains with one worker. Returns how its server was reached. */
+/* Trains with one worker. Returns how the worker reached its server. */
 static inline struct copse_one_sided_info train(struct job *job, float *values)
 {
     job->workers = 1;

@@ -18,7 +18,7 @@ struct worker {
     uint32_t rank, size, replicas;
     const char *ids[8];
     copse_status (*run)(struct worker *w, copse_strategy *st);
-    const void *job; /* what the test gives it */
+    const void *job; /* data from the test */
     copse_cluster *cluster;
     float values[256];
     uint32_t seen[8];
@@ -53,7 +53,7 @@ static void worker_main(void *p)
     w->status = run_worker(w);
 }
 
-/* Replicas of all workers stand on the devices found, in turn. */
+/* The replicas of all workers use the devices found, in turn. */
 static void run_workers_over(const struct copse_transport_table *transport, struct worker *w,
                              uint32_t size, uint32_t replicas, const void *job,
                              copse_status (*run)(struct worker *, copse_strategy *))
@@ -92,7 +92,7 @@ static inline void assert_all_ok(struct worker *w, uint32_t size)
             fail_msg("worker %u: %s: %s", v, copse_status_name(w[v].status), w[v].text);
 }
 
-/* Everything on host:0 until devices_back. */
+/* Use host:0 for everything until devices_back. */
 static const char *first_found;
 static uint32_t all_found;
 

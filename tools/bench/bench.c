@@ -79,8 +79,7 @@ int cmd_bench(int argc, char **argv)
     };
     int code = options_parse(argc, argv, rows,
                              "Measures matrix products, copies, updates and training steps on each "
-                             "device, and on all of\nthem together, beside what the machine can "
-                             "do at most.");
+                             "device and on all\ndevices together, and the limits of the machine.");
     if (code >= 0)
         return code;
     b.has_peer = !s->no_peer && peer_open();

@@ -120,9 +120,9 @@ static void machine_table(const struct limits *l, const char *peer, bool is_want
                              : is_wanted ? "none: OpenBLAS is not installed (Debian package "
                                            "libopenblas0-pthread)"
                                          : "left out");
-    printf("\nbest and median of many samples; limit: what plain threads reach on this processor, "
-           "measured now;\n%%: best against limit; GB: bytes read plus bytes written; limit \"-\": "
-           "nothing to compare with\n");
+    printf("\nbest and median of many samples; limit: speed of plain threads on this processor, "
+           "measured now;\n%%: best relative to limit; GB: bytes read plus bytes written; limit \"-\": "
+           "no limit\n");
 }
 
 static void figure_table(const struct figure *f, const struct row *row)

@@ -93,7 +93,7 @@ static void identity(FILE *f, const struct card *c)
 
 static void modes(FILE *f, const struct card *c)
 {
-    fprintf(f, "<h2>What was checked</h2><table><tr><th>Mode</th><th>What it checks</th>"
+    fprintf(f, "<h2>Modes</h2><table><tr><th>Mode</th><th>Content</th>"
                "<th class='n'>Cases</th><th>Outcome</th><th class='n'>Time</th></tr>\n");
     for (size_t i = 0; i < c->mode_count; i++) {
         const struct card_mode *m = &c->modes[i];
@@ -116,7 +116,7 @@ static void blocked(FILE *f, const struct card *c)
     if (cJSON_GetArraySize(list) == 0)
         return;
     fprintf(f, "<h2>Blocked kernels</h2><p>The library does not use these on this device and driver "
-               "version; it takes another variant, or refuses the op where there is none.</p>"
+               "version. It uses another variant, or refuses the op if there is none.</p>"
                "<table>\n");
     cJSON_ArrayForEach(b, list) {
         fprintf(f, "<tr><td><code>");
@@ -125,7 +125,7 @@ static void blocked(FILE *f, const struct card *c)
         card_escape(f, json_text(b, "reason"));
         fprintf(f, "</td></tr>\n");
     }
-    fprintf(f, "</table><p class='soft'>To use them all the same: <code>copse devices --unblock %s"
+    fprintf(f, "</table><p class='soft'>To unblock them: <code>copse devices --unblock %s"
                "</code></p>\n", c->device->id);
 }
 
@@ -134,7 +134,7 @@ static void failures(FILE *f, const struct card *c)
     char line[1200];
     if (c->bad == 0)
         return;
-    fprintf(f, "<h2>What is wrong</h2>\n");
+    fprintf(f, "<h2>Failures</h2>\n");
     for (size_t i = 0; i < c->set->case_count; i++) {
         const struct conform_case *k = &c->set->cases[i];
         if (!card_is_of(c, k) || !conform_is_bad(k->verdict))
@@ -172,9 +172,9 @@ static void error_cell(FILE *f, const struct conform_case *k)
 
 static void rows(FILE *f, const struct card *c)
 {
-    fprintf(f, "<h2>Verdict by op</h2><p class='soft'>Errors are the largest met in any case, beside "
-               "what is allowed for that case. Default is what the library chooses by itself; other "
-               "rows force the kernel that they name.</p>"
+    fprintf(f, "<h2>Verdict by op</h2><p class='soft'>The largest error of all cases, and the "
+               "limit of that case. Default is the library's own choice; other "
+               "rows force the named kernel.</p>"
                "<table><tr><th>Op</th><th>Kernel</th><th>Verdict</th><th class='n'>Cases</th>"
                "<th>Largest error, result</th><th>Largest error, gradient</th></tr>\n");
     for (size_t i = 0; i < c->row_count; i++) {
@@ -197,9 +197,9 @@ static void plots(FILE *f, const struct card *c)
     bool has_speed = false;
     for (size_t i = 0; i < c->row_count; i++)
         has_speed |= c->rows[i].speed != NULL;
-    fprintf(f, "<h2>How much of the allowed error is used</h2><p class='soft'>Shorter is better; the "
-               "dashed line is what is allowed. Ops that are exact are left out. <i>By</i> names a kernel that "
-               "was forced; what ulp, R and norm count stands at the end.</p>"
+    fprintf(f, "<h2>Errors relative to the limit</h2><p class='soft'>Shorter is better; the "
+               "dashed line is the limit. Exact ops are omitted. <i>By</i> names a forced kernel; "
+               "the end of the page explains ulp, R and norm.</p>"
                "<p class='soft'><span class='key fwd'></span>result<span class='key grd'></span>gradient"
                "<span class='key bad'></span>too large</p>\n");
     card_plot_errors(f, c);

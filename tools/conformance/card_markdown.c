@@ -55,7 +55,7 @@ static void failures(FILE *f, const struct card *c)
     char line[1200];
     if (c->bad == 0)
         return;
-    fprintf(f, "### What is wrong\n\n");
+    fprintf(f, "### Failures\n\n");
     for (size_t i = 0; i < c->set->case_count; i++) {
         const struct conform_case *k = &c->set->cases[i];
         if (!card_is_of(c, k) || !conform_is_bad(k->verdict))
@@ -83,7 +83,7 @@ static void blocked(FILE *f, const struct card *c)
     if (cJSON_GetArraySize(list) == 0)
         return;
     fprintf(f, "### Blocked kernels\n\nNot used on this device and driver version:\n\n"
-               "| kernel | why |\n|---|---|\n");
+               "| kernel | reason |\n|---|---|\n");
     cJSON_ArrayForEach(b, list) {
         fprintf(f, "| `%s` | ", json_text(b, "kernel"));
         cell(f, json_text(b, "reason"));
@@ -94,7 +94,7 @@ static void blocked(FILE *f, const struct card *c)
 
 static void modes(FILE *f, const struct card *c)
 {
-    fprintf(f, "### What was checked\n\n| mode | what it checks | cases | outcome | time |\n"
+    fprintf(f, "### Modes\n\n| mode | content | cases | outcome | time |\n"
                "|---|---|---:|---|---:|\n");
     for (size_t i = 0; i < c->mode_count; i++) {
         const struct card_mode *m = &c->modes[i];
@@ -128,7 +128,7 @@ static void error_cell(FILE *f, const struct conform_case *k)
 
 static void rows(FILE *f, const struct card *c)
 {
-    fprintf(f, "### Verdict by op\n\nThe bars show how much of the allowed error is used.\n\n"
+    fprintf(f, "### Verdict by op\n\nThe bars show the error as a fraction of the limit.\n\n"
                "| op | kernel | verdict | cases | largest error, result | largest error, gradient "
                "| speed |\n|---|---|---|---:|---|---|---:|\n");
     for (size_t i = 0; i < c->row_count; i++) {
@@ -154,7 +154,7 @@ static void reasons(FILE *f, const struct card *c)
 {
     if (c->reason_count == 0)
         return;
-    fprintf(f, "### What does not apply or was not run, and why\n\n| verdict | cases | why | for example |\n"
+    fprintf(f, "### Cases that do not apply or were not run\n\n| verdict | cases | reason | example |\n"
                "|---|---:|---|---|\n");
     for (size_t i = 0; i < c->reason_count; i++) {
         const struct card_reason *r = &c->reasons[i];
@@ -225,6 +225,6 @@ copse_status card_markdown(const char *path, const struct conform_settings *s,
         one_card(o.stream, &c);
         card_free(&c);
     }
-    fprintf(o.stream, "### To repeat it\n\n```\n%s\n```\n", set->command ? set->command : "");
+    fprintf(o.stream, "### Command\n\n```\n%s\n```\n", set->command ? set->command : "");
     return output_end(&o, status);
 }

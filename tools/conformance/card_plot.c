@@ -101,7 +101,7 @@ void card_plot_errors(FILE *f, const struct card *c)
         return;
     }
     static const char *const marks[] = { "0", "25 %", "50 %", "75 %" };
-    begin(f, rows, "Largest error of each op as a share of what is allowed", "the larger of both");
+    begin(f, rows, "Largest error of each op as a fraction of the limit", "the larger of both");
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         mark(f, LABEL + PLOT * 0.25 * (double)i / FULL, rows, "grid", marks[i]);
     mark(f, LABEL + PLOT / FULL, rows, "limit", "allowed");

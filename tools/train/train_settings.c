@@ -155,7 +155,7 @@ static const char *check_checkpoints(struct train_settings *s, const char *every
     if (!s->checkpoint && s->patience > 0)
         return "--patience is for checkpoints that come: it needs --checkpoint PATH";
     if (!s->checkpoint && s->on_loss.at->value == COPSE_LOSS_CONTINUES)
-        return "--on-loss continue goes on from a checkpoint: it needs --checkpoint PATH";
+        return "--on-loss continue resumes from a checkpoint: it needs --checkpoint PATH";
     if (s->checkpoint && !*s->checkpoint)
         return "--checkpoint: the path is empty";
     if (!parse_every(every, s))
@@ -191,7 +191,7 @@ static const char *check_strategy(struct train_settings *s)
     if (s->window_bytes > 0 && (s->window_bytes < 4096 || s->window_bytes > 1u << 30))
         return "--window-bytes: 4096 to 1073741824 (1 GiB)";
     if (s->prefetch > 0 && strategy == STRATEGY_ACCELERATOR)
-        return "--prefetch: an accelerator takes whole runs of batches ahead; leave one of the two out";
+        return "--prefetch: an accelerator already uploads whole runs of batches ahead; omit --prefetch";
     if (s->prefetch > COPSE_PREFETCH_MAX)
         return "--prefetch: at most 64 batches";
     s->steps_per_run = s->steps_per_run == UNSET ? 0 : s->steps_per_run;

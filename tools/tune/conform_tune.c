@@ -89,11 +89,11 @@ void table_tune(const struct conform_set *set, const char *device)
 }
 
 static const char summary[] =
-    "Measures which variant of each kernel is fastest on each device, by size of the work, and keeps\n"
-    "the result for the device, its driver and this version, so that `copse train` and programs with\n"
-    "the same kernel cache choose by it. A variant is measured only when it is not blocked and its\n"
-    "result was right. Each device is measured in a process of its own.\n\n"
-    "Exit code 0: all is well; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
+    "Measures which variant of each kernel is fastest on each device, by problem size, and stores the\n"
+    "result for the device, its driver and this version. `copse train` and programs with the same\n"
+    "kernel cache use it. A variant is measured only if it is not blocked and its result was right.\n"
+    "Each device is measured in its own process.\n\n"
+    "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
 
 static int forget(const char *device)
 {

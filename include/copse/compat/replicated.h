@@ -146,6 +146,10 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_finish(copse_tower_optimizer *t
 COPSE_API bool copse_tower_is_used(const copse_tower_optimizer *t);
 /** Updates so far; with parameter servers this worker's. */
 COPSE_API uint64_t copse_tower_steps(const copse_tower_optimizer *t);
+/** Scale of the gradients that copse_tower_compute gives and copse_tower_apply takes (optimizer.h), the same until
+    copse_tower_finish; 0 = they are not scaled. And whether the newest update was skipped. */
+COPSE_API float copse_tower_loss_scale(const copse_tower_optimizer *t);
+COPSE_API bool copse_tower_is_skipped(const copse_tower_optimizer *t);
 /** "adam", "sgd", ... and the names of the rule's slots; a first use. Lifetime: static; that of `t`. */
 COPSE_API COPSE_CHECKED copse_status copse_tower_name(copse_tower_optimizer *t, const char **name);
 COPSE_API COPSE_CHECKED copse_status copse_tower_slot_names(copse_tower_optimizer *t,

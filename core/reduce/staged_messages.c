@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Staged transfers: read to host memory, written again, with one read of every source ahead. */
+/* Staged messages: read to host memory and written to their targets, with one read of every source ahead. */
 #include "core/reduce/exchange_internal.h"
 
 copse_status copse__rank_wait_unless(copse_exchange *x, uint32_t rank, uint64_t ticket, const char *what,
@@ -30,8 +30,7 @@ static copse_status start_read(copse_exchange *x, const struct copse_message *m,
     return copse_queue_submit(queue, &x->read[m->src][index % 2]);
 }
 
-/* A message that is not its source's last starts at once, so that devices write while others are
-   read. */
+/* A message that is not its source's last is submitted at once, so that devices write while others are read. */
 static copse_status write(copse_exchange *x, const struct copse_bucket *b,
                           const struct copse_message *m, size_t index, bool *is_open, bool is_last)
 {
@@ -49,7 +48,7 @@ static copse_status write(copse_exchange *x, const struct copse_bucket *b,
 
 /* Every source is read on its own: message i goes through half i % 2 of its staging memory. The
    read of message i + 1 starts before message i is written; that half is free, because message
-   i - 1 has been taken by then. */
+   i - 1 was written by then. */
 copse_status copse__messages_send(copse_exchange *x, const struct copse_bucket *b, size_t first,
                                   size_t count)
 {
