@@ -23,6 +23,7 @@ copse_status copse_opencl_import(copse_context *ctx, const struct copse_opencl_h
     COPSE_TRY(copse_need("opencl: import", ctx, handles, out));
     const struct copse_opencl_handles *h = handles;
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_opencl_handles, handles));
     if (h->context == NULL || h->device == NULL)
         return copse_fail(COPSE_ERR_ARGUMENT, "opencl: import: %s is missing",
                           h->context == NULL ? "context" : "device");

@@ -79,6 +79,7 @@ copse_status copse_vulkan_import(copse_context *ctx, const struct copse_vulkan_h
     struct vk_lent lent;
     COPSE_TRY(copse_need("vulkan: import", ctx, handles, out));
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_vulkan_handles, handles));
     COPSE_TRY(take_handles(handles, &lent));
     const struct copse_foreign_device foreign = {
         .handles = &lent,

@@ -35,6 +35,12 @@ copse_status copse__need(const char *file, int line, const char *what, const cha
 #define copse_need(what, ...)                                                                      \
     copse__need(__FILE__, __LINE__, what, #__VA_ARGS__, (const bool[]){ __VA_ARGS__ },             \
                 sizeof((const bool[]){ __VA_ARGS__ }) / sizeof(bool))
+/* COPSE_ERR_UNSUPPORTED where one of the reserved words of a struct is set; NULL has none. */
+copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params, size_t offset,
+                                size_t size);
+#define copse_no_reserved(type, params)                                                                  \
+    copse__no_reserved(__FILE__, __LINE__, #type, (params), offsetof(struct type, reserved),             \
+                       sizeof(((struct type *)0)->reserved))
 /* Append "; while ..." context to the thread's text and return `code`; does nothing for COPSE_OK. */
 copse_status copse__note(copse_status code, const char *fmt, ...) COPSE_PRINTF(2, 3);
 #define COPSE_ERROR_BYTES 1024 /* of the text, including the NUL */

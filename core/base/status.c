@@ -2,6 +2,7 @@
 /* Names of the status codes and the thread's error text. Allocates nothing, so it works without memory. */
 #include <stdio.h>
 
+#include "copse/copse.h"
 #include "core/base/base.h"
 #include "core/base/platform.h"
 
@@ -84,6 +85,17 @@ copse_status copse__need(const char *file, int line, const char *what, const cha
                                arguments);
         arguments += length;
     }
+    return COPSE_OK;
+}
+
+copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params, size_t offset,
+                                size_t size)
+{
+    for (size_t i = 0; params && i < size / sizeof(uint64_t); i++)
+        if (((const uint64_t *)((const char *)params + offset))[i] != 0)
+            return copse__fail(COPSE_ERR_UNSUPPORTED, file, line,
+                               "%s: word %zu of 'reserved' was set by a newer program than this library %s knows",
+                               type, i, copse_version());
     return COPSE_OK;
 }
 

@@ -181,6 +181,7 @@ copse_status copse_cluster_open(copse_context *ctx, copse_cluster_spec *spec,
     if (!ctx || !spec || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: context, description or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_cluster_params, params));
     if (!params)
         params = &none;
     if (copse__cluster_spec_members(spec, &rank) > 1)

@@ -19,12 +19,15 @@ static copse_status call_model(copse_replica_context *rc, copse_value *const *ar
 {
     struct model_run *m = user;
     const uint32_t r = copse_replica_id(rc) - m->strategy->group.first; /* of this worker */
-    const struct copse_model_call call = { m->mode, m->features[r], m->labels[r], m->params->user };
+    const struct copse_model_call call = { .mode = m->mode, .features = m->features[r], .labels = m->labels[r],
+                                           .user = m->params->user };
     (void)args;
     (void)count;
     *result = NULL;
-    return copse_note(m->params->model(rc, &call, &m->specs[r]),
-                      "in the model function on replica %u", m->strategy->group.first + r);
+    copse_status s = m->params->model(rc, &call, &m->specs[r]);
+    if (!s)
+        s = copse_no_reserved(copse_model_spec, &m->specs[r]);
+    return copse_note(s, "in the model function on replica %u", m->strategy->group.first + r);
 }
 
 static copse_status finish_optimizers(copse_strategy *st)

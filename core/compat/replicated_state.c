@@ -69,6 +69,7 @@ static copse_status write_all(const char *path, const struct copse_state_params 
 copse_status copse_replicated_checkpoint(copse_strategy *st, const char *path,
                                          const struct copse_state_params *params)
 {
+    COPSE_TRY(copse_no_reserved(copse_state_params, params));
     static const struct copse_state_params none;
     const struct copse_state_params *p = params ? params : &none;
     struct copse_state state;

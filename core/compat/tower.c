@@ -67,6 +67,8 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     if (!st || !params || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: strategy, params or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_tower_params, params));
+    COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "tower optimizer: the default strategy has no device");
     if (params->reduction != COPSE_LOSS_MEAN && params->reduction != COPSE_LOSS_SUM)

@@ -68,9 +68,6 @@ static copse_status check(const struct copse_train_step_params *p)
     if ((p->global_step == COPSE_GLOBAL_STEP_OWN) != (p->counter != NULL))
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: a counter belongs to "
                                               "COPSE_GLOBAL_STEP_OWN, which needs one");
-    if ((int)p->aggregation < 0 || p->aggregation > COPSE_AGGREGATE_ACCUMULATE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: there is no aggregation method %d",
-                          (int)p->aggregation);
     if (p->update_hook_count > 0 && !p->update_hooks)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: the list of update hooks is NULL");
     for (size_t i = 0; i < p->update_hook_count; i++)
@@ -121,6 +118,8 @@ copse_status copse_train_step_create(copse_strategy *st,
     if (!st || !params || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: strategy, params or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_train_step_params, params));
+    COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(check(params));
     struct copse_mem *mem = &st->ctx->base.mem;
     copse_train_step *ts = copse__alloc(mem, 1, sizeof *ts);
@@ -208,6 +207,7 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
     if (!ts || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: it, or the place for the result, is NULL");
     *out = (struct copse_train_step_result){ .is_updated = false };
+    COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__callback_check("copse_train_step_run", ts));
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();

@@ -23,11 +23,11 @@ static copse_status devices(struct copse_conform_run *r, void *user,
     size_t count = 0;
     uint64_t bytes = 7;
     const char *id = dev->info.id;
-    const struct copse_device_params third = { 2, 2 };
-    const struct copse_buffer_params empty = { 0, NULL };
-    const struct copse_buffer_params huge = { (size_t)dev->limits->max_buffer_bytes + 4, NULL };
-    const struct copse_buffer_params wrapped = { SIZE_MAX, NULL }, word = { 4, NULL };
-    const struct copse_buffer_params crooked = { 4096, (void *)((uintptr_t)&bytes | 1) };
+    const struct copse_device_params third = { .share = 2, .shares = 2 };
+    const struct copse_buffer_params empty = { .size = 0 };
+    const struct copse_buffer_params huge = { .size = (size_t)dev->limits->max_buffer_bytes + 4 };
+    const struct copse_buffer_params wrapped = { .size = SIZE_MAX }, word = { .size = 4 };
+    const struct copse_buffer_params crooked = { .size = 4096, .host = (void *)((uintptr_t)&bytes | 1) };
     (void)user;
     REFUSED(out, ARGUMENT, opened, copse_device_open(NULL, id, NULL, &opened));
     REFUSED(out, ARGUMENT, opened, copse_device_open(ctx, NULL, NULL, &opened));
@@ -184,7 +184,7 @@ static copse_status check_functions(copse_device *dev, copse_graph *g, copse_gra
     REFUSED_PLAIN(out, ARGUMENT, copse_report(g, NULL, y));
     REFUSED_PLAIN(out, COPSE_ERR_SHAPE, copse_report(g, "y", y));
 
-    const struct copse_function_params good = { g, &y, 1, NULL };
+    const struct copse_function_params good = { .graph = g, .outputs = &y, .output_count = 1 };
     struct copse_function_params p = good;
     REFUSED(out, ARGUMENT, f, copse_function_create(NULL, &good, &f));
     REFUSED(out, ARGUMENT, f, copse_function_create(dev, NULL, &f));

@@ -128,7 +128,8 @@ static copse_status time_graph_on(struct copse_conform_run *r, copse_device *dev
     for (size_t i = 0; i < c->in_count; i++)
         COPSE_TRY_OR(done, s, copse_graph_input(g, "x", c->in[i].type, c->in[i].shape, &in[i]));
     COPSE_TRY_OR(done, s, c->build(g, in, c->user, &y));
-    const struct copse_function_params params = { g, &y, 1, w->kernels };
+    const struct copse_function_params params = { .graph = g, .outputs = &y, .output_count = 1,
+                                                  .kernels = w->kernels };
     COPSE_TRY_OR(done, s, copse_function_create(dev, &params, &t.f));
     for (size_t i = 0; i < c->in_count; i++)
         COPSE_TRY_OR(done, s, write_input(r, t.f, in[i], (uint32_t)i));

@@ -101,11 +101,13 @@ copse_status copse_conformance_run(copse_context *ctx,
                                    const struct copse_conformance_params *params,
                                    struct copse_conformance_summary *out)
 {
+    COPSE_TRY(copse_no_reserved(copse_conformance_params, params));
     return run(ctx, params, copse_case_tables, copse_known, false, out);
 }
 
 copse_status copse_conformance_list(copse_context *ctx,
                                     const struct copse_conformance_params *params)
 {
+    COPSE_TRY(copse_no_reserved(copse_conformance_params, params));
     return copse__conformance_list_with(ctx, params, copse_case_tables);
 }

@@ -146,7 +146,8 @@ static copse_status tune(struct copse_conform_run *r, void *user, struct copse_c
     snprintf(kernels, sizeof kernels, "%s=%s", t->family->name, t->variant->name);
     r->dev->tries_blocked = false; /* the speed of unused kernels is irrelevant */
     COPSE_TRY_OR(done, s, make_graph(r, t));
-    const struct copse_function_params params = { t->graph, &t->result, 1, kernels };
+    const struct copse_function_params params = { .graph = t->graph, .outputs = &t->result, .output_count = 1,
+                                                  .kernels = kernels };
     COPSE_TRY_OR(done, s, copse_function_create(r->dev, &params, &f));
     s = measure(r, t, f, out);
 done:

@@ -131,6 +131,7 @@ copse_status copse_batches_create(copse_dataset *data, const struct copse_batche
     copse_status s;
 
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_batches_params, params));
     if (params->batch < 1)
         return copse_fail(COPSE_ERR_ARGUMENT, "batches: the batch size must be at least 1");
     if (params->batch > rows)

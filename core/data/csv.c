@@ -396,6 +396,7 @@ copse_status copse_read_csv(copse_context *ctx, const char *path,
                             copse_array **labels)
 {
     COPSE_TRY(copse_need("csv", ctx, path, features));
+    COPSE_TRY(copse_no_reserved(copse_csv_params, params));
     static const struct copse_csv_params defaults = { 0 };
     const struct copse_csv_params *p = params != NULL ? params : &defaults;
     struct csv c = { .mem = &copse__base(ctx)->mem, .path = path };

@@ -196,6 +196,9 @@ copse_status copse_dataset_create(copse_context *ctx, const struct copse_array_v
                                   const struct copse_dataset_params *params, copse_dataset **out)
 {
     COPSE_TRY(copse_need("dataset", ctx, features, out));
+    COPSE_TRY(copse_no_reserved(copse_dataset_params, params));
+    if (params)
+        COPSE_TRY(copse_no_reserved(copse_csv_params, &params->csv));
     return copse__dataset_make(ctx, features, NULL, labels, params, "arrays", out);
 }
 
@@ -382,6 +385,7 @@ copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_p
                                  copse_dataset **train, copse_dataset **test)
 {
     COPSE_TRY(copse_need("dataset", data, train, test));
+    COPSE_TRY(copse_no_reserved(copse_split_params, params));
     struct copse_mem *mem = &copse__base(data->ctx)->mem;
     double fraction = params != NULL && params->train_fraction != 0 ? params->train_fraction : 0.8;
     size_t rows = data->info.rows;

@@ -109,6 +109,11 @@ copse_status copse_distributed_create(copse_context *ctx,
     struct copse_input_context in;
 
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_distributed_params, params));
+    COPSE_TRY(copse_no_reserved(copse_dataset_params, &params->read));
+    COPSE_TRY(copse_no_reserved(copse_csv_params, &params->read.csv));
+    COPSE_TRY(copse_no_reserved(copse_input_context, &params->input));
+    COPSE_TRY(copse_no_reserved(copse_batches_params, &params->batches));
     if ((params->data == NULL) == (params->files == NULL))
         return copse_fail(COPSE_ERR_ARGUMENT, "input: give a dataset or files, one of them");
     COPSE_TRY(copse__input_context(&params->input, &in));
@@ -158,6 +163,8 @@ static copse_status ask(copse_distributed *d, const struct copse_distributed_fn_
     COPSE_TRY(p->pipeline(p->user, in, &source));
     d->source = source; /* released with d from here on */
     d->data = source.data;
+    COPSE_TRY(copse_no_reserved(copse_pipeline_source, &source));
+    COPSE_TRY(copse_no_reserved(copse_batches_params, &source.batches));
     if ((source.data == NULL) == (source.next == NULL))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "input: the pipeline function must give a dataset or a function, one of "
@@ -177,6 +184,8 @@ copse_status copse_distributed_from_function(copse_context *ctx,
     struct copse_input_context in;
 
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_distributed_fn_params, params));
+    COPSE_TRY(copse_no_reserved(copse_input_context, &params->input));
     if (params->pipeline == NULL || (size_t)params->last > COPSE_LAST_STEP_EMPTY)
         return copse_fail(COPSE_ERR_ARGUMENT, "input: no pipeline function, or `last` out of range");
     COPSE_TRY(copse__input_context(&params->input, &in));

@@ -66,6 +66,7 @@ copse_status copse_read_idx(copse_context *ctx, const char *path,
     struct copse_input in;
 
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_read_params, params));
     copse_status s = copse__input_open(&in, &copse__base(ctx)->mem, path,
                                        params != NULL ? params->max_bytes : 0);
     if (s == COPSE_OK)

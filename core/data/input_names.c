@@ -88,6 +88,7 @@ copse_status copse_input_per_replica_batch(const struct copse_input_context *in,
                                            size_t *out)
 {
     COPSE_TRY(copse_need("input", out));
+    COPSE_TRY(copse_no_reserved(copse_input_context, in));
     struct copse_input_context full;
 
     *out = 0;

@@ -153,6 +153,7 @@ copse_status copse_input_plan_create(copse_context *ctx,
     copse_status s;
 
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_input_plan_params, params));
     p = *params;
     COPSE_TRY(check(&p));
     copse_input_plan *plan = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *plan);

@@ -247,6 +247,7 @@ copse_status copse_read_npy(copse_context *ctx, const char *path,
     copse_array *columns = NULL;
 
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_read_params, params));
     copse_status s = copse__input_open(&in, &copse__base(ctx)->mem, path,
                                        params != NULL ? params->max_bytes : 0);
     if (s == COPSE_OK)

@@ -219,6 +219,9 @@ copse_status copse_dataset_open(copse_context *ctx, const char *path,
     struct arrays read = { NULL, NULL };
 
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_dataset_params, params));
+    if (params)
+        COPSE_TRY(copse_no_reserved(copse_csv_params, &params->csv));
     if (p->labels != NULL && p->no_labels)
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: labels and no_labels are both given");
     copse_status s = copse__is_directory(path) ? read_folder(ctx, path, p, &read)

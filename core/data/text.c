@@ -47,6 +47,7 @@ copse_status copse_read_text(copse_context *ctx, const char *path,
     char *text = NULL;
 
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_read_params, params));
     copse_status s = copse__input_open(&in, mem, path, params != NULL ? params->max_bytes : 0);
     if (s == COPSE_OK)
         s = read_text(ctx, &in, &text, out);

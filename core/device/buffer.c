@@ -70,6 +70,7 @@ copse_status copse_buffer_create(copse_device *dev, const struct copse_buffer_pa
 {
     COPSE_TRY(copse_need("buffer", dev, params, out));
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_buffer_params, params));
     COPSE_TRY(copse__device_check(dev));
     size_t size = params->size;
     COPSE_TRY(check_size(dev, &size));

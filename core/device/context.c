@@ -220,6 +220,8 @@ copse_status copse__context_create_with(const struct copse_context_params *param
 
     COPSE_TRY(copse_need("context", out));
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_context_params, p));
+    COPSE_TRY(copse_no_reserved(copse_cache_params, &p->cache));
 
     struct copse_mem mem = { .resize = p->resize ? p->resize : resize_default,
                              .user = p->resize_user };

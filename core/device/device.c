@@ -94,6 +94,7 @@ copse_status copse_device_open(copse_context *ctx, const char *id,
     struct copse_place place;
     COPSE_TRY(copse_need("device", ctx, id, out));
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_device_params, params));
     COPSE_TRY(copse__place_find(ctx, id, &place));
     return copse__device_open_at(ctx, &place, params, out);
 }

@@ -70,6 +70,7 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
     if (!p->graph || !p->outputs || p->output_count == 0 || p->output_count > MAX_OUTPUTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "function: needs a graph and 1 to %d outputs", MAX_OUTPUTS);
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_function_params, p));
     for (size_t i = 0; i < p->output_count; i++) {
         if (!p->outputs[i] || p->outputs[i]->graph != p->graph)
             return copse_fail(COPSE_ERR_ARGUMENT, "function: output %zu is not of the graph", i);

@@ -45,7 +45,8 @@ bool copse_kernel_variant_at(size_t index, struct copse_kernel_variant *out)
         const struct copse_family *f = copse_families[i];
         if (index < f->count) {
             const struct copse_variant *v = &f->variants[index];
-            *out = (struct copse_kernel_variant){ f->name, v->name, copse__variant_kernel(v) };
+            *out = (struct copse_kernel_variant){ .family = f->name, .name = v->name,
+                                                .kernel = copse__variant_kernel(v) };
             return true;
         }
         index -= f->count;
@@ -286,7 +287,8 @@ copse_status copse_kernel_choice(const copse_device *dev, const char *kernels, c
                      : copse_fail(COPSE_ERR_ARGUMENT, "kernels: %s has no size class '%s'", family,
                                   size_class);
     if (s == COPSE_OK)
-        *out = (struct copse_kernel_variant){ f->name, v->name, copse__variant_kernel(v) };
+        *out = (struct copse_kernel_variant){ .family = f->name, .name = v->name,
+                                              .kernel = copse__variant_kernel(v) };
     copse__free(&dev->base->mem, j.work);
     return s;
 }

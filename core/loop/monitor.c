@@ -401,6 +401,7 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
     if (!step || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: step or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_monitor_params, params));
     COPSE_TRY(copse__callback_check("copse_monitor_create", NULL));
     COPSE_TRY(check(step, p));
     struct copse_base *base = copse__base(step->ctx);

@@ -219,7 +219,7 @@ copse_status copse_outputs_get(const copse_outputs *o, const char *name, struct 
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' is a value; take it with copse_outputs_value", name);
     if (!n || n->count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s' was not set", name);
-    *out = (struct copse_output){ n->values, n->count, n->is_reduced };
+    *out = (struct copse_output){ .values = n->values, .count = n->count, .is_reduced = n->is_reduced };
     return COPSE_OK;
 }
 

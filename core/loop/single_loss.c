@@ -400,6 +400,9 @@ copse_status copse_single_loss_step_create(copse_context *ctx,
 {
     COPSE_TRY(copse_need("step", ctx, params, out));
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_single_loss_params, params));
+    COPSE_TRY(copse_no_reserved(copse_input_params, &params->input));
+    COPSE_TRY(copse_no_reserved(copse_batches_params, &params->input.batches));
     COPSE_TRY(check(params));
     struct single_loss *u = copse__alloc(&ctx->base.mem, 1, sizeof *u);
     if (!u)

@@ -27,6 +27,7 @@ copse_status copse_step_create(copse_context *ctx, copse_strategy *strategy,
     if (!ctx || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: context or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_step_functions, functions));
     COPSE_TRY(check(f));
     copse_step *step = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *step);
     if (!step)
@@ -128,6 +129,9 @@ copse_status copse_input_step_create(copse_context *ctx, copse_strategy *strateg
                                      copse_step **out)
 {
     COPSE_TRY(copse_need("step", ctx, params, out));
+    COPSE_TRY(copse_no_reserved(copse_input_params, params));
+    COPSE_TRY(copse_no_reserved(copse_batches_params, &params->batches));
+    COPSE_TRY(copse_no_reserved(copse_step_functions, functions));
     if (!params->dataset)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a dataset function");
     COPSE_TRY(copse_step_create(ctx, strategy, functions, user, out));

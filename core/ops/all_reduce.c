@@ -147,6 +147,7 @@ copse_status copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint32
                                    size_t axis_count, const struct copse_batch_norm *settings,
                                    copse_tensor **y)
 {
+    COPSE_TRY(copse_no_reserved(copse_batch_norm, settings));
     static const struct copse_batch_norm defaults = { 0 };
     const struct copse_batch_norm *s = settings ? settings : &defaults;
     const float epsilon = s->epsilon == 0.0f ? 1e-3f : s->epsilon;

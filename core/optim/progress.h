@@ -22,7 +22,7 @@ copse_status copse__progress_read(const struct copse_optimizer *o, const char *p
                                   struct copse_worker_progress *mine, struct copse_server_progress *out);
 /* The other workers may begin. Nothing to do where all are at the same step. */
 copse_status copse__progress_open(struct copse_optimizer *o);
-/* A guest's: wait until the chief has opened, and get the progress of all. */
+/* Of a worker that is not the chief: wait until the chief has opened, and get the progress of all. */
 copse_status copse__progress_await(struct copse_optimizer *o, struct copse_server_progress *out);
 
 /* ---- of a strategy whose optimizers are named: one progress for all of them ---- */
@@ -32,7 +32,7 @@ bool copse__progress_non_chief_of(const copse_strategy *st);
 /* The chief's: all workers begin at this position of the data. Nothing to do where there are no servers or no other
    workers. */
 copse_status copse__progress_let(copse_strategy *st, uint32_t epoch, uint64_t batch);
-/* A guest's: wait until the chief has let it begin. */
+/* Of a worker that is not the chief: wait until the chief lets it begin. */
 copse_status copse__progress_await_chief(copse_strategy *st, uint32_t *epoch, uint64_t *batch);
 
 #endif

@@ -114,7 +114,7 @@ void copse__exchange_release(copse_exchange **at)
             copse__free_aligned(x->mem, x->staging[r]);
     }
     if (copse__has_workers(x))
-        copse__workers_fini(x);
+        copse__exchange_workers_fini(x);
     if (is_idle) {
         copse__free_aligned(x->mem, x->sums_out);
         copse__free_aligned(x->mem, x->values);
@@ -156,7 +156,7 @@ static copse_status run_step(copse_exchange *x, uint32_t bucket, const struct co
     case COPSE_STEP_READ:
     case COPSE_STEP_WORKER_SEND:
     case COPSE_STEP_WORKER_RECV:
-        return copse__workers_step(x, b, bucket, step);
+        return copse__exchange_workers_step(x, b, bucket, step);
     }
     return copse_fail(COPSE_ERR_INTERNAL, "exchange: there is no step %d", (int)step->kind);
 }

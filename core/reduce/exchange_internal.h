@@ -153,10 +153,10 @@ copse_status copse__scratch_grow(copse_exchange *x, uint32_t rank, size_t bytes)
 copse_status copse__staging_make(copse_exchange *x);
 
 /* exchange_workers.c: steps between workers */
-copse_status copse__workers_step(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
-                                 const struct copse_exchange_step *step);
-copse_status copse__workers_room(copse_exchange *x, size_t round, size_t own);
-void copse__workers_fini(copse_exchange *x); /* drops all messages */
+copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
+                                          const struct copse_exchange_step *step);
+copse_status copse__exchange_workers_room(copse_exchange *x, size_t round, size_t own);
+void copse__exchange_workers_fini(copse_exchange *x); /* drops all messages */
 
 /* record.c */
 void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b);

@@ -17,7 +17,7 @@ static copse_status grow(copse_exchange *x, unsigned char **block, size_t *room,
                : copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for %zu bytes between workers", bytes);
 }
 
-copse_status copse__workers_room(copse_exchange *x, size_t round, size_t own)
+copse_status copse__exchange_workers_room(copse_exchange *x, size_t round, size_t own)
 {
     /* messages of the last run may still be read from the old blocks */
     if (x->sums_out_room < round || x->values_room < round || x->sums_in_room < own * x->workers.count)
@@ -28,7 +28,7 @@ copse_status copse__workers_room(copse_exchange *x, size_t round, size_t own)
 }
 
 /* In a whole job, sent messages still arrive. */
-void copse__workers_fini(copse_exchange *x)
+void copse__exchange_workers_fini(copse_exchange *x)
 {
     if (!x->messages.group->cluster->is_failed)
         (void)copse__worker_wait_sends(&x->messages, NULL, NULL);
@@ -115,8 +115,8 @@ static copse_status receive_share(copse_exchange *x, const struct copse_bucket *
     return COPSE_OK;
 }
 
-copse_status copse__workers_step(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
-                                 const struct copse_exchange_step *step)
+copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_bucket *b, uint32_t bucket,
+                                          const struct copse_exchange_step *step)
 {
     switch (step->kind) {
     case COPSE_STEP_BEGIN:

@@ -62,7 +62,7 @@ static copse_status make_room(struct copse_recorder *r)
         most[m->dst] = COPSE_MAX(most[m->dst], (size_t)(4 * rows * copse__record_row(m)));
     }
     if (copse__has_workers(r->x))
-        return copse__workers_scratch(r, most);
+        return copse__record_workers_scratch(r, most);
     for (uint32_t rank = 0; rank < r->x->rank_count; rank++)
         if (most[rank] > 0)
             COPSE_TRY(copse__scratch_grow(r->x, rank, most[rank]));
@@ -94,7 +94,7 @@ static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
     *total = (struct copse_binding){ x->scratch[m->dst], (size_t)(4 * row * inbox_rows(r)),
                                      (size_t)(4 * m->count) };
     if (copse__has_workers(x) && m->worker == x->workers.worker)
-        *total = copse__workers_row(r, m, m->worker);
+        *total = copse__record_workers_row(r, m, m->worker);
     if (r->half == COPSE_HALF_SUM && !copse__has_workers(x))
         COPSE_TRY(copse__record_hold(r, m, total));
     t.sum = *total;
@@ -208,7 +208,7 @@ static copse_status emit(struct copse_recorder *r, const struct copse_move *m)
     case COPSE_MOVE_ADOPT:
         return COPSE_OK;
     case COPSE_MOVE_JOIN:
-        return copse__workers_join(r, m);
+        return copse__record_workers_join(r, m);
     case COPSE_MOVE_SUM:
         return sum(r, m);
     case COPSE_MOVE_ACCUMULATE:
@@ -351,7 +351,7 @@ static copse_status record_phases(struct copse_recorder *r)
                                           : send(r, &moves[i], end - i));
         } else if (moves[i].kind >= COPSE_MOVE_PUSH && moves[i].kind != COPSE_MOVE_JOIN) {
             COPSE_TRY(play_pending(r));
-            COPSE_TRY(copse__workers_phase(r, &moves[i], end - i));
+            COPSE_TRY(copse__record_workers_phase(r, &moves[i], end - i));
         }
         for (size_t m = i; m < end; m++)
             COPSE_TRY(emit(r, &moves[m]));
@@ -375,7 +375,7 @@ static copse_status record_round(struct copse_recorder *r, uint64_t first, uint6
     memset(r->is_ready, 0, sizeof r->is_ready);
     copse_status s = r->total ? make_room(r) : no_memory();
     if (!s && copse__has_workers(r->x))
-        s = copse__workers_begin(r, count);
+        s = copse__record_workers_begin(r, count);
     if (!s)
         s = record_phases(r);
     copse__free(mem, r->total);

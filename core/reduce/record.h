@@ -51,15 +51,15 @@ uint64_t copse__record_row(const struct copse_move *m); /* its elements, padded 
 copse_status copse__record_hold(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out);
 
 /* record_workers.c */
-copse_status copse__workers_begin(struct copse_recorder *r, uint64_t count);
+copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t count);
 /* Scratch bytes of a rank beyond `bytes`, which are used otherwise. */
-copse_status copse__workers_scratch(struct copse_recorder *r, const size_t *bytes);
+copse_status copse__record_workers_scratch(struct copse_recorder *r, const size_t *bytes);
 /* Row of a worker's sum in the join. */
-struct copse_binding copse__workers_row(const struct copse_recorder *r, const struct copse_move *m,
-                                        uint32_t worker);
-copse_status copse__workers_join(struct copse_recorder *r, const struct copse_move *m);
+struct copse_binding copse__record_workers_row(const struct copse_recorder *r, const struct copse_move *m,
+                                               uint32_t worker);
+copse_status copse__record_workers_join(struct copse_recorder *r, const struct copse_move *m);
 /* The moves of one phase between workers. */
-copse_status copse__workers_phase(struct copse_recorder *r, const struct copse_move *moves,
-                                  size_t count);
+copse_status copse__record_workers_phase(struct copse_recorder *r, const struct copse_move *moves,
+                                         size_t count);
 
 #endif

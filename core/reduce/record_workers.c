@@ -23,7 +23,7 @@ static struct copse_share *shares_of(const struct copse_recorder *r)
     return r->bucket->shares.at + r->bucket->shares.count - r->x->workers.count;
 }
 
-copse_status copse__workers_begin(struct copse_recorder *r, uint64_t count)
+copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t count)
 {
     const uint32_t workers = r->x->workers.count;
     for (uint32_t v = 0; v < workers; v++)
@@ -37,7 +37,7 @@ copse_status copse__workers_begin(struct copse_recorder *r, uint64_t count)
             share->offset = (size_t)(4 * (slice->first - r->round));
         share->size += (size_t)(4 * slice->count);
     }
-    COPSE_TRY(copse__workers_room(r->x, (size_t)(4 * count), shares[this_worker(r)].size));
+    COPSE_TRY(copse__exchange_workers_room(r->x, (size_t)(4 * count), shares[this_worker(r)].size));
     return copse__record_step(
         r, &(struct copse_exchange_step){ .kind = COPSE_STEP_BEGIN,
                                           .message_kind = (r->half != COPSE_HALF_UPDATE ? COPSE_MESSAGE_SUMS : 0) |
@@ -47,7 +47,7 @@ copse_status copse__workers_begin(struct copse_recorder *r, uint64_t count)
                                           .move = r->schedule->moves.at[0] });
 }
 
-copse_status copse__workers_scratch(struct copse_recorder *r, const size_t *bytes)
+copse_status copse__record_workers_scratch(struct copse_recorder *r, const size_t *bytes)
 {
     size_t rows[COPSE_MAX_REPLICAS] = { 0 };
     for (size_t i = 0; i < r->schedule->moves.count; i++) {
@@ -63,8 +63,8 @@ copse_status copse__workers_scratch(struct copse_recorder *r, const size_t *byte
     return COPSE_OK;
 }
 
-struct copse_binding copse__workers_row(const struct copse_recorder *r, const struct copse_move *m,
-                                        uint32_t worker)
+struct copse_binding copse__record_workers_row(const struct copse_recorder *r, const struct copse_move *m,
+                                               uint32_t worker)
 {
     return (struct copse_binding){ r->x->scratch[m->dst],
                                    r->join_at[m->dst] +
@@ -73,14 +73,14 @@ struct copse_binding copse__workers_row(const struct copse_recorder *r, const st
 }
 
 /* Sum the rows of all workers into the row after them. */
-copse_status copse__workers_join(struct copse_recorder *r, const struct copse_move *m)
+copse_status copse__record_workers_join(struct copse_recorder *r, const struct copse_move *m)
 {
     const uint32_t workers = r->x->workers.count;
     const uint64_t row = copse__record_row(m);
     if (r->x->rank_count == 1)
         COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m),
-                                     copse__workers_row(r, m, this_worker(r))));
-    r->total[m->slice] = copse__workers_row(r, m, workers);
+                                     copse__record_workers_row(r, m, this_worker(r))));
+    r->total[m->slice] = copse__record_workers_row(r, m, workers);
     if (r->half == COPSE_HALF_SUM)
         COPSE_TRY(copse__record_hold(r, m, &r->total[m->slice]));
     const struct copse_tree_sum t = {
@@ -162,7 +162,7 @@ static copse_status record_receives(struct copse_recorder *r, const struct copse
             const struct copse_move *m = &moves[k];
             if (m->worker != v)
                 continue;
-            COPSE_TRY(is_sum ? add_host_range(r, m->dst, copse__workers_row(r, m, v),
+            COPSE_TRY(is_sum ? add_host_range(r, m->dst, copse__record_workers_row(r, m, v),
                                               v * own->size + place(r, m) - own->offset)
                              : add_host_range(r, m->dst, copse__record_values(r, m->dst, m), place(r, m)));
         }
@@ -175,8 +175,8 @@ static copse_status record_receives(struct copse_recorder *r, const struct copse
 
 /* Sums are sent after the last read. A worker that owns nothing of the round has no PULL; it sends them
    before it receives values. */
-copse_status copse__workers_phase(struct copse_recorder *r, const struct copse_move *moves,
-                                  size_t count)
+copse_status copse__record_workers_phase(struct copse_recorder *r, const struct copse_move *moves,
+                                         size_t count)
 {
     const bool owns_none = shares_of(r)[this_worker(r)].size == 0;
     switch (moves->kind) {

@@ -8,7 +8,7 @@
 /* How many replicas of the list share the device of replica r, and which of them r is. */
 static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r)
 {
-    struct copse_device_params p = { 0, 0 };
+    struct copse_device_params p = { .share = 0 };
     for (size_t i = 0; i < count; i++)
         if (strcmp(devices[i], devices[r]) == 0) {
             p.share += i < r;

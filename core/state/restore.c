@@ -60,7 +60,7 @@ copse_status copse__state_check_settings(const struct copse_state *s, bool is_lo
         const bool is_layout = strcmp(here->key, "replicas") == 0;
         if (is_loud)
             copse__log(&s->strategy->ctx->base.log, is_layout ? COPSE_LOG_INFO : COPSE_LOG_WARN,
-                       "checkpoint: %s was made with %s %s, the run goes on with %s", s->path, here->key,
+                       "checkpoint: %s was made with %s %s, the run continues with %s", s->path, here->key,
                        stored ? stored : "(none)", here->value);
     }
     return COPSE_OK;

@@ -153,6 +153,7 @@ copse_status copse_checkpoint_write(copse_context *ctx, const char *path,
                                     const struct copse_checkpoint_params *params)
 {
     COPSE_TRY(copse_need("safetensors", ctx, path, params));
+    COPSE_TRY(copse_no_reserved(copse_checkpoint_params, params));
     struct copse_mem *mem = &copse__base(ctx)->mem;
     struct copse_atomic_file file = { 0 };
 

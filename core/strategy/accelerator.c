@@ -87,6 +87,7 @@ copse_status copse_accelerator_create(copse_context *ctx, const char *const *dev
     if (!ctx || !out || !devices)
         return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: context, devices or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_accelerator_params, params));
     if (count == 0 || count > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: %zu cores; 1 to %d are possible", count,
                           COPSE_MAX_REPLICAS);

@@ -40,6 +40,7 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
     if (!ctx || !out || !devices)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: context, devices or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_strategy_params, params));
     COPSE_TRY(copse__callback_check("creation of a strategy", NULL));
     if (count == 0 || count > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count,
@@ -95,6 +96,8 @@ copse_status copse_strategy_update_config(const copse_strategy *st,
 {
     if (!st || !config || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: it, the settings or the result is NULL");
+    COPSE_TRY(copse_no_reserved(copse_context_params, config));
+    COPSE_TRY(copse_no_reserved(copse_cache_params, &config->cache));
     *out = *config;
     return COPSE_OK;
 }

@@ -28,6 +28,7 @@ void copse__feed_fini(copse_trainer *t)
 copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch *batch)
 {
     COPSE_TRY(copse_need("trainer", t, batch));
+    COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__callback_check("copse_trainer_feed", t));
     COPSE_TRY(copse__trainer_check(t));
     return t->feed.table->put(t, batch);

@@ -100,6 +100,8 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     if (!st || !params || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: strategy, params or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_trainer_params, params));
+    COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(copse__callback_check("copse_trainer_create", st));
     COPSE_TRY(check(params));
     if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)

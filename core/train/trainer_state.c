@@ -124,6 +124,7 @@ static copse_status write_all(copse_trainer *t, const char *path, const struct c
 copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
                                       const struct copse_state_params *params)
 {
+    COPSE_TRY(copse_no_reserved(copse_state_params, params));
     static const struct copse_state_params none;
     struct copse_state state;
     const struct copse_state_params *p = params ? params : &none;

@@ -76,6 +76,7 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
 
 copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch *batch)
 {
+    COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__callback_check("copse_trainer_step", t));
     return copse__workers_report(t, step(t, batch));
 }
@@ -161,6 +162,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
 copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_batch *batch,
                                     struct copse_step_result *out)
 {
+    COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__callback_check("copse_trainer_evaluate", t));
     return copse__workers_report(t, evaluate(t, batch, out));
 }

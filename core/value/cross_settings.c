@@ -51,6 +51,7 @@ copse_status copse_cross_device_create(copse_context *ctx,
     if (!ctx || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: context or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_cross_device_params, params));
     if (params)
         COPSE_TRY(check_settings(params));
     copse_cross_device *x = copse__alloc(&ctx->base.mem, 1, sizeof *x);

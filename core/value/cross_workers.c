@@ -3,10 +3,10 @@
  *
  *  1. Each worker sums the values of its own replicas, on its devices, into host memory: a partial sum of the
  *     canonical tree, because its ranks are an aligned block.
- *  2. A barrier of all workers. A worker that has failed before votes so, and all workers return its status. Later only
- *     the cluster can fail, or a worker fails after it has sent everything.
- *  3. Partial sums become sums over all workers. All workers gather the slices of sparse values. The parts of an
- *     application's accumulation go to the first worker, whose function receives all of them.
+ *  2. A barrier. A worker that has failed votes so, and all workers return its status. Later steps fail only with the
+ *     cluster, or after all data has been sent.
+ *  3. Partial sums become sums of all workers. Slices of sparse values are gathered by all workers; the values of an
+ *     accumulation are gathered by the first worker, which calls the application's function.
  *  4. MEAN divides, and each worker copies the results to its own destinations.
  */
 #include <stdio.h>

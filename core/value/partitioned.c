@@ -99,6 +99,7 @@ copse_status copse_partitioned_create(copse_strategy *st, const struct copse_var
     if (!params->name || !*params->name)
         return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: needs a name");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_variable_params, params));
     if (shards == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable '%s': 0 parts", params->name);
     if (!st->ctx)

@@ -235,6 +235,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     if (!st || !p || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable: strategy, params or result is NULL");
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_variable_params, p));
     if (!p->name || !*p->name)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable: needs a name");
     if (st == &copse__default_strategy)

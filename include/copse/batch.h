@@ -37,6 +37,7 @@ struct copse_host_batch {
     uint32_t epoch;       /**< from 0 */
     size_t index;         /**< of the batch in the epoch, from 0 */
     uint64_t first;       /**< position of its first example in the epoch, for dropout */
+    uint64_t reserved[2]; /**< 0 */
 };
 
 /** The columns of a batch, in its initialiser. They live until the enclosing block ends.
@@ -55,6 +56,7 @@ typedef struct copse_batch {
     bool is_training;           /**< false while evaluating: no dropout */
     uint32_t replica, replicas; /**< rank and number, over all workers */
     struct copse_recording *recording; /**< the library's */
+    uint64_t reserved[4]; /**< 0 */
 } copse_batch;
 
 /**

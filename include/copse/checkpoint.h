@@ -2,8 +2,8 @@
 /** @file
  * Named arrays in a file of the safetensors format.
  *
- * A file appears under its name complete or not at all. Reading is strict: duplicate names, unknown fields, gaps or
- * overlaps between arrays and trailing bytes are errors.
+ * A file appears under its name complete or not at all. Reading is strict: duplicate names, unknown fields,
+ * gaps, overlaps and trailing bytes are errors.
  */
 #ifndef COPSE_PUBLIC_CHECKPOINT_H
 #define COPSE_PUBLIC_CHECKPOINT_H
@@ -32,6 +32,7 @@ struct copse_checkpoint_params {
     size_t array_count;                     /**< at most 1,000,000 */
     const struct copse_metadata *metadata;  /**< [NULL] */
     size_t metadata_count;
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "copse/status.h"
 
@@ -51,6 +52,7 @@ struct copse_cache_params {
         the lock.                                       [none: one of two simultaneous changes may be lost] */
     void *(*lock)(void *user, const char *key);
     void (*unlock)(void *user, void *locked);
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** Settings of a context. */
@@ -66,6 +68,7 @@ struct copse_context_params {
     bool no_env;                     /**< ignore the environment variables COPSE_DISABLE and COPSE_NO_SELF_TEST */
     bool no_self_test;               /**< skip the small test that each kernel must pass on a device before its
                                           first use                      [COPSE_NO_SELF_TEST is set] */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**
@@ -81,13 +84,12 @@ COPSE_API void copse_context_release(copse_context **ctx);
 
 /** What the context's allocator has given out. */
 struct copse_memory_stats {
-    size_t live_blocks;                    /**< blocks in use, except the room for handles of variables, which the
-                                                context keeps */
+    size_t live_blocks;                    /**< blocks in use, except room for handles of variables */
     unsigned long long calls;              /**< allocations and resizes so far */
     unsigned long long device_allocations; /**< device buffers made so far, without those from the pool */
+    uint64_t reserved[4]; /**< 0 */
 };
 
-/** Read the counters. */
 COPSE_API void copse_context_memory(copse_context *ctx, struct copse_memory_stats *out);
 
 #if defined(__cplusplus)

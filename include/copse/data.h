@@ -3,8 +3,8 @@
  * Data: datasets in host memory, read from CSV, IDX and .npy files or made from arrays, and batches in a reproducible
  * order. data/readers.h reads single files.
  *
- * gzip (one member) is detected by content. A file is read whole or not at all, nothing in it is executed, and no more
- * memory is allocated than its length justifies. The text of COPSE_ERR_FORMAT says where a file is damaged.
+ * gzip (one member) is detected by content. A file is read whole or not at all. The text of COPSE_ERR_FORMAT says where it
+ * is damaged.
  */
 #ifndef COPSE_PUBLIC_DATA_H
 #define COPSE_PUBLIC_DATA_H
@@ -34,6 +34,7 @@ struct copse_csv_params {
                                   first line, else ','] */
     uint32_t classes;        /**< labels are 0..classes-1                       [0 = not checked] */
     uint64_t max_bytes;      /**< most bytes after decompression                [0 = 8 GiB] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** Columns in host memory with the same number of rows. Features are column "x", labels column "y". Constant. */
@@ -53,12 +54,13 @@ struct copse_dataset_params {
     copse_feature_scale scale;
     struct copse_csv_params csv; /**< for CSV files; its `classes` and `max_bytes` are not used */
     uint64_t max_bytes; /**< most bytes per file after decompression           [0 = 8 GiB] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
  * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and `*labels*idx1*`. The type is
- * detected by content. Of several pairs "train..." is preferred, then uncompressed files, then the first by name. The
- * label file of an IDX file `*images*idx3*` is found by its name; for other IDX and .npy files `params->labels` names it.
+ * detected by content. Of several pairs "train..." is preferred, then uncompressed files, then the first by name.
+ * `params->labels` names the labels of other IDX and .npy files.
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.
@@ -111,6 +113,7 @@ struct copse_dataset_info {
     bool has_labels;                    /**< it was made with labels */
     uint32_t classes;                   /**< labels are 0..classes-1; 0 without labels */
     float scale;                        /**< features were divided by this */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** Describe a dataset. */
@@ -132,6 +135,7 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *d
 struct copse_split_params {
     double train_fraction; /**< part of the rows for training, above 0 and below 1 [0 = 0.8] */
     uint64_t seed;         /**< of the order of the rows before the cut            [0] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -159,6 +163,7 @@ struct copse_batches_params {
     bool no_shuffle;   /**< keep the order of the dataset in every epoch            [false] */
     bool drop_last;    /**< leave out a last batch that is not full                 [false] */
     uint32_t prefetch; /**< batches that a thread prepares ahead, at most 64        [0 = no thread] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

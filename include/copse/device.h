@@ -45,6 +45,7 @@ struct copse_limits {
     bool has_f16_storage;       /**< 16-bit floats in buffers */
     bool rounds_to_nearest;     /**< + - * round to nearest even; by the driver's report */
     bool keeps_denormals;       /**< of single precision; by the driver's report */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /** One device as found. */
@@ -64,6 +65,7 @@ struct copse_device_info {
     char reason[192];        /**< why it was rejected */
     int same_as;             /**< index of an earlier entry for the same physical device, -1 = none */
     struct copse_limits limits; /**< zero when not usable */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /** The devices found when the context was made, usable or not, in a fixed order; borrowed. */

@@ -42,6 +42,7 @@ struct copse_monitor_params {
     copse_on_loss on_loss;   /**< [COPSE_LOSS_STOPS] */
     copse_cluster *cluster;  /**< workers that the step runs on       [NULL = those of its strategy] */
     bool is_new;             /**< refuse to start where there are checkpoints, instead of resuming */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**
@@ -62,13 +63,11 @@ COPSE_API COPSE_CHECKED copse_status copse_monitor_create(copse_step *step,
 COPSE_API void copse_monitor_release(copse_monitor **monitor);
 
 /**
- * Run steps until `steps` have succeeded or the data ends; the end of the data is a success, with a checkpoint. The data
- * continues from call to call.
+ * Run steps until `steps` have succeeded or the data ends, which is a success, with a checkpoint.
  *
  * After COPSE_ERR_DEVICE_LOST the step recovers, restores the last checkpoint and repeats the lost steps; the log says
  * so. With several workers the worker of a failed device fails instead. After COPSE_ERR_COMM or COPSE_ERR_TIMEOUT with
- * COPSE_LOSS_CONTINUES the remaining workers do the same; the first of them must have access to the checkpoints. Other
- * errors are returned; the monitor stays usable.
+ * COPSE_LOSS_CONTINUES the remaining workers do the same. Other errors are returned; the monitor stays usable.
  * @param steps  COPSE_ALL: until the data ends.
  * @param done   Steps that succeeded in this call, also on failure; NULL = not wanted.
  */
@@ -86,6 +85,7 @@ struct copse_monitor_info {
     uint64_t saved;           /**< checkpoints written */
     uint64_t skipped;         /**< damaged checkpoints */
     uint64_t recoveries;      /**< failed devices and lost workers */
+    uint64_t reserved[4]; /**< 0 */
 };
 COPSE_API void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *out);
 

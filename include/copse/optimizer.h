@@ -56,6 +56,7 @@ struct copse_optimizer_params {
     /** Keep a moving average of each variable, mean += w (value - mean) after each update, with
         w = (1 - average) / (1 - average^t). It is a slot of the name "average", in checkpoints, too. < 1  [0 = off] */
     float average;
+    uint64_t reserved[8]; /**< 0 */
 };
 
 #if defined(__cplusplus)

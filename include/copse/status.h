@@ -5,7 +5,7 @@
  * **Errors.** A function that can fail returns a `copse_status`; copse_last_error gives one line of text for people. A
  * function that makes an object sets `*out` to NULL when it fails. COPSE_ERR_NO_MEMORY is possible everywhere;
  * COPSE_ERR_NO_DEVICE_MEMORY, COPSE_ERR_DEVICE_LOST and COPSE_ERR_TIMEOUT wherever a device works. Descriptions list the
- * other codes.
+ * others.
  *
  * **NULL.** A pointer is required unless its description says what NULL means, its list has no entries, or the library
  * only passes it on (`user`).
@@ -27,6 +27,11 @@
  *
  * **Settings.** A zeroed `..._params` struct selects the defaults, which are in [brackets]; where NULL is allowed, it
  * selects them, too. A setting marked "required" has none. Paths and texts are UTF-8.
+ *
+ * **Growth.** A struct keeps its size and the places of its members within a SOVERSION. New members replace words of
+ * `reserved`, with 0 for the earlier behaviour. Programs leave these words 0: a function that gets another value returns
+ * COPSE_ERR_UNSUPPORTED, since the program is newer than the library. The library writes 0 there in results. Structs
+ * without `reserved` never change.
  */
 #ifndef COPSE_PUBLIC_STATUS_H
 #define COPSE_PUBLIC_STATUS_H

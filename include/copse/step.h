@@ -31,6 +31,7 @@ struct copse_step_functions {
     copse_status (*recover)(void *user);
     /** The step is released. */
     void (*release)(void *user);
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

@@ -59,6 +59,7 @@ struct copse_strategy_params {
     size_t message_bytes; /**< longest staged chunk                          [0 = 1 MiB] */
     const char *kernels;  /**< forced kernel variants: "matmul=wide", see device/tuning.h [NULL = none] */
     const char *parameter_device; /**< for copse_parameter_server_create              [NULL] */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**
@@ -141,12 +142,13 @@ struct copse_variable_params {
     copse_aggregation aggregation;
     bool is_frozen;     /**< not trained */
     copse_variable *colocate_with; /**< store it where this variable of the strategy is stored [NULL] */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**
  * Make a variable with a component on every replica, all with the same initial values. A trained one is f32 and mirrored.
- * One-device strategies accept every synchronization and aggregation. Inside copse_strategy_run all replicas make the
- * same variables in the same order, and on a collective strategy all workers do.
+ * One-device strategies accept every synchronization and aggregation. All replicas in
+ * copse_strategy_run and all workers of a collective strategy make the same variables in the same order.
  * @retval COPSE_ERR_ARGUMENT     The name is missing or taken, the shape is empty, the initializer is not for the type,
  *                                synchronization or aggregation is unknown, NONE on several devices, or `colocate_with`
  *                                is another strategy's.

@@ -49,7 +49,6 @@ typedef enum copse_loss_reduction {
 /** When gradients are reduced. */
 typedef enum copse_gating {
     COPSE_GATE_OP,    /**< a bucket as soon as all of its gradients are computed */
-    COPSE_GATE_NONE,  /**< the same */
     COPSE_GATE_GRAPH, /**< after all gradients are computed; computation and exchange do not overlap */
 } copse_gating;
 
@@ -96,10 +95,11 @@ struct copse_trainer_params {
                                          (with `accumulate` up to two). Each has device memory for its values.
                                          The least recently used one is evicted; recorded again, it computes the same
                                          bits                                         [0 = 32] */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**
- * Make a trainer. Several trainers of a strategy share its variables and have their own optimizer slots.
+ * Make a trainer. Trainers of one strategy share its variables and have their own slots.
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule. With a collective strategy also: another worker has other
  *                                settings or variables; the text names it.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or measured shares on a collective one.
@@ -120,6 +120,7 @@ struct copse_step_result {
     double reports[7];           /**< means over the global batch, see copse_report */
     bool is_skipped;             /**< gradient scaling skipped the update (optimizer.h); `step` counts it */
     float loss_scale;            /**< of the step; 0 = gradients are not scaled */
+    uint64_t reserved[8]; /**< 0 */
 };
 
 /**

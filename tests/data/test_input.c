@@ -162,7 +162,8 @@ static void test_data_policy_gives_each_row_to_one_replica(void **state)
                 for (uint32_t epoch = 0; epoch < 2; epoch++) {
                     size_t seen[53] = { 0 };
                     p.rule = (copse_shard_rule)rule;
-                    p.input = (struct copse_input_context){ pipelines, 0, pipelines * local };
+                    p.input = (struct copse_input_context){ .pipelines = pipelines, .pipeline = 0,
+                                                .replicas = pipelines * local };
                     p.batches.batch = 2 * pipelines * local;
                     p.batches.prefetch = epoch;
                     for (uint32_t w = 0; w < pipelines; w++) {
@@ -242,7 +243,8 @@ static void assert_function_walk(struct pipeline *p, const struct copse_input_co
 
     p->calls = 0;
     assert_ok(copse_distributed_from_function(
-        ctx, &(struct copse_distributed_fn_params){ give_data, p, *in, last }, &d));
+        ctx, &(struct copse_distributed_fn_params){ .pipeline = give_data, .user = p, .input = *in,
+                                                .last = last }, &d));
     assert_string_equal(rest(d), expected);
     assert_null(copse_distributed_plan(d));
     assert_ok(copse_distributed_start(d, 1, 0));

@@ -218,8 +218,8 @@ static void test_function_is_called_for_each_replica(void **state)
 {
     struct copse_host_batch shares[3];
     struct counter c = { .end = 7, .bad = 4 };
-    struct copse_distributed_fn_params p = { give_function, &c, { .replicas = 3 },
-                                             COPSE_LAST_STEP_DROP };
+    struct copse_distributed_fn_params p = { .pipeline = give_function, .user = &c,
+                                             .input = { .replicas = 3 } };
     copse_distributed *d;
 
     (void)state;
@@ -301,7 +301,8 @@ static copse_status everything(copse_context *c, const char *const *files)
     copse_distributed_release(&d);
     COPSE_TRY(s);
     COPSE_TRY(copse_distributed_from_function(
-        c, &(struct copse_distributed_fn_params){ give_function, &counter, { .replicas = 2 }, 0 },
+        c, &(struct copse_distributed_fn_params){ .pipeline = give_function, .user = &counter,
+                                                .input = { .replicas = 2 } },
         &d));
     s = copse_distributed_next(d, shares);
     copse_distributed_release(&d);

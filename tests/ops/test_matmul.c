@@ -78,12 +78,14 @@ static void variants_are_refused_by_name(void **state)
     OK(copse_graph_create(harness_context(), &g));
     OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(4, 4), &a));
     OK(copse_matmul(g, a, a, false, false, &y));
-    harness_fails(copse_function_create(host, &(struct copse_function_params){ g, &y, 1,
-                                                                               "matmul=cubic" },
+    harness_fails(copse_function_create(host, &(struct copse_function_params){ .graph = g, .outputs = &y,
+                .output_count = 1,
+                                                                              .kernels = "matmul=cubic" },
                                         &f),
                   COPSE_ERR_ARGUMENT, "no variant 'cubic'");
-    harness_fails(copse_function_create(host, &(struct copse_function_params){ g, &y, 1,
-                                                                               "matmul=wide" },
+    harness_fails(copse_function_create(host, &(struct copse_function_params){ .graph = g, .outputs = &y,
+                .output_count = 1,
+                                                                              .kernels = "matmul=wide" },
                                         &f),
                   COPSE_ERR_UNSUPPORTED, "matmul_wide");
     copse_graph_release(&g);

@@ -20,7 +20,7 @@ static inline void check_column_sums(copse_context *ctx, copse_device *dev, uint
     OK(copse_graph_create(ctx, &g));
     OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(rows, columns), &in));
     OK(copse__column_sum(g, in, &y));
-    OK(copse_function_create(dev, &(struct copse_function_params){ g, &y, 1, NULL }, &f));
+    OK(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = &y, .output_count = 1, .kernels = NULL }, &f));
     OK(copse_function_write(f, in, x));
     OK(copse_function_run(f));
     OK(copse_function_wait(f));

@@ -185,7 +185,7 @@ void host_memory_can_be_used_itself(void **state)
     if (alignment == 0) {
         uint32_t word;
         FAILS(COPSE_ERR_UNSUPPORTED,
-              copse_buffer_create(r->dev, &(struct copse_buffer_params){ 4, &word }, &buf),
+              copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = 4, .host = &word }, &buf),
               "host memory");
         SKIP("no import of host memory");
     }
@@ -195,7 +195,7 @@ void host_memory_can_be_used_itself(void **state)
     uint32_t *host = (uint32_t *)(block + (alignment - (uintptr_t)block % alignment) % alignment);
     uint32_t *want = words(n, 1), *got = words(n, 0);
     memcpy(host, want, size);
-    OK(copse_buffer_create(r->dev, &(struct copse_buffer_params){ size, host }, &buf));
+    OK(copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = size, .host = host }, &buf));
     other = rig_buffer(r, size);
     OK(copse_queue_copy(r->queue, buf, 0, other, 0, size));
     read_now(r->queue, other, 0, got, size);
@@ -213,7 +213,7 @@ void host_memory_can_be_used_itself(void **state)
 
     copse_buffer_release(&buf);
     FAILS(COPSE_ERR_ARGUMENT,
-          copse_buffer_create(r->dev, &(struct copse_buffer_params){ size, host + 1 }, &buf),
+          copse_buffer_create(r->dev, &(struct copse_buffer_params){ .size = size, .host = host + 1 }, &buf),
           "multiples");
     copse_buffer_release(&other);
     free(block);

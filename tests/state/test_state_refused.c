@@ -50,7 +50,8 @@ static void rewrite(const char *from, const char *to, const char *drop, const ch
     memcpy(copy, metadata, metadata_count * sizeof *copy);
     /* The checksum over what is written now, so that the rule behind it is met. */
     char sum[16];
-    struct copse_checkpoint_params p = { list, n, copy, metadata_count };
+    struct copse_checkpoint_params p = { .arrays = list, .array_count = n, .metadata = copy,
+                                         .metadata_count = metadata_count };
     OK(copse__checksum(&copse__base(ctx)->mem, &p, sum));
     for (size_t i = 0; i < metadata_count; i++)
         if (strcmp(copy[i].key, "checksum") == 0)

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# install.sh BUILD-FOLDER C-COMPILER PROGRAM.c: installs into an empty prefix and builds a small
-# program there, once with pkg-config and once with find_package, then runs both.
+# install.sh BUILD-FOLDER C-COMPILER PROGRAM.c EXAMPLES-FOLDER: installs into an empty prefix and builds a small
+# program there, once with pkg-config and once with find_package, then runs both. Builds all examples with pkg-config and
+# runs those that need no device but host:0.
 set -eu
-build=$1 cc=$2 program=$3
+build=$1 cc=$2 program=$3 examples=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
@@ -31,3 +32,24 @@ END
     -DCMAKE_C_COMPILER="$cc" && cmake --build "$work/project/build"; } >"$work/log" 2>&1 ||
     { cat "$work/log"; exit 1; }
 "$work/project/build/program"
+
+for path in "$examples"/*.c; do
+    name=$(basename "$path" .c)
+    more=-lm
+    if [ "$name" = lend_vulkan ]; then
+        more='-lm -lvulkan'
+        if ! echo 'int main(void) { return 0; }' | $cc -x c - -o "$work/vulkan" $more 2>/dev/null ||
+            [ ! -e "$prefix/include/copse/device/vulkan.h" ]; then
+            echo "example $name is left out: no Vulkan loader to link, or no Vulkan backend"
+            continue
+        fi
+    fi
+    $cc -std=c11 -Wall -Wextra -Werror "$path" -o "$work/$name" \
+        $(pkg-config --cflags --libs copse) $more -Wl,-rpath,"$library"
+done
+unset COPSE_CONFIG TF_CONFIG
+"$work/merge_call" >"$work/log" && grep -q '^the run returned 20$' "$work/log" || { cat "$work/log"; exit 1; }
+"$work/parameter_servers" >"$work/log" && grep -q 'slope 3.000' "$work/log" || { cat "$work/log"; exit 1; }
+"$work/monitor_step" "$work/run" >"$work/log" && "$work/monitor_step" "$work/run" >>"$work/log" &&
+    grep -q '^resumed from .*step-0*10.safetensors$' "$work/log" && grep -q '^step 20: loss' "$work/log" ||
+    { cat "$work/log"; exit 1; }

@@ -263,7 +263,7 @@ static copse_status multiply(copse_device *dev, const char *kernels, unsigned la
     OK(copse_graph_input(g, "a", COPSE_F32, at ? COPSE_SHAPE(2, 1) : COPSE_SHAPE(1, 2), &a));
     OK(copse_graph_input(g, "b", COPSE_F32, bt ? COPSE_SHAPE(1, 2) : COPSE_SHAPE(2, 1), &b));
     OK(copse_matmul(g, a, b, at, bt, &c));
-    const struct copse_function_params p = { g, &c, 1, kernels };
+    const struct copse_function_params p = { .graph = g, .outputs = &c, .output_count = 1, .kernels = kernels };
     const copse_status s = copse_function_create(dev, &p, &f);
     if (s == COPSE_OK) {
         OK(copse_function_write(f, a, x));
@@ -365,7 +365,8 @@ static copse_status make_square(copse_device *dev, uint32_t size)
     OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(size, size), &b));
     OK(copse_matmul(g, a, b, false, false, &c));
     const copse_status s =
-        copse_function_create(dev, &(struct copse_function_params){ g, &c, 1, "matmul=clblast" }, &f);
+        copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = &c,
+                                                .output_count = 1, .kernels = "matmul=clblast" }, &f);
     if (s == COPSE_OK)
         copse_function_release(&f);
     copse_graph_release(&g);

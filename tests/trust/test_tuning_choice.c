@@ -21,7 +21,8 @@ static void multiply(copse_context *ctx, copse_device *dev, uint32_t side)
     OK(copse_graph_input(g, "a", COPSE_F32, COPSE_SHAPE(side, side), &a));
     OK(copse_graph_input(g, "b", COPSE_F32, COPSE_SHAPE(side, side), &b));
     OK(copse_matmul(g, a, b, false, false, &y));
-    OK(copse_function_create(dev, &(struct copse_function_params){ g, &y, 1, NULL }, &f));
+    OK(copse_function_create(dev, &(struct copse_function_params){ .graph = g, .outputs = &y,
+                                                .output_count = 1 }, &f));
     for (size_t i = 0; i < n; i++)
         values[i] = 1.0f;
     OK(copse_function_write(f, a, values));

@@ -254,7 +254,7 @@ static void ops_7(void **unused)
     }
     copse_cross_device *x;
     OK(copse_cross_device_create(
-        ctx, &(struct copse_cross_device_params){ COPSE_CROSS_TO_ONE, true, 2, NULL, NULL, 0, 0, 0, 0 },
+        ctx, &(struct copse_cross_device_params){ .kind = COPSE_CROSS_TO_ONE, .has_root = true, .root = 2 },
         &x));
     FAILS(COPSE_ERR_ARGUMENT, copse_cross_reduce(x, st, COPSE_REDUCE_SUM, v, NULL, &out), "root 2");
     copse_cross_device_release(&x);

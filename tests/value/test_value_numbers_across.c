@@ -304,7 +304,9 @@ static copse_status variable_numbers(copse_strategy *st, struct numbers *n)
 static copse_status input_numbers(copse_strategy *st, struct numbers *n)
 {
     const uint32_t ranks = copse_strategy_replicas_in_sync(st), own = copse_strategy_replicas(st);
-    const struct copse_input_context in = { ranks / own, copse_strategy_first_rank(st) / own, ranks };
+    const struct copse_input_context in = { .pipelines = ranks / own,
+                                            .pipeline = copse_strategy_first_rank(st) / own,
+                .replicas = ranks };
     struct copse_host_batch shares[RANKS];
     copse_dataset *data;
     copse_distributed *walk;

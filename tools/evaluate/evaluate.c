@@ -253,8 +253,8 @@ static copse_status fail_patience(const struct watch *w)
                                  "the job? if so, start this again with a longer --patience", at, s->checkpoint,
                                  patience_of(s));
     return session_set_error(COPSE_ERR_TIMEOUT,
-                             "no new checkpoint %s '%s' for %.0f s, the last one is of step %llu: if the job goes "
-                             "on, start this again with a longer --patience", at, s->checkpoint, patience_of(s),
+                             "no new checkpoint %s '%s' for %.0f s, the last one is of step %llu: if the job still "
+                             "runs, start this again with a longer --patience", at, s->checkpoint, patience_of(s),
                              (unsigned long long)w->step);
 }
 

@@ -515,7 +515,7 @@ static copse_status stop(struct run *r)
         s = event_checkpoint("stopped", info.newest, copse_trainer_steps(r->trainer),
                              &r->saved_position);
     else if (info.newest && !is_silent(r))
-        fprintf(stderr, "copse train: stopped after step %llu; all of it is in '%s': go on with the same "
+        fprintf(stderr, "copse train: stopped after step %llu; the checkpoint is '%s'; resume with the same "
                         "command and --resume\n",
                 (unsigned long long)copse_trainer_steps(r->trainer), info.newest);
     return s;

@@ -48,6 +48,7 @@ struct copse_gradient_summary {
     /** bins[0]: elements of a magnitude below 10^-8, and NaN; bins[i]: from 10^(i-9) to below 10^(i-8); the
         last: from 10^3 on. Exact up to 2^24 elements. */
     uint64_t bins[COPSE_GRADIENT_BINS + 1];
+    uint64_t reserved[4]; /**< 0 */
 };
 /** Needs `summarize_gradients` in copse_trainer_params.
     @retval COPSE_ERR_ARGUMENT  This trainer does not summarize gradients of the variable. */

@@ -40,6 +40,7 @@ struct copse_tower_params {
                                               list of variables and shape of arguments. One more releases the least
                                               recently used, which is recorded again when it is needed, and
                                               computes the same bits              [0 = 32] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -182,6 +183,7 @@ struct copse_model_call {
     copse_model_mode mode;
     copse_value *features, *labels; /**< this replica's part; NULL where none were given */
     void *user;
+    uint64_t reserved[4]; /**< 0 */
 };
 /** What it gives back. Zeroed before the call; references are taken over, on failure too. */
 struct copse_model_spec {
@@ -189,6 +191,7 @@ struct copse_model_spec {
     copse_value *outputs; /**< nest of arrays [n, ...]; needed to predict */
     copse_variable *metrics[COPSE_MAX_METRICS]; /**< replica-local states, the same on all replicas */
     size_t metric_count;
+    uint64_t reserved[4]; /**< 0 */
 };
 typedef copse_status copse_model_fn(copse_replica_context *rc, const struct copse_model_call *call,
                                     struct copse_model_spec *spec);
@@ -204,6 +207,7 @@ struct copse_replicated_result {
     double loss;          /**< sum of the replicas' losses, with MEAN each divided by N; 0 where there is none */
     copse_value *outputs; /**< those of this worker's replicas one behind another along axis 0, on the host; a
                                reference for the caller. NULL where there are none */
+    uint64_t reserved[4]; /**< 0 */
 };
 /**
  * [C] Call a model function once per replica, in rank order, with the features' and labels' parts along

@@ -98,6 +98,7 @@ struct copse_output {
     const double *values;
     size_t count;      /**< 1 when reduced or with one replica, else one per replica of all workers */
     bool is_reduced;
+    uint64_t reserved[4]; /**< 0 */
 };
 /** @retval COPSE_ERR_ARGUMENT  No numbers of that name were set. */
 COPSE_API COPSE_CHECKED copse_status copse_outputs_get(const copse_outputs *o, const char *name,
@@ -117,6 +118,7 @@ struct copse_input_params {
     void *user;
     struct copse_batches_params batches; /**< `batch`: examples of all replicas together */
     uint32_t epochs;                     /**< passes over the data              [0 = 1] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -183,6 +185,7 @@ struct copse_single_loss_params {
                                        [0 = 1; accelerator: its steps_per_run] */
     const struct copse_output_params *outputs; /**< [NULL] */
     size_t output_count;                       /**< at most 8 */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

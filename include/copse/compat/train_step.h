@@ -50,15 +50,6 @@ typedef enum copse_global_step_kind {
     COPSE_GLOBAL_STEP_OWN,     /**< the application's, `counter` */
 } copse_global_step_kind;
 
-/** How the contributions to one variable's gradient are added when its value is used several times. Every
-    method gives the same bits here: contributions are added in pairs in the order of the
-    differentiation, which is fixed. */
-typedef enum copse_aggregation_method {
-    COPSE_AGGREGATE_DEFAULT,
-    COPSE_AGGREGATE_TREE,
-    COPSE_AGGREGATE_ACCUMULATE,
-} copse_aggregation_method;
-
 /** How to make a train step. */
 struct copse_train_step_params {
     copse_losses_fn *losses;
@@ -78,13 +69,13 @@ struct copse_train_step_params {
     void *transform_user;
     bool summarize_gradients;     /**< see copse_trainer_gradient            [false] */
     copse_gating gating;          /**< [COPSE_GATE_OP] */
-    copse_aggregation_method aggregation;
     bool skip_numerics;           /**< let NaN and infinite losses update the variables [false] */
     bool check_gradients;         /**< gradients too must be finite          [false] */
     uint32_t accumulate;          /**< micro-batches to an update            [0 = 1] */
     copse_shard_rule sharing;
     size_t batch_size;
     const float *shares;
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** @retval COPSE_ERR_ARGUMENT  A setting breaks its rule; the text names it.
@@ -104,6 +95,7 @@ struct copse_train_step_result {
     size_t loss_count;
     const char *names[COPSE_MAX_LOSSES]; /**< lifetime: that of the train step */
     double losses[COPSE_MAX_LOSSES];     /**< of the global batch, in the order they were given in */
+    uint64_t reserved[4]; /**< 0 */
 };
 /**
  * One step.

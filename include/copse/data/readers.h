@@ -14,6 +14,7 @@ extern "C" {
 /** Settings of the readers. */
 struct copse_read_params {
     uint64_t max_bytes; /**< most bytes after decompression                        [0 = 8 GiB] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

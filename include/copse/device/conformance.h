@@ -84,6 +84,7 @@ struct copse_case_result {
                                                 only beside `own` */
     const char *hash;    /**< hex digest of the result's bits, for comparing devices; "" = none */
     const char *text;    /**< reason or details in one line; "" = none */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** Called after (`result`) each case. Must not call back into the library. */
@@ -118,12 +119,14 @@ struct copse_conformance_params {
     copse_case_begin_fn *begin;
     copse_case_result_fn *result;
     void *user;
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** How many cases came to what. */
 struct copse_conformance_summary {
     uint64_t counts[COPSE_VERDICT_COUNT];
     double seconds;
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -186,6 +189,7 @@ struct copse_blocked_kernel {
     bool is_lasting;  /**< until `copse_device_unblock`: by the application or a self-test. Else for cases
                            that failed: runs of `copse_conformance_run` in which all of these pass, in
                            the same tier or a higher one, take it back */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** The kernels blocked on a device. Lifetime: until the next block or unblock. */

@@ -21,6 +21,7 @@ struct copse_function_params {
     size_t output_count;         /**< 1 to 64 */
     const char *kernels;         /**< forced kernel variants: "matmul=wide", see copse/device/tuning.h
                                                                                  [NULL = none] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

@@ -17,6 +17,7 @@ typedef struct copse_device copse_device;
 struct copse_device_params {
     uint32_t share;  /**< which part of the device, < shares */
     uint32_t shares; /**< parts of an OpenCL CPU (sub-devices)  [0 = 1] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -44,6 +45,7 @@ struct copse_backend_info {
     char name[16];      /**< "opencl" */
     bool is_loaded;     /**< its loader was opened */
     char detail[192];   /**< where the loader is, or what to install */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** The backends of this build, loaded or not; borrowed. */

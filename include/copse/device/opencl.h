@@ -47,6 +47,7 @@ struct copse_opencl_handles {
 
     uint64_t memory_limit; /**< most bytes of buffers on this device, over all that is made from it
                                 [0 = what the driver gives] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

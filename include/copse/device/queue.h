@@ -19,6 +19,7 @@ struct copse_buffer_params {
     size_t size;  /**< bytes, > 0, rounded up to a multiple of 4 */
     void *host;   /**< use this host memory itself: aligned and sized in multiples of
                        `host_import_alignment`, alive longer than the buffer       [NULL] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

@@ -24,6 +24,7 @@ struct copse_kernel_variant {
     const char *family; /**< "matmul" */
     const char *name;   /**< "wide": unique in the family */
     const char *kernel; /**< "matmul_wide": unique; as in blocked kernels, measurements and conformance */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

@@ -31,6 +31,7 @@ struct copse_accelerator_params {
     uint32_t cores;         /**< replicas  [0 = one on every core; with an assignment needed] */
     const uint32_t *assignment; /**< the core of each replica, `cores` different ones; copied
                                      [NULL = replica r on core r] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

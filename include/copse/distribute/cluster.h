@@ -128,6 +128,7 @@ struct copse_cluster_params {
                                     those that have no room there go by messages [16 MiB] */
     uint64_t one_sided_bytes;  /**< with auto: variables of more bytes than this go by messages, which are faster
                                     for them (docs/performance.md) [512 KiB] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -170,6 +171,7 @@ struct copse_one_sided_info {
     uint64_t asked;   /**< and asked the server for them by a message */
     uint64_t pushes;  /**< gradients (of at most 64 KiB) that this worker left in its window for a
                            server, or that this server took there */
+    uint64_t reserved[4]; /**< 0 */
 };
 /** Decided once, when the cluster is opened; the counts are as of now. Thread: as the cluster. */
 COPSE_API void copse_cluster_one_sided(const copse_cluster *c, struct copse_one_sided_info *out);

@@ -61,6 +61,7 @@ struct copse_cross_device_params {
     uint32_t small_group; /**< ... are joined, at most so many together; strictly          [0 = 10] */
     size_t pack_bytes;    /**< packs 0, small_bytes 0: join from the last tensor on, a new pack when one
                                holds more than so many bytes                               [0 = one pack] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** @retval COPSE_ERR_ARGUMENT  A setting is out of range, or does not belong to `kind`. */

@@ -18,6 +18,7 @@ extern "C" {
 struct copse_found_checkpoint {
     uint64_t progress; /**< of the step, from the file's name */
     char path[4096];
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

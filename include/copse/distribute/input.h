@@ -25,6 +25,7 @@ struct copse_input_context {
     uint32_t pipeline;  /**< which one this is, 0 to pipelines-1                    [0] */
     uint32_t replicas;  /**< in step with each other, of all pipelines together; a multiple of
                              `pipelines`                              [0 = one for each pipeline] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -82,6 +83,7 @@ struct copse_input_plan_params {
     const uint64_t *file_rows; /**< rows of each file                      [NULL = not known] */
     uint64_t rows;             /**< rows of the dataset, where there are no files; below 2^32
                                                                              [0 = not known] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -108,6 +110,7 @@ struct copse_input_reading {
     uint32_t first, every;     /**< it gets minibatches first, first + every, ... of these rows */
     uint32_t replicas;         /**< minibatches of a step: replicas of one pipeline */
     uint64_t steps;            /**< of an epoch; 0 where `rows` is not known */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** @retval COPSE_ERR_ARGUMENT  No such pipeline. */
@@ -174,6 +177,7 @@ struct copse_distributed_params {
     struct copse_batches_params batches; /**< `batch`: examples of all replicas together, required; it
                                    may be larger than the data. All pipelines need the same values.
                                    `prefetch` counts batches */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**
@@ -286,6 +290,7 @@ struct copse_pipeline_source {
     copse_replica_batch_fn *next;
     void *user;                  /**< for `next` and `release` */
     void (*release)(void *user); /**< the walk goes away, or could not be made     [NULL] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /** Fills a zeroed `out`; called once for each pipeline, when its walk is made. */
@@ -304,6 +309,7 @@ struct copse_distributed_fn_params {
     void *user;
     struct copse_input_context input; /**< with the defaults filled in, what `pipeline` gets */
     copse_last_step last;             /**< [COPSE_LAST_STEP_DROP] */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

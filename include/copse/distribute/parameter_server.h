@@ -69,6 +69,7 @@ struct copse_parameter_server_summary {
     uint64_t updates;   /**< by gradients, of all workers */
     uint32_t variables; /**< that it kept */
     uint32_t lost;      /**< workers that went without saying that they were done */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

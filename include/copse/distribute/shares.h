@@ -28,6 +28,7 @@ struct copse_replica_result {
     double share;      /**< its part of the examples, 0..1; 0: the other values are 0 */
     double loss;       /**< of its share */
     double reports[7]; /**< in the order of `copse_step_result.report_names` */
+    uint64_t reserved[4]; /**< 0 */
 };
 
 /**

@@ -55,6 +55,7 @@ struct copse_batch_norm {
     float epsilon;           /**< added to the variance, > 0                [0 = 1e-3] */
     copse_tensor **mean;     /**< receives the mean, as copse_sync_moments  [NULL] */
     copse_tensor **variance; /**< receives the variance                     [NULL] */
+    uint64_t reserved[4]; /**< 0 */
 };
 /**
  * (x - mean) / sqrt(variance + epsilon) gamma + beta with the moments of copse_sync_moments (Ioffe and

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* A monitor runs a step of the application's own functions, writes checkpoints and resumes: run the program several times
+   with the same folder. Usage: monitor_step FOLDER */
+#include <stdio.h>
+
+#include "copse/copse.h"
+
+struct job {
+    copse_trainer *trainer;
+    copse_tensor *slope;
+    uint64_t batch; /* position in the data: the next batch */
+};
+
+/* The loss of y = slope x. */
+static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+{
+    const struct job *job = user;
+    copse_tensor *x, *y, *guess;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_input(in, "y", &y));
+    COPSE_TRY(copse_mul(g, x, job->slope, &guess));
+    return copse_mean_squared_error(g, guess, y, out);
+}
+
+/* One step: train on the next batch. */
+static copse_status run_step(void *user)
+{
+    struct job *job = user;
+    const float x[4] = { 1, 2, 3, (float)(job->batch % 5) }, y[4] = { 3, 6, 9, 3 * x[3] };
+    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x },
+                                                          { "y", COPSE_F32, COPSE_SHAPE(1), y }),
+                                            .count = 4, .index = job->batch };
+    struct copse_step_result result;
+    COPSE_TRY(copse_trainer_step(job->trainer, &batch));
+    COPSE_TRY(copse_trainer_result(job->trainer, true, &result));
+    job->batch++;
+    printf("step %llu: loss %.5f\n", (unsigned long long)result.step, result.loss);
+    return COPSE_OK;
+}
+
+static copse_status save(void *user, const char *path)
+{
+    const struct job *job = user;
+    return copse_trainer_checkpoint(job->trainer, path,
+                                    &(struct copse_state_params){ .position = { .batch = job->batch } });
+}
+
+static copse_status restore(void *user, const char *path)
+{
+    struct job *job = user;
+    struct copse_position position;
+    COPSE_TRY(copse_trainer_restore(job->trainer, path, &position, NULL));
+    job->batch = position.batch;
+    return COPSE_OK;
+}
+
+static uint64_t progress(void *user)
+{
+    return copse_trainer_steps(((struct job *)user)->trainer);
+}
+
+static copse_status run(const char *folder)
+{
+    const struct copse_step_functions functions = {
+        .run = run_step, .save = save, .restore = restore, .progress = progress,
+    };
+    const struct copse_monitor_params params = { .folder = folder, .every_steps = 4 };
+    copse_context *ctx;
+    copse_strategy *st;
+    copse_variable *slope;
+    copse_step *step;
+    copse_monitor *monitor;
+    struct copse_monitor_info info;
+    struct job job = { .batch = 0 };
+
+    COPSE_TRY(copse_context_create(NULL, &ctx));
+    COPSE_TRY(copse_one_device_create(ctx, "host:0", NULL, &st));
+    COPSE_TRY(copse_variable_create(
+        st, &(struct copse_variable_params){ .name = "slope", .shape = COPSE_SHAPE(1) }, &slope));
+    job.slope = copse_variable_tensor(slope);
+    COPSE_TRY(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = loss, .user = &job,
+                                            .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.02f } },
+        &job.trainer));
+    COPSE_TRY(copse_step_create(ctx, st, &functions, &job, &step));
+    COPSE_TRY(copse_monitor_create(step, &params, &monitor)); /* restores the newest checkpoint */
+    copse_monitor_describe(monitor, &info);
+    printf("%s %s\n", info.resumed_from ? "resumed from" : "new run in", info.resumed_from ? info.resumed_from : folder);
+    COPSE_TRY(copse_monitor_run(monitor, 10, NULL));
+    COPSE_TRY(copse_monitor_checkpoint(monitor));
+    copse_monitor_describe(monitor, &info);
+    printf("newest checkpoint: %s\n", info.newest);
+
+    copse_monitor_release(&monitor);
+    copse_step_release(&step);
+    copse_trainer_release(&job.trainer);
+    copse_strategy_release(&st);
+    copse_context_release(&ctx);
+    return COPSE_OK;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: monitor_step FOLDER\n");
+        return 2;
+    }
+    if (run(argv[1]) == COPSE_OK)
+        return 0;
+    fprintf(stderr, "monitor_step: %s\n", copse_last_error()); /* the process ends */
+    return 1;
+}

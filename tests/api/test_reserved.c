@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/* Structs that can grow: each call refuses every word of `reserved` that is not 0, by name, and changes nothing; results
+   have zeros there. Rows: REFUSED(type, member, value of the argument struct, call), where `p` is the struct. */
+#include "copse/compat/gradients.h"
+#include "copse/compat/replicated.h"
+#include "copse/compat/single_loss.h"
+#include "copse/compat/train_step.h"
+#include "copse/copse.h"
+#include "copse/data/readers.h"
+#include "copse/device/conformance.h"
+#include "copse/device/function.h"
+#include "copse/device/queue.h"
+#include "copse/distribute/accelerator.h"
+#include "copse/distribute/collective.h"
+#include "copse/distribute/cross_device.h"
+#include "copse/distribute/evaluator.h"
+#include "copse/distribute/input.h"
+#include "copse/distribute/parameter_server.h"
+#include "copse/distribute/partition.h"
+#include "copse/distribute/shares.h"
+#include "copse/distribute/sync.h"
+#include "tests/rig/batch_rig.h"
+#include "tests/rig/rig.h"
+#if defined(COPSE_HAVE_OPENCL)
+#    define CL_TARGET_OPENCL_VERSION 120
+#    include "copse/device/opencl.h"
+#endif
+#if defined(COPSE_HAVE_VULKAN)
+#    include "copse/device/vulkan.h"
+#endif
+
+static int rows;
+
+static void refused(copse_status s, const char *type, const char *call, size_t word)
+{
+    if (s != COPSE_ERR_UNSUPPORTED || !strstr(copse_last_error(), type) ||
+        !strstr(copse_last_error(), "newer program than this library"))
+        fail_msg("%s: word %zu of %s is set: %s: %s", call, word, type, copse_status_name(s),
+                 s ? copse_last_error() : "");
+}
+
+/* `path` leads to the struct of `type` inside `p`, which is of type `outer`; it ends with a dot, or is empty. */
+#define REFUSED_IN(type, outer, path, call, ...)                                                   \
+    do {                                                                                           \
+        struct outer p = { __VA_ARGS__ };                                                          \
+        const size_t words = sizeof p.path reserved / sizeof p.path reserved[0];                   \
+        for (size_t word = 0; word < words; word++) {                                              \
+            p.path reserved[word] = UINT64_C(1) << 63;                                             \
+            refused(call, #type, #call, word);                                                     \
+            p.path reserved[word] = 0;                                                             \
+        }                                                                                          \
+        rows++;                                                                                    \
+    } while (0)
+#define REFUSED(type, call, ...) REFUSED_IN(type, type, , call, __VA_ARGS__)
+
+static const char *const ids[] = { "host:0" };
+static copse_context *ctx;
+
+static copse_status squares(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    return copse_mean_squared_error(g, rig_x(in), user, loss);
+}
+
+static copse_status lose_nothing(copse_graph *g, const copse_batch *in, void *user, struct copse_losses *losses)
+{
+    (void)g, (void)in, (void)user, (void)losses;
+    return COPSE_OK;
+}
+
+static copse_status make_nothing(void *user, copse_trainer **out)
+{
+    (void)user, (void)out;
+    return COPSE_ERR_INTERNAL;
+}
+
+static copse_dataset *data;
+
+static copse_status give_data(void *user, copse_strategy *on, copse_dataset **to)
+{
+    (void)user, (void)on;
+    *to = copse_dataset_retain(data);
+    return COPSE_OK;
+}
+
+/* The struct of which the library takes what the application's function has set. */
+static copse_status give_source(void *user, const struct copse_input_context *in, struct copse_pipeline_source *out)
+{
+    (void)in;
+    out->data = copse_dataset_retain(data);
+    out->batches.batch = 2;
+    if (user)
+        out->batches.reserved[1] = 1;
+    else
+        out->reserved[0] = 1;
+    return COPSE_OK;
+}
+
+static void devices(void)
+{
+    copse_context *other;
+    copse_device *dev, *opened;
+    copse_buffer *buf;
+    copse_function *fn;
+    copse_graph *g;
+    copse_tensor *x, *y;
+    struct copse_conformance_summary summary;
+    REFUSED(copse_context_params, copse_context_create(&p, &other), .disable = "opencl,vulkan");
+    REFUSED_IN(copse_cache_params, copse_context_params, cache., copse_context_create(&p, &other), .no_env = false);
+    OK(copse_device_open(ctx, ids[0], NULL, &dev));
+    OK(copse_graph_create(ctx, &g));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2), &x));
+    REFUSED(copse_device_params, copse_device_open(ctx, ids[0], &p, &opened), .shares = 1);
+    REFUSED(copse_buffer_params, copse_buffer_create(dev, &p, &buf), .size = 8);
+    REFUSED(copse_function_params, copse_function_create(dev, &p, &fn), .graph = g, .outputs = &x, .output_count = 1);
+    REFUSED(copse_conformance_params, copse_conformance_run(ctx, &p, &summary), .ops = "relu");
+    REFUSED(copse_conformance_params, copse_conformance_list(ctx, &p), .ops = "relu");
+    REFUSED(copse_batch_norm, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p, &y), .gamma = NULL);
+#if defined(COPSE_HAVE_OPENCL)
+    REFUSED(copse_opencl_handles, copse_opencl_import(ctx, &p, &opened), .context = NULL);
+#endif
+#if defined(COPSE_HAVE_VULKAN)
+    REFUSED(copse_vulkan_handles, copse_vulkan_import(ctx, &p, &opened), .queue_family = 0);
+#endif
+    copse_graph_release(&g);
+    copse_device_release(&dev);
+}
+
+static void input(void)
+{
+    const float six[6] = { 1, 2, 3, 4, 5, 6 };
+    const struct copse_array_view table = { COPSE_ELEMENT_F32, 2, { 3, 2 }, six };
+    copse_array *array, *labels;
+    copse_dataset *made, *rest;
+    copse_batches *batches;
+    copse_input_plan *plan;
+    copse_distributed *walk;
+    copse_step *step;
+    size_t count;
+    OK(copse_dataset_create(ctx, &table, NULL, NULL, &data));
+    REFUSED(copse_read_params, copse_read_idx(ctx, "none", &p, &array), .max_bytes = 1);
+    REFUSED(copse_read_params, copse_read_npy(ctx, "none", &p, &array), .max_bytes = 1);
+    REFUSED(copse_read_params, copse_read_text(ctx, "none", &p, &array), .max_bytes = 1);
+    REFUSED(copse_csv_params, copse_read_csv(ctx, "none", &p, &array, &labels), .max_bytes = 1);
+    REFUSED(copse_dataset_params, copse_dataset_open(ctx, "none", &p, &made), .no_labels = true);
+    REFUSED_IN(copse_csv_params, copse_dataset_params, csv., copse_dataset_open(ctx, "none", &p, &made), .labels = NULL);
+    REFUSED(copse_dataset_params, copse_dataset_create(ctx, &table, NULL, &p, &made), .classes = 0);
+    REFUSED(copse_split_params, copse_dataset_split(data, &p, &made, &rest), .seed = 0);
+    REFUSED(copse_batches_params, copse_batches_create(data, &p, &batches), .batch = 1);
+    REFUSED(copse_input_context, copse_input_per_replica_batch(&p, 4, &count), .pipelines = 1);
+    REFUSED(copse_input_plan_params, copse_input_plan_create(ctx, &p, &plan), .batch = 1, .rows = 3);
+    REFUSED(copse_distributed_params, copse_distributed_create(ctx, &p, &walk), .data = data, .batches = { .batch = 1 });
+    REFUSED_IN(copse_dataset_params, copse_distributed_params, read., copse_distributed_create(ctx, &p, &walk),
+               .data = data, .batches = { .batch = 1 });
+    REFUSED_IN(copse_input_context, copse_distributed_params, input., copse_distributed_create(ctx, &p, &walk),
+               .data = data, .batches = { .batch = 1 });
+    REFUSED_IN(copse_batches_params, copse_distributed_params, batches., copse_distributed_create(ctx, &p, &walk),
+               .data = data, .batches = { .batch = 1 });
+    REFUSED(copse_distributed_fn_params, copse_distributed_from_function(ctx, &p, &walk), .pipeline = give_source);
+    struct copse_distributed_fn_params from = { .pipeline = give_source };
+    refused(copse_distributed_from_function(ctx, &from, &walk), "copse_pipeline_source", "copse_distributed_from_function", 0);
+    from.user = &from;
+    refused(copse_distributed_from_function(ctx, &from, &walk), "copse_batches_params", "copse_distributed_from_function", 1);
+    REFUSED(copse_step_functions, copse_step_create(ctx, NULL, &p, NULL, &step), .run = NULL);
+    REFUSED(copse_input_params, copse_input_step_create(ctx, NULL, &p, NULL, NULL, &step), .dataset = give_data);
+    REFUSED_IN(copse_batches_params, copse_input_params, batches.,
+               copse_input_step_create(ctx, NULL, &p, NULL, NULL, &step), .dataset = give_data);
+    REFUSED(copse_single_loss_params, copse_single_loss_step_create(ctx, &p, &step), .make = make_nothing);
+    REFUSED_IN(copse_input_params, copse_single_loss_params, input., copse_single_loss_step_create(ctx, &p, &step),
+               .make = make_nothing);
+    REFUSED(copse_checkpoint_params, copse_checkpoint_write(ctx, "/none/none", &p), .array_count = 0);
+}
+
+static void training(void)
+{
+    copse_strategy *st, *other;
+    copse_variable *v, *w;
+    copse_partitioned *parts;
+    copse_trainer *t, *second;
+    copse_tower_optimizer *tower;
+    copse_train_step *ts, *made;
+    copse_cross_device *cross;
+    copse_cluster_spec *spec;
+    copse_cluster *cluster;
+    copse_step *step;
+    copse_monitor *monitor;
+    struct copse_context_params config;
+    struct copse_step_result result;
+    struct copse_train_step_result step_result;
+    REFUSED(copse_strategy_params, copse_one_device_create(ctx, ids[0], &p, &other), .bucket_bytes = 0);
+    REFUSED(copse_strategy_params, copse_mirrored_create(ctx, ids, 1, &p, &other), .bucket_bytes = 0);
+    REFUSED(copse_strategy_params, copse_collective_create(ctx, NULL, ids, 1, &p, &other), .bucket_bytes = 0);
+    REFUSED(copse_strategy_params, copse_parameter_server_create(ctx, NULL, ids, 1, &p, &other), .bucket_bytes = 0);
+    REFUSED(copse_accelerator_params, copse_accelerator_create(ctx, ids, 1, &p, &other), .cores = 0);
+    REFUSED_IN(copse_strategy_params, copse_accelerator_params, strategy.,
+               copse_accelerator_create(ctx, ids, 1, &p, &other), .cores = 0);
+    OK(copse_mirrored_create(ctx, ids, 1, NULL, &st));
+    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(2) }, &v));
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = squares, .user = copse_variable_tensor(v) }, &t));
+    OK(copse_train_step_create(st, &(struct copse_train_step_params){ .losses = lose_nothing }, &ts));
+    OK(copse_step_create(ctx, NULL, NULL, NULL, &step));
+    OK(copse_cluster_spec_parse(ctx, "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\"}}", &spec));
+    REFUSED(copse_context_params, copse_strategy_update_config(st, &p, &config), .no_env = false);
+    REFUSED(copse_variable_params, copse_variable_create(st, &p, &w), .name = "w", .shape = COPSE_SHAPE(2));
+    REFUSED(copse_variable_params, copse_partitioned_create(st, &p, 2, &parts), .name = "w", .shape = COPSE_SHAPE(2));
+    REFUSED(copse_trainer_params, copse_trainer_create(st, &p, &second), .loss = squares);
+    REFUSED_IN(copse_optimizer_params, copse_trainer_params, optimizer., copse_trainer_create(st, &p, &second),
+               .loss = squares);
+    REFUSED(copse_tower_params, copse_tower_create(st, &p, &tower), .name = "a");
+    REFUSED_IN(copse_optimizer_params, copse_tower_params, optimizer., copse_tower_create(st, &p, &tower), .name = "a");
+    REFUSED(copse_train_step_params, copse_train_step_create(st, &p, &made), .losses = lose_nothing);
+    REFUSED_IN(copse_optimizer_params, copse_train_step_params, optimizer., copse_train_step_create(st, &p, &made),
+               .losses = lose_nothing);
+    const float x[2] = { 1, 2 };
+    REFUSED(copse_host_batch, copse_trainer_step(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_feed(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_evaluate(t, &p, &result),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_train_step_run(ts, &p, &step_result),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_state_params, copse_trainer_checkpoint(t, "/none/none", &p), .array_count = 0);
+    REFUSED(copse_state_params, copse_replicated_checkpoint(st, "/none/none", &p), .array_count = 0);
+    REFUSED(copse_cross_device_params, copse_cross_device_create(ctx, &p, &cross), .pack_bytes = 0);
+    REFUSED(copse_cluster_params, copse_cluster_open(ctx, spec, &p, &cluster), .warn_ms = 0);
+    REFUSED(copse_monitor_params, copse_monitor_create(step, &p, &monitor), .keep = 0);
+    assert_int_equal(copse_trainer_steps(t), 0);
+    copse_cluster_spec_release(&spec);
+    copse_step_release(&step);
+    copse_train_step_release(&ts);
+    copse_trainer_release(&t);
+    copse_strategy_release(&st);
+}
+
+static void reserved_words_are_refused(void **state)
+{
+    (void)state;
+    OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
+    devices();
+    input();
+    training();
+    assert_true(rows > 50);
+    copse_dataset_release(&data);
+    copse_context_release(&ctx);
+}
+
+/* ---- results ---- */
+
+#define ZEROED(result)                                                                             \
+    for (size_t i = 0; i < sizeof (result).reserved / sizeof (result).reserved[0]; i++)            \
+        assert_true((result).reserved[i] == 0)
+
+static void results_have_zeros(void **state)
+{
+    (void)state;
+    copse_strategy *st;
+    copse_variable *v;
+    copse_trainer *t;
+    copse_step *step;
+    copse_monitor *monitor;
+    copse_batches *batches;
+    copse_input_plan *plan;
+    const float six[6] = { 1, 2, 3, 4, 5, 6 };
+    const struct copse_array_view table = { COPSE_ELEMENT_F32, 2, { 3, 2 }, six };
+    struct copse_memory_stats memory;
+    struct copse_dataset_info info;
+    struct copse_monitor_info done;
+    struct copse_host_batch batch;
+    struct copse_step_result result, evaluated;
+    struct copse_replica_result part;
+    struct copse_gradient_summary gradient;
+    struct copse_input_reading reading;
+    const struct copse_device_info *list;
+    size_t count;
+    OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
+    copse_context_devices(ctx, &list, &count);
+    ZEROED(list[0]);
+    ZEROED(list[0].limits);
+    memset(&memory, 0xa5, sizeof memory);
+    copse_context_memory(ctx, &memory);
+    ZEROED(memory);
+    OK(copse_dataset_create(ctx, &table, NULL, NULL, &data));
+    memset(&info, 0xa5, sizeof info);
+    copse_dataset_describe(data, &info);
+    ZEROED(info);
+    OK(copse_input_plan_create(ctx, &(struct copse_input_plan_params){ .batch = 1, .rows = 3 }, &plan));
+    memset(&reading, 0xa5, sizeof reading);
+    OK(copse_input_plan_describe(plan, 0, &reading));
+    ZEROED(reading);
+    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 3 }, &batches));
+    memset(&batch, 0xa5, sizeof batch);
+    OK(copse_batches_next(batches, &batch));
+    ZEROED(batch);
+    OK(copse_step_create(ctx, NULL, NULL, NULL, &step));
+    OK(copse_monitor_create(step, NULL, &monitor));
+    memset(&done, 0xa5, sizeof done);
+    copse_monitor_describe(monitor, &done);
+    ZEROED(done);
+    OK(copse_mirrored_create(ctx, ids, 1, NULL, &st));
+    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "v", .shape = COPSE_SHAPE(2) }, &v));
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = squares, .user = copse_variable_tensor(v),
+                                                                .summarize_gradients = true }, &t));
+    memset(&evaluated, 0xa5, sizeof evaluated);
+    OK(copse_trainer_evaluate(t, &batch, &evaluated));
+    ZEROED(evaluated);
+    OK(copse_trainer_step(t, &batch));
+    memset(&result, 0xa5, sizeof result);
+    OK(copse_trainer_result(t, true, &result));
+    ZEROED(result);
+    memset(&part, 0xa5, sizeof part);
+    OK(copse_trainer_replica_result(t, 0, &part));
+    ZEROED(part);
+    memset(&gradient, 0xa5, sizeof gradient);
+    OK(copse_trainer_gradient(t, v, 0, &gradient));
+    ZEROED(gradient);
+    copse_trainer_release(&t);
+    copse_strategy_release(&st);
+    copse_monitor_release(&monitor);
+    copse_step_release(&step);
+    copse_batches_release(&batches);
+    copse_input_plan_release(&plan);
+    copse_dataset_release(&data);
+    copse_context_release(&ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reserved_words_are_refused),
+        cmocka_unit_test(results_have_zeros),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
