@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The stack of contexts of a thread, scopes, and what a replica context tells. */
+/* The stack of contexts of a thread, scopes, and the properties of replica contexts. */
 #include <stdio.h>
 
 #include "core/replica/replica_threads.h"
 
 /* A handle is no address: one that is kept too long matches nothing, and is never followed. Its upper
-   bits tell strategies apart, so that a wrong one can be described. */
+   bits differ between strategies, so that messages can describe a wrong one. */
 #define NUMBER_BITS    (sizeof(uintptr_t) * 5) /* of 8 */
 #define DEFAULT_HANDLE ((uintptr_t)1)
 

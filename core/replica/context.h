@@ -10,8 +10,8 @@
 struct copse_run;
 
 struct copse_frame {
-    struct copse_frame *outer; /* of a replica's own thread: where the call of the run stands */
-    copse_strategy *strategy;  /* alive as long as the frame stands */
+    struct copse_frame *outer; /* of a replica's own thread: the innermost frame of the thread that called the run */
+    copse_strategy *strategy;  /* valid as long as the frame exists */
     struct copse_run *run;     /* the run that a replica or merge function belongs to, or NULL */
     uintptr_t handle;          /* of a replica context; 0 = cross-replica context */
     uint32_t rank;             /* of a replica */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The accelerator strategy: which cores it takes, in the order of their ids. Runs stand in core/train. */
+/* The accelerator strategy: the cores that it takes, in the order of their ids. Runs of several steps are in core/train. */
 #include "copse/distribute/accelerator.h"
 #include "core/strategy/create.h"
 
-const struct copse_strategy_table copse__accelerator = {
+static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_ACCELERATOR,
     .name = "accelerator",
     .shares_devices = true,
@@ -104,7 +104,7 @@ copse_status copse_accelerator_create(copse_context *ctx, const char *const *dev
         ids[r] = order[cores[r]];
     }
     copse_strategy *st;
-    COPSE_TRY(copse__strategy_create(ctx, &copse__accelerator, ids, replicas, &p->strategy, &st));
+    COPSE_TRY(copse__strategy_create(ctx, &table, ids, replicas, &p->strategy, &st));
     st->accelerator.steps_per_run = COPSE_MAX(p->steps_per_run, 1);
     memcpy(st->accelerator.cores, cores, replicas * sizeof *cores);
     *out = st;
@@ -120,13 +120,12 @@ uint32_t copse_accelerator_steps_per_run(const copse_strategy *st)
 
 uint32_t copse_accelerator_core(const copse_strategy *st, uint32_t replica)
 {
-    return st && st->table == &copse__accelerator && replica < st->replica_count ? st->accelerator.cores[replica]
-                                                                                  : UINT32_MAX;
+    return st && st->table == &table && replica < st->replica_count ? st->accelerator.cores[replica] : UINT32_MAX;
 }
 
 bool copse_accelerator_is_resident(const copse_strategy *st)
 {
-    bool is_one = st && st->table == &copse__accelerator;
+    bool is_one = st && st->table == &table;
     for (uint32_t r = 1; is_one && r < st->replica_count; r++)
         is_one &= st->replicas[r].queue == st->replicas[0].queue;
     return is_one;

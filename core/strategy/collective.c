@@ -6,7 +6,7 @@
 
 #include "core/strategy/create.h"
 
-const struct copse_strategy_table copse__collective = {
+static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_COLLECTIVE,
     .name = "collective",
     .count = &copse__step_count_local,
@@ -56,7 +56,7 @@ copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
                                               "part in collectives: use the parameter server strategy, or "
                                               "describe the job without them");
     copse_strategy *st;
-    COPSE_TRY(copse__strategy_create(ctx, &copse__collective, devices, count, params, &st));
+    COPSE_TRY(copse__strategy_create(ctx, &table, devices, count, params, &st));
     const copse_status s = join(st, cluster);
     if (s) {
         copse_strategy_release(&st);

@@ -24,7 +24,7 @@ void copse__strategy_dispose(copse_strategy *st)
     copse_context_release(&ctx);
 }
 
-/* Contexts of replicas carry it, so that those of different strategies can be told apart. */
+/* Part of the handles of replica contexts, so that handles of different strategies differ. */
 static uint32_t next_serial(void)
 {
     static atomic_uint last;

@@ -5,9 +5,6 @@
 
 #include "core/replica/strategy.h"
 
-extern const struct copse_strategy_table copse__one_device, copse__mirrored, copse__collective,
-    copse__parameter_server, copse__accelerator;
-
 /* Replicas on these devices, in this order, see copse__replicas_open. */
 copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
                                     const char *const *devices, size_t count,

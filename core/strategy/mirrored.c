@@ -2,7 +2,7 @@
 /* The mirrored strategy: one replica on each device of this process, all with equal variables. */
 #include "core/strategy/create.h"
 
-const struct copse_strategy_table copse__mirrored = {
+static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_MIRRORED,
     .name = "mirrored",
     .count = &copse__step_count_local,
@@ -12,5 +12,5 @@ const struct copse_strategy_table copse__mirrored = {
 copse_status copse_mirrored_create(copse_context *ctx, const char *const *devices, size_t count,
                                    const struct copse_strategy_params *params, copse_strategy **out)
 {
-    return copse__strategy_create(ctx, &copse__mirrored, devices, count, params, out);
+    return copse__strategy_create(ctx, &table, devices, count, params, out);
 }

@@ -2,7 +2,7 @@
 /* The one-device strategy: a single replica. Synchronization and aggregation of variables have no effect. */
 #include "core/strategy/create.h"
 
-const struct copse_strategy_table copse__one_device = {
+static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_ONE_DEVICE,
     .name = "one device",
     .has_one_copy = true,
@@ -13,5 +13,5 @@ const struct copse_strategy_table copse__one_device = {
 copse_status copse_one_device_create(copse_context *ctx, const char *device,
                                      const struct copse_strategy_params *params, copse_strategy **out)
 {
-    return copse__strategy_create(ctx, &copse__one_device, &device, 1, params, out);
+    return copse__strategy_create(ctx, &table, &device, 1, params, out);
 }

@@ -34,7 +34,7 @@ static copse_status count_add(copse_strategy *st, uint64_t *value)
 
 static const struct copse_step_count step_count = { .read = count_read, .set = count_set, .add = count_add };
 
-const struct copse_strategy_table copse__parameter_server = {
+static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_PARAMETER_SERVER,
     .name = "parameter server",
     .has_one_copy = true,
@@ -115,7 +115,7 @@ copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cl
     if (cluster && device)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the variables are with the cluster's parameter "
                                               "servers, not on this worker's %s", device);
-    COPSE_TRY(copse__strategy_create(ctx, &copse__parameter_server, devices, count, params, &st));
+    COPSE_TRY(copse__strategy_create(ctx, &table, devices, count, params, &st));
     struct copse_servers *servers = copse__alloc(&ctx->base.mem, 1, sizeof *servers);
     copse_status s = servers ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
     if (!s) {

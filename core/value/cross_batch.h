@@ -48,7 +48,7 @@ copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_va
                                      size_t count, copse_value **out);
 
 /* All leaves that need something, over the replicas of all workers (cross_workers.c). `mine`: why this worker
-   cannot take part, or COPSE_OK; the others are told. */
-copse_status copse__batch_across(struct copse_cross_batch *b, copse_status mine);
+   cannot take part, or COPSE_OK; all workers return it. */
+copse_status copse__batch_workers(struct copse_cross_batch *b, copse_status mine);
 
 #endif

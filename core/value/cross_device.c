@@ -187,7 +187,7 @@ static copse_status run(struct copse_cross_batch *b, copse_value *const *values,
     for (size_t i = 0; i < count && !s; i++)
         s = add_leaves(b, values[i]);
     if (b->st->group.workers > 1 && !b->is_broadcast)
-        s = copse__batch_across(b, s);
+        s = copse__batch_workers(b, s);
     else if (!s)
         s = reduce_here(b);
     for (size_t i = 0; i < b->leaves.count && !s; i++)

@@ -12,7 +12,7 @@ struct copse_cross_device {
     struct copse_cross_device_params params;
 };
 
-/* Of operations that nobody set up. */
+/* The params of operations that the application has not set. */
 extern const struct copse_cross_device_params copse__cross_defaults;
 
 /* The strategy's reducer, made by the first call. */

@@ -15,7 +15,7 @@
 #include "core/reduce/tree.h"
 #include "core/value/cross_batch.h"
 
-struct across {
+struct workers_batch {
     struct copse_cross_batch *b;
     copse_strategy *st;
     struct copse_group *g;
@@ -35,12 +35,12 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory for what other workers have");
 }
 
-static bool is_accumulated(const struct across *a)
+static bool is_accumulated(const struct workers_batch *a)
 {
     return a->b->params->accumulate && a->floats + a->whole > 0;
 }
 
-static uint32_t divisor_of(const struct across *a)
+static uint32_t divisor_of(const struct workers_batch *a)
 {
     return a->b->op == COPSE_REDUCE_MEAN ? a->st->group.ranks : 0;
 }
@@ -58,7 +58,7 @@ struct walk {
 
 static const struct walk first_dense = { .need = COPSE_NEED_F32 };
 
-static struct copse_leaf *next_dense(const struct across *a, struct walk *w)
+static struct copse_leaf *next_dense(const struct workers_batch *a, struct walk *w)
 {
     for (; w->need <= COPSE_NEED_I32; w->need++, w->i = 0)
         while (w->i < a->b->leaves.count) {
@@ -72,7 +72,7 @@ static struct copse_leaf *next_dense(const struct across *a, struct walk *w)
     return NULL;
 }
 
-static struct copse_leaf *next_sparse(const struct across *a, size_t *i)
+static struct copse_leaf *next_sparse(const struct workers_batch *a, size_t *i)
 {
     while (*i < a->b->leaves.count)
         if (a->b->leaves.at[(*i)++].need == COPSE_NEED_SPARSE)
@@ -80,7 +80,7 @@ static struct copse_leaf *next_sparse(const struct across *a, size_t *i)
     return NULL;
 }
 
-static void count_leaves(struct across *a)
+static void count_leaves(struct workers_batch *a)
 {
     struct walk w = first_dense;
     while (next_dense(a, &w))
@@ -91,7 +91,7 @@ static void count_leaves(struct across *a)
 /* ---- what this worker has ---- */
 
 /* Dense leaves have their sum over this worker's replicas as their result, on the host. */
-static copse_status sum_here(struct across *a)
+static copse_status sum_here(struct workers_batch *a)
 {
     struct copse_cross_batch here = *a->b;
     struct walk w = first_dense;
@@ -107,7 +107,7 @@ static copse_status sum_here(struct across *a)
     return COPSE_OK;
 }
 
-static copse_status prepare_sums(struct across *a)
+static copse_status prepare_sums(struct workers_batch *a)
 {
     struct walk w = first_dense;
     struct copse_leaf *leaf;
@@ -120,7 +120,7 @@ static copse_status prepare_sums(struct across *a)
 }
 
 /* Every replica's values in its own row. */
-static copse_status prepare_parts(struct across *a)
+static copse_status prepare_parts(struct workers_batch *a)
 {
     const size_t words = a->floats + a->whole;
     for (uint32_t r = 0; r < a->st->replica_count; r++) {
@@ -138,7 +138,7 @@ static copse_status prepare_parts(struct across *a)
     return COPSE_OK;
 }
 
-static copse_status prepare_slices(struct across *a)
+static copse_status prepare_slices(struct workers_batch *a)
 {
     const uint32_t me = a->g->worker, replicas = a->st->replica_count;
     struct copse_leaf *leaf;
@@ -152,7 +152,7 @@ static copse_status prepare_slices(struct across *a)
     return COPSE_OK;
 }
 
-static copse_status prepare(struct across *a)
+static copse_status prepare(struct workers_batch *a)
 {
     const size_t words = a->floats + a->whole;
     a->words = copse__alloc(a->mem, words * (is_accumulated(a) ? a->st->group.ranks : 1), 4);
@@ -166,7 +166,7 @@ static copse_status prepare(struct across *a)
 }
 
 /* Operation and subject: workers that differ in them are at different calls. */
-static void describe_call(const struct across *a, char *what, size_t room)
+static void describe_call(const struct workers_batch *a, char *what, size_t room)
 {
     snprintf(what, room, "%s%s", is_accumulated(a) ? "accumulated " : "",
              a->b->op == COPSE_REDUCE_MEAN ? "mean" : "sum");
@@ -178,7 +178,7 @@ static void describe_call(const struct across *a, char *what, size_t room)
 }
 
 /* Types and shapes of the leaves: the first in words, all others as a hash. */
-static void describe_form(const struct across *a, char form[COPSE_FORM_BYTES])
+static void describe_form(const struct workers_batch *a, char form[COPSE_FORM_BYTES])
 {
     const struct copse_leaf *first = NULL;
     size_t count = 0;
@@ -209,7 +209,7 @@ static void describe_form(const struct across *a, char form[COPSE_FORM_BYTES])
 /* ---- dense ---- */
 
 /* The first worker's function, on all parts of one leaf, at its root; into row 0. */
-static copse_status accumulate_leaf(struct across *a, const struct copse_leaf *leaf,
+static copse_status accumulate_leaf(struct workers_batch *a, const struct copse_leaf *leaf,
                                     const struct walk *w, uint32_t root)
 {
     const uint32_t count = a->st->group.ranks;
@@ -232,7 +232,7 @@ static copse_status accumulate_leaf(struct across *a, const struct copse_leaf *l
     return s;
 }
 
-static copse_status accumulate_first(struct across *a)
+static copse_status accumulate_first(struct workers_batch *a)
 {
     struct walk w = first_dense;
     struct copse_leaf *leaf;
@@ -247,7 +247,7 @@ static copse_status accumulate_first(struct across *a)
     return COPSE_OK;
 }
 
-static copse_status accumulate(struct across *a)
+static copse_status accumulate(struct workers_batch *a)
 {
     const size_t bytes = 4 * (a->floats + a->whole);
     size_t sizes[COPSE_MAX_WORKERS];
@@ -257,7 +257,7 @@ static copse_status accumulate(struct across *a)
     return copse__group_broadcast(a->g, "what was accumulated", a->words, bytes, accumulate_first(a));
 }
 
-static copse_status give_dense(struct across *a)
+static copse_status give_dense(struct workers_batch *a)
 {
     struct walk w = first_dense;
     struct copse_leaf *leaf;
@@ -290,7 +290,7 @@ static uint64_t width_of(const struct copse_leaf *leaf)
     return copse__elements(slice);
 }
 
-static size_t slices_of_all(const struct across *a, size_t n)
+static size_t slices_of_all(const struct workers_batch *a, size_t n)
 {
     size_t count = 0;
     for (uint32_t v = 0; v < a->g->workers; v++)
@@ -298,7 +298,7 @@ static size_t slices_of_all(const struct across *a, size_t n)
     return count;
 }
 
-static copse_status make_room(struct across *a)
+static copse_status make_room(struct workers_batch *a)
 {
     size_t rows = 0, values = 0, i = 0, each;
     struct copse_leaf *leaf;
@@ -313,8 +313,8 @@ static copse_status make_room(struct across *a)
     return a->rows && a->values ? COPSE_OK : no_memory();
 }
 
-/* Everybody's slices of a leaf, this worker's already there. */
-static copse_status swap_leaf(struct across *a, const struct copse_leaf *leaf, size_t n)
+/* Gather the slices of a leaf from all workers; this worker's are in place. */
+static copse_status gather_leaf(struct workers_batch *a, const struct copse_leaf *leaf, size_t n)
 {
     size_t sizes[COPSE_MAX_WORKERS], wide[COPSE_MAX_WORKERS];
     for (uint32_t v = 0; v < a->g->workers; v++) {
@@ -325,7 +325,7 @@ static copse_status swap_leaf(struct across *a, const struct copse_leaf *leaf, s
     return copse__group_allgatherv(a->g, a->values, wide);
 }
 
-static copse_status place_slices(struct across *a, const struct copse_leaf *leaf, size_t n)
+static copse_status place_slices(struct workers_batch *a, const struct copse_leaf *leaf, size_t n)
 {
     const uint32_t replicas = a->st->replica_count;
     size_t at = 0;
@@ -340,7 +340,7 @@ static copse_status place_slices(struct across *a, const struct copse_leaf *leaf
 }
 
 /* One sparse value for each worker, added up in the order of the workers as those of replicas are. */
-static copse_status give_leaf(struct across *a, struct copse_leaf *leaf, size_t n)
+static copse_status give_leaf(struct workers_batch *a, struct copse_leaf *leaf, size_t n)
 {
     copse_value *of[COPSE_MAX_WORKERS] = { NULL };
     struct copse_ranks to;
@@ -364,8 +364,8 @@ static copse_status give_leaf(struct across *a, struct copse_leaf *leaf, size_t 
     return s;
 }
 
-/* Whatever fails on this worker, the others get all slices. */
-static copse_status reduce_slices(struct across *a)
+/* A worker that fails still sends its slices to the others. */
+static copse_status reduce_slices(struct workers_batch *a)
 {
     char text[COPSE_ERROR_BYTES];
     size_t sizes[COPSE_MAX_WORKERS], i = 0;
@@ -377,7 +377,7 @@ static copse_status reduce_slices(struct across *a)
     COPSE_TRY(copse__group_barrier(a->g, "slices", 0, make_room(a)));
     for (size_t n = 0; (leaf = next_sparse(a, &i)); n++) {
         copse_status s = place_slices(a, leaf, n);
-        COPSE_TRY(swap_leaf(a, leaf, n));
+        COPSE_TRY(gather_leaf(a, leaf, n));
         if (!s)
             s = give_leaf(a, leaf, n);
         if (s && !mine) {
@@ -392,7 +392,7 @@ static copse_status reduce_slices(struct across *a)
 
 /* ---- all of it ---- */
 
-static copse_status exchange(struct across *a)
+static copse_status exchange(struct workers_batch *a)
 {
     if (is_accumulated(a))
         COPSE_TRY(accumulate(a));
@@ -403,9 +403,9 @@ static copse_status exchange(struct across *a)
     return give_dense(a);
 }
 
-copse_status copse__batch_across(struct copse_cross_batch *b, copse_status mine)
+copse_status copse__batch_workers(struct copse_cross_batch *b, copse_status mine)
 {
-    struct across a = { .b = b, .st = b->st, .g = &b->st->group, .mem = b->mem };
+    struct workers_batch a = { .b = b, .st = b->st, .g = &b->st->group, .mem = b->mem };
     char what[sizeof ((struct copse_header *)0)->what], form[COPSE_FORM_BYTES];
     if (!mine && copse__batch_count(b, COPSE_NEED_NOTHING) == b->leaves.count)
         return COPSE_OK;

@@ -12,9 +12,9 @@ static copse_status add(copse_strategy *st, struct copse_ranks *to, uint32_t ran
     for (uint32_t i = 0; i < to->count; i++)
         if (to->at[i] == rank)
             return rank == COPSE_HOST
-                       ? copse_fail(COPSE_ERR_ARGUMENT, "destinations: the host stands there twice")
+                       ? copse_fail(COPSE_ERR_ARGUMENT, "destinations: the host is listed twice")
                        : copse_fail(COPSE_ERR_ARGUMENT,
-                                    "destinations: replica %u stands there twice", rank);
+                                    "destinations: replica %u is listed twice", rank);
     to->at[to->count++] = rank;
     return COPSE_OK;
 }
@@ -30,7 +30,7 @@ static copse_status ranks_of_value(copse_strategy *st, const copse_value *v, str
 {
     if (v->strategy && v->strategy != st)
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "destinations: the value to stand beside belongs to another strategy");
+                          "destinations: the value whose ranks are taken belongs to another strategy");
     switch (v->kind) {
     case COPSE_VALUE_PER_REPLICA:
     case COPSE_VALUE_MIRRORED:
@@ -51,7 +51,7 @@ static copse_status ranks_of_value(copse_strategy *st, const copse_value *v, str
         break;
     }
     return copse_fail(COPSE_ERR_ARGUMENT,
-                      "destinations: objects, lists and dictionaries stand on no device");
+                      "destinations: objects, lists and dictionaries are on no device");
 }
 
 copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to,

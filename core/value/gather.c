@@ -3,7 +3,7 @@
    in type and shape. */
 #include "core/value/cross_device.h"
 
-/* What a worker tells of an array before its elements. */
+/* Sent before the elements of an array. */
 struct form {
     uint32_t type, rank, dims[COPSE_MAX_RANK];
 };

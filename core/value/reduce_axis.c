@@ -8,7 +8,7 @@
 
 struct parts {
     copse_context *ctx;
-    copse_value *const *at; /* arrays or variables of one type, equal shapes beside the axis */
+    copse_value *const *at; /* arrays or variables of one type, of equal shape apart from the axis */
     copse_value *same[COPSE_MAX_REPLICAS]; /* what `at` points to where all replicas give one */
     size_t count;
     struct copse_group *g; /* of the workers that give something */

@@ -17,7 +17,7 @@ copse_status copse__merge_call(copse_replica_context *rc, struct copse_merge *m)
 copse_status copse__strategy_cross(copse_strategy *st, copse_reduce_op op, copse_value *value,
                                    const struct copse_destinations *to, copse_value **out);
 /* What a variable's replicas give or hold, a per-replica value, by its aggregation, over all workers. `mine`: why
-   this worker has none, or COPSE_OK; the others are told. (aggregate.c) */
+   this worker has none, or COPSE_OK; all workers return it. (aggregate.c) */
 copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, copse_status mine,
                                        copse_value **out);
 /* copse_strategy_reduce along an axis (axis.c). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values: making them, their life, and what they tell. */
+/* Values: creation, references, properties. */
 #include "core/replica/context.h"
 #include "core/variable/storage.h"
 #include "core/value/value.h"
@@ -9,7 +9,7 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "value: no memory");
 }
 
-/* ---- life ---- */
+/* ---- references ---- */
 
 static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind,
                          copse_value **out)
@@ -467,14 +467,14 @@ copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value
     return copse__value_from_block(st->ctx, st, rank, v->tensor.shape, block, out);
 }
 
-/* ---- what they tell ---- */
+/* ---- properties ---- */
 
 copse_value_kind copse_value_kind_of(const copse_value *v)
 {
     return v ? v->kind : COPSE_VALUE_ARRAY;
 }
 
-/* What stands for all components of a mirrored value; else the value. */
+/* The first component of a mirrored value; any other value itself. */
 static const copse_value *representative(const copse_value *v)
 {
     return v->kind == COPSE_VALUE_MIRRORED ? v->items[0] : v;

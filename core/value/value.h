@@ -20,7 +20,7 @@ struct copse_value {
     struct copse_block *block;   /* ARRAY: elements; SPARSE: values [count, ...] */
     struct copse_block *indices; /* SPARSE: i32 [count] */
     uint32_t slices;             /* SPARSE */
-    uint32_t rank;               /* ARRAY, SPARSE: where it stands; VARIABLE: the component, or
+    uint32_t rank;               /* ARRAY, SPARSE: its location; VARIABLE: the component, or
                                     COPSE_ALL_RANKS for the whole variable */
     void *object;
     copse_variable *variable; /* not a reference: its strategy is retained instead */

@@ -96,10 +96,10 @@ copse_status copse__variable_of(const copse_variable *v, const copse_strategy *s
 
 /* ---- values on the replicas ---- */
 
-static copse_status keep(copse_variable *v, const copse_variable *beside, const void *values)
+static copse_status keep(copse_variable *v, const copse_variable *like, const void *values)
 {
     (void)v;
-    (void)beside;
+    (void)like;
     (void)values;
     return COPSE_OK;
 }

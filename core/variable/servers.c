@@ -54,7 +54,7 @@ static copse_status add(struct copse_mem *mem, struct copse_server_store *s, cop
     return COPSE_OK;
 }
 
-static copse_status keep(copse_variable *v, const copse_variable *beside, const void *values)
+static copse_status keep(copse_variable *v, const copse_variable *like, const void *values)
 {
     struct copse_servers *all = copse__servers_of(v->strategy);
     const struct copse_server_variable as = {
@@ -65,12 +65,12 @@ static copse_status keep(copse_variable *v, const copse_variable *beside, const 
         .may_begin = all->may_begin,
     };
     uint32_t id;
-    v->server = beside ? beside->server : all->placed % all->count;
+    v->server = like ? like->server : all->placed % all->count;
     struct copse_server_store *s = store_of(v);
     COPSE_TRY(s->server->table->make(s->server, &as, &id));
     COPSE_TRY(add(&v->strategy->ctx->base.mem, s, v, id));
     v->server_index = (uint32_t)s->ids.count - 1;
-    all->placed += !beside;
+    all->placed += !like;
     return COPSE_OK;
 }
 
@@ -119,14 +119,15 @@ static copse_status write_copies(const copse_variable *v, const void *values)
     return COPSE_OK;
 }
 
-/* A read that was given up may still write where it should: what comes is not to fall among later values. */
+/* A one-sided read that has timed out may still write to its memory. That memory is not used again, and all values are
+   read once more, into new memory. */
 static void set_aside(const copse_strategy *st, struct copse_server_store *s)
 {
     for (size_t i = 0; i < s->pulled.count; i++) {
         if (s->pulled.at[i])
             copse__window_keep(st->group.job, s->pulled.at[i]);
         s->pulled.at[i] = NULL;
-        s->seen.at[i] = 0; /* all come again, into other memory */
+        s->seen.at[i] = 0;
     }
 }
 

@@ -14,8 +14,8 @@ struct copse_storage {
 };
 
 struct copse_storage_table {
-    /* Keep a new variable with these first values; with servers: on the server of `beside`, unless that is NULL. */
-    copse_status (*keep)(copse_variable *v, const copse_variable *beside, const void *values);
+    /* Keep a new variable with these first values; with servers: on the server of `like`, unless that is NULL. */
+    copse_status (*keep)(copse_variable *v, const copse_variable *like, const void *values);
     /* The replicas' memory of the variable is new. */
     void (*moved)(copse_variable *v);
     /* To host memory, or to a block on the replica's queue. */

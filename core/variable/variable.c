@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Variables: making them, their initial values, what they tell. */
+/* Variables: creation, initial values, properties. */
 #include <math.h>
 #include <stdio.h>
 
@@ -261,7 +261,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     return COPSE_OK;
 }
 
-/* ---- what they tell ---- */
+/* ---- properties ---- */
 
 copse_tensor *copse_variable_tensor(copse_variable *v)
 {

@@ -178,7 +178,7 @@ static void ops_7(void **unused)
     FAILS(COPSE_ERR_ARGUMENT,
           copse_cross_reduce(NULL, st, COPSE_REDUCE_SUM, v,
                              &(struct copse_destinations){ .ranks = ranks, .count = 3 }, &out),
-          "replica 1 stands there twice");
+          "replica 1 is listed twice");
     FAILS(COPSE_ERR_ARGUMENT,
           copse_cross_reduce(NULL, st, COPSE_REDUCE_SUM, v,
                              &(struct copse_destinations){ .ranks = ranks + 2, .count = 2 }, &out),
