@@ -204,9 +204,9 @@ static copse_status explain(copse_cluster *c, const char *what, const char *engi
     char names[COPSE_WORKERS_TEXT];
     char text[256];
     snprintf(text, sizeof text, "%s", engine); /* polling overwrites it */
-    for (int look = 0; look < 2; look++) {
+    for (int attempt = 0; attempt < 2; attempt++) {
         copse__notices_poll(c);
-        if (look == 0)
+        if (attempt == 0)
             copse__sleep_ns(GRACE_NS);
     }
     const uint64_t lost = gone(c);

@@ -18,9 +18,9 @@ bool copse__peer_is_gone(copse_cluster *c, uint32_t peer)
 copse_status copse__peer_lost(copse_cluster *c, uint32_t peer, const char *what)
 {
     char name[COPSE_WORKERS_TEXT];
-    for (int look = 0; look < 2; look++) { /* its notice may hold the reason */
+    for (int attempt = 0; attempt < 2; attempt++) { /* its notice may hold the reason */
         copse__notices_poll(c);
-        if (look == 0)
+        if (attempt == 0)
             copse__sleep_ns(NOTICE_NS);
     }
     if (c->reported >> c->t.rank & 1)

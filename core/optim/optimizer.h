@@ -51,8 +51,9 @@ struct copse_optimizer_table {
     /* Slots, at zero, and buckets for these variables, which have places in the store and no bucket. In order of
        creation. */
     copse_status (*prepare)(struct copse_optimizer *o, copse_variable *const *list, size_t count);
-    /* Reduce, update and hand on; `ps`, and where the rule measures: reduce and keep the sums for `commit`. The gradients are dense: slices of rows
-       are made dense by the caller (tower_update.c). A rule for rows belongs here, as an entry beside this one. */
+    /* Reduce, update and broadcast; `ps`, and where the rule measures: reduce and keep the sums for `commit`. The
+       gradients are dense: the caller makes slices of rows dense (tower_update.c). A rule for rows belongs here, as an
+       entry beside this one. */
     copse_status (*apply)(struct copse_optimizer *o, uint32_t bucket, const struct copse_optimizer_ready *ready);
     /* The same where all replicas have one queue: queued behind what was queued before, nothing is waited for. Not where
        the rule measures. */

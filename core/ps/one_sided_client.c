@@ -94,7 +94,7 @@ static copse_status get(struct copse_one_sided_client *r, const struct copse_win
 
 /* One try: new values are in `values`, if they are of one moment (`is_whole`). `must_ask`: request them by
    message. */
-static copse_status look(struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count, size_t words,
+static copse_status fetch_once(struct copse_one_sided_client *r, const uint32_t *ids, uint32_t count, size_t words,
                          const uint64_t *seen, void *const *values, bool *is_whole, bool *must_ask)
 {
     uint64_t *const again = &r->words[r->word_count];
@@ -135,7 +135,7 @@ copse_status copse__one_sided_client_fetch(struct copse_one_sided_client *r, con
     COPSE_TRY(make_room(r, count, words));
     bool must_ask = false;
     for (uint32_t i = 0; i < TRIES && !*is_done && !must_ask; i++) {
-        const copse_status s = look(r, ids, count, words, seen, values, is_done, &must_ask);
+        const copse_status s = fetch_once(r, ids, count, words, seen, values, is_done, &must_ask);
         if (s) /* after other errors a request by message succeeds or reports the reason */
             return s == COPSE_ERR_TIMEOUT ? s : COPSE_OK;
         if (!*is_done && !must_ask) {

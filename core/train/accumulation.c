@@ -11,17 +11,17 @@ copse_status copse__accumulation_check(const copse_trainer *t)
     return COPSE_OK;
 }
 
-static void set_holder(copse_trainer *t, const copse_trainer *holder)
+static void set_accumulator(copse_trainer *t, const copse_trainer *accumulator)
 {
     for (size_t i = 0; i < t->trained.count; i++)
-        t->trained.at[i]->accumulator = holder;
+        t->trained.at[i]->accumulator = accumulator;
 }
 
 void copse__accumulation_drop(copse_trainer *t)
 {
     if (t->accumulation.parts > 0) {
         t->strategy->store->accumulators--;
-        set_holder(t, NULL);
+        set_accumulator(t, NULL);
     }
     t->accumulation = (struct copse_accumulation){ .parts = 0 };
 }
@@ -42,7 +42,7 @@ void copse__accumulation_next(copse_trainer *t)
         t->step++;
     } else if (t->accumulation.parts++ == 0) {
         t->strategy->store->accumulators++;
-        set_holder(t, t);
+        set_accumulator(t, t);
     }
 }
 

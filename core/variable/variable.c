@@ -112,7 +112,7 @@ static bool will_be_trained(const struct copse_variable_params *p)
     return p->type == COPSE_F32 && !p->is_frozen && p->synchronization != COPSE_SYNC_ON_READ;
 }
 
-/* Those that are not trained meet the other workers at once; `s`: why this one cannot. */
+/* A variable that is not trained is synchronised with the other workers at once; `s`: why this worker cannot. */
 static copse_status start_together(copse_strategy *st, const struct copse_variable_params *p,
                                    void *values, copse_status s)
 {
