@@ -216,7 +216,7 @@ copse_status copse_cluster_regroup(copse_cluster *c)
     if (copse_cluster_is_lost(c, c->t.rank))
         return copse_fail(COPSE_ERR_COMM, "cluster: the others have dropped this worker");
     if (lost == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: nobody is lost");
+        return copse_fail(COPSE_ERR_ARGUMENT, "cluster: no worker is lost");
     c->reported |= c->t.lost;
     uint64_t view = c->reported;
     if (c->is_open && c->sequence > 0) /* the group was formed */

@@ -23,7 +23,7 @@ copse_status copse__module_load(copse_context *ctx, const char *folder, const ch
     const char *at = folder_of(folder, here);
     if (!at)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "cluster: nobody knows where the library is: name the folder with its "
+                          "cluster: cannot find the folder of the library: name the folder with its "
                           "engines in COPSE_MODULES");
     if (strlen(at) >= PATH_ROOM)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the name of the folder with the engines "

@@ -80,7 +80,7 @@ static copse_status read_tasks(copse_cluster_spec *spec, const cJSON *list)
         return copse_fail(COPSE_ERR_FORMAT, "cluster: '%s' must be a list of addresses",
                           list->string);
     if (spec->tasks[role].count > 0)
-        return copse_fail(COPSE_ERR_FORMAT, "cluster: '%s' stands there twice", list->string);
+        return copse_fail(COPSE_ERR_FORMAT, "cluster: '%s' is listed twice", list->string);
     cJSON_ArrayForEach(entry, list)
     {
         if (!cJSON_IsString(entry))

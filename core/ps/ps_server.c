@@ -554,8 +554,8 @@ copse_status copse_parameter_server_serve(copse_context *ctx, copse_cluster *clu
         *out = (struct copse_parameter_server_summary){ 0 };
     COPSE_TRY(copse__cluster_check(cluster));
     if (copse_cluster_rank(cluster) < copse_cluster_size(cluster))
-        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: this task is a worker, and serves "
-                                              "nobody");
+        return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: this task is a worker; only a task "
+                                              "with the role ps serves");
     ps = copse__alloc(&ctx->base.mem, 1, sizeof *ps);
     if (!ps)
         return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");

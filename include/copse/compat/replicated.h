@@ -110,7 +110,7 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *
  * replicas have made the call; the k-th calls of all belong together. Then what is there for each variable
  * is summed, dense gradients by the canonical tree, and the variables are updated once. A replica
  * without a gradient of a variable adds nothing, and the sum is not rescaled; a variable without any is left
- * alone. Sparse gradients of all replicas stand one behind another, slices of one row are added up in that
+ * alone. Sparse gradients of all replicas are joined in rank order, slices of one row are added in that
  * order, and the rule sees zeros in the other rows.
  * @param moves_step  Whether that update adds 1 to copse_global_step; the last replica's counts.
  * @retval COPSE_ERR_CONTEXT      The thread is not in a replica of the optimizer's strategy.
@@ -118,10 +118,11 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *
  *                                trainer gathers.
  * @retval COPSE_ERR_SHAPE        A gradient has not the shape of its variable.
  * @retval COPSE_ERR_DEVICE_LOST  An earlier update was cut short.
- * @retval COPSE_ERR_COMM         A worker or a server was lost, or a worker does something else. What a worker fails
- *                                with when all of its replicas have handed over, and before the update has begun,
- *                                is returned by all, and nothing is changed. Of what fails elsewhere in a replica
- *                                copse_replicated_run tells the others; without it they wait for their deadline.
+ * @retval COPSE_ERR_COMM         A worker or a server was lost, or or workers are at different calls. If a worker
+ *                                fails after all its replicas have made the call and before the update has begun,
+ *                                all workers return its status, and nothing has changed. copse_replicated_run
+ *                                notifies the other workers of a failure elsewhere in a replica; without it they
+ *                                wait for their deadline.
  * Blocking: the last replica's call waits as an exchange does; with a collective strategy for the other workers, and
  * with parameter servers for the devices.
  */
@@ -188,7 +189,7 @@ struct copse_model_call {
 /** What it gives back. Zeroed before the call; references are taken over, on failure too. */
 struct copse_model_spec {
     copse_value *loss;    /**< f32, one element; needed to train and to evaluate */
-    copse_value *outputs; /**< nest of arrays [n, ...]; needed to predict */
+    copse_value *outputs; /**< structure of arrays [n, ...]; required to predict */
     copse_variable *metrics[COPSE_MAX_METRICS]; /**< replica-local states, the same on all replicas */
     size_t metric_count;
     uint64_t reserved[4]; /**< 0 */
@@ -214,8 +215,8 @@ struct copse_replicated_result {
  * axis 0; the variables are those of the strategy, the same for all. One replica gets the values as they
  * are, and gives its results unchanged.
  *
- * @param features  A nest of arrays and sparse values, or NULL. Arrays must divide evenly; of a sparse value's
- *                  rows the first replicas get one more each.
+ * @param features  A structure of arrays and sparse values, or NULL. Arrays must divide evenly; of the rows of a
+ *                  sparse value the first replicas get one more each.
  * @param labels    The same.
  * @retval COPSE_ERR_ARGUMENT  Rows do not divide evenly; a loss, outputs, or the same metrics on all replicas
  *                             are missing; several replicas trained without a tower optimizer.

@@ -67,7 +67,7 @@ COPSE_API COPSE_CHECKED copse_status copse_outputs_set_replica(copse_outputs *o,
 /**
  * Set an output to a value: in a replica (of copse_strategy_run) as one of all replicas, which all make the call; else
  * from outside of them.
- * @param value      In a replica: an array, a sparse value or a nest of them. Outside: the same, or a per-replica value
+ * @param value      In a replica: an array, a sparse value or a structure of them. Outside: the same, or a per-replica value
  *                   such as a run returns.
  * @param reduction  SUM, MEAN: over the replicas of all workers, as copse_strategy_reduce. NONE, not in a replica: a
  *                   per-replica value of arrays becomes a list with an array for each replica of all workers, which may
@@ -138,7 +138,7 @@ COPSE_API COPSE_CHECKED copse_status copse_input_step_create(
  * Lifetime: what `out` points to is valid until the next call on `step`.
  */
 COPSE_API COPSE_CHECKED copse_status copse_step_next(copse_step *step, struct copse_host_batch *out);
-/** Where the input stands: at the batch that no iteration has had, whatever was uploaded ahead.
+/** The position of the input: of the first batch that no iteration has trained; batches uploaded ahead do not count.
     @retval COPSE_ERR_UNSUPPORTED  The step has no input. */
 COPSE_API COPSE_CHECKED copse_status copse_step_position(const copse_step *step,
                                                          struct copse_position *out);

@@ -24,8 +24,8 @@ extern "C" {
 /** An OpenCL function of any type. */
 typedef void (*copse_opencl_fn)(void);
 
-/** What the application lends. Zeroed members mean what stands in brackets; without brackets they are
-    needed. */
+/** What the application lends. A zeroed member means the value in brackets; a member without brackets
+    is required. */
 struct copse_opencl_handles {
     cl_context context;
     cl_device_id device;    /**< one of the context's; may be a sub-device */

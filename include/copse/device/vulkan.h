@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/** What the application lends. Zeroed members mean what stands in brackets; without brackets they are
-    needed. */
+/** What the application lends. A zeroed member means the value in brackets; a member without brackets
+    is required. */
 struct copse_vulkan_handles {
     PFN_vkGetInstanceProcAddr get_proc_addr; /**< the application's; no loader is opened beside it */
     VkInstance instance;
@@ -35,7 +35,7 @@ struct copse_vulkan_handles {
 
     /** Called around every vkQueueSubmit, by any thread that works with Copse, in pairs, never one pair
         inside another. They must not call Copse. Both or none
-        [NULL = nobody else uses the queue while the device is lent] */
+        [NULL = the application does not use the queue while the device is lent] */
     void (*lock_queue)(void *user);
     void (*unlock_queue)(void *user);
     void *user; /**< passed to both */

@@ -4,12 +4,12 @@
  *
  * Replicas run on *cores*. A core is an entry of the list of devices; entries of one device are *logical
  * cores*, which share the device, opened once, and its one queue. Where all replicas do, a run of K steps
- * is queued as a whole, sums over replicas and updates included, and started with one submission: the host
- * waits for nothing, and comes back when results are asked for. That pays where a step is short.
+ * is queued as a whole, sums over replicas and updates included, and started with one submission; the host
+ * waits only when results are requested. This saves time where a step is short.
  *
  * Between different devices a sum needs the host, in every step. Such a run is the same call with the same
- * results, but not free of the host: copse_accelerator_is_resident tells which, copse_strategy_submissions
- * counts.
+ * results, but the host takes part: copse_accelerator_is_resident returns which of the two it is,
+ * copse_strategy_submissions the number of submissions.
  */
 #ifndef COPSE_PUBLIC_DISTRIBUTE_ACCELERATOR_H
 #define COPSE_PUBLIC_DISTRIBUTE_ACCELERATOR_H
@@ -37,12 +37,12 @@ struct copse_accelerator_params {
 /**
  * Replicas on the first `cores` of the listed devices, in the order of their ids: by name, then by number,
  * so that opencl:2 comes before opencl:10, whatever the order of the list. With the same devices, results
- * have the bits of a mirrored strategy's whose replicas stand in that order and run the same kernels.
+ * have the bits of a mirrored strategy whose replicas have that order and run the same kernels.
  *
  * Variables, contexts, runs and values are those of a mirrored strategy; its MEAN divides after the sum.
  * There is no separate call to start or to end it: this one and copse_strategy_release are all.
  *
- * @param devices  Ids; one may stand several times.
+ * @param devices  Ids; one may occur several times.
  * @retval COPSE_ERR_ARGUMENT   More cores than there are, an assignment to no core or twice to one, too many
  *                              steps to a run.
  * @retval COPSE_ERR_NO_DEVICE  A chosen device is not there, or not usable.
@@ -89,7 +89,7 @@ COPSE_API bool copse_accelerator_is_resident(const copse_strategy *st);
  *                              copse_trainer_step returns and after which the trainer is usable: the steps
  *                              before stay done and are counted by copse_trainer_steps, batches that are
  *                              left are dropped.
- * Blocking: resident: only while the results of earlier runs are still to come and nobody took them; else as
+ * Blocking: resident: only while results of earlier runs are not taken; else as
  * copse_trainer_step.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_run(copse_trainer *t);

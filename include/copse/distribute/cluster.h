@@ -47,7 +47,7 @@ typedef struct copse_cluster_spec copse_cluster_spec;
  * @retval COPSE_ERR_FORMAT    Not JSON, or a member has the wrong type.
  * @retval COPSE_ERR_ARGUMENT  `cluster`, `task` or `task.type` is missing; an unknown role; a task that
  *                             the cluster does not have; two chiefs or evaluators; neither chief nor
- *                             worker; an address without a port, or one that stands there twice.
+ *                             worker; an address without a port, or the same address twice.
  * Lifetime: until released; retains the context. Thread-safety: any.
  */
 COPSE_API COPSE_CHECKED copse_status copse_cluster_spec_parse(copse_context *ctx, const char *json,
@@ -118,24 +118,24 @@ typedef enum copse_one_sided {
 struct copse_cluster_params {
     copse_engine engine;
     uint32_t warn_ms;     /**< waits longer than this are logged                     [5000] */
-    uint32_t deadline_ms; /**< waits longer than this fail, naming who is missing   [60000];
-                               a parameter server gives up a worker of whose process it hears nothing for so
-                               long, however long its steps take */
+    uint32_t deadline_ms; /**< waits longer than this fail and name the missing task [60000];
+                               a parameter server treats a worker as lost when its process sends no heartbeat
+                               for this time, however long its steps take */
     const char *modules;  /**< absolute path of the folder with the engines
                                [COPSE_MODULES of the environment, else beside the library] */
     copse_one_sided one_sided; /**< of a job with parameter servers; others have no windows [auto] */
-    uint64_t window_bytes;     /**< memory that each parameter server lays variables out in for it, 4096 to 2^30;
-                                    those that have no room there go by messages [16 MiB] */
-    uint64_t one_sided_bytes;  /**< with auto: variables of more bytes than this go by messages, which are faster
+    uint64_t window_bytes;     /**< size of the window of each parameter server [bytes], 4096 to 2^30; variables
+                                    that do not fit are sent in messages [16 MiB] */
+    uint64_t one_sided_bytes;  /**< with auto: larger variables [bytes] are sent in messages, which are faster
                                     for them (docs/performance.md) [512 KiB] */
     uint64_t reserved[4]; /**< 0 */
 };
 
 /**
  * Connect with the other workers and the parameter servers of the job; all of them call this. The engine
- * is loaded now, and not before. Evaluators connect with nobody.
+ * is loaded now, and not before. Evaluators open no connection.
  *
- * Trust: whoever reaches the workers' addresses can take part. Use networks that are trusted.
+ * Trust: any process that reaches the workers' addresses can take part. Use trusted networks only.
  *
  * @retval COPSE_ERR_ARGUMENT     A setting out of its range, or a worker has another version or other settings; the
  *                                text names it.

@@ -106,14 +106,14 @@ struct copse_destinations {
 };
 
 /**
- * Reduce a per-replica value (a nest of them goes leaf by leaf, as one batch) to a mirrored one at the
+ * Reduce a per-replica value (of a structure: all leaves, as one batch) to a mirrored one at the
  * destinations. With one replica nothing is computed, and without destinations the result is plain.
  *
  * Dense components: f32 and i32. An i32 sum wraps around; its MEAN is that sum divided, as f32. Division is
  * rounded correctly on every device.
  *
- * Sparse components stay sparse: the slices of all replicas one behind another, those of one row added up
- * in that order; each row stands once, rows ascend, and nothing is made dense. MEAN divides by the number of
+ * Sparse components stay sparse: the slices of all replicas are joined in rank order, and those of one row are
+ * added in that order; each row occurs once, and rows ascend. MEAN divides by the number of
  * replicas.
  *
  * A plain value with MEAN is that value everywhere, whatever its type; with SUM it is refused where the
@@ -147,7 +147,7 @@ COPSE_API COPSE_CHECKED copse_status copse_cross_reduce(copse_cross_device *x, c
 COPSE_API COPSE_CHECKED copse_status copse_cross_batch_reduce(
     copse_cross_device *x, copse_strategy *st, copse_reduce_op op, copse_value *const *values,
     const struct copse_destinations *to, size_t count, copse_value **out);
-/** Copy one plain or mirrored value, or a nest of them, to the destinations, NULL = all replicas of this worker; the
+/** Copy one plain or mirrored value, or a structure of them, to the destinations, NULL = all replicas of this worker; the
     result is mirrored. Objects of the application stay as they are. Each worker copies its own value.
     @retval COPSE_ERR_ARGUMENT  Empty destinations, or a per-replica value. */
 COPSE_API COPSE_CHECKED copse_status copse_cross_broadcast(copse_cross_device *x,

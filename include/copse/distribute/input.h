@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* ---- where a pipeline stands ---- */
+/* ---- the place of a pipeline among all ---- */
 
 /** One pipeline among all. A zeroed struct means the defaults in brackets. */
 struct copse_input_context {
@@ -169,8 +169,8 @@ struct copse_distributed_params {
     size_t file_count;        /**< */
     struct copse_dataset_params read; /**< how files are read. Not `labels` with several files. When
                                    pipelines read different files, `scale` must be COPSE_SCALE_NONE,
-                                   and `classes` given if there are labels: a part of the data cannot
-                                   tell them */
+                                   and `classes` given if there are labels, because a part of the data
+                                   may lack some */
     struct copse_input_context input; /**< which pipeline this is */
     copse_input_policy policy;        /**< [COPSE_INPUT_AUTO] */
     copse_shard_rule rule;            /**< [COPSE_SHARD_BALANCED] */

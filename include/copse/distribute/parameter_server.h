@@ -48,8 +48,8 @@ extern "C" {
  * @retval COPSE_ERR_ARGUMENT  The cluster has no ps task, or this process is one; or it has, and a
  *                             parameter device is given.
  * @retval COPSE_ERR_COMM      A parameter server was lost; the text names it.
- * Lifetime, threads: as copse_mirrored_create. Releasing the last reference tells the servers that this
- * worker is done; over an engine whose ranks leave together it waits for the other workers.
+ * Lifetime, threads: as copse_mirrored_create. Releasing the last reference notifies the servers that this
+ * worker is done; over MPI, whose ranks leave together, it waits for the other workers.
  */
 COPSE_API COPSE_CHECKED copse_status copse_parameter_server_create(
     copse_context *ctx, copse_cluster *cluster, const char *const *devices, size_t count,
@@ -68,14 +68,15 @@ COPSE_API uint32_t copse_variable_server(const copse_variable *v);
 struct copse_parameter_server_summary {
     uint64_t updates;   /**< by gradients, of all workers */
     uint32_t variables; /**< that it kept */
-    uint32_t lost;      /**< workers that went without saying that they were done */
+    uint32_t lost;      /**< workers that ended without a notice */
     uint64_t reserved[4]; /**< 0 */
 };
 
 /**
- * Be a parameter server: keep variables for the workers of the job on `device` until all of them are
- * done, or lost. One that is lost does not disturb the others. Requests are taken one at a time, whoever
- * comes first; one whose parts do not come within half of the cluster's deadline ends its worker's part.
+ * Run a parameter server: keep variables for the workers of the job on `device` until every worker is
+ * done or lost. The loss of a worker does not disturb the others. The server serves one request at a time,
+ * in the order of arrival. A worker whose request does not arrive whole within half of the cluster's
+ * deadline is treated as lost.
  *
  * @param cluster  Opened with the role ps.
  * @param device   NULL means host:0.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Contexts: every thread is at every moment either in a *replica context* (one of N copies of a
- * function runs, and reads and writes its own components) or in a *cross-replica context* (one thread
- * of control sees the values of all replicas). Outside everything stands the default strategy, with
- * one replica, number 0 of 1, and the thread is in its replica context.
+ * Contexts: a thread is always either in a *replica context* (it runs one of N copies of a function, and reads
+ * and writes the components of one replica) or in a *cross-replica context* (it sees the values of all
+ * replicas). Outside of all scopes and runs a thread is in the replica context of the default strategy,
+ * which has one replica, number 0 of 1.
  *
  * | where                                  | current_replica | current_cross_replica | current_strategy | has_strategy |
  * |----------------------------------------|-----------------|-----------------------|------------------|--------------|
@@ -52,7 +52,7 @@ COPSE_API COPSE_CHECKED copse_status copse_require_replica(const copse_replica_c
 /**
  * Enter the cross-replica context of a strategy; variables made inside belong to it. Entering the
  * current strategy again from its cross-replica context only counts.
- * The default strategy's scope changes nothing and does not nest.
+ * The default strategy's scope changes nothing and cannot be opened twice.
  * @retval COPSE_ERR_CONTEXT  Another strategy's scope is open, or the thread is in a replica.
  * Lifetime: retains the strategy until the matching leave.
  */
@@ -118,7 +118,7 @@ typedef copse_status copse_merge_fn(copse_strategy *st, copse_value *const *args
 COPSE_API COPSE_CHECKED copse_status copse_merge_call(copse_replica_context *rc, copse_merge_fn *fn,
                                                       copse_value *const *args, size_t count,
                                                       void *user, copse_value **result);
-/** Reduce a nest over the replicas of all workers and give every replica the result: a merge call and a batch
+/** Reduce a structure over the replicas of all workers and give every replica the result: a merge call and a batch
     reduction. */
 COPSE_API COPSE_CHECKED copse_status copse_replica_all_reduce(copse_replica_context *rc,
                                                               copse_reduce_op op, copse_value *value,
@@ -126,7 +126,7 @@ COPSE_API COPSE_CHECKED copse_status copse_replica_all_reduce(copse_replica_cont
 
 /* ---- the contract of a strategy ---- */
 
-/** [C] Reduce and bring the result to the host (or to where a lone value stands). With several workers see
+/** [C] Reduce and copy the result to the host (or to the device of a single value). With several workers see
  * copse_cross_reduce: all call it, and all get the result.
  * @param axis  NULL: across replicas only; shapes must match. Else first along this axis (negative
  *              counts from the end) inside each component, then across; MEAN divides by the sum of the

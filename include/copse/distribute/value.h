@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Values outside graphs: arrays that stand on a replica's device or on the host, sparse slices,
+ * Values outside graphs: arrays on a replica's device or on the host, sparse slices,
  * objects of the application, lists and dictionaries of them, and distributed values, which have
  * one component per replica.
  *
- * A value never changes once it is made; arithmetic on values makes new ones. Values are counted:
- * every function that gives one out gives a reference. In this header "nest" means a value whose
- * lists and dictionaries have other values at their leaves.
+ * A value never changes; arithmetic on values makes new ones. Values are counted: a function that
+ * returns a value returns a reference. A "structure" is a value, or a list or dictionary of
+ * structures.
  */
 #ifndef COPSE_PUBLIC_DISTRIBUTE_VALUE_H
 #define COPSE_PUBLIC_DISTRIBUTE_VALUE_H
@@ -37,7 +37,7 @@ typedef enum copse_value_kind {
 #define COPSE_HOST UINT32_MAX
 
 /**
- * Make an array. It stands on the device of the current replica (see copse/distribute/replica.h), outside a replica
+ * Make an array: on the device of the current replica (see copse/distribute/replica.h), or outside of a replica
  * context on the host.
  * @param values  Every element, row-major; copied before the call returns.
  * @retval COPSE_ERR_ARGUMENT   `type` or `shape` is none.
@@ -69,7 +69,7 @@ COPSE_API COPSE_CHECKED copse_status copse_value_sparse(copse_context *ctx,
 /** Wrap a pointer; it is never followed. */
 COPSE_API COPSE_CHECKED copse_status copse_value_object(copse_context *ctx, void *object,
                                                         copse_value **out);
-/** A list of values; items are retained. Nests are at most 64 lists and dictionaries deep. */
+/** A list of values; items are retained. Structures are at most 64 lists and dictionaries deep. */
 COPSE_API COPSE_CHECKED copse_status copse_value_list(copse_context *ctx, copse_value *const *items,
                                                       size_t count, copse_value **out);
 /** A dictionary; names are copied and must differ. */
@@ -90,7 +90,7 @@ COPSE_API copse_value_kind copse_value_kind_of(const copse_value *v);
     other kinds f32 and a scalar. */
 COPSE_API copse_type copse_value_type(const copse_value *v);
 COPSE_API copse_shape copse_value_shape(const copse_value *v);
-/** Rank of the replica on whose device an array stands, or COPSE_HOST. */
+/** Rank of the replica whose device has the array, or COPSE_HOST. */
 COPSE_API uint32_t copse_value_rank(const copse_value *v);
 /** Items of a list or dictionary, components of a distributed value or a whole variable, slices of a
     sparse value; else 0. */
@@ -122,7 +122,7 @@ COPSE_API COPSE_CHECKED copse_status copse_value_read_sparse(const copse_value *
 COPSE_API COPSE_CHECKED copse_status copse_value_densify(const copse_value *v, copse_value **out);
 
 /**
- * The components of a distributed value that stand in this process, in rank order; for a plain value
+ * The components of a distributed value in this process, in rank order; for a plain value
  * the value itself. Borrowed: they live as long as `v`.
  * @param list   Room for `room` pointers.
  * @param count  Receives how many there are, even when more than `room`.
