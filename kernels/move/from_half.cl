@@ -2,7 +2,7 @@
 /* 16-bit floating point to f32, exactly: bfloat16, else IEEE binary16. A word has two elements, the first in its low
    half. Small binary16 numbers are whole multiples of 2^-24. */
 GROUP(256, 1)
-SPEC(0, IS_BF16)
+SPEC(0, IS_BFLOAT)
 PARAMS(uint n;)
 
 KERNEL2(from_half, IN(int, from), OUT(real, to))
@@ -14,6 +14,6 @@ KERNEL2(from_half, IN(int, from), OUT(real, to))
         const float small = TO_F32(fraction) * 5.9604644775390625e-8f;
         const uint large = sign | (SELECT(exponent == 31u, 255u, exponent + 112u) << 23) | (fraction << 13);
         const uint value = SELECT(exponent == 0u, AS_UINT(small) | sign, large);
-        STORE(to, i, AS_FLOAT(SELECT(IS_BF16 != 0, h << 16, value)));
+        STORE(to, i, AS_FLOAT(SELECT(IS_BFLOAT != 0, h << 16, value)));
     }
 }
