@@ -45,5 +45,5 @@ for room in "$build"/CMakeFiles/copse_objects.dir/core/*/; do
         failed=1
     fi
 done
-[ $failed = 0 ] && echo "no circles but in: $open"
+[ $failed = 0 ] && echo "no circles${open:+ but in: $open}"
 exit $failed
