@@ -34,7 +34,7 @@ struct copse_cluster_window {
     uint64_t most;  /* values of a larger variable go by messages */
     bool is_open;
     bool is_hung;   /* opening timed out: the engine can only be closed */
-    uint64_t stuck; /* ranks of which a read or a message was dropped: its memory may still be written to */
+    uint64_t stuck; /* ranks whose read or message was dropped; the transport may still write its memory */
     struct { void **at; size_t count, room; } kept; /* memory of such reads */
     struct { struct copse_pending *at; size_t count, room; } reads; /* the reads themselves */
     bool is_unknown; /* a read could not be listed: no memory */

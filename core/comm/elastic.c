@@ -174,9 +174,10 @@ static uint32_t count(uint64_t ranks)
     return n;
 }
 
-/* Two parts that cannot see each other, each of which takes the other for lost, never both go on. What counts
-   is the group that was connected last: of one that was only agreed on, each part may have tried to connect
-   with fewer and fewer of the other. */
+/* The network may split a job into two parts, and each part treats the other as lost. At most one part continues: the
+   one with more than half of the group that was connected last, or with half of it and its first worker. A group that
+   was only agreed on does not count, because each part may have tried to connect with fewer and fewer workers of the
+   other. */
 static copse_status check_half(const copse_cluster *c, uint64_t lost)
 {
     char names[COPSE_WORKERS_TEXT];

@@ -6,8 +6,8 @@
 #include "core/ops/ops.h"
 #include "core/ops/product.h"
 
-/* Longer sums need several launches, each of which adds to the result of the launch before: loops must have fewer
-   than the 65535 rounds after which some drivers leave them, and chains of additions must be short. */
+/* A longer sum is split over several launches. Each launch adds to the result of the launch before. Some drivers leave
+   a loop after 65535 rounds, so loops must be shorter; chains of additions must be short, too. */
 #define SHARED_MAX_K 8192u /* 5.6 rounds per element, if inner loops are not unrolled */
 #define TEXEL_MAX_K  65536u
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The optimizer whose variables replicas have: each slice of a bucket is summed over replicas and workers and updated
-   at its owner, which has the slots and hands the new values on. */
+   at its owner, which has the slots and broadcasts the new values. */
 #include "core/optim/optimizer.h"
 
 static copse_status update(void *user, copse_device *dev, const struct copse_update *u,

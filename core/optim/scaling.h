@@ -22,8 +22,8 @@ struct copse_scaling {
 
 /* The scale, or 1 where there is none. */
 float copse__scaling_of(const struct copse_optimizer *o);
-/* An update is decided: the sums of all replicas and workers were finite, or it is skipped. The scale changes; that of a
-   named optimizer, of which a step may have several updates, with copse__scaling_end. */
+/* An update is decided: the sums of all replicas and workers were finite, or it is skipped. The scale changes. A step
+   may update a named optimizer several times: its scale changes in copse__scaling_end. */
 void copse__scaling_note(struct copse_optimizer *o, bool is_finite);
 void copse__scaling_end(struct copse_optimizer *o);
 

@@ -85,7 +85,7 @@ void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)
 /* A line of metadata for each of them. */
 copse_status copse__state_put_settings(struct copse_state *s);
 
-/* Entry i and the entries joined with it, of which it is the first, as one array; returns their number. */
+/* Entry i is the first of entries that are joined: all of them as one array. Returns their number. */
 size_t copse__state_whole(const struct copse_state *s, size_t i, struct copse_array_view *out);
 
 /* ---- named optimizers (named.c): those of the strategy's list that join a state by their names ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The feed of a trainer: how batches reach the devices. It is a ring of batch slots in device memory and a table of
-   functions, of which there are three:
+/* The feed of a trainer: how batches reach the devices. It is a ring of batch slots in device memory and one of
+   three tables of functions:
    - direct: no slot. A step writes its batch to where the recordings read it.
    - prefetch: batches are uploaded to slots on the transfer queues while earlier steps compute; a step takes one slot.
    - run (accelerator strategies): batches are uploaded to slots; one submission trains all of them, a step for each. */

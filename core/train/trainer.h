@@ -39,7 +39,7 @@ struct copse_watches {
     bool has[COPSE_MAX_REPLICAS];              /* the replica's share was not empty */
 };
 
-/* Micro-batches of which the gradients wait for their update. */
+/* Micro-batches whose gradients have been added and are not applied yet. */
 struct copse_accumulation {
     uint32_t parts;        /* how many */
     size_t examples;       /* of all of them, */
