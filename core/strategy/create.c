@@ -52,7 +52,7 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
                    (unsigned)params->transfer > COPSE_TRANSFER_STAGED))
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: there is no reduction %d or no transfer %d",
                           (int)params->reduction, (int)params->transfer);
-    COPSE_TRY(copse_note(copse__choices_parse(params ? params->kernels : NULL, &choices), "strategy"));
+    COPSE_TRY(copse__choices_parse(params ? params->kernels : NULL, &choices));
     copse_strategy *st = copse__alloc(&ctx->base.mem, 1, sizeof *st);
     if (!st)
         return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
