@@ -157,6 +157,20 @@ static copse_status record(struct copse_recorder *r)
     return COPSE_OK;
 }
 
+/* Constants keep their memory as long as the program. */
+static copse_status write_constants(struct copse_recorder *r)
+{
+    for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
+        const copse_tensor *t = r->graph->nodes.at[n];
+        const size_t bytes = (size_t)copse__elements(t->shape) * copse__type_bytes(t->type);
+        if (t->op != &copse_op_constant || !r->needed[n] || bytes == 0)
+            continue;
+        const struct copse_binding at = in_arena(r, r->homes[n].span, bytes);
+        COPSE_TRY(copse__queue_write_bytes(r->program->queue, at.buffer, at.offset, copse__constant_values(t), bytes));
+    }
+    return COPSE_OK;
+}
+
 static copse_status keep_inputs(struct copse_recorder *r)
 {
     copse_program *p = r->program;
@@ -217,6 +231,7 @@ copse_status copse__program_create(const struct copse_program_params *params, co
     COPSE_TRY_OR(done, s, copse__segments_cut(&r));
     COPSE_TRY_OR(done, s, lower_and_compile(&r));
     COPSE_TRY_OR(done, s, make_arena(&r));
+    COPSE_TRY_OR(done, s, write_constants(&r));
     COPSE_TRY_OR(done, s, keep_inputs(&r));
     COPSE_TRY_OR(done, s, record(&r));
     copse__log(&g->ctx->base.log, COPSE_LOG_DEBUG,

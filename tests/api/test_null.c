@@ -279,6 +279,13 @@ static void graphs(struct probe *p)
     ROW(copse_maximum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_minimum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_gather, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_where, NEED(g), NEED(x), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_one_hot, NEED(g), NEED(x), 3, NEED(&y));
+    ROW(copse_constant, NEED(g), COPSE_F32, COPSE_SCALAR, NEED("1234"), NEED(&y));
+    ROW(copse_split, NEED(g), NEED(x), 0, NULL, 1, NEED(&y));
+    ROW(copse_stack, NEED(g), NEED(&x), 1, 0, NEED(&y));
+    ROW(copse_pad, NEED(g), NEED(x), NEED(places), NEED(places), 0.0, NEED(&y));
+    ROW(copse_rms_norm, NEED(g), NEED(x), NEED(x), 1e-5f, NEED(&y));
     ROW(copse_layer_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f, NEED(&y));
     ROW(copse_kernel_choice, NEED(dev), NULL, NEED("matmul"), NEED("small"), NEED(&chosen));
     ROW(copse_matmul, NEED(g), NEED(x), NEED(x), false, false, NEED(&y));
