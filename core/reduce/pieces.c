@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of the exchange: shared or private pieces of the store, scratch and staging memory. */
+/* Memory of the exchange: shared or private pieces of the store. */
 #include <stdio.h>
 
 #include "core/reduce/exchange_internal.h"
@@ -134,7 +134,8 @@ copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_
     } else {
         COPSE_TRY_OR(fail, s, make_private(x, &p));
         if (x->rank_count > 1 && !x->is_one_queue)
-            COPSE_TRY_OR(fail, s, copse__staging_make(x));
+            for (uint32_t r = 0; r < x->rank_count; r++)
+                COPSE_TRY_OR(fail, s, copse__reducer_staging(x->reducer, r));
     }
     *piece = 0;
     while (*piece < x->pieces.count && x->pieces.at[*piece].elements > 0)
@@ -156,10 +157,7 @@ fail:
 void copse__exchange_piece_drop(copse_exchange *x, uint32_t piece)
 {
     struct copse_piece *p = &x->pieces.at[piece];
-    bool is_idle = true;
-    for (uint32_t r = 0; r < x->rank_count; r++)
-        is_idle = copse_queue_finish(x->ranks[r].queue) != COPSE_ERR_TIMEOUT && is_idle;
-    if (!is_idle) /* a device that does not answer may still write there */
+    if (!copse__reducer_drain(x->reducer)) /* a device that does not answer may still write there */
         p->host[0] = p->host[1] = NULL;
     copse__piece_fini(x, p);
     *p = (struct copse_piece){ .elements = 0 };
@@ -184,33 +182,4 @@ struct copse_binding copse__exchange_gradients(const copse_exchange *x, uint32_t
 {
     const struct copse_piece *p = &x->pieces.at[piece];
     return copse__piece_range(p, p->gradients, rank, 0, p->elements);
-}
-
-/* ---- scratch and staging ---- */
-
-copse_status copse__scratch_grow(copse_exchange *x, uint32_t rank, size_t bytes)
-{
-    copse_buffer *larger = NULL;
-    if (copse_buffer_size(x->scratch[rank]) >= bytes)
-        return COPSE_OK;
-    COPSE_TRY(
-        copse_note(copse_buffer_create(copse__rank_device(x, rank),
-                                       &(struct copse_buffer_params){ .size = bytes }, &larger),
-                   "while making the inbox of rank %u", rank));
-    copse_buffer_release(&x->scratch[rank]);
-    x->scratch[rank] = larger;
-    return COPSE_OK;
-}
-
-copse_status copse__staging_make(copse_exchange *x)
-{
-    for (uint32_t r = 0; r < x->rank_count; r++) {
-        if (x->staging[r])
-            continue;
-        x->staging[r] = copse__alloc_aligned(x->mem, 2 * x->params.message_bytes, 4096);
-        if (!x->staging[r])
-            return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for messages of %zu bytes",
-                              x->params.message_bytes);
-    }
-    return COPSE_OK;
 }

@@ -7,7 +7,7 @@
 #include "core/reduce/exchange_internal.h"
 #include "core/reduce/tree.h"
 
-/* Of a rule that measures the rounds are recorded twice. */
+/* Of a rule that measures the chunks are recorded twice. */
 enum copse_half {
     COPSE_HALF_BOTH,
     COPSE_HALF_SUM,    /* up to the sums and their parts */
@@ -21,7 +21,7 @@ struct copse_recorder {
     const struct copse_schedule *schedule;
     const struct copse_exchange_rule *rule;
     enum copse_half half;
-    uint64_t round;              /* first element of the round */
+    uint64_t chunk;              /* first element of the chunk */
     struct copse_binding *total; /* by slice: the sum, at its owner */
     struct {
         struct copse_command *at;
@@ -30,7 +30,7 @@ struct copse_recorder {
     } pending[COPSE_MAX_REPLICAS]; /* commands that a rank has not played yet */
     bool has_played[COPSE_MAX_REPLICAS];
     bool is_ready[COPSE_MAX_REPLICAS];   /* several workers: the host has waited for its gradients */
-    size_t join_at[COPSE_MAX_REPLICAS];  /* several workers: offset of the workers' rows in the scratch memory */
+    size_t join_at[COPSE_MAX_REPLICAS];  /* several workers: offset of the workers' rows in the inbox */
 };
 
 copse_status copse__record_step(struct copse_recorder *r, const struct copse_exchange_step *step);
@@ -47,13 +47,13 @@ struct copse_binding copse__record_gradients(const struct copse_recorder *r, uin
                                              const struct copse_move *m);
 uint64_t copse__record_row(const struct copse_move *m); /* its elements, padded */
 
-/* Memory for a sum that is used after the run, at the move's destination; its place is *out. */
+/* Memory for a sum that is used after the run, at the move's destination; it is *out. */
 copse_status copse__record_hold(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out);
 
 /* record_workers.c */
 copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t count);
-/* Scratch bytes of a rank beyond `bytes`, which are used otherwise. */
-copse_status copse__record_workers_scratch(struct copse_recorder *r, const size_t *bytes);
+/* Bytes of the inbox of a rank beyond `bytes`, which are used otherwise. */
+copse_status copse__record_workers_inbox(struct copse_recorder *r, const size_t *bytes);
 /* Row of a worker's sum in the join. */
 struct copse_binding copse__record_workers_row(const struct copse_recorder *r, const struct copse_move *m,
                                                uint32_t worker);

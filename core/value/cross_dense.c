@@ -69,7 +69,7 @@ copse_status copse__dense_root(const struct copse_cross_batch *b, const struct c
     return COPSE_OK;
 }
 
-static copse_status choose(const struct group *g, copse_reducer *x, struct copse_way *way)
+static copse_status choose(const struct group *g, copse_value_reducer *x, struct copse_way *way)
 {
     const struct copse_link *links;
     double bytes = 0;
@@ -88,19 +88,19 @@ static copse_status choose(const struct group *g, copse_reducer *x, struct copse
     }
     for (size_t i = 0; i < g->count; i++)
         bytes += 4.0 * (double)g->from[i]->count;
-    COPSE_TRY(copse__reducer_links(x, &links));
+    COPSE_TRY(copse__value_links(x, &links));
     *way = copse__link_choose(links, g->b->st->replica_count, bytes, g->to.at, g->to.count);
     return COPSE_OK;
 }
 
-static struct copse_packing packing_of(const struct copse_cross_device_params *p)
+static struct copse_bucketing bucketing_of(const struct copse_cross_device_params *p)
 {
-    return (struct copse_packing){
+    return (struct copse_bucketing){
         .is_each = p->kind == COPSE_CROSS_TO_ONE,
-        .packs = p->packs,
+        .count = p->packs,
         .small_bytes = p->small_bytes,
         .small_group = p->small_group ? p->small_group : SMALL_GROUP,
-        .pack_bytes = p->pack_bytes,
+        .bucket_bytes = p->pack_bytes,
     };
 }
 
@@ -124,16 +124,16 @@ static copse_status wrap_result(struct group *g, size_t i)
 
 static copse_status reduce_group(struct group *g)
 {
-    copse_reducer *x;
+    copse_value_reducer *x;
     struct copse_way way;
     COPSE_TRY(copse__strategy_reducer(g->b->st, &x));
     COPSE_TRY(collect(g));
     COPSE_TRY(choose(g, x, &way));
-    const struct copse_packing packing = packing_of(g->b->params);
+    const struct copse_bucketing bucketing = bucketing_of(g->b->params);
     const struct copse_reduction r = {
         .algorithm = way.algorithm,
         .root = way.root,
-        .packing = &packing,
+        .bucketing = &bucketing,
         .type = g->from[0]->type,
         .divisor = divisor_of(g->b, g->contributors),
         .from = g->from,
@@ -191,15 +191,15 @@ static copse_status accumulate(const struct group *g, const struct copse_leaf *l
 /* MEAN of one contribution with the divisor of all. */
 static copse_status divide(struct group *g, size_t i, const copse_value *sum, uint32_t root)
 {
-    copse_reducer *x;
-    const struct copse_packing each = { .is_each = true };
+    copse_value_reducer *x;
+    const struct copse_bucketing each = { .is_each = true };
     struct copse_block *from = NULL;
     COPSE_TRY(copse__strategy_reducer(g->b->st, &x));
     COPSE_TRY(block_of(g->b->st, sum, &from));
     const struct copse_reduction r = {
         .algorithm = COPSE_COLLECTIVE_TO_ONE,
         .root = root,
-        .packing = &each,
+        .bucketing = &each,
         .type = from->type,
         .divisor = g->contributors,
         .from = &from,
