@@ -185,7 +185,7 @@ static copse_status run_steps(copse_exchange *x, uint32_t bucket, size_t first, 
 }
 
 copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
-                                 copse_exchange_busy_fn *busy, void *user)
+                                 copse_busy_fn *busy, void *user)
 {
     COPSE_TRY(check_bucket(x, bucket));
     x->reducer->busy = busy;
@@ -245,7 +245,7 @@ void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
     *count = x->buckets.at[bucket].slots.count;
 }
 
-void copse__exchange_parts(const copse_exchange *x, uint32_t bucket, const struct copse_slot_range **list,
+void copse__exchange_measures(const copse_exchange *x, uint32_t bucket, const struct copse_slot_range **list,
                            size_t *count)
 {
     *list = x->buckets.at[bucket].measures.at;

@@ -58,9 +58,9 @@ struct copse_bucket {
         size_t count, room;
     } steps;
     struct copse_copies copies;
-    /* Slots of the optimizer. Of a rule that measures also: its measurements, and sums that are not in the gradients of
-       their owner. */
-    struct {
+    /* Slots of the optimizer; of a rule that measures also its measures, and sums that are not in the gradients of their
+       owner. */
+    struct copse_kept {
         struct copse_slot_range *at;
         size_t count, room;
     } slots, measures, sums;

@@ -28,10 +28,10 @@ static void add_rows(uint32_t *room, uint32_t row_count, size_t count, size_t fl
     void *rows[COPSE_MAX_WORKERS];
     for (uint32_t v = 0; v < row_count; v++)
         rows[v] = room + v * count;
-    copse__tree_rows(rows, row_count, floats, false);
+    copse__tree_rows(rows, row_count, floats, COPSE_F32);
     for (uint32_t v = 0; v < row_count; v++)
         rows[v] = room + v * count + floats;
-    copse__tree_rows(rows, row_count, count - floats, true);
+    copse__tree_rows(rows, row_count, count - floats, COPSE_I32);
 }
 
 /* `words` of a chunk, of which the first `floats` are f32. The results are received into `words`: the sums must have been

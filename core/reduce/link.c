@@ -18,7 +18,7 @@ typedef copse_status trial_fn(struct trial *t);
 
 static copse_status read_nothing(struct trial *t)
 {
-    return copse_queue_read(t->queue, t->buffer, 0, t->host, 4);
+    return copse_queue_read(t->queue, t->buffer, 0, t->host, COPSE_WORD_BYTES);
 }
 
 static copse_status read_row(struct trial *t)
@@ -34,11 +34,11 @@ static copse_status write_row(struct trial *t)
 static copse_status sum_rows(struct trial *t)
 {
     const struct copse_tree_sum sum = {
-        .parts = { t->buffer, 0, ROWS * BYTES },
+        .terms = { t->buffer, 0, ROWS * BYTES },
         .sum = { t->buffer, ROWS * BYTES, BYTES },
         .rows = ROWS,
-        .stride = BYTES / 4,
-        .count = BYTES / 4,
+        .stride = BYTES / COPSE_WORD_BYTES,
+        .count = BYTES / COPSE_WORD_BYTES,
     };
     struct copse_command c;
     COPSE_TRY(copse__tree_command(t->queue->dev, &sum, &c));
@@ -89,7 +89,7 @@ static void measure_host(struct trial *t, struct copse_link *out)
         const uint64_t start = copse__now_ns();
         memcpy(t->host + ROWS * BYTES, t->host, BYTES);
         const uint64_t middle = copse__now_ns();
-        copse__tree_rows(rows, ROWS, BYTES / 4, false);
+        copse__tree_rows(rows, ROWS, BYTES / COPSE_WORD_BYTES, COPSE_F32);
         copy = COPSE_MIN(copy, middle - start);
         sum = COPSE_MIN(sum, copse__now_ns() - middle);
     }

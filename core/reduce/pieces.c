@@ -34,7 +34,7 @@ static bool block_size(const copse_exchange *x, uint64_t elements, size_t *bytes
     *alignment = 4096;
     for (uint32_t r = 0; r < x->rank_count; r++)
         *alignment = COPSE_MAX(*alignment, copse__rank_device(x, r)->limits->host_import_alignment);
-    if (elements > SIZE_MAX / 4 || !copse__mul((size_t)elements * 4, x->rank_count, bytes) ||
+    if (elements > SIZE_MAX / COPSE_WORD_BYTES || !copse__mul((size_t)elements * COPSE_WORD_BYTES, x->rank_count, bytes) ||
         *bytes > SIZE_MAX - *alignment)
         return false;
     *bytes = copse__round_up(*bytes, *alignment);
@@ -46,7 +46,7 @@ static uint32_t too_large_for(const copse_exchange *x, size_t bytes)
 {
     for (uint32_t r = 0; r < x->rank_count; r++) {
         const struct copse_limits *l = copse__rank_device(x, r)->limits;
-        if (bytes > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes) || bytes / 4 > UINT32_MAX)
+        if (bytes > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes) || bytes / COPSE_WORD_BYTES > UINT32_MAX)
             return r;
     }
     return x->rank_count;
@@ -94,7 +94,7 @@ static copse_status make_private(copse_exchange *x, struct copse_piece *p)
     for (uint32_t r = 0; r < x->rank_count; r++)
         for (int i = 0; i < 2; i++) {
             copse_buffer **buf = i == 0 ? &p->values[r] : &p->gradients[r];
-            const struct copse_buffer_params params = { .size = (size_t)p->elements * 4 };
+            const struct copse_buffer_params params = { .size = (size_t)p->elements * COPSE_WORD_BYTES };
             COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(x, r), &params, buf),
                                  "while making the store of rank %u", r));
             COPSE_TRY(copse_queue_fill(x->ranks[r].queue, *buf, 0, params.size, 0));
@@ -167,8 +167,8 @@ struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffe
                                         uint32_t rank, uint64_t first, uint64_t count)
 {
     const uint64_t row = p->is_shared ? rank * p->elements : 0;
-    return (struct copse_binding){ buffers[rank], (size_t)(4 * (row + first)),
-                                   (size_t)(4 * count) };
+    return (struct copse_binding){ buffers[rank], COPSE_WORD_BYTES * (size_t)(row + first),
+                                   COPSE_WORD_BYTES * (size_t)count };
 }
 
 struct copse_binding copse__exchange_values(const copse_exchange *x, uint32_t piece, uint32_t rank)

@@ -30,7 +30,7 @@ static copse_status play_pending(struct copse_recorder *r)
     return COPSE_OK;
 }
 
-/* ---- ranges ---- */
+/* ---- memory ---- */
 
 static uint32_t inbox_rows(const struct copse_recorder *r)
 {
@@ -42,8 +42,8 @@ static struct copse_binding inbox(const struct copse_recorder *r, const struct c
 {
     const bool is_by_pairs = r->x->params.reduction == COPSE_REDUCE_TREE && !copse__has_workers(r->x);
     const uint64_t row = is_by_pairs ? 0 : m->src;
-    return (struct copse_binding){ r->x->reducer->inbox[m->dst], (size_t)(4 * row * copse__record_row(m)),
-                                   (size_t)(4 * m->count) };
+    return (struct copse_binding){ r->x->reducer->inbox[m->dst], copse__record_row_bytes(m) * row,
+                                   copse__record_bytes(m) };
 }
 
 /* The inbox of a chunk is allocated before its commands are recorded. */
@@ -57,7 +57,7 @@ static copse_status make_room(struct copse_recorder *r)
             rows = inbox_rows(r) + 1;
         else if (m->kind == COPSE_MOVE_ACCUMULATE && !r->piece->is_shared)
             rows = 1;
-        most[m->dst] = COPSE_MAX(most[m->dst], (size_t)(4 * rows * copse__record_row(m)));
+        most[m->dst] = COPSE_MAX(most[m->dst], copse__record_row_bytes(m) * rows);
     }
     if (copse__has_workers(r->x))
         return copse__record_workers_inbox(r, most);
@@ -69,14 +69,14 @@ static copse_status make_room(struct copse_recorder *r)
 
 /* ---- commands ---- */
 
-/* Shared: the contributions are read in place. Staged: from the inbox, own part included. */
+/* Shared: the contributions are read in place. Staged: from the inbox, own one included. */
 static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
 {
     const struct copse_exchange *x = r->x;
     const uint64_t row = copse__record_row(m);
     struct copse_binding *total = &r->total[m->slice];
     struct copse_tree_sum t = {
-        .parts = { x->reducer->inbox[m->dst], 0, (size_t)(4 * row * x->rank_count) },
+        .terms = { x->reducer->inbox[m->dst], 0, copse__record_row_bytes(m) * x->rank_count },
         .rows = x->rank_count,
         .stride = (uint32_t)row,
         .count = m->count,
@@ -84,17 +84,17 @@ static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
     if (r->piece->is_shared) {
         t.base = (uint32_t)m->first;
         t.stride = (uint32_t)r->piece->elements;
-        t.parts = (struct copse_binding){ r->piece->gradients[m->dst], 0,
-                                          (size_t)(4 * r->piece->elements * x->rank_count) };
+        t.terms = (struct copse_binding){ r->piece->gradients[m->dst], 0,
+                                          COPSE_WORD_BYTES * (size_t)r->piece->elements * x->rank_count };
     } else {
         COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m), inbox(r, m)));
     }
-    *total = (struct copse_binding){ x->reducer->inbox[m->dst], (size_t)(4 * row * inbox_rows(r)),
-                                     (size_t)(4 * m->count) };
+    *total = (struct copse_binding){ x->reducer->inbox[m->dst], copse__record_row_bytes(m) * inbox_rows(r),
+                                     copse__record_bytes(m) };
     if (copse__has_workers(x) && m->worker == x->workers.worker)
         *total = copse__record_workers_row(r, m, m->worker);
     if (r->half == COPSE_HALF_SUM && !copse__has_workers(x))
-        COPSE_TRY(copse__record_hold(r, m, total));
+        COPSE_TRY(copse__record_keep(r, &r->bucket->sums, m, copse__record_bytes(m), total));
     t.sum = *total;
     return copse__record_tree(r, m, &t);
 }
@@ -112,51 +112,20 @@ static copse_status accumulate(struct copse_recorder *r, const struct copse_move
     return copse__record_command(r, m, &c);
 }
 
-/* The first half makes them, the second finds them. */
-static copse_status measures_of(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
-{
-    struct copse_bucket *b = r->bucket;
-    const size_t bytes = (size_t)(4 * COPSE_PART_WORDS * (copse__record_row(m) / COPSE_UNIT));
-    struct copse_slot_range range = { m->dst, NULL, m->first, m->count };
-    for (size_t i = 0; i < b->measures.count && !range.buffer; i++)
-        if (b->measures.at[i].first == m->first)
-            range.buffer = b->measures.at[i].buffer;
-    if (!range.buffer) {
-        if (!COPSE_RESERVE(r->x->mem, &b->measures, b->measures.count + 1))
-            return no_memory();
-        COPSE_TRY(copse_buffer_create(copse__rank_device(r->x, m->dst), &(struct copse_buffer_params){ .size = bytes },
-                                      &range.buffer));
-        b->measures.at[b->measures.count++] = range;
-    }
-    *out = (struct copse_binding){ range.buffer, 0, bytes };
-    return COPSE_OK;
-}
-
-static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m,
-                               struct copse_binding *out)
-{
-    copse_exchange *x = r->x;
-    const struct copse_buffer_params params = { .size = (size_t)(4 * r->rule->slots * m->count) };
-    copse_buffer *buf;
-    COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(x, m->dst), &params, &buf),
-                         "while making the optimizer slots of rank %u", m->dst));
-    const struct copse_slot_range range = { m->dst, buf, m->first, m->count };
-    if (!COPSE_PUSH(x->mem, &r->bucket->slots, range)) {
-        copse_buffer_release(&buf);
-        return no_memory();
-    }
-    x->slot_bytes[m->dst] += copse_buffer_size(buf);
-    *out = (struct copse_binding){ buf, 0, params.size };
-    return copse_queue_fill(x->ranks[m->dst].queue, buf, 0, params.size, 0);
-}
-
 static struct copse_binding sums_of(const struct copse_recorder *r, const struct copse_move *m)
 {
-    const struct copse_bucket *b = r->bucket;
-    for (size_t i = 0; r->half == COPSE_HALF_UPDATE && i < b->sums.count; i++)
-        if (b->sums.at[i].first == m->first)
-            return (struct copse_binding){ b->sums.at[i].buffer, 0, (size_t)(4 * m->count) };
+    const copse_buffer *kept = r->half == COPSE_HALF_UPDATE ? copse__kept(&r->bucket->sums, m) : NULL;
+    if (kept)
+        return (struct copse_binding){ (copse_buffer *)kept, 0, copse__record_bytes(m) };
     return r->total[m->slice].buffer ? r->total[m->slice] : copse__record_gradients(r, m->dst, m);
+}
+
+static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
+{
+    copse_exchange *x = r->x;
+    COPSE_TRY(copse__record_keep(r, &r->bucket->slots, m, r->rule->slots * copse__record_bytes(m), out));
+    x->slot_bytes[m->dst] += copse_buffer_size(out->buffer);
+    return copse_queue_fill(x->ranks[m->dst].queue, out->buffer, 0, out->size, 0);
 }
 
 static copse_status call(struct copse_recorder *r, const struct copse_move *m, const struct copse_update *u,
@@ -179,7 +148,8 @@ static copse_status update(struct copse_recorder *r, const struct copse_move *m)
         .count = m->count,
     };
     if (r->half != COPSE_HALF_BOTH)
-        COPSE_TRY(measures_of(r, m, &u.parts));
+        COPSE_TRY(copse__record_keep(r, &r->bucket->measures, m,
+                                     COPSE_MEASURE_BYTES * (size_t)(copse__record_row(m) / COPSE_UNIT), &u.measures));
     if (r->half == COPSE_HALF_SUM)
         return call(r, m, &u, r->rule->measure);
     if (r->rule->slots > 0)
@@ -282,14 +252,11 @@ static copse_status send(struct copse_recorder *r, const struct copse_move *move
                                         .rank = moves->src,
                                         .first = r->bucket->copies.list.count,
                                         .move = *moves };
-    for (uint32_t src = 0; src < r->x->rank_count; src++)
-        for (size_t i = 0, end; i < count; i = end) {
-            for (end = i + 1; end < count && moves[end].src == moves[i].src &&
-                              moves[end].slice == moves[i].slice;)
-                end++;
-            if (moves[i].src == src)
-                COPSE_TRY(add_copy(r, &moves[i], end - i));
-        }
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && moves[end].src == moves[i].src && moves[end].slice == moves[i].slice;)
+            end++;
+        COPSE_TRY(add_copy(r, &moves[i], end - i));
+    }
     step.count = r->bucket->copies.list.count - step.first;
     if (step.count > 0)
         COPSE_TRY(copse__record_step(r, &step));
@@ -382,7 +349,7 @@ static uint64_t chunk_elements(const copse_exchange *x, const struct copse_piece
             most = COPSE_MAX(most, w->rank_counts[v]);
             ranks += w->rank_counts[v];
         }
-        return COPSE_MIN(COPSE_MOST_ROWS, x->messages.group->binding_bytes) / 4 / (most + w->count + 3) / COPSE_UNIT *
+        return COPSE_MIN(COPSE_MOST_ROWS, x->messages.group->binding_bytes) / COPSE_WORD_BYTES / (most + w->count + 3) / COPSE_UNIT *
                COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
     }
     const uint64_t rows = p->is_shared || x->rank_count == 1 ? 1 : x->rank_count + 1;
@@ -445,21 +412,22 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
     return COPSE_OK;
 }
 
+static void kept_fini(copse_exchange *x, struct copse_kept *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        copse_buffer_release(&list->at[i].buffer);
+    copse__free(x->mem, list->at);
+}
+
 void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b)
 {
     for (size_t i = 0; i < b->steps.count; i++)
         copse__segment_release(&b->steps.at[i].segment);
-    for (size_t i = 0; i < b->slots.count; i++)
-        copse_buffer_release(&b->slots.at[i].buffer);
-    for (size_t i = 0; i < b->measures.count; i++)
-        copse_buffer_release(&b->measures.at[i].buffer);
-    for (size_t i = 0; i < b->sums.count; i++)
-        copse_buffer_release(&b->sums.at[i].buffer);
-    copse__free(x->mem, b->measures.at);
-    copse__free(x->mem, b->sums.at);
+    kept_fini(x, &b->slots);
+    kept_fini(x, &b->measures);
+    kept_fini(x, &b->sums);
+    copse__copies_fini(x->mem, &b->copies);
     copse__free(x->mem, b->host_copies.at);
     copse__free(x->mem, b->worker_slices.at);
     copse__free(x->mem, b->steps.at);
-    copse__copies_fini(x->mem, &b->copies);
-    copse__free(x->mem, b->slots.at);
 }

@@ -7,10 +7,10 @@
 #include "core/reduce/exchange_internal.h"
 #include "core/reduce/tree.h"
 
-/* Of a rule that measures the chunks are recorded twice. */
+/* The chunks of a rule that measures are recorded twice. */
 enum copse_half {
     COPSE_HALF_BOTH,
-    COPSE_HALF_SUM,    /* up to the sums and their parts */
+    COPSE_HALF_SUM,    /* up to the sums and their measures */
     COPSE_HALF_UPDATE, /* from there on */
 };
 
@@ -46,9 +46,20 @@ struct copse_binding copse__record_values(const struct copse_recorder *r, uint32
 struct copse_binding copse__record_gradients(const struct copse_recorder *r, uint32_t rank,
                                              const struct copse_move *m);
 uint64_t copse__record_row(const struct copse_move *m); /* its elements, padded */
+static inline size_t copse__record_bytes(const struct copse_move *m)
+{
+    return COPSE_WORD_BYTES * (size_t)m->count;
+}
+static inline size_t copse__record_row_bytes(const struct copse_move *m)
+{
+    return COPSE_WORD_BYTES * (size_t)copse__record_row(m);
+}
 
-/* Memory for a sum that is used after the run, at the move's destination; it is *out. */
-copse_status copse__record_hold(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out);
+/* Memory at the move's destination that the bucket keeps for its elements: made by the first call, found by later ones.
+   copse__kept: NULL if there is none. */
+copse_status copse__record_keep(struct copse_recorder *r, struct copse_kept *list, const struct copse_move *m,
+                                size_t bytes, struct copse_binding *out);
+copse_buffer *copse__kept(const struct copse_kept *list, const struct copse_move *m);
 
 /* record_workers.c */
 copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t count);

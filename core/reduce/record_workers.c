@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* From moves between workers to steps. Each worker sums the gradients of its own ranks on its devices, reads
- * the sums to host memory and sends them to the workers that own them. An owner sums the parts of all
+ * the sums to host memory and sends them to the workers that own them. An owner sums the partial sums of all
  * workers, updates, and sends the new values to all. Sums for other workers are first, so that they are sent
  * while this worker computes its own.
  */
@@ -34,10 +34,10 @@ copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t coun
         const struct copse_slice *slice = &r->schedule->slices.at[i];
         struct copse_worker_slice *all = &slices[slice->worker];
         if (all->size == 0)
-            all->offset = (size_t)(4 * (slice->first - r->chunk));
-        all->size += (size_t)(4 * slice->count);
+            all->offset = COPSE_WORD_BYTES * (size_t)(slice->first - r->chunk);
+        all->size += COPSE_WORD_BYTES * (size_t)slice->count;
     }
-    COPSE_TRY(copse__exchange_workers_room(r->x, (size_t)(4 * count), slices[this_worker(r)].size));
+    COPSE_TRY(copse__exchange_workers_room(r->x, COPSE_WORD_BYTES * (size_t)count, slices[this_worker(r)].size));
     return copse__record_step(
         r, &(struct copse_exchange_step){ .kind = COPSE_STEP_BEGIN,
                                           .message_kind = (r->half != COPSE_HALF_UPDATE ? COPSE_MESSAGE_SUMS : 0) |
@@ -53,7 +53,7 @@ copse_status copse__record_workers_inbox(struct copse_recorder *r, const size_t 
     for (size_t i = 0; i < r->schedule->moves.count; i++) {
         const struct copse_move *m = &r->schedule->moves.at[i];
         if (m->kind == COPSE_MOVE_JOIN)
-            rows[m->dst] = (size_t)(4 * copse__record_row(m)) * (r->x->workers.count + 1);
+            rows[m->dst] = copse__record_row_bytes(m) * (r->x->workers.count + 1);
     }
     for (uint32_t rank = 0; rank < r->x->rank_count; rank++) {
         r->join_at[rank] = copse__round_up(bytes[rank], COPSE_ALIGNMENT);
@@ -68,8 +68,8 @@ struct copse_binding copse__record_workers_row(const struct copse_recorder *r, c
 {
     return (struct copse_binding){ r->x->reducer->inbox[m->dst],
                                    r->join_at[m->dst] +
-                                       (size_t)(4 * copse__record_row(m)) * worker,
-                                   (size_t)(4 * m->count) };
+                                       copse__record_row_bytes(m) * worker,
+                                   copse__record_bytes(m) };
 }
 
 /* Sum the rows of all workers into the row after them. */
@@ -82,9 +82,9 @@ copse_status copse__record_workers_join(struct copse_recorder *r, const struct c
                                      copse__record_workers_row(r, m, this_worker(r))));
     r->total[m->slice] = copse__record_workers_row(r, m, workers);
     if (r->half == COPSE_HALF_SUM)
-        COPSE_TRY(copse__record_hold(r, m, &r->total[m->slice]));
+        COPSE_TRY(copse__record_keep(r, &r->bucket->sums, m, copse__record_bytes(m), &r->total[m->slice]));
     const struct copse_tree_sum t = {
-        .parts = { r->x->reducer->inbox[m->dst], r->join_at[m->dst], (size_t)(4 * row) * workers },
+        .terms = { r->x->reducer->inbox[m->dst], r->join_at[m->dst], copse__record_row_bytes(m) * workers },
         .sum = r->total[m->slice],
         .rows = workers,
         .stride = (uint32_t)row,
@@ -105,7 +105,7 @@ static copse_status add_host_copy(struct copse_recorder *r, uint32_t rank, struc
 /* Offset of a move's elements in the host memory of a chunk. */
 static size_t offset_of(const struct copse_recorder *r, const struct copse_move *m)
 {
-    return (size_t)(4 * (m->first - r->chunk));
+    return COPSE_WORD_BYTES * (size_t)(m->first - r->chunk);
 }
 
 static copse_status step(struct copse_recorder *r, int kind, uint32_t message_kind, uint32_t worker,

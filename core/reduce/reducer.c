@@ -4,6 +4,41 @@
 
 #define MESSAGE_BYTES ((size_t)1 << 20)
 
+/* ---- lists of copies ---- */
+
+bool copse__copies_add(struct copse_mem *mem, struct copse_copies *c, size_t message_bytes, size_t *fill,
+                       const struct copse_view *from, const struct copse_view *to, size_t count)
+{
+    for (size_t at = 0, size; at < from->at.size; at += size) {
+        if (*fill == message_bytes)
+            *fill = 0;
+        size = COPSE_MIN(from->at.size - at, message_bytes - *fill);
+        const struct copse_copy copy = {
+            .from = { from->rank, { from->at.buffer, from->at.offset + at, size }, NULL },
+            .offset = *fill,
+            .first = c->targets.count,
+            .count = count,
+        };
+        if (!COPSE_RESERVE(mem, &c->targets, c->targets.count + count) || !COPSE_PUSH(mem, &c->list, copy))
+            return false;
+        for (size_t i = 0; i < count; i++)
+            c->targets.at[c->targets.count++] =
+                (struct copse_view){ to[i].rank, { to[i].at.buffer, to[i].at.offset + at, size },
+                                     to[i].at.buffer ? NULL : to[i].host + at };
+        *fill += size;
+    }
+    return true;
+}
+
+void copse__copies_fini(struct copse_mem *mem, struct copse_copies *c)
+{
+    copse__free(mem, c->list.at);
+    copse__free(mem, c->targets.at);
+    *c = (struct copse_copies){ .list = { NULL, 0, 0 } };
+}
+
+/* ---- life ---- */
+
 copse_status copse__reducer_create(copse_context *ctx, copse_queue *const *queues, uint32_t count,
                                    size_t message_bytes, copse_reducer **out)
 {

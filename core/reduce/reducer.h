@@ -81,7 +81,7 @@ bool copse__reducer_is_local(const copse_reducer *x, uint32_t a, uint32_t b);
 copse_status copse__reducer_wait(copse_reducer *x, uint32_t rank, uint64_t ticket, const char *what,
                                  const atomic_bool *stop);
 
-/* ---- copies (copies.c) ---- */
+/* ---- copies: lists (reducer.c), and their execution (copies.c) ---- */
 
 /* Add a copy through host memory, in messages. `fill`: bytes of the source's newest message; 0: begin one. Targets are as
    large as `from`. False: no memory. */

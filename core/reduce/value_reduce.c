@@ -180,11 +180,11 @@ static copse_status add_rows(const struct run *run, const struct copse_partial_s
         void *at[COPSE_MAX_REPLICAS];
         for (uint32_t row = 0; row < rows; row++)
             at[row] = row_view(run, sum, row, 0, sum->count).host;
-        copse__tree_rows(at, rows, (size_t)sum->count, is_whole);
+        copse__tree_rows(at, rows, (size_t)sum->count, run->r->type);
         return COPSE_OK;
     }
     const struct copse_tree_sum t = {
-        .parts = { run->x->r->inbox[sum->owner], 0, (size_t)stride * COPSE_WORD_BYTES * rows },
+        .terms = { run->x->r->inbox[sum->owner], 0, (size_t)stride * COPSE_WORD_BYTES * rows },
         .sum = row_of(run, sum, run->r->contributors),
         .rows = rows,
         .stride = stride,

@@ -129,8 +129,8 @@ static void rows_are_summed_by_the_tree(void **unused)
             whole[r][2] = INT32_MAX - (int32_t)r;
             want += r < n ? (uint32_t)whole[r][2] : 0;
         }
-        copse__tree_rows(at, n, N, false);
-        copse__tree_rows(whole_at, n, 3, true);
+        copse__tree_rows(at, n, N, COPSE_F32);
+        copse__tree_rows(whole_at, n, 3, COPSE_I32);
         assert_int_equal((uint32_t)whole[0][2], want);
         for (uint32_t i = 0; i < N; i += 97) {
             float column[RANKS];
