@@ -30,7 +30,7 @@ static struct copse_squares *sum_of(const struct copse_optimizer *o, uint32_t va
 
 /* ---- which parts there are ---- */
 
-static copse_status add_parts(struct copse_optimizer *o, const struct copse_slot_range *list, uint32_t range)
+static copse_status add_parts(struct copse_optimizer *o, const struct copse_slice_memory *list, uint32_t range)
 {
     struct copse_norms *n = &o->norms;
     const copse_strategy *st = o->strategy;
@@ -62,7 +62,7 @@ static size_t all_blocks(const struct copse_norms *n)
 static copse_status add_bucket(struct copse_optimizer *o, uint32_t bucket)
 {
     struct copse_norms *n = &o->norms;
-    const struct copse_slot_range *list;
+    const struct copse_slice_memory *list;
     size_t count;
     copse__exchange_measures(o->strategy->store->exchange, o->buckets.at[bucket].id, &list, &count);
     for (size_t i = 0; i < count; i++) {

@@ -107,7 +107,7 @@ static copse_status next_message(copse_reducer *x, const struct copse_copies *c,
 {
     const size_t end = s->next;
     const bool is_last = end >= s->end;
-    COPSE_TRY(copse__reducer_wait(x, rank, x->staged[rank][s->index % 2], "reading its part", NULL));
+    COPSE_TRY(copse__reducer_wait(x, rank, x->staged[rank][s->index % 2], "reading its contribution", NULL));
     if (!is_last)
         COPSE_TRY(start_read(x, c, rank, s, s->index + 1));
     COPSE_TRY(write_message(x, c, rank, s, end, is_last));

@@ -239,13 +239,13 @@ void copse__exchange_drop(copse_exchange *x, uint32_t bucket)
 }
 
 void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
-                           const struct copse_slot_range **list, size_t *count)
+                           const struct copse_slice_memory **list, size_t *count)
 {
     *list = x->buckets.at[bucket].slots.at;
     *count = x->buckets.at[bucket].slots.count;
 }
 
-void copse__exchange_measures(const copse_exchange *x, uint32_t bucket, const struct copse_slot_range **list,
+void copse__exchange_measures(const copse_exchange *x, uint32_t bucket, const struct copse_slice_memory **list,
                            size_t *count)
 {
     *list = x->buckets.at[bucket].measures.at;

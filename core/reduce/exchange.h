@@ -19,7 +19,7 @@ struct copse_exchange_rank {
 /* The command that updates `count` elements: values from gradients, with the slots. */
 struct copse_update {
     struct copse_binding values, gradients, slots, step;
-    struct copse_binding measures; /* of a rule that measures: COPSE_MEASURE_WORDS floats for each COPSE_UNIT elements */
+    struct copse_binding measures; /* of a rule that measures: COPSE_MEASURE_WORDS f32 for each COPSE_UNIT elements */
     uint64_t count;
 };
 #define COPSE_MEASURE_WORDS 2
@@ -51,7 +51,7 @@ struct copse_exchange_params {
     size_t message_bytes;
     struct copse_group *group; /* the other workers, which run the same buckets in the same order. NULL: none.
                                   Outlives the exchange */
-    /* For tests, else NULL: called before each step of a run, with a move that it is part of. */
+    /* For tests, else NULL: called before each step of a run, with a move that it belongs to. */
     void (*pause)(void *user, const struct copse_move *move);
     void *user;
 };
@@ -84,16 +84,16 @@ void copse__exchange_drop(copse_exchange *x, uint32_t bucket);
 
 /* Optimizer slots of elements [first, first + count) of the bucket's piece; the rule's kernel defines the
    order of their words. */
-struct copse_slot_range {
+struct copse_slice_memory {
     uint32_t rank;
     copse_buffer *buffer; /* slots * count words */
     uint64_t first, count;
 };
 void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
-                           const struct copse_slot_range **list, size_t *count);
+                           const struct copse_slice_memory **list, size_t *count);
 
 /* Where the measures of each slice are: COPSE_MEASURE_WORDS floats for each COPSE_UNIT elements from `first` on. */
-void copse__exchange_measures(const copse_exchange *x, uint32_t bucket, const struct copse_slot_range **list,
+void copse__exchange_measures(const copse_exchange *x, uint32_t bucket, const struct copse_slice_memory **list,
                            size_t *count);
 
 /* Reduce, update and broadcast; if the rule measures: reduce and measure. Rank r's gradients of the bucket

@@ -34,7 +34,7 @@ struct copse_exchange_step {
     size_t first, count;    /* copies; or host copies; BEGIN: slices of the workers, and elements of the chunk */
     uint32_t worker;        /* RECV: the other worker */
     uint32_t message_kind;  /* COPSE_KIND_SUMS or _RESULTS; BEGIN: bits COPSE_MESSAGE_... of the following messages */
-    struct copse_move move; /* a move that it is part of, for error texts */
+    struct copse_move move; /* a move that it belongs to, for error texts */
 };
 
 /* Memory of a rank, and its offset in the host memory of a chunk. */
@@ -58,10 +58,10 @@ struct copse_bucket {
         size_t count, room;
     } steps;
     struct copse_copies copies;
-    /* Slots of the optimizer; of a rule that measures also its measures, and sums that are not in the gradients of their
-       owner. */
+    /* Slots of the optimizer; of a rule that measures also its measures, and sums that are not in the gradients of
+       their owner. */
     struct copse_kept {
-        struct copse_slot_range *at;
+        struct copse_slice_memory *at;
         size_t count, room;
     } slots, measures, sums;
     size_t half; /* steps of a run; those behind them are of copse__exchange_finish */
@@ -116,7 +116,7 @@ static inline bool copse__is_same_queue(const copse_exchange *x, uint32_t a, uin
 copse_status copse__exchange_check_sharing(copse_exchange *x);
 void copse__piece_fini(copse_exchange *x, struct copse_piece *p);
 /* Elements [first, first + count) of rank's row. */
-struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffer *const *buffers,
+struct copse_binding copse__piece_binding(const struct copse_piece *p, copse_buffer *const *buffers,
                                         uint32_t rank, uint64_t first, uint64_t count);
 
 /* exchange_workers.c: steps between workers */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A reduce-scatter and an all-gather of host memory. In each chunk each worker owns a slice of the words: it receives the
- * slice of every other worker, sums the rows by the canonical tree and sends the sums to all. Each word is summed once, so
- * all workers have the same bits.
+/* A reduce-scatter and an all-gather of host memory. In each chunk each worker owns a slice of the words: it receives
+ * the words of every other worker, sums the rows by the canonical tree and sends the sums to all. Each word is summed
+ * once, so all workers have the same bits.
  */
 #include "core/reduce/group_sum.h"
 #include "core/reduce/tree.h"
@@ -34,8 +34,8 @@ static void add_rows(uint32_t *room, uint32_t row_count, size_t count, size_t fl
     copse__tree_rows(rows, row_count, count - floats, COPSE_I32);
 }
 
-/* `words` of a chunk, of which the first `floats` are f32. The results are received into `words`: the sums must have been
-   taken from there. */
+/* `words` of a chunk, of which the first `floats` are f32. The results are received into `words`: the sends of the
+   partial sums there must have ended. */
 static copse_status sum_chunk(struct copse_worker_messages *m, unsigned char *words, size_t count, size_t floats,
                               uint32_t *room)
 {

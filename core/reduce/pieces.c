@@ -163,7 +163,7 @@ void copse__exchange_piece_drop(copse_exchange *x, uint32_t piece)
     *p = (struct copse_piece){ .elements = 0 };
 }
 
-struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffer *const *buffers,
+struct copse_binding copse__piece_binding(const struct copse_piece *p, copse_buffer *const *buffers,
                                         uint32_t rank, uint64_t first, uint64_t count)
 {
     const uint64_t row = p->is_shared ? rank * p->elements : 0;
@@ -174,12 +174,12 @@ struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffe
 struct copse_binding copse__exchange_values(const copse_exchange *x, uint32_t piece, uint32_t rank)
 {
     const struct copse_piece *p = &x->pieces.at[piece];
-    return copse__piece_range(p, p->values, rank, 0, p->elements);
+    return copse__piece_binding(p, p->values, rank, 0, p->elements);
 }
 
 struct copse_binding copse__exchange_gradients(const copse_exchange *x, uint32_t piece,
                                                uint32_t rank)
 {
     const struct copse_piece *p = &x->pieces.at[piece];
-    return copse__piece_range(p, p->gradients, rank, 0, p->elements);
+    return copse__piece_binding(p, p->gradients, rank, 0, p->elements);
 }

@@ -28,13 +28,13 @@ uint64_t copse__record_row(const struct copse_move *m)
 struct copse_binding copse__record_values(const struct copse_recorder *r, uint32_t rank,
                                           const struct copse_move *m)
 {
-    return copse__piece_range(r->piece, r->piece->values, rank, m->first, m->count);
+    return copse__piece_binding(r->piece, r->piece->values, rank, m->first, m->count);
 }
 
 struct copse_binding copse__record_gradients(const struct copse_recorder *r, uint32_t rank,
                                              const struct copse_move *m)
 {
-    return copse__piece_range(r->piece, r->piece->gradients, rank, m->first, m->count);
+    return copse__piece_binding(r->piece, r->piece->gradients, rank, m->first, m->count);
 }
 
 copse_status copse__record_copy(struct copse_recorder *r, const struct copse_move *m, struct copse_binding from,
@@ -64,7 +64,7 @@ copse_buffer *copse__kept(const struct copse_kept *list, const struct copse_move
 copse_status copse__record_keep(struct copse_recorder *r, struct copse_kept *list, const struct copse_move *m,
                                 size_t bytes, struct copse_binding *out)
 {
-    struct copse_slot_range kept = { m->dst, copse__kept(list, m), m->first, m->count };
+    struct copse_slice_memory kept = { m->dst, copse__kept(list, m), m->first, m->count };
     if (!kept.buffer) {
         if (!COPSE_RESERVE(r->x->mem, list, list->count + 1))
             return no_memory();

@@ -256,7 +256,7 @@ static copse_status run_chunk(const struct run *run)
             if (c >= sums[i].lo && c < sums[i].hi)
                 COPSE_TRY(gather(run, &sums[i], c));
     COPSE_TRY(copse__reducer_send(x));
-    COPSE_TRY(copse__reducer_wait_reads(x, "reading its part"));
+    COPSE_TRY(copse__reducer_wait_reads(x, "reading its contribution"));
     for (size_t i = 0; i < sum_count; i++)
         COPSE_TRY(add_rows(run, &sums[i], sums[i].hi - sums[i].lo));
     if (run->chunk->is_joined)

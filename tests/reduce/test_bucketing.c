@@ -116,22 +116,29 @@ static void rows_are_summed_by_the_tree(void **unused)
     enum { N = 5000, RANKS = 64 };
     static float rows[RANKS][N], first[RANKS][N];
     static int32_t whole[RANKS][3];
+    static int64_t wide[RANKS][3];
     (void)unused;
     for (uint32_t n = 1; n <= RANKS; n++) {
-        void *at[RANKS], *whole_at[RANKS];
+        void *at[RANKS], *whole_at[RANKS], *wide_at[RANKS];
         uint32_t want = 0;
+        int64_t want_wide = 0;
         for (uint32_t r = 0; r < RANKS; r++) {
             at[r] = rows[r];
             whole_at[r] = whole[r];
+            wide_at[r] = wide[r];
             for (uint32_t i = 0; i < N; i++)
                 first[r][i] = rows[r][i] =
                     (float)((r * 7919u + i * 104729u) % 1000u) * (i % 3 ? 1e-3f : 1e6f);
             whole[r][2] = INT32_MAX - (int32_t)r;
             want += r < n ? (uint32_t)whole[r][2] : 0;
+            wide[r][2] = ((int64_t)1 << 53) + r; /* not exact in double precision */
+            want_wide += r < n ? wide[r][2] : 0;
         }
         copse__tree_rows(at, n, N, COPSE_F32);
         copse__tree_rows(whole_at, n, 3, COPSE_I32);
         assert_int_equal((uint32_t)whole[0][2], want);
+        copse__tree_rows(wide_at, n, 3, COPSE_I64);
+        assert_true(wide[0][2] == want_wide);
         for (uint32_t i = 0; i < N; i += 97) {
             float column[RANKS];
             for (uint32_t r = 0; r < n; r++)
