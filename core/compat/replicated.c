@@ -157,7 +157,7 @@ static copse_status add_losses(const struct model_run *m, copse_status mine, dou
     void *rows[COPSE_MAX_REPLICAS];
     for (uint32_t r = 0; r < n; r++)
         rows[r] = &losses[r];
-    copse__tree_rows(rows, n, 1, false);
+    copse__tree_rows(rows, n, 1, COPSE_F32);
     *out = (double)losses[0];
     return COPSE_OK;
 }

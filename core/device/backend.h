@@ -44,8 +44,9 @@ struct copse_foreign_device {
 
 /* Every range that a kernel binds starts at a multiple of this number of bytes on every device: Vulkan devices may
    require 256, some OpenCL devices require 512. */
-#define COPSE_ALIGNMENT 512
-#define COPSE_UNIT      (COPSE_ALIGNMENT / 4) /* the same in f32 elements */
+#define COPSE_ALIGNMENT  512
+#define COPSE_WORD_BYTES 4 /* of an f32 or i32; sizes and offsets of device memory are whole words */
+#define COPSE_UNIT       (COPSE_ALIGNMENT / COPSE_WORD_BYTES) /* the alignment in words */
 
 struct copse_device {
     copse_refs refs;
