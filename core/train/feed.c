@@ -3,7 +3,7 @@
 #include "copse/distribute/accelerator.h"
 #include "core/train/trainer.h"
 
-static const struct copse_feed_table direct = { .prepare = copse__feed_prepare_direct };
+static const struct copse_feed_table direct;
 
 copse_status copse__feed_init(copse_trainer *t)
 {

@@ -27,7 +27,7 @@ struct copse_feed_table {
     /* All of copse_trainer_feed that can fail before the upload: fill `s` for the batch. NULL: batches are not fed. */
     copse_status (*plan)(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s);
     /* All of a step that can fail before anything is queued: fill `s` for the batch; NULL: for the oldest that is fed.
-       *slot: the slot that the step takes; NULL: it writes the batch itself. */
+       *slot: the slot that the step takes; NULL: it writes the batch itself. NULL: each step does. */
     copse_status (*prepare)(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
                             struct copse_shares *s, struct copse_batch_slot **slot);
     /* Queue the copy of a replica's share from its slot to where the recording reads it. NULL: `prepare` gives no
@@ -76,9 +76,6 @@ copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording 
 /* Queue the upload of a batch, with these shares, to a slot. Its memory grows where need be. */
 copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
                                 struct copse_batch_slot *slot);
-/* The step writes its batch itself. */
-copse_status copse__feed_prepare_direct(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                        struct copse_shares *s, struct copse_batch_slot **slot);
 /* Whether a batch has columns like those of the slot's. */
 bool copse__batch_slot_is_like(const struct copse_batch_slot *slot, const struct copse_host_batch *batch);
 

@@ -239,5 +239,5 @@ static copse_status run_all(copse_trainer *t, uint32_t *done)
 }
 
 const struct copse_feed_table copse__feed_run = {
-    .depth = "steps_per_run", .init = init, .fini = fini, .plan = plan, .prepare = copse__feed_prepare_direct, .run = run_all,
+    .depth = "steps_per_run", .init = init, .fini = fini, .plan = plan, .run = run_all,
 };

@@ -191,10 +191,3 @@ copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch 
     fill(t, slot, batch, s);
     return COPSE_OK;
 }
-
-copse_status copse__feed_prepare_direct(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                        struct copse_shares *s, struct copse_batch_slot **slot)
-{
-    *slot = NULL;
-    return copse__shares_prepare(t, batch, pass, s);
-}

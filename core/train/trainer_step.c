@@ -52,10 +52,12 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
     if (room != COPSE_OK) /* a result that the application has not taken may be of a loss that is not finite */
         return refuse(t, room);
     struct copse_shares s;
-    struct copse_batch_slot *from;
+    struct copse_batch_slot *from = NULL;
     const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
     struct copse_step_slot *slot = copse__slot_of(t, t->step);
-    const copse_status can = t->feed.table->prepare(t, batch, copse__feed_pass(t, 0), &s, &from);
+    const enum copse_pass pass = copse__feed_pass(t, 0);
+    const copse_status can = t->feed.table->prepare ? t->feed.table->prepare(t, batch, pass, &s, &from)
+                                                    : copse__shares_prepare(t, batch, pass, &s);
     if (can != COPSE_OK)
         return refuse(t, can);
     const uint64_t since = copse__group_sequence(&t->strategy->group);
