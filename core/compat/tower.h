@@ -52,10 +52,9 @@ copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_valu
 /* tower_recording.c */
 extern const struct copse_recording_table copse__tower_recording;
 
-/* tower_update.c: sum the first kept lists of all replicas and update. */
+/* tower_update.c */
+/* Sum the first kept lists of all replicas and update. */
 copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);
-
-/* tower_workers.c; with one worker they return `mine`, or `s` */
 /* Barrier of all workers at "<what> of <name>", with the same number of updates; if one fails, all fail. */
 copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine);
 /* Note that a failure `s` of a collective is one of all workers; returns `s`. */

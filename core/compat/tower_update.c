@@ -2,6 +2,8 @@
 /* The update of a tower optimizer: the gradients of all replicas are written to the store's gradients; the exchange sums
    them, updates and broadcasts the new values, one bucket per variable. Either every synchronous worker fails before
    the second barrier or none does. */
+#include <stdio.h>
+
 #include "core/base/half.h"
 #include "core/compat/tower.h"
 #include "core/value/cross_device.h"
@@ -38,6 +40,24 @@ static copse_variable *next(const struct update *u, const copse_variable *v)
 static bool is_dense(const struct update *u, const copse_variable *v)
 {
     return u->has[v->index] & DENSE;
+}
+
+/* ---- collectives: with one worker they return `mine` ---- */
+
+copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s)
+{
+    t->is_shared_failure |= s != COPSE_OK && t->strategy->group.workers > 1;
+    return s;
+}
+
+copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
+{
+    const struct copse_optimizer *o = t->optimizer;
+    const uint64_t hash =
+        copse__hash(copse__hash(COPSE_HASH_START, o->name, strlen(o->name)), &o->step, sizeof o->step);
+    char line[COPSE_WHAT_BYTES];
+    snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, o->name, (unsigned)hash);
+    return copse__tower_note_shared(t, copse__group_barrier(&t->strategy->group, line, size, mine));
 }
 
 /* ---- which variables ---- */
