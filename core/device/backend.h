@@ -226,8 +226,6 @@ struct copse_backend {
     /* Optional (NULL = core waits on the host): later work of q starts after the other queue's ticket. Both queues
        belong to the same device. */
     copse_status (*wait_queue)(copse_queue *q, copse_queue *other, uint64_t ticket);
-    /* Optional: device time of a reached ticket's work [ns]. */
-    copse_status (*time)(copse_queue *q, uint64_t ticket, uint64_t *ns);
 };
 
 /* Deadline of a wait for a device when the caller gives none [ns]: 120 s; 600 s if its newest kernel was made less
