@@ -38,6 +38,11 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_activation(copse_context *ctx, cop
                                                          copse_layer **out);
 /** Dropout while training, copse_dropout. @param rate  0 <= rate < 1. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dropout(copse_context *ctx, float rate, copse_layer **out);
+/** Layer norm, copse_layer_norm, and RMS norm, over the last axis of each example. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_layer_norm(copse_context *ctx, copse_layer **out);
+COPSE_API COPSE_CHECKED copse_status copse_nn_rms_norm(copse_context *ctx, copse_layer **out);
+/** Batch norm of each element of the last axis, over the global batch of all replicas; evaluations use moving averages. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_batch_norm(copse_context *ctx, copse_layer **out);
 /** Each example becomes one axis. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_flatten(copse_context *ctx, copse_layer **out);
 /** x + inner(x). @param inner  Copied. */
