@@ -190,6 +190,13 @@ static void outputs_have_the_values_of_the_definition(void **state)
     gives("gelu", COPSE_F32, COPSE_SHAPE(1), x, 1, (const double[]){ 0.5 * (1 + erf(sqrt(0.5))) }, 1);
     gives("dropout 0.5", COPSE_F32, four, x, 1, (const double[]){ 1, -2, 3, 0.5 }, 4); /* an evaluation drops nothing */
     gives("residual { relu; relu }", COPSE_F32, four, x, 1, (const double[]){ 2, -2, 6, 1 }, 4);
+    const double m = 0.625, d = sqrt((0.375 * 0.375 + 2.625 * 2.625 + 2.375 * 2.375 + 0.125 * 0.125) / 4 + 1e-5);
+    gives("layer_norm", COPSE_F32, four, x, 1, (const double[]){ (1 - m) / d, (-2 - m) / d, (3 - m) / d, (0.5 - m) / d }, 4);
+    const double r = sqrt(14.25 / 4 + 1e-5);
+    gives("rms_norm", COPSE_F32, four, x, 1, (const double[]){ 1 / r, -2 / r, 3 / r, 0.5 / r }, 4);
+    gives("rms_norm epsilon=2", COPSE_F32, pair, x, 1,
+          (const double[]){ 1 / sqrt(4.5), -2 / sqrt(4.5), 3 / sqrt(6.625), 0.5 / sqrt(6.625) }, 4);
+    gives("batch_norm epsilon=3", COPSE_F32, four, x, 1, (const double[]){ 0.5, -1, 1.5, 0.25 }, 4);
     gives("mlp:3", COPSE_F32, pair, (const float[]){ 0, 0, 0, 0 }, 1, (const double[]){ 0, 0 }, 2);
     gives("dense 1 init=ones", COPSE_U8, four, bytes, 1, (const double[]){ 256 }, 1); /* stored types are converted */
 }
@@ -257,6 +264,14 @@ static void calls_and_text_make_the_same_layers(void **state)
     assert_string_equal(text_of(inner), text_of(all));
     copse_layer_release(&inner);
     copse_layer_release(&all);
+    OK(copse_nn_layer_norm(ctx, &l[0]));
+    OK(copse_nn_rms_norm(ctx, &l[1]));
+    OK(copse_nn_batch_norm(ctx, &l[2]));
+    OK(copse_nn_sequential(l, 3, &all));
+    for (int i = 0; i < 3; i++)
+        copse_layer_release(&l[i]);
+    assert_string_equal(text_of(all), "layer_norm; rms_norm; batch_norm");
+    copse_layer_release(&all);
     OK(copse_nn_mlp(ctx, (const uint32_t[]){ 512, 256 }, 2, COPSE_GELU, &all));
     inner = parsed("mlp:512,256 gelu");
     assert_string_equal(text_of(all), "flatten; dense 512 gelu; dense 256 gelu; dense out");
@@ -293,7 +308,7 @@ static void calls_refuse_wrong_numbers(void **state)
     (void)state;
     copse_layer *l = NULL, *none[1] = { NULL };
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1u << 31, COPSE_RELU, &l), "dense: UNITS is 2147483648");
-    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1, (copse_activation)99, &l), "99 is no activation");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1, (copse_activation)99, &l), "dense: ACTIVATION is 99: linear, relu");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_activation(ctx, COPSE_LINEAR, &l), "0 is no activation that changes");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dropout(ctx, 1.0f, &l), "dropout: RATE is 1: a number from 0 to below 1");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dropout(ctx, NAN, &l), "dropout: RATE is");
