@@ -252,7 +252,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
-          "mlp:WIDTHS, layers such as \"dense 64 relu; dense out\", or their file [mlp:128,64]" },
+          "mlp:WIDTHS, layers (\"dense 64 relu; dense out\"), or a file [mlp:128,64]" },
         { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped, with mlp:WIDTHS [0]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
         { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64]" },
