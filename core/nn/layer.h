@@ -86,8 +86,8 @@ struct copse_layer_kind {
     copse_status (*function)(copse_graph *g, copse_tensor *x, copse_tensor **y); /* of an activation */
 };
 
-extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_dense, copse__layer_flatten,
-    copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
+extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_dense, copse__layer_embedding,
+    copse__layer_flatten,    copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
     copse__layer_activations[]; /* without the linear one: [a - 1] */
 /* Settings of `mlp:WIDTH,...`, which is a short form of other layers. */
 extern const struct copse_layer_kind copse__layer_mlp;

@@ -4,6 +4,7 @@
 
 const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_dense,
+    &copse__layer_embedding,
     &copse__layer_flatten,
     &copse__layer_layer_norm,
     &copse__layer_rms_norm,

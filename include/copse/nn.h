@@ -33,6 +33,9 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_parse(copse_context *ctx, const ch
 /** Dense layer, copse_dense: [.., k] to [.., units]. @param units  0: the `outputs` of copse_layer_build. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dense(copse_context *ctx, uint32_t units, copse_activation activation,
                                                     copse_layer **out);
+/** Rows of a table [rows, width] by index, copse_gather: i32 [..] to [.., width]. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width,
+                                                        copse_layer **out);
 /** An activation alone; not COPSE_LINEAR. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_activation(copse_context *ctx, copse_activation activation,
                                                          copse_layer **out);

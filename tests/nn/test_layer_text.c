@@ -171,7 +171,7 @@ static uint32_t below(struct copse_stream *s, uint32_t bound)
 static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
 {
     static const char *const texts[] = { "dense 7 bias=no", "dense out init=he", "dense 3 gelu init=0.1 scale=0.7",
-                                         "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001",
+                                         "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001", "embedding 4 5",
                                          "batch_norm momentum=0.99" };
     copse_layer *l = NULL, *inner[4];
     const uint32_t kind = below(s, depth > 0 ? 7 : 5);
