@@ -584,8 +584,12 @@ static void layers(struct probe *p)
     list[0] = relu;
     ROW(copse_nn_parse, NEED(ctx), NEED("relu"), NEED(&made));
     ROW(copse_nn_dense, NEED(ctx), 4, COPSE_LINEAR, NEED(&made));
+    ROW(copse_nn_embedding, NEED(ctx), 4, 2, NEED(&made));
     ROW(copse_nn_activation, NEED(ctx), COPSE_RELU, NEED(&made));
     ROW(copse_nn_dropout, NEED(ctx), 0.5f, NEED(&made));
+    ROW(copse_nn_layer_norm, NEED(ctx), NEED(&made));
+    ROW(copse_nn_rms_norm, NEED(ctx), NEED(&made));
+    ROW(copse_nn_batch_norm, NEED(ctx), NEED(&made));
     ROW(copse_nn_flatten, NEED(ctx), NEED(&made));
     ROW(copse_nn_residual, NEED(relu), NEED(&made));
     ROW(copse_nn_sequential, NEED(list), 1, NEED(&made));

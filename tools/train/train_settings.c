@@ -202,15 +202,12 @@ static const char *check_strategy(struct train_settings *s)
 static int check(struct train_settings *s, const char *every)
 {
     const char *wrong = check_checkpoints(s, every);
-    struct mlp m = { 0 };
     if (!wrong)
         wrong = check_strategy(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
         wrong = "--data and --labels: a path is empty";
-    else if (!mlp_parse(s->model, &m))
-        wrong = "--model: write mlp:WIDTH,WIDTH,... with 1 to 15 hidden layers, such as mlp:128,64";
     else if (s->batch == 0)
         wrong = "--batch: must be at least 1";
     else if (s->epochs == 0)
@@ -225,6 +222,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
         wrong = "--bucket-bytes: too large";
+    else if (network_settle(s->model, s->dropout, &s->model, &s->network) != COPSE_OK)
+        wrong = session_error();
     if (wrong)
         fprintf(stderr, "copse train: %s\n", wrong);
     return wrong ? EXIT_BAD_INPUT : check_files(s);
@@ -252,8 +251,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [largest label + 1]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
-        { "model", OPTION_TEXT, &s->model, "SPEC", "hidden layers of the network [mlp:128,64]" },
-        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0]" },
+        { "model", OPTION_TEXT, &s->model, "SPEC",
+          "mlp:WIDTHS, layers (\"dense 64 relu; dense out\"), or a file [mlp:128,64]" },
+        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped, with mlp:WIDTHS [0]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
         { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
@@ -414,7 +414,6 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         { "--lr", &s->lr }, { "--momentum", &s->momentum },
         { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout },
     };
-    struct mlp m = { 0 };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
             *numbers[i].to = strtof(value, NULL);
@@ -434,7 +433,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         return take_choice(&s->schedule, value);
     else
         return strcmp(name, "--data") == 0; /* the content of the data, not its path */
-    return mlp_parse(s->model, &m);
+    return *s->model != '\0';
 }
 
 bool train_settings_take(struct train_settings *s, char *text)

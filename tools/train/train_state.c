@@ -14,7 +14,7 @@
 /* ---- settings: "--name=value" lines ---- */
 
 struct text {
-    char bytes[1024];
+    char bytes[SETTINGS_BYTES];
     size_t used;
 };
 
