@@ -44,7 +44,7 @@ static copse_status upload(copse_trainer *t, const struct copse_host_batch *batc
     const struct copse_replica *rep = &t->strategy->replicas[r];
     COPSE_TRY(make_room(t, r, copse__feed_bytes(s->recordings[r]), &slot->at[r]));
     COPSE_TRY(wait_for_reader(rep, slot->read[r]));
-    COPSE_TRY(copse__feed_write(rep->transfer, s->recordings[r], batch, &s->at[r], &slot->at[r]));
+    COPSE_TRY(copse__feed_write(rep->transfer, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]));
     return copse_queue_submit(rep->transfer, &slot->written[r]);
 }
 

@@ -103,7 +103,7 @@ static copse_status upload(copse_trainer *t, const struct copse_host_batch *batc
                            const struct copse_batch_slot *slot)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        COPSE_TRY(copse__feed_write(t->strategy->replicas[r].queue, s->recordings[r], batch, &s->at[r], &slot->at[r]));
+        COPSE_TRY(copse__feed_write(t->strategy->replicas[r].queue, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]));
     return COPSE_OK;
 }
 

@@ -146,6 +146,7 @@ void copse_trainer_release(copse_trainer **trainer)
     copse__accumulation_drop(t);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__recordings_fini(&t->recordings.of[r]);
+    copse__predictor_fini(&t->predictor);
     copse__loss_outputs_fini(t);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);

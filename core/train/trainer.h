@@ -5,6 +5,7 @@
 
 #include "copse/compat/gradients.h"
 #include "core/train/feed.h"
+#include "core/train/predictor.h"
 #include "core/train/step_slots.h"
 
 #define COPSE_RECORDINGS 32 /* of a replica that are kept, unless the application says */
@@ -58,6 +59,7 @@ struct copse_trainer {
     struct copse_watches watches;
     struct copse_split split;
     struct copse_feed feed;
+    struct copse_predictor predictor; /* zero until the first prediction */
     struct copse_accumulation accumulation;
     struct copse_step_ring ring;
     uint64_t step;                    /* updates begun */
