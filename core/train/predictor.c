@@ -5,14 +5,12 @@
 #include <stdio.h>
 
 #include "core/graph/type.h"
-#include "core/replica/context.h"
+#include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
 /* The recording of one replica for one share. */
 struct copse_prediction {
     struct copse_recording base;
-    struct copse_predictor *predictor;
-    uint32_t replica;
     uint64_t used;        /* newest call that has asked for it */
     copse_buffer *result;
     size_t bytes;         /* of the result */
@@ -23,33 +21,24 @@ static struct copse_prediction *of_base(const struct copse_recording *base)
     return (struct copse_prediction *)(uintptr_t)base;
 }
 
-/* ---- one recording ---- */
-
-static void begin(struct copse_recording *base)
+static struct copse_predictor *predictor_of(const struct copse_recording *base)
 {
-    struct copse_prediction *p = of_base(base);
-    p->predictor = base->list->user;
-    p->replica = base->list->replica;
+    return (struct copse_predictor *)(base->list - base->list->replica);
 }
+
+static copse_queue *queue_of(const struct copse_recording *base)
+{
+    return base->list->strategy->replicas[base->list->replica].queue;
+}
+
+/* ---- one recording ---- */
 
 static copse_status call(struct copse_recording *base, copse_batch *in)
 {
-    const struct copse_prediction *p = of_base(base);
-    copse_strategy *st = p->predictor->strategy;
-    struct copse_callback here = { .name = "the function of a prediction", .is_passive = true,
-                                   .used = { p->predictor->object, base->graph } };
-    struct copse_frame frame;
-    base->graph->replicas = st->group.ranks;
+    const struct copse_predictor *p = predictor_of(base);
     base->graph->takes_updates = COPSE_UPDATES_IGNORED;
-    in->replica = st->group.first + p->replica;
-    in->replicas = st->group.ranks;
-    copse__context_push_replica(&frame, st, p->replica);
-    frame.is_graph = true;
-    copse__callback_enter(&here);
-    copse_status s = p->predictor->fn(base->graph, in, p->predictor->user, &base->result);
-    if (s == COPSE_OK && !base->result)
-        s = copse_fail(COPSE_ERR_ARGUMENT, "predict: the function set no result");
-    return copse__callback_leave(&here, copse__context_pop(&frame, s));
+    COPSE_TRY(copse__loss_call(base, in, false, "the function of a prediction", p->fn, p->user));
+    return base->result ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "predict: the function set no result");
 }
 
 static copse_status extend(struct copse_recording *base)
@@ -66,38 +55,20 @@ static copse_status extend(struct copse_recording *base)
                           copse__shape_text(y->shape, text), examples);
     p->bytes = (size_t)copse__elements(y->shape) * copse__type_bytes(y->type);
     const size_t room = copse__round_up(COPSE_MAX(p->bytes, 4), 16);
-    COPSE_TRY(copse_buffer_create(p->predictor->strategy->replicas[p->replica].queue->dev,
-                                  &(struct copse_buffer_params){ .size = room }, &p->result));
+    COPSE_TRY(copse_buffer_create(queue_of(base)->dev, &(struct copse_buffer_params){ .size = room }, &p->result));
     return copse__recording_place(base, base->result, (struct copse_binding){ p->result, 0, room }, 0);
-}
-
-static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
-{
-    const struct copse_prediction *p = user;
-    COPSE_TRY(copse__variable_of(v, p->predictor->strategy, "predict"));
-    COPSE_TRY(copse__store_build(v->strategy));
-    *out = copse__variable_values(v, p->replica);
-    return COPSE_OK;
 }
 
 static void target(struct copse_recording *base, struct copse_program_params *params)
 {
-    const struct copse_prediction *p = of_base(base);
-    const copse_strategy *st = p->predictor->strategy;
-    *params = (struct copse_program_params){
-        .queue = st->replicas[p->replica].queue,
-        .bucket_count = 1,
-        .step = { p->predictor->step[p->replica], 0, 4 * COPSE_STEP_WORDS },
-        .locate = locate,
-        .user = base,
-        .choices = st->choices.at,
-        .choice_count = st->choices.count,
-    };
+    copse__loss_target(base, params);
+    params->bucket_count = 1;
+    params->step.buffer = predictor_of(base)->step[base->list->replica];
 }
 
 static bool is_needed(const struct copse_recording *base)
 {
-    return of_base(base)->used == of_base(base)->predictor->use;
+    return of_base(base)->used == predictor_of(base)->use;
 }
 
 static void release(struct copse_recording *base)
@@ -108,7 +79,6 @@ static void release(struct copse_recording *base)
 static const struct copse_recording_table table = {
     .name = "predict",
     .size = sizeof(struct copse_prediction),
-    .begin = begin,
     .call = call,
     .extend = extend,
     .target = target,
@@ -154,7 +124,7 @@ static copse_status record(struct copse_predictor *p, const struct copse_host_ba
 static copse_status queue_share(const struct copse_prediction *r, const struct copse_host_batch *batch,
                                 const struct copse_shard *share, char *values)
 {
-    copse_queue *q = r->predictor->strategy->replicas[r->replica].queue;
+    copse_queue *q = queue_of(&r->base);
     COPSE_TRY(copse__feed_write(q, &r->base, batch, share, NULL));
     COPSE_TRY(copse__program_replay(r->base.program, 0));
     COPSE_TRY(copse_queue_read(q, r->result, 0, values + share->first * (r->bytes / share->count), r->bytes));
@@ -193,23 +163,23 @@ copse_status copse__predict(struct copse_predictor *p, const struct copse_host_b
 
 /* ---- life ---- */
 
-static copse_status init(struct copse_predictor *p, copse_strategy *st, uint32_t limit)
+static copse_status init(struct copse_predictor *p, copse_strategy *st, void *object, uint32_t limit)
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = words[COPSE_STEP_PART] = 0x3f800000u; /* 1.0f */
     p->strategy = st;
+    copse__loss_recordings_init(p->of, &table, object, st, limit);
     for (uint32_t r = 0; r < st->replica_count; r++) {
         copse_queue *q = st->replicas[r].queue;
-        p->of[r] = (struct copse_recordings){ .table = &table, .user = p, .ctx = st->ctx, .replica = r, .limit = limit };
         COPSE_TRY(copse_buffer_create(q->dev, &(struct copse_buffer_params){ .size = sizeof words }, &p->step[r]));
         COPSE_TRY(copse_queue_write(q, p->step[r], 0, words, sizeof words));
     }
     return COPSE_OK;
 }
 
-copse_status copse__predictor_init(struct copse_predictor *p, copse_strategy *st, uint32_t limit)
+copse_status copse__predictor_init(struct copse_predictor *p, copse_strategy *st, void *object, uint32_t limit)
 {
-    const copse_status s = init(p, st, limit);
+    const copse_status s = init(p, st, object, limit);
     if (s)
         copse__predictor_fini(p);
     return s;
@@ -217,9 +187,8 @@ copse_status copse__predictor_init(struct copse_predictor *p, copse_strategy *st
 
 void copse__predictor_fini(struct copse_predictor *p)
 {
-    for (uint32_t r = 0; p->strategy && r < p->strategy->replica_count; r++) {
-        copse__recordings_fini(&p->of[r]);
+    copse__loss_recordings_fini(p->of);
+    for (uint32_t r = 0; r < COPSE_MAX_REPLICAS; r++)
         copse_buffer_release(&p->step[r]);
-    }
     *p = (struct copse_predictor){ 0 };
 }

@@ -10,18 +10,17 @@
 #include "core/replica/strategy.h"
 
 struct copse_predictor {
-    copse_strategy *strategy; /* not a reference */
-    struct copse_recordings of[COPSE_MAX_REPLICAS];
+    struct copse_recordings of[COPSE_MAX_REPLICAS]; /* first; their user is the object that the application calls */
+    copse_strategy *strategy;               /* not a reference */
     copse_buffer *step[COPSE_MAX_REPLICAS]; /* step words of a computation that is no training step */
     /* of the call at hand */
     copse_predict_fn *fn;
     void *user;
-    const void *object; /* of the public call, for the rules of callbacks */
-    uint64_t use;       /* number of the call; recordings that it needs are kept */
+    uint64_t use; /* number of the call; recordings that it needs are kept */
 };
 
-/* `limit`: recordings to keep for each replica. */
-copse_status copse__predictor_init(struct copse_predictor *p, copse_strategy *st, uint32_t limit);
+/* `object`: the application calls it. `limit`: recordings to keep for each replica. */
+copse_status copse__predictor_init(struct copse_predictor *p, copse_strategy *st, void *object, uint32_t limit);
 /* Allowed on a zeroed struct. The queues are idle. */
 void copse__predictor_fini(struct copse_predictor *p);
 

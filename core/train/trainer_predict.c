@@ -29,9 +29,8 @@ copse_status copse_trainer_predict(copse_trainer *t, copse_predict_fn *fn, void 
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__batch_check(batch));
     if (!t->predictor.strategy)
-        COPSE_TRY(copse__predictor_init(&t->predictor, t->strategy, t->params.recordings));
+        COPSE_TRY(copse__predictor_init(&t->predictor, t->strategy, t, t->params.recordings));
     t->predictor.fn = fn;
     t->predictor.user = user;
-    t->predictor.object = t;
     return predict(t, batch, values, bytes);
 }
