@@ -26,6 +26,7 @@
 #include "copse/distribute/sync.h"
 #include "copse/loop/monitor.h"
 #include "copse/train/predict.h"
+#include "copse/train/weights.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)
 #include "copse/device/vulkan.h"
@@ -539,6 +540,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
     ROW(copse_trainer_evaluate, NEED(trainer), NEED(&batch), NEED(&done));
     ROW(copse_trainer_predict, NEED(trainer), NEED(predict_nothing), NULL, NEED(&batch), NEED(slot), sizeof slot);
+    ROW(copse_trainer_load, NEED(trainer), NEED("none"), NULL, NULL);
     ROW(copse_trainer_save, NEED(trainer), NEED("none/none"));
     ROW(copse_trainer_checkpoint, NEED(trainer), NEED("none/none"), NULL);
     ROW(copse_trainer_restore, NEED(trainer), NEED("none"), NULL, NULL);

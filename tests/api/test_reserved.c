@@ -22,6 +22,7 @@
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/train/predict.h"
+#include "copse/train/weights.h"
 #include "tests/rig/batch_rig.h"
 #include "tests/rig/rig.h"
 #if defined(COPSE_HAVE_OPENCL)
@@ -223,6 +224,7 @@ static void training(void)
     const float x[2] = { 1, 2 };
     REFUSED(copse_host_batch, copse_trainer_step(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_feed(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);
     REFUSED(copse_host_batch, copse_trainer_predict(t, itself, NULL, &p, predicted, sizeof predicted),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_evaluate(t, &p, &result),

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "copse/train/weights.h"
+
 #include "tools/train/train.h"
 
 static const struct option_name strategies[] = {
@@ -74,6 +76,13 @@ static const struct option_name answers[] = {
     { NULL, 0 },
 };
 
+static const struct option_name layouts[] = {
+    { "auto", COPSE_LAYOUT_AUTO },
+    { "copse", COPSE_LAYOUT_COPSE },
+    { "torch", COPSE_LAYOUT_TORCH },
+    { NULL, 0 },
+};
+
 #define UNSET UINT32_MAX /* a count that was not given */
 
 /* The first value of a table is the default. */
@@ -104,6 +113,7 @@ static int check_files(const struct train_settings *s)
     } files[] = {
         { "data", s->data, false },
         { "labels", s->labels, false },
+        { "init", s->init, false },
         { "save", s->save, true },
         { "plot", s->plot, true },
         { "checkpoint", s->is_one_file ? s->checkpoint : NULL, true },
@@ -211,6 +221,10 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--data and --labels: a path is empty";
     else if (!mlp_parse(s->model, &m))
         wrong = "--model: write mlp:WIDTH,WIDTH,... with 1 to 15 hidden layers, such as mlp:128,64";
+    else if (s->init && !*s->init)
+        wrong = "--init: the path is empty";
+    else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
+        wrong = "--init-layout belongs to --init";
     else if (s->batch == 0)
         wrong = "--batch: must be at least 1";
     else if (s->epochs == 0)
@@ -237,7 +251,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
         .batch = 64, .epochs = 40, .seed = 1, .engine = CHOICE(engines),
-        .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses),
+        .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses), .init_layout = CHOICE(layouts),
         .is_worker = is_worker, .steps_per_run = UNSET, .cores = UNSET,
     };
     const float unset = -FLT_MAX;
@@ -286,6 +300,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [largest label + 1]" },
+        { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
+        { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
+          "its matrices: copse [in, out] or torch [out, in] [copse]" },
         { "save", OPTION_TEXT, &s->save, "FILE", "write the parameters as safetensors" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "write checkpoints: a folder, or FILE.safetensors" },
