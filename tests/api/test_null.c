@@ -25,6 +25,8 @@
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/loop/monitor.h"
+#include "copse/train/predict.h"
+#include "copse/train/weights.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)
 #include "copse/device/vulkan.h"
@@ -93,6 +95,12 @@ static copse_status give_data(void *user, copse_strategy *on, copse_dataset **to
 static copse_status squares(copse_graph *graph, const copse_batch *in, void *user, copse_tensor **loss)
 {
     return copse_mean_squared_error(graph, rig_x(in), user, loss);
+}
+
+static copse_status predict_nothing(copse_graph *graph, const copse_batch *in, void *user, copse_tensor **y)
+{
+    (void)graph, (void)in, (void)user, (void)y;
+    return COPSE_OK;
 }
 
 static copse_status lose_nothing(copse_graph *graph, const copse_batch *in, void *user, struct copse_losses *losses)
@@ -539,6 +547,8 @@ static void training(struct probe *p)
     ROW(copse_trainer_gradient, NEED(trainer), NEED(v), 0, NEED(&summary));
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
     ROW(copse_trainer_evaluate, NEED(trainer), NEED(&batch), NEED(&done));
+    ROW(copse_trainer_predict, NEED(trainer), NEED(predict_nothing), NULL, NEED(&batch), NEED(slot), sizeof slot);
+    ROW(copse_trainer_load, NEED(trainer), NEED("none"), NULL, NULL);
     ROW(copse_trainer_save, NEED(trainer), NEED("none/none"));
     ROW(copse_trainer_checkpoint, NEED(trainer), NEED("none/none"), NULL);
     ROW(copse_trainer_restore, NEED(trainer), NEED("none"), NULL, NULL);

@@ -388,7 +388,8 @@ static copse_status recover(void *user)
         r->is_successor |= !was_first && copse_cluster_rank(r->cluster) == 0;
     }
     COPSE_TRY(open_devices(r));
-    return make_trainer(r);
+    COPSE_TRY(make_trainer(r));
+    return run_init(r);
 }
 
 static uint64_t count_steps(void *user)
@@ -486,6 +487,7 @@ static copse_status run(struct run *r)
     copse_dataset_describe(r->test, &test);
     if (is_json(r))
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
+    COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
     r->clock = r->drawn = now();
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);

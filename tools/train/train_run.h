@@ -63,6 +63,9 @@ void run_close(struct run *r);
    were not taken. */
 copse_status run_results(struct run *r, uint64_t most);
 
+/* Set the variables from the file of --init, and print which (init.c). */
+copse_status run_init(struct run *r);
+
 /* ---- evaluating (evaluate.c) ---- */
 
 /* Mean loss and accuracy on the held-out examples, into test_loss and test_accuracy. */
