@@ -86,6 +86,24 @@ const char *session_plain(char *out, size_t room, const char *text);
 /* Print "copse: <error>" from copse_last_error and return the exit code for the status. */
 int session_fail(copse_status status);
 
+/* ---- drivers that compile kernels (compiling.c) ---- */
+
+enum compiling_output {
+    COMPILING_SILENT,
+    COMPILING_TEXT, /* a line that is redrawn on a terminal; elsewhere one line for each device */
+    COMPILING_JSON, /* an event "compiling" */
+};
+/* Silent until this is called. */
+void compiling_show(enum compiling_output how);
+/* What this process compiled because no cache had it. */
+struct compiling_totals {
+    uint64_t kernels;
+    double seconds;
+};
+struct compiling_totals compiling_so_far(void);
+/* The copse_progress_fn of the context. */
+void compiling_progress(void *user, const struct copse_progress *p);
+
 /* Whether standard output is a terminal, and its width. */
 bool terminal_is(unsigned *columns);
 
