@@ -199,7 +199,7 @@ static copse_status write_constants(struct copse_recorder *r)
         const size_t bytes = (size_t)copse__elements(t->shape) * copse__type_bytes(t->type);
         if (t->op != &copse_op_constant || !r->needed[n] || bytes == 0)
             continue;
-        const struct copse_binding at = in_arena(r, r->homes[n].span, bytes);
+        const struct copse_binding at = in_arena(r, r->homes[n].allocation, bytes);
         COPSE_TRY(copse__queue_write_bytes(r->program->queue, at.buffer, at.offset, copse__constant_values(t), bytes));
     }
     return COPSE_OK;
