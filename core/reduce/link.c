@@ -12,23 +12,19 @@ struct trial {
     copse_queue *queue;
     copse_buffer *buffer; /* ROWS + 1 rows of BYTES */
     unsigned char *host;  /* the same */
+    size_t size;          /* of a read or write */
 };
 
 typedef copse_status trial_fn(struct trial *t);
 
-static copse_status read_nothing(struct trial *t)
+static copse_status read_bytes(struct trial *t)
 {
-    return copse_queue_read(t->queue, t->buffer, 0, t->host, COPSE_WORD_BYTES);
+    return copse_queue_read(t->queue, t->buffer, 0, t->host, t->size);
 }
 
-static copse_status read_row(struct trial *t)
+static copse_status write_bytes(struct trial *t)
 {
-    return copse_queue_read(t->queue, t->buffer, 0, t->host, BYTES);
-}
-
-static copse_status write_row(struct trial *t)
-{
-    return copse_queue_write(t->queue, t->buffer, 0, t->host, BYTES);
+    return copse_queue_write(t->queue, t->buffer, 0, t->host, t->size);
 }
 
 static copse_status sum_rows(struct trial *t)
@@ -69,9 +65,11 @@ static copse_status measure_device(struct trial *t, struct copse_link *out)
 {
     double read, write, sum;
     COPSE_TRY(copse_queue_fill(t->queue, t->buffer, 0, (ROWS + 1) * BYTES, 0));
-    COPSE_TRY(time_of(t, read_nothing, &out->latency));
-    COPSE_TRY(time_of(t, read_row, &read));
-    COPSE_TRY(time_of(t, write_row, &write));
+    t->size = COPSE_WORD_BYTES;
+    COPSE_TRY(time_of(t, read_bytes, &out->latency));
+    t->size = BYTES;
+    COPSE_TRY(time_of(t, read_bytes, &read));
+    COPSE_TRY(time_of(t, write_bytes, &write));
     COPSE_TRY(time_of(t, sum_rows, &sum));
     out->read_rate = rate(BYTES, read, out->latency);
     out->write_rate = rate(BYTES, write, out->latency);
@@ -100,7 +98,7 @@ static void measure_host(struct trial *t, struct copse_link *out)
 
 copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, struct copse_link *out)
 {
-    struct trial t = { queue, NULL, copse__alloc(mem, ROWS + 1, BYTES) };
+    struct trial t = { .queue = queue, .host = copse__alloc(mem, ROWS + 1, BYTES) };
     copse_status s = COPSE_OK;
     if (!t.host)
         return copse_fail(COPSE_ERR_NO_MEMORY, "link: no memory to measure with");
