@@ -190,18 +190,13 @@ static double hierarchical(const struct copse_link *links, uint32_t ranks, doubl
            write_to_all(links, ranks, bytes, to, to_count);
 }
 
-double copse__link_cost(const struct copse_link *links, uint32_t ranks, enum copse_collective algorithm,
-                        uint32_t root, double bytes, const uint32_t *to, uint32_t to_count)
+/* Seconds; the steps are those of value_reduce.c. */
+static double cost_of(const struct copse_link *links, uint32_t ranks, struct copse_way way, double bytes,
+                      const uint32_t *to, uint32_t to_count)
 {
-    switch (algorithm) {
-    case COPSE_COLLECTIVE_TO_ONE:
-        return to_one(links, ranks, root, bytes, to, to_count);
-    case COPSE_COLLECTIVE_SHARDED:
-        return sharded(links, ranks, bytes, to, to_count);
-    case COPSE_COLLECTIVE_HIERARCHICAL:
-        break;
-    }
-    return hierarchical(links, ranks, bytes, to, to_count);
+    return way.algorithm == COPSE_COLLECTIVE_TO_ONE   ? to_one(links, ranks, way.root, bytes, to, to_count)
+           : way.algorithm == COPSE_COLLECTIVE_SHARDED ? sharded(links, ranks, bytes, to, to_count)
+                                                       : hierarchical(links, ranks, bytes, to, to_count);
 }
 
 struct copse_way copse__link_choose(const struct copse_link *links, uint32_t ranks, double bytes,
@@ -216,8 +211,7 @@ struct copse_way copse__link_choose(const struct copse_link *links, uint32_t ran
     size_t best = 0;
     double least = 0;
     for (size_t i = 0; i < COPSE_COUNT(ways); i++) {
-        const double cost = copse__link_cost(links, ranks, ways[i].algorithm, ways[i].root, bytes, to,
-                                             to_count);
+        const double cost = cost_of(links, ranks, ways[i], bytes, to, to_count);
         if (i == 0 || cost < least) {
             best = i;
             least = cost;

@@ -78,7 +78,6 @@ void copse__reducer_release(copse_reducer **at)
     if (!x)
         return;
     *at = NULL;
-    (void)copse__reducer_drain(x);
     for (uint32_t r = 0; r < x->ranks; r++) {
         copse_buffer_release(&x->inbox[r]);
         copse__free_aligned(x->mem, x->staging[r].at);

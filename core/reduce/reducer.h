@@ -67,7 +67,7 @@ struct copse_reducer {
 /* `message_bytes` 0: the default. */
 copse_status copse__reducer_create(copse_context *ctx, copse_queue *const *queues, uint32_t count,
                                    size_t message_bytes, copse_reducer **out);
-void copse__reducer_release(copse_reducer **x); /* waits for queued work */
+void copse__reducer_release(copse_reducer **x); /* after copse__reducer_drain */
 /* Wait for queued work, after a failure, too. False: a device hangs; staging memory that it may still write to is never
    freed or used again. */
 bool copse__reducer_drain(copse_reducer *x);
