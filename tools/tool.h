@@ -20,6 +20,8 @@ int cmd_evaluate(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_conformance(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 
 /* ---- options (options.c) ---- */
 
@@ -71,6 +73,8 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
 
 /* A context with the kernel cache in the user's cache folder and warnings on stderr. */
 copse_status session_open(bool is_verbose, bool no_cache, copse_context **out);
+/* A context that reads and writes files: it loads no driver. */
+copse_status session_open_files(copse_context **out);
 /* Store a text for session_fail, for failures outside the library; returns `status`. */
 copse_status session_set_error(copse_status status, const char *fmt, ...);
 /* --debug: error lines contain the place in the source code. */

@@ -33,6 +33,16 @@ copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
     return copse_context_create(&params, out);
 }
 
+copse_status session_open_files(copse_context **out)
+{
+    /* A backend that is not part of this build cannot be disabled. */
+    static const char *const backends[] = { "opencl,vulkan", "opencl", "vulkan", NULL };
+    copse_status s = COPSE_ERR_ARGUMENT;
+    for (size_t i = 0; s == COPSE_ERR_ARGUMENT && i < sizeof backends / sizeof *backends; i++)
+        s = copse_context_create(&(struct copse_context_params){ .log = print_log, .disable = backends[i] }, out);
+    return s;
+}
+
 static char own_text[1200];
 
 copse_status session_set_error(copse_status status, const char *fmt, ...)

@@ -38,7 +38,6 @@ static copse_status open_data(struct run *r)
                "         %zu for training, %zu held out, shuffled with seed %llu\n",
                s->is_default_data ? "hand-written digits" : s->data, info.rows, info.row_size,
                info.classes, train.rows, test.rows, (unsigned long long)s->seed);
-    r->model.widths[0] = (uint32_t)info.row_size;
     return copse_batches_create(r->train,
                                 &(struct copse_batches_params){
                                     .batch = s->batch, .seed = s->seed, .prefetch = 2 },
@@ -166,18 +165,17 @@ static copse_status make_trainer(struct run *r)
 {
     const struct train_settings *s = &r->settings;
     struct copse_dataset_info info;
+    struct copse_column x;
     copse_dataset_describe(r->all, &info);
-    const uint32_t inputs = r->model.widths[0];
-    mlp_parse(s->model, &r->model); /* checked with the settings */
-    r->model.widths[0] = inputs;
-    r->model.widths[r->model.layers] = info.classes;
-    r->model.dropout = s->dropout;
+    COPSE_TRY(copse_dataset_column(r->all, 0, &x)); /* the features */
     r->progress.epochs = s->epochs;
     r->progress.steps = run_steps(r);
-    COPSE_TRY(mlp_create(&r->model, r->strategy, s->seed));
+    const struct copse_build_params build = { .type = x.type, .shape = x.shape, .outputs = info.classes,
+                                              .seed = s->seed };
+    COPSE_TRY(network_create(r->strategy, r->ctx, s->network ? s->network : s->model, s->dropout, &build, &r->network));
     const struct copse_trainer_params params = {
-        .loss = mlp_loss,
-        .user = &r->model,
+        .loss = network_loss,
+        .user = r->network,
         .optimizer = {
             .kind = optimizer_of(s),
             .learning_rate = s->lr,
@@ -191,15 +189,9 @@ static copse_status make_trainer(struct run *r)
     };
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
     if (is_talking(r) && !r->is_recovering) {
-        uint64_t parameters = 0;
-        printf("model    %u", r->model.widths[0]);
-        for (uint32_t i = 0; i < r->model.layers; i++) {
-            printf("-%u", r->model.widths[i + 1]);
-            parameters += ((uint64_t)r->model.widths[i] + 1) * r->model.widths[i + 1];
-        }
-        printf(" perceptron, %llu parameters; %s, learning rate %g (%s), batch %u\n",
-               (unsigned long long)parameters, s->optimizer.at->name,
-               (double)s->lr, s->schedule.at->name, s->batch);
+        printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,
+               (unsigned long long)copse_layer_parameters(r->network), s->optimizer.at->name, (double)s->lr,
+               s->schedule.at->name, s->batch);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),
@@ -220,6 +212,7 @@ void run_close(struct run *r)
 {
     copse_monitor_release(&r->monitor);
     copse_trainer_release(&r->trainer);
+    copse_layer_release(&r->network);
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
     copse_cluster_spec_release(&r->job);
@@ -328,6 +321,7 @@ static copse_status recover(void *user)
     struct run *r = user;
     r->is_recovering = true;
     copse_trainer_release(&r->trainer);
+    copse_layer_release(&r->network); /* keeps the strategy */
     copse_strategy_release(&r->strategy);
     if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
         const bool was_first = copse_cluster_rank(r->cluster) == 0;
@@ -335,7 +329,8 @@ static copse_status recover(void *user)
         r->is_successor |= !was_first && copse_cluster_rank(r->cluster) == 0;
     }
     COPSE_TRY(open_devices(r));
-    return make_trainer(r);
+    COPSE_TRY(make_trainer(r));
+    return run_init(r);
 }
 
 static uint64_t count_steps(void *user)
@@ -434,6 +429,7 @@ static copse_status run(struct run *r)
     copse_dataset_describe(r->test, &test);
     if (is_json(r))
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
+    COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
     r->clock = r->drawn = run_now();
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
