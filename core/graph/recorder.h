@@ -94,7 +94,7 @@ static inline const copse_tensor *copse__root(const copse_tensor *t)
     return t;
 }
 
-/* Inputs and variables: no launch computes them. */
+/* Inputs, variables and constants: no launch computes them. */
 static inline bool copse__is_leaf(const copse_tensor *t)
 {
     return !t->op->lower && t->in_count == 0;
