@@ -368,7 +368,7 @@ copse_status copse__conform_train_hash(struct copse_conform_run *r, const char *
                            k, ids[k]);
     if (!s) {
         *hash = copse__hash(COPSE_HASH_START, j->losses, sizeof j->losses);
-        *hash = copse__hash(*hash, j->values, parameters() * sizeof(float));
+        *hash = copse__hash(*hash, j->values, parameters() * COPSE_WORD_BYTES);
     }
     free_job(r, j);
     return s;
