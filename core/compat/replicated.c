@@ -302,19 +302,9 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
 
 static copse_status sum_components(copse_variable *v, copse_value **out)
 {
-    copse_strategy *st = v->strategy;
-    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all = NULL;
-    const uint32_t host = COPSE_HOST;
-    const struct copse_destinations to = { .ranks = &host, .count = 1 };
-    copse_status s = COPSE_OK;
-    for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
-        s = copse__component_read(v, r, &parts[r]);
-    if (s == COPSE_OK)
-        s = copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
-    if (s == COPSE_OK)
-        s = copse__strategy_cross(st, COPSE_REDUCE_SUM, all, &to, out);
-    for (uint32_t r = 0; r < st->replica_count; r++)
-        copse_value_release(&parts[r]);
+    copse_value *all;
+    COPSE_TRY(copse__components_read(v, &all));
+    const copse_status s = copse__strategy_reduce_to_host(v->strategy, COPSE_REDUCE_SUM, all, out);
     copse_value_release(&all);
     return s;
 }

@@ -209,8 +209,8 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
     if (o->scaling.is_skipped)
         return COPSE_OK;
     o->step++;
-    uint64_t count;
+    uint64_t count = 1;
     if (moves_step)
-        COPSE_TRY(o->strategy->table->count->add(o->strategy, &count));
+        COPSE_TRY(o->strategy->table->count(o->strategy, false, &count));
     return o->table->pull(o, COPSE_PULL_ALWAYS, 0); /* later computations see the update */
 }

@@ -170,8 +170,8 @@ copse_trainer *copse_train_step_trainer(copse_train_step *ts)
 /* With servers each worker's step counts once: W workers come to W S. */
 static uint64_t count_in_job(copse_strategy *st)
 {
-    uint64_t step;
-    return st->table->count->add(st, &step) == COPSE_OK ? step : ++st->global_step;
+    uint64_t step = 1;
+    return st->table->count(st, false, &step) == COPSE_OK ? step : ++st->global_step;
 }
 
 static uint64_t count_step(copse_train_step *ts)

@@ -21,17 +21,10 @@ static copse_status reduce(copse_strategy *st, copse_value *value, copse_output_
                            copse_value **out)
 {
     const copse_reduce_op op = reduction == COPSE_OUTPUT_SUM ? COPSE_REDUCE_SUM : COPSE_REDUCE_MEAN;
-    const uint32_t host = COPSE_HOST;
-    const struct copse_destinations to = { .ranks = &host, .count = 1 };
-    copse_value *all;
-    if (st->group.ranks == 1) {
-        *out = copse_value_retain(value);
-        return COPSE_OK;
-    }
-    COPSE_TRY(copse__strategy_cross(st, op, value, &to, &all));
-    const copse_status s = copse__select_replica(all, 0, out);
-    copse_value_release(&all);
-    return s;
+    if (st->group.ranks > 1)
+        return copse__strategy_reduce_to_host(st, op, value, out);
+    *out = copse_value_retain(value);
+    return COPSE_OK;
 }
 
 copse_status copse__output_combine(copse_strategy *st, copse_value *value, copse_output_reduction reduction,

@@ -37,13 +37,7 @@ struct copse_frame *copse__context_top(void)
 
 void copse__context_push_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank)
 {
-    copse__context_start_replica(f, st, rank, top);
-}
-
-void copse__context_start_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank,
-                                  struct copse_frame *caller)
-{
-    *f = (struct copse_frame){ .outer = caller, .strategy = st, .rank = rank,
+    *f = (struct copse_frame){ .outer = top, .strategy = st, .rank = rank,
                                .update_rank = COPSE_HOST, .handle = make_handle(st),
                                .failures = copse__failures() };
     top = f;
@@ -65,23 +59,23 @@ copse_status copse__context_pop(struct copse_frame *f, copse_status s)
     return copse__returned(s, f->failures);
 }
 
-const char *copse__context_place(char text[COPSE_PLACE_BYTES])
+const char *copse__context_place(void)
 {
+    static COPSE_THREAD_LOCAL char text[128];
     if (!top)
         return "outside of every strategy";
     const char *name = top->strategy->table->name;
     if (top->handle)
-        snprintf(text, COPSE_PLACE_BYTES, "in replica %u of the %s strategy", top->rank, name);
+        snprintf(text, sizeof text, "in replica %u of the %s strategy", top->rank, name);
     else if (top->update_rank != COPSE_HOST)
-        snprintf(text, COPSE_PLACE_BYTES, "in an update function of the %s strategy", name);
+        snprintf(text, sizeof text, "in an update function of the %s strategy", name);
     else
-        snprintf(text, COPSE_PLACE_BYTES, "in the cross-replica context of the %s strategy", name);
+        snprintf(text, sizeof text, "in the cross-replica context of the %s strategy", name);
     return text;
 }
 
 copse_status copse__require_cross(copse_strategy *st, const char *what)
 {
-    char place[COPSE_PLACE_BYTES];
     if (!st)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy is NULL", what);
     COPSE_TRY(copse__callback_check(what, st));
@@ -90,9 +84,9 @@ copse_status copse__require_cross(copse_strategy *st, const char *what)
     if (top->handle)
         return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s; it sees all replicas, and belongs into a "
                                              "merge function (copse_merge_call)",
-                          what, copse__context_place(place));
+                          what, copse__context_place());
     return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s for another strategy; leave that scope first",
-                      what, copse__context_place(place));
+                      what, copse__context_place());
 }
 
 /* ---- where am I? ---- */
@@ -131,31 +125,29 @@ void copse__current_place(copse_strategy **st, uint32_t *rank)
 
 copse_status copse_require_replica(const copse_replica_context *rc)
 {
-    char place[COPSE_PLACE_BYTES];
     const copse_replica_context *now = copse_current_replica();
     if (rc == now && rc)
         return COPSE_OK;
     if (!now)
         return copse_fail(COPSE_ERR_CONTEXT, "context: the thread is in no replica context, but %s",
-                          copse__context_place(place));
+                          copse__context_place());
     if (handle_of(rc) >> NUMBER_BITS == handle_of(now) >> NUMBER_BITS)
         return copse_fail(COPSE_ERR_CONTEXT, "context: this is another replica context of the same "
                                              "strategy, or one whose call has ended; the thread is %s",
-                          copse__context_place(place));
+                          copse__context_place());
     return copse_fail(COPSE_ERR_CONTEXT, "context: this is a replica context of another strategy; the "
-                                         "thread is %s", copse__context_place(place));
+                                         "thread is %s", copse__context_place());
 }
 
 /* ---- scope ---- */
 
 copse_status copse_scope_enter(copse_strategy *st)
 {
-    char place[COPSE_PLACE_BYTES];
     if (!st)
         return copse_fail(COPSE_ERR_ARGUMENT, "scope: the strategy is NULL");
     if (top && top->handle)
         return copse_fail(COPSE_ERR_CONTEXT, "scope: a scope is not entered in a replica; the thread "
-                                             "is %s", copse__context_place(place));
+                                             "is %s", copse__context_place());
     if (in_default_scope || (st == &copse__default_strategy && top))
         return copse_fail(COPSE_ERR_CONTEXT, "scope: the default strategy's scope does not nest");
     if (st == &copse__default_strategy) {
@@ -164,7 +156,7 @@ copse_status copse_scope_enter(copse_strategy *st)
     }
     if (top && top->strategy != st)
         return copse_fail(COPSE_ERR_CONTEXT, "scope: strategies do not mix; the thread is %s, which is "
-                                             "another one", copse__context_place(place));
+                                             "another one", copse__context_place());
     if (!top) {
         copse__context_push_cross(&scope, st, COPSE_HOST);
         copse_strategy_retain(st);
@@ -175,7 +167,6 @@ copse_status copse_scope_enter(copse_strategy *st)
 
 copse_status copse_scope_leave(copse_strategy *st)
 {
-    char place[COPSE_PLACE_BYTES];
     if (!st)
         return copse_fail(COPSE_ERR_ARGUMENT, "scope: the strategy is NULL");
     if (st == &copse__default_strategy && in_default_scope && !top) {
@@ -184,7 +175,7 @@ copse_status copse_scope_leave(copse_strategy *st)
     }
     if (!top || top->handle || top->strategy != st || top->scopes == 0)
         return copse_fail(COPSE_ERR_CONTEXT, "scope: this is not the innermost scope; the thread is %s",
-                          copse__context_place(place));
+                          copse__context_place());
     if (--top->scopes == 0 && top == &scope) {
         copse_strategy *held = scope.strategy;
         top = NULL;

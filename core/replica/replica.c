@@ -89,6 +89,13 @@ copse_status copse__strategy_reducer(copse_strategy *st, copse_reducer **out)
     return COPSE_OK;
 }
 
+copse_status copse__strategy_count(copse_strategy *st, bool is_set, uint64_t *value)
+{
+    st->global_step = is_set ? *value : st->global_step + *value;
+    *value = st->global_step;
+    return COPSE_OK;
+}
+
 void copse__dependant_add(copse_strategy *st, struct copse_dependant *d, const void *kind)
 {
     d->kind = kind;
@@ -113,7 +120,6 @@ void *copse__dependant_next(const copse_strategy *st, const struct copse_dependa
 }
 
 /* ---- references ---- */
-
 
 copse_strategy *copse_strategy_retain(copse_strategy *st)
 {

@@ -36,7 +36,8 @@ static void replica_main(void *arg)
 {
     struct copse_run_replica *self = arg;
     struct copse_run *run = self->run;
-    copse__context_start_replica(&self->frame, run->strategy, self->frame.rank, run->caller);
+    copse__context_push_replica(&self->frame, run->strategy, self->frame.rank);
+    self->frame.outer = run->caller;
     copse__callback_inherit(run->callbacks);
     self->frame.run = run;
     copse_status s = run->call(run, self->frame.rank);

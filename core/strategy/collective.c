@@ -9,7 +9,7 @@
 static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_COLLECTIVE,
     .name = "collective",
-    .count = &copse__step_count_local,
+    .count = copse__strategy_count,
     .dispose = copse__strategy_dispose,
 };
 
@@ -46,8 +46,7 @@ copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
                                      const struct copse_strategy_params *params,
                                      copse_strategy **out)
 {
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the result is NULL");
+    COPSE_TRY(copse_need("strategy", out));
     *out = NULL;
     if (cluster)
         COPSE_TRY(copse__cluster_check(cluster));

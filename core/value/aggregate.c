@@ -33,8 +33,7 @@ static copse_status aggregate_first(copse_variable *v, copse_value *value, copse
     return copse__value_of_first(v->strategy, first, what, mine, out);
 }
 
-copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, copse_status mine,
-                                       copse_value **out)
+copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, copse_status mine, copse_value **out)
 {
     copse_strategy *st = v->strategy;
     const bool is_mean = v->aggregation == COPSE_AGGREGATION_MEAN;
@@ -48,10 +47,7 @@ copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, co
         return aggregate_equal(v, value, mine, out);
     if (mine)
         return copse__group_barrier(&st->group, v->name, 0, mine);
-    const uint32_t host = COPSE_HOST;
-    const struct copse_destinations to = { .ranks = &host, .count = 1 };
-    return copse_note(copse__cross_reduce_for(v->name, st->cross, st,
-                                              is_mean ? COPSE_REDUCE_MEAN : COPSE_REDUCE_SUM, &value, &to,
-                                              1, out),
+    return copse_note(copse__cross_reduce_for(v->name, st->cross, st, is_mean ? COPSE_REDUCE_MEAN : COPSE_REDUCE_SUM,
+                                              &value, &copse__to_host, 1, out),
                       "while aggregating variable '%s'", v->name);
 }

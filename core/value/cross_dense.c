@@ -56,21 +56,19 @@ static copse_status find_root(const struct copse_cross_batch *b, uint32_t *root)
 
 static copse_status choose(const struct group *g, copse_reducer *x, struct copse_way *way)
 {
+    static const enum copse_collective algorithms[] = {
+        [COPSE_CROSS_TO_ONE] = COPSE_COLLECTIVE_TO_ONE,
+        [COPSE_CROSS_ALL_REDUCE] = COPSE_COLLECTIVE_SHARDED,
+        [COPSE_CROSS_HIERARCHICAL] = COPSE_COLLECTIVE_HIERARCHICAL,
+    };
+    const copse_cross_device_kind kind = g->b->params->kind;
     const struct copse_link *links;
     double bytes = 0;
-    *way = (struct copse_way){ COPSE_COLLECTIVE_TO_ONE, 0 };
-    switch (g->b->params->kind) {
-    case COPSE_CROSS_TO_ONE:
+    *way = (struct copse_way){ algorithms[kind], 0 };
+    if (kind == COPSE_CROSS_TO_ONE)
         return find_root(g->b, &way->root);
-    case COPSE_CROSS_ALL_REDUCE:
-        way->algorithm = COPSE_COLLECTIVE_SHARDED;
+    if (kind != COPSE_CROSS_AUTO)
         return COPSE_OK;
-    case COPSE_CROSS_HIERARCHICAL:
-        way->algorithm = COPSE_COLLECTIVE_HIERARCHICAL;
-        return COPSE_OK;
-    case COPSE_CROSS_AUTO:
-        break;
-    }
     for (size_t i = 0; i < g->count; i++)
         bytes += 4.0 * (double)g->from[i]->count;
     COPSE_TRY(copse__reducer_links(x, &links));

@@ -305,17 +305,6 @@ static copse_status check_items(copse_value *const *items, size_t count)
     return COPSE_OK;
 }
 
-copse_status copse_value_list(copse_context *ctx, copse_value *const *items, size_t count,
-                              copse_value **out)
-{
-    copse_value *v;
-    COPSE_TRY(copse_need("value", ctx, out));
-    *out = NULL;
-    COPSE_TRY(check_items(items, count));
-    COPSE_TRY(make(ctx, NULL, COPSE_VALUE_LIST, &v));
-    return give(set_items(v, items, count), v, out);
-}
-
 static copse_status set_names(copse_value *v, const char *const *names)
 {
     struct copse_mem *mem = &v->ctx->base.mem;
@@ -335,27 +324,38 @@ static copse_status set_names(copse_value *v, const char *const *names)
     return COPSE_OK;
 }
 
-copse_status copse_value_dict(copse_context *ctx, const char *const *names,
-                              copse_value *const *items, size_t count, copse_value **out)
+/* A dictionary with `names`, else a list. */
+static copse_status make_structure(copse_context *ctx, const char *const *names, copse_value *const *items,
+                                   size_t count, copse_value **out)
 {
     copse_value *v;
     COPSE_TRY(copse_need("value", ctx, out));
-    if (count > 0)
-        COPSE_TRY(copse_need("value", names));
     *out = NULL;
     COPSE_TRY(check_items(items, count));
-    COPSE_TRY(make(ctx, NULL, COPSE_VALUE_DICT, &v));
+    COPSE_TRY(make(ctx, NULL, names ? COPSE_VALUE_DICT : COPSE_VALUE_LIST, &v));
     copse_status s = set_items(v, items, count);
-    if (!s)
+    if (!s && names)
         s = set_names(v, names);
     return give(s, v, out);
 }
 
+copse_status copse_value_list(copse_context *ctx, copse_value *const *items, size_t count, copse_value **out)
+{
+    return make_structure(ctx, NULL, items, count, out);
+}
+
+copse_status copse_value_dict(copse_context *ctx, const char *const *names, copse_value *const *items,
+                              size_t count, copse_value **out)
+{
+    static const char *const none[1];
+    if (count > 0)
+        COPSE_TRY(copse_need("value", names));
+    return make_structure(ctx, names ? names : none, items, count, out);
+}
+
 copse_status copse__value_like(const copse_value *like, copse_value *const *items, copse_value **out)
 {
-    return like->kind == COPSE_VALUE_LIST
-               ? copse_value_list(like->ctx, items, like->count, out)
-               : copse_value_dict(like->ctx, (const char *const *)like->names, items, like->count, out);
+    return make_structure(like->ctx, (const char *const *)like->names, items, like->count, out);
 }
 
 copse_status copse__value_map(copse_value *like, copse_item_fn *fn, void *user, copse_value **out)
@@ -477,6 +477,16 @@ copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value
         return copse_note(s, "while reading variable '%s'", v->name);
     }
     return copse__value_from_block(st->ctx, st, rank, v->tensor.shape, block, out);
+}
+
+copse_status copse__components_read(copse_variable *v, copse_value **out)
+{
+    copse_strategy *st = v->strategy;
+    copse_value *parts[COPSE_MAX_REPLICAS] = { NULL };
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < st->replica_count && !s; r++)
+        s = copse__component_read(v, r, &parts[r]);
+    return copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, out);
 }
 
 /* ---- properties ---- */

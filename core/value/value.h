@@ -3,7 +3,7 @@
 #ifndef COPSE_CORE_VALUE_H
 #define COPSE_CORE_VALUE_H
 
-#include "copse/distribute/value.h"
+#include "copse/distribute/cross_device.h"
 #include "core/ps/change.h"
 #include "core/reduce/block.h"
 #include "core/variable/variable.h"
@@ -51,6 +51,8 @@ static inline copse_queue *copse__queue_of(const copse_strategy *st, uint32_t ra
     return rank == COPSE_HOST ? NULL : st->replicas[rank].queue;
 }
 
+extern const struct copse_destinations copse__to_host; /* the host alone */
+
 /* Release all values of a list, which may have NULL entries. */
 void copse__values_release(copse_value **list, size_t count);
 
@@ -73,6 +75,8 @@ copse_status copse__slices_read(const copse_value *v, int32_t **indices, struct 
 copse_status copse__value_of_variable(copse_variable *v, uint32_t rank, copse_value **out);
 /* An array with what a replica's component of a variable holds now, on that replica's device. */
 copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out);
+/* All components of a variable as a per-replica value of arrays. */
+copse_status copse__components_read(copse_variable *v, copse_value **out);
 /* The entry of a variable in a checkpoint, 4 bytes an element: the aggregate of a replica-local one, replica 0's
    component where it has no aggregation. */
 copse_status copse__variable_checkpoint(copse_variable *v, void *values);

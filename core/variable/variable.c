@@ -36,13 +36,19 @@ static void initialize_floats(float *to, uint64_t count, const struct copse_vari
     }
 }
 
+/* One of the enumerators 0 .. most. */
+static copse_status check_known(const struct copse_variable_params *p, const char *what, int value, int most)
+{
+    if (value < 0 || value > most)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown %s %d", p->name, what, value);
+    return COPSE_OK;
+}
+
 static copse_status check_type(const struct copse_variable_params *p)
 {
     if (p->type != COPSE_F32 && p->type != COPSE_I32)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown type %d", p->name, (int)p->type);
-    if ((int)p->initializer < 0 || p->initializer > COPSE_INIT_NORMAL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown initializer %d", p->name,
-                          (int)p->initializer);
+    COPSE_TRY(check_known(p, "initializer", (int)p->initializer, COPSE_INIT_NORMAL));
     if (p->type == COPSE_I32 && (p->initializer > COPSE_INIT_ONES || p->scale != 0.0f))
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': an i32 variable starts from zeros, ones or "
                                               "given values, without a scale", p->name);
@@ -51,12 +57,8 @@ static copse_status check_type(const struct copse_variable_params *p)
 
 static copse_status check_rules(const copse_strategy *st, const struct copse_variable_params *p)
 {
-    if ((int)p->synchronization < 0 || p->synchronization > COPSE_SYNC_ON_READ)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown synchronization %d", p->name,
-                          (int)p->synchronization);
-    if ((int)p->aggregation < 0 || p->aggregation > COPSE_AGGREGATION_ONLY_FIRST_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown aggregation %d", p->name,
-                          (int)p->aggregation);
+    COPSE_TRY(check_known(p, "synchronization", (int)p->synchronization, COPSE_SYNC_ON_READ));
+    COPSE_TRY(check_known(p, "aggregation", (int)p->aggregation, COPSE_AGGREGATION_ONLY_FIRST_REPLICA));
     if (p->synchronization == COPSE_SYNC_NONE && !st->table->has_one_copy)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the %s strategy has no variables without "
                                               "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
@@ -167,7 +169,7 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
     copse__free(mem, values);
     if (s != COPSE_OK) {
         if (v)
-            copse__variable_free(v);
+            copse__variable_retire(v);
         return s;
     }
     st->variables.at[st->variables.count++] = v;
@@ -207,7 +209,6 @@ static copse_status find_made(struct copse_frame *f, const struct copse_variable
 copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p,
                                    copse_variable **out)
 {
-    char place[COPSE_PLACE_BYTES];
     COPSE_TRY(copse_need("variable", st, p, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_variable_params, p));
@@ -219,7 +220,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     struct copse_frame *f = copse__context_top();
     if (f && f->strategy != st)
         return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': made for another strategy; the thread is %s",
-                          p->name, copse__context_place(place));
+                          p->name, copse__context_place());
     COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'", p->name));
     if (f && f->handle)
         COPSE_TRY(find_made(f, p, out));

@@ -36,8 +36,6 @@ struct copse_variable {
     const void *accumulator; /* the trainer that accumulates gradients of several micro-batches in it, or NULL */
 };
 
-/* Release a variable that the application has never seen. */
-void copse__variable_free(copse_variable *v);
 /* Release what a variable holds, with its strategy. The application may keep the handle: the context keeps the
    block, and every call refuses it. */
 void copse__variable_retire(copse_variable *v);
