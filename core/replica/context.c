@@ -116,13 +116,6 @@ uint32_t copse_current_update_rank(void)
     return top ? top->update_rank : COPSE_HOST;
 }
 
-void copse__current_place(copse_strategy **st, uint32_t *rank)
-{
-    const bool has_device = top && top->handle && top->strategy != &copse__default_strategy;
-    *st = has_device ? top->strategy : NULL;
-    *rank = has_device ? top->rank : COPSE_HOST;
-}
-
 copse_status copse_require_replica(const copse_replica_context *rc)
 {
     const copse_replica_context *now = copse_current_replica();

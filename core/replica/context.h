@@ -33,9 +33,6 @@ void copse__context_push_cross(struct copse_frame *f, copse_strategy *st, uint32
    that returned `s` left scopes open; else `s`, with a text. */
 copse_status copse__context_pop(struct copse_frame *f, copse_status s);
 
-/* Where values that the thread makes go: the replica's device, or NULL and COPSE_HOST. */
-void copse__current_place(copse_strategy **st, uint32_t *rank);
-
 /* COPSE_ERR_CONTEXT unless the thread is in the cross-replica context of `st` or outside of everything;
    `what` begins the text. */
 copse_status copse__require_cross(copse_strategy *st, const char *what);

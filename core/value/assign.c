@@ -78,21 +78,12 @@ static copse_status change_all(copse_variable *v, enum copse_change change, cops
 
 /* ---- changing ---- */
 
-static bool is_sparse(const copse_value *value)
-{
-    return value->kind == COPSE_VALUE_SPARSE ||
-           (value->kind == COPSE_VALUE_MIRRORED && value->items[0]->kind == COPSE_VALUE_SPARSE);
-}
-
 static copse_status check_value(const copse_variable *v, enum copse_change change, const copse_value *value)
 {
     char mine[96], theirs[96];
-    const bool is_right = is_scatter(change)
-                              ? is_sparse(value)
-                              : value->kind == COPSE_VALUE_ARRAY ||
-                                    value->kind == COPSE_VALUE_VARIABLE ||
-                                    (value->kind == COPSE_VALUE_MIRRORED && !is_sparse(value));
-    if (!is_right)
+    const copse_value_kind kind = value->kind == COPSE_VALUE_MIRRORED ? value->items[0]->kind : value->kind;
+    const bool is_dense = kind == COPSE_VALUE_ARRAY || kind == COPSE_VALUE_VARIABLE;
+    if (is_scatter(change) ? kind != COPSE_VALUE_SPARSE : !is_dense)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': takes a plain or mirrored %s%s", v->name,
                           is_scatter(change) ? "sparse value" : "array",
                           value->kind == COPSE_VALUE_PER_REPLICA

@@ -43,13 +43,6 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
     return COPSE_OK;
 }
 
-static copse_status check_owner(const struct copse_cross_batch *b, const copse_value *v)
-{
-    if (v->strategy && v->strategy != b->st && v->kind >= COPSE_VALUE_VARIABLE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the value belongs to another strategy");
-    return COPSE_OK;
-}
-
 /* Takes over a reference to `v`. */
 static copse_status push_leaf(struct copse_cross_batch *b, copse_value *v, enum copse_need need)
 {
@@ -95,7 +88,8 @@ static copse_status add_leaves(struct copse_cross_batch *b, copse_value *v)
 {
     if (!v)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: a value is NULL");
-    COPSE_TRY(check_owner(b, v));
+    if (v->strategy && v->strategy != b->st && v->kind >= COPSE_VALUE_VARIABLE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the value belongs to another strategy");
     if (copse__value_is_structure(v)) {
         for (size_t i = 0; i < v->count; i++)
             COPSE_TRY(add_leaves(b, v->items[i]));

@@ -82,21 +82,12 @@ copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, 
     return s;
 }
 
-/* The component on a rank, or the first. */
-static copse_value *component_at(copse_value *v, uint32_t rank)
-{
-    for (size_t i = 0; i < v->count; i++)
-        if (v->ranks[i] == rank)
-            return v->items[i];
-    return v->items[0];
-}
-
 copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to, copse_value **out)
 {
     copse_value *at[COPSE_MAX_REPLICAS + 1] = { NULL }, *on_host = NULL;
     copse_status s = COPSE_OK;
     for (uint32_t i = 0; i < to->count && !s; i++) {
-        copse_value *from = v->kind == COPSE_VALUE_MIRRORED ? component_at(v, to->at[i]) : v;
+        copse_value *from = v->kind == COPSE_VALUE_MIRRORED ? copse__component_at(v, to->at[i]) : v;
         /* A value for several devices is read from its own device once. */
         if (!on_host && i + 1 < to->count && v->kind != COPSE_VALUE_MIRRORED)
             s = copse__value_at(st, v, COPSE_HOST, &on_host);

@@ -129,15 +129,18 @@ copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_val
 
 /* ---- select ---- */
 
+copse_value *copse__component_at(const copse_value *v, uint32_t rank)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (v->ranks[i] == rank)
+            return v->items[i];
+    return v->kind == COPSE_VALUE_MIRRORED ? v->items[0] : NULL;
+}
+
 static copse_status select_component(copse_value *v, uint32_t rank, copse_value **out)
 {
-    size_t i = 0;
-    while (i < v->count && v->ranks[i] != rank)
-        i++;
-    if (i == v->count && v->kind == COPSE_VALUE_PER_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", rank);
-    *out = copse_value_retain(v->items[i < v->count ? i : 0]);
-    return COPSE_OK;
+    *out = copse_value_retain(copse__component_at(v, rank));
+    return *out ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", rank);
 }
 
 struct selection {

@@ -85,10 +85,14 @@ static copse_status check_array(copse_type type, copse_shape shape, uint64_t *co
     return COPSE_OK;
 }
 
-/* The replica of the calling thread, whose strategy must be of the same context. */
+/* Where values that the thread makes go: to the replica that it is in, whose strategy must be of the same context, or to
+   the host (NULL and COPSE_HOST). */
 static copse_status here(const copse_context *ctx, copse_strategy **st, uint32_t *rank)
 {
-    copse__current_place(st, rank);
+    const struct copse_frame *f = copse__context_top();
+    const bool has_device = f && f->handle && f->strategy != &copse__default_strategy;
+    *st = has_device ? f->strategy : NULL;
+    *rank = has_device ? f->rank : COPSE_HOST;
     if (*st && (*st)->ctx != ctx)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "value: the current replica's strategy was made from another context");

@@ -108,6 +108,8 @@ bool copse__value_same(const copse_value *a, const copse_value *b);
    NULL, all or none: then the result is NULL. COPSE_ERR_SHAPE says where structures differ. */
 copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_value *const *values,
                             const uint32_t *ranks, size_t count, copse_value **out);
+/* The component of a distributed value on a rank; of a mirrored value the first where that rank has none; else NULL. */
+copse_value *copse__component_at(const copse_value *v, uint32_t rank);
 /* A new reference to what replica `rank` sees of a structure: components of distributed values, everything
    else unchanged, whole variables too. A mirrored value without a component there gives its first. */
 copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **out);
