@@ -52,7 +52,7 @@ void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *c
 /* Queue the write of an array to a buffer of a replica. Waits where the array is on another device. */
 copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to);
 
-#define COPSE_TOWER_RECORDINGS 32 /* of a replica that are kept, unless the application says */
+#define COPSE_TOWER_RECORDINGS 32 /* of a replica that are kept, unless the params set a number */
 
 /* tower_recording.c */
 extern const struct copse_recording_table copse__tower_recording;

@@ -46,7 +46,7 @@ copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, si
 }
 
 /* Every replica of all workers has slices; those without a gradient have none. */
-static copse_status sum_across(copse_tower_optimizer *t, const copse_variable *v,
+static copse_status sum_workers(copse_tower_optimizer *t, const copse_variable *v,
                                copse_value *const *gradients, copse_value **out)
 {
     copse_strategy *st = t->strategy;
@@ -81,7 +81,7 @@ copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_varia
     size_t count = 0;
     *out = NULL;
     if (t->strategy->group.workers > 1)
-        return sum_across(t, v, gradients, out);
+        return sum_workers(t, v, gradients, out);
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (gradients[r])
             there[count++] = gradients[r];

@@ -48,7 +48,7 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
 }
 
 /* The contents of the buffer around the range: at most BANDS words on each side. */
-static copse_status look_around(copse_queue *q, copse_buffer *buf, size_t offset, size_t bytes,
+static copse_status check_around(copse_queue *q, copse_buffer *buf, size_t offset, size_t bytes,
                                 bool is_write, struct copse_conform_outcome *out)
 {
     uint32_t words[BANDS];
@@ -86,8 +86,8 @@ copse_status copse__stress_negate(struct copse_conform_run *r, copse_queue *q, c
     COPSE_TRY(copse__dispatch_init(&c, k, bindings, 2, &params, (count + each - 1) / each, 0));
     COPSE_TRY(walk(r, q, x, offset, count, true, out));
     COPSE_TRY(copse_queue_fill(q, y, offset, 4 * count, BAND));
-    COPSE_TRY(look_around(q, y, offset, 4 * count, true, out));
+    COPSE_TRY(check_around(q, y, offset, 4 * count, true, out));
     COPSE_TRY(copse__queue_encode(q, &c));
-    COPSE_TRY(look_around(q, y, offset, 4 * count, false, out));
+    COPSE_TRY(check_around(q, y, offset, 4 * count, false, out));
     return walk(r, q, y, offset, count, false, out);
 }

@@ -82,9 +82,8 @@ copse_status copse__require_cross(copse_strategy *st, const char *what)
     if (!top || (!top->handle && top->strategy == st))
         return COPSE_OK;
     if (top->handle)
-        return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s; it sees all replicas, and belongs into a "
-                                             "merge function (copse_merge_call)",
-                          what, copse__context_place());
+        return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s; it sees all replicas, and belongs into a merge "
+                                             "function (copse_merge_call)", what, copse__context_place());
     return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s for another strategy; leave that scope first",
                       what, copse__context_place());
 }
@@ -189,10 +188,13 @@ static const struct copse_frame *find_waiting(const struct copse_run *run, uintp
 }
 
 /* The frame of a context that this thread is in or, through merge functions and the threads that wait
-   for it, was called from; NULL when its call has ended. */
+   for it, was called from, or of the default context; NULL when its call has ended. */
 static const struct copse_frame *find(const copse_replica_context *rc)
 {
+    static const struct copse_frame default_frame = { .strategy = &copse__default_strategy };
     const uintptr_t handle = handle_of(rc);
+    if (handle == DEFAULT_HANDLE)
+        return &default_frame;
     for (const struct copse_frame *f = top; f && handle; f = f->outer) {
         const struct copse_frame *found = f->handle == handle ? f : find_waiting(f->run, handle);
         if (found)
@@ -204,27 +206,25 @@ static const struct copse_frame *find(const copse_replica_context *rc)
 uint32_t copse_replica_id(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    return f ? f->strategy->group.first + f->rank : handle_of(rc) == DEFAULT_HANDLE ? 0 : UINT32_MAX;
+    return f ? f->strategy->group.first + f->rank : UINT32_MAX;
 }
 
 uint32_t copse_replica_count(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    return f ? f->strategy->group.ranks : handle_of(rc) == DEFAULT_HANDLE;
+    return f ? f->strategy->group.ranks : 0;
 }
 
 copse_strategy *copse_replica_strategy(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    if (f)
-        return f->strategy;
-    return handle_of(rc) == DEFAULT_HANDLE ? &copse__default_strategy : NULL;
+    return f ? f->strategy : NULL;
 }
 
 const char *copse_replica_device(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    if (f && f->strategy != &copse__default_strategy)
-        return f->strategy->replicas[f->rank].dev->info.id;
-    return f || handle_of(rc) == DEFAULT_HANDLE ? "host" : "";
+    if (!f)
+        return "";
+    return f->strategy == &copse__default_strategy ? "host" : f->strategy->replicas[f->rank].dev->info.id;
 }

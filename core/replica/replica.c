@@ -5,37 +5,29 @@
 
 /* ---- opening and closing ---- */
 
-/* How many replicas of the list share the device of replica r, and which of them r is. */
-static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r)
+/* How many replicas of the list share the device of replica r, which of them r is, and the first of them. */
+static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r, size_t *first)
 {
     struct copse_device_params p = { .share = 0 };
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = count; i-- > 0;)
         if (strcmp(devices[i], devices[r]) == 0) {
             p.share += i < r;
             p.shares++;
+            *first = i;
         }
     return p;
-}
-
-/* The first of the list that names the same device as replica r. */
-static size_t twin_of(const char *const *devices, size_t r)
-{
-    size_t i = 0;
-    while (strcmp(devices[i], devices[r]) != 0)
-        i++;
-    return i;
 }
 
 static copse_status open_one(copse_strategy *st, const char *const *devices, size_t count)
 {
     const uint32_t index = st->replica_count++;
-    const size_t twin = twin_of(devices, index);
+    size_t twin = index;
+    const struct copse_device_params share = share_of(devices, count, index, &twin);
     struct copse_replica *r = &st->replicas[index];
     if (st->table->shares_devices && twin < index) { /* a logical core */
         r->dev = copse_device_retain(st->replicas[twin].dev);
         r->queue = copse_queue_retain(st->replicas[twin].queue);
     } else {
-        const struct copse_device_params share = share_of(devices, count, index);
         COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share, &r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
     }

@@ -77,8 +77,7 @@ static copse_status check(const struct copse_accelerator_params *p, size_t count
 }
 
 copse_status copse_accelerator_create(copse_context *ctx, const char *const *devices, size_t count,
-                                      const struct copse_accelerator_params *params,
-                                      copse_strategy **out)
+                                      const struct copse_accelerator_params *params, copse_strategy **out)
 {
     static const struct copse_accelerator_params defaults;
     const struct copse_accelerator_params *p = params ? params : &defaults;

@@ -41,9 +41,8 @@ static copse_status join(copse_strategy *st, copse_cluster *cluster)
     return agree(st);
 }
 
-copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
-                                     const char *const *devices, size_t count,
-                                     const struct copse_strategy_params *params,
+copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster, const char *const *devices,
+                                     size_t count, const struct copse_strategy_params *params,
                                      copse_strategy **out)
 {
     COPSE_TRY(copse_need("strategy", out));

@@ -81,9 +81,8 @@ copse_status copse_strategy_reduce_to(copse_strategy *st, copse_reduce_op op, co
 }
 
 copse_status copse_strategy_batch_reduce_to(copse_strategy *st, copse_reduce_op op,
-                                            copse_value *const *values,
-                                            const struct copse_destinations *to, size_t count,
-                                            copse_value **out)
+                                            copse_value *const *values, const struct copse_destinations *to,
+                                            size_t count, copse_value **out)
 {
     if (count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "batch reduce: an empty batch");
@@ -167,8 +166,7 @@ static copse_status check_update(copse_strategy *st, copse_update_fn *fn, copse_
 }
 
 copse_status copse_strategy_update(copse_strategy *st, copse_variable *v, copse_update_fn *fn,
-                                   copse_value *const *args, size_t count, void *user,
-                                   copse_value **result)
+                                   copse_value *const *args, size_t count, void *user, copse_value **result)
 {
     COPSE_TRY(check_update(st, fn, args, count, result));
     COPSE_TRY(copse__variable_of(v, st, "update"));
@@ -178,10 +176,9 @@ copse_status copse_strategy_update(copse_strategy *st, copse_variable *v, copse_
     return update_all(st, v, NULL, copse__strategy_copies(st), fn, args, count, user, result);
 }
 
-copse_status copse_strategy_update_non_slot(copse_strategy *st, const uint32_t *ranks,
-                                            size_t rank_count, copse_update_fn *fn,
-                                            copse_value *const *args, size_t count, void *user,
-                                            copse_value **result)
+copse_status copse_strategy_update_non_slot(copse_strategy *st, const uint32_t *ranks, size_t rank_count,
+                                            copse_update_fn *fn, copse_value *const *args, size_t count,
+                                            void *user, copse_value **result)
 {
     COPSE_TRY(check_update(st, fn, args, count, result));
     COPSE_TRY(copse_need("update", ranks));

@@ -48,8 +48,7 @@ copse_status copse__strategy_check(copse_context *ctx, const char *const *device
 
 copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
                                     const char *const *devices, size_t count,
-                                    const struct copse_strategy_params *params,
-                                    copse_strategy **out)
+                                    const struct copse_strategy_params *params, copse_strategy **out)
 {
     struct copse_choices choices;
     COPSE_TRY(copse__strategy_check(ctx, devices, count, out));
@@ -97,8 +96,7 @@ const char *copse_strategy_name(const copse_strategy *st)
     return st ? st->table->name : "";
 }
 
-copse_status copse_strategy_update_config(const copse_strategy *st,
-                                          const struct copse_context_params *config,
+copse_status copse_strategy_update_config(const copse_strategy *st, const struct copse_context_params *config,
                                           struct copse_context_params *out)
 {
     COPSE_TRY(copse_need("strategy", st, config, out));

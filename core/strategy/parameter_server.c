@@ -86,8 +86,7 @@ static copse_status check_cluster(const copse_cluster *c)
 
 copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cluster,
                                            const char *const *devices, size_t replicas,
-                                           const struct copse_strategy_params *params,
-                                           copse_strategy **out)
+                                           const struct copse_strategy_params *params, copse_strategy **out)
 {
     const char *device = params ? params->parameter_device : NULL;
     copse_strategy *st;

@@ -7,7 +7,7 @@
 #include "core/train/feed.h"
 #include "core/train/step_slots.h"
 
-#define COPSE_RECORDINGS 32 /* of a replica that are kept, unless the application says */
+#define COPSE_RECORDINGS 32 /* of a replica that are kept, unless the params set a number */
 
 /* The variables that it trains, in order of creation. */
 struct copse_trained {
@@ -142,18 +142,19 @@ copse_status copse__watches_check(copse_trainer *t);
 copse_status copse__workers_agree(copse_trainer *t);
 /* This worker cannot take part in the step: the others fail with it, and nothing is changed. */
 copse_status copse__workers_refuse(copse_trainer *t, copse_status why);
-/* Returns `why`. Where a device of this worker has failed, or an update was cut short, tells the others that this
-   worker cannot go on. */
+/* Returns `why`. Where a device of this worker has failed, or an update was cut short, notifies the others that
+   this worker cannot go on. */
 copse_status copse__workers_report(copse_trainer *t, copse_status why);
 /* How many collectives have begun; 0 without other workers. */
 uint64_t copse__workers_sequence(const copse_trainer *t);
 /* A failure since then changed nothing on any worker: one of them refused, or no other has heard of it. */
 bool copse__workers_are_whole(const copse_trainer *t, uint64_t since);
-/* Returns `why`, a failure since then. Unless a worker refused, tells the others that this worker cannot go on. */
+/* Returns `why`, a failure since then. Unless a worker refused, notifies the others that this worker
+   cannot go on. */
 copse_status copse__workers_abort(copse_trainer *t, uint64_t since, copse_status why);
-/* The same; but where the step has not yet met the other workers, refuses it. */
+/* The same; but where the step has not reached a barrier with the other workers, refuses it. */
 copse_status copse__workers_notify(copse_trainer *t, uint64_t since, copse_status why);
-/* The headers of the step's collectives say which step and batch they belong to. */
+/* The headers of the step's collectives contain the step and the batch that they belong to. */
 void copse__workers_label(copse_trainer *t, uint64_t step, const struct copse_host_batch *batch);
 
 #endif

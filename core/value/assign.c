@@ -58,8 +58,7 @@ static copse_status change_component(copse_variable *v, uint32_t rank, enum cops
 }
 
 /* The component of a mirrored value, or the plain value, into one component of the variable. */
-static copse_status change_at(copse_variable *v, uint32_t rank, enum copse_change change,
-                              copse_value *value)
+static copse_status change_at(copse_variable *v, uint32_t rank, enum copse_change change, copse_value *value)
 {
     copse_value *mine;
     COPSE_TRY(copse__select_update(value, rank, &mine));
@@ -141,9 +140,8 @@ static copse_status check_given(const copse_strategy *st, const struct request *
     if (!is_same || r->v->aggregation != COPSE_AGGREGATION_SUM || st->group.ranks == 1 ||
         (all && st->replica_count == 1))
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': all %u replicas give the same value, which is "
-                                          "not %u values to add up; use MEAN, or a value of each "
-                                          "replica's own",
+    return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': all %u replicas give the same value, which is not "
+                                          "%u values to add up; use MEAN, or a value of each replica's own",
                       r->v->name, st->group.ranks, st->group.ranks);
 }
 

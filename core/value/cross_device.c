@@ -185,8 +185,7 @@ static copse_status run_batch(struct copse_cross_batch *b, copse_value *const *v
 
 copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x, copse_strategy *st,
                                      copse_reduce_op op, copse_value *const *values,
-                                     const struct copse_destinations *to, size_t count,
-                                     copse_value **out)
+                                     const struct copse_destinations *to, size_t count, copse_value **out)
 {
     COPSE_TRY(copse_need("reduce", st, values, out));
     if (count == 0)
@@ -202,17 +201,15 @@ copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x,
 }
 
 copse_status copse_cross_batch_reduce(copse_cross_device *x, copse_strategy *st, copse_reduce_op op,
-                                      copse_value *const *values,
-                                      const struct copse_destinations *to, size_t count,
-                                      copse_value **out)
+                                      copse_value *const *values, const struct copse_destinations *to,
+                                      size_t count, copse_value **out)
 {
     COPSE_TRY(copse__callback_check("copse_cross_batch_reduce", st));
     return copse__cross_reduce_for(NULL, x, st, op, values, to, count, out);
 }
 
 copse_status copse_cross_reduce(copse_cross_device *x, copse_strategy *st, copse_reduce_op op,
-                                copse_value *value, const struct copse_destinations *to,
-                                copse_value **out)
+                                copse_value *value, const struct copse_destinations *to, copse_value **out)
 {
     return copse_cross_batch_reduce(x, st, op, &value, to, 1, out);
 }

@@ -34,12 +34,11 @@ copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, 
 /* A plain or mirrored value on every rank of `to`, as one mirrored value. */
 copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to, copse_value **out);
 
-/* copse_cross_batch_reduce; `subject` names what the values are, such as a variable, or is NULL: workers that
-   come with different ones are told apart by it. */
+/* copse_cross_batch_reduce; `subject` names what the values are, such as a variable, or is NULL: workers with
+   different ones are at different calls. */
 copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x, copse_strategy *st,
                                      copse_reduce_op op, copse_value *const *values,
-                                     const struct copse_destinations *to, size_t count,
-                                     copse_value **out);
+                                     const struct copse_destinations *to, size_t count, copse_value **out);
 
 /* Element type and shape of an operand for a collective's header: those of all workers must be equal. */
 void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES]);

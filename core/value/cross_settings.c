@@ -42,8 +42,7 @@ static copse_status check_settings(const struct copse_cross_device_params *p)
     return COPSE_OK;
 }
 
-copse_status copse_cross_device_create(copse_context *ctx,
-                                       const struct copse_cross_device_params *params,
+copse_status copse_cross_device_create(copse_context *ctx, const struct copse_cross_device_params *params,
                                        copse_cross_device **out)
 {
     COPSE_TRY(copse_need("cross-device", ctx, out));

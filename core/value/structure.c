@@ -44,9 +44,8 @@ static copse_status mismatch(const struct regroup *g, copse_value *const *values
     char a[48], b[48];
     describe(values[0], a, sizeof a);
     describe(values[i], b, sizeof b);
-    return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s is %s on "
-                                       "replica %u, %s on replica %u",
-                      g->path, a, rank_of(g, 0), b, rank_of(g, i));
+    return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s is %s on replica "
+                                       "%u, %s on replica %u", g->path, a, rank_of(g, 0), b, rank_of(g, i));
 }
 
 static copse_status regroup_leaf(struct regroup *g, copse_value *const *values, copse_value **out)
@@ -86,10 +85,9 @@ static copse_status regroup_item(void *user, size_t at, copse_value **out)
     for (size_t i = 0; i < g->count; i++) {
         items[i] = name ? copse_value_find(all->values[i], name) : all->values[i]->items[at];
         if (!items[i])
-            return copse_fail(COPSE_ERR_SHAPE,
-                              "replicas returned different structures: result%s has an item '%s' on "
-                              "replica %u, none on replica %u",
-                              g->path, name, rank_of(g, 0), rank_of(g, i));
+            return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s has an item "
+                                               "'%s' on replica %u, none on replica %u", g->path, name,
+                              rank_of(g, 0), rank_of(g, i));
     }
     if (name)
         snprintf(g->path + length, sizeof g->path - length, ".%s", name);
@@ -188,9 +186,8 @@ copse_status copse__check_components(const copse_value *v, uint32_t replicas)
     for (size_t i = 0; copse__value_is_structure(v) && i < v->count; i++)
         COPSE_TRY(copse__check_components(v->items[i], replicas));
     if (v->kind == COPSE_VALUE_PER_REPLICA && v->count != replicas)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "value: %zu components, one for each replica of another strategy; there are %u "
-                          "replicas here", v->count, replicas);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components, one for each replica of another "
+                                              "strategy; there are %u replicas here", v->count, replicas);
     return COPSE_OK;
 }
 

@@ -6,8 +6,7 @@
 
 /* ---- references ---- */
 
-static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind,
-                         copse_value **out)
+static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind, copse_value **out)
 {
     copse_value *v = copse__alloc(&ctx->base.mem, 1, sizeof *v);
     *out = v;
@@ -395,10 +394,9 @@ copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
         return copse_fail(COPSE_ERR_ARGUMENT, "value: a distributed value needs components");
     for (size_t i = 0; i < count; i++)
         if (copse__value_is_distributed(components[i]) || components[i]->depth > 0)
-            return copse_fail(COPSE_ERR_ARGUMENT,
-                              "value: component %zu is a list, a dictionary or distributed itself; "
-                              "make a list of distributed values instead",
-                              i);
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: component %zu is a list, a dictionary or "
+                                                  "distributed itself; make a list of distributed values "
+                                                  "instead", i);
     COPSE_TRY(make(components[0]->ctx, st, kind, &v));
     copse_status s = set_items(v, components, count);
     v->depth = 0;
@@ -558,9 +556,8 @@ copse_status copse__array_read(const copse_value *v, void *values)
 {
     v = representative(v);
     if (v->kind == COPSE_VALUE_PER_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "value: replicas may differ here; read one of the %zu components",
-                          v->count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: replicas may differ here; read one of the %zu "
+                                              "components", v->count);
     if (v->kind != COPSE_VALUE_ARRAY)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: only arrays and variables can be read");
     return copse__block_read(v->block, values);

@@ -105,7 +105,7 @@ bool copse__value_same(const copse_value *a, const copse_value *b);
 
 /* What the function that ran for each of `ranks` (NULL: 0 .. count-1) returned becomes one value;
    `kind` of the leaves that differ: PER_REPLICA, or MIRRORED for results of updates. Entries may be
-   NULL, all or none: then the result is NULL. COPSE_ERR_SHAPE says where structures differ. */
+   NULL, all or none: then the result is NULL. The text of COPSE_ERR_SHAPE names where structures differ. */
 copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_value *const *values,
                             const uint32_t *ranks, size_t count, copse_value **out);
 /* The component of a distributed value on a rank; of a mirrored value the first where that rank has none; else NULL. */

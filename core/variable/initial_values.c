@@ -5,8 +5,7 @@
 #include "core/variable/flat_store.h"
 
 /* Names and shapes, in order of creation. */
-static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count,
-                             char **out)
+static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count, char **out)
 {
     char shape[96];
     size_t room = 64, used = 0;
