@@ -28,7 +28,8 @@ static copse_status open_one(copse_strategy *st, const char *const *devices, siz
         r->dev = copse_device_retain(st->replicas[twin].dev);
         r->queue = copse_queue_retain(st->replicas[twin].queue);
     } else {
-        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share, &r->dev));
+        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share,
+                                    &r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
     }
     COPSE_TRY(copse_buffer_create(

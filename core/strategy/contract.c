@@ -63,8 +63,9 @@ copse_status copse_strategy_reduce(copse_strategy *st, copse_reduce_op op, copse
     return copse__strategy_reduce_to_host(st, op, value, out);
 }
 
-static copse_status reduce_batch(copse_strategy *st, const char *what, copse_reduce_op op, copse_value *const *values,
-                                 const struct copse_destinations *to, size_t count, copse_value **out)
+static copse_status reduce_batch(copse_strategy *st, const char *what, copse_reduce_op op,
+                                 copse_value *const *values, const struct copse_destinations *to,
+                                 size_t count, copse_value **out)
 {
     COPSE_TRY(check_reduce(st, what, op, values, count, out));
     if (!is_alone(st))

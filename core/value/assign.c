@@ -206,9 +206,9 @@ static copse_status change_in_update(const struct copse_frame *f, copse_variable
                                      copse_value *value)
 {
     if (f->is_partial && !copse__variable_is_local(v))
-        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': mirrored; an update of some replicas alone would leave its "
-                                             "components unequal; give all ranks, or use copse_strategy_update",
-                          v->name);
+        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': mirrored; an update of some replicas alone "
+                                             "would leave its components unequal; give all ranks, or use "
+                                             "copse_strategy_update", v->name);
     COPSE_TRY(check_value(v, change, value));
     return change_at(v, f->update_rank, change, value);
 }

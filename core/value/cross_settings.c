@@ -93,7 +93,8 @@ const char *copse_cross_device_name(const copse_cross_device *x)
 
 /* ---- links ---- */
 
-static copse_status find_reducer(copse_strategy *st, const char *call, const struct copse_link *links, copse_reducer **x)
+static copse_status find_reducer(copse_strategy *st, const char *call, const struct copse_link *links,
+                                 copse_reducer **x)
 {
     COPSE_TRY(copse_need("links", st, links));
     if (!st->ctx)

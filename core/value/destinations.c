@@ -44,7 +44,8 @@ static copse_status ranks_of_value(copse_strategy *st, const copse_value *v, str
     return COPSE_OK;
 }
 
-copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to, struct copse_ranks *out)
+copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to,
+                                    struct copse_ranks *out)
 {
     out->count = 0;
     if (!to || (!to->like && !to->ranks && to->count == 0))
@@ -82,7 +83,8 @@ copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, 
     return s;
 }
 
-copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to, copse_value **out)
+copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
+                                 copse_value **out)
 {
     copse_value *at[COPSE_MAX_REPLICAS + 1] = { NULL }, *on_host = NULL;
     copse_status s = COPSE_OK;

@@ -77,9 +77,10 @@ copse_status copse__check_arguments(const char *what, copse_value *const *args, 
 {
     if (count > 0)
         COPSE_TRY(copse_need(what, args));
-    return count <= COPSE_MAX_ARGUMENTS ? COPSE_OK
-                                        : copse_fail(COPSE_ERR_ARGUMENT, "%s: %zu arguments; at most %d are possible",
-                                                     what, count, COPSE_MAX_ARGUMENTS);
+    if (count > COPSE_MAX_ARGUMENTS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: %zu arguments; at most %d are possible", what, count,
+                          COPSE_MAX_ARGUMENTS);
+    return COPSE_OK;
 }
 
 copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_value *const *args,
@@ -92,7 +93,8 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
     COPSE_TRY(copse__require_cross(st, "run"));
     for (size_t i = 0; i < count; i++) /* before the first replica runs */
         if (args[i])
-            COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count), "in argument %zu of a run", i));
+            COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count),
+                                 "in argument %zu of a run", i));
     struct value_run run = { .fn = fn, .args = args, .count = count, .user = user,
                              .run = { .strategy = copse_strategy_retain(st), .call = call, .merge = merge,
                                       .caller = copse__context_top(), .callbacks = copse__callback_top() } };
@@ -127,9 +129,9 @@ copse_status copse__merge_call(copse_replica_context *rc, struct copse_merge *m)
     COPSE_TRY(copse_require_replica(rc));
     const struct copse_frame *f = copse__context_top();
     if (f && f->is_graph)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "replica %u on %s: %s inside a loss function, which builds a graph "
-                                                 "and runs once for all steps; use copse_all_reduce there",
-                          f->rank, copse_replica_device(rc), m->what);
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "replica %u on %s: %s inside a loss function, which builds "
+                                                 "a graph and runs once for all steps; use copse_all_reduce "
+                                                 "there", f->rank, copse_replica_device(rc), m->what);
     COPSE_TRY(copse__callback_check(m->what, NULL));
     if (!f || f->strategy->replica_count == 1)
         return merge_alone(copse_current_strategy(), f ? f->run : NULL, m);

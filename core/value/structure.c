@@ -118,9 +118,9 @@ copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_val
         return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu results to regroup", count);
     for (size_t i = 1; i < count; i++)
         if (!values[i] != !values[0])
-            return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: replica %u returned %s, "
-                                               "replica %u %s",
-                              rank_of(&g, 0), values[0] ? "a value" : "nothing", rank_of(&g, i),
+            return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: replica %u returned "
+                                               "%s, replica %u %s", rank_of(&g, 0),
+                              values[0] ? "a value" : "nothing", rank_of(&g, i),
                               values[i] ? "a value" : "nothing");
     return values[0] ? regroup(&g, values, out) : COPSE_OK;
 }
@@ -163,8 +163,8 @@ static copse_status select_value(struct selection *x, copse_value **out)
     if (copse__value_is_structure(v))
         return copse__value_map(v, select_item, x, out);
     if (x->is_update && v->kind == COPSE_VALUE_PER_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT, "update: replicas may differ in an argument; give a plain or mirrored "
-                                              "value, such as a reduced one");
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: replicas may differ in an argument; give a plain or "
+                                              "mirrored value, such as a reduced one");
     if (copse__value_is_distributed(v))
         return select_component(v, x->rank, out);
     *out = copse_value_retain(x->is_update && is_whole && x->rank < v->count ? v->items[x->rank] : v);
@@ -195,7 +195,8 @@ copse_status copse__check_components(const copse_value *v, uint32_t replicas)
 
 void copse_local_results(copse_value *v, copse_value **list, size_t room, size_t *count)
 {
-    const bool is_apart = v && (copse__value_is_distributed(v) || (v->kind == COPSE_VALUE_VARIABLE && v->count > 1));
+    const bool is_whole = v && v->kind == COPSE_VALUE_VARIABLE && v->count > 1;
+    const bool is_apart = is_whole || (v && copse__value_is_distributed(v));
     const size_t all = is_apart ? v->count : v ? 1 : 0;
     for (size_t i = 0; i < COPSE_MIN(all, room); i++)
         list[i] = is_apart ? v->items[i] : v;

@@ -137,7 +137,9 @@ copse_status copse__value_copy(const copse_value *v, copse_strategy *st, uint32_
 {
     struct copse_block *block, *indices = NULL;
     COPSE_TRY(copse__block_copy(v->block, copse__queue_of(st, rank), &block));
-    const copse_status s = v->indices ? copse__block_copy(v->indices, copse__queue_of(st, rank), &indices) : COPSE_OK;
+    copse_status s = COPSE_OK;
+    if (v->indices)
+        s = copse__block_copy(v->indices, copse__queue_of(st, rank), &indices);
     if (!s)
         return from_blocks(v->ctx, st, rank, v->shape, block, indices, out);
     copse__block_release(&block);
@@ -303,7 +305,8 @@ static copse_status check_items(copse_value *const *items, size_t count)
         if (!items[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is NULL", i);
         if (items[i]->depth >= COPSE_MAX_DEPTH)
-            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i, COPSE_MAX_DEPTH);
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i,
+                              COPSE_MAX_DEPTH);
     }
     return COPSE_OK;
 }
@@ -433,7 +436,8 @@ copse_status copse_value_per_replica(copse_strategy *st, copse_value *const *com
     COPSE_TRY(copse_need("value", st, components, out));
     *out = NULL;
     if (count != st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count, st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count,
+                          st->replica_count);
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "value: the default strategy has one replica, whose "
                                                  "values are plain");

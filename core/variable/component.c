@@ -65,8 +65,8 @@ copse_status copse__variable_check(const copse_variable *v, const char *what)
     if (!v)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: no variable, it is NULL", what);
     if (!v->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy of variable '%s' was released, and the variable "
-                                              "with it", what, v->name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy of variable '%s' was released, and the "
+                                              "variable with it", what, v->name);
     return COPSE_OK;
 }
 

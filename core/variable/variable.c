@@ -73,8 +73,8 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': needs 1 to 2^31-1 elements", p->name);
     COPSE_TRY(check_type(p));
     if (!isfinite(p->scale))
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed", p->name,
-                          (double)p->scale);
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed",
+                          p->name, (double)p->scale);
     COPSE_TRY(check_rules(st, p));
     if (p->colocate_with)
         COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'",
@@ -181,7 +181,8 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
 /* ---- made by replicas ---- */
 
 /* The next variable of a replica: replica 0 has made it before. NULL for replica 0 itself, which makes it. */
-static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p, copse_variable **out)
+static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p,
+                              copse_variable **out)
 {
     char mine[96], theirs[96];
     if (f->rank == 0)
