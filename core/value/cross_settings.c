@@ -94,7 +94,7 @@ const char *copse_cross_device_name(const copse_cross_device *x)
 /* ---- links ---- */
 
 static copse_status find_reducer(copse_strategy *st, const char *call, const struct copse_link *links,
-                                 copse_reducer **x)
+                                 copse_value_reducer **x)
 {
     COPSE_TRY(copse_need("links", st, links));
     if (!st->ctx)
@@ -105,23 +105,23 @@ static copse_status find_reducer(copse_strategy *st, const char *call, const str
 
 copse_status copse_strategy_links(copse_strategy *st, struct copse_link *links)
 {
-    copse_reducer *x;
+    copse_value_reducer *x;
     const struct copse_link *all;
     COPSE_TRY(find_reducer(st, "copse_strategy_links", links, &x));
-    COPSE_TRY(copse__reducer_links(x, &all));
+    COPSE_TRY(copse__value_links(x, &all));
     memcpy(links, all, (st->replica_count + 1) * sizeof *links);
     return COPSE_OK;
 }
 
 copse_status copse_strategy_set_links(copse_strategy *st, const struct copse_link *links)
 {
-    copse_reducer *x;
+    copse_value_reducer *x;
     COPSE_TRY(find_reducer(st, "copse_strategy_set_links", links, &x));
     for (uint32_t i = 0; i <= st->replica_count; i++)
         if (!(links[i].latency >= 0 && links[i].read_rate > 0 && links[i].write_rate > 0 &&
               links[i].sum_rate > 0))
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "links: entry %u: rates must be positive, the latency not negative", i);
-    copse__reducer_set_links(x, links);
+    copse__value_set_links(x, links);
     return COPSE_OK;
 }
