@@ -39,7 +39,7 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
             s = copse_queue_finish(q);
         for (size_t i = 0; !is_write && !s && i < n; i++)
             if (words[i] != (pattern(at + i) ^ 0x80000000u))
-                copse__conform_say(out, COPSE_VERDICT_FAIL,
+                copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "element %zu of %zu has the bits %08x, expected %08x", at + i,
                                    count, words[i], pattern(at + i) ^ 0x80000000u);
     }
@@ -67,7 +67,7 @@ static copse_status check_around(copse_queue *q, copse_buffer *buf, size_t offse
         COPSE_TRY(copse_queue_finish(q));
         for (size_t k = 0; k < sides[i].count; k++)
             if (words[k] != BAND)
-                copse__conform_say(out, COPSE_VERDICT_FAIL, "a write out of range, %s %zu bytes",
+                copse__conform_set(out, COPSE_VERDICT_FAIL, "a write out of range, %s %zu bytes",
                                    sides[i].name, bytes);
     }
     return COPSE_OK;
