@@ -274,14 +274,9 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
 
 static copse_status sum_components(copse_variable *v, copse_value **out)
 {
-    copse_strategy *st = v->strategy;
-    const struct copse_destinations to = { .ranks = (const uint32_t[]){ COPSE_HOST }, .count = 1 };
-    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all;
-    copse_status s = COPSE_OK;
-    for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
-        s = copse__component_read(v, r, &parts[r]);
-    COPSE_TRY(copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all));
-    s = copse__strategy_cross(st, COPSE_REDUCE_SUM, all, &to, out);
+    copse_value *all;
+    COPSE_TRY(copse__components_read(v, &all));
+    const copse_status s = copse__strategy_reduce_to_host(v->strategy, COPSE_REDUCE_SUM, all, out);
     copse_value_release(&all);
     return s;
 }

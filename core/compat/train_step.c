@@ -179,12 +179,12 @@ copse_trainer *copse_train_step_trainer(copse_train_step *ts)
 static uint64_t count_step(copse_train_step *ts)
 {
     copse_strategy *st = ts->trainer->strategy;
-    uint64_t step;
+    uint64_t step = 1;
     if (ts->params.global_step == COPSE_GLOBAL_STEP_NONE)
         return 0;
     if (ts->params.global_step == COPSE_GLOBAL_STEP_OWN)
         return ++*ts->params.counter;
-    return st->table->count->add(st, &step) == COPSE_OK ? step : ++st->global_step;
+    return st->table->count(st, false, &step) == COPSE_OK ? step : ++st->global_step;
 }
 
 static void fill(copse_train_step *ts, const struct copse_step_result *r, struct copse_train_step_result *out)

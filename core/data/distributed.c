@@ -82,7 +82,7 @@ static copse_status read_files(copse_distributed *d, const struct copse_distribu
     if (s == COPSE_OK && is_part && d->data->info.has_labels && p->read.classes == 0)
         s = copse_fail(COPSE_ERR_ARGUMENT,
                        "input: pipelines that read different files do not know the number of classes; "
-                       "say it");
+                       "set it");
     return s;
 }
 

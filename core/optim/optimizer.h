@@ -64,7 +64,7 @@ struct copse_optimizer_table {
     copse_status (*commit)(struct copse_optimizer *o, const struct copse_optimizer_commit *c);
     /* Bring the variables of the strategy up to date. */
     copse_status (*pull)(struct copse_optimizer *o, enum copse_pull when, uint32_t replica);
-    /* Number of the update that words are for, where this worker's own count says `step`. */
+    /* Number of the update that words are for, where this worker's own count is `step`. */
     uint64_t (*next)(const struct copse_optimizer *o, uint64_t step);
     /* Queue the transfers of a whole slot of a variable. Reading: this worker's ranges; the rest of `values` stays. A
        variable without a bucket has none. The caller waits for the queues. */

@@ -53,7 +53,7 @@ struct copse_feed {
 /* Choose the table, and make memory. */
 copse_status copse__feed_init(copse_trainer *t);
 void copse__feed_fini(copse_trainer *t);
-/* copse_trainer_run, which also says how many batches it has done. */
+/* copse_trainer_run, which also returns how many batches it has done. */
 copse_status copse__trainer_run(copse_trainer *t, uint32_t *done);
 
 /* ---- feed_slots.c: what the tables have in common ---- */

@@ -149,7 +149,7 @@ static copse_status run_batch(struct run *run)
     return COPSE_OK;
 }
 
-/* Rows of the outfeed to where the slots look for them: a ring, so there may be two parts. */
+/* Rows of the outfeed to where the slots read them: a ring, so there may be two parts. */
 static copse_status read_outfeed(const struct run *run, uint32_t r)
 {
     const copse_trainer *t = run->t;

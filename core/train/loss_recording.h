@@ -9,7 +9,7 @@
 #include "core/replica/context.h"
 #include "core/value/value.h"
 
-#define COPSE_RECORDINGS 32 /* kept of a replica, unless the application says */
+#define COPSE_RECORDINGS 32 /* kept of a replica, unless the params set a number */
 
 /* A list for each replica of this worker; `lists` has COPSE_MAX_REPLICAS. `limit` 0: COPSE_RECORDINGS. */
 void copse__loss_recordings_init(struct copse_recordings *lists, const struct copse_recording_table *table, void *user,

@@ -145,12 +145,12 @@ copse_status copse__watches_check(copse_trainer *t);
 copse_status copse__workers_agree(copse_trainer *t);
 /* This worker cannot take part in the step: the others fail with it, and nothing is changed. */
 copse_status copse__workers_refuse(copse_trainer *t, copse_status why);
-/* Returns `why`. Where a device of this worker has failed, or an update was cut short, tells the others that this
-   worker cannot go on. */
+/* Returns `why`. Where a device of this worker has failed, or an update was cut short, notifies the others that
+   this worker cannot go on. */
 copse_status copse__workers_report(copse_trainer *t, copse_status why);
-/* Returns `why`, a failure since then. Unless a worker refused, tells the others that this worker cannot go on. */
+/* Returns `why`, a failure since then. Unless a worker refused, notifies the others that this worker cannot go on. */
 copse_status copse__workers_abort(copse_trainer *t, uint64_t since, copse_status why);
-/* The same; but where the step has not yet met the other workers, refuses it. */
+/* The same; but where the step has not reached a barrier with the other workers, refuses it. */
 copse_status copse__workers_notify(copse_trainer *t, uint64_t since, copse_status why);
 
 #endif
