@@ -54,19 +54,13 @@ static copse_status check_batch(const copse_trainer *t, const struct copse_host_
 }
 
 /* The shares of the first batch are those of all. */
-static void copy_shares(const copse_trainer *t, struct copse_shares *to)
-{
-    *to = t->feed.slots[0].shares;
-    to->at = to->of_all + t->strategy->group.first;
-}
-
 static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
 {
     const enum copse_pass pass = copse__feed_pass(t, t->feed.count);
     COPSE_TRY(check_batch(t, batch));
     if (t->feed.count == 0)
         return copse__shares_prepare(t, batch, pass, s);
-    copy_shares(t, s);
+    copse__shares_copy(&t->feed.slots[0].shares, s);
     COPSE_TRY(copse__shares_record(t, batch, pass, s));
     return copse__feed_check(t, s, batch);
 }
@@ -193,7 +187,7 @@ static copse_status begin_run(struct run *run)
     copse__recordings_begin(t);
     COPSE_TRY(copse__trainer_make_room(t, last + 1));
     for (int i = 0; i < 2; i++) {
-        copy_shares(t, &run->shares[i]);
+        copse__shares_copy(&t->feed.slots[0].shares, &run->shares[i]);
         if (i == 0 || t->params.accumulate > 1)
             COPSE_TRY(copse__shares_record(t, &t->feed.slots[0].batch, i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
                                            &run->shares[i]));

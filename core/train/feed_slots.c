@@ -34,8 +34,7 @@ static void fill(const copse_trainer *t, struct copse_batch_slot *slot, const st
     uint32_t r = 0;
     while (r < replicas && s->at[r].count == 0)
         r++;
-    slot->shares = *s;
-    slot->shares.at = slot->shares.of_all + t->strategy->group.first;
+    copse__shares_copy(s, &slot->shares);
     slot->batch = *batch;
     slot->batch.rows = NULL; /* the caller's, as the columns and their names */
     slot->batch.columns = slot->columns;
