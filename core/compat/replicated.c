@@ -112,17 +112,7 @@ static copse_status read_loss(const struct model_run *m, uint32_t r, float *out)
     return COPSE_OK;
 }
 
-/* `mine`: why this worker has no results. */
-static copse_status swap_losses(copse_strategy *st, float *losses, bool has_any, copse_status mine)
-{
-    size_t sizes[COPSE_MAX_WORKERS];
-    COPSE_TRY(copse__group_barrier(&st->group, "losses of a replicated model", has_any, mine));
-    for (uint32_t w = 0; w < st->group.workers; w++)
-        sizes[w] = has_any ? st->group.rank_counts[w] * sizeof *losses : 0;
-    return copse__group_allgatherv(&st->group, losses, sizes);
-}
-
-/* The losses of all replicas by rank, added up. */
+/* The losses of all replicas by rank, added up. `mine`: why this worker has no results. */
 static copse_status add_losses(const struct model_run *m, copse_status mine, double *out)
 {
     const struct copse_group *group = &m->strategy->group;
@@ -131,7 +121,8 @@ static copse_status add_losses(const struct model_run *m, copse_status mine, dou
     void *rows[COPSE_MAX_REPLICAS];
     for (uint32_t r = 0; !mine && has_any && r < m->strategy->replica_count; r++)
         mine = read_loss(m, r, &losses[group->first + r]);
-    COPSE_TRY(swap_losses(m->strategy, losses, has_any, mine));
+    COPSE_TRY(copse__group_gather_ranks(&m->strategy->group, "losses of a replicated model", losses,
+                                        has_any ? sizeof *losses : 0, mine));
     for (uint32_t r = 0; r < group->ranks; r++)
         rows[r] = &losses[r];
     copse__tree_rows(rows, group->ranks, 1, false);

@@ -25,9 +25,8 @@ copse_status copse__tower_rule(copse_tower_optimizer *t)
         return COPSE_OK;
     struct copse_callback here = { .name = "the factory of a tower optimizer", .is_passive = true, .used = { t } };
     COPSE_TRY(copse__callback_check("tower optimizer", t));
-    copse__callback_enter(&here);
-    const copse_status s = copse__callback_leave(&here, t->params.factory(t->params.factory_user, &params));
-    COPSE_TRY(copse_note(s, "in the factory of a tower optimizer"));
+    COPSE_TRY(copse_note(copse_callback_call(&here, t->params.factory(t->params.factory_user, &params)),
+                         "in the factory of a tower optimizer"));
     return copse__optimizer_rule(t->optimizer, &params);
 }
 

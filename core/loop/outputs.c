@@ -166,14 +166,10 @@ static copse_status set(const copse_outputs *o, struct copse_named_output *n, co
     struct copse_group *g = o->strategy ? &o->strategy->group : &copse__group_of_one;
     char what[sizeof ((struct copse_header *)0)->what];
     double all[COPSE_MAX_REPLICAS];
-    size_t sizes[COPSE_MAX_WORKERS];
     const uint64_t hash = copse__hash(COPSE_HASH_START, n->name, strlen(n->name));
     snprintf(what, sizeof what, "%s of output '%.24s', %08x", words[reduction], n->name, (unsigned)hash);
-    COPSE_TRY(copse__group_barrier(g, what, sizeof *values, mine));
-    for (uint32_t w = 0; w < g->workers; w++)
-        sizes[w] = g->rank_counts[w] * sizeof *values;
     memcpy(all + o->first, values, o->own * sizeof *values);
-    COPSE_TRY(copse__group_allgatherv(g, all, sizes));
+    COPSE_TRY(copse__group_gather_ranks(g, what, all, sizeof *values, mine));
     reduce(o, n, all, reduction);
     return COPSE_OK;
 }

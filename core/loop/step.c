@@ -94,8 +94,7 @@ copse_status copse_step_run(copse_step *step)
     struct copse_callback here = { .name = "the run function of a step", .used = { step } };
     COPSE_TRY(copse__callback_check("copse_step_run", step));
     copse_step_retain(step); /* the function may release the application's reference */
-    copse__callback_enter(&here);
-    const copse_status s = copse__callback_leave(&here, step->f.run(step->user));
+    const copse_status s = copse_callback_call(&here, step->f.run(step->user));
     copse_step_release(&step);
     return s;
 }
