@@ -81,8 +81,8 @@ static copse_status call_models(struct model_run *m)
     return finish_optimizers(st);
 }
 
-/* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this worker alone becomes that
-   of all workers, at their next collective. */
+/* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this worker alone
+   becomes that of all workers, at their next collective. */
 static copse_status give_up(copse_strategy *st, copse_status mine)
 {
     char text[COPSE_ERROR_BYTES];
@@ -189,7 +189,8 @@ static copse_status combine(struct model_run *m, struct copse_replicated_result 
 
 static copse_status split(const struct model_run *m, copse_value *from, const char *what, copse_value **parts)
 {
-    return from ? copse_note(copse__value_split(m->strategy, from, parts), "while splitting %s", what) : COPSE_OK;
+    const copse_status s = from ? copse__value_split(m->strategy, from, parts) : COPSE_OK;
+    return copse_note(s, "while splitting %s", what);
 }
 
 static void release(struct copse_mem *mem, struct model_run *m)
@@ -276,7 +277,8 @@ static copse_status reduce_state(copse_variable *v)
     char *words = copse__alloc(mem, 2 * (size_t)v->count, 4); /* the sum, zeros */
     copse_status s = words ? copse_value_read(sum, words) : copse_no_memory("metrics");
     for (uint32_t r = 0; s == COPSE_OK && r < st->replica_count; r++)
-        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, words + (st->group.first + r > 0 ? 4 * v->count : 0));
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET,
+                                      words + (st->group.first + r > 0 ? 4 * v->count : 0));
     copse_value_release(&sum);
     copse__free(mem, words);
     return s;

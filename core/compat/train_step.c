@@ -100,7 +100,8 @@ static struct copse_trainer_params trainer_params(copse_train_step *ts, const st
 }
 
 /* All variables are named where none are, so that the loss must depend on one. */
-static copse_status make_trainer(copse_train_step *ts, copse_strategy *st, const struct copse_train_step_params *p)
+static copse_status make_trainer(copse_train_step *ts, copse_strategy *st,
+                                 const struct copse_train_step_params *p)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_trainer_params params = trainer_params(ts, p);
@@ -203,7 +204,8 @@ static copse_status call_hooks(copse_train_step *ts)
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();
         struct copse_callback here = { .name = "an update hook of a train step", .used = { ts, ts->trainer } };
-        const copse_status s = copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user));
+        const copse_status s = copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy,
+                                                                          ts->hooks[i].user));
         COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
     }
     return COPSE_OK;

@@ -209,8 +209,7 @@ static copse_status recover_device(copse_monitor *m, copse_status status)
     while (status == COPSE_ERR_DEVICE_LOST && m->newest && m->tries < m->retries) {
         m->tries++;
         copse__log(m->log, COPSE_LOG_WARN, "monitor: %s; starting over from %s (%llu of %llu)",
-                   copse_last_error(), m->newest, (unsigned long long)m->tries,
-                   (unsigned long long)m->retries);
+                   copse_last_error(), m->newest, (unsigned long long)m->tries, (unsigned long long)m->retries);
         status = try_again(m);
     }
     return status;
@@ -318,8 +317,7 @@ static copse_status check(const copse_step *step, const struct copse_monitor_par
 {
     const bool has_place = p->folder || p->file;
     if (p->folder && p->file)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: checkpoints go to a folder or to a file, not to "
-                                              "both");
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: checkpoints go to a folder or to a file, not to both");
     if ((p->folder && !*p->folder) || (p->file && !*p->file))
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: the path for checkpoints is empty");
     if (has_place && !step->f.save)

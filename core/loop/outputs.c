@@ -110,14 +110,14 @@ static copse_status find_replica(const copse_outputs *o, const char *name, uint3
     return COPSE_OK;
 }
 
-/* A replica of this worker, with number `at` among them, sets its entry. *is_full: it is the last one, and a new round
-   begins. */
-static copse_status enter_round(const copse_outputs *o, const char *name, struct copse_output_round *round, uint32_t at,
-                                bool *is_full)
+/* A replica of this worker, with number `at` among them, sets its entry. *is_full: it is the last one, and a
+   new round begins. */
+static copse_status enter_round(const copse_outputs *o, const char *name, struct copse_output_round *round,
+                                uint32_t at, bool *is_full)
 {
     if (round->has[at])
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did", name,
-                          o->first + at);
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did",
+                          name, o->first + at);
     round->has[at] = true;
     *is_full = ++round->count == o->own;
     if (*is_full)
@@ -198,8 +198,8 @@ copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const
     COPSE_TRY(find_replica(o, name, replica, &at));
     copse_status can = COPSE_OK;
     if (n->numbers.count > 0 && !n->numbers.has[at] && n->reduction != reduction)
-        can = copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u asks for another reduction than the others", name,
-                         replica);
+        can = copse_fail(COPSE_ERR_ARGUMENT,
+                         "outputs: '%s': replica %u asks for another reduction than the others", name, replica);
     if (!can)
         can = enter_round(o, name, &n->numbers, at, &is_full);
     if (can) {
@@ -235,7 +235,8 @@ copse_status copse_outputs_set_object(copse_outputs *o, const char *name, void *
     return COPSE_OK;
 }
 
-copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name, void *object)
+copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name,
+                                              void *object)
 {
     struct copse_named_output *n;
     uint32_t at;
@@ -253,8 +254,7 @@ copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica
     return COPSE_OK;
 }
 
-copse_status copse_outputs_objects(const copse_outputs *o, const char *name, void *const **list,
-                                   size_t *count)
+copse_status copse_outputs_objects(const copse_outputs *o, const char *name, void *const **list, size_t *count)
 {
     COPSE_TRY(copse_need("outputs", o, name, list, count));
     const struct copse_named_output *n = copse__outputs_find(o, name);

@@ -128,8 +128,7 @@ static copse_status check_trainer(const struct single_loss *u)
 }
 
 /* A step on a batch from `at`; NULL = the oldest that is fed. */
-static copse_status train(struct single_loss *u, const struct copse_host_batch *batch,
-                          struct copse_position at)
+static copse_status train(struct single_loss *u, const struct copse_host_batch *batch, struct copse_position at)
 {
     if (copse_trainer_gathered(u->trainer) == 0)
         u->begun = at;

@@ -121,8 +121,7 @@ copse_status copse__step_open_input(copse_step *step, const struct copse_input_p
 
 copse_status copse_input_step_create(copse_context *ctx, copse_strategy *strategy,
                                      const struct copse_input_params *params,
-                                     const struct copse_step_functions *functions, void *user,
-                                     copse_step **out)
+                                     const struct copse_step_functions *functions, void *user, copse_step **out)
 {
     COPSE_TRY(copse_need("step", ctx, params, out));
     COPSE_TRY(copse_no_reserved(copse_input_params, params));

@@ -138,8 +138,8 @@ static copse_status update_bucket(struct copse_execution *e, uint32_t i)
     copse_trainer *t = e->t;
     const uint32_t b = e->bucket++;
     const copse_status s = apply(e, i, b);
-    if (s && b == 0 &&
-        (copse__group_is_whole(&t->strategy->group, e->since) || (s == COPSE_ERR_CANCELLED && t->strategy->group.workers == 1)))
+    const struct copse_group *g = &t->strategy->group;
+    if (s && b == 0 && (copse__group_is_whole(g, e->since) || (s == COPSE_ERR_CANCELLED && g->workers == 1)))
         t->is_failed = false; /* a worker refused, or the step was cancelled: no parameter has changed */
     return s;
 }

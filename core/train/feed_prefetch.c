@@ -75,5 +75,6 @@ static copse_status run(copse_trainer *t, uint32_t *done)
 }
 
 const struct copse_feed_table copse__feed_prefetch = {
-    .depth = "prefetch", .has_transfers = true, .init = init, .plan = plan, .prepare = prepare, .take = take, .run = run,
+    .depth = "prefetch", .has_transfers = true, .init = init,
+    .plan = plan, .prepare = prepare, .take = take, .run = run,
 };

@@ -92,8 +92,7 @@ static struct copse_command zero(struct copse_binding at)
 
 /* The fills of a replica without examples in segment `i`: zeros for the operand of an all-reduce, or for the gradients
    of bucket `b`. A pass that adds to gradients leaves them as they are. */
-static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_t b,
-                       struct copse_command *out)
+static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_t b, struct copse_command *out)
 {
     copse_trainer *t = r->trainer;
     const copse_exchange *x = t->strategy->store->exchange;

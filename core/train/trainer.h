@@ -48,7 +48,7 @@ struct copse_trainer {
     copse_strategy *strategy;
     struct copse_trainer_params params; /* without what the caller may free: variables, shares */
     struct copse_optimizer *optimizer;  /* of what it trains */
-    struct copse_arena arena;           /* of what the first recording makes known: names, the list of outputs */
+    struct copse_arena arena;           /* of what the first recording makes known: names, outputs */
     struct copse_trained trained;
     struct copse_layout layouts[2]; /* evaluation, training */
     struct copse_trainer_recordings recordings;
