@@ -14,7 +14,7 @@ static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t repl
     if (!*out)
         return copse_no_memory("outputs");
     **out = (struct copse_outputs){
-        .ctx = copse_context_retain(ctx), .mem = mem, .replicas = replicas, .own = replicas,
+        .ctx = copse_context_retain(ctx), .mem = mem, .arena.mem = mem, .replicas = replicas, .own = replicas,
         .strategy = st ? copse_strategy_retain(st) : NULL,
     };
     return COPSE_OK;
@@ -38,15 +38,6 @@ copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, c
     return COPSE_OK;
 }
 
-static void free_named(struct copse_mem *mem, struct copse_named_output *n)
-{
-    copse__free(mem, n->name);
-    copse__free(mem, n->values);
-    copse__free(mem, (void *)n->objects);
-    copse__free(mem, n->numbers.has);
-    copse_value_release(&n->value);
-}
-
 void copse_outputs_release(copse_outputs **outputs)
 {
     if (!outputs || !*outputs)
@@ -54,8 +45,9 @@ void copse_outputs_release(copse_outputs **outputs)
     copse_outputs *o = *outputs;
     *outputs = NULL;
     for (size_t i = 0; i < o->list.count; i++)
-        free_named(o->mem, &o->list.at[i]);
+        copse_value_release(&o->list.at[i].value);
     copse__free(o->mem, o->list.at);
+    copse__arena_fini(&o->arena);
     copse_strategy_release(&o->strategy);
     copse_context *ctx = o->ctx;
     copse__free(o->mem, o);
@@ -78,18 +70,19 @@ copse_status copse__outputs_named(copse_outputs *o, const char *name, struct cop
     *out = copse__outputs_find(o, name);
     if (*out)
         return COPSE_OK;
-    struct copse_named_output n = { .name = copse__strdup(o->mem, name) };
-    n.values = copse__alloc(o->mem, o->replicas, 2 * sizeof *n.values);
-    n.objects = copse__alloc(o->mem, o->own, 2 * sizeof *n.objects);
-    n.numbers.has = copse__alloc(o->mem, o->own, 2 * sizeof(bool));
-    if (!n.name || !n.values || !n.objects || !n.numbers.has || !COPSE_PUSH(o->mem, &o->list, n)) {
-        free_named(o->mem, &n);
+    struct copse_named_output n = {
+        .name = copse__arena_strdup(&o->arena, name),
+        .values = copse__arena_alloc(&o->arena, o->replicas, sizeof *n.values),
+        .pending = copse__arena_alloc(&o->arena, o->replicas, sizeof *n.pending),
+        .objects = copse__arena_alloc(&o->arena, o->own, sizeof *n.objects),
+        .pending_objects = copse__arena_alloc(&o->arena, o->own, sizeof *n.pending_objects),
+        .numbers.has = copse__arena_alloc(&o->arena, o->own, sizeof(bool)),
+        .pointers.has = copse__arena_alloc(&o->arena, o->own, sizeof(bool)),
+    };
+    if (!n.name || !n.values || !n.pending || !n.objects || !n.pending_objects || !n.numbers.has ||
+        !n.pointers.has || !COPSE_PUSH(o->mem, &o->list, n))
         return copse_fail(COPSE_ERR_NO_MEMORY, "outputs: no memory for '%s'", name);
-    }
     *out = &o->list.at[o->list.count - 1];
-    (*out)->pending = n.values + o->replicas;
-    (*out)->pending_objects = n.objects + o->own;
-    (*out)->pointers.has = n.numbers.has + o->own;
     return COPSE_OK;
 }
 
