@@ -63,7 +63,7 @@ static copse_status set_initial(struct single_loss *u)
             values[r] = w->initial;
         COPSE_TRY(copse__outputs_put(u->step->outputs, w->name, values, w->reduction != COPSE_OUTPUT_NONE));
     }
-    copse__loss_outputs_begin(u->trainer); /* those of the loss function are not set */
+    u->trainer->outputs.is_newest = false; /* those of the loss function are not set */
     return read_loss_outputs(u->trainer, u->step->outputs);
 }
 

@@ -179,7 +179,7 @@ copse_status copse__execute(struct copse_execution *e)
     const uint32_t count = (uint32_t)l->events.count, last = count - 1;
     const bool waits = is_gated(e);
     if (e->is_training)
-        copse__loss_outputs_begin(e->t);
+        e->t->outputs.is_newest = false; /* it overwrites those of the step before */
     e->report = last;
     for (uint32_t i = 0; e->is_training && e->t->params.check_numerics && i < count; i++)
         if (l->events.at[i] == COPSE_NO_ALL_REDUCE) { /* the loss is complete when the first bucket is */

@@ -85,26 +85,22 @@ static uint32_t *words_of(const copse_trainer *t, uint32_t r, uint32_t i)
 static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count)
 {
     const struct copse_feed *f = &t->feed;
-    const struct copse_accumulation *a = &t->accumulation;
     const uint32_t replicas = t->strategy->replica_count;
-    struct copse_micro_batch m = { t->step + 1, a->parts, a->examples, a->first_examples };
+    struct copse_accumulation a = t->accumulation;
+    uint64_t step = t->step + 1;
     uint32_t words[COPSE_STEP_WORDS];
     memcpy(words, t->words, sizeof words);
     for (uint32_t i = first; i < first + count; i++) {
         const struct copse_batch_slot *slot = copse__feed_slot(t, i);
-        if (m.part == 0) {
-            m.first_examples = slot->batch.count;
-            m.examples = 0;
-        }
-        m.examples += slot->batch.count;
-        COPSE_TRY(copse__words_begin(t, true, &m, slot->batch.epoch, words));
+        copse__accumulation_add(&a, slot->batch.count);
+        COPSE_TRY(copse__words_begin(t, true, step, &a, slot->batch.epoch, words));
         for (uint32_t r = 0; r < replicas; r++) {
-            copse__words_share(t, &slot->batch, &slot->shares.at[r], m.first_examples, words);
+            copse__words_share(t, &slot->batch, &slot->shares.at[r], a.first_examples, words);
             memcpy(words_of(t, r, i), words, sizeof words);
         }
-        if (++m.part == t->params.accumulate) {
-            m.part = 0;
-            m.step++;
+        if (++a.parts == t->params.accumulate) {
+            a.parts = 0;
+            step++;
         }
     }
     for (uint32_t r = 0; r < replicas; r++)
@@ -135,7 +131,7 @@ static copse_status run_batch(struct run *run)
     e.keeps_reports = run->keeps_reports;
     if (t->optimizer->scaling.scale > 0.0f) /* the scale depends on the steps before */
         COPSE_TRY(write_words(t, run->done, 1));
-    (void)copse__accumulation_add(t, t->feed.slots[0].batch.count);
+    copse__accumulation_add(&t->accumulation, t->feed.slots[0].batch.count);
     memcpy(t->words, words_of(t, last, run->done), sizeof t->words);
     COPSE_TRY(copy_in(t, s, run->done));
     COPSE_TRY(copse__execute(&e));

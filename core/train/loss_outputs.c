@@ -107,11 +107,6 @@ void copse__loss_outputs_free(struct copse_step_recording *r)
     t->outputs.is_newest = t->outputs.is_newest && t->outputs.newest[r->replica] != r;
 }
 
-void copse__loss_outputs_begin(copse_trainer *t)
-{
-    t->outputs.is_newest = false;
-}
-
 void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s)
 {
     memcpy((void *)t->outputs.newest, (void *)s->recordings,
