@@ -264,21 +264,30 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
     return COPSE_OK;
 }
 
+static copse_status sum_components(copse_variable *v, copse_value **out)
+{
+    copse_strategy *st = v->strategy;
+    const struct copse_destinations to = { .ranks = (const uint32_t[]){ COPSE_HOST }, .count = 1 };
+    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all;
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
+        s = copse__component_read(v, r, &parts[r]);
+    COPSE_TRY(copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all));
+    s = copse__strategy_cross(st, COPSE_REDUCE_SUM, all, &to, out);
+    copse_value_release(&all);
+    return s;
+}
+
 static copse_status reduce_state(copse_variable *v)
 {
     copse_strategy *st = v->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
-    const struct copse_destinations to = { .ranks = (const uint32_t[]){ COPSE_HOST }, .count = 1 };
-    copse_value *all, *sum;
-    COPSE_TRY(copse__components_read(v, &all));
-    const copse_status summed = copse__strategy_cross(st, COPSE_REDUCE_SUM, all, &to, &sum);
-    copse_value_release(&all);
-    COPSE_TRY(summed);
+    copse_value *sum;
+    COPSE_TRY(sum_components(v, &sum));
     char *words = copse__alloc(mem, 2 * (size_t)v->count, 4); /* the sum, zeros */
     copse_status s = words ? copse_value_read(sum, words) : copse_no_memory("metrics");
     for (uint32_t r = 0; s == COPSE_OK && r < st->replica_count; r++)
-        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET,
-                                      words + (st->group.first + r > 0 ? 4 * v->count : 0));
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, words + (st->group.first + r > 0 ? 4 * v->count : 0));
     copse_value_release(&sum);
     copse__free(mem, words);
     return s;

@@ -10,8 +10,8 @@ copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank
     char place[COPSE_PLACE_BYTES];
     const struct copse_frame *f = copse__context_top();
     if (!f || !f->handle || f->is_graph || f->strategy != t->strategy)
-        return copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: gradients are given by replicas of its "
-                                             "strategy; the thread is %s%s", copse__context_place(place),
+        return copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: gradients are given by replicas of its strategy; the "
+                                             "thread is %s%s", copse__context_place(place),
                           f && f->is_graph ? ", where a graph is built" : "");
     COPSE_TRY(copse__callback_check("tower optimizer", t));
     *rank = f->rank;

@@ -197,6 +197,14 @@ static copse_status check_columns(const struct copse_host_batch *batch)
     return COPSE_OK;
 }
 
+static copse_shape with_examples(size_t examples, copse_shape example)
+{
+    copse_shape s = { example.rank + 1, { (uint32_t)examples } };
+    for (uint32_t i = 0; i < example.rank; i++)
+        s.dims[i + 1] = example.dims[i];
+    return s;
+}
+
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch,
                                   size_t examples, enum copse_pass pass, struct copse_step_recording **out)
 {
@@ -212,7 +220,7 @@ copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const stru
     for (size_t i = 0; examples > 0 && i < batch->column_count; i++) {
         const struct copse_column *c = &batch->columns[i];
         key.inputs[key.input_count++] =
-            (struct copse_input_type){ c->name, c->type, copse__shape_of_rows(examples, c->shape) };
+            (struct copse_input_type){ c->name, c->type, with_examples(examples, c->shape) };
     }
     const copse_status s = copse__recordings_get(&t->recordings.of[replica], &key, &r);
     if (s != COPSE_OK && !l->is_known)

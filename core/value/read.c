@@ -15,20 +15,15 @@ copse_status copse__require_strategy_of(const copse_variable *v)
                       v->name, copse__context_place(place));
 }
 
-copse_status copse__components_read(copse_variable *v, copse_value **out)
+/* All components as a per-replica value, aggregated. */
+static copse_status read_local(copse_variable *v, copse_value **out)
 {
     copse_strategy *st = v->strategy;
-    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 };
+    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all;
     copse_status s = COPSE_OK;
     for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
         s = copse__component_read(v, r, &parts[r]);
-    return copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, out);
-}
-
-static copse_status read_local(copse_variable *v, copse_value **out)
-{
-    copse_value *all;
-    copse_status s = copse__components_read(v, &all);
+    s = copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
     s = copse__variable_aggregate(v, all, s, out);
     copse_value_release(&all);
     return s;

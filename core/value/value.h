@@ -73,8 +73,6 @@ copse_status copse__slices_read(const copse_value *v, int32_t **indices, struct 
 copse_status copse__value_of_variable(copse_variable *v, uint32_t rank, copse_value **out);
 /* An array with what a replica's component of a variable holds now, on that replica's device. */
 copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out);
-/* The same of all replicas, as a per-replica value. */
-copse_status copse__components_read(copse_variable *v, copse_value **out);
 /* The entry of a variable in a checkpoint, 4 bytes an element: the aggregate of a replica-local one, replica 0's
    component where it has no aggregation. */
 copse_status copse__variable_checkpoint(copse_variable *v, void *values);
