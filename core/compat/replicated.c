@@ -125,7 +125,7 @@ static copse_status add_losses(const struct model_run *m, copse_status mine, dou
                                         has_any ? sizeof *losses : 0, mine));
     for (uint32_t r = 0; r < group->ranks; r++)
         rows[r] = &losses[r];
-    copse__tree_rows(rows, group->ranks, 1, false);
+    copse__tree_rows(rows, group->ranks, 1, COPSE_F32);
     *out = (double)losses[0];
     return COPSE_OK;
 }

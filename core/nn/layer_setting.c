@@ -24,11 +24,6 @@ static const struct {
     [COPSE_LAYER_INIT_ONES] = { "ones", COPSE_INIT_ONES },
 };
 
-const char *copse__activation_name(copse_activation a)
-{
-    return activations[a];
-}
-
 static bool is_text(const char *text, size_t size, const char *other)
 {
     return strlen(other) == size && memcmp(text, other, size) == 0;
@@ -180,6 +175,23 @@ void copse__setting_print(const struct copse_setting *s, struct copse_setting_va
             print_number(v.number, text, room);
         return;
     }
+}
+
+copse_status copse__setting_check(const struct copse_setting *s, struct copse_setting_value v, const char *layer)
+{
+    char rule[160], value[40];
+    const bool is_right = s->form == COPSE_SETTING_NUMBER       ? (double)v.number >= s->low && (double)v.number < s->high
+                          : s->form == COPSE_SETTING_ACTIVATION ? v.count < COPSE_COUNT(activations)
+                                                                : v.count <= INT32_MAX &&
+                                                                      (v.count > 0 || s->form == COPSE_SETTING_UNITS);
+    if (is_right)
+        return COPSE_OK;
+    copse__setting_rule(s, rule, sizeof rule);
+    if (s->form == COPSE_SETTING_NUMBER)
+        snprintf(value, sizeof value, "%g", (double)v.number);
+    else
+        snprintf(value, sizeof value, "%u", (unsigned)v.count);
+    return copse_fail(COPSE_ERR_ARGUMENT, "%s: %s is %s: %s is needed", layer, s->name, value, rule);
 }
 
 bool copse__setting_is_normal(const struct copse_setting *s, struct copse_setting_value v)

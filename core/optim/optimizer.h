@@ -27,7 +27,7 @@ struct copse_optimizer;
 /* What the gradients of a bucket wait for, and what to do meanwhile. */
 struct copse_optimizer_ready {
     const uint64_t *tickets; /* [replicas]: a replica's gradients are complete at its ticket */
-    copse_exchange_busy_fn *busy; /* as copse__exchange_run; NULL: nothing */
+    copse_busy_fn *busy; /* as copse__exchange_run; NULL: nothing */
     void *user;
     const atomic_bool *stop; /* as copse__exchange_stop_by; NULL: never */
 };

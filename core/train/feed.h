@@ -66,11 +66,14 @@ struct copse_batch_slot *copse__feed_slot(const copse_trainer *t, uint32_t i);
 enum copse_pass copse__feed_pass(const copse_trainer *t, uint32_t i);
 /* A batch that is fed needs the recording. */
 bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec);
-/* The batch has data for all inputs that its recordings use. */
+/* The batch has data for all inputs of a share that its recording uses. */
+copse_status copse__share_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
+                                const struct copse_shard *share);
+/* The same for all shares. */
 copse_status copse__feed_check(const copse_trainer *t, const struct copse_shares *s,
                                const struct copse_host_batch *batch);
 /* Queue the write of a share of a batch to where the recording reads it, or to a slot. */
-copse_status copse__feed_write(copse_queue *q, const struct copse_step_recording *rec,
+copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec,
                                const struct copse_host_batch *batch, const struct copse_shard *share,
                                const struct copse_binding *slot);
 /* Queue the copy from a slot to where the recording reads it. */

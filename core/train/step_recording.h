@@ -70,6 +70,9 @@ struct copse_trainer_recordings {
 void copse__recordings_init(copse_trainer *t);
 /* A step, evaluation, feed or run begins. The recordings that it asks for stay until the next of these calls. */
 void copse__recordings_begin(copse_trainer *t);
+/* The inputs of a share of `examples` of a batch like this one, in a key; none for 0. `user` begins error texts. */
+copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
+                                     struct copse_recording_key *key);
 /* The recording for a share of `examples` of a batch like this one. Does not read the data of the batch. */
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch,
                                   size_t examples, enum copse_pass pass, struct copse_step_recording **out);

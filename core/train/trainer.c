@@ -128,6 +128,8 @@ void copse_trainer_release(copse_trainer **trainer)
     }
     copse__accumulation_drop(t);
     copse__loss_recordings_fini(t->recordings.of);
+    copse__predictor_fini(&t->predictor);
+    copse__weights_end(&t->weights);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);
     copse__optimizer_release(&t->optimizer);

@@ -4,7 +4,9 @@
 #define COPSE_CORE_TRAINER_H
 
 #include "copse/compat/gradients.h"
+#include "core/state/weights.h"
 #include "core/train/feed.h"
+#include "core/train/predictor.h"
 #include "core/train/step_slots.h"
 
 /* The variables that it trains, in order of creation. */
@@ -57,6 +59,8 @@ struct copse_trainer {
     struct copse_watches watches;
     struct copse_split split;
     struct copse_feed feed;
+    struct copse_predictor predictor; /* zero until the first prediction */
+    struct copse_weights weights; /* names of the newest report */
     struct copse_accumulation accumulation;
     struct copse_step_ring ring;
     uint64_t step;                    /* updates begun */

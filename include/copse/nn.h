@@ -33,11 +33,19 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_parse(copse_context *ctx, const ch
 /** Dense layer, copse_dense: [.., k] to [.., units]. @param units  0: the `outputs` of copse_layer_build. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dense(copse_context *ctx, uint32_t units, copse_activation activation,
                                                     copse_layer **out);
+/** Rows of a table [rows, width] by index, copse_gather: i32 [..] to [.., width]. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width,
+                                                        copse_layer **out);
 /** An activation alone; not COPSE_LINEAR. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_activation(copse_context *ctx, copse_activation activation,
                                                          copse_layer **out);
 /** Dropout while training, copse_dropout. @param rate  0 <= rate < 1. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dropout(copse_context *ctx, float rate, copse_layer **out);
+/** Layer norm, copse_layer_norm, and RMS norm, over the last axis of each example. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_layer_norm(copse_context *ctx, copse_layer **out);
+COPSE_API COPSE_CHECKED copse_status copse_nn_rms_norm(copse_context *ctx, copse_layer **out);
+/** Batch norm of each element of the last axis, over the global batch of all replicas; evaluations use moving averages. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_batch_norm(copse_context *ctx, copse_layer **out);
 /** Each example becomes one axis. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_flatten(copse_context *ctx, copse_layer **out);
 /** x + inner(x). @param inner  Copied. */

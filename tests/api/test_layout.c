@@ -22,6 +22,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/weights.h"
 #include "copse/loop/monitor.h"
 #include "core/base/base.h"
 #include "tests/rig/rig.h"

@@ -171,7 +171,8 @@ static uint32_t below(struct copse_stream *s, uint32_t bound)
 static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
 {
     static const char *const texts[] = { "dense 7 bias=no", "dense out init=he", "dense 3 gelu init=0.1 scale=0.7",
-                                         "flatten", "dropout 0.3" };
+                                         "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001", "embedding 4 5",
+                                         "batch_norm momentum=0.99" };
     copse_layer *l = NULL, *inner[4];
     const uint32_t kind = below(s, depth > 0 ? 7 : 5);
     if (kind == 0)
@@ -219,7 +220,7 @@ static void random_texts_are_read_or_refused(void **state)
     static const char *const pieces[] = {
         "dense", "dense 4", " ", "\n", ";", "{", "}", "#", "residual", "residual {", "relu", "mlp:", ",", "=", "bias=no",
         "init=", "0.5", "out", "-1", "1e9", "99999999999999999999", "\xff", "\xc3\xa9", "\x01", "dropout 0.1", "scale=2",
-        "flatten;", "\r", "mlp:3,4 dropout=0.1", "\t",
+        "flatten;", "layer_norm\n", "\r", "mlp:3,4 dropout=0.1", "\t",
     };
     struct copse_stream s;
     uint32_t accepted = 0;

@@ -20,7 +20,9 @@
 copse_status run_evaluate(struct run *r)
 {
     struct copse_dataset_info info;
+    struct copse_column x;
     copse_dataset_describe(r->test, &info);
+    COPSE_TRY(copse_dataset_column(r->test, 0, &x)); /* the features */
     const size_t most = 1000 < info.rows ? 1000 : info.rows;
     if (!r->x) {
         r->x = malloc(most * info.row_size * sizeof *r->x);
@@ -37,7 +39,7 @@ copse_status run_evaluate(struct run *r)
         for (size_t i = 0; i < n; i++)
             rows[i] = (uint32_t)(first + i);
         const struct copse_host_batch batch = {
-            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE((uint32_t)info.row_size), r->x },
+            COPSE_COLUMNS({ x.name, x.type, x.shape, r->x },
                           { "y", COPSE_I32, COPSE_SCALAR, r->y }),
             .count = n,
         };
@@ -68,7 +70,7 @@ struct watch {
     bool is_below;
     uint64_t count;   /* evaluated */
     uint64_t step;    /* of the newest of them */
-    char path[4096], made_with[1024];
+    char path[4096], made_with[SETTINGS_BYTES];
     struct copse_position at; /* the chief's */
     uint32_t workers;         /* workers that share the batches: those of a job with parameter servers, else 1 */
 };
@@ -348,6 +350,7 @@ int cmd_evaluate(int argc, char **argv)
     int code = evaluate_settings_parse(argc, argv, &r.settings);
     if (code >= 0)
         return code;
+    compiling_show(is_json(&r) ? COMPILING_JSON : is_talking(&r) ? COMPILING_TEXT : COMPILING_SILENT);
     copse_status s = session_open(r.settings.is_verbose, r.settings.no_cache, &r.ctx);
     if (s == COPSE_OK)
         s = r.settings.is_watching ? watch(&w) : evaluate_once(&w);

@@ -17,7 +17,10 @@ enum { SCHEDULE_COSINE, SCHEDULE_CONSTANT };
 enum { EXIT_LOST = 3 };
 
 struct train_settings {
+    const char *network; /* the description as it was written, for messages; NULL: `model` */
     const char *data, *labels, *model, *devices, *kernels, *save, *plot, *cluster;
+    const char *init;       /* file of weights to start from, or NULL */
+    struct option_choice init_layout;
     const char *checkpoint; /* folder, or file when is_one_file */
     uint64_t every_steps;
     double every_seconds;
@@ -55,22 +58,14 @@ bool train_settings_take(struct train_settings *s, char *text);
 
 /* ---- the model (model.c) ---- */
 
-#define MLP_MAX_LAYERS 16
-
-/* A multilayer perceptron: dense layers with ReLU between them, softmax cross-entropy at the end. */
-struct mlp {
-    uint32_t layers;                      /* hidden layers and the last one */
-    uint32_t widths[MLP_MAX_LAYERS + 1];  /* [0] = inputs, [layers] = classes */
-    copse_tensor *w[MLP_MAX_LAYERS], *b[MLP_MAX_LAYERS];
-    float dropout;
-};
-
-/* Parse "mlp:128,64". False on a syntax error. */
-bool mlp_parse(const char *text, struct mlp *out);
-/* Create its variables; `out->widths` must be complete. */
-copse_status mlp_create(struct mlp *m, copse_strategy *st, uint64_t seed);
-/* A copse_loss_fn; `user` is the struct mlp. Reports "accuracy". */
-copse_status mlp_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss);
+/* Check --model: mlp:..., a description of layers, or a file with one. `out` is what checkpoints keep, static:
+   mlp:... as it is, else the description on one line. `source` is the text as it was written, until the next call. */
+copse_status network_settle(const char *spec, float dropout, const char **out, const char **source);
+/* Make the network of such a text, which must end with the outputs of `params`, and its variables. */
+copse_status network_create(copse_strategy *st, copse_context *ctx, const char *text, float dropout,
+                            const struct copse_build_params *params, copse_layer **out);
+/* A copse_loss_fn; `user` is the network. Softmax cross-entropy; reports "accuracy". */
+copse_status network_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss);
 
 /* ---- what is shown (progress.c, events.c, curve.c, plot.c) ---- */
 

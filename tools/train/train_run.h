@@ -7,6 +7,9 @@
 
 #include "tools/train/train.h"
 
+/* Room for the settings in a checkpoint. */
+#define SETTINGS_BYTES 9216
+
 /* Everything a run owns. */
 struct run {
     struct train_settings settings;
@@ -18,13 +21,14 @@ struct run {
     copse_strategy *strategy;
     copse_trainer *trainer;
     copse_monitor *monitor;
-    struct mlp model;
+    copse_layer *network;
     struct history history;
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
     double test_loss, test_accuracy;
     double clock, drawn; /* when progress.seconds was updated, when the bar was drawn */
     uint32_t saved_epoch; /* by --save; counts from 1; 0: nothing was saved */
+    char stopped_text[2300]; /* which file of --save was written when a signal stopped the run */
     struct copse_position saved_position; /* of the newest checkpoint */
     bool is_evaluator;  /* of a job, or `copse evaluate`: uses one device and writes nothing */
     bool is_left_alone; /* an evaluator: no checkpoint arrived for --patience */
@@ -59,6 +63,28 @@ void run_close(struct run *r);
 /* Take results of finished steps; wait while more than `most` are in flight. From 8 on the trainer drops results that
    were not taken. */
 copse_status run_results(struct run *r, uint64_t most);
+
+/* Set the variables from the file of --init, and print which (init.c). */
+copse_status run_init(struct run *r);
+
+/* ---- steps (train_steps.c) ---- */
+
+double run_now(void); /* [s] */
+bool run_is_accelerator(const struct run *r);
+/* Training steps per monitor step. */
+uint32_t run_steps_per_run(const struct run *r);
+/* Train on the batch, and on an accelerator on the batches of its run. */
+copse_status run_train(struct run *r, const struct copse_host_batch *first);
+
+/* ---- the file of --save (train_save.c) ---- */
+
+/* FILE once all epochs are complete, before that FILE.partial. Lifetime: until the next call. */
+const char *run_save_path(const struct run *r);
+/* After r->epoch epochs: write FILE.partial, or after the last one FILE, and remove FILE.partial. All synchronous workers
+   call it; the chief writes. */
+copse_status run_save_parameters(struct run *r);
+/* After a signal: write FILE.partial, and describe it in stopped_text. */
+copse_status run_save_stopped(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */
 

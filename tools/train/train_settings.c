@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "copse/train/weights.h"
+
 #include "tools/train/train.h"
 
 static const struct option_name strategies[] = {
@@ -74,6 +76,13 @@ static const struct option_name answers[] = {
     { NULL, 0 },
 };
 
+static const struct option_name layouts[] = {
+    { "auto", COPSE_LAYOUT_AUTO },
+    { "copse", COPSE_LAYOUT_COPSE },
+    { "torch", COPSE_LAYOUT_TORCH },
+    { NULL, 0 },
+};
+
 #define UNSET UINT32_MAX /* a count that was not given */
 
 /* The first value of a table is the default. */
@@ -104,6 +113,7 @@ static int check_files(const struct train_settings *s)
     } files[] = {
         { "data", s->data, false },
         { "labels", s->labels, false },
+        { "init", s->init, false },
         { "save", s->save, true },
         { "plot", s->plot, true },
         { "checkpoint", s->is_one_file ? s->checkpoint : NULL, true },
@@ -202,15 +212,16 @@ static const char *check_strategy(struct train_settings *s)
 static int check(struct train_settings *s, const char *every)
 {
     const char *wrong = check_checkpoints(s, every);
-    struct mlp m = { 0 };
     if (!wrong)
         wrong = check_strategy(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
         wrong = "--data and --labels: a path is empty";
-    else if (!mlp_parse(s->model, &m))
-        wrong = "--model: write mlp:WIDTH,WIDTH,... with 1 to 15 hidden layers, such as mlp:128,64";
+    else if (s->init && !*s->init)
+        wrong = "--init: the path is empty";
+    else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
+        wrong = "--init-layout belongs to --init";
     else if (s->batch == 0)
         wrong = "--batch: must be at least 1";
     else if (s->epochs == 0)
@@ -225,6 +236,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
         wrong = "--bucket-bytes: too large";
+    else if (network_settle(s->model, s->dropout, &s->model, &s->network) != COPSE_OK)
+        wrong = session_error();
     if (wrong)
         fprintf(stderr, "copse train: %s\n", wrong);
     return wrong ? EXIT_BAD_INPUT : check_files(s);
@@ -237,7 +250,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
         .batch = 64, .epochs = 40, .seed = 1, .engine = CHOICE(engines),
-        .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses),
+        .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses), .init_layout = CHOICE(layouts),
         .is_worker = is_worker, .steps_per_run = UNSET, .cores = UNSET,
     };
     const float unset = -FLT_MAX;
@@ -252,8 +265,12 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [largest label + 1]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
-        { "model", OPTION_TEXT, &s->model, "SPEC", "hidden layers of the network [mlp:128,64]" },
-        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0]" },
+        { "model", OPTION_TEXT, &s->model, "SPEC",
+          "mlp:WIDTHS, layers (\"dense 64 relu; dense out\"), or a file [mlp:128,64]" },
+        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped, with mlp:WIDTHS [0]" },
+        { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
+        { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
+          "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
         { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
@@ -283,13 +300,13 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "no-cache", OPTION_FLAG, &s->no_cache, NULL, "compile all kernels anew" },
         { "", OPTION_GROUP, NULL, NULL, "Output" },
-        { "save", OPTION_TEXT, &s->save, "FILE", "write the parameters as safetensors" },
+        { "save", OPTION_TEXT, &s->save, "FILE", "write the parameters as safetensors; until the end to FILE.partial" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "write checkpoints: a folder, or FILE.safetensors" },
         { "checkpoint-every", OPTION_TEXT, &every, "N|Ns", "steps or seconds between checkpoints [600s]" },
         { "keep", OPTION_COUNT, &s->keep, "N", "checkpoints kept in the folder [3]" },
         { "resume", OPTION_FLAG, &s->is_resume, NULL,
-          "resume from the newest checkpoint; without one start a new run" },
+          "resume from the newest checkpoint, or start; --epochs may be larger" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
@@ -414,7 +431,6 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         { "--lr", &s->lr }, { "--momentum", &s->momentum },
         { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout },
     };
-    struct mlp m = { 0 };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
             *numbers[i].to = strtof(value, NULL);
@@ -434,7 +450,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         return take_choice(&s->schedule, value);
     else
         return strcmp(name, "--data") == 0; /* the content of the data, not its path */
-    return mlp_parse(s->model, &m);
+    return *s->model != '\0';
 }
 
 bool train_settings_take(struct train_settings *s, char *text)
