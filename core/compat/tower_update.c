@@ -100,15 +100,15 @@ static copse_status check_free(const struct update *u)
 {
     for (const copse_variable *v = NULL; (v = next(u, v));)
         if (v->accumulator)
-            return copse_fail(COPSE_ERR_ARGUMENT, "a trainer gathers gradients of '%s'; let it finish, or flush it",
-                              v->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "a trainer gathers gradients of '%s'; let it finish, or flush it", v->name);
     return COPSE_OK;
 }
 
 /* ---- sums of slices ---- */
 
-/* Over the replicas of all workers, on the host; replicas without a gradient have no slices. Where it fails on this worker
-   alone, the others have its slices. */
+/* Over the replicas of all workers, on the host; replicas without a gradient have no slices. Where it fails on
+   this worker alone, the others have its slices. */
 static copse_status sum_slices_of(const struct update *u, const copse_variable *v, copse_value **out)
 {
     copse_strategy *st = u->t->strategy;
@@ -139,7 +139,8 @@ static copse_status sum_slices(struct update *u)
     for (const copse_variable *v = NULL; (v = next(u, v));) {
         if (is_dense(u, v))
             continue;
-        const copse_status one = copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'", v->name);
+        const copse_status one = copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'",
+                                            v->name);
         s = s ? s : one;
     }
     return s;
@@ -187,7 +188,8 @@ static copse_status write_step(struct update *u)
     return COPSE_OK;
 }
 
-/* All work that can fail on one worker alone. A variable gets its bucket at its first update: its slots start at zero. */
+/* All work that can fail on one worker alone. A variable gets its bucket at its first update: its slots start
+   at zero. */
 static copse_status prepare(struct update *u)
 {
     struct copse_optimizer *o = u->t->optimizer;

@@ -116,7 +116,8 @@ struct copse_optimizer {
 copse_status copse__optimizer_create(copse_strategy *st, const char *name, struct copse_optimizer **out);
 copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse_optimizer_params *params);
 /* COPSE_ERR_ARGUMENT unless it can train the variable; `what` begins the text. */
-copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v, const char *what);
+copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v,
+                                     const char *what);
 /* list.c: add it to its strategy. */
 void copse__optimizer_join(struct copse_optimizer *o);
 /* The optimizer of a strategy that was made before `o`, or the newest one (NULL); NULL at the end. */

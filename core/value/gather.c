@@ -92,10 +92,7 @@ static copse_status exchange(struct gather *g, const char *what, copse_status mi
 {
     struct copse_group *group = &g->st->group;
     size_t sizes[COPSE_MAX_WORKERS];
-    COPSE_TRY(copse__group_barrier(group, what, 0, mine));
-    for (uint32_t w = 0; w < group->workers; w++)
-        sizes[w] = group->rank_counts[w] * sizeof *g->forms;
-    COPSE_TRY(copse__group_allgatherv(group, g->forms, sizes));
+    COPSE_TRY(copse__group_gather_ranks(group, what, g->forms, sizeof *g->forms, mine));
     COPSE_TRY(copse__group_barrier(group, what, 0, make_room(g)));
     for (uint32_t w = 0, r = 0; w < group->workers; r += group->rank_counts[w++])
         sizes[w] = (size_t)(4 * (g->firsts[r + group->rank_counts[w]] - g->firsts[r]));
