@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "copse/copse.h"
+#include "copse/loop/monitor.h"
 
 struct job {
     copse_trainer *trainer;

@@ -116,10 +116,4 @@ copse_status output_check(const char *path);
 /* Whether two paths refer to the same file; the files need not exist. */
 bool output_is_same(const char *path, const char *other);
 
-/* ---- kernel cache (cache.c) ---- */
-
-/* Set callbacks that store entries as files in the user's cache folder; false if there is none. Their strings live as
-   long as the process. */
-bool cache_open(struct copse_cache_params *out);
-
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/compat/tower.h"
+#include "core/train/loss_recording.h"
 
 static const char kind; /* of dependants: its address */
 
@@ -97,7 +98,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
         t->params.recordings = COPSE_TOWER_RECORDINGS;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
-    copse__tower_recordings_init(t);
+    copse__loss_recordings_init(t->recordings, &copse__tower_recording, t, st, t->params.recordings);
     copse__dependant_add(st, &t->dependant, &kind);
     s = agree(t);
     if (s)
@@ -119,7 +120,7 @@ void copse_tower_release(copse_tower_optimizer **at)
     copse__tower_drop_all(t);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__free(mem, t->kept[r].at);
-    copse__tower_recordings_fini(t);
+    copse__loss_recordings_fini(t->recordings);
     copse__optimizer_release(&t->optimizer);
     copse__free(mem, t);
     copse_strategy_release(&st);
@@ -254,21 +255,15 @@ size_t copse_tower_slot_count(const copse_tower_optimizer *t)
 
 static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot, copse_value **out)
 {
-    copse_strategy *st = t->strategy;
     struct copse_block *block;
-    COPSE_TRY(copse__block_create(st->ctx, NULL, COPSE_F32, v->count, &block));
-    const copse_status s = copse__tower_note_shared(t, copse__slot_read(t->optimizer, v, slot, block->host));
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        return copse__value_from_block(st->ctx, NULL, COPSE_HOST, v->tensor.shape, block, out);
-    copse__block_release(&block);
-    return s;
+    COPSE_TRY(copse__tower_note_shared(t, copse__slot_read(t->optimizer, v, slot, &block)));
+    return copse__value_from_block(t->strategy->ctx, NULL, COPSE_HOST, v->tensor.shape, block, out);
 }
 
 copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v, const char *name,
                               copse_value **out)
 {
+    uint32_t slot;
     if (!t || !v || !name || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
     *out = NULL;
@@ -279,8 +274,7 @@ copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v,
     COPSE_TRY(copse__tower_rule(t));
     if (v->strategy != t->strategy || copse__optimizer_bucket(t->optimizer, v) == COPSE_NO_BUCKET)
         return COPSE_OK;
-    for (uint32_t k = 0; k < t->optimizer->rule.slots; k++)
-        if (strcmp(t->optimizer->rule.slot_names[k], name) == 0)
-            return copse_note(make_slot(t, v, k, out), "while reading slot '%s' of '%s'", name, v->name);
-    return COPSE_OK;
+    if (!copse__slot_find(t->optimizer, name, &slot))
+        return COPSE_OK;
+    return copse_note(make_slot(t, v, slot, out), "while reading slot '%s' of '%s'", name, v->name);
 }

@@ -15,17 +15,6 @@ struct copse_tower_call {
     size_t count;
 };
 
-/* A loss function recorded for one replica and one set of inputs and variables. */
-struct copse_tower_recording {
-    struct copse_recording base;
-    copse_tower_optimizer *t;
-    uint32_t replica;
-    bool has_gradients;
-    size_t count;                   /* variables */
-    struct copse_block *result;     /* where a replay leaves it, */
-    struct copse_block **gradients; /* [count] and these; NULL: it does not depend on the variable */
-};
-
 struct copse_tower_optimizer {
     struct copse_dependant dependant; /* of the strategy */
     copse_strategy *strategy;
@@ -66,8 +55,7 @@ copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_valu
 #define COPSE_TOWER_RECORDINGS 32 /* of a replica that are kept, unless the application says */
 
 /* tower_recording.c */
-void copse__tower_recordings_init(copse_tower_optimizer *t);
-void copse__tower_recordings_fini(copse_tower_optimizer *t);
+extern const struct copse_recording_table copse__tower_recording;
 
 /* tower_update.c: sum the first kept lists of all replicas and update. */
 copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);

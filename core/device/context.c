@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/cache_folder.h"
 #include "core/device/device.h"
 
 
@@ -81,6 +82,19 @@ static void cache_put(void *user, const char *key, const void *bytes, size_t siz
     copse__mutex_unlock(&ctx->lock);
     if (old)
         entry_release(ctx, old);
+}
+
+/* The application's cache, files, or memory. */
+static void open_cache(struct copse_context *ctx, const struct copse_context_params *p)
+{
+    ctx->base.cache = p->cache.get && p->cache.put
+                          ? p->cache
+                          : (struct copse_cache_params){ .get = cache_get, .put = cache_put, .user = ctx };
+    if (p->cache_folder && ctx->base.cache.user == ctx &&
+        !copse__cache_folder_open(&ctx->base.mem, p->cache_folder, &ctx->base.cache))
+        copse__log(&ctx->base.log, COPSE_LOG_WARN,
+                   "context: compiled kernels are not kept: the folder '%s' cannot be made, or others may write to it",
+                   p->cache_folder[0] ? p->cache_folder : "~/.cache/copse");
 }
 
 /* ---- which backends not to load ---- */
@@ -246,9 +260,7 @@ copse_status copse__context_create_with(const struct copse_context_params *param
 
     ctx->base.log = (struct copse_logger){ p->log, p->log_user,
                                            p->log_level ? p->log_level : COPSE_LOG_WARN };
-    ctx->base.cache = p->cache.get && p->cache.put
-                          ? p->cache
-                          : (struct copse_cache_params){ .get = cache_get, .put = cache_put, .user = ctx };
+    open_cache(ctx, p);
     ctx->tables = backends;
     while (backends[ctx->backend_count])
         ctx->backend_count++;
@@ -312,6 +324,7 @@ void copse_context_release(copse_context **at)
         entry_release(ctx, e);
     }
     copse__trust_fini(&ctx->trust);
+    copse__cache_folder_close(mem, &ctx->base.cache);
     copse__free(mem, ctx->devices);
     copse__free(mem, ctx->backends);
     copse__handles_fini(&ctx->variables, mem);

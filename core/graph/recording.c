@@ -146,14 +146,6 @@ copse_status copse__recording_check_loss(const struct copse_recording *r)
                             copse__shape_text(t->shape, text));
 }
 
-copse_status copse__recording_differentiate(struct copse_recording *r, copse_tensor *seed,
-                                            copse_tensor *const *x, size_t count, copse_tensor **dx)
-{
-    if (r->result->shape.rank > 0)
-        COPSE_TRY(copse_reshape(r->graph, seed, r->result->shape, &seed));
-    return copse__gradients(r->graph, r->result, seed, x, count, dx);
-}
-
 copse_status copse__recording_compile(struct copse_recording *r, struct copse_program_params *params)
 {
     params->graph = r->graph;

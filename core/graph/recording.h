@@ -6,6 +6,7 @@
 #define COPSE_RECORDING_H
 
 #include "copse/batch.h"
+#include "copse/strategy.h"
 #include "core/graph/graph.h"
 
 /* The signature of an input. */
@@ -69,6 +70,7 @@ struct copse_recordings {
     const struct copse_recording_table *table;
     void *user;
     copse_context *ctx;
+    copse_strategy *strategy; /* of the replica; for the list's user */
     uint32_t replica, limit;
     struct copse_recording **at; /* most recently used first */
     size_t count, room;
@@ -85,9 +87,6 @@ copse_status copse__recording_place(struct copse_recording *r, copse_tensor *t, 
                                     uint32_t bucket);
 /* The result is an f32 scalar. */
 copse_status copse__recording_check_loss(const struct copse_recording *r);
-/* dx[i]: derivative of the result by x[i], NULL if it is 0; `seed`, a scalar, is the initial derivative. */
-copse_status copse__recording_differentiate(struct copse_recording *r, copse_tensor *seed,
-                                            copse_tensor *const *x, size_t count, copse_tensor **dx);
 
 /* ---- graphs that are built elsewhere: a recording outside of lists ---- */
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "copse/monitor.h"
+#include "copse/loop/monitor.h"
 #include "core/base/platform.h"
 #include "core/data/array.h"
 #include "core/replica/strategy.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "copse/distribute/evaluator.h"
-#include "copse/monitor.h"
+#include "copse/loop/monitor.h"
 #include "core/base/files.h"
 #include "core/base/platform.h"
 #include "core/data/array.h"

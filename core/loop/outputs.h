@@ -4,7 +4,7 @@
 #define COPSE_CORE_OUTPUTS_H
 
 #include "copse/compat/single_loss.h"
-#include "copse/step.h"
+#include "copse/loop/step.h"
 #include "core/data/array.h"
 #include "core/train/trainer.h"
 

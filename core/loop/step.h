@@ -4,7 +4,7 @@
 #define COPSE_CORE_STEP_H
 
 #include "copse/compat/single_loss.h"
-#include "copse/step.h"
+#include "copse/loop/step.h"
 #include "core/base/base.h"
 
 /* A batch that was taken ahead of its iteration. */

@@ -14,6 +14,7 @@
 #include "core/optim/norms.h"
 #include "core/optim/scaling.h"
 #include "core/variable/flat_store.h"
+#include "core/reduce/block.h"
 #include "core/rule/rule.h"
 #include "core/ps/server.h"
 
@@ -162,9 +163,11 @@ copse_status copse__slot_read_own(const struct copse_optimizer *o, const copse_v
                                   float *values);
 copse_status copse__slot_write_own(const struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
                                    const float *values);
-/* A whole slot, on every worker; all of them call it. `values` is of the library: after COPSE_ERR_TIMEOUT a device
-   may still write there. Blocking. */
-copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values);
+/* The number of the rule's slot with this name. */
+bool copse__slot_find(const struct copse_optimizer *o, const char *name, uint32_t *slot);
+/* A whole slot in host memory, on every worker; all of them call it. Blocking. */
+copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                              struct copse_block **out);
 /* Words of which each worker has some, and zeros for the others, become all of them on every worker. `mine`: why this
    worker cannot take part. Alone, and with servers, nothing but `mine`. Blocking. */
 copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint32_t *words, size_t count,

@@ -14,9 +14,9 @@ static uint32_t workers_of(const struct copse_optimizer *o)
     return o->strategy->group.job ? copse_cluster_size(o->strategy->group.job) : 1;
 }
 
-bool copse__progress_is_non_chief(const struct copse_optimizer *o)
+bool copse__progress_is_non_chief(const copse_strategy *st)
 {
-    return o->table->progress && !copse__group_is_chief(&o->strategy->group);
+    return copse__servers_of(st) && !copse__group_is_chief(&st->group);
 }
 
 /* ---- as text ---- */
@@ -135,11 +135,6 @@ copse_status copse__progress_await(struct copse_optimizer *o, struct copse_serve
 }
 
 /* ---- of a strategy whose optimizers are named ---- */
-
-bool copse__progress_non_chief_of(const copse_strategy *st)
-{
-    return copse__servers_of(st) && !copse__group_is_chief(&st->group);
-}
 
 /* A group that is not updated has the progress, the same of all workers: that of the first variable that is trained;
    where there is none, `server` is NULL. It lasts until all workers are done. */

@@ -10,7 +10,7 @@
 #define COPSE_PROGRESS_TEXT (64 * COPSE_MAX_WORKERS)
 
 /* Whether the chief writes and restores this worker's checkpoints. */
-bool copse__progress_is_non_chief(const struct copse_optimizer *o);
+bool copse__progress_is_non_chief(const copse_strategy *st);
 
 /* "steps:epoch:batch" of every worker, as in the snapshot; this one is at `mine`. "" where there is one worker. */
 void copse__progress_text(const struct copse_optimizer *o, const struct copse_worker_progress *mine,
@@ -27,8 +27,6 @@ copse_status copse__progress_await(struct copse_optimizer *o, struct copse_serve
 
 /* ---- of a strategy whose optimizers are named: one progress for all of them ---- */
 
-/* Whether the chief writes and restores this worker's checkpoints. */
-bool copse__progress_non_chief_of(const copse_strategy *st);
 /* The chief's: all workers begin at this position of the data. Nothing to do where there are no servers or no other
    workers. */
 copse_status copse__progress_let(copse_strategy *st, uint32_t epoch, uint64_t batch);

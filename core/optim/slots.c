@@ -70,7 +70,15 @@ copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint3
     return s;
 }
 
-copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values)
+bool copse__slot_find(const struct copse_optimizer *o, const char *name, uint32_t *slot)
+{
+    for (*slot = 0; *slot < o->rule.slots; ++*slot)
+        if (strcmp(o->rule.slot_names[*slot], name) == 0)
+            return true;
+    return false;
+}
+
+static copse_status read_whole(struct copse_optimizer *o, const copse_variable *v, uint32_t slot, float *values)
 {
     memset(values, 0, (size_t)v->count * sizeof *values);
     copse_status s = o->table->read_slot(o, v, slot, values);
@@ -78,7 +86,21 @@ copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v
         const copse_status done = copse_queue_finish(o->strategy->replicas[r].queue);
         s = done == COPSE_ERR_TIMEOUT || !s ? done : s;
     }
-    return s == COPSE_ERR_TIMEOUT
-               ? s
-               : copse__slot_join(o, v->name, (uint32_t *)(void *)values, (size_t)v->count, s);
+    return s;
+}
+
+copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
+                              struct copse_block **out)
+{
+    struct copse_block *block = NULL;
+    copse_status s = copse__block_create(o->strategy->ctx, NULL, COPSE_F32, v->count, &block);
+    if (!s)
+        s = read_whole(o, v, slot, block->host);
+    if (s == COPSE_ERR_TIMEOUT)
+        return s; /* a device may still write there */
+    s = copse__slot_join(o, v->name, block ? block->host : NULL, (size_t)v->count, s);
+    if (s)
+        copse__block_release(&block);
+    *out = block;
+    return s;
 }

@@ -74,6 +74,6 @@ copse_status copse__state_load(copse_strategy *st, const char *path, copse_check
     copse_status s = COPSE_OK;
     if (st->group.first == 0)
         s = path ? copse_checkpoint_read(st->ctx, path, file)
-                 : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the trainer is NULL, or the path is NULL or empty");
+                 : copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the path is NULL or empty");
     return share(st, s, path ? path : "of the first worker", file);
 }

@@ -4,7 +4,7 @@
 #ifndef COPSE_SAFETENSORS_H
 #define COPSE_SAFETENSORS_H
 
-#include "copse/checkpoint.h"
+#include "copse/data/checkpoint.h"
 #include "core/base/base.h"
 
 #define COPSE_ST_HEADER_MAX 100000000u /* bytes, the format's own limit */

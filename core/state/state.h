@@ -6,7 +6,7 @@
 #ifndef COPSE_STATE_H
 #define COPSE_STATE_H
 
-#include "copse/checkpoint.h"
+#include "copse/data/checkpoint.h"
 #include "copse/state.h"
 #include "copse/trainer.h"
 #include "core/optim/optimizer.h"

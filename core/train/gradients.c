@@ -5,7 +5,7 @@
 
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
-#include "core/replica/context.h"
+#include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
 struct builder {
@@ -20,8 +20,6 @@ static copse_status differentiate(struct builder *b)
     copse_trainer *t = b->t;
     const size_t count = t->trained.count;
     bool is_any = false;
-    copse_tensor *seed;
-    COPSE_TRY(copse__step_scalar(b->g, COPSE_STEP_SHARE, &seed));
     copse_tensor **x = copse__arena_alloc(&b->g->arena, count, 2 * sizeof *x);
     b->pairs = copse__arena_alloc(&b->g->arena, count, sizeof *b->pairs);
     if (!x || !b->pairs)
@@ -29,7 +27,7 @@ static copse_status differentiate(struct builder *b)
     for (size_t i = 0; i < count; i++)
         x[i] = &t->trained.at[i]->tensor;
     copse_tensor **dx = x + count;
-    COPSE_TRY(copse__recording_differentiate(&b->r->base, seed, x, count, dx));
+    COPSE_TRY(copse__loss_differentiate(&b->r->base, x, count, dx));
     for (size_t i = 0; i < count; i++) {
         b->pairs[i] = (struct copse_gradient){ dx[i], t->trained.at[i] };
         is_any |= dx[i] != NULL;
@@ -46,15 +44,10 @@ static copse_status transform(struct builder *b)
     const struct copse_trainer_params *p = &b->t->params;
     if (!p->transform)
         return COPSE_OK;
-    struct copse_callback here = { .name = "the gradient transform of a trainer", .is_passive = true,
-                                   .used = { b->t, b->g } };
-    struct copse_frame frame; /* as for the loss function */
-    copse__context_push_replica(&frame, b->t->strategy, b->r->replica);
-    frame.is_graph = true;
-    copse__callback_enter(&here);
-    copse_status s = p->transform(b->g, b->pairs, b->t->trained.count, p->transform_user);
-    s = copse__callback_leave(&here, copse__context_pop(&frame, s));
-    COPSE_TRY(copse_note(s, "while transforming gradients"));
+    struct copse_graph_call c;
+    copse__graph_call_enter(&c, &b->r->base, "the gradient transform of a trainer");
+    const copse_status s = p->transform(b->g, b->pairs, b->t->trained.count, p->transform_user);
+    COPSE_TRY(copse_note(copse__graph_call_leave(&c, s), "while transforming gradients"));
     for (size_t i = 0; i < b->t->trained.count; i++) {
         const copse_variable *v = b->t->trained.at[i];
         copse_tensor **dx = &b->pairs[i].gradient;

@@ -2,7 +2,7 @@
 /* What a trainer adds to recordings (core/graph/recording.h): the loss function is called for a replica and a share
    of a batch, its gradients are placed in the flat store, and a replica without examples records zeros. */
 #include "core/graph/type.h"
-#include "core/replica/context.h"
+#include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
 /* The first graph gives the names of the reports. Later graphs must have the same. */
@@ -34,25 +34,13 @@ static copse_status place_report(struct copse_step_recording *r, size_t index, c
     return copse__recording_place(&r->base, t, at, 0);
 }
 
-/* The loss function runs in its replica's context, where merge calls and assignments are refused. */
 static copse_status call(struct copse_recording *base, copse_batch *in)
 {
-    struct copse_step_recording *r = (struct copse_step_recording *)base;
-    copse_strategy *st = r->trainer->strategy;
+    const struct copse_step_recording *r = (const struct copse_step_recording *)base;
     const struct copse_trainer_params *p = &r->trainer->params;
-    struct copse_callback here = { .name = "the loss function of a trainer", .is_passive = true,
-                                   .used = { r->trainer, base->graph } };
-    struct copse_frame frame;
-    base->graph->replicas = st->group.ranks;
-    base->graph->takes_updates = r->pass == COPSE_PASS_EVALUATE ? COPSE_UPDATES_IGNORED : COPSE_UPDATES_TAKEN;
-    in->is_training = r->pass != COPSE_PASS_EVALUATE;
-    in->replica = st->group.first + r->replica;
-    in->replicas = st->group.ranks;
-    copse__context_push_replica(&frame, st, r->replica);
-    frame.is_graph = true;
-    copse__callback_enter(&here);
-    const copse_status s = p->loss(base->graph, in, p->user, &base->result);
-    return copse__callback_leave(&here, copse__context_pop(&frame, s));
+    const bool is_training = r->pass != COPSE_PASS_EVALUATE;
+    base->graph->takes_updates = is_training ? COPSE_UPDATES_TAKEN : COPSE_UPDATES_IGNORED;
+    return copse__loss_call(base, in, is_training, "the loss function of a trainer", p->loss, p->user);
 }
 
 static copse_status extend(struct copse_recording *base)
@@ -71,15 +59,6 @@ static copse_status extend(struct copse_recording *base)
     return copse__updates_place(r);
 }
 
-static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
-{
-    const struct copse_step_recording *r = user;
-    COPSE_TRY(copse__variable_of(v, r->trainer->strategy, "trainer"));
-    COPSE_TRY(copse__store_build(v->strategy)); /* it may have been created after the trainer */
-    *out = copse__variable_values(v, r->replica);
-    return COPSE_OK;
-}
-
 static uint32_t bucket_of(void *user, const struct copse_variable *v)
 {
     const struct copse_step_recording *r = user;
@@ -89,20 +68,13 @@ static uint32_t bucket_of(void *user, const struct copse_variable *v)
 static void target(struct copse_recording *base, struct copse_program_params *params)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)base;
-    copse_trainer *t = r->trainer;
-    copse_strategy *st = t->strategy;
-    const bool is_training = r->pass != COPSE_PASS_EVALUATE;
-    *params = (struct copse_program_params){
-        .queue = st->replicas[r->replica].queue,
-        .bucket_count = is_training ? (uint32_t)t->optimizer->buckets.count : 1,
-        .all_reduce = copse__layout_all_reduce,
-        .step = { st->replicas[r->replica].step, 0, 4 * COPSE_STEP_WORDS },
-        .locate = locate,
-        .bucket_of = is_training ? bucket_of : NULL,
-        .user = base,
-        .choices = st->choices.at,
-        .choice_count = st->choices.count,
-    };
+    copse__loss_target(base, params);
+    params->all_reduce = copse__layout_all_reduce;
+    params->bucket_count = 1;
+    if (r->pass == COPSE_PASS_EVALUATE)
+        return;
+    params->bucket_count = (uint32_t)r->trainer->optimizer->buckets.count;
+    params->bucket_of = bucket_of;
 }
 
 static copse_status made(struct copse_recording *base)
@@ -267,7 +239,5 @@ void copse__recordings_begin(copse_trainer *t)
 
 void copse__recordings_init(copse_trainer *t)
 {
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        t->recordings.of[r] = (struct copse_recordings){ .table = &table, .user = t, .ctx = t->strategy->ctx,
-                                                      .replica = r, .limit = t->params.recordings };
+    copse__loss_recordings_init(t->recordings.of, &table, t, t->strategy, t->params.recordings);
 }

@@ -19,6 +19,9 @@ struct copse_split {
 };
 
 copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_params *params);
+/* Check, or set, the weights of all workers' replicas. */
+copse_status copse__split_check(const copse_trainer *t, const float *shares);
+void copse__split_set(copse_trainer *t, const float *shares);
 /* The shares of a batch. `may_measure`: first measure the weights where the params ask for that; else the shares are
    even until the weights are known. */
 copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,

@@ -15,7 +15,6 @@ static bool is_weighted(const copse_trainer *t)
 copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_params *p)
 {
     const uint32_t replicas = t->strategy->group.ranks;
-    struct copse_shard unused[COPSE_MAX_REPLICAS];
     if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: shares are measured within one process; give "
                                                  "those of all workers' replicas instead");
@@ -31,10 +30,9 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
     t->params.shares = NULL;
     if (p->sharing != COPSE_SHARD_WEIGHTED)
         return COPSE_OK;
-    for (uint32_t r = 0; r < replicas; r++)
-        t->split.weights[r] = p->shares[r];
-    t->split.is_known = true;
-    return copse__shard_weighted(1, t->split.weights, replicas, unused);
+    COPSE_TRY(copse__split_check(t, p->shares));
+    copse__split_set(t, p->shares);
+    return COPSE_OK;
 }
 
 /* Forward and backward of one replica alone. Nothing is exchanged or updated: only gradients
@@ -113,19 +111,30 @@ copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *i
     return COPSE_OK;
 }
 
+copse_status copse__split_check(const copse_trainer *t, const float *shares)
+{
+    double weights[COPSE_MAX_REPLICAS] = { 0 };
+    struct copse_shard unused[COPSE_MAX_REPLICAS];
+    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
+        weights[r] = shares[r];
+    return copse__shard_weighted(1, weights, t->strategy->group.ranks, unused);
+}
+
+void copse__split_set(copse_trainer *t, const float *shares)
+{
+    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
+        t->split.weights[r] = shares[r];
+    t->split.is_known = true;
+}
+
 copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
 {
     COPSE_TRY(copse__callback_check("copse_trainer_set_shares", t));
-    double weights[COPSE_MAX_REPLICAS] = { 0 };
-    struct copse_shard unused[COPSE_MAX_REPLICAS];
     if (!t || !shares)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or its shares, are NULL");
     if (!is_weighted(t))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its split is not weighted");
-    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
-        weights[r] = shares[r];
-    COPSE_TRY(copse__shard_weighted(1, weights, t->strategy->group.ranks, unused));
-    memcpy(t->split.weights, weights, sizeof weights);
-    t->split.is_known = true;
+    COPSE_TRY(copse__split_check(t, shares));
+    copse__split_set(t, shares);
     return COPSE_OK;
 }

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The step words: what the kernels of a recording read of the step at hand. */
+#include "core/base/half.h"
 #include "core/train/trainer.h"
-
-static uint32_t float_bits(double value)
-{
-    const float f = (float)value;
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
 
 /* A micro-batch weights its gradients by the examples of the first one, which are known while it is computed. The
    scale of the update makes these the weights among all examples. */
 static uint32_t scale_of(const copse_trainer *t, size_t first_examples, size_t examples)
 {
-    const double scale = 1.0 / (double)copse__scaling_of(t->optimizer);
-    return float_bits(t->params.reduction == COPSE_LOSS_SUM ? scale
-                                                            : scale * ((double)first_examples / (double)examples));
+    double scale = 1.0 / (double)copse__scaling_of(t->optimizer);
+    if (t->params.reduction != COPSE_LOSS_SUM)
+        scale *= (double)first_examples / (double)examples;
+    return copse__bits_of((float)scale);
 }
 
 copse_status copse__words_begin(copse_trainer *t, bool is_training, const struct copse_micro_batch *m, uint32_t epoch,
@@ -31,19 +25,21 @@ copse_status copse__words_begin(copse_trainer *t, bool is_training, const struct
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
     words[COPSE_STEP_SEED_HI] = (uint32_t)(t->params.seed >> 32);
     words[COPSE_STEP_EPOCH] = epoch;
-    words[COPSE_STEP_SCALE] = is_training ? scale_of(t, m->first_examples, m->examples) : float_bits(1.0);
+    words[COPSE_STEP_SCALE] = is_training ? scale_of(t, m->first_examples, m->examples) : copse__bits_of(1.0f);
     return COPSE_OK;
 }
 
 void copse__words_share(const copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shard *share,
                         size_t first_examples, uint32_t *words)
 {
-    const double n = (double)share->count, scale = (double)copse__scaling_of(t->optimizer);
+    const double n = (double)share->count;
+    double scale = (double)copse__scaling_of(t->optimizer);
+    if (t->params.reduction != COPSE_LOSS_SUM)
+        scale *= n / (double)first_examples;
     words[COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(batch->first + share->first);
-    words[COPSE_STEP_SHARE] =
-        float_bits(t->params.reduction == COPSE_LOSS_SUM ? scale : scale * (n / (double)first_examples));
-    words[COPSE_STEP_IS_FIRST] = float_bits(share->count > 0 && share->first == 0 ? 1.0 : 0.0);
-    words[COPSE_STEP_PART] = float_bits(n / (double)batch->count);
+    words[COPSE_STEP_SHARE] = copse__bits_of((float)scale);
+    words[COPSE_STEP_IS_FIRST] = copse__bits_of(share->count > 0 && share->first == 0 ? 1.0f : 0.0f);
+    words[COPSE_STEP_PART] = copse__bits_of((float)(n / (double)batch->count));
 }
 
 void copse__words_scale(const copse_trainer *t, uint32_t *words)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing trainers. */
+#include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
 static copse_status no_memory(void)
@@ -144,8 +145,7 @@ void copse_trainer_release(copse_trainer **trainer)
                        st->replicas[r].dev->info.id, copse_last_error());
     }
     copse__accumulation_drop(t);
-    for (uint32_t r = 0; r < st->replica_count; r++)
-        copse__recordings_fini(&t->recordings.of[r]);
+    copse__loss_recordings_fini(t->recordings.of);
     copse__loss_outputs_fini(t);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);

@@ -68,7 +68,9 @@ struct copse_context_params {
     bool no_env;                     /**< ignore the environment variables COPSE_DISABLE and COPSE_NO_SELF_TEST */
     bool no_self_test;               /**< skip the small test that each kernel must pass on a device before its
                                           first use                      [COPSE_NO_SELF_TEST is set] */
-    uint64_t reserved[8]; /**< 0 */
+    const char *cache_folder;        /**< without `cache`: keep compiled kernels in this folder; "": in
+                                          $XDG_CACHE_HOME/copse or ~/.cache/copse  [NULL = in memory only] */
+    uint64_t reserved[7]; /**< 0 */
 };
 
 /**

@@ -2,23 +2,20 @@
 /** @file
  * Copse: trains neural networks on AMD, Intel and NVIDIA GPUs alike, through OpenCL and Vulkan
  * compute, several devices at once. This header includes the everyday headers, which
- * are those beside it. Headers in copse/distribute/, copse/compat/ and copse/device/ are included one by one.
+ * are those beside it. Headers in its folders (data/, loop/, device/, distribute/, compat/) are included one by one.
  */
 #ifndef COPSE_PUBLIC_COPSE_H
 #define COPSE_PUBLIC_COPSE_H
 
 #include "copse/batch.h"
-#include "copse/checkpoint.h"
 #include "copse/context.h"
 #include "copse/data.h"
 #include "copse/device.h"
 #include "copse/matmul.h"
-#include "copse/monitor.h"
 #include "copse/ops.h"
 #include "copse/optimizer.h"
 #include "copse/state.h"
 #include "copse/status.h"
-#include "copse/step.h"
 #include "copse/strategy.h"
 #include "copse/tensor.h"
 #include "copse/trainer.h"

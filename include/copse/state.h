@@ -8,12 +8,13 @@
 #ifndef COPSE_PUBLIC_STATE_H
 #define COPSE_PUBLIC_STATE_H
 
-#include "copse/checkpoint.h"
 #include "copse/trainer.h"
 
 #if defined(__cplusplus)
 extern "C" {
 #endif
+
+typedef struct copse_checkpoint copse_checkpoint; /* data/checkpoint.h, as copse_named_array and copse_metadata */
 
 /** A position in the data: the next batch, as copse_batches_start takes it. */
 struct copse_position {

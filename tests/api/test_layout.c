@@ -7,6 +7,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/copse.h"
+#include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
 #include "copse/device/conformance.h"
 #include "copse/device/function.h"
@@ -21,6 +22,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/loop/monitor.h"
 #include "core/base/base.h"
 #include "tests/rig/rig.h"
 #if defined(COPSE_HAVE_OPENCL)

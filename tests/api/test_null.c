@@ -9,6 +9,7 @@
 #include "copse/compat/replicated.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
+#include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/device/conformance.h"
@@ -24,6 +25,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/loop/monitor.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)
 #include "copse/device/vulkan.h"

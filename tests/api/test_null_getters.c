@@ -5,6 +5,7 @@
 #include "copse/compat/replicated.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
+#include "copse/data/checkpoint.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/device/tuning.h"
@@ -13,6 +14,7 @@
 #include "copse/distribute/input.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
+#include "copse/loop/monitor.h"
 
 #include "tests/rig/null_rig.h"
 

@@ -6,6 +6,8 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/copse.h"
+#include "copse/data/checkpoint.h"
+#include "copse/loop/monitor.h"
 #include "copse/data/readers.h"
 #include "copse/device/conformance.h"
 #include "copse/device/function.h"

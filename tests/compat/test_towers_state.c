@@ -12,7 +12,7 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "copse/monitor.h"
+#include "copse/loop/monitor.h"
 #include "copse/ops.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/compat/replicated.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "copse/checkpoint.h"
+#include "copse/data/checkpoint.h"
 #include "copse/data.h"
 #include "copse/data/readers.h"
 #include "core/base/base.h"

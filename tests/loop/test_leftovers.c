@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "copse/monitor.h"
+#include "copse/loop/monitor.h"
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checkpoints of a monitor as files: how often they are written, and how another process finds them. */
 #include "copse/distribute/evaluator.h"
-#include "copse/monitor.h"
+#include "copse/loop/monitor.h"
 #include "tests/rig/rig.h"
 #include "tests/rig/temp_files.h"
 

@@ -10,6 +10,7 @@
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
 #include "copse/copse.h"
+#include "copse/loop/monitor.h"
 #include "tests/rig/replica_rig.h"
 
 /* The functions of the application. */

@@ -6,7 +6,7 @@
 #include "tests/rig/rig.h"
 
 #include "copse/compat/single_loss.h"
-#include "copse/step.h"
+#include "copse/loop/step.h"
 #include "tests/rig/fake_backend.h"
 #include "tests/rig/train_model.h"
 

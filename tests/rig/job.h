@@ -5,6 +5,7 @@
 #define COPSE_TEST_JOB_H
 
 #include "copse/distribute/cluster.h"
+#include "copse/loop/monitor.h"
 
 #include "tests/rig/train_model.h"
 

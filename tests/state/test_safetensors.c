@@ -5,7 +5,7 @@
 
 #include "tests/rig/rig.h"
 
-#include "copse/checkpoint.h"
+#include "copse/data/checkpoint.h"
 #include "core/base/base.h"
 #include "tests/rig/temp_files.h"
 

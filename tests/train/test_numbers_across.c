@@ -7,9 +7,9 @@
 #include "copse/compat/train_step.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
-#include "copse/monitor.h"
+#include "copse/loop/monitor.h"
 #include "copse/ops.h"
-#include "copse/step.h"
+#include "copse/loop/step.h"
 #include "tests/rig/numbers_rig.h"
 
 /* ---- a trainer ---- */

@@ -8,8 +8,8 @@
 #include "copse/compat/single_loss.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
-#include "copse/monitor.h"
-#include "copse/step.h"
+#include "copse/loop/monitor.h"
+#include "copse/loop/step.h"
 
 enum { TOTAL = 12, BATCH = 24, SMALL = 7, VALUES = 2048 };
 

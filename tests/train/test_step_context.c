@@ -7,7 +7,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/ops.h"
 #include "copse/distribute/replica.h"
-#include "copse/step.h"
+#include "copse/loop/step.h"
 #include "core/loop/step.h"
 #include "tests/rig/numbers_rig.h"
 

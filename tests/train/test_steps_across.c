@@ -2,7 +2,7 @@
 /* Outputs of steps on several workers: those of all replicas of all workers, the same on each. */
 #include "copse/compat/single_loss.h"
 #include "copse/ops.h"
-#include "copse/step.h"
+#include "copse/loop/step.h"
 #include "tests/rig/worker_rig.h"
 
 /* ---- a single-loss step: two workers with one example each ---- */

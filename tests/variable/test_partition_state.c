@@ -9,6 +9,7 @@
 /* after the above */
 #include <cmocka.h>
 
+#include "copse/data/checkpoint.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
 #include "tests/rig/replica_rig.h"

@@ -23,10 +23,9 @@ copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
     struct copse_context_params params = {
         .log = print_log,
         .log_level = is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
+        .cache_folder = no_cache ? NULL : "",
     };
     is_all_logged = is_verbose;
-    if (!no_cache)
-        cache_open(&params.cache);
     return copse_context_create(&params, out);
 }
 

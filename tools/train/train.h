@@ -4,6 +4,7 @@
 #define TRAIN_TOOL_H
 
 #include "copse/distribute/cluster.h"
+#include "copse/loop/monitor.h"
 
 #include "tools/tool.h"
 

@@ -3,6 +3,8 @@
 #ifndef TRAIN_RUN_H
 #define TRAIN_RUN_H
 
+#include "copse/data/checkpoint.h"
+
 #include "tools/train/train.h"
 
 /* Everything a run owns. */

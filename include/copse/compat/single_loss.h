@@ -11,7 +11,7 @@
 #include "copse/data.h"
 #include "copse/distribute/value.h"
 #include "copse/state.h"
-#include "copse/step.h"
+#include "copse/loop/step.h"
 #include "copse/trainer.h"
 
 #if defined(__cplusplus)

@@ -10,7 +10,7 @@
 #ifndef COPSE_PUBLIC_MONITOR_H
 #define COPSE_PUBLIC_MONITOR_H
 
-#include "copse/step.h"
+#include "copse/loop/step.h"
 
 #if defined(__cplusplus)
 extern "C" {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The command's cache of files, shared by processes: lists of blocked kernels that several change at once
-   keep what each of them changed, and nobody waits for a lock without end. */
+/* The kernel cache in a folder, shared by processes: lists of blocked kernels that several processes change at once keep
+   all changes, and waiting for a lock ends. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,18 +14,28 @@
 #include "tests/rig/temp_files.h"
 
 #include "tests/rig/fake_backend.h"
-#include "tools/tool.h"
+#include "core/base/cache_folder.h"
 
 enum { PROCESSES = 4, ROUNDS = 25 };
+
+static void *resize(void *user, void *block, size_t size)
+{
+    (void)user;
+    if (size > 0)
+        return realloc(block, size);
+    free(block);
+    return NULL;
+}
+
+static struct copse_mem mem = { .resize = resize };
 
 /* Each has kernels of its own. */
 static const char *const kernels[PROCESSES] = { "softmax", "unary", "binary", "reduce" };
 
 static copse_context *open_shared(void)
 {
-    struct copse_context_params p = { .no_self_test = true };
+    const struct copse_context_params p = { .no_self_test = true, .cache_folder = "" };
     copse_context *ctx;
-    assert_true(cache_open(&p.cache));
     OK(copse__context_create_with(&p, fake_backends, &ctx));
     return ctx;
 }
@@ -96,7 +107,7 @@ static void a_lock_that_is_not_given_back_stops_nobody(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         struct copse_cache_params cache;
-        const bool is_open = cache_open(&cache);
+        const bool is_open = copse__cache_folder_open(&mem, "", &cache);
         if (is_open)
             cache.lock(cache.user, "blocked-0");
         (void)!write(ready[1], "", 1);
@@ -120,7 +131,7 @@ static void a_lock_is_one_callers_not_the_processs(void **state)
     struct copse_cache_params cache;
     char path[1100];
     (void)state;
-    assert_true(cache_open(&cache));
+    assert_true(copse__cache_folder_open(&mem, "", &cache));
     snprintf(path, sizeof path, "%s/copse/.lock", temp_folder);
     for (int i = 0; i < 2; i++) {
         void *locked = cache.lock(cache.user, "blocked-0");
@@ -130,6 +141,33 @@ static void a_lock_is_one_callers_not_the_processs(void **state)
         close(other);
         cache.unlock(cache.user, locked);
     }
+    copse__cache_folder_close(&mem, &cache);
+}
+
+/* The first context compiles or changes; the second finds it, in a folder of the application's choice, too. */
+static void a_folder_of_the_application(void **state)
+{
+    char path[1100];
+    struct copse_context_params p = { .no_self_test = true, .cache_folder = path };
+    copse_context *ctx;
+    (void)state;
+    snprintf(path, sizeof path, "%s/above/mine", temp_folder);
+    OK(copse__context_create_with(&p, fake_backends, &ctx));
+    OK(copse_device_block(ctx, "fake:0", "softmax", NULL));
+    copse_context_release(&ctx);
+    OK(copse__context_create_with(&p, fake_backends, &ctx));
+    assert_int_equal(blocked(ctx), 1);
+    copse_context_release(&ctx);
+    p.cache_folder = NULL;
+    OK(copse__context_create_with(&p, fake_backends, &ctx));
+    assert_int_equal(blocked(ctx), 0);
+    copse_context_release(&ctx);
+    /* A folder that others may write to is not used; the context works without it. */
+    assert_int_equal(chmod(path, 0777), 0);
+    p.cache_folder = path;
+    OK(copse__context_create_with(&p, fake_backends, &ctx));
+    assert_int_equal(blocked(ctx), 0);
+    copse_context_release(&ctx);
 }
 
 static int begin(void **state)
@@ -154,6 +192,7 @@ int main(void)
         cmocka_unit_test(processes_change_one_list_at_once),
         cmocka_unit_test(a_lock_that_is_not_given_back_stops_nobody),
         cmocka_unit_test(a_lock_is_one_callers_not_the_processs),
+        cmocka_unit_test(a_folder_of_the_application),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -1,70 +1,81 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiled kernels as files in $XDG_CACHE_HOME/copse or ~/.cache/copse: private to the user, replaced atomically,
-   ignored if another user could have written them. The library checks the content; this file checks ownership and
-   serializes changes of lists between processes. */
+/* The kernel cache as files in a folder: private to the user, replaced atomically, ignored if another user could have
+   written them. The readers of entries check the content; this file checks ownership and serializes changes of lists
+   between processes. */
+#include "core/base/cache_folder.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/tool.h"
+#include "core/base/platform.h"
 
 #define MAX_ENTRY ((off_t)256 << 20)
 
-static char folder[900];
+struct folder {
+    struct copse_mem *mem;
+    char path[900];
+};
 
 static bool is_ours(const struct stat *s)
 {
     return s->st_uid == geteuid() && (s->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-static bool make_folder(void)
+/* `given`, or the user's folder: $XDG_CACHE_HOME/copse or ~/.cache/copse. */
+static bool name_folder(struct folder *f, const char *given)
 {
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    struct stat s;
-    int n;
-    if (base && base[0] == '/')
-        n = snprintf(folder, sizeof folder, "%s", base);
+    const char *base = copse__env("XDG_CACHE_HOME"), *home = copse__env("HOME");
+    int n = -1;
+    if (given[0])
+        n = snprintf(f->path, sizeof f->path, "%s", given);
+    else if (base && base[0] == '/')
+        n = snprintf(f->path, sizeof f->path, "%s/copse", base);
     else if (home && home[0] == '/')
-        n = snprintf(folder, sizeof folder, "%s/.cache", home);
-    else
-        return false;
-    if (n < 0 || (size_t)n + 16 > sizeof folder)
-        return false;
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return false;
-    strcat(folder, "/copse");
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return false;
-    return stat(folder, &s) == 0 && S_ISDIR(s.st_mode) && is_ours(&s);
+        n = snprintf(f->path, sizeof f->path, "%s/.cache/copse", home);
+    return n > 0 && (size_t)n < sizeof f->path;
 }
 
-static bool path_of(const char *key, char *path, size_t room)
+/* The folder and the one above it. */
+static bool make_folder(struct folder *f)
+{
+    char *last = strrchr(f->path, '/');
+    struct stat s;
+    if (last && last > f->path) {
+        *last = '\0';
+        (void)mkdir(f->path, 0700);
+        *last = '/';
+    }
+    if (mkdir(f->path, 0700) != 0 && errno != EEXIST)
+        return false;
+    return stat(f->path, &s) == 0 && S_ISDIR(s.st_mode) && is_ours(&s);
+}
+
+static bool path_of(const struct folder *f, const char *key, char *path, size_t room)
 {
     const size_t length = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
-    const int n = snprintf(path, room, "%s/%s", folder, key);
+    const int n = snprintf(path, room, "%s/%s", f->path, key);
     return length > 0 && key[length] == '\0' && n > 0 && (size_t)n < room;
 }
 
 static void get(void *user, const char *key, void (*take)(void *to, const void *bytes, size_t size),
                 void *to)
 {
-    (void)user;
+    const struct folder *f = user;
     char path[1024];
     struct stat s;
-    if (!path_of(key, path, sizeof path))
+    if (!path_of(f, key, path, sizeof path))
         return;
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;
     void *bytes = NULL;
     if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && is_ours(&s) && s.st_size > 0 &&
-        s.st_size <= MAX_ENTRY && (bytes = malloc((size_t)s.st_size)) != NULL) {
+        s.st_size <= MAX_ENTRY && (bytes = copse__alloc(f->mem, (size_t)s.st_size, 1)) != NULL) {
         size_t at = 0;
         ssize_t n;
         while (at < (size_t)s.st_size && (n = read(fd, (char *)bytes + at, (size_t)s.st_size - at)) > 0)
@@ -72,15 +83,15 @@ static void get(void *user, const char *key, void (*take)(void *to, const void *
         if (at == (size_t)s.st_size)
             take(to, bytes, at);
     }
-    free(bytes);
+    copse__free(f->mem, bytes);
     close(fd);
 }
 
 static void put(void *user, const char *key, const void *bytes, size_t size)
 {
-    (void)user;
+    const struct folder *f = user;
     char path[1024], temp[1100];
-    if (!path_of(key, path, sizeof path))
+    if (!path_of(f, key, path, sizeof path))
         return;
     snprintf(temp, sizeof temp, "%s.%ld", path, (long)getpid());
     const int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -101,12 +112,13 @@ static void *lock(void *user, const char *key)
 {
     enum { TRIES = 400 };
     const struct timespec pause = { .tv_nsec = 5000000 };
+    const struct folder *f = user;
     char path[1024];
-    (void)user, (void)key;
-    snprintf(path, sizeof path, "%s/.lock", folder);
-    int *fd = malloc(sizeof *fd);
+    (void)key;
+    snprintf(path, sizeof path, "%s/.lock", f->path);
+    int *fd = copse__alloc(f->mem, 1, sizeof *fd);
     if (!fd || (*fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)) < 0) {
-        free(fd);
+        copse__free(f->mem, fd);
         return NULL;
     }
     for (int i = 0; i < TRIES && flock(*fd, LOCK_EX | LOCK_NB) != 0; i++) {
@@ -119,17 +131,29 @@ static void *lock(void *user, const char *key)
 
 static void unlock(void *user, void *locked)
 {
+    const struct folder *f = user;
     int *fd = locked;
-    (void)user;
     if (fd)
         close(*fd);
-    free(fd);
+    copse__free(f->mem, fd);
 }
 
-bool cache_open(struct copse_cache_params *out)
+bool copse__cache_folder_open(struct copse_mem *mem, const char *path, struct copse_cache_params *out)
 {
-    if (!make_folder())
+    struct folder *f = copse__alloc(mem, 1, sizeof *f);
+    if (!f)
         return false;
-    *out = (struct copse_cache_params){ .get = get, .put = put, .lock = lock, .unlock = unlock };
+    f->mem = mem;
+    if (!name_folder(f, path) || !make_folder(f)) {
+        copse__free(mem, f);
+        return false;
+    }
+    *out = (struct copse_cache_params){ .get = get, .put = put, .user = f, .lock = lock, .unlock = unlock };
     return true;
+}
+
+void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache)
+{
+    if (cache->get == get)
+        copse__free(mem, cache->user);
 }

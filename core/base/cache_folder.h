@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* A kernel cache of files. */
+#ifndef COPSE_CACHE_FOLDER_H
+#define COPSE_CACHE_FOLDER_H
+
+#include "core/base/base.h"
+
+/* Set callbacks that store entries as files in the folder `path`, or for "" in the user's cache folder. False where it
+   cannot be made or others may write to it. `mem` outlives `out`. */
+bool copse__cache_folder_open(struct copse_mem *mem, const char *path, struct copse_cache_params *out);
+/* Free what open made; does nothing for other caches. */
+void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache);
+
+#endif

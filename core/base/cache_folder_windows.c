@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel cache of files does not exist on Windows yet: contexts keep compiled kernels in memory. */
+#include "core/base/cache_folder.h"
+
+bool copse__cache_folder_open(struct copse_mem *mem, const char *path, struct copse_cache_params *out)
+{
+    (void)mem, (void)path, (void)out;
+    return false;
+}
+
+void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache)
+{
+    (void)mem, (void)cache;
+}

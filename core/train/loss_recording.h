@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Recordings of a loss function on the replicas of a strategy: what those of trainers and of tower optimizers have in
+   common. The user of their lists is the object that calls the functions. */
+#ifndef COPSE_LOSS_RECORDING_H
+#define COPSE_LOSS_RECORDING_H
+
+#include "copse/trainer.h"
+#include "core/graph/recording.h"
+#include "core/replica/context.h"
+
+/* A list for each replica of this worker; `lists` has COPSE_MAX_REPLICAS. */
+void copse__loss_recordings_init(struct copse_recordings *lists, const struct copse_recording_table *table, void *user,
+                                 copse_strategy *st, uint32_t limit);
+void copse__loss_recordings_fini(struct copse_recordings *lists);
+
+/* Called before and after a function of the application that builds the recording's graph, in the replica's context:
+   merge calls and assignments are refused there. `name` is for texts. */
+struct copse_graph_call {
+    struct copse_callback callback;
+    struct copse_frame frame;
+};
+void copse__graph_call_enter(struct copse_graph_call *c, const struct copse_recording *r, const char *name);
+copse_status copse__graph_call_leave(struct copse_graph_call *c, copse_status s);
+
+/* For tables: the functions `call` and `target`. */
+copse_status copse__loss_call(struct copse_recording *r, copse_batch *in, bool is_training, const char *name,
+                              copse_loss_fn *loss, void *user);
+void copse__loss_target(struct copse_recording *r, struct copse_program_params *params);
+/* dx[i]: derivative of the weighted loss by x[i], NULL if it is 0. */
+copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *const *x, size_t count,
+                                       copse_tensor **dx);
+
+#endif
