@@ -6,6 +6,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/schema.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/device/tuning.h"
