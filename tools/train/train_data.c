@@ -132,6 +132,10 @@ static copse_status take_schema(struct run *r, const copse_schema *schema)
     m->input_scale = info.input_scale;
     m->is_regression = info.task == COPSE_TASK_REGRESSION;
     m->target_scale = 1.0;
+    if (!m->is_regression && info.outputs < 2)
+        return session_set_error(COPSE_ERR_ARGUMENT, "'%s': all labels are \"%s\", so there is nothing to learn; is it the "
+                                 "right column (--label)?", r->settings.data,
+                                 info.outputs == 1 ? copse_schema_class(schema, 0) : "");
     if (!m->is_regression)
         return COPSE_OK;
     if (info.outputs == 1)
