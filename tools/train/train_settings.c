@@ -99,7 +99,12 @@ static const struct option_name headers[] = {
     { NULL, 0 },
 };
 
-#define UNSET UINT32_MAX /* a count that was not given */
+#define UNSET      UINT32_MAX /* a count that was not given */
+#define UNSET_RATE (-FLT_MAX) /* and a rate */
+
+/* Defaults for small tables, which train too few steps and overfit with those of larger data. */
+enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
+#define SMALL_DROPOUT 0.3f
 
 /* The first value of a table is the default. */
 #define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
@@ -244,7 +249,7 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--epochs: must be at least 1";
     else if (!(s->lr > 0.0f))
         wrong = "--lr: must be greater than 0";
-    else if (s->dropout < 0.0f || s->dropout >= 1.0f)
+    else if (s->dropout != UNSET_RATE && (s->dropout < 0.0f || s->dropout >= 1.0f))
         wrong = "--dropout: must be at least 0 and less than 1";
     else if (s->momentum < 0.0f || s->momentum >= 1.0f)
         wrong = "--momentum: must be at least 0 and less than 1";
@@ -257,12 +262,16 @@ static int check(struct train_settings *s, const char *every)
     return wrong ? EXIT_BAD_INPUT : check_files(s);
 }
 
-void train_settings_fit(struct train_settings *s, size_t rows)
+void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
 {
+    const bool is_small = is_table && rows < SMALL_ROWS;
     if (s->batch == UNSET)
         s->batch = rows < 64 ? (uint32_t)rows : 64;
+    const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
     if (s->epochs == UNSET)
-        s->epochs = 40;
+        s->epochs = is_small && 40 * steps < SMALL_STEPS ? (SMALL_STEPS + steps - 1) / steps : 40;
+    if (s->dropout == UNSET_RATE)
+        s->dropout = is_small ? SMALL_DROPOUT : 0.0f;
 }
 
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
@@ -271,13 +280,12 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
-        .batch = UNSET, .epochs = UNSET, .seed = 1, .engine = CHOICE(engines),
+        .dropout = UNSET_RATE, .batch = UNSET, .epochs = UNSET, .seed = 1, .engine = CHOICE(engines),
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
         .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses),
         .is_worker = is_worker, .steps_per_run = UNSET, .cores = UNSET,
     };
-    const float unset = -FLT_MAX;
-    float lr = unset;
+    float lr = UNSET_RATE;
     const char *every = NULL;
     const struct option_row rows[] = {
         { "data", OPTION_TEXT, &s->data, "PATH",
@@ -326,9 +334,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "cosine (down to 0 over the run) or constant [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "[0]" },
-        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0]" },
+        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0; CSV under 1000 rows: 0.3]" },
         { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all]" },
-        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
+        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; CSV under 1000 rows: 400 steps]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
         { "save", OPTION_TEXT, &s->save, "FILE", "write the parameters as safetensors" },
@@ -371,7 +379,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     if (s->is_default_data)
         s->data = default_data();
     const int kind = s->optimizer.at->value;
-    if (lr != unset)
+    if (lr != UNSET_RATE)
         s->lr = lr;
     else
         s->lr = kind == COPSE_ADAM || kind == COPSE_ADAMW ? 0.002f : 0.05f;

@@ -8,7 +8,8 @@
 #include "tools/train/train_run.h"
 
 #define STEPS  "application/steps"  /* f64 [steps, 2]: loss, accuracy */
-#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy */
+#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]:
+                                       step, held-out loss, R2, mean absolute error */
 #define SETTINGS "application.settings"
 
 /* ---- settings: "--name=value" lines ---- */
@@ -160,6 +161,11 @@ copse_status run_settings_of(copse_context *ctx, const char *path, char *text, s
 
 /* ---- saving ---- */
 
+static size_t epoch_columns(const struct run *r)
+{
+    return r->test.is_regression ? 4 : 3;
+}
+
 copse_status run_save(void *user, const char *path)
 {
     struct run *r = user;
@@ -174,18 +180,22 @@ copse_status run_save(void *user, const char *path)
     copse_batches_position(r->batches, &epoch, &index);
     const bool is_over = r->epoch == r->settings.epochs;
     const struct copse_position position = { r->epoch, is_over ? 0 : index };
-    double *epochs = malloc((h->epoch_count + 1) * 3 * sizeof *epochs);
+    const size_t columns = epoch_columns(r);
+    double *epochs = malloc((h->epoch_count + 1) * columns * sizeof *epochs);
     if (!epochs)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     for (size_t i = 0; i < h->epoch_count; i++) {
-        epochs[3 * i] = (double)h->epochs[i].step;
-        epochs[3 * i + 1] = h->epochs[i].loss;
-        epochs[3 * i + 2] = h->epochs[i].accuracy;
+        double *to = epochs + columns * i;
+        to[0] = (double)h->epochs[i].step;
+        to[1] = h->epochs[i].score.loss;
+        to[2] = h->epochs[i].score.accuracy;
+        if (columns > 3)
+            to[3] = h->epochs[i].score.mae;
     }
     const struct copse_named_array arrays[] = {
         { STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
                    .data = h->steps } },
-        { EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, 3 },
+        { EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, columns },
                     .data = epochs } },
     };
     const copse_status s = copse_trainer_checkpoint(
@@ -237,11 +247,13 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
         ok = history_step(&r->history, x[2 * i], x[2 * i + 1]);
         run_smooth(&r->progress, i + 1, x[2 * i], x[2 * i + 1]);
     }
-    x = rows_of(file, EPOCHS, 3, &count);
-    for (size_t i = 0; ok && i < count; i++) {
-        ok = history_epoch(&r->history, (uint64_t)x[3 * i], x[3 * i + 1], x[3 * i + 2]);
-        r->test_loss = x[3 * i + 1];
-        r->test_accuracy = x[3 * i + 2];
+    const size_t columns = epoch_columns(r);
+    x = rows_of(file, EPOCHS, columns, &count);
+    for (size_t i = 0; ok && i < count; i++, x += columns) {
+        r->test.loss = x[1];
+        r->test.accuracy = x[2];
+        r->test.mae = columns > 3 ? x[3] : 0.0;
+        ok = history_epoch(&r->history, (uint64_t)x[0], &r->test);
     }
     r->progress.step = copse_trainer_steps(r->trainer);
     return ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
