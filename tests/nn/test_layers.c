@@ -452,7 +452,7 @@ static copse_status build_in_replica(copse_replica_context *rc, copse_value *con
     (void)args, (void)count, (void)result;
     const copse_status s = copse_layer_build(user, copse_replica_strategy(rc),
                                              &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
-    CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "the thread is in a replica"));
+    CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "the thread is in a replica or in"));
     return COPSE_OK;
 }
 
@@ -462,7 +462,7 @@ static copse_status build_in_loss(copse_graph *g, const copse_batch *in, void *u
     const copse_status s = copse_layer_build(net->layers, net->strategy,
                                              &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
     (void)in;
-    CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "of line 1, layer 1 'dense 2'"));
+    CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "or in a loss function"));
     return copse_sum(g, net->dummy, NULL, 0, false, loss);
 }
 
