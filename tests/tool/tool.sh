@@ -9,43 +9,7 @@ digits=$2
 liar=$3
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME="$work/cache"
-mkdir "$work/cache" "$work/out"
-failed=0
-passed=0
-
-no() {
-    printf 'FAILED: %s\n' "$*"
-    failed=$((failed + 1))
-}
-
-# bad NAME PATTERN ARGUMENT...: exit code 2, one line that matches, nothing in out/
-bad() {
-    name=$1 pattern=$2
-    shift 2
-    (cd "$work/out" && timeout 120 "$copse" "$@") >"$work/stdout" 2>"$work/stderr"
-    code=$?
-    before=$failed
-    [ $code -eq 2 ] || no "$name: exit code $code"
-    [ "$(wc -l <"$work/stderr")" -eq 1 ] || no "$name: not one line: $(cat "$work/stderr")"
-    grep -qE -- "$pattern" "$work/stderr" || no "$name: $(cat "$work/stderr")"
-    [ -z "$(ls -A "$work/out")" ] || no "$name: left $(ls -A "$work/out")"
-    rm -rf "$work/out"; mkdir "$work/out"
-    [ $failed -eq $before ] && passed=$((passed + 1))
-}
-
-# good NAME PATTERN ARGUMENT...: exit code 0, standard output matches, nothing on standard error
-good() {
-    name=$1 pattern=$2
-    shift 2
-    (cd "$work/out" && timeout 120 "$copse" "$@") >"$work/stdout" 2>"$work/stderr"
-    code=$?
-    before=$failed
-    [ $code -eq 0 ] || no "$name: exit code $code: $(cat "$work/stderr")"
-    [ ! -s "$work/stderr" ] || no "$name: said $(cat "$work/stderr")"
-    grep -qE -- "$pattern" "$work/stdout" || no "$name: $(tail -3 "$work/stdout")"
-    [ $failed -eq $before ] && passed=$((passed + 1))
-}
+. "$(dirname "$0")/expect.sh"
 
 save="--save $work/out/p.safetensors --plot $work/out/p.svg"
 host="--devices host --epochs 2"

@@ -350,6 +350,7 @@ int cmd_evaluate(int argc, char **argv)
     int code = evaluate_settings_parse(argc, argv, &r.settings);
     if (code >= 0)
         return code;
+    compiling_show(is_json(&r) ? COMPILING_JSON : is_talking(&r) ? COMPILING_TEXT : COMPILING_SILENT);
     copse_status s = session_open(r.settings.is_verbose, r.settings.no_cache, &r.ctx);
     if (s == COPSE_OK)
         s = r.settings.is_watching ? watch(&w) : evaluate_once(&w);

@@ -63,6 +63,18 @@ void run_close(struct run *r);
    were not taken. */
 copse_status run_results(struct run *r, uint64_t most);
 
+/* Set the variables from the file of --init, and print which (init.c). */
+copse_status run_init(struct run *r);
+
+/* ---- steps (train_steps.c) ---- */
+
+double run_now(void); /* [s] */
+bool run_is_accelerator(const struct run *r);
+/* Training steps per monitor step. */
+uint32_t run_steps_per_run(const struct run *r);
+/* Train on the batch, and on an accelerator on the batches of its run. */
+copse_status run_train(struct run *r, const struct copse_host_batch *first);
+
 /* ---- evaluating (evaluate.c) ---- */
 
 /* Mean loss and accuracy on the held-out examples, into test_loss and test_accuracy. */

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "copse/train/weights.h"
+
 #include "tools/train/train.h"
 
 static const struct option_name strategies[] = {
@@ -74,6 +76,13 @@ static const struct option_name answers[] = {
     { NULL, 0 },
 };
 
+static const struct option_name layouts[] = {
+    { "auto", COPSE_LAYOUT_AUTO },
+    { "copse", COPSE_LAYOUT_COPSE },
+    { "torch", COPSE_LAYOUT_TORCH },
+    { NULL, 0 },
+};
+
 #define UNSET UINT32_MAX /* a count that was not given */
 
 /* The first value of a table is the default. */
@@ -104,6 +113,7 @@ static int check_files(const struct train_settings *s)
     } files[] = {
         { "data", s->data, false },
         { "labels", s->labels, false },
+        { "init", s->init, false },
         { "save", s->save, true },
         { "plot", s->plot, true },
         { "checkpoint", s->is_one_file ? s->checkpoint : NULL, true },
@@ -208,6 +218,10 @@ static int check(struct train_settings *s, const char *every)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
         wrong = "--data and --labels: a path is empty";
+    else if (s->init && !*s->init)
+        wrong = "--init: the path is empty";
+    else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
+        wrong = "--init-layout belongs to --init";
     else if (s->batch == 0)
         wrong = "--batch: must be at least 1";
     else if (s->epochs == 0)
@@ -236,7 +250,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
         .batch = 64, .epochs = 40, .seed = 1, .engine = CHOICE(engines),
-        .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses),
+        .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses), .init_layout = CHOICE(layouts),
         .is_worker = is_worker, .steps_per_run = UNSET, .cores = UNSET,
     };
     const float unset = -FLT_MAX;
@@ -254,6 +268,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "model", OPTION_TEXT, &s->model, "SPEC",
           "mlp:WIDTHS, layers (\"dense 64 relu; dense out\"), or a file [mlp:128,64]" },
         { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped, with mlp:WIDTHS [0]" },
+        { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
+        { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
+          "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
         { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
