@@ -74,7 +74,7 @@ static void errors_name_line_and_layer(void **state)
     refuses("dense 64 =3", "'=3' does not belong to this layer");
     refuses("dense 64 bias=", "bias is '': yes or no is needed");
     refuses("dense 64 bias=no bias=no", "bias is given twice");
-    refuses("dense 64 init=best", "init is 'best': auto, glorot, he, ");
+    refuses("dense 64 init=best", "init is 'best': auto, glorot, he, normal, truncated_normal, orthogonal, zeros, ");
     refuses("dense 64 init=nan", "init is 'nan'");
     refuses("dense 64 init=1e999", "init is '1e999'");
     refuses("dense 64 scale=0", "scale is '0': a number from 1e-30");

@@ -98,7 +98,8 @@ static void initial_values_follow_their_rule(void **state)
     copse_strategy *st = on_host();
     copse_layer *l = parsed("dense 300 relu; dense 300; dense 300 tanh init=he; dense 300 gelu init=glorot scale=2;"
                             "dense 300 init=normal scale=0.5; dense 300 init=zeros; dense 300 init=ones; dense 300 "
-                            "init=-0.25; dense 300 silu");
+                            "init=-0.25; dense 300 silu; dense 300 init=truncated_normal; "
+                            "dense 300 init=truncated_normal scale=0.5; dense 100 init=orthogonal scale=2");
     OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(200), .seed = 3 }));
     const double he = sqrt(2.0 / 300), glorot = sqrt(6.0 / 600);
     struct moments m = moments_of(st, "dense1.weight"); /* before ReLU: He */
@@ -119,6 +120,13 @@ static void initial_values_follow_their_rule(void **state)
     near(moments_of(st, "dense8.weight").most, -0.25, 0);
     near(moments_of(st, "dense9.weight").deviation, he, 0.001);
     near(moments_of(st, "dense1.bias").most, 0, 0);
+    m = moments_of(st, "dense10.weight");
+    near(m.deviation, 0.02 * 0.8796, 2e-4);
+    assert_true(m.most <= 0.04 && m.least >= -0.04);
+    m = moments_of(st, "dense11.weight");
+    near(m.most, 1, 0.01);
+    assert_true(m.most <= 1);
+    near(moments_of(st, "dense12.weight").deviation, 2 / sqrt(300.0), 1e-3); /* columns of length 2 */
     copse_layer_release(&l);
     copse_strategy_release(&st);
 }
