@@ -13,6 +13,8 @@ const struct command commands[] = {
     { "train", cmd_train, "train a network on every device found" },
     { "worker", cmd_worker, "run one worker of a job of several workers" },
     { "evaluate", cmd_evaluate, "evaluate a checkpoint of `copse train`, or each that a job writes" },
+    { "info", cmd_info, "print what a safetensors file holds" },
+    { "export", cmd_export, "write the arrays of a safetensors file as .npy files" },
     { "conformance", cmd_conformance, "check every kernel of every device, and block faulty ones" },
     { "tune", cmd_tune, "measure which kernels are fastest on each device, for `copse train`" },
     { "bench", cmd_bench, "measure the devices and the limits of the machine" },

@@ -20,6 +20,8 @@ int cmd_evaluate(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_conformance(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 
 /* ---- options (options.c) ---- */
 
@@ -71,6 +73,8 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
 
 /* A context with the kernel cache in the user's cache folder and warnings on stderr. */
 copse_status session_open(bool is_verbose, bool no_cache, copse_context **out);
+/* A context that reads and writes files: it loads no driver. */
+copse_status session_open_files(copse_context **out);
 /* Store a text for session_fail, for failures outside the library; returns `status`. */
 copse_status session_set_error(copse_status status, const char *fmt, ...);
 /* --debug: error lines contain the place in the source code. */
@@ -81,6 +85,24 @@ const char *session_error(void);
 const char *session_plain(char *out, size_t room, const char *text);
 /* Print "copse: <error>" from copse_last_error and return the exit code for the status. */
 int session_fail(copse_status status);
+
+/* ---- drivers that compile kernels (compiling.c) ---- */
+
+enum compiling_output {
+    COMPILING_SILENT,
+    COMPILING_TEXT, /* a line that is redrawn on a terminal; elsewhere one line for each device */
+    COMPILING_JSON, /* an event "compiling" */
+};
+/* Silent until this is called. */
+void compiling_show(enum compiling_output how);
+/* What this process compiled because no cache had it. */
+struct compiling_totals {
+    uint64_t kernels;
+    double seconds;
+};
+struct compiling_totals compiling_so_far(void);
+/* The copse_progress_fn of the context. */
+void compiling_progress(void *user, const struct copse_progress *p);
 
 /* Whether standard output is a terminal, and its width. */
 bool terminal_is(unsigned *columns);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Arrays in host memory: allocation, element types, conversion to double. Reads no files. */
+#include <stdio.h>
+
 #include "core/base/half.h"
 #include "core/data/array.h"
-
 #include "core/base/platform.h"
 #include "core/device/device.h"
 
@@ -116,6 +117,14 @@ void copse_array_release(copse_array **array)
 const struct copse_array_view *copse_array_view(const copse_array *array)
 {
     return array ? &array->view : NULL;
+}
+
+void copse__array_describe(const struct copse_array_view *a, char text[160])
+{
+    int n = snprintf(text, 160, "%s [", copse_element_name(a->type));
+    for (uint32_t i = 0; i < a->rank; i++)
+        n += snprintf(text + n, (size_t)(160 - n), i ? ", %zu" : "%zu", a->shape[i]);
+    snprintf(text + n, (size_t)(160 - n), "]");
 }
 
 double copse__element_load(copse_element type, const void *data, size_t i)

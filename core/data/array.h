@@ -23,6 +23,9 @@ bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_
 copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_t rank,
                                  const size_t *shape, void *data, copse_array **out);
 
+/* "F32 [3, 4]" */
+void copse__array_describe(const struct copse_array_view *a, char text[160]);
+
 /* Any element as a double; 64-bit integers beyond 2^53 are rounded. */
 double copse__element_load(copse_element type, const void *data, size_t i);
 

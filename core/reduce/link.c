@@ -18,7 +18,7 @@ typedef copse_status trial_fn(struct trial *t);
 
 static copse_status read_nothing(struct trial *t)
 {
-    return copse_queue_read(t->queue, t->buffer, 0, t->host, 4);
+    return copse_queue_read(t->queue, t->buffer, 0, t->host, COPSE_WORD_BYTES);
 }
 
 static copse_status read_row(struct trial *t)
@@ -34,11 +34,11 @@ static copse_status write_row(struct trial *t)
 static copse_status sum_rows(struct trial *t)
 {
     const struct copse_tree_sum sum = {
-        .parts = { t->buffer, 0, ROWS * BYTES },
+        .terms = { t->buffer, 0, ROWS * BYTES },
         .sum = { t->buffer, ROWS * BYTES, BYTES },
         .rows = ROWS,
-        .stride = BYTES / 4,
-        .count = BYTES / 4,
+        .stride = BYTES / COPSE_WORD_BYTES,
+        .count = BYTES / COPSE_WORD_BYTES,
     };
     struct copse_command c;
     COPSE_TRY(copse__tree_command(t->queue->dev, &sum, &c));
@@ -89,7 +89,7 @@ static void measure_host(struct trial *t, struct copse_link *out)
         const uint64_t start = copse__now_ns();
         memcpy(t->host + ROWS * BYTES, t->host, BYTES);
         const uint64_t middle = copse__now_ns();
-        copse__tree_rows(rows, ROWS, BYTES / 4, false);
+        copse__tree_rows(rows, ROWS, BYTES / COPSE_WORD_BYTES, COPSE_F32);
         copy = COPSE_MIN(copy, middle - start);
         sum = COPSE_MIN(sum, copse__now_ns() - middle);
     }
@@ -121,9 +121,9 @@ copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, stru
 
 /* ---- estimates ---- */
 
-static const struct copse_link *at(const struct copse_link *links, uint32_t ranks, uint32_t place)
+static const struct copse_link *at(const struct copse_link *links, uint32_t ranks, uint32_t rank)
 {
-    return &links[place == COPSE_HOST ? ranks : place];
+    return &links[rank == COPSE_HOST ? ranks : rank];
 }
 
 /* Reads of several devices run in parallel. */
@@ -145,10 +145,10 @@ static double write_to_all(const struct copse_link *links, uint32_t ranks, doubl
     return sum;
 }
 
-static bool has_other(const uint32_t *to, uint32_t to_count, uint32_t place)
+static bool has_other(const uint32_t *to, uint32_t to_count, uint32_t rank)
 {
     for (uint32_t i = 0; i < to_count; i++)
-        if (to[i] != place)
+        if (to[i] != rank)
             return true;
     return false;
 }
@@ -168,11 +168,11 @@ static double to_one(const struct copse_link *links, uint32_t ranks, uint32_t ro
 static double sharded(const struct copse_link *links, uint32_t ranks, double bytes, const uint32_t *to,
                       uint32_t to_count)
 {
-    const double share = bytes / ranks;
-    double sum = 0, cost = read_from_all(links, ranks, bytes - share);
+    const double slice = bytes / ranks;
+    double sum = 0, cost = read_from_all(links, ranks, bytes - slice);
     for (uint32_t r = 0; r < ranks; r++) {
-        cost += (ranks - 1) * share / links[r].write_rate;
-        sum = COPSE_MAX(sum, links[r].latency + bytes / links[r].sum_rate + share / links[r].read_rate);
+        cost += (ranks - 1) * slice / links[r].write_rate;
+        sum = COPSE_MAX(sum, links[r].latency + bytes / links[r].sum_rate + slice / links[r].read_rate);
     }
     return cost + sum + write_to_all(links, ranks, bytes, to, to_count);
 }

@@ -2,7 +2,7 @@
 /* Reads from the file that a state is compared with: lines of metadata, and arrays of a type and shape. */
 #include "core/state/state.h"
 
-#include <stdio.h>
+#include "core/data/array.h"
 
 /* ---- metadata ---- */
 
@@ -35,14 +35,6 @@ copse_status copse__state_number(const struct copse_state *s, const char *key, u
 
 /* ---- arrays ---- */
 
-static void describe(const struct copse_array_view *a, char text[160])
-{
-    int n = snprintf(text, 160, "%s [", copse_element_name(a->type));
-    for (uint32_t i = 0; i < a->rank; i++)
-        n += snprintf(text + n, (size_t)(160 - n), i ? ", %zu" : "%zu", a->shape[i]);
-    snprintf(text + n, (size_t)(160 - n), "]");
-}
-
 static bool is_same_shape(const struct copse_array_view *a, const struct copse_array_view *b)
 {
     bool is_same = a->type == b->type && a->rank == b->rank;
@@ -59,8 +51,8 @@ copse_status copse__state_check_array(const struct copse_state *s, const char *n
         return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has no '%s'", s->path, name);
     if (is_same_shape(found, like))
         return COPSE_OK;
-    describe(found, theirs);
-    describe(like, ours);
+    copse__array_describe(found, theirs);
+    copse__array_describe(like, ours);
     return copse_fail(COPSE_ERR_SHAPE, "checkpoint: %s: '%s' is %s, the trainer's is %s", s->path, name, theirs,
                       ours);
 }

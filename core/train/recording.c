@@ -10,9 +10,9 @@ static copse_status keep_names(copse_trainer *t, const copse_graph *g)
 {
     if (!t->reports.is_known) {
         for (size_t i = 0; i < g->report_count; i++) {
-            t->reports.names[i] = copse__strdup(&t->strategy->ctx->base.mem, g->reports[i].name);
+            t->reports.names[i] = copse__arena_strdup(&t->arena, g->reports[i].name);
             if (!t->reports.names[i])
-                return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+                return copse_no_memory("trainer");
             t->reports.is_loss[i] = g->reports[i].is_loss;
             t->reports.count++;
         }
@@ -123,7 +123,7 @@ static copse_status record_zeros(struct copse_recording *base)
     struct copse_command *commands = copse__alloc(mem, t->trained.count, sizeof *commands);
     copse_status s = COPSE_OK;
     if (!r->zeros || !commands)
-        s = copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        s = copse_no_memory("trainer");
     for (uint32_t i = 0, b = 0; s == COPSE_OK && i < l->events.count; i++) {
         const size_t n = zeros_of(r, i, b, commands);
         b += l->events.at[i] == COPSE_NO_ALL_REDUCE;
@@ -184,16 +184,16 @@ static const struct copse_recording_table table = {
     .release = release,
 };
 
-static copse_status check_columns(const struct copse_host_batch *batch)
+static copse_status check_columns(const char *user, const struct copse_host_batch *batch)
 {
     if (!batch->columns || batch->column_count == 0 || batch->column_count > COPSE_MAX_INPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch has 1 to %d inputs, this one has %zu",
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: a batch has 1 to %d inputs, this one has %zu", user,
                           COPSE_MAX_INPUTS, batch->columns ? batch->column_count : 0);
     for (size_t i = 0; i < batch->column_count; i++) {
         const struct copse_column *c = &batch->columns[i];
         if (!c->name || c->shape.rank >= COPSE_MAX_RANK)
-            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: input %zu of the batch has no name, or its examples have "
-                                                  "more than %d dimensions", i, COPSE_MAX_RANK - 1);
+            return copse_fail(COPSE_ERR_ARGUMENT, "%s: input %zu of the batch has no name, or its examples have "
+                                                  "more than %d dimensions", user, i, COPSE_MAX_RANK - 1);
     }
     return COPSE_OK;
 }
@@ -206,6 +206,21 @@ static copse_shape with_examples(size_t examples, copse_shape example)
     return s;
 }
 
+copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
+                                     struct copse_recording_key *key)
+{
+    key->input_count = 0;
+    if (examples == 0)
+        return COPSE_OK;
+    COPSE_TRY(check_columns(user, batch));
+    for (size_t i = 0; i < batch->column_count; i++) {
+        const struct copse_column *c = &batch->columns[i];
+        key->inputs[key->input_count++] =
+            (struct copse_input_type){ c->name, c->type, with_examples(examples, c->shape) };
+    }
+    return COPSE_OK;
+}
+
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch,
                                   size_t examples, enum copse_pass pass, struct copse_step_recording **out)
 {
@@ -215,14 +230,7 @@ copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const stru
     struct copse_recording *r;
     key.words = words;
     key.word_count = COPSE_COUNT(words);
-    key.input_count = 0;
-    if (examples > 0)
-        COPSE_TRY(check_columns(batch));
-    for (size_t i = 0; examples > 0 && i < batch->column_count; i++) {
-        const struct copse_column *c = &batch->columns[i];
-        key.inputs[key.input_count++] =
-            (struct copse_input_type){ c->name, c->type, with_examples(examples, c->shape) };
-    }
+    COPSE_TRY(copse__recording_inputs(table.name, batch, examples, &key));
     const copse_status s = copse__recordings_get(&t->recordings.of[replica], &key, &r);
     if (s != COPSE_OK && !l->is_known)
         copse__layout_fini(t, l); /* it belongs to the recording that failed */

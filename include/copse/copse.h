@@ -2,7 +2,7 @@
 /** @file
  * Copse: trains neural networks on AMD, Intel and NVIDIA GPUs alike, through OpenCL and Vulkan
  * compute, several devices at once. This header includes the everyday headers, which
- * are those beside it. Headers in its folders (data/, loop/, device/, distribute/, compat/) are included one by one.
+ * are those beside it. Headers in its folders (data/, train/, loop/, device/, distribute/, compat/) are included one by one.
  */
 #ifndef COPSE_PUBLIC_COPSE_H
 #define COPSE_PUBLIC_COPSE_H

@@ -26,6 +26,8 @@
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/loop/monitor.h"
+#include "copse/train/predict.h"
+#include "copse/train/weights.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)
 #include "copse/device/vulkan.h"
@@ -94,6 +96,12 @@ static copse_status give_data(void *user, copse_strategy *on, copse_dataset **to
 static copse_status squares(copse_graph *graph, const copse_batch *in, void *user, copse_tensor **loss)
 {
     return copse_mean_squared_error(graph, rig_x(in), user, loss);
+}
+
+static copse_status predict_nothing(copse_graph *graph, const copse_batch *in, void *user, copse_tensor **y)
+{
+    (void)graph, (void)in, (void)user, (void)y;
+    return COPSE_OK;
 }
 
 static copse_status lose_nothing(copse_graph *graph, const copse_batch *in, void *user, struct copse_losses *losses)
@@ -280,6 +288,13 @@ static void graphs(struct probe *p)
     ROW(copse_maximum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_minimum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_gather, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_where, NEED(g), NEED(x), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_one_hot, NEED(g), NEED(x), 3, NEED(&y));
+    ROW(copse_constant, NEED(g), COPSE_F32, COPSE_SCALAR, NEED("1234"), NEED(&y));
+    ROW(copse_split, NEED(g), NEED(x), 0, NULL, 1, NEED(&y));
+    ROW(copse_stack, NEED(g), NEED(&x), 1, 0, NEED(&y));
+    ROW(copse_pad, NEED(g), NEED(x), NEED(places), NEED(places), 0.0, NEED(&y));
+    ROW(copse_rms_norm, NEED(g), NEED(x), NEED(x), 1e-5f, NEED(&y));
     ROW(copse_layer_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f, NEED(&y));
     ROW(copse_kernel_choice, NEED(dev), NULL, NEED("matmul"), NEED("small"), NEED(&chosen));
     ROW(copse_matmul, NEED(g), NEED(x), NEED(x), false, false, NEED(&y));
@@ -543,6 +558,8 @@ static void training(struct probe *p)
     ROW(copse_trainer_gradient, NEED(trainer), NEED(v), 0, NEED(&summary));
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
     ROW(copse_trainer_evaluate, NEED(trainer), NEED(&batch), NEED(&done));
+    ROW(copse_trainer_predict, NEED(trainer), NEED(predict_nothing), NULL, NEED(&batch), NEED(slot), sizeof slot);
+    ROW(copse_trainer_load, NEED(trainer), NEED("none"), NULL, NULL);
     ROW(copse_trainer_save, NEED(trainer), NEED("none/none"));
     ROW(copse_trainer_checkpoint, NEED(trainer), NEED("none/none"), NULL);
     ROW(copse_trainer_restore, NEED(trainer), NEED("none"), NULL, NULL);
@@ -588,8 +605,12 @@ static void layers(struct probe *p)
     list[0] = relu;
     ROW(copse_nn_parse, NEED(ctx), NEED("relu"), NEED(&made));
     ROW(copse_nn_dense, NEED(ctx), 4, COPSE_LINEAR, NEED(&made));
+    ROW(copse_nn_embedding, NEED(ctx), 4, 2, NEED(&made));
     ROW(copse_nn_activation, NEED(ctx), COPSE_RELU, NEED(&made));
     ROW(copse_nn_dropout, NEED(ctx), 0.5f, NEED(&made));
+    ROW(copse_nn_layer_norm, NEED(ctx), NEED(&made));
+    ROW(copse_nn_rms_norm, NEED(ctx), NEED(&made));
+    ROW(copse_nn_batch_norm, NEED(ctx), NEED(&made));
     ROW(copse_nn_flatten, NEED(ctx), NEED(&made));
     ROW(copse_nn_residual, NEED(relu), NEED(&made));
     ROW(copse_nn_sequential, NEED(list), 1, NEED(&made));

@@ -22,6 +22,8 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/predict.h"
+#include "copse/train/weights.h"
 #include "tests/rig/batch_rig.h"
 #include "tests/rig/rig.h"
 #if defined(COPSE_HAVE_OPENCL)
@@ -58,6 +60,12 @@ static void refused(copse_status s, const char *type, const char *call, size_t w
 
 static const char *const ids[] = { "host:0" };
 static copse_context *ctx;
+
+static copse_status itself(copse_graph *g, const copse_batch *in, void *user, copse_tensor **y)
+{
+    (void)g, (void)user;
+    return copse_input(in, "x", y);
+}
 
 static copse_status squares(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
@@ -190,6 +198,7 @@ static void training(void)
     struct copse_context_params config;
     struct copse_step_result result;
     struct copse_train_step_result step_result;
+    float predicted[2];
     REFUSED(copse_strategy_params, copse_one_device_create(ctx, ids[0], &p, &other), .bucket_bytes = 0);
     REFUSED(copse_strategy_params, copse_mirrored_create(ctx, ids, 1, &p, &other), .bucket_bytes = 0);
     REFUSED(copse_strategy_params, copse_collective_create(ctx, NULL, ids, 1, &p, &other), .bucket_bytes = 0);
@@ -220,6 +229,9 @@ static void training(void)
     const float x[2] = { 1, 2 };
     REFUSED(copse_host_batch, copse_trainer_step(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_feed(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);
+    REFUSED(copse_host_batch, copse_trainer_predict(t, itself, NULL, &p, predicted, sizeof predicted),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_evaluate(t, &p, &result),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_train_step_run(ts, &p, &step_result),

@@ -28,8 +28,19 @@ copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
         .log = print_log,
         .log_level = is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
         .cache_folder = no_cache ? NULL : "",
+        .progress = compiling_progress,
     };
     return copse_context_create(&params, out);
+}
+
+copse_status session_open_files(copse_context **out)
+{
+    /* A backend that is not part of this build cannot be disabled. */
+    static const char *const backends[] = { "opencl,vulkan", "opencl", "vulkan", NULL };
+    copse_status s = COPSE_ERR_ARGUMENT;
+    for (size_t i = 0; s == COPSE_ERR_ARGUMENT && i < sizeof backends / sizeof *backends; i++)
+        s = copse_context_create(&(struct copse_context_params){ .log = print_log, .disable = backends[i] }, out);
+    return s;
 }
 
 static char own_text[1200];

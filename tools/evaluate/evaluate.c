@@ -55,7 +55,7 @@ struct watch {
     bool is_below;
     uint64_t count;   /* evaluated */
     uint64_t step;    /* of the newest of them */
-    char path[4096], made_with[2048];
+    char path[4096], made_with[SETTINGS_BYTES];
     struct copse_position at; /* the chief's */
     uint32_t workers;         /* workers that share the batches: those of a job with parameter servers, else 1 */
 };
@@ -333,6 +333,7 @@ int cmd_evaluate(int argc, char **argv)
     int code = evaluate_settings_parse(argc, argv, &r.settings);
     if (code >= 0)
         return code;
+    compiling_show(is_json(&r) ? COMPILING_JSON : is_talking(&r) ? COMPILING_TEXT : COMPILING_SILENT);
     copse_status s = session_open(r.settings.is_verbose, r.settings.no_cache, &r.ctx);
     if (s == COPSE_OK)
         s = r.settings.is_watching ? watch(&w) : evaluate_once(&w);

@@ -5,20 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
 
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- before the run ---- */
 
@@ -81,17 +73,6 @@ static copse_status open_cluster(struct run *r)
     return COPSE_OK;
 }
 
-static bool is_accelerator(const struct train_settings *s)
-{
-    return s->strategy.at->value == STRATEGY_ACCELERATOR;
-}
-
-/* Training steps per monitor step. */
-static uint32_t steps_per_run(const struct train_settings *s)
-{
-    return !is_accelerator(s) ? 1 : s->steps_per_run ? s->steps_per_run : 16;
-}
-
 static copse_status open_devices(struct run *r)
 {
     const struct train_settings *s = &r->settings;
@@ -116,14 +97,14 @@ static copse_status open_devices(struct run *r)
         .kernels = s->kernels,
     };
     const struct copse_accelerator_params accelerator = {
-        .strategy = params, .steps_per_run = steps_per_run(s), .cores = s->cores,
+        .strategy = params, .steps_per_run = run_steps_per_run(r), .cores = s->cores,
     };
     COPSE_TRY(is_one ? copse_one_device_create(r->ctx, names[0], &params, &r->strategy)
               : run_is_served(r)
                   ? copse_parameter_server_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
               : r->cluster || s->strategy.at->value == STRATEGY_COLLECTIVE
                   ? copse_collective_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
-              : is_accelerator(s)
+              : run_is_accelerator(r)
                   ? copse_accelerator_create(r->ctx, names, count, &accelerator, &r->strategy)
                   : copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
     for (uint32_t i = 0; is_talking(r) && !r->is_recovering && i < copse_strategy_replicas(r->strategy);
@@ -153,15 +134,11 @@ static copse_optimizer_kind optimizer_of(const struct train_settings *s)
 static copse_status make_trainer(struct run *r)
 {
     const struct train_settings *s = &r->settings;
-    mlp_parse(s->model, &r->model); /* checked with the settings */
-    r->model.widths[0] = r->model.inputs;
-    r->model.widths[r->model.layers] = r->model.outputs;
-    r->model.dropout = s->dropout;
     r->progress.epochs = s->epochs;
     r->progress.steps = run_steps(r);
-    COPSE_TRY(mlp_create(&r->model, r->strategy, s->seed));
+    COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, s->network ? s->network : s->model, s->dropout, s->seed));
     const struct copse_trainer_params params = {
-        .loss = mlp_loss,
+        .loss = network_loss,
         .user = &r->model,
         .optimizer = {
             .kind = optimizer_of(s),
@@ -176,15 +153,9 @@ static copse_status make_trainer(struct run *r)
     };
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
     if (is_talking(r) && !r->is_recovering) {
-        uint64_t parameters = 0;
-        printf("model    %u", r->model.widths[0]);
-        for (uint32_t i = 0; i < r->model.layers; i++) {
-            printf("-%u", r->model.widths[i + 1]);
-            parameters += ((uint64_t)r->model.widths[i] + 1) * r->model.widths[i + 1];
-        }
-        printf(" perceptron, %llu parameters; %s, learning rate %g (%s), batch %u\n",
-               (unsigned long long)parameters, s->optimizer.at->name,
-               (double)s->lr, s->schedule.at->name, s->batch);
+        printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,
+               (unsigned long long)copse_layer_parameters(r->model.layers), s->optimizer.at->name, (double)s->lr,
+               s->schedule.at->name, s->batch);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),
@@ -205,6 +176,7 @@ void run_close(struct run *r)
 {
     copse_monitor_release(&r->monitor);
     copse_trainer_release(&r->trainer);
+    copse_layer_release(&r->model.layers);
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
     copse_cluster_spec_release(&r->job);
@@ -279,7 +251,7 @@ static copse_status save_parameters(struct run *r)
 static copse_status end_epoch(struct run *r)
 {
     COPSE_TRY(run_results(r, 0));
-    r->progress.seconds += now() - r->clock;
+    r->progress.seconds += run_now() - r->clock;
     if (!run_is_apart(r))
         COPSE_TRY(run_evaluate(r));
     if (!history_epoch(&r->history, r->progress.step, &r->test))
@@ -291,35 +263,8 @@ static copse_status end_epoch(struct run *r)
                                  isnan(r->test.loss) ? "NaN" : "infinite");
     COPSE_TRY(save_parameters(r));
     r->epoch++;
-    r->clock = now();
+    r->clock = run_now();
     return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
-}
-
-/* A step on the batch. On an accelerator a run of that batch and as many more full ones as a run takes and the epoch
-   has. The rest of an epoch is a smaller batch: a step by itself. */
-static copse_status train_on(struct run *r, const struct copse_host_batch *first)
-{
-    const uint32_t most = steps_per_run(&r->settings), full = r->settings.batch;
-    struct copse_host_batch batch = *first;
-    struct copse_dataset_info info;
-    size_t left;
-    if (!is_accelerator(&r->settings) || batch.count < full) {
-        if (signals_caught()) /* all workers skip the same step */
-            copse_trainer_cancel(r->trainer);
-        COPSE_TRY(copse_trainer_step(r->trainer, &batch));
-        r->progress.samples += batch.count;
-        return COPSE_OK;
-    }
-    r->progress.samples += batch.count;
-    copse_dataset_describe(r->train, &info);
-    left = info.rows / full - batch.index - 1;
-    COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
-    for (; left > 0 && copse_trainer_fed(r->trainer) < most; left--) {
-        COPSE_TRY(copse_batches_next(r->batches, &batch));
-        COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
-        r->progress.samples += batch.count;
-    }
-    return copse_trainer_run(r->trainer);
 }
 
 /* One batch, or run, and the work between two passes. */
@@ -340,15 +285,15 @@ static copse_status run_step(void *user)
         return COPSE_ERR_END;
     COPSE_TRY(s);
     p->epoch = r->epoch + 1;
-    s = train_on(r, &batch);
+    s = run_train(r, &batch);
     if (s == COPSE_ERR_CANCELLED)
         COPSE_TRY(copse_batches_start(r->batches, batch.epoch, batch.index));
     COPSE_TRY(s);
-    const uint32_t each = steps_per_run(&r->settings);
+    const uint32_t each = run_steps_per_run(r);
     COPSE_TRY(run_results(r, each > 7 ? each : 7));
-    if (is_talking(r) && now() - r->drawn > 0.1) {
-        p->seconds += now() - r->clock;
-        r->clock = r->drawn = now();
+    if (is_talking(r) && run_now() - r->drawn > 0.1) {
+        p->seconds += run_now() - r->clock;
+        r->clock = r->drawn = run_now();
         bar_draw(p);
     }
     return COPSE_OK;
@@ -360,6 +305,7 @@ static copse_status recover(void *user)
     struct run *r = user;
     r->is_recovering = true;
     copse_trainer_release(&r->trainer);
+    copse_layer_release(&r->model.layers); /* keeps the strategy */
     copse_strategy_release(&r->strategy);
     if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
         const bool was_first = copse_cluster_rank(r->cluster) == 0;
@@ -367,7 +313,8 @@ static copse_status recover(void *user)
         r->is_successor |= !was_first && copse_cluster_rank(r->cluster) == 0;
     }
     COPSE_TRY(open_devices(r));
-    return make_trainer(r);
+    COPSE_TRY(make_trainer(r));
+    return run_init(r);
 }
 
 static uint64_t count_steps(void *user)
@@ -454,6 +401,7 @@ static copse_status run(struct run *r)
     struct copse_dataset_info train, test;
     COPSE_TRY(session_open(r->settings.is_verbose, r->settings.no_cache, &r->ctx));
     COPSE_TRY(open_cluster(r));
+    compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
     if (r->settings.checkpoint) /* a server that gets a signal lets its workers end first */
         signals_catch();
     if (run_is_server(r))
@@ -466,10 +414,11 @@ static copse_status run(struct run *r)
     copse_dataset_describe(r->held_out, &test);
     if (is_json(r))
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
+    COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
-    r->clock = r->drawn = now();
+    r->clock = r->drawn = run_now();
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
-    r->progress.seconds += now() - r->clock;
+    r->progress.seconds += run_now() - r->clock;
     COPSE_TRY(s);
     if (r->saved_epoch == 0) /* resumed with no training left */
         COPSE_TRY(save_parameters(r));

@@ -7,6 +7,9 @@
 
 #include "tools/train/train.h"
 
+/* Room for the settings in a checkpoint. */
+#define SETTINGS_BYTES 9216
+
 /* Everything a run owns. */
 struct run {
     struct train_settings settings;
@@ -19,7 +22,7 @@ struct run {
     copse_strategy *strategy;
     copse_trainer *trainer;
     copse_monitor *monitor;
-    struct mlp model;
+    struct network model;
     struct history history;
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
@@ -61,6 +64,18 @@ void run_close(struct run *r);
 /* Take results of finished steps; wait while more than `most` are in flight. From 8 on the trainer drops results that
    were not taken. */
 copse_status run_results(struct run *r, uint64_t most);
+
+/* Set the variables from the file of --init, and print which (init.c). */
+copse_status run_init(struct run *r);
+
+/* ---- steps (train_steps.c) ---- */
+
+double run_now(void); /* [s] */
+bool run_is_accelerator(const struct run *r);
+/* Training steps per monitor step. */
+uint32_t run_steps_per_run(const struct run *r);
+/* Train on the batch, and on an accelerator on the batches of its run. */
+copse_status run_train(struct run *r, const struct copse_host_batch *first);
 
 /* ---- evaluating (evaluate.c) ---- */
 

@@ -15,7 +15,7 @@
 /* ---- settings: "--name=value" lines ---- */
 
 struct text {
-    char bytes[2048];
+    char bytes[SETTINGS_BYTES];
     size_t used;
 };
 
@@ -93,7 +93,8 @@ copse_status run_describe(const struct run *r, char *text, size_t room)
     const struct train_settings *s = &r->settings;
     struct text t = { .used = 0 };
     COPSE_TRY(describe(r, true, &t));
-    const int used = snprintf(text, room, "%s--on-loss=%s\n--save=%s\n--checkpoint=%s\n", t.bytes, s->on_loss.at->name,
+    const int used = snprintf(text, room, "%s--on-loss=%s\n--init=%s\n--init-layout=%s\n--save=%s\n--checkpoint=%s\n", t.bytes,
+                              s->on_loss.at->name, s->init ? "FILE" : "(none)", s->init_layout.at->name,
                               s->save ? "FILE" : "(none)", s->checkpoint ? "PATH" : "(none)");
     return used >= 0 && (size_t)used < room
                ? COPSE_OK

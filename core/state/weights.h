@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights: the variables of a strategy and a file of arrays, matched by name. Everything is checked and converted in host
+   memory before a variable changes. */
+#ifndef COPSE_WEIGHTS_H
+#define COPSE_WEIGHTS_H
+
+#include "copse/train/weights.h"
+#include "core/state/state.h"
+
+struct copse_weights {
+    struct copse_state state;        /* entries with data are those that match */
+    struct copse_load_report report; /* names live as long as `state` */
+};
+
+/* Zero before. The file and its path outlive `w`. */
+copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, const char *path,
+                                  const copse_checkpoint *file, const struct copse_load_params *params);
+/* Set the variables that match. */
+copse_status copse__weights_write(struct copse_weights *w);
+/* Allowed on a zeroed struct. */
+void copse__weights_end(struct copse_weights *w);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights from a file for the variables of a trainer. */
+#include "core/optim/progress.h"
+#include "core/train/trainer.h"
+
+static copse_status settle(const copse_trainer *t, copse_status mine, const char *what)
+{
+    return copse__state_settle(t->strategy, t->is_failed, mine, what);
+}
+
+/* All checks, before anything is changed. */
+static copse_status match(copse_trainer *t, const char *path, const copse_checkpoint *file,
+                          const struct copse_load_params *params)
+{
+    if (copse_trainer_gathered(t) > 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "weights: %u micro-batches are gathered since the last update: finish it, or "
+                                              "call copse_trainer_flush", copse_trainer_gathered(t));
+    return copse__weights_match(&t->weights, t->strategy, path, file, params);
+}
+
+static copse_status write(copse_trainer *t)
+{
+    t->is_failed = true; /* until all of it is written */
+    COPSE_TRY(copse_note(copse__weights_write(&t->weights), "while loading %s; the trainer is not usable any more",
+                         t->weights.state.path));
+    t->is_failed = false;
+    return COPSE_OK;
+}
+
+static copse_status load(copse_trainer *t, const char *path, const copse_checkpoint *file,
+                         const struct copse_load_params *params)
+{
+    COPSE_TRY(settle(t, match(t, path, file, params), "weights"));
+    COPSE_TRY(settle(t, write(t), "writing weights"));
+    return copse__progress_open(t->optimizer);
+}
+
+copse_status copse_trainer_load(copse_trainer *t, const char *path, const struct copse_load_params *params,
+                                struct copse_load_report *report)
+{
+    struct copse_server_progress unused;
+    copse_checkpoint *file = NULL;
+    if (report)
+        *report = (struct copse_load_report){ 0 };
+    COPSE_TRY(copse_no_reserved(copse_load_params, params));
+    COPSE_TRY(copse__callback_check("copse_trainer_load", t));
+    COPSE_TRY(copse__trainer_check(t));
+    path = path && *path ? path : NULL;
+    if (copse__progress_is_non_chief(t->strategy))
+        return copse__progress_await(t->optimizer, &unused);
+    copse__weights_end(&t->weights);
+    copse_status s = copse__state_load(t->strategy, path, &file);
+    if (s == COPSE_OK)
+        s = load(t, path, file, params);
+    t->weights.state.path = NULL; /* the caller's */
+    t->weights.state.file = NULL;
+    copse_checkpoint_release(&file);
+    copse__free(&t->strategy->ctx->base.mem, t->weights.state.words);
+    t->weights.state.words = NULL;
+    if (s == COPSE_OK && report)
+        *report = t->weights.report;
+    return s;
+}

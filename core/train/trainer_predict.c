@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Predictions with the variables of a trainer. */
+#include "core/train/trainer.h"
+
+/* As a step splits the batch, where all replicas are of this process; else evenly. */
+static copse_status split(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shard *out)
+{
+    if (t->strategy->group.workers == 1 && t->params.sharing != COPSE_SHARD_FIXED)
+        return copse__split(t, batch, false, out);
+    return copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, t->strategy->replica_count, out);
+}
+
+static copse_status predict(copse_trainer *t, const struct copse_host_batch *batch, void *values, size_t bytes)
+{
+    struct copse_shard shares[COPSE_MAX_REPLICAS];
+    COPSE_TRY(split(t, batch, shares));
+    if (t->strategy->store->accumulators == 0) /* else an update accumulates, and keeps the values that it began with */
+        COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
+    return copse__predict(&t->predictor, batch, shares, values, bytes);
+}
+
+copse_status copse_trainer_predict(copse_trainer *t, copse_predict_fn *fn, void *user,
+                                   const struct copse_host_batch *batch, void *values, size_t bytes)
+{
+    if (!t || !fn || !batch || !values)
+        return copse_fail(COPSE_ERR_ARGUMENT, "predict: trainer, function, batch or memory for values is NULL");
+    COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
+    COPSE_TRY(copse__callback_check("copse_trainer_predict", t));
+    COPSE_TRY(copse__trainer_check(t));
+    COPSE_TRY(copse__batch_check(batch));
+    if (!t->predictor.strategy)
+        COPSE_TRY(copse__predictor_init(&t->predictor, t->strategy, t, t->params.recordings));
+    t->predictor.fn = fn;
+    t->predictor.user = user;
+    return predict(t, batch, values, bytes);
+}
