@@ -109,7 +109,9 @@ bool terminal_is(unsigned *columns);
 
 /* ---- signals (signals.c) ---- */
 
-/* Note SIGINT and SIGTERM from now on. A later signal of the same kind, more than a second after the first, ends the
+/* SIGINT, SIGTERM and SIGHUP that are ignored now stay ignored. Called first, before a driver is loaded. */
+void signals_begin(void);
+/* Note SIGINT and SIGTERM from now on, unless they are ignored. A later signal of the same kind, more than a second after the first, ends the
    process at once. `timeout` and supervisors send a signal twice, to the child and to its group: within a second both
    count as one request. */
 void signals_catch(void);

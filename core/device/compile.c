@@ -20,17 +20,6 @@ struct job {
     uint32_t running;
 };
 
-/* ---- progress ---- */
-
-void copse__compile_report(const copse_device *dev, const char *kernel, size_t done, size_t total)
-{
-    const struct copse_context *ctx = dev->ctx;
-    if (ctx->progress)
-        ctx->progress(ctx->progress_user,
-                      &(struct copse_progress){ .device = dev->info.id, .kernel = kernel, .done = (uint32_t)done,
-                                                .total = (uint32_t)total });
-}
-
 /* ---- threads ---- */
 
 /* The same device in a context of its own; NULL if it has other limits or cannot be opened. */
@@ -82,12 +71,12 @@ static void watch(struct job *j)
         }
         copse__mutex_unlock(&j->lock);
         for (; shown < done; shown++)
-            copse__compile_report(j->dev, copse__kernel_row(j->dev, j->list[shown]->id)->name, shown + 1, j->count);
+            copse__kernel_report(j->dev, copse__kernel_row(j->dev, j->list[shown]->id)->name, shown + 1, j->count);
         copse__mutex_lock(&j->lock);
     }
     copse__mutex_unlock(&j->lock);
     if (shown < j->count) /* the caller compiles the rest */
-        copse__compile_report(j->dev, "", j->count, j->count);
+        copse__kernel_report(j->dev, "", j->count, j->count);
 }
 
 static void run(struct job *j)
@@ -95,7 +84,7 @@ static void run(struct job *j)
     copse_thread threads[MAX_THREADS];
     uint32_t most = COPSE_MIN(copse__cpu_count(), MAX_THREADS), started = 0;
     most = (uint32_t)COPSE_MIN(most, j->count);
-    copse__compile_report(j->dev, "", 0, j->count);
+    copse__kernel_report(j->dev, "", 0, j->count);
     j->running = most;
     while (started < most && copse__thread_start(&threads[started], compile_some, j) == COPSE_OK)
         started++;

@@ -51,6 +51,9 @@ copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, cons
    False on backends that compile nothing. */
 bool copse__kernel_is_cold(copse_device *dev, enum copse_kernel_id id, const int32_t *spec);
 
+/* Call the application's progress function, if there is one. */
+void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total);
+
 /* ---- several kernels at once (compile.c) ---- */
 
 struct copse_kernel_want {
@@ -60,8 +63,6 @@ struct copse_kernel_want {
 /* Compile those of `list` (without repetition) that no cache has, with several threads, and report progress. Each is
    then ready or stored for copse__kernel_get, which returns the error of a kernel that failed. */
 void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *list, size_t count);
-/* Call the application's progress function, if there is one. */
-void copse__compile_report(const copse_device *dev, const char *kernel, size_t done, size_t total);
 
 /* Whether the kernel can run on the device (embedded form, bindings, group memory) and is not blocked. */
 bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id);

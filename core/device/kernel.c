@@ -183,6 +183,15 @@ copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, cons
     return COPSE_OK;
 }
 
+void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total)
+{
+    const struct copse_context *ctx = dev->ctx;
+    if (ctx->progress)
+        ctx->progress(ctx->progress_user,
+                      &(struct copse_progress){ .device = dev->info.id, .kernel = kernel, .done = (uint32_t)done,
+                                                .total = (uint32_t)total });
+}
+
 copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                struct copse_kernel **out)
 {
@@ -190,9 +199,9 @@ copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const
                              copse__kernel_is_cold(dev, id, spec);
     const char *name = is_reported ? copse__kernel_row(dev, id)->name : "";
     if (is_reported)
-        copse__compile_report(dev, name, 0, 1);
+        copse__kernel_report(dev, name, 0, 1);
     const copse_status s = copse__kernel_make(dev, id, spec, out);
     if (is_reported)
-        copse__compile_report(dev, name, 1, 1);
+        copse__kernel_report(dev, name, 1, 1);
     return s;
 }

@@ -211,6 +211,7 @@ static void refusals(struct copse_refusals *r)
 #define STACK_ROW(label, axis_, fill, shape_, ...)                                                                     \
     { .op = "stack", .name = label, .build = build_stack, .user = &(const struct move){ .axis = axis_, .count = 3 },   \
       THREE_INPUTS(fill(DIMS shape_), fill(DIMS shape_), fill(DIMS shape_)), .skips_differences = true, __VA_ARGS__ },
+#define COUNTED(...) VALUES(counted, __VA_ARGS__)
 #define WHOLES(...) FILL(INTEGERS, __VA_ARGS__)
 #define STACK(label, axis, shape, ...)                                                                                 \
     STACK_ROW(label, axis, WHOLES, shape, __VA_ARGS__)                                                                 \
@@ -220,6 +221,12 @@ static void refusals(struct copse_refusals *r)
     CONCAT_ROW(label, axis, FILL(INTEGERS, DIMS x), FILL(INTEGERS, DIMS y),                        \
                FILL(INTEGERS, DIMS z), __VA_ARGS__)                                                \
     CONCAT_ROW(label ", i32", axis, I32(DIMS x), I32(DIMS y), I32(DIMS z), __VA_ARGS__)
+
+static const double counted[] = { 1, 2, 3, 4, 5, 6 };
+static const double padded[] = { 9, 9, 9, 9, 9, 1, 2, 3, 9, 4, 5, 6 };
+static const double turned[] = { 3, 1, 2, 6, 4, 5 };
+static const double stacked[] = { 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6 };
+static const double side[] = { 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6 };
 
 static const struct copse_case cases[] = {
     BOTH(reshape, "other axes", (.to = DIMS(4, 5, 3)), DIMS(6, 10), QUICK)
@@ -271,6 +278,11 @@ static const struct copse_case cases[] = {
     CONCAT("six axes", 3, (2, 1, 2, 1, 2, 3), (2, 1, 2, 3, 2, 3), (2, 1, 2, 2, 2, 3),
            FULL)
     CONCAT("nothing", 0, (0), (0), (0), STANDARD)
+    ROW(pad, "stated", (.a = { 1, 1 }, .b = { 0, 0 }, .value = 9), VALUES(counted, DIMS(2, 3)), .want = padded, QUICK)
+    ROW(split, "stated: parts of 2 and 1, the last one first", (.axis = 1, .count = 2, .b = { 2, 1 }),
+        VALUES(counted, DIMS(2, 3)), .want = turned, QUICK)
+    STACK_ROW("stated: the first axis", 0, COUNTED, (2, 3), .want = stacked, QUICK)
+    STACK_ROW("stated: the last axis", 2, COUNTED, (2, 3), .want = side, QUICK)
     BOTH(pad, "a frame", (.a = { 1, 2 }, .b = { 3, 0 }, .value = 2.5), DIMS(5, 11), QUICK)
     BOTH(pad, "nothing to add", (.value = 1), DIMS(5, 7), STANDARD)
     BOTH(pad, "a scalar", (.value = 1), NO_DIMS, STANDARD, .is_poor = true)

@@ -68,10 +68,17 @@ static const double flags[] = { 0, 1, -0.0, N, I, 1e-40, -1, 0 };
 static const double left[] = { N, 1, I, 2, 3, 4, -I, N }, right[] = { 5, N, 6, N, I, N, -I, N };
 static const double chosen[] = { 5, 1, 6, 2, 3, 4, -I, N };
 
+static const double column[] = { 1, 0 }, row[] = { 4, 5, 6 }, table[] = { 1, 2, 3, 7, 8, 9 }, ends[] = { 0, 1, 1 };
+static const double by_column[] = { 4, 5, 6, 7, 8, 9 }, by_row[] = { 1, 5, 6, 7, 5, 6 };
+
 static const struct copse_case cases[] = {
     ROW("a mask", FLAGS(DIMS(13, 33)), ANY(DIMS(13, 33)), ANY(DIMS(13, 33)), QUICK, .skips_differences = true)
     ROW("stated: NaN is true, the other operand's NaN has no effect", VALUES(flags, DIMS(8)), VALUES(left, DIMS(8)),
         VALUES(right, DIMS(8)), .want = chosen, .has_no_gradient = true, QUICK)
+    ROW("stated: a condition of a column", VALUES(column, DIMS(2, 1)), VALUES(row, DIMS(3)), VALUES(table, DIMS(2, 3)),
+        .want = by_column, .has_no_gradient = true, QUICK)
+    ROW("stated: a condition of a row", I32_VALUES(ends, DIMS(3)), VALUES(row, DIMS(1, 3)), VALUES(table, DIMS(2, 3)),
+        .want = by_row, .has_no_gradient = true, QUICK)
     ROW("special values", FILL(SPECIAL, DIMS(96, 96)), FILL(SPECIAL, DIMS(96, 96)), FILL(PATTERNS, DIMS(96, 96)),
         .has_no_gradient = true, STANDARD)
     ROW("an i32 condition", FLAGS_I(DIMS(9, 40)), ANY(DIMS(9, 40)), ANY(DIMS(9, 40)), STANDARD,

@@ -147,16 +147,3 @@ copse_status copse__block_wait(const struct copse_block *b)
         return COPSE_OK;
     return copse_note(copse_queue_finish(b->queue), "while waiting for %s", where(b->queue));
 }
-
-bool copse__host_grow(struct copse_mem *mem, unsigned char **block, size_t *room, size_t bytes)
-{
-    if (*room >= bytes)
-        return true;
-    unsigned char *larger = copse__alloc_aligned(mem, bytes, 4096);
-    if (!larger)
-        return false;
-    copse__free_aligned(mem, *block);
-    *block = larger;
-    *room = bytes;
-    return true;
-}

@@ -33,8 +33,4 @@ copse_status copse__block_copy(const struct copse_block *from, copse_queue *to,
 copse_status copse__queue_settle(copse_queue *queue, copse_status s);
 copse_status copse__block_wait(const struct copse_block *b);
 
-/* Make a page-aligned block of host memory at least so large; its contents are lost where it grows. False: no
-   memory. */
-bool copse__host_grow(struct copse_mem *mem, unsigned char **block, size_t *room, size_t bytes);
-
 #endif

@@ -55,7 +55,7 @@ struct source {
 
 static unsigned char *half_of(const copse_reducer *x, uint32_t rank, size_t index)
 {
-    return x->staging[rank] + index % 2 * x->message_bytes;
+    return x->staging[rank].at + index % 2 * x->message_bytes;
 }
 
 /* Copies of one source need not be neighbours. */

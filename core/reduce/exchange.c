@@ -59,10 +59,11 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
     }
     x->mem = mem;
     x->rank_count = params->rank_count;
+    copse_queue *queues[COPSE_MAX_REPLICAS];
     for (uint32_t r = 0; r < x->rank_count; r++) {
         x->ranks[r] = params->ranks[r];
-        copse_queue_retain(x->ranks[r].queue);
         copse_buffer_retain(x->ranks[r].step.buffer);
+        queues[r] = x->ranks[r].queue;
     }
     x->is_one_queue = !copse__has_workers(x);
     for (uint32_t r = 1; r < x->rank_count; r++)
@@ -70,9 +71,6 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
     /* On one queue nothing runs in parallel: use the fewest launches. */
     if (x->params.reduction == COPSE_REDUCE_AUTO)
         x->params.reduction = x->is_one_queue ? COPSE_REDUCE_TO_ONE : COPSE_REDUCE_SHARDED;
-    copse_queue *queues[COPSE_MAX_REPLICAS];
-    for (uint32_t r = 0; r < x->rank_count; r++)
-        queues[r] = x->ranks[r].queue;
     copse_status s = copse__reducer_create(params->ctx, queues, x->rank_count, params->message_bytes, &x->reducer);
     if (!s)
         s = copse__exchange_check_sharing(x);
@@ -104,17 +102,15 @@ void copse__exchange_release(copse_exchange **at)
         }
         copse__piece_fini(x, p);
     }
-    for (uint32_t r = 0; r < x->rank_count; r++) {
+    for (uint32_t r = 0; r < x->rank_count; r++)
         copse_buffer_release(&x->ranks[r].step.buffer);
-        copse_queue_release(&x->ranks[r].queue);
-    }
     copse__reducer_release(&x->reducer);
     if (copse__has_workers(x))
         copse__exchange_workers_fini(x);
     if (is_idle) {
-        copse__free_aligned(x->mem, x->sums_out);
-        copse__free_aligned(x->mem, x->values);
-        copse__free_aligned(x->mem, x->sums_in);
+        copse__free_aligned(x->mem, x->sums_out.at);
+        copse__free_aligned(x->mem, x->values.at);
+        copse__free_aligned(x->mem, x->sums_in.at);
     }
     copse__free(x->mem, x->buckets.at);
     copse__free(x->mem, x->pieces.at);
@@ -212,8 +208,7 @@ bool copse__exchange_is_one_queue(const copse_exchange *x)
 
 copse_status copse__exchange_queue(copse_exchange *x, uint32_t bucket)
 {
-    if (bucket >= x->buckets.count || !x->buckets.at[bucket].is_used || !x->is_one_queue)
-        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no bucket %u on one queue", bucket);
+    COPSE_TRY(check_bucket(x, bucket));
     const struct copse_bucket *b = &x->buckets.at[bucket];
     for (size_t i = 0; i < b->half; i++) {
         const struct copse_exchange_step *step = &b->steps.at[i];

@@ -91,8 +91,7 @@ struct copse_exchange {
     struct copse_worker_messages messages;   /* of the present chunk */
     /* Host memory between workers: sums to send and values, by offset in the chunk; received sums,
        [worker][own slices]. */
-    unsigned char *sums_out, *values, *sums_in;
-    size_t sums_out_room, values_room, sums_in_room;
+    struct copse_host_memory sums_out, values, sums_in;
     const struct copse_worker_slice *chunk;  /* slices of the present chunk */
 };
 

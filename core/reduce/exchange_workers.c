@@ -7,24 +7,16 @@
  */
 #include <stdio.h>
 
-#include "core/reduce/block.h"
 #include "core/reduce/exchange_internal.h"
-
-static copse_status grow(copse_exchange *x, unsigned char **memory, size_t *room, size_t bytes)
-{
-    return copse__host_grow(x->mem, memory, room, bytes)
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for %zu bytes between workers", bytes);
-}
 
 copse_status copse__exchange_workers_room(copse_exchange *x, size_t chunk, size_t own)
 {
     /* messages of the last run may still be read from the old memory */
-    if (x->sums_out_room < chunk || x->values_room < chunk || x->sums_in_room < own * x->workers.count)
+    if (x->sums_out.bytes < chunk || x->values.bytes < chunk || x->sums_in.bytes < own * x->workers.count)
         COPSE_TRY(copse__worker_wait_sends(&x->messages, NULL, NULL));
-    COPSE_TRY(grow(x, &x->sums_out, &x->sums_out_room, chunk));
-    COPSE_TRY(grow(x, &x->values, &x->values_room, chunk));
-    return grow(x, &x->sums_in, &x->sums_in_room, own * x->workers.count);
+    COPSE_TRY(copse__reducer_host(x->reducer, &x->sums_out, chunk));
+    COPSE_TRY(copse__reducer_host(x->reducer, &x->values, chunk));
+    return copse__reducer_host(x->reducer, &x->sums_in, own * x->workers.count);
 }
 
 /* In a whole job, sent messages still arrive. */
@@ -50,9 +42,9 @@ static copse_status begin(copse_exchange *x, uint32_t bucket, const struct copse
     COPSE_TRY(copse__worker_wait_sends(&x->messages, r->busy, r->user));
     COPSE_TRY(begin_collective(x, bucket, step->count));
     if (step->message_kind & COPSE_MESSAGE_SUMS)
-        COPSE_TRY(copse__worker_recv_sums(&x->messages, x->chunk, x->sums_in));
+        COPSE_TRY(copse__worker_recv_sums(&x->messages, x->chunk, x->sums_in.at));
     if (step->message_kind & COPSE_MESSAGE_VALUES)
-        COPSE_TRY(copse__worker_recv_results(&x->messages, x->chunk, x->values));
+        COPSE_TRY(copse__worker_recv_results(&x->messages, x->chunk, x->values.at));
     const copse_status s = copse__collective_barrier(x->messages.group->cluster, r->busy, r->user);
     if (s) /* no message will arrive */
         copse__worker_drop_recvs(&x->messages);
@@ -81,13 +73,13 @@ copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_
         x->chunk = b->worker_slices.at + step->first;
         return begin(x, bucket, step);
     case COPSE_STEP_READ:
-        return copy(x, b, step, is_sum ? x->sums_out : x->values);
+        return copy(x, b, step, is_sum ? x->sums_out.at : x->values.at);
     case COPSE_STEP_WORKER_SEND:
         COPSE_TRY(copse__reducer_wait_reads(x->reducer, "reading for other workers"));
-        return copse__worker_send(&x->messages, step->message_kind, x->chunk, is_sum ? x->sums_out : x->values);
+        return copse__worker_send(&x->messages, step->message_kind, x->chunk, is_sum ? x->sums_out.at : x->values.at);
     default:
         COPSE_TRY(copse__worker_wait_recvs(&x->messages, step->message_kind, step->worker, 1, x->reducer->busy,
                                            x->reducer->user));
-        return copy(x, b, step, is_sum ? x->sums_in : x->values);
+        return copy(x, b, step, is_sum ? x->sums_in.at : x->values.at);
     }
 }

@@ -12,23 +12,19 @@ struct trial {
     copse_queue *queue;
     copse_buffer *buffer; /* ROWS + 1 rows of BYTES */
     unsigned char *host;  /* the same */
+    size_t size;          /* of a read or write */
 };
 
 typedef copse_status trial_fn(struct trial *t);
 
-static copse_status read_nothing(struct trial *t)
+static copse_status read_bytes(struct trial *t)
 {
-    return copse_queue_read(t->queue, t->buffer, 0, t->host, COPSE_WORD_BYTES);
+    return copse_queue_read(t->queue, t->buffer, 0, t->host, t->size);
 }
 
-static copse_status read_row(struct trial *t)
+static copse_status write_bytes(struct trial *t)
 {
-    return copse_queue_read(t->queue, t->buffer, 0, t->host, BYTES);
-}
-
-static copse_status write_row(struct trial *t)
-{
-    return copse_queue_write(t->queue, t->buffer, 0, t->host, BYTES);
+    return copse_queue_write(t->queue, t->buffer, 0, t->host, t->size);
 }
 
 static copse_status sum_rows(struct trial *t)
@@ -69,9 +65,11 @@ static copse_status measure_device(struct trial *t, struct copse_link *out)
 {
     double read, write, sum;
     COPSE_TRY(copse_queue_fill(t->queue, t->buffer, 0, (ROWS + 1) * BYTES, 0));
-    COPSE_TRY(time_of(t, read_nothing, &out->latency));
-    COPSE_TRY(time_of(t, read_row, &read));
-    COPSE_TRY(time_of(t, write_row, &write));
+    t->size = COPSE_WORD_BYTES;
+    COPSE_TRY(time_of(t, read_bytes, &out->latency));
+    t->size = BYTES;
+    COPSE_TRY(time_of(t, read_bytes, &read));
+    COPSE_TRY(time_of(t, write_bytes, &write));
     COPSE_TRY(time_of(t, sum_rows, &sum));
     out->read_rate = rate(BYTES, read, out->latency);
     out->write_rate = rate(BYTES, write, out->latency);
@@ -100,7 +98,7 @@ static void measure_host(struct trial *t, struct copse_link *out)
 
 copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, struct copse_link *out)
 {
-    struct trial t = { queue, NULL, copse__alloc(mem, ROWS + 1, BYTES) };
+    struct trial t = { .queue = queue, .host = copse__alloc(mem, ROWS + 1, BYTES) };
     copse_status s = COPSE_OK;
     if (!t.host)
         return copse_fail(COPSE_ERR_NO_MEMORY, "link: no memory to measure with");
@@ -192,18 +190,13 @@ static double hierarchical(const struct copse_link *links, uint32_t ranks, doubl
            write_to_all(links, ranks, bytes, to, to_count);
 }
 
-double copse__link_cost(const struct copse_link *links, uint32_t ranks, enum copse_collective algorithm,
-                        uint32_t root, double bytes, const uint32_t *to, uint32_t to_count)
+/* Seconds; the steps are those of value_reduce.c. */
+static double cost_of(const struct copse_link *links, uint32_t ranks, struct copse_way way, double bytes,
+                      const uint32_t *to, uint32_t to_count)
 {
-    switch (algorithm) {
-    case COPSE_COLLECTIVE_TO_ONE:
-        return to_one(links, ranks, root, bytes, to, to_count);
-    case COPSE_COLLECTIVE_SHARDED:
-        return sharded(links, ranks, bytes, to, to_count);
-    case COPSE_COLLECTIVE_HIERARCHICAL:
-        break;
-    }
-    return hierarchical(links, ranks, bytes, to, to_count);
+    return way.algorithm == COPSE_COLLECTIVE_TO_ONE   ? to_one(links, ranks, way.root, bytes, to, to_count)
+           : way.algorithm == COPSE_COLLECTIVE_SHARDED ? sharded(links, ranks, bytes, to, to_count)
+                                                       : hierarchical(links, ranks, bytes, to, to_count);
 }
 
 struct copse_way copse__link_choose(const struct copse_link *links, uint32_t ranks, double bytes,
@@ -218,8 +211,7 @@ struct copse_way copse__link_choose(const struct copse_link *links, uint32_t ran
     size_t best = 0;
     double least = 0;
     for (size_t i = 0; i < COPSE_COUNT(ways); i++) {
-        const double cost = copse__link_cost(links, ranks, ways[i].algorithm, ways[i].root, bytes, to,
-                                             to_count);
+        const double cost = cost_of(links, ranks, ways[i], bytes, to, to_count);
         if (i == 0 || cost < least) {
             best = i;
             least = cost;

@@ -3,11 +3,6 @@
    explains why the recorded waits are enough. */
 #include "core/reduce/record.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for a bucket");
-}
-
 /* The pending commands of each rank become one segment. */
 static copse_status play_pending(struct copse_recorder *r)
 {
@@ -242,7 +237,7 @@ static copse_status add_copy(struct copse_recorder *r, const struct copse_move *
     return targets == 0 || copse__copies_add(r->x->mem, &r->bucket->copies, r->x->reducer->message_bytes, &fill, &from, to,
                                              targets)
                ? COPSE_OK
-               : no_memory();
+               : copse__record_no_memory();
 }
 
 /* Staged: copies through host memory first; ranks with the source's queue copy when they play. */
@@ -322,7 +317,7 @@ static copse_status record_chunk(struct copse_recorder *r, uint64_t first, uint6
     r->total = copse__alloc(mem, schedule.slices.count, sizeof *r->total);
     memset(r->has_played, 0, sizeof r->has_played);
     memset(r->is_ready, 0, sizeof r->is_ready);
-    copse_status s = r->total ? make_room(r) : no_memory();
+    copse_status s = r->total ? make_room(r) : copse__record_no_memory();
     if (!s && copse__has_workers(r->x))
         s = copse__record_workers_begin(r, count);
     if (!s)
@@ -386,7 +381,7 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
     struct copse_bucket b = { .is_used = true };
     struct copse_recorder *r = copse__alloc(x->mem, 1, sizeof *r);
     if (!r)
-        return no_memory();
+        return copse__record_no_memory();
     r->x = x;
     r->piece = &x->pieces.at[piece];
     r->bucket = &b;
@@ -401,7 +396,7 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
     while (at < x->buckets.count && x->buckets.at[at].is_used)
         at++;
     if (!s && at == x->buckets.count && !COPSE_PUSH(x->mem, &x->buckets, b))
-        s = no_memory();
+        s = copse__record_no_memory();
     if (s) {
         copse__bucket_fini(x, &b);
         return copse_note(s, "while recording the exchange of %llu elements",

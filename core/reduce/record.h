@@ -33,6 +33,7 @@ struct copse_recorder {
     size_t join_at[COPSE_MAX_REPLICAS];  /* several workers: offset of the workers' rows in the inbox */
 };
 
+copse_status copse__record_no_memory(void);
 copse_status copse__record_step(struct copse_recorder *r, const struct copse_exchange_step *step);
 /* A command on the destination of a move. */
 copse_status copse__record_command(struct copse_recorder *r, const struct copse_move *m,
@@ -45,7 +46,11 @@ struct copse_binding copse__record_values(const struct copse_recorder *r, uint32
                                           const struct copse_move *m);
 struct copse_binding copse__record_gradients(const struct copse_recorder *r, uint32_t rank,
                                              const struct copse_move *m);
-uint64_t copse__record_row(const struct copse_move *m); /* its elements, padded */
+/* Elements of a row of the inbox: those of the move, padded; bytes of the move; bytes of a row. */
+static inline uint64_t copse__record_row(const struct copse_move *m)
+{
+    return copse__round_up((size_t)m->count, COPSE_UNIT);
+}
 static inline size_t copse__record_bytes(const struct copse_move *m)
 {
     return COPSE_WORD_BYTES * (size_t)m->count;

@@ -2,14 +2,14 @@
 /* What a recording consists of: steps, commands on the destination of a move, and the memory of its elements. */
 #include "core/reduce/record.h"
 
-static copse_status no_memory(void)
+copse_status copse__record_no_memory(void)
 {
     return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for a bucket");
 }
 
 copse_status copse__record_step(struct copse_recorder *r, const struct copse_exchange_step *step)
 {
-    return COPSE_PUSH(r->x->mem, &r->bucket->steps, *step) ? COPSE_OK : no_memory();
+    return COPSE_PUSH(r->x->mem, &r->bucket->steps, *step) ? COPSE_OK : copse__record_no_memory();
 }
 
 copse_status copse__record_command(struct copse_recorder *r, const struct copse_move *m,
@@ -17,12 +17,7 @@ copse_status copse__record_command(struct copse_recorder *r, const struct copse_
 {
     if (r->pending[m->dst].count == 0)
         r->pending[m->dst].move = *m;
-    return COPSE_PUSH(r->x->mem, &r->pending[m->dst], *c) ? COPSE_OK : no_memory();
-}
-
-uint64_t copse__record_row(const struct copse_move *m)
-{
-    return (m->count + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT;
+    return COPSE_PUSH(r->x->mem, &r->pending[m->dst], *c) ? COPSE_OK : copse__record_no_memory();
 }
 
 struct copse_binding copse__record_values(const struct copse_recorder *r, uint32_t rank,
@@ -67,7 +62,7 @@ copse_status copse__record_keep(struct copse_recorder *r, struct copse_kept *lis
     struct copse_slice_memory kept = { m->dst, copse__kept(list, m), m->first, m->count };
     if (!kept.buffer) {
         if (!COPSE_RESERVE(r->x->mem, list, list->count + 1))
-            return no_memory();
+            return copse__record_no_memory();
         COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(r->x, m->dst),
                                                  &(struct copse_buffer_params){ .size = bytes }, &kept.buffer),
                              "while making memory for the slices of rank %u", m->dst));

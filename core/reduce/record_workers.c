@@ -6,11 +6,6 @@
  */
 #include "core/reduce/record.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for a bucket");
-}
-
 static uint32_t this_worker(const struct copse_recorder *r)
 {
     return r->x->workers.worker;
@@ -28,7 +23,7 @@ copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t coun
     const uint32_t workers = r->x->workers.count;
     for (uint32_t v = 0; v < workers; v++)
         if (!COPSE_PUSH(r->x->mem, &r->bucket->worker_slices, ((struct copse_worker_slice){ 0, 0 })))
-            return no_memory();
+            return copse__record_no_memory();
     struct copse_worker_slice *slices = slices_of(r);
     for (size_t i = 0; i < r->schedule->slices.count; i++) {
         const struct copse_slice *slice = &r->schedule->slices.at[i];
@@ -99,7 +94,7 @@ static copse_status add_host_copy(struct copse_recorder *r, uint32_t rank, struc
                                    size_t offset)
 {
     const struct copse_host_copy c = { rank, at, offset };
-    return COPSE_PUSH(r->x->mem, &r->bucket->host_copies, c) ? COPSE_OK : no_memory();
+    return COPSE_PUSH(r->x->mem, &r->bucket->host_copies, c) ? COPSE_OK : copse__record_no_memory();
 }
 
 /* Offset of a move's elements in the host memory of a chunk. */

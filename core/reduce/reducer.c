@@ -78,10 +78,9 @@ void copse__reducer_release(copse_reducer **at)
     if (!x)
         return;
     *at = NULL;
-    (void)copse__reducer_drain(x);
     for (uint32_t r = 0; r < x->ranks; r++) {
         copse_buffer_release(&x->inbox[r]);
-        copse__free_aligned(x->mem, x->staging[r]);
+        copse__free_aligned(x->mem, x->staging[r].at);
         copse_queue_release(&x->queues[r]);
     }
     copse__copies_fini(x->mem, &x->copies);
@@ -114,13 +113,21 @@ copse_status copse__reducer_inbox(copse_reducer *x, uint32_t rank, size_t bytes)
     return COPSE_OK;
 }
 
+copse_status copse__reducer_host(copse_reducer *x, struct copse_host_memory *memory, size_t bytes)
+{
+    if (memory->bytes >= bytes)
+        return COPSE_OK;
+    unsigned char *larger = copse__alloc_aligned(x->mem, bytes, 4096);
+    if (!larger)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for %zu bytes on the host", bytes);
+    copse__free_aligned(x->mem, memory->at);
+    *memory = (struct copse_host_memory){ larger, bytes };
+    return COPSE_OK;
+}
+
 copse_status copse__reducer_staging(copse_reducer *x, uint32_t rank)
 {
-    if (!x->staging[rank])
-        x->staging[rank] = copse__alloc_aligned(x->mem, 2 * x->message_bytes, 4096);
-    return x->staging[rank] ? COPSE_OK
-                            : copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for messages of %zu bytes",
-                                         x->message_bytes);
+    return copse__reducer_host(x, &x->staging[rank], 2 * x->message_bytes);
 }
 
 /* ---- queues ---- */

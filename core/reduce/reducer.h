@@ -41,6 +41,11 @@ struct copse_copies {
     } targets;
 };
 
+struct copse_host_memory {
+    unsigned char *at;
+    size_t bytes;
+};
+
 typedef struct copse_reducer copse_reducer;
 struct copse_reducer {
     copse_context *ctx; /* retained */
@@ -49,7 +54,7 @@ struct copse_reducer {
     uint32_t ranks;
     size_t message_bytes;
     copse_buffer *inbox[COPSE_MAX_REPLICAS];    /* rows of contributors, then the row of the sum */
-    unsigned char *staging[COPSE_MAX_REPLICAS]; /* two messages of each source */
+    struct copse_host_memory staging[COPSE_MAX_REPLICAS]; /* two messages of each source */
     uint64_t staged[COPSE_MAX_REPLICAS][2];     /* tickets of the reads into them */
     uint64_t read[COPSE_MAX_REPLICAS];          /* ticket of the newest copse__reducer_read */
     bool is_open[COPSE_MAX_REPLICAS];           /* has work of copies that is not submitted */
@@ -62,7 +67,7 @@ struct copse_reducer {
 /* `message_bytes` 0: the default. */
 copse_status copse__reducer_create(copse_context *ctx, copse_queue *const *queues, uint32_t count,
                                    size_t message_bytes, copse_reducer **out);
-void copse__reducer_release(copse_reducer **x); /* waits for queued work */
+void copse__reducer_release(copse_reducer **x); /* after copse__reducer_drain */
 /* Wait for queued work, after a failure, too. False: a device hangs; staging memory that it may still write to is never
    freed or used again. */
 bool copse__reducer_drain(copse_reducer *x);
@@ -72,6 +77,8 @@ bool copse__reducer_drain(copse_reducer *x);
 uint64_t copse__reducer_binding_bytes(const copse_reducer *x);
 /* Inbox of at least `bytes`; loses its contents where it grows. Recordings keep the memory that they bind. */
 copse_status copse__reducer_inbox(copse_reducer *x, uint32_t rank, size_t bytes);
+/* Page-aligned host memory of at least `bytes`; likewise. */
+copse_status copse__reducer_host(copse_reducer *x, struct copse_host_memory *memory, size_t bytes);
 /* Staging memory, which is otherwise made by the first copy. */
 copse_status copse__reducer_staging(copse_reducer *x, uint32_t rank);
 

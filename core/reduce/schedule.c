@@ -14,10 +14,8 @@ static bool move(struct maker *m, enum copse_move_kind kind, uint32_t src, uint3
                  uint32_t slice)
 {
     const struct copse_slice *s = &m->s->slices.at[slice];
-    return COPSE_PUSH(
-        m->mem, &m->s->moves,
-        ((struct copse_move){ kind, m->s->phases, src, dst, s->first, s->count, slice,
-                              s->worker }));
+    return COPSE_PUSH(m->mem, &m->s->moves,
+                      ((struct copse_move){ kind, m->s->phases, src, dst, s->first, s->count, slice, s->worker }));
 }
 
 /* Even slices in units of COPSE_UNIT elements. The first owners have the larger ones, and the last may have none. */

@@ -14,8 +14,7 @@
 struct copse_value_reducer {
     copse_reducer *r;
     struct copse_mem *mem;
-    unsigned char *host; /* the inbox of the host */
-    size_t host_room;    /* bytes */
+    struct copse_host_memory host; /* the inbox of the host */
     struct copse_plan plans[PLANS]; /* the newest first */
     unsigned plans_made;
     bool has_links;
@@ -43,10 +42,8 @@ copse_status copse__value_reducer_create(copse_context *ctx, copse_queue *const 
 /* Nothing that a device may still write to is freed or used again. */
 static void drain(copse_value_reducer *x)
 {
-    if (copse__reducer_drain(x->r))
-        return;
-    x->host = NULL;
-    x->host_room = 0;
+    if (!copse__reducer_drain(x->r))
+        x->host = (struct copse_host_memory){ NULL, 0 };
 }
 
 void copse__value_reducer_release(copse_value_reducer **at)
@@ -58,7 +55,7 @@ void copse__value_reducer_release(copse_value_reducer **at)
     drain(x);
     for (size_t i = 0; i < PLANS; i++)
         copse__plan_fini(x->mem, &x->plans[i]);
-    copse__free_aligned(x->mem, x->host);
+    copse__free_aligned(x->mem, x->host.at);
     copse_reducer *r = x->r;
     copse__free(x->mem, x);
     copse__reducer_release(&r);
@@ -133,7 +130,7 @@ static struct copse_view row_view(const struct run *run, const struct copse_part
     const size_t offset = COPSE_WORD_BYTES * (size_t)(row_elements(sum) * row + first);
     const size_t size = COPSE_WORD_BYTES * (size_t)count;
     return sum->owner == COPSE_HOST
-               ? (struct copse_view){ COPSE_HOST, { NULL, 0, size }, run->x->host + offset }
+               ? (struct copse_view){ COPSE_HOST, { NULL, 0, size }, run->x->host.at + offset }
                : (struct copse_view){ sum->owner, { run->x->r->inbox[sum->owner], offset, size }, NULL };
 }
 
@@ -277,10 +274,8 @@ static copse_status make_room(const struct run *run)
     for (size_t i = 0; i < run->plan->sums.count; i++) {
         const struct copse_partial_sum *sum = &run->plan->sums.at[i];
         const size_t bytes = COPSE_WORD_BYTES * (size_t)row_elements(sum) * (run->r->contributors + 1);
-        if (sum->owner != COPSE_HOST)
-            COPSE_TRY(copse__reducer_inbox(x->r, sum->owner, bytes));
-        else if (!copse__host_grow(x->mem, &x->host, &x->host_room, bytes))
-            return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for %zu bytes on the host", bytes);
+        COPSE_TRY(sum->owner == COPSE_HOST ? copse__reducer_host(x->r, &x->host, bytes)
+                                           : copse__reducer_inbox(x->r, sum->owner, bytes));
     }
     return COPSE_OK;
 }

@@ -114,7 +114,7 @@ static copse_status orthogonal(struct start *s)
     const size_t few = COPSE_MIN(rows, cols), many = COPSE_MAX(rows, cols);
     double *v = copse__alloc(s->mem, few * many, sizeof *v);
     if (!v)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory for its first values", s->p->name);
+        return copse_no_memory("variable '%s'", s->p->name);
     for (size_t i = 0; i < few; i++)
         next_vector(&s->stream, v, i, v + i * many, many);
     for (size_t i = 0; i < rows; i++)

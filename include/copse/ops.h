@@ -123,8 +123,8 @@ COPSE_API COPSE_CHECKED copse_status copse_mean_squared_error(copse_graph *g, co
 COPSE_API COPSE_CHECKED copse_status copse_layer_norm(copse_graph *g, copse_tensor *x,
                                                       copse_tensor *scale, copse_tensor *offset,
                                                       float epsilon, copse_tensor **out);
-/** RMS norm (Zhang and Sennrich, 2019): x / sqrt(mean of x^2 + epsilon) scale; otherwise as copse_layer_norm. Elements
-    must be below 1e18. */
+/** RMS norm (Zhang and Sennrich, 2019): x / sqrt(mean of x^2 + epsilon) scale; operands as copse_layer_norm. Elements
+    must be below 1e18. A row with a NaN is NaN; an infinity gives NaN, and 0 in the rest of its row. */
 COPSE_API COPSE_CHECKED copse_status copse_rms_norm(copse_graph *g, copse_tensor *x,
                                                     copse_tensor *scale, float epsilon,
                                                     copse_tensor **out);
@@ -153,7 +153,7 @@ COPSE_API COPSE_CHECKED copse_status copse_split(copse_graph *g, copse_tensor *x
 /** Join `count` tensors of one type and shape along a new axis. */
 COPSE_API COPSE_CHECKED copse_status copse_stack(copse_graph *g, copse_tensor *const *x,
                                                  size_t count, uint32_t axis, copse_tensor **out);
-/** x in the middle of `value` (rounded to the type), one entry of `before` and `after` per axis. */
+/** x with before[i] and after[i] elements of `value`, rounded to the type, around it on axis i. */
 COPSE_API COPSE_CHECKED copse_status copse_pad(copse_graph *g, copse_tensor *x,
                                                const uint32_t *before, const uint32_t *after,
                                                double value, copse_tensor **out);

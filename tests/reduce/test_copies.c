@@ -43,6 +43,7 @@ static void open_stage(struct stage *g)
 
 static void close_stage(struct stage *g)
 {
+    assert_true(copse__reducer_drain(g->x));
     copse__reducer_release(&g->x);
     for (uint32_t r = 0; r < RANKS; r++) {
         copse_buffer_release(&g->from[r]);

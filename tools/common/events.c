@@ -84,6 +84,21 @@ copse_status event_checkpoint(const char *name, const char *path, uint64_t step,
     return json_print(o);
 }
 
+copse_status event_partial(const char *path, uint64_t step)
+{
+    cJSON *o = event("partial");
+    json_add_text(o, "path", path);
+    json_add_count(o, "steps", step);
+    return json_print(o);
+}
+
+copse_status event_stopped(uint64_t step)
+{
+    cJSON *o = event("stopped");
+    json_add_count(o, "steps", step);
+    return json_print(o);
+}
+
 copse_status event_served(uint32_t index, const char *device, const struct copse_parameter_server_summary *did,
                           uint64_t pushes)
 {

@@ -234,19 +234,6 @@ static copse_status show_epoch(const struct run *r)
     return COPSE_OK;
 }
 
-/* All synchronous workers take part; the chief writes. */
-static copse_status save_parameters(struct run *r)
-{
-    if (!r->settings.save || run_is_apart(r))
-        return COPSE_OK;
-    signals_hold();
-    const copse_status s = copse_trainer_save(r->trainer, r->settings.save);
-    signals_release();
-    if (s == COPSE_OK)
-        r->saved_epoch = r->epoch + 1;
-    return s;
-}
-
 /* End of a pass over the data. */
 static copse_status end_epoch(struct run *r)
 {
@@ -261,8 +248,8 @@ static copse_status end_epoch(struct run *r)
     if (!isfinite(r->test.loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
                                  isnan(r->test.loss) ? "NaN" : "infinite");
-    COPSE_TRY(save_parameters(r));
     r->epoch++;
+    COPSE_TRY(run_save_parameters(r));
     r->clock = run_now();
     return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
 }
@@ -402,7 +389,7 @@ static copse_status run(struct run *r)
     COPSE_TRY(session_open(r->settings.is_verbose, r->settings.no_cache, &r->ctx));
     COPSE_TRY(open_cluster(r));
     compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
-    if (r->settings.checkpoint) /* a server that gets a signal lets its workers end first */
+    if (r->settings.checkpoint || r->settings.save) /* a server that gets a signal lets its workers end first */
         signals_catch();
     if (run_is_server(r))
         return run_serve(r);
@@ -421,26 +408,29 @@ static copse_status run(struct run *r)
     r->progress.seconds += run_now() - r->clock;
     COPSE_TRY(s);
     if (r->saved_epoch == 0) /* resumed with no training left */
-        COPSE_TRY(save_parameters(r));
+        COPSE_TRY(run_save_parameters(r));
     return finish(r);
 }
 
-/* A signal: report what was saved and how to resume. */
+/* A signal: write and report the state, and how to resume. */
 static copse_status stop(struct run *r)
 {
+    const uint64_t steps = r->trainer ? copse_trainer_steps(r->trainer) : 0;
     struct copse_monitor_info info = { 0 };
-    copse_status s = r->monitor ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
+    copse_status s = r->monitor && r->settings.checkpoint ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
     bar_clear();
     COPSE_TRY(s);
     if (r->monitor)
         copse_monitor_describe(r->monitor, &info);
+    COPSE_TRY(run_save_stopped(r));
     if (is_json(r) && info.newest)
-        s = event_checkpoint("stopped", info.newest, copse_trainer_steps(r->trainer),
-                             &r->saved_position);
-    else if (info.newest && !is_silent(r))
-        fprintf(stderr, "copse train: stopped after step %llu; the checkpoint is '%s'; resume with the same "
-                        "command and --resume\n",
-                (unsigned long long)copse_trainer_steps(r->trainer), info.newest);
+        s = event_checkpoint("stopped", info.newest, steps, &r->saved_position);
+    else if (is_json(r))
+        s = event_stopped(steps);
+    else if (!is_silent(r) && (info.newest || r->stopped_text[0]))
+        fprintf(stderr, "copse train: stopped after step %llu%s%s%s%s\n", (unsigned long long)steps,
+                r->stopped_text, info.newest ? "; the checkpoint is '" : "", info.newest ? info.newest : "",
+                info.newest ? "'; resume with the same command and --resume" : "");
     return s;
 }
 
@@ -474,8 +464,7 @@ static int fail(const struct run *r, copse_status s)
     fprintf(stderr, "copse train: %s in epoch %u; training stopped: lower --lr (it is %g)",
             session_error(), r->progress.epoch, (double)r->settings.lr);
     if (r->saved_epoch > 0)
-        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", r->settings.save,
-                r->saved_epoch);
+        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", run_save_path(r), r->saved_epoch);
     else if (r->settings.save)
         fprintf(stderr, "; '%s' was not written", r->settings.save);
     fprintf(stderr, "\n");
