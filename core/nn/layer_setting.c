@@ -20,6 +20,8 @@ static const struct {
     [COPSE_LAYER_INIT_GLOROT] = { "glorot", COPSE_INIT_GLOROT_UNIFORM },
     [COPSE_LAYER_INIT_HE] = { "he", COPSE_INIT_HE_NORMAL },
     [COPSE_LAYER_INIT_NORMAL] = { "normal", COPSE_INIT_NORMAL },
+    [COPSE_LAYER_INIT_TRUNCATED_NORMAL] = { "truncated_normal", COPSE_INIT_TRUNCATED_NORMAL },
+    [COPSE_LAYER_INIT_ORTHOGONAL] = { "orthogonal", COPSE_INIT_ORTHOGONAL },
     [COPSE_LAYER_INIT_ZEROS] = { "zeros", COPSE_INIT_ZEROS },
     [COPSE_LAYER_INIT_ONES] = { "ones", COPSE_INIT_ONES },
 };
@@ -207,6 +209,8 @@ void copse__setting_initialize(struct copse_setting_value v, copse_initializer a
         p->initializer = automatic;
     } else if (v.count < COPSE_LAYER_INIT_CONSTANT) {
         p->initializer = initializers[v.count].initializer;
+        if (v.count == COPSE_LAYER_INIT_TRUNCATED_NORMAL && scale == 0.0f)
+            p->scale = 0.02f;
     } else {
         p->initializer = v.number == 0.0f ? COPSE_INIT_ZEROS : COPSE_INIT_ONES;
         p->scale = v.number * (scale == 0.0f ? 1.0f : scale);

@@ -58,16 +58,8 @@ copse_status copse_nn_layer_norm(copse_context *ctx, copse_layer **out)
 static copse_status apply_rms_norm(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
                                    copse_tensor **y)
 {
-    const uint32_t last = copse_tensor_shape(x).rank - 1;
-    copse_tensor *squares, *small;
     (void)in;
-    COPSE_TRY(copse_square(g, x, &squares));
-    COPSE_TRY(copse_mean(g, squares, &last, 1, true, &squares));
-    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)l->value[EPSILON].number, &small));
-    COPSE_TRY(copse_add(g, squares, small, &squares));
-    COPSE_TRY(copse_rsqrt(g, squares, &squares));
-    COPSE_TRY(copse_mul(g, x, squares, &x));
-    return copse_mul(g, x, copse__layer_tensor(l, SCALE), y);
+    return copse_rms_norm(g, x, copse__layer_tensor(l, SCALE), l->value[EPSILON].number, y);
 }
 
 const struct copse_layer_kind copse__layer_rms_norm = {

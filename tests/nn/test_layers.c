@@ -2,6 +2,8 @@
 /* Layers: their variables, shapes, values, tables, and the calls that are refused. */
 #include <math.h>
 
+#include "copse/distribute/replica.h"
+#include "core/base/base.h"
 #include "tests/nn/layer_rig.h"
 
 /* ---- variables ---- */
@@ -96,7 +98,8 @@ static void initial_values_follow_their_rule(void **state)
     copse_strategy *st = on_host();
     copse_layer *l = parsed("dense 300 relu; dense 300; dense 300 tanh init=he; dense 300 gelu init=glorot scale=2;"
                             "dense 300 init=normal scale=0.5; dense 300 init=zeros; dense 300 init=ones; dense 300 "
-                            "init=-0.25; dense 300 silu");
+                            "init=-0.25; dense 300 silu; dense 300 init=truncated_normal; "
+                            "dense 300 init=truncated_normal scale=0.5; dense 100 init=orthogonal scale=2");
     OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(200), .seed = 3 }));
     const double he = sqrt(2.0 / 300), glorot = sqrt(6.0 / 600);
     struct moments m = moments_of(st, "dense1.weight"); /* before ReLU: He */
@@ -117,6 +120,13 @@ static void initial_values_follow_their_rule(void **state)
     near(moments_of(st, "dense8.weight").most, -0.25, 0);
     near(moments_of(st, "dense9.weight").deviation, he, 0.001);
     near(moments_of(st, "dense1.bias").most, 0, 0);
+    m = moments_of(st, "dense10.weight");
+    near(m.deviation, 0.02 * 0.8796, 2e-4);
+    assert_true(m.most <= 0.04 && m.least >= -0.04);
+    m = moments_of(st, "dense11.weight");
+    near(m.most, 1, 0.01);
+    assert_true(m.most <= 1);
+    near(moments_of(st, "dense12.weight").deviation, 2 / sqrt(300.0), 1e-3); /* columns of length 2 */
     copse_layer_release(&l);
     copse_strategy_release(&st);
 }
@@ -127,6 +137,7 @@ struct net {
     copse_layer *layers;
     copse_tensor *dummy;
     copse_type type;
+    copse_strategy *strategy;
 };
 
 /* Reports the first elements of the output. */
@@ -158,7 +169,7 @@ static void gives(const char *text, copse_type type, copse_shape shape, const vo
     copse_trainer *t;
     struct copse_step_result r;
     OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
-    struct net net = { parsed(text), copse_variable_tensor(dummy), type };
+    struct net net = { parsed(text), copse_variable_tensor(dummy), type, st };
     OK(copse_layer_build(net.layers, st, &(struct copse_build_params){ .type = type, .shape = shape, .outputs = 2 }));
     OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = report_output, .user = &net }, &t));
     const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", type, shape, x }), .count = rows };
@@ -220,7 +231,7 @@ static void dropout_acts_while_training(void **state)
 {
     (void)state;
     copse_strategy *st = on_host();
-    struct net net = { parsed("dense 64 init=ones; dropout 0.5"), NULL, COPSE_F32 };
+    struct net net = { parsed("dense 64 init=ones; dropout 0.5"), NULL, COPSE_F32, st };
     float x[8];
     struct copse_step_result r;
     copse_trainer *t;
@@ -443,6 +454,47 @@ static void other_refused_builds(void **state)
     copse_strategy_release(&st);
 }
 
+static copse_status build_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
+                                     copse_value **result)
+{
+    (void)args, (void)count, (void)result;
+    const copse_status s = copse_layer_build(user, copse_replica_strategy(rc),
+                                             &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
+    CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "the thread is in a replica or in"));
+    return COPSE_OK;
+}
+
+static copse_status build_in_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    struct net *net = user;
+    const copse_status s = copse_layer_build(net->layers, net->strategy,
+                                             &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
+    (void)in;
+    CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "or in a loss function"));
+    return copse_sum(g, net->dummy, NULL, 0, false, loss);
+}
+
+static void functions_of_the_application_cannot_build(void **state)
+{
+    (void)state;
+    copse_strategy *st = on_host();
+    copse_variable *dummy, *const *list;
+    copse_trainer *t;
+    struct copse_step_result r;
+    size_t count;
+    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
+    struct net net = { parsed("dense 2"), copse_variable_tensor(dummy), COPSE_F32, st };
+    OK(copse_strategy_run(st, build_in_replica, NULL, 0, net.layers, NULL));
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = build_in_loss, .user = &net }, &t));
+    const struct copse_host_batch batch = { RIG_X(1, (const float[]){ 1 }), .count = 1 };
+    OK(copse_trainer_evaluate(t, &batch, &r));
+    copse_strategy_variables(st, &list, &count);
+    assert_int_equal(count, 1);
+    copse_trainer_release(&t);
+    copse_layer_release(&net.layers);
+    copse_strategy_release(&st);
+}
+
 static void refused_applications(void **state)
 {
     (void)state;
@@ -533,6 +585,7 @@ int main(void)
         cmocka_unit_test(trees_have_limits),
         cmocka_unit_test(builds_name_line_layer_and_shapes),
         cmocka_unit_test(other_refused_builds),
+        cmocka_unit_test(functions_of_the_application_cannot_build),
         cmocka_unit_test(refused_applications),
         cmocka_unit_test(layers_outlive_other_references),
         cmocka_unit_test(a_table_shows_layers_outputs_and_parameters),

@@ -155,7 +155,7 @@ static double step_limit(const struct bench *b, const struct model *m)
            parameters * UPDATE_BYTES / update;
 }
 
-static copse_status make_trainer(const struct bench *b, const struct model *m, copse_layer **network,
+static copse_status make_trainer(const struct bench *b, const struct model *m, struct network *network,
                                  const char *const *ids, size_t count, const struct way *way,
                                  copse_strategy **st, copse_trainer **out)
 {
@@ -169,15 +169,15 @@ static copse_status make_trainer(const struct bench *b, const struct model *m, c
         COPSE_TRY(copse_one_device_create(b->ctx, ids[0], &params, st));
     else
         COPSE_TRY(copse_mirrored_create(b->ctx, ids, count, &params, st));
-    const struct copse_build_params build = { .shape = COPSE_SHAPE(m->widths[0]), .outputs = m->widths[m->layers],
-                                              .seed = 1 };
+    *network = (struct network){ .shape = COPSE_SHAPE(m->widths[0]), .input_scale = 1.0f,
+                                 .outputs = m->widths[m->layers] };
     char text[64];
     snprintf(text, sizeof text, "mlp:%u,%u", m->widths[1], m->widths[2]); /* all have two hidden layers */
-    COPSE_TRY(network_create(*st, b->ctx, text, 0.0f, &build, network));
+    COPSE_TRY(network_create(network, *st, b->ctx, text, 0.0f, 1));
     return copse_trainer_create(*st,
                                 &(struct copse_trainer_params){
                                     .loss = network_loss,
-                                    .user = *network,
+                                    .user = network,
                                     .optimizer = { .kind = COPSE_ADAM },
                                     .prefetch = way->prefetch,
                                 },
@@ -189,7 +189,7 @@ static copse_status time_steps(const struct bench *b, const struct model *m,
                                struct timing *t)
 {
     const size_t values = (size_t)m->batch * m->widths[0];
-    copse_layer *network = NULL;
+    struct network network = { 0 };
     struct steps steps = { .classes = m->widths[m->layers], .random = 1, .way = *way };
     copse_strategy *st = NULL;
     float *x = malloc(values * sizeof *x);
@@ -206,7 +206,7 @@ static copse_status time_steps(const struct bench *b, const struct model *m,
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.05, 2.0 * bench_budget(b), t));
 done:
     copse_trainer_release(&steps.trainer);
-    copse_layer_release(&network);
+    copse_layer_release(&network.layers);
     copse_strategy_release(&st);
     free(steps.labels);
     free(x);

@@ -20,43 +20,28 @@
 copse_status run_evaluate(struct run *r)
 {
     struct copse_dataset_info info;
-    struct copse_column x;
-    copse_dataset_describe(r->test, &info);
-    COPSE_TRY(copse_dataset_column(r->test, 0, &x)); /* the features */
-    const size_t most = 1000 < info.rows ? 1000 : info.rows;
-    if (!r->x) {
-        r->x = malloc(most * info.row_size * sizeof *r->x);
-        r->y = malloc(most * sizeof *r->y);
+    struct copse_step_result result;
+    struct copse_host_batch batch;
+    double loss = 0.0, report = 0.0;
+    copse_status s;
+    copse_dataset_describe(r->held_out, &info);
+    COPSE_TRY(copse_batches_start(r->held, 0, 0));
+    while ((s = copse_batches_next(r->held, &batch)) == COPSE_OK) {
+        const double n = (double)batch.count;
+        COPSE_TRY(copse_trainer_evaluate(r->trainer, &batch, &result));
+        loss += result.loss * n;
+        report += r->model.is_regression ? result.reports[0] * n
+                                         : round(result.reports[0] * n); /* recovers the exact count after rounding */
     }
-    uint32_t *rows = malloc(most * sizeof *rows);
-    copse_status s = COPSE_OK;
-    double loss = 0.0, right = 0.0;
-    if (!r->x || !r->y || !rows)
-        s = session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the held-out part");
-    for (size_t first = 0; s == COPSE_OK && first < info.rows; first += most) {
-        const size_t n = info.rows - first < most ? info.rows - first : most;
-        struct copse_step_result result;
-        for (size_t i = 0; i < n; i++)
-            rows[i] = (uint32_t)(first + i);
-        const struct copse_host_batch batch = {
-            COPSE_COLUMNS({ x.name, x.type, x.shape, r->x },
-                          { "y", COPSE_I32, COPSE_SCALAR, r->y }),
-            .count = n,
-        };
-        s = copse_dataset_gather(r->test, "x", rows, n, r->x);
-        if (s == COPSE_OK)
-            s = copse_dataset_gather(r->test, "y", rows, n, r->y);
-        if (s == COPSE_OK)
-            s = copse_trainer_evaluate(r->trainer, &batch, &result);
-        if (s == COPSE_OK) {
-            loss += result.loss * (double)n;
-            right += round(result.reports[0] * (double)n); /* recovers the exact count after rounding */
-        }
+    if (s != COPSE_ERR_END)
+        return s;
+    r->test.loss = loss / (double)info.rows;
+    r->test.accuracy = report / (double)info.rows;
+    if (r->test.is_regression) {
+        r->test.mae = r->test.accuracy;
+        r->test.accuracy = r->spread > 0.0 ? 1.0 - loss * r->model.outputs / r->spread : 0.0;
     }
-    free(rows);
-    r->test_loss = loss / (double)info.rows;
-    r->test_accuracy = right / (double)info.rows;
-    return s;
+    return COPSE_OK;
 }
 
 /* ---- one checkpoint after the other ---- */
@@ -146,13 +131,12 @@ static copse_status show(const struct watch *w)
     const struct run *r = w->r;
     struct copse_dataset_info test;
     if (is_json(r))
-        return event_evaluated("evaluated", w->path, w->step, &w->at, r->test_loss, r->test_accuracy);
-    copse_dataset_describe(r->test, &test);
+        return event_evaluated("evaluated", w->path, w->step, &w->at, &r->test);
+    copse_dataset_describe(r->held_out, &test);
     if (!r->settings.is_watching || is_talking(r)) {
         if (r->settings.is_watching)
             printf("step %llu: ", (unsigned long long)w->step);
-        printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * r->test_accuracy,
-               test.rows, r->test_loss);
+        score_print(&r->test, test.rows);
         fflush(stdout);
     }
     return COPSE_OK;
@@ -281,13 +265,12 @@ static copse_status finish(const struct watch *w)
 {
     const struct run *r = w->r;
     struct copse_dataset_info test;
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (is_json(r))
-        return event_evaluated("done", w->path, w->step, &w->at, r->test_loss, r->test_accuracy);
+        return event_evaluated("done", w->path, w->step, &w->at, &r->test);
     if (is_talking(r))
         printf("\nthe run is over; %llu of its checkpoints were evaluated:\n", (unsigned long long)w->count);
-    printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * r->test_accuracy, test.rows,
-           r->test_loss);
+    score_print(&r->test, test.rows);
     return COPSE_OK;
 }
 

@@ -14,36 +14,6 @@
 
 /* ---- before the run ---- */
 
-static copse_status open_data(struct run *r)
-{
-    const struct train_settings *s = &r->settings;
-    struct copse_dataset_info info, train, test;
-    const struct copse_dataset_params params = { .labels = s->labels, .classes = s->classes };
-    COPSE_TRY(copse_dataset_open(r->ctx, s->data, &params, &r->all));
-    copse_dataset_describe(r->all, &info);
-    if (!info.has_labels)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has no labels: name their file with --labels, or give a CSV "
-                                 "with a label column or a folder with an IDX pair", s->data);
-    COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
-                                  &r->train, &r->test));
-    copse_dataset_describe(r->train, &train);
-    copse_dataset_describe(r->test, &test);
-    if (r->is_evaluator && s->batch > train.rows)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has %zu examples for training, and the run has batches of %u: give the "
-                                 "--data of the run", s->data, train.rows, s->batch);
-    if (is_talking(r))
-        printf("data     %s: %zu examples of %zu numbers, %u classes\n"
-               "         %zu for training, %zu held out, shuffled with seed %llu\n",
-               s->is_default_data ? "hand-written digits" : s->data, info.rows, info.row_size,
-               info.classes, train.rows, test.rows, (unsigned long long)s->seed);
-    return copse_batches_create(r->train,
-                                &(struct copse_batches_params){
-                                    .batch = s->batch, .seed = s->seed, .prefetch = 2 },
-                                &r->batches);
-}
-
 /* Find other workers and connect to them. Only the chief prints and writes. */
 static copse_status open_cluster(struct run *r)
 {
@@ -164,18 +134,12 @@ static copse_optimizer_kind optimizer_of(const struct train_settings *s)
 static copse_status make_trainer(struct run *r)
 {
     const struct train_settings *s = &r->settings;
-    struct copse_dataset_info info;
-    struct copse_column x;
-    copse_dataset_describe(r->all, &info);
-    COPSE_TRY(copse_dataset_column(r->all, 0, &x)); /* the features */
     r->progress.epochs = s->epochs;
     r->progress.steps = run_steps(r);
-    const struct copse_build_params build = { .type = x.type, .shape = x.shape, .outputs = info.classes,
-                                              .seed = s->seed };
-    COPSE_TRY(network_create(r->strategy, r->ctx, s->network ? s->network : s->model, s->dropout, &build, &r->network));
+    COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, s->network ? s->network : s->model, s->dropout, s->seed));
     const struct copse_trainer_params params = {
         .loss = network_loss,
-        .user = r->network,
+        .user = &r->model,
         .optimizer = {
             .kind = optimizer_of(s),
             .learning_rate = s->lr,
@@ -190,7 +154,7 @@ static copse_status make_trainer(struct run *r)
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
     if (is_talking(r) && !r->is_recovering) {
         printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,
-               (unsigned long long)copse_layer_parameters(r->network), s->optimizer.at->name, (double)s->lr,
+               (unsigned long long)copse_layer_parameters(r->model.layers), s->optimizer.at->name, (double)s->lr,
                s->schedule.at->name, s->batch);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
@@ -203,7 +167,7 @@ static copse_status make_trainer(struct run *r)
 
 copse_status run_open(struct run *r)
 {
-    COPSE_TRY(open_data(r));
+    COPSE_TRY(run_open_data(r));
     COPSE_TRY(open_devices(r));
     return make_trainer(r);
 }
@@ -212,18 +176,17 @@ void run_close(struct run *r)
 {
     copse_monitor_release(&r->monitor);
     copse_trainer_release(&r->trainer);
-    copse_layer_release(&r->network);
+    copse_layer_release(&r->model.layers);
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
     copse_cluster_spec_release(&r->job);
+    copse_batches_release(&r->held);
     copse_batches_release(&r->batches);
-    copse_dataset_release(&r->test);
+    copse_dataset_release(&r->held_out);
     copse_dataset_release(&r->train);
     copse_dataset_release(&r->all);
     copse_context_release(&r->ctx);
     history_free(&r->history);
-    free(r->x);
-    free(r->y);
 }
 
 /* ---- the run ---- */
@@ -243,21 +206,29 @@ copse_status run_results(struct run *r, uint64_t most)
     }
 }
 
+static void show_score(const struct progress *p, const struct score *test)
+{
+    printf("epoch %3u/%u  loss %.4f  ", p->epoch, p->epochs, p->loss);
+    if (test->is_regression)
+        printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy, test->loss, test->mae,
+               test->accuracy);
+    else
+        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%\n", 100.0 * p->accuracy, test->loss,
+               100.0 * test->accuracy);
+}
+
 static copse_status show_epoch(const struct run *r)
 {
     const struct progress *p = &r->progress;
     unsigned columns;
     if (is_json(r)) {
-        return event_epoch(p, r->test_loss, r->test_accuracy);
+        return event_epoch(p, &r->test);
     } else if (is_talking(r)) {
         /* A terminal has the bar, so a line for every tenth of the run is enough. */
         const uint32_t every = terminal_is(&columns) ? (p->epochs + 9) / 10 : 1;
         bar_clear();
         if (p->epoch % every == 0 || p->epoch == p->epochs)
-            printf("epoch %3u/%u  loss %.4f  accuracy %5.1f %%  held-out loss %.4f  "
-                   "accuracy %5.1f %%\n",
-                   p->epoch, p->epochs, p->loss, 100.0 * p->accuracy, r->test_loss,
-                   100.0 * r->test_accuracy);
+            show_score(p, &r->test);
         fflush(stdout);
     }
     return COPSE_OK;
@@ -270,13 +241,13 @@ static copse_status end_epoch(struct run *r)
     r->progress.seconds += run_now() - r->clock;
     if (!run_is_apart(r))
         COPSE_TRY(run_evaluate(r));
-    if (!history_epoch(&r->history, r->progress.step, r->test_loss, r->test_accuracy))
+    if (!history_epoch(&r->history, r->progress.step, &r->test))
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     COPSE_TRY(show_epoch(r));
     /* A non-finite last update of an epoch is first detected here. */
-    if (!isfinite(r->test_loss))
+    if (!isfinite(r->test.loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
-                                 isnan(r->test_loss) ? "NaN" : "infinite");
+                                 isnan(r->test.loss) ? "NaN" : "infinite");
     r->epoch++;
     COPSE_TRY(run_save_parameters(r));
     r->clock = run_now();
@@ -321,7 +292,7 @@ static copse_status recover(void *user)
     struct run *r = user;
     r->is_recovering = true;
     copse_trainer_release(&r->trainer);
-    copse_layer_release(&r->network); /* keeps the strategy */
+    copse_layer_release(&r->model.layers); /* keeps the strategy */
     copse_strategy_release(&r->strategy);
     if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
         const bool was_first = copse_cluster_rank(r->cluster) == 0;
@@ -376,21 +347,22 @@ static copse_status finish(struct run *r)
     const struct progress *p = &r->progress;
     struct copse_dataset_info test;
     unsigned columns;
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (is_silent(r))
         return COPSE_OK;
     if (s->plot) {
         char title[256];
-        snprintf(title, sizeof title, "copse train %s, %u epochs: %.2f %% held-out accuracy",
-                 s->model, s->epochs, 100.0 * r->test_accuracy);
+        snprintf(title, sizeof title, "copse train %s, %u epochs: held-out %s %.*f%s", s->model, s->epochs,
+                 r->test.is_regression ? "R2" : "accuracy", r->test.is_regression ? 4 : 2,
+                 r->test.is_regression ? r->test.accuracy : 100.0 * r->test.accuracy, r->test.is_regression ? "" : " %");
         COPSE_TRY(plot_write(s->plot, &r->history, title));
     }
     if (is_json(r))
-        return event_done(p, r->test_loss, r->test_accuracy, r->strategy);
+        return event_done(p, &r->test, r->strategy);
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
-    printf("%s%.2f %% of the %zu held-out examples are right (loss %.4f)\n",
-           s->is_quiet ? "" : "\n", 100.0 * r->test_accuracy, test.rows, r->test_loss);
+    printf("%s", s->is_quiet ? "" : "\n");
+    score_print(&r->test, test.rows);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
     printf("%llu steps in %.1f s, %.0f samples/s on %u device%s\n",
@@ -426,7 +398,7 @@ static copse_status run(struct run *r)
     COPSE_TRY(run_open(r));
     COPSE_TRY(run_compare(r));
     copse_dataset_describe(r->train, &train);
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (is_json(r))
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_init(r));

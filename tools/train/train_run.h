@@ -14,18 +14,20 @@
 struct run {
     struct train_settings settings;
     copse_context *ctx;
-    copse_dataset *all, *train, *test;
+    copse_dataset *all, *train, *held_out;
     copse_batches *batches;
+    copse_batches *held; /* the held-out part */
     copse_cluster_spec *job; /* NULL: a single process */
     copse_cluster *cluster;
     copse_strategy *strategy;
     copse_trainer *trainer;
     copse_monitor *monitor;
-    copse_layer *network;
+    struct network model;
     struct history history;
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
-    double test_loss, test_accuracy;
+    struct score test; /* on the held-out part */
+    double spread;     /* sum of squared differences of held-out targets from their mean */
     double clock, drawn; /* when progress.seconds was updated, when the bar was drawn */
     uint32_t saved_epoch; /* by --save; counts from 1; 0: nothing was saved */
     char stopped_text[2300]; /* which file of --save was written when a signal stopped the run */
@@ -35,8 +37,6 @@ struct run {
     bool is_successor;  /* the first remaining worker after the loss of the previous chief: it now prints and
                            writes */
     bool is_recovering; /* devices are being reopened: nothing is printed again */
-    float *x; /* space for one batch of the held-out examples */
-    int32_t *y;
 };
 
 /* A worker that does not print or write. */
@@ -56,6 +56,8 @@ static inline bool is_talking(const struct run *r)
     return !r->settings.is_json && !r->settings.is_quiet && !is_silent(r);
 }
 
+/* Open and split the data, and print a description. (train_data.c) */
+copse_status run_open_data(struct run *r);
 /* Open data and devices and create the trainer from the settings; and release everything of a run. */
 copse_status run_open(struct run *r);
 void run_close(struct run *r);
@@ -88,7 +90,7 @@ copse_status run_save_stopped(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */
 
-/* Mean loss and accuracy on the held-out examples, into test_loss and test_accuracy. */
+/* The score on the held-out examples, into `test`. */
 copse_status run_evaluate(struct run *r);
 /* The evaluator task of a job: evaluates each checkpoint of the other tasks, until the last one. COPSE_ERR_TIMEOUT if
    none arrived for --patience; COPSE_ERR_CANCELLED after a signal. */

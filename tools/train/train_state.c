@@ -8,7 +8,8 @@
 #include "tools/train/train_run.h"
 
 #define STEPS  "application/steps"  /* f64 [steps, 2]: loss, accuracy */
-#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy */
+#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]:
+                                       step, held-out loss, R2, mean absolute error */
 #define SETTINGS "application.settings"
 
 /* ---- settings: "--name=value" lines ---- */
@@ -44,17 +45,18 @@ static copse_status add_data(struct text *t, const struct run *r)
 {
     struct copse_dataset_info info;
     char text[160];
-    uint32_t sum = 2166136261u; /* FNV-1a of the labels */
+    uint32_t sum = 2166136261u; /* FNV-1a of the labels or targets, words of 32 bits */
     copse_dataset_describe(r->all, &info);
-    int32_t *labels = malloc(info.rows * sizeof *labels);
+    const size_t words = info.rows * (r->model.is_regression ? r->model.outputs : 1);
+    uint32_t *labels = malloc(words * sizeof *labels);
     if (!labels)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
     const copse_status s = copse_dataset_gather(r->all, "y", NULL, info.rows, labels);
-    for (size_t i = 0; s == COPSE_OK && i < info.rows; i++)
-        sum = (sum ^ (uint32_t)labels[i]) * 16777619u;
+    for (size_t i = 0; s == COPSE_OK && i < words; i++)
+        sum = (sum ^ labels[i]) * 16777619u;
     free(labels);
-    snprintf(text, sizeof text, "%zu examples of %zu numbers, %u classes, labels %08x", info.rows,
-             info.row_size, info.classes, (unsigned)sum);
+    snprintf(text, sizeof text, "%zu examples of %zu numbers, %u %s, labels %08x", info.rows, info.row_size,
+             r->model.outputs, r->model.is_regression ? "targets" : "classes", (unsigned)sum);
     add(t, "--data", text);
     return s;
 }
@@ -65,6 +67,12 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
 {
     const struct train_settings *s = &r->settings;
     COPSE_TRY(add_data(t, r));
+    add(t, "--scale", s->scale.at->name);
+    add(t, "--task", s->task.at->name);
+    add(t, "--missing", s->missing.at->name);
+    add(t, "--header", s->header.at->name);
+    add(t, "--label", s->label ? s->label : "");
+    add(t, "--ignore", s->ignore ? s->ignore : "");
     add(t, "--model", s->model);
     add(t, "--optimizer", s->optimizer.at->name);
     add(t, "--schedule", s->schedule.at->name);
@@ -128,11 +136,15 @@ const char *run_find(const copse_checkpoint *file, const char *key)
 
 static copse_status check_settings(const struct run *r, const copse_checkpoint *file, const char *path)
 {
+    /* of versions without these options */
+    static const char before[] = "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
     struct text now = { .used = 0 };
-    const char *then = run_find(file, SETTINGS);
-    if (!then)
+    char then[sizeof now.bytes + sizeof before];
+    const char *found = run_find(file, SETTINGS);
+    if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
     COPSE_TRY(describe(r, false, &now));
+    snprintf(then, sizeof then, "%s%s", found, strstr(found, "--scale=") ? "" : before);
     return compare(path, then, now.bytes);
 }
 
@@ -151,6 +163,11 @@ copse_status run_settings_of(copse_context *ctx, const char *path, char *text, s
 
 /* ---- saving ---- */
 
+static size_t epoch_columns(const struct run *r)
+{
+    return r->test.is_regression ? 4 : 3;
+}
+
 copse_status run_save(void *user, const char *path)
 {
     struct run *r = user;
@@ -165,18 +182,22 @@ copse_status run_save(void *user, const char *path)
     copse_batches_position(r->batches, &epoch, &index);
     const bool is_over = r->epoch == r->settings.epochs;
     const struct copse_position position = { r->epoch, is_over ? 0 : index };
-    double *epochs = malloc((h->epoch_count + 1) * 3 * sizeof *epochs);
+    const size_t columns = epoch_columns(r);
+    double *epochs = malloc((h->epoch_count + 1) * columns * sizeof *epochs);
     if (!epochs)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     for (size_t i = 0; i < h->epoch_count; i++) {
-        epochs[3 * i] = (double)h->epochs[i].step;
-        epochs[3 * i + 1] = h->epochs[i].loss;
-        epochs[3 * i + 2] = h->epochs[i].accuracy;
+        double *to = epochs + columns * i;
+        to[0] = (double)h->epochs[i].step;
+        to[1] = h->epochs[i].score.loss;
+        to[2] = h->epochs[i].score.accuracy;
+        if (columns > 3)
+            to[3] = h->epochs[i].score.mae;
     }
     const struct copse_named_array arrays[] = {
         { STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
                    .data = h->steps } },
-        { EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, 3 },
+        { EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, columns },
                     .data = epochs } },
     };
     const copse_status s = copse_trainer_checkpoint(
@@ -228,11 +249,13 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
         ok = history_step(&r->history, x[2 * i], x[2 * i + 1]);
         run_smooth(&r->progress, i + 1, x[2 * i], x[2 * i + 1]);
     }
-    x = rows_of(file, EPOCHS, 3, &count);
-    for (size_t i = 0; ok && i < count; i++) {
-        ok = history_epoch(&r->history, (uint64_t)x[3 * i], x[3 * i + 1], x[3 * i + 2]);
-        r->test_loss = x[3 * i + 1];
-        r->test_accuracy = x[3 * i + 2];
+    const size_t columns = epoch_columns(r);
+    x = rows_of(file, EPOCHS, columns, &count);
+    for (size_t i = 0; ok && i < count; i++, x += columns) {
+        r->test.loss = x[1];
+        r->test.accuracy = x[2];
+        r->test.mae = columns > 3 ? x[3] : 0.0;
+        ok = history_epoch(&r->history, (uint64_t)x[0], &r->test);
     }
     r->progress.step = copse_trainer_steps(r->trainer);
     return ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
