@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the last. */
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 #include "core/loop/outputs.h"
 #include "core/loop/step.h"

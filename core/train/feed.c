@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The feed of a trainer: its choice, and the calls of the application. */
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 #include "core/train/trainer.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Train steps: losses in and out, what may be asked for between them, and what is refused. */
+#include "copse/loop/feed.h"
 #include "copse/compat/gradients.h"
 #include "copse/compat/train_step.h"
 
