@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 
 #include "tools/bench/bench.h"
