@@ -12,7 +12,8 @@ const struct command commands[] = {
     { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
     { "train", cmd_train, "train a network on every device found" },
     { "worker", cmd_worker, "run one worker of a job of several workers" },
-    { "evaluate", cmd_evaluate, "evaluate a checkpoint of `copse train`, or each that a job writes" },
+    { "predict", cmd_predict, "print what a trained model says about data" },
+    { "evaluate", cmd_evaluate, "compare a model, or the checkpoints of a run, with labels" },
     { "info", cmd_info, "print what a safetensors file holds" },
     { "export", cmd_export, "write the arrays of a safetensors file as .npy files" },
     { "conformance", cmd_conformance, "check every kernel of every device, and block faulty ones" },
@@ -81,6 +82,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     fill_standard_streams();
+    signals_begin();
     set_signals();
     const int code = run(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout))

@@ -13,6 +13,7 @@ struct copse_pending {
     uint32_t peer;
 };
 
+#define COPSE_WHAT_BYTES 64
 #define COPSE_FORM_BYTES 64
 
 /* Exchanged before each collective to verify that all ranks are at the same one. */
@@ -20,7 +21,7 @@ struct copse_header {
     uint64_t magic, sequence, size;
     uint32_t vote; /* COPSE_OK, or why this worker cannot take part */
     uint32_t detail;  /* a number that must be the same on all workers, such as that of the batch */
-    char what[64];    /* name of the operation; the same on all workers */
+    char what[COPSE_WHAT_BYTES]; /* name of the operation; the same on all workers */
     char form[COPSE_FORM_BYTES]; /* type and shape of the operands; empty where `what` and `size` are enough */
 };
 
@@ -226,7 +227,7 @@ copse_status copse__collective_begin_on(copse_cluster *c, const char *what, cons
    differ; the cluster can be used after these. */
 copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the newest collective; kind 0..3. */
-enum { COPSE_KIND_PARTS, COPSE_KIND_RESULTS, COPSE_KIND_BYTES };
+enum { COPSE_KIND_SUMS, COPSE_KIND_RESULTS, COPSE_KIND_BYTES };
 uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind);
 
 /* Begin and barrier. Returns this worker's vote, with its text, if it is not COPSE_OK. */

@@ -44,8 +44,9 @@ struct copse_foreign_device {
 
 /* Every range that a kernel binds starts at a multiple of this number of bytes on every device: Vulkan devices may
    require 256, some OpenCL devices require 512. */
-#define COPSE_ALIGNMENT 512
-#define COPSE_UNIT      (COPSE_ALIGNMENT / 4) /* the same in f32 elements */
+#define COPSE_ALIGNMENT  512
+#define COPSE_WORD_BYTES 4 /* of an f32 or i32; sizes and offsets of device memory are whole words */
+#define COPSE_UNIT       (COPSE_ALIGNMENT / COPSE_WORD_BYTES) /* the alignment in words */
 
 struct copse_device {
     copse_refs refs;
@@ -197,6 +198,9 @@ struct copse_backend {
        it; all of it is logged). Uses base->cache where the driver can export binaries. */
     copse_status (*kernel_init)(struct copse_kernel *k);
     void (*kernel_fini)(struct copse_kernel *k);
+    /* Optional (NULL = compiling takes no time): whether base->cache has the driver's compiled form of the kernel, of
+       which row, spec and group size are set, and nothing else. */
+    bool (*is_stored)(const struct copse_kernel *k);
 
     copse_status (*queue_init)(copse_queue *q);
     void (*queue_fini)(copse_queue *q); /* drains, with a deadline */
@@ -225,8 +229,6 @@ struct copse_backend {
     /* Optional (NULL = core waits on the host): later work of q starts after the other queue's ticket. Both queues
        belong to the same device. */
     copse_status (*wait_queue)(copse_queue *q, copse_queue *other, uint64_t ticket);
-    /* Optional: device time of a reached ticket's work [ns]. */
-    copse_status (*time)(copse_queue *q, uint64_t ticket, uint64_t *ns);
 };
 
 /* Deadline of a wait for a device when the caller gives none [ns]: 120 s; 600 s if its newest kernel was made less

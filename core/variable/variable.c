@@ -3,44 +3,14 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/base/random.h"
 #include "core/replica/replica_threads.h"
 #include "core/variable/storage.h"
-
-static void initialize_ints(int32_t *to, uint64_t count, copse_initializer initializer)
-{
-    for (uint64_t i = 0; i < count; i++)
-        to[i] = initializer == COPSE_INIT_ONES;
-}
-
-static void initialize_floats(float *to, uint64_t count, const struct copse_variable_params *p)
-{
-    const copse_shape s = p->shape;
-    const double fan_in = s.rank ? s.dims[0] : 1, fan_out = s.rank ? s.dims[s.rank - 1] : 1;
-    const float scale = p->scale == 0.0f ? 1.0f : p->scale;
-    const uint64_t name = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
-    struct copse_stream stream;
-    copse__stream_init(&stream, p->seed ^ name, 0);
-    const float glorot = (float)sqrt(6.0 / (fan_in + fan_out)), he = (float)sqrt(2.0 / fan_in);
-    for (uint64_t i = 0; i < count; i++) {
-        float x = 0.0f;
-        if (p->initializer == COPSE_INIT_ONES)
-            x = scale;
-        else if (p->initializer == COPSE_INIT_GLOROT_UNIFORM)
-            x = scale * glorot * (2.0f * copse__stream_unit(&stream) - 1.0f);
-        else if (p->initializer == COPSE_INIT_HE_NORMAL)
-            x = scale * he * copse__stream_normal(&stream);
-        else if (p->initializer == COPSE_INIT_NORMAL)
-            x = scale * copse__stream_normal(&stream);
-        to[i] = x;
-    }
-}
 
 static copse_status check_type(const struct copse_variable_params *p)
 {
     if (p->type != COPSE_F32 && p->type != COPSE_I32)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown type %d", p->name, (int)p->type);
-    if ((int)p->initializer < 0 || p->initializer > COPSE_INIT_NORMAL)
+    if (!copse__initializer_is_known(p->initializer))
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown initializer %d", p->name,
                           (int)p->initializer);
     if (p->type == COPSE_I32 && (p->initializer > COPSE_INIT_ONES || p->scale != 0.0f))
@@ -88,15 +58,17 @@ static copse_status first_values(struct copse_mem *mem, const struct copse_varia
     const uint64_t count = copse__elements(p->shape);
     void *values = copse__alloc(mem, (size_t)count, 4);
     if (!values)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", p->name);
+        return copse_no_memory("variable '%s'", p->name);
+    copse_status s = COPSE_OK;
     if (p->values)
         memcpy(values, p->values, (size_t)count * 4);
-    else if (p->type == COPSE_I32)
-        initialize_ints(values, count, p->initializer);
     else
-        initialize_floats(values, count, p);
-    *out = values;
-    return COPSE_OK;
+        s = copse__initialize(mem, p, values);
+    if (s != COPSE_OK)
+        copse__free(mem, values);
+    else
+        *out = values;
+    return s;
 }
 
 copse_status copse__variable_first_values(const copse_strategy *st,
@@ -112,20 +84,14 @@ static bool will_be_trained(const struct copse_variable_params *p)
     return p->type == COPSE_F32 && !p->is_frozen && p->synchronization != COPSE_SYNC_ON_READ;
 }
 
-/* A variable that is not trained is synchronised with the other workers at once; `s`: why this worker cannot. */
-static copse_status start_together(copse_strategy *st, const struct copse_variable_params *p,
-                                   void *values, copse_status s)
-{
-    return will_be_trained(p) ? s : copse__initial_value_broadcast(st, p, values, s);
-}
-
 /* A trained variable keeps its values until it has a place; the others have theirs at once, and a server
    takes a copy of either. */
 static copse_status place(copse_variable *v, const struct copse_variable_params *p, void **values)
 {
     if (!v->is_trained)
         COPSE_TRY(copse__components_make(v, *values));
-    COPSE_TRY(copse__storage(v)->keep(v, p->colocate_with, *values));
+    if (copse__storage(v)->keep)
+        COPSE_TRY(copse__storage(v)->keep(v, p->colocate_with, *values));
     if (v->is_trained) {
         v->initial = *values;
         *values = NULL;
@@ -143,8 +109,7 @@ static copse_variable *new_variable(copse_strategy *st, const struct copse_varia
         return NULL;
     v->strategy = st;
     v->count = copse__elements(p->shape);
-    v->synchronization = p->synchronization == COPSE_SYNC_AUTO ? COPSE_SYNC_ON_WRITE
-                                                               : p->synchronization;
+    v->synchronization = p->synchronization == COPSE_SYNC_AUTO ? COPSE_SYNC_ON_WRITE : p->synchronization;
     v->aggregation = p->aggregation;
     v->is_trained = will_be_trained(p);
     v->tensor.op = &copse_op_variable;
@@ -156,8 +121,7 @@ static copse_variable *new_variable(copse_strategy *st, const struct copse_varia
     return v;
 }
 
-static copse_status make(copse_strategy *st, const struct copse_variable_params *p,
-                         copse_variable **out)
+static copse_status make(copse_strategy *st, const struct copse_variable_params *p, copse_variable **out)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     void *values = NULL;
@@ -167,9 +131,10 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
         v = new_variable(st, p);
         s = v && v->name && COPSE_RESERVE(mem, &st->variables, st->variables.count + 1)
                 ? first_values(mem, p, &values)
-                : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", p->name);
+                : copse_no_memory("variable '%s'", p->name);
     }
-    s = start_together(st, p, values, s);
+    if (!will_be_trained(p)) /* synchronised with the other workers at once, which learn of an error */
+        s = copse__initial_value_broadcast(st, p, values, s);
     if (s == COPSE_OK)
         s = place(v, p, &values);
     copse__free(mem, values);
@@ -187,9 +152,9 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
 /* ---- made by replicas ---- */
 
 /* The next variable of a replica: replica 0 has made it before. NULL for replica 0 itself, which makes it. */
-static copse_status find_made(struct copse_frame *f, const char *name, copse_variable **out)
+static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p, copse_variable **out)
 {
-    *out = NULL;
+    char mine[96], theirs[96];
     if (f->rank == 0)
         return COPSE_OK;
     const struct copse_run *run = f->run;
@@ -197,43 +162,26 @@ static copse_status find_made(struct copse_frame *f, const char *name, copse_var
     if (at >= run->created.count)
         return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for its variable number %u, "
                                              "but replica 0 has made %zu",
-                          name, f->rank, at + 1, run->created.count);
-    if (strcmp(run->created.at[at]->name, name) != 0)
+                          p->name, f->rank, at + 1, run->created.count);
+    copse_variable *v = run->created.at[at];
+    if (strcmp(v->name, p->name) != 0)
         return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for this name where replica "
                                              "0 made '%s'; all replicas make the same ones in one order",
-                          name, f->rank, run->created.at[at]->name);
+                          p->name, f->rank, v->name);
     f->created++;
-    *out = run->created.at[at];
+    if (v->tensor.type != p->type || !copse__shape_equal(v->tensor.shape, p->shape))
+        return copse_fail(COPSE_ERR_SHAPE, "variable '%s': replica %u asks for %s %s, replica 0 made %s %s",
+                          v->name, f->rank, copse__type_name(p->type), copse__shape_text(p->shape, mine),
+                          copse__type_name(v->tensor.type), copse__shape_text(v->tensor.shape, theirs));
+    *out = v;
     return COPSE_OK;
-}
-
-static copse_status keep_made(struct copse_frame *f, copse_variable *v)
-{
-    if (!COPSE_PUSH(&f->strategy->ctx->base.mem, &f->run->created, v))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
-    return COPSE_OK;
-}
-
-/* The other replicas ask for the variable that replica 0 made. */
-static copse_status check_same(const copse_variable *v, const struct copse_variable_params *p,
-                               uint32_t rank)
-{
-    char mine[96], theirs[96];
-    if (v->tensor.type == p->type && copse__shape_equal(v->tensor.shape, p->shape))
-        return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "variable '%s': replica %u asks for %s %s, replica 0 made %s %s",
-                      v->name, rank, p->type == COPSE_I32 ? "i32" : "f32",
-                      copse__shape_text(p->shape, mine),
-                      v->tensor.type == COPSE_I32 ? "i32" : "f32",
-                      copse__shape_text(v->tensor.shape, theirs));
 }
 
 copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p,
                                    copse_variable **out)
 {
     char place[COPSE_PLACE_BYTES];
-    if (!st || !p || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: strategy, params or result is NULL");
+    COPSE_TRY(copse_need("variable", st, p, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_variable_params, p));
     if (!p->name || !*p->name)
@@ -247,16 +195,13 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
                           p->name, copse__context_place(place));
     COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'", p->name));
     if (f && f->handle)
-        COPSE_TRY(find_made(f, p->name, out));
-    if (*out) {
-        const copse_status s = check_same(*out, p, f->rank);
-        *out = s == COPSE_OK ? *out : NULL;
-        return s;
-    }
-    copse_variable *v = NULL;
+        COPSE_TRY(find_made(f, p, out));
+    if (*out)
+        return COPSE_OK;
+    copse_variable *v;
     COPSE_TRY(make(st, p, &v));
-    if (f && f->handle)
-        COPSE_TRY(keep_made(f, v));
+    if (f && f->handle && !COPSE_PUSH(&st->ctx->base.mem, &f->run->created, v))
+        return copse_no_memory("variable '%s'", v->name);
     *out = v;
     return COPSE_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef COPSE_CORE_VARIABLE_H
 #define COPSE_CORE_VARIABLE_H
 
+#include "core/graph/type.h"
 #include "core/replica/strategy.h"
 
 /* A partitioned variable, as its parts know it. Its memory is that of part 0. */
@@ -28,11 +29,16 @@ struct copse_variable {
     uint32_t piece;
     uint64_t first;
     uint32_t server, server_index; /* parameter servers: which one keeps it, and its place in our list */
+    uint64_t server_version;       /* of the working copies; 0: of none */
     const struct copse_whole *whole; /* what it is a part of, or NULL */
     uint32_t part;   /* its number there; parts follow one another in order of creation */
     uint64_t part_first; /* its first element there */
     const void *accumulator; /* the trainer that accumulates gradients of several micro-batches in it, or NULL */
 };
+
+/* First values of a variable, by its initializer (initializers.c): elements of its type. */
+copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values);
+bool copse__initializer_is_known(copse_initializer initializer);
 
 /* Release a variable that the application has never seen. */
 void copse__variable_free(copse_variable *v);

@@ -11,6 +11,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
+#include "copse/data/schema.h"
 #include "copse/device/conformance.h"
 #include "copse/device/function.h"
 #include "copse/device/opencl.h"
@@ -24,12 +25,15 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/model_file.h"
 #include "copse/loop/monitor.h"
 #include "copse/train/predict.h"
 #include "copse/train/weights.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)
 #include "copse/device/vulkan.h"
+#include "copse/train/slots.h"
 #endif
 
 static void check(const struct probe *p, copse_status s)
@@ -287,6 +291,13 @@ static void graphs(struct probe *p)
     ROW(copse_maximum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_minimum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_gather, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_where, NEED(g), NEED(x), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_one_hot, NEED(g), NEED(x), 3, NEED(&y));
+    ROW(copse_constant, NEED(g), COPSE_F32, COPSE_SCALAR, NEED("1234"), NEED(&y));
+    ROW(copse_split, NEED(g), NEED(x), 0, NULL, 1, NEED(&y));
+    ROW(copse_stack, NEED(g), NEED(&x), 1, 0, NEED(&y));
+    ROW(copse_pad, NEED(g), NEED(x), NEED(places), NEED(places), 0.0, NEED(&y));
+    ROW(copse_rms_norm, NEED(g), NEED(x), NEED(x), 1e-5f, NEED(&y));
     ROW(copse_layer_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f, NEED(&y));
     ROW(copse_kernel_choice, NEED(dev), NULL, NEED("matmul"), NEED("small"), NEED(&chosen));
     ROW(copse_matmul, NEED(g), NEED(x), NEED(x), false, false, NEED(&y));
@@ -349,6 +360,12 @@ static void files(struct probe *p)
     size_t size;
     struct copse_column column = { .name = "x", .type = COPSE_F32, .data = numbers };
     const struct copse_batches_params pairs = { .batch = 2 };
+    const copse_schema *schema = copse_dataset_schema(data);
+    struct copse_schema_info about;
+    struct copse_schema_column described;
+    copse_schema *parsed;
+    const char *name;
+    double mean;
     ROW(copse_read_idx, NEED(ctx), NEED("none"), NULL, NEED(&array));
     ROW(copse_read_npy, NEED(ctx), NEED("none"), NULL, NEED(&array));
     ROW(copse_read_text, NEED(ctx), NEED("none"), NULL, NEED(&array));
@@ -357,6 +374,10 @@ static void files(struct probe *p)
     ROW(copse_dataset_open, NEED(ctx), NEED("none"), NULL, NEED(&one));
     ROW(copse_dataset_create, NEED(ctx), NEED(&table), NULL, NULL, NEED(&one));
     ROW(copse_dataset_column, NEED(data), 0, NEED(&column));
+    ROW(copse_schema_describe, NEED(schema), NEED(&about));
+    ROW(copse_schema_column, NEED(schema), 0, NEED(&described));
+    ROW(copse_schema_target, NEED(schema), 0, NEED(&name), NEED(&mean), NEED(&mean));
+    ROW(copse_schema_parse, NEED(ctx), NEED(copse_schema_text(schema)), NEED(&parsed));
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
@@ -575,6 +596,36 @@ static void replicated(struct probe *p)
     ROW(copse_metrics_reduce, NEED(st), NEED(&metric), 1);
 }
 
+/* In a strategy of its own: calls without NULL make variables. */
+static void models(struct probe *p)
+{
+    static copse_strategy *own;
+    static copse_model *model;
+    static copse_dataset *labelled;
+    static const float points[4] = { 0, 1, 2, 3 };
+    static const int32_t classes[2] = { 0, 1 };
+    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points };
+    const struct copse_array_view labels = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes };
+    const struct copse_model_params params = { .network = "dense out", .scope = "kept" };
+    const copse_batch in = { .is_training = false };
+    struct copse_evaluation evaluation;
+    copse_model *made;
+    float values[4];
+    if (!labelled)
+        OK(copse_dataset_create(ctx, &features, &labels, NULL, &labelled));
+    const copse_schema *schema = copse_dataset_schema(labelled);
+    if (!own)
+        OK(copse_one_device_create(ctx, "host:0", NULL, &own));
+    if (!model)
+        OK(copse_model_create(own, schema, &params, &model));
+    ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
+    ROW(copse_model_load, NEED(own), NEED("none"), NEED(&made));
+    ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
+    ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model), NEED(&out));
+    ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
+    ROW(copse_model_evaluate, NEED(model), NEED(labelled), NULL, NEED(&evaluation));
+}
+
 static void layers(struct probe *p)
 {
     static copse_layer *relu, *made;
@@ -587,8 +638,12 @@ static void layers(struct probe *p)
     list[0] = relu;
     ROW(copse_nn_parse, NEED(ctx), NEED("relu"), NEED(&made));
     ROW(copse_nn_dense, NEED(ctx), 4, COPSE_LINEAR, NEED(&made));
+    ROW(copse_nn_embedding, NEED(ctx), 4, 2, NEED(&made));
     ROW(copse_nn_activation, NEED(ctx), COPSE_RELU, NEED(&made));
     ROW(copse_nn_dropout, NEED(ctx), 0.5f, NEED(&made));
+    ROW(copse_nn_layer_norm, NEED(ctx), NEED(&made));
+    ROW(copse_nn_rms_norm, NEED(ctx), NEED(&made));
+    ROW(copse_nn_batch_norm, NEED(ctx), NEED(&made));
     ROW(copse_nn_flatten, NEED(ctx), NEED(&made));
     ROW(copse_nn_residual, NEED(relu), NEED(&made));
     ROW(copse_nn_sequential, NEED(list), 1, NEED(&made));
@@ -616,6 +671,7 @@ static void all_rows(struct probe *p)
     training(p);
     replicated(p);
     layers(p);
+    models(p);
 }
 
 /* For a replica context NULL is an answer of copse_current_replica: the thread is in no replica. */

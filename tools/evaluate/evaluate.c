@@ -12,6 +12,7 @@
 #include "copse/distribute/evaluator.h"
 
 #include "tools/common/events.h"
+#include "tools/evaluate/evaluate_model.h"
 #include "tools/train/train_run.h"
 
 #define LOOK_NS  100000000L /* between two reads of the folder */
@@ -20,41 +21,28 @@
 copse_status run_evaluate(struct run *r)
 {
     struct copse_dataset_info info;
-    copse_dataset_describe(r->test, &info);
-    const size_t most = 1000 < info.rows ? 1000 : info.rows;
-    if (!r->x) {
-        r->x = malloc(most * info.row_size * sizeof *r->x);
-        r->y = malloc(most * sizeof *r->y);
+    struct copse_step_result result;
+    struct copse_host_batch batch;
+    double loss = 0.0, report = 0.0;
+    copse_status s;
+    copse_dataset_describe(r->held_out, &info);
+    COPSE_TRY(copse_batches_start(r->held, 0, 0));
+    while ((s = copse_batches_next(r->held, &batch)) == COPSE_OK) {
+        const double n = (double)batch.count;
+        COPSE_TRY(copse_trainer_evaluate(r->trainer, &batch, &result));
+        loss += result.loss * n;
+        report += r->model.is_regression ? result.reports[0] * n
+                                         : round(result.reports[0] * n); /* recovers the exact count after rounding */
     }
-    uint32_t *rows = malloc(most * sizeof *rows);
-    copse_status s = COPSE_OK;
-    double loss = 0.0, right = 0.0;
-    if (!r->x || !r->y || !rows)
-        s = session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the held-out part");
-    for (size_t first = 0; s == COPSE_OK && first < info.rows; first += most) {
-        const size_t n = info.rows - first < most ? info.rows - first : most;
-        struct copse_step_result result;
-        for (size_t i = 0; i < n; i++)
-            rows[i] = (uint32_t)(first + i);
-        const struct copse_host_batch batch = {
-            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE((uint32_t)info.row_size), r->x },
-                          { "y", COPSE_I32, COPSE_SCALAR, r->y }),
-            .count = n,
-        };
-        s = copse_dataset_gather(r->test, "x", rows, n, r->x);
-        if (s == COPSE_OK)
-            s = copse_dataset_gather(r->test, "y", rows, n, r->y);
-        if (s == COPSE_OK)
-            s = copse_trainer_evaluate(r->trainer, &batch, &result);
-        if (s == COPSE_OK) {
-            loss += result.loss * (double)n;
-            right += round(result.reports[0] * (double)n); /* recovers the exact count after rounding */
-        }
+    if (s != COPSE_ERR_END)
+        return s;
+    r->test.loss = loss / (double)info.rows;
+    r->test.accuracy = report / (double)info.rows;
+    if (r->test.is_regression) {
+        r->test.mae = r->test.accuracy;
+        r->test.accuracy = r->spread > 0.0 ? 1.0 - loss * r->model.outputs / r->spread : 0.0;
     }
-    free(rows);
-    r->test_loss = loss / (double)info.rows;
-    r->test_accuracy = right / (double)info.rows;
-    return s;
+    return COPSE_OK;
 }
 
 /* ---- one checkpoint after the other ---- */
@@ -68,7 +56,7 @@ struct watch {
     bool is_below;
     uint64_t count;   /* evaluated */
     uint64_t step;    /* of the newest of them */
-    char path[4096], made_with[1024];
+    char path[4096], made_with[SETTINGS_BYTES];
     struct copse_position at; /* the chief's */
     uint32_t workers;         /* workers that share the batches: those of a job with parameter servers, else 1 */
 };
@@ -144,13 +132,12 @@ static copse_status show(const struct watch *w)
     const struct run *r = w->r;
     struct copse_dataset_info test;
     if (is_json(r))
-        return event_evaluated("evaluated", w->path, w->step, &w->at, r->test_loss, r->test_accuracy);
-    copse_dataset_describe(r->test, &test);
+        return event_evaluated("evaluated", w->path, w->step, &w->at, &r->test);
+    copse_dataset_describe(r->held_out, &test);
     if (!r->settings.is_watching || is_talking(r)) {
         if (r->settings.is_watching)
             printf("step %llu: ", (unsigned long long)w->step);
-        printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * r->test_accuracy,
-               test.rows, r->test_loss);
+        score_print(&r->test, test.rows);
         fflush(stdout);
     }
     return COPSE_OK;
@@ -279,13 +266,12 @@ static copse_status finish(const struct watch *w)
 {
     const struct run *r = w->r;
     struct copse_dataset_info test;
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (is_json(r))
-        return event_evaluated("done", w->path, w->step, &w->at, r->test_loss, r->test_accuracy);
+        return event_evaluated("done", w->path, w->step, &w->at, &r->test);
     if (is_talking(r))
         printf("\nthe run is over; %llu of its checkpoints were evaluated:\n", (unsigned long long)w->count);
-    printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * r->test_accuracy, test.rows,
-           r->test_loss);
+    score_print(&r->test, test.rows);
     return COPSE_OK;
 }
 
@@ -348,6 +334,12 @@ int cmd_evaluate(int argc, char **argv)
     int code = evaluate_settings_parse(argc, argv, &r.settings);
     if (code >= 0)
         return code;
+    compiling_show(is_json(&r) ? COMPILING_JSON : is_talking(&r) ? COMPILING_TEXT : COMPILING_SILENT);
+    const struct train_settings *p = &r.settings;
+    if (p->words.count == 2)
+        return evaluate_model(&(struct use){ .model_path = p->words.at[0], .data_path = p->words.at[1], .labels = p->labels,
+                                             .devices = p->devices, .is_verbose = p->is_verbose, .no_cache = p->no_cache },
+                              p->plot, p->is_json, p->is_quiet);
     copse_status s = session_open(r.settings.is_verbose, r.settings.no_cache, &r.ctx);
     if (s == COPSE_OK)
         s = r.settings.is_watching ? watch(&w) : evaluate_once(&w);

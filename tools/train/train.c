@@ -5,53 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "copse/data/schema.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
+#include "copse/train/model_file.h"
 
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- before the run ---- */
-
-static copse_status open_data(struct run *r)
-{
-    const struct train_settings *s = &r->settings;
-    struct copse_dataset_info info, train, test;
-    const struct copse_dataset_params params = { .labels = s->labels, .classes = s->classes };
-    COPSE_TRY(copse_dataset_open(r->ctx, s->data, &params, &r->all));
-    copse_dataset_describe(r->all, &info);
-    if (!info.has_labels)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has no labels: name their file with --labels, or give a CSV "
-                                 "with a label column or a folder with an IDX pair", s->data);
-    COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
-                                  &r->train, &r->test));
-    copse_dataset_describe(r->train, &train);
-    copse_dataset_describe(r->test, &test);
-    if (r->is_evaluator && s->batch > train.rows)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has %zu examples for training, and the run has batches of %u: give the "
-                                 "--data of the run", s->data, train.rows, s->batch);
-    if (is_talking(r))
-        printf("data     %s: %zu examples of %zu numbers, %u classes\n"
-               "         %zu for training, %zu held out, shuffled with seed %llu\n",
-               s->is_default_data ? "hand-written digits" : s->data, info.rows, info.row_size,
-               info.classes, train.rows, test.rows, (unsigned long long)s->seed);
-    r->model.widths[0] = (uint32_t)info.row_size;
-    return copse_batches_create(r->train,
-                                &(struct copse_batches_params){
-                                    .batch = s->batch, .seed = s->seed, .prefetch = 2 },
-                                &r->batches);
-}
 
 /* Find other workers and connect to them. Only the chief prints and writes. */
 static copse_status open_cluster(struct run *r)
@@ -112,17 +75,6 @@ static copse_status open_cluster(struct run *r)
     return COPSE_OK;
 }
 
-static bool is_accelerator(const struct train_settings *s)
-{
-    return s->strategy.at->value == STRATEGY_ACCELERATOR;
-}
-
-/* Training steps per monitor step. */
-static uint32_t steps_per_run(const struct train_settings *s)
-{
-    return !is_accelerator(s) ? 1 : s->steps_per_run ? s->steps_per_run : 16;
-}
-
 static copse_status open_devices(struct run *r)
 {
     const struct train_settings *s = &r->settings;
@@ -147,14 +99,14 @@ static copse_status open_devices(struct run *r)
         .kernels = s->kernels,
     };
     const struct copse_accelerator_params accelerator = {
-        .strategy = params, .steps_per_run = steps_per_run(s), .cores = s->cores,
+        .strategy = params, .steps_per_run = run_steps_per_run(r), .cores = s->cores,
     };
     COPSE_TRY(is_one ? copse_one_device_create(r->ctx, names[0], &params, &r->strategy)
               : run_is_served(r)
                   ? copse_parameter_server_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
               : r->cluster || s->strategy.at->value == STRATEGY_COLLECTIVE
                   ? copse_collective_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
-              : is_accelerator(s)
+              : run_is_accelerator(r)
                   ? copse_accelerator_create(r->ctx, names, count, &accelerator, &r->strategy)
                   : copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
     for (uint32_t i = 0; is_talking(r) && !r->is_recovering && i < copse_strategy_replicas(r->strategy);
@@ -184,19 +136,13 @@ static copse_optimizer_kind optimizer_of(const struct train_settings *s)
 static copse_status make_trainer(struct run *r)
 {
     const struct train_settings *s = &r->settings;
-    struct copse_dataset_info info;
-    copse_dataset_describe(r->all, &info);
-    const uint32_t inputs = r->model.widths[0];
-    mlp_parse(s->model, &r->model); /* checked with the settings */
-    r->model.widths[0] = inputs;
-    r->model.widths[r->model.layers] = info.classes;
-    r->model.dropout = s->dropout;
     r->progress.epochs = s->epochs;
     r->progress.steps = run_steps(r);
-    COPSE_TRY(mlp_create(&r->model, r->strategy, s->seed));
+    COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, copse_dataset_schema(r->all),
+                             s->network ? s->network : s->model, s->dropout, s->seed));
     const struct copse_trainer_params params = {
-        .loss = mlp_loss,
-        .user = &r->model,
+        .loss = copse_model_loss,
+        .user = r->model.model,
         .optimizer = {
             .kind = optimizer_of(s),
             .learning_rate = s->lr,
@@ -210,15 +156,9 @@ static copse_status make_trainer(struct run *r)
     };
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
     if (is_talking(r) && !r->is_recovering) {
-        uint64_t parameters = 0;
-        printf("model    %u", r->model.widths[0]);
-        for (uint32_t i = 0; i < r->model.layers; i++) {
-            printf("-%u", r->model.widths[i + 1]);
-            parameters += ((uint64_t)r->model.widths[i] + 1) * r->model.widths[i + 1];
-        }
-        printf(" perceptron, %llu parameters; %s, learning rate %g (%s), batch %u\n",
-               (unsigned long long)parameters, s->optimizer.at->name,
-               (double)s->lr, s->schedule.at->name, s->batch);
+        printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,
+               (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)), s->optimizer.at->name, (double)s->lr,
+               s->schedule.at->name, s->batch);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),
@@ -230,7 +170,7 @@ static copse_status make_trainer(struct run *r)
 
 copse_status run_open(struct run *r)
 {
-    COPSE_TRY(open_data(r));
+    COPSE_TRY(run_open_data(r));
     COPSE_TRY(open_devices(r));
     return make_trainer(r);
 }
@@ -239,17 +179,17 @@ void run_close(struct run *r)
 {
     copse_monitor_release(&r->monitor);
     copse_trainer_release(&r->trainer);
+    copse_model_release(&r->model.model);
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
     copse_cluster_spec_release(&r->job);
+    copse_batches_release(&r->held);
     copse_batches_release(&r->batches);
-    copse_dataset_release(&r->test);
+    copse_dataset_release(&r->held_out);
     copse_dataset_release(&r->train);
     copse_dataset_release(&r->all);
     copse_context_release(&r->ctx);
     history_free(&r->history);
-    free(r->x);
-    free(r->y);
 }
 
 /* ---- the run ---- */
@@ -269,84 +209,52 @@ copse_status run_results(struct run *r, uint64_t most)
     }
 }
 
+static void show_score(const struct progress *p, const struct score *test)
+{
+    printf("epoch %3u/%u  loss %.4f  ", p->epoch, p->epochs, p->loss);
+    if (test->is_regression)
+        printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy, test->loss, test->mae,
+               test->accuracy);
+    else
+        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%\n", 100.0 * p->accuracy, test->loss,
+               100.0 * test->accuracy);
+}
+
 static copse_status show_epoch(const struct run *r)
 {
     const struct progress *p = &r->progress;
     unsigned columns;
     if (is_json(r)) {
-        return event_epoch(p, r->test_loss, r->test_accuracy);
+        return event_epoch(p, &r->test);
     } else if (is_talking(r)) {
         /* A terminal has the bar, so a line for every tenth of the run is enough. */
         const uint32_t every = terminal_is(&columns) ? (p->epochs + 9) / 10 : 1;
         bar_clear();
         if (p->epoch % every == 0 || p->epoch == p->epochs)
-            printf("epoch %3u/%u  loss %.4f  accuracy %5.1f %%  held-out loss %.4f  "
-                   "accuracy %5.1f %%\n",
-                   p->epoch, p->epochs, p->loss, 100.0 * p->accuracy, r->test_loss,
-                   100.0 * r->test_accuracy);
+            show_score(p, &r->test);
         fflush(stdout);
     }
     return COPSE_OK;
-}
-
-/* All synchronous workers take part; the chief writes. */
-static copse_status save_parameters(struct run *r)
-{
-    if (!r->settings.save || run_is_apart(r))
-        return COPSE_OK;
-    signals_hold();
-    const copse_status s = copse_trainer_save(r->trainer, r->settings.save);
-    signals_release();
-    if (s == COPSE_OK)
-        r->saved_epoch = r->epoch + 1;
-    return s;
 }
 
 /* End of a pass over the data. */
 static copse_status end_epoch(struct run *r)
 {
     COPSE_TRY(run_results(r, 0));
-    r->progress.seconds += now() - r->clock;
+    r->progress.seconds += run_now() - r->clock;
     if (!run_is_apart(r))
         COPSE_TRY(run_evaluate(r));
-    if (!history_epoch(&r->history, r->progress.step, r->test_loss, r->test_accuracy))
+    if (!history_epoch(&r->history, r->progress.step, &r->test))
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     COPSE_TRY(show_epoch(r));
     /* A non-finite last update of an epoch is first detected here. */
-    if (!isfinite(r->test_loss))
+    if (!isfinite(r->test.loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
-                                 isnan(r->test_loss) ? "NaN" : "infinite");
-    COPSE_TRY(save_parameters(r));
+                                 isnan(r->test.loss) ? "NaN" : "infinite");
     r->epoch++;
-    r->clock = now();
+    COPSE_TRY(run_save_parameters(r));
+    r->clock = run_now();
     return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
-}
-
-/* A step on the batch. On an accelerator a run of that batch and as many more full ones as a run takes and the epoch
-   has. The rest of an epoch is a smaller batch: a step by itself. */
-static copse_status train_on(struct run *r, const struct copse_host_batch *first)
-{
-    const uint32_t most = steps_per_run(&r->settings), full = r->settings.batch;
-    struct copse_host_batch batch = *first;
-    struct copse_dataset_info info;
-    size_t left;
-    if (!is_accelerator(&r->settings) || batch.count < full) {
-        if (signals_caught()) /* all workers skip the same step */
-            copse_trainer_cancel(r->trainer);
-        COPSE_TRY(copse_trainer_step(r->trainer, &batch));
-        r->progress.samples += batch.count;
-        return COPSE_OK;
-    }
-    r->progress.samples += batch.count;
-    copse_dataset_describe(r->train, &info);
-    left = info.rows / full - batch.index - 1;
-    COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
-    for (; left > 0 && copse_trainer_fed(r->trainer) < most; left--) {
-        COPSE_TRY(copse_batches_next(r->batches, &batch));
-        COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
-        r->progress.samples += batch.count;
-    }
-    return copse_trainer_run(r->trainer);
 }
 
 /* One batch, or run, and the work between two passes. */
@@ -367,15 +275,15 @@ static copse_status run_step(void *user)
         return COPSE_ERR_END;
     COPSE_TRY(s);
     p->epoch = r->epoch + 1;
-    s = train_on(r, &batch);
+    s = run_train(r, &batch);
     if (s == COPSE_ERR_CANCELLED)
         COPSE_TRY(copse_batches_start(r->batches, batch.epoch, batch.index));
     COPSE_TRY(s);
-    const uint32_t each = steps_per_run(&r->settings);
+    const uint32_t each = run_steps_per_run(r);
     COPSE_TRY(run_results(r, each > 7 ? each : 7));
-    if (is_talking(r) && now() - r->drawn > 0.1) {
-        p->seconds += now() - r->clock;
-        r->clock = r->drawn = now();
+    if (is_talking(r) && run_now() - r->drawn > 0.1) {
+        p->seconds += run_now() - r->clock;
+        r->clock = r->drawn = run_now();
         bar_draw(p);
     }
     return COPSE_OK;
@@ -387,6 +295,7 @@ static copse_status recover(void *user)
     struct run *r = user;
     r->is_recovering = true;
     copse_trainer_release(&r->trainer);
+    copse_model_release(&r->model.model); /* keeps the strategy */
     copse_strategy_release(&r->strategy);
     if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
         const bool was_first = copse_cluster_rank(r->cluster) == 0;
@@ -441,21 +350,22 @@ static copse_status finish(struct run *r)
     const struct progress *p = &r->progress;
     struct copse_dataset_info test;
     unsigned columns;
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (is_silent(r))
         return COPSE_OK;
     if (s->plot) {
         char title[256];
-        snprintf(title, sizeof title, "copse train %s, %u epochs: %.2f %% held-out accuracy",
-                 s->model, s->epochs, 100.0 * r->test_accuracy);
+        snprintf(title, sizeof title, "copse train %s, %u epochs: held-out %s %.*f%s", s->model, s->epochs,
+                 r->test.is_regression ? "R2" : "accuracy", r->test.is_regression ? 4 : 2,
+                 r->test.is_regression ? r->test.accuracy : 100.0 * r->test.accuracy, r->test.is_regression ? "" : " %");
         COPSE_TRY(plot_write(s->plot, &r->history, title));
     }
     if (is_json(r))
-        return event_done(p, r->test_loss, r->test_accuracy, r->strategy);
+        return event_done(p, &r->test, r->strategy);
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
-    printf("%s%.2f %% of the %zu held-out examples are right (loss %.4f)\n",
-           s->is_quiet ? "" : "\n", 100.0 * r->test_accuracy, test.rows, r->test_loss);
+    printf("%s", s->is_quiet ? "" : "\n");
+    score_print(&r->test, test.rows);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
     printf("%llu steps in %.1f s, %.0f samples/s on %u device%s\n",
@@ -464,7 +374,7 @@ static copse_status finish(struct run *r)
            copse_strategy_replicas_in_sync(r->strategy),
            copse_strategy_replicas_in_sync(r->strategy) == 1 ? "" : "s");
     if (s->save && !s->is_quiet)
-        printf("parameters: %s (safetensors)\n", s->save);
+        printf("model:      %s (safetensors)\n", s->save);
     if (s->checkpoint && !s->is_quiet) {
         struct copse_monitor_info info;
         copse_monitor_describe(r->monitor, &info);
@@ -481,7 +391,8 @@ static copse_status run(struct run *r)
     struct copse_dataset_info train, test;
     COPSE_TRY(session_open(r->settings.is_verbose, r->settings.no_cache, &r->ctx));
     COPSE_TRY(open_cluster(r));
-    if (r->settings.checkpoint) /* a server that gets a signal lets its workers end first */
+    compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
+    if (r->settings.checkpoint || r->settings.save) /* a server that gets a signal lets its workers end first */
         signals_catch();
     if (run_is_server(r))
         return run_serve(r);
@@ -490,36 +401,39 @@ static copse_status run(struct run *r)
     COPSE_TRY(run_open(r));
     COPSE_TRY(run_compare(r));
     copse_dataset_describe(r->train, &train);
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (is_json(r))
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
-    r->clock = r->drawn = now();
+    r->clock = r->drawn = run_now();
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
-    r->progress.seconds += now() - r->clock;
+    r->progress.seconds += run_now() - r->clock;
     COPSE_TRY(s);
     if (r->saved_epoch == 0) /* resumed with no training left */
-        COPSE_TRY(save_parameters(r));
+        COPSE_TRY(run_save_parameters(r));
     return finish(r);
 }
 
-/* A signal: report what was saved and how to resume. */
+/* A signal: write and report the state, and how to resume. */
 static copse_status stop(struct run *r)
 {
+    const uint64_t steps = r->trainer ? copse_trainer_steps(r->trainer) : 0;
     struct copse_monitor_info info = { 0 };
-    copse_status s = r->monitor ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
+    copse_status s = r->monitor && r->settings.checkpoint ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
     bar_clear();
     COPSE_TRY(s);
     if (r->monitor)
         copse_monitor_describe(r->monitor, &info);
+    COPSE_TRY(run_save_stopped(r));
     if (is_json(r) && info.newest)
-        s = event_checkpoint("stopped", info.newest, copse_trainer_steps(r->trainer),
-                             &r->saved_position);
-    else if (info.newest && !is_silent(r))
-        fprintf(stderr, "copse train: stopped after step %llu; the checkpoint is '%s'; resume with the same "
-                        "command and --resume\n",
-                (unsigned long long)copse_trainer_steps(r->trainer), info.newest);
+        s = event_checkpoint("stopped", info.newest, steps, &r->saved_position);
+    else if (is_json(r))
+        s = event_stopped(steps);
+    else if (!is_silent(r) && (info.newest || r->stopped_text[0]))
+        fprintf(stderr, "copse train: stopped after step %llu%s%s%s%s\n", (unsigned long long)steps,
+                r->stopped_text, info.newest ? "; the checkpoint is '" : "", info.newest ? info.newest : "",
+                info.newest ? "'; resume with the same command and --resume" : "");
     return s;
 }
 
@@ -553,8 +467,7 @@ static int fail(const struct run *r, copse_status s)
     fprintf(stderr, "copse train: %s in epoch %u; training stopped: lower --lr (it is %g)",
             session_error(), r->progress.epoch, (double)r->settings.lr);
     if (r->saved_epoch > 0)
-        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", r->settings.save,
-                r->saved_epoch);
+        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", run_save_path(r), r->saved_epoch);
     else if (r->settings.save)
         fprintf(stderr, "; '%s' was not written", r->settings.save);
     fprintf(stderr, "\n");

@@ -17,6 +17,7 @@ enum { SCHEDULE_COSINE, SCHEDULE_CONSTANT };
 enum { EXIT_LOST = 3 };
 
 struct train_settings {
+    const char *network; /* the description as it was written, for messages; NULL: `model` */
     const char *data, *labels, *model, *devices, *kernels, *save, *plot, *cluster;
     const char *init;       /* file of weights to start from, or NULL */
     struct option_choice init_layout;
@@ -25,6 +26,8 @@ struct train_settings {
     double every_seconds;
     uint32_t keep;
     uint32_t patience; /* of an evaluator, in seconds; 0 = default */
+    const char *label, *ignore; /* label: name or position; NULL: the last column, none */
+    struct option_choice scale, task, missing, header;
     struct option_choice strategy, optimizer, schedule, reduction, transfer, engine, on_loss, one_sided;
     float lr, weight_decay, dropout, momentum;
     uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */
@@ -35,6 +38,7 @@ struct train_settings {
     bool is_one_file, is_resume;
     bool is_json, is_quiet, is_verbose, no_cache;
     uint32_t servers; /* under mpirun: the last ranks are parameter servers */
+    struct option_words words; /* of `copse evaluate`: MODEL DATA */
     bool is_watching; /* `copse evaluate --watch` */
     bool is_worker; /* `copse worker`: always part of a job */
 };
@@ -49,6 +53,9 @@ static inline bool settings_want_windows(const struct train_settings *s)
    files; -1 to continue, else the exit code. */
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *out);
 
+/* Decide the defaults that depend on the number of rows for training. */
+void train_settings_fit(struct train_settings *s, size_t rows, bool is_table);
+
 /* The same for `copse evaluate`; the checkpoint has the settings of the run. */
 int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);
 /* Apply settings stored in a checkpoint, "--name=value" lines. They are modified and must stay valid. False if one is
@@ -57,34 +64,48 @@ bool train_settings_take(struct train_settings *s, char *text);
 
 /* ---- the model (model.c) ---- */
 
-#define MLP_MAX_LAYERS 16
+/* Check --model: mlp:..., a description of layers, or a file with one. `out` is what checkpoints keep, static:
+   mlp:... as it is, else the description on one line. `source` is the text as it was written, until the next call. */
+copse_status network_settle(const char *spec, float dropout, const char **out, const char **source);
+/* Whether a description is mlp:..., which --dropout is for. */
+bool network_is_mlp(const char *text);
 
-/* A multilayer perceptron: dense layers with ReLU between them, softmax cross-entropy at the end. */
-struct mlp {
-    uint32_t layers;                      /* hidden layers and the last one */
-    uint32_t widths[MLP_MAX_LAYERS + 1];  /* [0] = inputs, [layers] = classes */
-    copse_tensor *w[MLP_MAX_LAYERS], *b[MLP_MAX_LAYERS];
-    float dropout;
+/* The network and what it is trained for. */
+struct network {
+    copse_type type;                 /* of input "x" */
+    copse_shape shape;               /* of one example of it */
+    float input_offset, input_scale; /* see copse_schema_info; 0 and 1: the network gets "x" as it is */
+    uint32_t outputs;                /* classes, or targets of a regression */
+    bool is_regression;
+    double target_scale;             /* unit of "mae" */
+    copse_model *model;
 };
-
-/* Parse "mlp:128,64". False on a syntax error. */
-bool mlp_parse(const char *text, struct mlp *out);
-/* Create its variables; `out->widths` must be complete. */
-copse_status mlp_create(struct mlp *m, copse_strategy *st, uint64_t seed);
-/* A copse_loss_fn; `user` is the struct mlp. Reports "accuracy". */
-copse_status mlp_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss);
+/* Make the model of such a text, which must end with the outputs, for data of this schema. */
+copse_status network_create(struct network *n, copse_strategy *st, copse_context *ctx, const copse_schema *schema,
+                            const char *text, float dropout, uint64_t seed);
 
 /* ---- what is shown (progress.c, events.c, curve.c, plot.c) ---- */
 
+/* How good a network is on the held-out part. */
+struct score {
+    double loss;
+    double accuracy; /* of a regression the coefficient of determination, R2 */
+    double mae;      /* of a regression: mean absolute error in the unit of the target */
+    bool is_regression;
+};
+/* "97.22 % of the 36 held-out examples are right (loss 0.0637)", or R2 and mean absolute error. */
+void score_print(const struct score *s, size_t examples);
+
 /* The losses of a run, for the curves. */
 struct history {
-    struct { double loss, accuracy; } *steps;    /* training, by step */
+    bool is_regression;
+    struct { double loss, accuracy; } *steps; /* training, by step; the mean absolute error of a regression */
     size_t step_count, step_room;
-    struct { double loss, accuracy; uint64_t step; } *epochs; /* held-out, by epoch */
+    struct { struct score score; uint64_t step; } *epochs;
     size_t epoch_count, epoch_room;
 };
 bool history_step(struct history *h, double loss, double accuracy);
-bool history_epoch(struct history *h, uint64_t step, double loss, double accuracy);
+bool history_epoch(struct history *h, uint64_t step, const struct score *score);
 void history_free(struct history *h);
 
 /* The progress of a run. */
@@ -94,7 +115,8 @@ struct progress {
     uint32_t epoch, epochs;
     uint64_t samples;
     double seconds;
-    double loss, accuracy; /* training: smoothed over the last steps */
+    double loss, accuracy; /* training: smoothed over the last steps; the mean absolute error of a regression */
+    bool is_regression;
 };
 
 /* A bar that is redrawn on a terminal; elsewhere no output. */

@@ -7,32 +7,36 @@
 
 #include "tools/train/train.h"
 
+/* Room for the settings in a checkpoint. */
+#define SETTINGS_BYTES 9216
+
 /* Everything a run owns. */
 struct run {
     struct train_settings settings;
     copse_context *ctx;
-    copse_dataset *all, *train, *test;
+    copse_dataset *all, *train, *held_out;
     copse_batches *batches;
+    copse_batches *held; /* the held-out part */
     copse_cluster_spec *job; /* NULL: a single process */
     copse_cluster *cluster;
     copse_strategy *strategy;
     copse_trainer *trainer;
     copse_monitor *monitor;
-    struct mlp model;
+    struct network model;
     struct history history;
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
-    double test_loss, test_accuracy;
+    struct score test; /* on the held-out part */
+    double spread;     /* sum of squared differences of held-out targets from their mean */
     double clock, drawn; /* when progress.seconds was updated, when the bar was drawn */
     uint32_t saved_epoch; /* by --save; counts from 1; 0: nothing was saved */
+    char stopped_text[2300]; /* which file of --save was written when a signal stopped the run */
     struct copse_position saved_position; /* of the newest checkpoint */
     bool is_evaluator;  /* of a job, or `copse evaluate`: uses one device and writes nothing */
     bool is_left_alone; /* an evaluator: no checkpoint arrived for --patience */
     bool is_successor;  /* the first remaining worker after the loss of the previous chief: it now prints and
                            writes */
     bool is_recovering; /* devices are being reopened: nothing is printed again */
-    float *x; /* space for one batch of the held-out examples */
-    int32_t *y;
 };
 
 /* A worker that does not print or write. */
@@ -52,6 +56,8 @@ static inline bool is_talking(const struct run *r)
     return !r->settings.is_json && !r->settings.is_quiet && !is_silent(r);
 }
 
+/* Open and split the data, and print a description. (train_data.c) */
+copse_status run_open_data(struct run *r);
 /* Open data and devices and create the trainer from the settings; and release everything of a run. */
 copse_status run_open(struct run *r);
 void run_close(struct run *r);
@@ -63,9 +69,28 @@ copse_status run_results(struct run *r, uint64_t most);
 /* Set the variables from the file of --init, and print which (init.c). */
 copse_status run_init(struct run *r);
 
+/* ---- steps (train_steps.c) ---- */
+
+double run_now(void); /* [s] */
+bool run_is_accelerator(const struct run *r);
+/* Training steps per monitor step. */
+uint32_t run_steps_per_run(const struct run *r);
+/* Train on the batch, and on an accelerator on the batches of its run. */
+copse_status run_train(struct run *r, const struct copse_host_batch *first);
+
+/* ---- the file of --save (train_save.c) ---- */
+
+/* FILE once all epochs are complete, before that FILE.partial. Lifetime: until the next call. */
+const char *run_save_path(const struct run *r);
+/* After r->epoch epochs: write FILE.partial, or after the last one FILE, and remove FILE.partial. All synchronous workers
+   call it; the chief writes. */
+copse_status run_save_parameters(struct run *r);
+/* After a signal: write FILE.partial, and describe it in stopped_text. */
+copse_status run_save_stopped(struct run *r);
+
 /* ---- evaluating (evaluate.c) ---- */
 
-/* Mean loss and accuracy on the held-out examples, into test_loss and test_accuracy. */
+/* The score on the held-out examples, into `test`. */
 copse_status run_evaluate(struct run *r);
 /* The evaluator task of a job: evaluates each checkpoint of the other tasks, until the last one. COPSE_ERR_TIMEOUT if
    none arrived for --patience; COPSE_ERR_CANCELLED after a signal. */
@@ -104,6 +129,8 @@ uint64_t run_updates(const struct run *r);
 /* The step's functions for the monitor; `user` is the run. */
 copse_status run_save(void *user, const char *path);
 copse_status run_restore(void *user, const char *path);
+/* Write the model to a file, with the history. */
+copse_status run_save_model(struct run *r, const char *path);
 /* Restore the trainer from the file, which must be of a run with these settings. */
 copse_status run_take(struct run *r, const char *path, struct copse_position *at, copse_checkpoint **file);
 /* The metadata under a key, or NULL. Lifetime: that of the file. */

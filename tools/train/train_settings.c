@@ -83,7 +83,37 @@ static const struct option_name layouts[] = {
     { NULL, 0 },
 };
 
-#define UNSET UINT32_MAX /* a count that was not given */
+static const struct option_name scales[] = {
+    { "auto", COPSE_SCALE_AUTO },
+    { "none", COPSE_SCALE_NONE },
+    { "standard", COPSE_SCALE_STANDARD },
+    { "max", COPSE_SCALE_MAX },
+    { NULL, 0 },
+};
+static const struct option_name tasks[] = {
+    { "auto", COPSE_TASK_AUTO },
+    { "classification", COPSE_TASK_CLASSIFICATION },
+    { "regression", COPSE_TASK_REGRESSION },
+    { NULL, 0 },
+};
+static const struct option_name missings[] = {
+    { "refuse", COPSE_MISSING_REFUSE },
+    { "mean", COPSE_MISSING_MEAN },
+    { NULL, 0 },
+};
+static const struct option_name headers[] = {
+    { "auto", COPSE_CSV_HEADER_AUTO },
+    { "yes", COPSE_CSV_HEADER_YES },
+    { "no", COPSE_CSV_HEADER_NO },
+    { NULL, 0 },
+};
+
+#define UNSET      UINT32_MAX /* a count that was not given */
+#define UNSET_RATE (-FLT_MAX) /* and a rate */
+
+/* Defaults for small tables, which train too few steps and overfit with those of larger data. */
+enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
+#define SMALL_DROPOUT 0.3f
 
 /* The first value of a table is the default. */
 #define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
@@ -212,26 +242,25 @@ static const char *check_strategy(struct train_settings *s)
 static int check(struct train_settings *s, const char *every)
 {
     const char *wrong = check_checkpoints(s, every);
-    struct mlp m = { 0 };
     if (!wrong)
         wrong = check_strategy(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
         wrong = "--data and --labels: a path is empty";
-    else if (!mlp_parse(s->model, &m))
-        wrong = "--model: write mlp:WIDTH,WIDTH,... with 1 to 15 hidden layers, such as mlp:128,64";
     else if (s->init && !*s->init)
         wrong = "--init: the path is empty";
     else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
         wrong = "--init-layout belongs to --init";
+    else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
+        wrong = "--label: give the name of a column, or its position from 1";
     else if (s->batch == 0)
         wrong = "--batch: must be at least 1";
     else if (s->epochs == 0)
         wrong = "--epochs: must be at least 1";
     else if (!(s->lr > 0.0f))
         wrong = "--lr: must be greater than 0";
-    else if (s->dropout < 0.0f || s->dropout >= 1.0f)
+    else if (s->dropout != UNSET_RATE && (s->dropout < 0.0f || s->dropout >= 1.0f))
         wrong = "--dropout: must be at least 0 and less than 1";
     else if (s->momentum < 0.0f || s->momentum >= 1.0f)
         wrong = "--momentum: must be at least 0 and less than 1";
@@ -239,9 +268,23 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
         wrong = "--bucket-bytes: too large";
+    else if (network_settle(s->model, s->dropout != UNSET_RATE ? s->dropout : 0.0f, &s->model, &s->network) != COPSE_OK)
+        wrong = session_error();
     if (wrong)
         fprintf(stderr, "copse train: %s\n", wrong);
     return wrong ? EXIT_BAD_INPUT : check_files(s);
+}
+
+void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
+{
+    const bool is_small = is_table && rows < SMALL_ROWS;
+    if (s->batch == UNSET)
+        s->batch = rows < 64 ? (uint32_t)rows : 64;
+    const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
+    if (s->epochs == UNSET)
+        s->epochs = is_small && 40 * steps < SMALL_STEPS ? (SMALL_STEPS + steps - 1) / steps : 40;
+    if (s->dropout == UNSET_RATE)
+        s->dropout = is_small && network_is_mlp(s->model) ? SMALL_DROPOUT : 0.0f;
 }
 
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
@@ -250,12 +293,12 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
-        .batch = 64, .epochs = 40, .seed = 1, .engine = CHOICE(engines),
+        .dropout = UNSET_RATE, .batch = UNSET, .epochs = UNSET, .seed = 1, .engine = CHOICE(engines),
+        .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
         .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses), .init_layout = CHOICE(layouts),
         .is_worker = is_worker, .steps_per_run = UNSET, .cores = UNSET,
     };
-    const float unset = -FLT_MAX;
-    float lr = unset;
+    float lr = UNSET_RATE;
     const char *every = NULL;
     const struct option_row rows[] = {
         { "", OPTION_GROUP, NULL, NULL, "Data" },
@@ -263,17 +306,27 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "CSV, IDX or .npy file, or a folder with an IDX pair [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE",
           "IDX or .npy [CSV: last column; IDX: beside the images, by name]" },
-        { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [largest label + 1]" },
+        { "label", OPTION_TEXT, &s->label, "NAME|N", "CSV: label column, by name or position from 1 [last]" },
+        { "task", OPTION_CHOICE, &s->task, "NAME",
+          "classification or regression [text or few whole numbers: classes]" },
+        { "missing", OPTION_CHOICE, &s->missing, "NAME",
+          "CSV, empty cells: refuse, or the mean of the column [refuse]" },
+        { "scale", OPTION_CHOICE, &s->scale, "NAME",
+          "none, standard (each column), max [CSV: standard; pictures: 1/255]" },
+        { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS", "CSV: leave out, names or positions: id,3 [none]" },
+        { "header", OPTION_CHOICE, &s->header, "NAME", "CSV: whether the first line has names: yes, no [auto]" },
+        { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
-        { "model", OPTION_TEXT, &s->model, "SPEC", "hidden layers of the network [mlp:128,64]" },
-        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0]" },
+        { "model", OPTION_TEXT, &s->model, "SPEC",
+          "mlp:WIDTHS, layers (\"dense 64 relu; dense out\"), or a file [mlp:128,64]" },
+        { "dropout", OPTION_FLOAT, &s->dropout, "X", "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
         { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
-        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64]" },
-        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
+        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all]" },
+        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; CSV under 1000 rows: 400 steps]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov [adam]" },
         { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [0.002; sgd kinds 0.05]" },
@@ -300,13 +353,13 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "no-cache", OPTION_FLAG, &s->no_cache, NULL, "compile all kernels anew" },
         { "", OPTION_GROUP, NULL, NULL, "Output" },
-        { "save", OPTION_TEXT, &s->save, "FILE", "write the parameters as safetensors" },
+        { "save", OPTION_TEXT, &s->save, "FILE", "write the model, for `copse predict`; until the end to FILE.partial" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "write checkpoints: a folder, or FILE.safetensors" },
         { "checkpoint-every", OPTION_TEXT, &every, "N|Ns", "steps or seconds between checkpoints [600s]" },
         { "keep", OPTION_COUNT, &s->keep, "N", "checkpoints kept in the folder [3]" },
         { "resume", OPTION_FLAG, &s->is_resume, NULL,
-          "resume from the newest checkpoint; without one start a new run" },
+          "resume from the newest checkpoint, or start; --epochs may be larger" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
@@ -357,7 +410,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     if (s->is_default_data)
         s->data = default_data();
     const int kind = s->optimizer.at->value;
-    if (lr != unset)
+    if (lr != UNSET_RATE)
         s->lr = lr;
     else
         s->lr = kind == COPSE_ADAM || kind == COPSE_ADAMW ? 0.002f : 0.05f;
@@ -373,10 +426,13 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers),
         .engine = CHOICE(engines), .on_loss = CHOICE(answers),
+        .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
+        { "", OPTION_WORDS, &s->words, "[MODEL DATA]", "what `copse train --save` wrote; labelled data" },
+        { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "MODEL: draw the confusion matrix" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
-          "what `copse train --checkpoint` wrote: a folder, or FILE.safetensors" },
+          "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE", "its labels, as for `copse train`" },
         { "classes", OPTION_COUNT, &s->classes, "N", "as for `copse train` [largest label + 1]" },
@@ -393,15 +449,19 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { 0 },
     };
     const int code = options_parse(argc, argv, rows,
-                                   "Prints loss and accuracy of a checkpoint of `copse train` on the held-out "
-                                   "data: of the newest\none in the folder, or with --watch of each. Model and "
-                                   "settings come from the checkpoint.");
+                                   "Compares a model with labels: loss, accuracy, each class, the rows with the largest "
+                                   "loss; or R2 and\nthe mean absolute error. With --checkpoint: loss and accuracy of a run "
+                                   "on its held-out data, of the\nnewest checkpoint in the folder, or with --watch of each.");
     if (code >= 0)
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
         s->data = default_data();
-    const char *wrong = !s->checkpoint || !*s->checkpoint ? "which checkpoint? give --checkpoint PATH"
+    const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
+    const char *wrong = s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
+                        : s->plot && !is_model ? "--plot belongs to MODEL and DATA"
+                        : is_model ? s->is_watching || s->patience > 0 ? "--watch and --patience belong to --checkpoint" : NULL
+                        : !s->checkpoint || !*s->checkpoint ? "which model? give MODEL and DATA, or --checkpoint PATH"
                         : s->patience > 0 && !s->is_watching ? "--patience belongs to --watch"
                         : (s->data && !*s->data) || (s->labels && !*s->labels)
                             ? "--data and --labels: a path is empty"
@@ -431,7 +491,6 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         { "--lr", &s->lr }, { "--momentum", &s->momentum },
         { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout },
     };
-    struct mlp m = { 0 };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
             *numbers[i].to = strtof(value, NULL);
@@ -449,14 +508,27 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         return take_choice(&s->optimizer, value);
     else if (strcmp(name, "--schedule") == 0)
         return take_choice(&s->schedule, value);
+    else if (strcmp(name, "--scale") == 0)
+        return take_choice(&s->scale, value);
+    else if (strcmp(name, "--task") == 0)
+        return take_choice(&s->task, value);
+    else if (strcmp(name, "--missing") == 0)
+        return take_choice(&s->missing, value);
+    else if (strcmp(name, "--header") == 0)
+        return take_choice(&s->header, value);
+    else if (strcmp(name, "--label") == 0)
+        s->label = *value ? value : NULL;
+    else if (strcmp(name, "--ignore") == 0)
+        s->ignore = *value ? value : NULL;
     else
         return strcmp(name, "--data") == 0; /* the content of the data, not its path */
-    return mlp_parse(s->model, &m);
+    return *s->model != '\0';
 }
 
 bool train_settings_take(struct train_settings *s, char *text)
 {
     s->batch = s->epochs = 0;
+    take_choice(&s->scale, "max"); /* of versions that had no --scale */
     while (*text) {
         char *end = text + strcspn(text, "\n"), *value = strchr(text, '=');
         if (!value || value > end)

@@ -4,17 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/train/model_file.h"
+
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 
 #define STEPS  "application/steps"  /* f64 [steps, 2]: loss, accuracy */
-#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy */
-#define SETTINGS "application.settings"
+#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]:
+                                       step, held-out loss, R2, mean absolute error */
+#define SETTINGS "application.settings" /* a run continues only with them */
+#define TRAINING "application.training" /* the same in a model file, for people */
 
 /* ---- settings: "--name=value" lines ---- */
 
 struct text {
-    char bytes[1024];
+    char bytes[SETTINGS_BYTES];
     size_t used;
 };
 
@@ -44,26 +48,34 @@ static copse_status add_data(struct text *t, const struct run *r)
 {
     struct copse_dataset_info info;
     char text[160];
-    uint32_t sum = 2166136261u; /* FNV-1a of the labels */
+    uint32_t sum = 2166136261u; /* FNV-1a of the labels or targets, words of 32 bits */
     copse_dataset_describe(r->all, &info);
-    int32_t *labels = malloc(info.rows * sizeof *labels);
+    const size_t words = info.rows * (r->model.is_regression ? r->model.outputs : 1);
+    uint32_t *labels = malloc(words * sizeof *labels);
     if (!labels)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
     const copse_status s = copse_dataset_gather(r->all, "y", NULL, info.rows, labels);
-    for (size_t i = 0; s == COPSE_OK && i < info.rows; i++)
-        sum = (sum ^ (uint32_t)labels[i]) * 16777619u;
+    for (size_t i = 0; s == COPSE_OK && i < words; i++)
+        sum = (sum ^ labels[i]) * 16777619u;
     free(labels);
-    snprintf(text, sizeof text, "%zu examples of %zu numbers, %u classes, labels %08x", info.rows,
-             info.row_size, info.classes, (unsigned)sum);
+    snprintf(text, sizeof text, "%zu examples of %zu numbers, %u %s, labels %08x", info.rows, info.row_size,
+             r->model.outputs, r->model.is_regression ? "targets" : "classes", (unsigned)sum);
     add(t, "--data", text);
     return s;
 }
 
-/* The settings that must stay the same and, only for the file, the planned length of the run. */
+/* The settings that must stay the same and, only for the file, the planned length of the run: a run may be made
+   longer. */
 static copse_status describe(const struct run *r, bool is_for_file, struct text *t)
 {
     const struct train_settings *s = &r->settings;
     COPSE_TRY(add_data(t, r));
+    add(t, "--scale", s->scale.at->name);
+    add(t, "--task", s->task.at->name);
+    add(t, "--missing", s->missing.at->name);
+    add(t, "--header", s->header.at->name);
+    add(t, "--label", s->label ? s->label : "");
+    add(t, "--ignore", s->ignore ? s->ignore : "");
     add(t, "--model", s->model);
     add(t, "--optimizer", s->optimizer.at->name);
     add(t, "--schedule", s->schedule.at->name);
@@ -72,7 +84,7 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add_number(t, "--weight-decay", (double)s->weight_decay);
     add_number(t, "--dropout", (double)s->dropout);
     add_count(t, "--batch", s->batch);
-    if (is_for_file || s->schedule.at->value == SCHEDULE_COSINE) /* otherwise the run may be extended */
+    if (is_for_file)
         add_count(t, "--epochs", s->epochs);
     add_count(t, "--seed", s->seed);
     return t->used < sizeof t->bytes
@@ -127,11 +139,15 @@ const char *run_find(const copse_checkpoint *file, const char *key)
 
 static copse_status check_settings(const struct run *r, const copse_checkpoint *file, const char *path)
 {
+    /* of versions without these options */
+    static const char before[] = "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
     struct text now = { .used = 0 };
-    const char *then = run_find(file, SETTINGS);
-    if (!then)
+    char then[sizeof now.bytes + sizeof before];
+    const char *found = run_find(file, SETTINGS);
+    if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
     COPSE_TRY(describe(r, false, &now));
+    snprintf(then, sizeof then, "%s%s", found, strstr(found, "--scale=") ? "" : before);
     return compare(path, then, now.bytes);
 }
 
@@ -150,48 +166,87 @@ copse_status run_settings_of(copse_context *ctx, const char *path, char *text, s
 
 /* ---- saving ---- */
 
+static size_t epoch_columns(const struct run *r)
+{
+    return r->test.is_regression ? 4 : 3;
+}
+
+/* What checkpoints and model files hold beside the variables: settings, the split, the model's description in a checkpoint,
+   and the history. */
+struct extras {
+    struct text settings;
+    char seed[24];
+    struct copse_metadata lines[16];
+    size_t line_count;
+    struct copse_named_array arrays[2];
+    double *epochs; /* owned */
+};
+
+static copse_status collect(const struct run *r, bool is_checkpoint, struct extras *e)
+{
+    const struct history *h = &r->history;
+    size_t count = 0;
+    *e = (struct extras){ .line_count = 0 };
+    COPSE_TRY(describe(r, true, &e->settings));
+    snprintf(e->seed, sizeof e->seed, "%llu", (unsigned long long)r->settings.seed);
+    e->lines[e->line_count++] = (struct copse_metadata){ is_checkpoint ? SETTINGS : TRAINING, e->settings.bytes };
+    e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
+    e->lines[e->line_count++] = (struct copse_metadata){ "application.split_fraction", "0.2" };
+    const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
+    for (size_t i = 0; is_checkpoint && i < count && e->line_count < sizeof e->lines / sizeof *e->lines; i++)
+        e->lines[e->line_count++] = model[i];
+    const size_t columns = epoch_columns(r);
+    e->epochs = malloc((h->epoch_count + 1) * columns * sizeof *e->epochs);
+    if (!e->epochs)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+    for (size_t i = 0; i < h->epoch_count; i++) {
+        double *to = e->epochs + columns * i;
+        to[0] = (double)h->epochs[i].step;
+        to[1] = h->epochs[i].score.loss;
+        to[2] = h->epochs[i].score.accuracy;
+        if (columns > 3)
+            to[3] = h->epochs[i].score.mae;
+    }
+    e->arrays[0] = (struct copse_named_array){ STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
+                                                        .data = h->steps } };
+    e->arrays[1] = (struct copse_named_array){ EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, columns },
+                                                         .data = e->epochs } };
+    return COPSE_OK;
+}
+
+copse_status run_save_model(struct run *r, const char *path)
+{
+    struct extras e;
+    COPSE_TRY(collect(r, false, &e));
+    const copse_status s = copse_model_save(r->model.model, path,
+                                            &(struct copse_model_save_params){ .arrays = e.arrays, .array_count = 2,
+                                                                               .metadata = e.lines,
+                                                                               .metadata_count = e.line_count });
+    free(e.epochs);
+    return s;
+}
+
 copse_status run_save(void *user, const char *path)
 {
     struct run *r = user;
-    const struct history *h = &r->history;
-    struct text settings = { .used = 0 };
+    struct extras e;
     uint32_t epoch;
     size_t index;
     if (!r->trainer)
         return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
     COPSE_TRY(run_results(r, 0));
-    COPSE_TRY(describe(r, true, &settings));
+    COPSE_TRY(collect(r, true, &e));
     copse_batches_position(r->batches, &epoch, &index);
     const bool is_over = r->epoch == r->settings.epochs;
     const struct copse_position position = { r->epoch, is_over ? 0 : index };
-    double *epochs = malloc((h->epoch_count + 1) * 3 * sizeof *epochs);
-    if (!epochs)
-        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
-    for (size_t i = 0; i < h->epoch_count; i++) {
-        epochs[3 * i] = (double)h->epochs[i].step;
-        epochs[3 * i + 1] = h->epochs[i].loss;
-        epochs[3 * i + 2] = h->epochs[i].accuracy;
-    }
-    const struct copse_named_array arrays[] = {
-        { STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
-                   .data = h->steps } },
-        { EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, 3 },
-                    .data = epochs } },
-    };
-    const copse_status s = copse_trainer_checkpoint(
-        r->trainer, path,
-        &(struct copse_state_params){ .position = position,
-                                      .arrays = arrays,
-                                      .array_count = 2,
-                                      .metadata = &(struct copse_metadata){ SETTINGS,
-                                                                            settings.bytes },
-                                      .metadata_count = 1 });
-    free(epochs);
+    const copse_status s = copse_trainer_checkpoint(r->trainer, path,
+                                                    &(struct copse_state_params){ .position = position, .arrays = e.arrays,
+                                                                                  .array_count = 2, .metadata = e.lines,
+                                                                                  .metadata_count = e.line_count });
+    free(e.epochs);
     COPSE_TRY(s);
     r->saved_position = position;
-    return is_json(r) ? event_checkpoint("checkpoint", path,
-                                                  copse_trainer_steps(r->trainer), &position)
-                               : COPSE_OK;
+    return is_json(r) ? event_checkpoint("checkpoint", path, copse_trainer_steps(r->trainer), &position) : COPSE_OK;
 }
 
 /* ---- restoring ---- */
@@ -227,11 +282,13 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
         ok = history_step(&r->history, x[2 * i], x[2 * i + 1]);
         run_smooth(&r->progress, i + 1, x[2 * i], x[2 * i + 1]);
     }
-    x = rows_of(file, EPOCHS, 3, &count);
-    for (size_t i = 0; ok && i < count; i++) {
-        ok = history_epoch(&r->history, (uint64_t)x[3 * i], x[3 * i + 1], x[3 * i + 2]);
-        r->test_loss = x[3 * i + 1];
-        r->test_accuracy = x[3 * i + 2];
+    const size_t columns = epoch_columns(r);
+    x = rows_of(file, EPOCHS, columns, &count);
+    for (size_t i = 0; ok && i < count; i++, x += columns) {
+        r->test.loss = x[1];
+        r->test.accuracy = x[2];
+        r->test.mae = columns > 3 ? x[3] : 0.0;
+        ok = history_epoch(&r->history, (uint64_t)x[0], &r->test);
     }
     r->progress.step = copse_trainer_steps(r->trainer);
     return ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
@@ -250,7 +307,24 @@ static copse_status take_position(struct run *r, const char *path, const struct 
     return is_over ? COPSE_OK : copse_batches_start(r->batches, at->epoch, (size_t)at->batch);
 }
 
-static copse_status show(struct run *r, const char *path, const struct copse_position *at)
+/* The epochs that the file's run was to have. */
+static uint32_t epochs_of(const copse_checkpoint *file)
+{
+    const char *text = run_find(file, SETTINGS), *at = text ? strstr(text, "--epochs=") : NULL;
+    return at ? (uint32_t)strtoul(at + strlen("--epochs="), NULL, 10) : 0;
+}
+
+/* A cosine then follows the curve of the new length from the next step on. */
+static void show_length(const struct run *r, uint32_t before)
+{
+    const uint32_t epochs = r->settings.epochs;
+    const bool is_cosine = r->settings.schedule.at->value == SCHEDULE_COSINE;
+    if (is_talking(r) && before > 0 && before != epochs)
+        printf("         %u epochs instead of %u%s\n", epochs, before,
+               is_cosine ? "; the learning rate follows the cosine of the new length" : "");
+}
+
+static copse_status show(struct run *r, const char *path, const struct copse_position *at, uint32_t epochs)
 {
     const uint64_t step = copse_trainer_steps(r->trainer);
     if (!r->is_recovering)
@@ -258,8 +332,11 @@ static copse_status show(struct run *r, const char *path, const struct copse_pos
     if (is_json(r))
         return event_checkpoint("resume", path, step, at);
     if (is_talking(r))
-        printf("resumed  %s: after %llu steps, in epoch %u\n\n", path, (unsigned long long)step,
+        printf("resumed  %s: after %llu steps, in epoch %u\n", path, (unsigned long long)step,
                r->progress.epoch);
+    show_length(r, epochs);
+    if (is_talking(r))
+        printf("\n");
     return COPSE_OK;
 }
 
@@ -303,6 +380,7 @@ copse_status run_restore(void *user, const char *path)
     copse_status s = take_position(r, path, &at);
     if (s == COPSE_OK)
         s = take_history(r, file);
+    const uint32_t epochs = epochs_of(file);
     copse_checkpoint_release(&file);
-    return s == COPSE_OK ? show(r, path, &at) : s;
+    return s == COPSE_OK ? show(r, path, &at, epochs) : s;
 }
