@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "copse/loop/feed.h"
+#include "copse/data/schema.h"
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
 
 #include "tools/bench/bench.h"
 #include "tools/train/train.h"
@@ -170,15 +171,20 @@ static copse_status make_trainer(const struct bench *b, const struct model *m, s
         COPSE_TRY(copse_one_device_create(b->ctx, ids[0], &params, st));
     else
         COPSE_TRY(copse_mirrored_create(b->ctx, ids, count, &params, st));
-    *network = (struct network){ .shape = COPSE_SHAPE(m->widths[0]), .input_scale = 1.0f,
-                                 .outputs = m->widths[m->layers] };
-    char text[64];
+    char text[64], meaning[256];
     snprintf(text, sizeof text, "mlp:%u,%u", m->widths[1], m->widths[2]); /* all have two hidden layers */
-    COPSE_TRY(network_create(network, *st, b->ctx, text, 0.0f, 1));
+    snprintf(meaning, sizeof meaning, "{\"version\":1,\"kind\":\"array\",\"task\":\"classification\",\"input\":{\"type\":"
+             "\"f32\",\"shape\":[%u],\"offset\":0,\"scale\":1},\"classes\":%u,\"numbered\":true}", m->widths[0],
+             m->widths[m->layers]);
+    copse_schema *schema;
+    COPSE_TRY(copse_schema_parse(b->ctx, meaning, &schema));
+    const copse_status s = network_create(network, *st, b->ctx, schema, text, 0.0f, 1);
+    copse_schema_release(&schema);
+    COPSE_TRY(s);
     return copse_trainer_create(*st,
                                 &(struct copse_trainer_params){
-                                    .loss = network_loss,
-                                    .user = network,
+                                    .loss = copse_model_loss,
+                                    .user = network->model,
                                     .optimizer = { .kind = COPSE_ADAM },
                                     .prefetch = way->prefetch,
                                 },
@@ -207,7 +213,7 @@ static copse_status time_steps(const struct bench *b, const struct model *m,
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.05, 2.0 * bench_budget(b), t));
 done:
     copse_trainer_release(&steps.trainer);
-    copse_layer_release(&network.layers);
+    copse_model_release(&network.model);
     copse_strategy_release(&st);
     free(steps.labels);
     free(x);

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/data/schema.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
+#include "copse/train/model_file.h"
 
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
@@ -136,10 +138,11 @@ static copse_status make_trainer(struct run *r)
     const struct train_settings *s = &r->settings;
     r->progress.epochs = s->epochs;
     r->progress.steps = run_steps(r);
-    COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, s->network ? s->network : s->model, s->dropout, s->seed));
+    COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, copse_dataset_schema(r->all),
+                             s->network ? s->network : s->model, s->dropout, s->seed));
     const struct copse_trainer_params params = {
-        .loss = network_loss,
-        .user = &r->model,
+        .loss = copse_model_loss,
+        .user = r->model.model,
         .optimizer = {
             .kind = optimizer_of(s),
             .learning_rate = s->lr,
@@ -154,7 +157,7 @@ static copse_status make_trainer(struct run *r)
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
     if (is_talking(r) && !r->is_recovering) {
         printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,
-               (unsigned long long)copse_layer_parameters(r->model.layers), s->optimizer.at->name, (double)s->lr,
+               (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)), s->optimizer.at->name, (double)s->lr,
                s->schedule.at->name, s->batch);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
@@ -176,7 +179,7 @@ void run_close(struct run *r)
 {
     copse_monitor_release(&r->monitor);
     copse_trainer_release(&r->trainer);
-    copse_layer_release(&r->model.layers);
+    copse_model_release(&r->model.model);
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
     copse_cluster_spec_release(&r->job);
@@ -292,7 +295,7 @@ static copse_status recover(void *user)
     struct run *r = user;
     r->is_recovering = true;
     copse_trainer_release(&r->trainer);
-    copse_layer_release(&r->model.layers); /* keeps the strategy */
+    copse_model_release(&r->model.model); /* keeps the strategy */
     copse_strategy_release(&r->strategy);
     if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
         const bool was_first = copse_cluster_rank(r->cluster) == 0;
@@ -371,7 +374,7 @@ static copse_status finish(struct run *r)
            copse_strategy_replicas_in_sync(r->strategy),
            copse_strategy_replicas_in_sync(r->strategy) == 1 ? "" : "s");
     if (s->save && !s->is_quiet)
-        printf("parameters: %s (safetensors)\n", s->save);
+        printf("model:      %s (safetensors)\n", s->save);
     if (s->checkpoint && !s->is_quiet) {
         struct copse_monitor_info info;
         copse_monitor_describe(r->monitor, &info);

@@ -38,6 +38,7 @@ struct train_settings {
     bool is_one_file, is_resume;
     bool is_json, is_quiet, is_verbose, no_cache;
     uint32_t servers; /* under mpirun: the last ranks are parameter servers */
+    struct option_words words; /* of `copse evaluate`: MODEL DATA */
     bool is_watching; /* `copse evaluate --watch` */
     bool is_worker; /* `copse worker`: always part of a job */
 };
@@ -77,14 +78,11 @@ struct network {
     uint32_t outputs;                /* classes, or targets of a regression */
     bool is_regression;
     double target_scale;             /* unit of "mae" */
-    copse_layer *layers;
+    copse_model *model;
 };
-/* Make the layers of such a text, which must end with the outputs, and their variables. */
-copse_status network_create(struct network *n, copse_strategy *st, copse_context *ctx, const char *text, float dropout,
-                            uint64_t seed);
-/* A copse_loss_fn; `user` is the network. Softmax cross-entropy; reports "accuracy". Of a regression the mean squared error;
-   reports "mae", the mean absolute error. */
-copse_status network_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss);
+/* Make the model of such a text, which must end with the outputs, for data of this schema. */
+copse_status network_create(struct network *n, copse_strategy *st, copse_context *ctx, const copse_schema *schema,
+                            const char *text, float dropout, uint64_t seed);
 
 /* ---- what is shown (progress.c, events.c, curve.c, plot.c) ---- */
 

@@ -35,7 +35,7 @@ copse_status run_save_parameters(struct run *r)
     if (!r->settings.save || run_is_apart(r))
         return COPSE_OK;
     signals_hold();
-    copse_status s = copse_trainer_save(r->trainer, run_save_path(r));
+    copse_status s = run_save_model(r, run_save_path(r));
     if (s == COPSE_OK && is_complete(r))
         s = remove_partial(r);
     signals_release();

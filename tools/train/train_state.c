@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/train/model_file.h"
+
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 
 #define STEPS  "application/steps"  /* f64 [steps, 2]: loss, accuracy */
 #define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]:
                                        step, held-out loss, R2, mean absolute error */
-#define SETTINGS "application.settings"
+#define SETTINGS "application.settings" /* a run continues only with them */
+#define TRAINING "application.training" /* the same in a model file, for people */
 
 /* ---- settings: "--name=value" lines ---- */
 
@@ -168,52 +171,82 @@ static size_t epoch_columns(const struct run *r)
     return r->test.is_regression ? 4 : 3;
 }
 
-copse_status run_save(void *user, const char *path)
+/* What checkpoints and model files hold beside the variables: settings, the split, the model's description in a checkpoint,
+   and the history. */
+struct extras {
+    struct text settings;
+    char seed[24];
+    struct copse_metadata lines[16];
+    size_t line_count;
+    struct copse_named_array arrays[2];
+    double *epochs; /* owned */
+};
+
+static copse_status collect(const struct run *r, bool is_checkpoint, struct extras *e)
 {
-    struct run *r = user;
     const struct history *h = &r->history;
-    struct text settings = { .used = 0 };
-    uint32_t epoch;
-    size_t index;
-    if (!r->trainer)
-        return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
-    COPSE_TRY(run_results(r, 0));
-    COPSE_TRY(describe(r, true, &settings));
-    copse_batches_position(r->batches, &epoch, &index);
-    const bool is_over = r->epoch == r->settings.epochs;
-    const struct copse_position position = { r->epoch, is_over ? 0 : index };
+    size_t count = 0;
+    *e = (struct extras){ .line_count = 0 };
+    COPSE_TRY(describe(r, true, &e->settings));
+    snprintf(e->seed, sizeof e->seed, "%llu", (unsigned long long)r->settings.seed);
+    e->lines[e->line_count++] = (struct copse_metadata){ is_checkpoint ? SETTINGS : TRAINING, e->settings.bytes };
+    e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
+    e->lines[e->line_count++] = (struct copse_metadata){ "application.split_fraction", "0.2" };
+    const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
+    for (size_t i = 0; is_checkpoint && i < count && e->line_count < sizeof e->lines / sizeof *e->lines; i++)
+        e->lines[e->line_count++] = model[i];
     const size_t columns = epoch_columns(r);
-    double *epochs = malloc((h->epoch_count + 1) * columns * sizeof *epochs);
-    if (!epochs)
+    e->epochs = malloc((h->epoch_count + 1) * columns * sizeof *e->epochs);
+    if (!e->epochs)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     for (size_t i = 0; i < h->epoch_count; i++) {
-        double *to = epochs + columns * i;
+        double *to = e->epochs + columns * i;
         to[0] = (double)h->epochs[i].step;
         to[1] = h->epochs[i].score.loss;
         to[2] = h->epochs[i].score.accuracy;
         if (columns > 3)
             to[3] = h->epochs[i].score.mae;
     }
-    const struct copse_named_array arrays[] = {
-        { STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
-                   .data = h->steps } },
-        { EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, columns },
-                    .data = epochs } },
-    };
-    const copse_status s = copse_trainer_checkpoint(
-        r->trainer, path,
-        &(struct copse_state_params){ .position = position,
-                                      .arrays = arrays,
-                                      .array_count = 2,
-                                      .metadata = &(struct copse_metadata){ SETTINGS,
-                                                                            settings.bytes },
-                                      .metadata_count = 1 });
-    free(epochs);
+    e->arrays[0] = (struct copse_named_array){ STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
+                                                        .data = h->steps } };
+    e->arrays[1] = (struct copse_named_array){ EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, columns },
+                                                         .data = e->epochs } };
+    return COPSE_OK;
+}
+
+copse_status run_save_model(struct run *r, const char *path)
+{
+    struct extras e;
+    COPSE_TRY(collect(r, false, &e));
+    const copse_status s = copse_model_save(r->model.model, path,
+                                            &(struct copse_model_save_params){ .arrays = e.arrays, .array_count = 2,
+                                                                               .metadata = e.lines,
+                                                                               .metadata_count = e.line_count });
+    free(e.epochs);
+    return s;
+}
+
+copse_status run_save(void *user, const char *path)
+{
+    struct run *r = user;
+    struct extras e;
+    uint32_t epoch;
+    size_t index;
+    if (!r->trainer)
+        return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
+    COPSE_TRY(run_results(r, 0));
+    COPSE_TRY(collect(r, true, &e));
+    copse_batches_position(r->batches, &epoch, &index);
+    const bool is_over = r->epoch == r->settings.epochs;
+    const struct copse_position position = { r->epoch, is_over ? 0 : index };
+    const copse_status s = copse_trainer_checkpoint(r->trainer, path,
+                                                    &(struct copse_state_params){ .position = position, .arrays = e.arrays,
+                                                                                  .array_count = 2, .metadata = e.lines,
+                                                                                  .metadata_count = e.line_count });
+    free(e.epochs);
     COPSE_TRY(s);
     r->saved_position = position;
-    return is_json(r) ? event_checkpoint("checkpoint", path,
-                                                  copse_trainer_steps(r->trainer), &position)
-                               : COPSE_OK;
+    return is_json(r) ? event_checkpoint("checkpoint", path, copse_trainer_steps(r->trainer), &position) : COPSE_OK;
 }
 
 /* ---- restoring ---- */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Models: a network with the schema of its data. A trainer trains it; a file keeps it (docs/model-file.md); another process
+ * loads it and predicts. train/evaluate.h compares it with labels.
+ *
+ *     copse_model_create(st, copse_dataset_schema(data), &(struct copse_model_params){ .network = "dense 64 relu; dense out" }, &m);
+ */
+#ifndef COPSE_PUBLIC_MODEL_H
+#define COPSE_PUBLIC_MODEL_H
+
+#include "copse/data.h"
+#include "copse/nn.h"
+#include "copse/trainer.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+typedef struct copse_model copse_model;
+
+/** How to make a model. */
+struct copse_model_params {
+    const char *network; /**< description, see nn.h; it ends with `dense out` */
+    copse_layer *layer;  /**< instead: layers that are not built; retained   [NULL] */
+    const char *scope;   /**< of the variables' names                        [NULL] */
+    uint64_t seed;       /**< of the initial values */
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/**
+ * Make a model and its variables. It retains strategy and schema.
+ * @param schema  Of labelled data: classification or regression.
+ * @retval COPSE_ERR_SHAPE  The network does not fit the data.
+ * Otherwise as copse_layer_build.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_model_create(copse_strategy *st, const copse_schema *schema,
+                                                        const struct copse_model_params *params, copse_model **out);
+COPSE_API copse_model *copse_model_retain(copse_model *m);
+COPSE_API void copse_model_release(copse_model **m);
+
+/** A copse_loss_fn; `user` is the model. Classes: softmax cross-entropy; reports "accuracy". Regression: mean squared error;
+    reports "mae", of a single target in its unit. */
+COPSE_API COPSE_CHECKED copse_status copse_model_loss(copse_graph *g, const copse_batch *in, void *model, copse_tensor **loss);
+
+/** Write a file, atomically. Errors as copse_trainer_checkpoint. @param params  See train/model_file.h; NULL for defaults. */
+struct copse_model_save_params;
+COPSE_API COPSE_CHECKED copse_status copse_model_save(copse_model *m, const char *path,
+                                                      const struct copse_model_save_params *params);
+/**
+ * Make a model from a file. After an error the strategy may have variables of it.
+ * @retval COPSE_ERR_FORMAT       It is damaged, or no model file.
+ * @retval COPSE_ERR_UNSUPPORTED  It is of a newer version.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_model_load(copse_strategy *st, const char *path, copse_model **out);
+
+/**
+ * Predict for every row, on this process's replicas.
+ * @param data    Read by the model's schema (copse_dataset_params.schema), labels or not.
+ * @param values  [rows, outputs]: probabilities of classes, or values in the target's unit.
+ * @retval COPSE_ERR_ARGUMENT  Data of another schema.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_model_predict(copse_model *m, const copse_dataset *data, float *values);
+
+/** Its schema, borrowed. */
+COPSE_API const copse_schema *copse_model_schema(const copse_model *m);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif
