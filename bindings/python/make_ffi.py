@@ -14,9 +14,7 @@ from cffi import FFI
 HEADERS = [
     "copse/copse.h",
     "copse/data/checkpoint.h",
-    "copse/nn.h",
-    "copse/schema.h",
-    "copse/model.h",
+    "copse/train/slots.h",
     "copse/device/conformance.h",
     "copse/distribute/cluster.h",
     "copse/distribute/collective.h",
