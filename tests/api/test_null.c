@@ -574,6 +574,32 @@ static void replicated(struct probe *p)
     ROW(copse_metrics_reduce, NEED(st), NEED(&metric), 1);
 }
 
+static void layers(struct probe *p)
+{
+    static copse_layer *relu, *made;
+    static char text[64];
+    const uint32_t widths[] = { 4 };
+    copse_layer *list[1];
+    copse_shape shape;
+    size_t size;
+    OK(copse_nn_activation(ctx, COPSE_RELU, &relu));
+    list[0] = relu;
+    ROW(copse_nn_parse, NEED(ctx), NEED("relu"), NEED(&made));
+    ROW(copse_nn_dense, NEED(ctx), 4, COPSE_LINEAR, NEED(&made));
+    ROW(copse_nn_activation, NEED(ctx), COPSE_RELU, NEED(&made));
+    ROW(copse_nn_dropout, NEED(ctx), 0.5f, NEED(&made));
+    ROW(copse_nn_flatten, NEED(ctx), NEED(&made));
+    ROW(copse_nn_residual, NEED(relu), NEED(&made));
+    ROW(copse_nn_sequential, NEED(list), 1, NEED(&made));
+    ROW(copse_nn_mlp, NEED(ctx), NEED(widths), 1, COPSE_RELU, NEED(&made));
+    ROW(copse_layer_build, NEED(relu), NEED(st), NULL);
+    ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
+    ROW(copse_layer_output, NEED(relu), NEED(&shape));
+    ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));
+    ROW(copse_layer_summary, NEED(relu), NEED(text), sizeof text, NEED(&size));
+    copse_layer_release(&relu);
+}
+
 static void all_rows(struct probe *p)
 {
     make_devices();
@@ -588,6 +614,7 @@ static void all_rows(struct probe *p)
     strategies(p);
     training(p);
     replicated(p);
+    layers(p);
 }
 
 /* For a replica context NULL is an answer of copse_current_replica: the thread is in no replica. */

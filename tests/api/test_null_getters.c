@@ -137,6 +137,9 @@ static void values(struct probe *p)
 
 static void training(struct probe *p)
 {
+    RETAIN(copse_layer_retain);
+    RELEASE(copse_layer_release, copse_layer);
+    ZERO(copse_layer_parameters, NULL);
     RETAIN(copse_strategy_retain);
     RELEASE(copse_strategy_release, copse_strategy);
     ZERO(copse_strategy_kind_of, NULL);

@@ -184,6 +184,7 @@ static void training(void)
 {
     copse_strategy *st, *other;
     copse_variable *v, *w;
+    copse_layer *layer;
     copse_partitioned *parts;
     copse_trainer *t, *second;
     copse_tower_optimizer *tower;
@@ -213,6 +214,9 @@ static void training(void)
     REFUSED(copse_context_params, copse_strategy_update_config(st, &p, &config), .no_env = false);
     REFUSED(copse_variable_params, copse_variable_create(st, &p, &w), .name = "w", .shape = COPSE_SHAPE(2));
     REFUSED(copse_variable_params, copse_partitioned_create(st, &p, 2, &parts), .name = "w", .shape = COPSE_SHAPE(2));
+    OK(copse_nn_flatten(ctx, &layer));
+    REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
+    copse_layer_release(&layer);
     REFUSED(copse_trainer_params, copse_trainer_create(st, &p, &second), .loss = squares);
     REFUSED_IN(copse_optimizer_params, copse_trainer_params, optimizer., copse_trainer_create(st, &p, &second),
                .loss = squares);

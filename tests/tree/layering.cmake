@@ -24,6 +24,7 @@ set(may_core/state optim data rule value variable replica ps comm reduce graph d
 set(may_core/train state data optim rule ops value variable replica ps comm reduce graph device)
 set(may_core/loop train state data optim value variable replica ps comm reduce graph device)
 set(may_core/compat train state optim value variable replica ps comm reduce ops graph device)
+set(may_core/nn data graph device)
 set(may_core/conformance data variable replica reduce rule ops graph device)
 
 set(faults "")

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* Building layers: numbers, shapes, then variables. Nothing is made before all of it is checked. */
+#include <stdio.h>
+
+#include "copse/distribute/replica.h"
+#include "core/data/input.h"
+#include "core/graph/graph.h"
+#include "core/graph/type.h"
+#include "core/nn/layer.h"
+
+/* ---- numbers ---- */
+
+struct numbering {
+    uint32_t layers;
+    struct {
+        const struct copse_layer_kind *kind;
+        uint32_t layers;
+    } kinds[32];
+};
+
+static void number(copse_layer *l, struct numbering *n)
+{
+    if (l->kind->name) {
+        size_t i = 0;
+        while (n->kinds[i].kind && n->kinds[i].kind != l->kind)
+            i++;
+        n->kinds[i].kind = l->kind;
+        l->ordinal = ++n->kinds[i].layers;
+        l->number = ++n->layers;
+    }
+    for (size_t i = 0; i < l->inner.count; i++)
+        number(l->inner.at[i], n);
+}
+
+/* ---- shapes ---- */
+
+static copse_status take_type(copse_layer *l, struct copse_flow *f)
+{
+    const copse_type takes = l->kind->takes;
+    char shape[96];
+    l->casts = false;
+    if (l->kind->takes_all || f->type == takes)
+        return COPSE_OK;
+    l->casts = f->type == COPSE_U8 || (takes == COPSE_F32 && (f->type == COPSE_F16 || f->type == COPSE_BF16));
+    if (!l->casts)
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "it takes %s, the input is %s%s%s", copse__type_name(takes),
+                                copse__type_name(f->type), copse__shape_text(f->shape, shape),
+                                takes == COPSE_F32 ? "; convert it (copse_cast)" : "");
+    f->type = takes;
+    return COPSE_OK;
+}
+
+static copse_status infer(copse_layer *l, struct copse_flow *f)
+{
+    COPSE_TRY(take_type(l, f));
+    l->in = *f;
+    COPSE_TRY(l->kind->infer(l, f));
+    l->out = *f;
+    return COPSE_OK;
+}
+
+copse_status copse__layers_infer(copse_layer *l, struct copse_flow *f)
+{
+    for (size_t i = 0; i < l->inner.count; i++)
+        COPSE_TRY(infer(l->inner.at[i], f));
+    return COPSE_OK;
+}
+
+/* ---- variables ---- */
+
+static copse_status check_variable(const copse_layer *l, const struct copse_layer_maker *m, const char *part,
+                                   const struct copse_variable_params *p)
+{
+    copse_variable *const *list;
+    size_t count;
+    char shape[96];
+    const uint64_t elements = copse__elements(p->shape);
+    if (elements == 0 || elements > INT32_MAX)
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "its %s %s has not 1 to 2^31-1 elements", part,
+                                copse__shape_text(p->shape, shape));
+    copse_strategy_variables(m->strategy, &list, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(copse_variable_name(list[i]), p->name) == 0)
+            return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "the strategy has a variable '%s'; build these layers with a "
+                                                           "scope of their own", p->name);
+    return COPSE_OK;
+}
+
+copse_status copse__layer_variable(copse_layer *l, const struct copse_layer_maker *m, uint32_t i, const char *part,
+                                   const struct copse_variable_params *params)
+{
+    char name[1024], where[COPSE_LAYER_NAME];
+    struct copse_variable_params p = *params;
+    snprintf(name, sizeof name, "%s%s%s%u.%s", m->scope, *m->scope ? "/" : "", l->kind->name, (unsigned)l->ordinal,
+             part);
+    p.name = name;
+    p.seed = m->seed;
+    if (m->is_trial)
+        return check_variable(l, m, part, &p);
+    return copse_note(copse_variable_create(m->strategy, &p, &l->variable[i]), "of %s", copse__layer_where(l, where));
+}
+
+static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
+{
+    if (l->kind->make)
+        COPSE_TRY(l->kind->make(l, m));
+    for (size_t i = 0; i < l->inner.count; i++)
+        COPSE_TRY(make(l->inner.at[i], m));
+    return COPSE_OK;
+}
+
+/* ---- the build ---- */
+
+/* `dense out` gets its number, for the description. */
+static void resolve(copse_layer *l, uint32_t outputs)
+{
+    for (uint32_t i = 0; i < COPSE_LAYER_SETTINGS && l->kind->setting[i].name; i++)
+        if (l->kind->setting[i].form == COPSE_SETTING_UNITS && l->value[i].count == 0)
+            l->value[i].count = outputs;
+    for (size_t i = 0; i < l->inner.count; i++)
+        resolve(l->inner.at[i], outputs);
+}
+
+static copse_status check(const copse_layer *l, const struct copse_build_params *p)
+{
+    const size_t scope = p->scope ? strlen(p->scope) : 0;
+    if (l->strategy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: these layers are built; parse their text again for others");
+    if (copse_has_strategy() && copse_current_replica())
+        return copse_fail(COPSE_ERR_CONTEXT, "layer build: the thread is in a replica; build layers before the run");
+    if (!copse__type_is_known(p->type))
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: there is no element type %d", (int)p->type);
+    if (p->shape.rank >= COPSE_MAX_RANK)
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: an example of rank %u: at most %d is possible",
+                          (unsigned)p->shape.rank, COPSE_MAX_RANK - 1);
+    if (p->outputs > INT32_MAX)
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: %u outputs are too many", (unsigned)p->outputs);
+    if (scope > 900 || copse__utf8_valid(p->scope ? p->scope : "", scope) != scope)
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: the scope is not UTF-8 of at most 900 bytes");
+    return COPSE_OK;
+}
+
+copse_status copse_layer_build(copse_layer *l, copse_strategy *st, const struct copse_build_params *params)
+{
+    static const struct copse_build_params defaults;
+    const struct copse_build_params *p = params ? params : &defaults;
+    COPSE_TRY(copse_need("layer build", l, st));
+    COPSE_TRY(copse_no_reserved(copse_build_params, params));
+    COPSE_TRY(check(l, p));
+    struct numbering n = { 0 };
+    struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs };
+    struct copse_layer_maker m = { st, p->scope ? p->scope : "", p->seed, true };
+    number(l, &n);
+    l->type = f.type;
+    COPSE_TRY(infer(l, &f));
+    COPSE_TRY(make(l, &m));
+    m.is_trial = false;
+    COPSE_TRY(make(l, &m));
+    resolve(l, p->outputs);
+    l->strategy = copse_strategy_retain(st);
+    return COPSE_OK;
+}
+
+copse_status copse_layer_output(const copse_layer *l, copse_shape *out)
+{
+    COPSE_TRY(copse_need("layer output", out));
+    *out = COPSE_SCALAR;
+    COPSE_TRY(copse_need("layer output", l));
+    if (!l->strategy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer output: the layers are not built: see copse_layer_build");
+    *out = l->out.shape;
+    return COPSE_OK;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* The kinds of layers that a description can name. */
+#include "core/nn/layer.h"
+
+const struct copse_layer_kind *const copse__layer_kinds[] = {
+    &copse__layer_dense,
+    &copse__layer_flatten,
+    &copse__layer_dropout,
+    &copse__layer_activations[COPSE_RELU - 1],
+    &copse__layer_activations[COPSE_SIGMOID - 1],
+    &copse__layer_activations[COPSE_TANH - 1],
+    &copse__layer_activations[COPSE_GELU - 1],
+    &copse__layer_activations[COPSE_SILU - 1],
+    &copse__layer_residual,
+    NULL,
+};

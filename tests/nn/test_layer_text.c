@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptions of layers: what they accept, the text of each error, text -> layers -> text, and hostile texts. */
+#include <locale.h>
+
+#include "core/base/base.h"
+#include "core/base/random.h"
+#include "tests/nn/layer_rig.h"
+
+/* ---- accepted ---- */
+
+static void reads(const char *text, const char *canonical)
+{
+    copse_layer *l = parsed(text);
+    assert_string_equal(text_of(l), canonical);
+    copse_layer_release(&l);
+}
+
+static void descriptions_have_one_canonical_form(void **state)
+{
+    (void)state;
+    reads("dense 64", "dense 64");
+    reads(" ;; dense\t64\r\n\n relu ; # the rest\n#x\n", "dense 64; relu");
+    reads("dense 64 linear bias=yes init=auto", "dense 64");
+    reads("dense bias=no init=0.5 64 scale=3 tanh", "dense 64 tanh bias=no init=0.5 scale=3");
+    reads("dense 2147483647 init=-1e-7", "dense 2147483647 init=-1e-07");
+    reads("residual{dense 8}", "residual { dense 8 }");
+    reads("residual {\n dense 8 gelu # inside\n ; residual { relu } }\ndense out",
+          "residual { dense 8 gelu; residual { relu } }; dense out");
+    reads("mlp", "flatten; dense out");
+    reads("mlp:", "flatten; dense out");
+    reads("mlp:12,5", "flatten; dense 12 relu; dense 5 relu; dense out");
+    reads("mlp:12 silu dropout=0.25; relu", "flatten; dense 12 silu; dropout 0.25; dense out; relu");
+    reads("dropout .1; dropout 0", "dropout 0.1; dropout 0");
+    reads("relu # \xc3\xa9t\xc3\xa9", "relu");
+    reads("dense 64#relu", "dense 64");
+}
+
+static void numbers_do_not_depend_on_the_locale(void **state)
+{
+    (void)state;
+    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "de_DE.utf8") && !setlocale(LC_NUMERIC, "fr_FR.UTF-8"))
+        printf("no locale with a decimal comma is installed: only the C locale is tried\n");
+    reads("dropout 0.25; dense 3 init=-1.5", "dropout 0.25; dense 3 init=-1.5");
+    setlocale(LC_NUMERIC, "C");
+}
+
+/* ---- errors ---- */
+
+static void refuses(const char *text, const char *word)
+{
+    copse_layer *l = (copse_layer *)1;
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_parse(ctx, text, &l), word);
+    assert_null(l);
+}
+
+static void errors_name_line_and_layer(void **state)
+{
+    (void)state;
+    refuses("", "no layer");
+    refuses("# only a comment", "no layer");
+    refuses("relu; dropout 0.1\ndens 64 relu", "line 2, layer 3 'dens 64 relu': no layer has this name; did you mean dense?");
+    refuses("dropuot 0.1", "did you mean dropout?");
+    refuses("banana", "line 1, layer 1 'banana': no layer has this name; the layers are dense, ");
+    refuses("dense", "line 1, layer 1 'dense': UNITS is missing: write dense UNITS [ACTIVATION] [bias=...]");
+    refuses("dense 0", "UNITS is '0': a whole number from 1 to 2147483647, or out is needed");
+    refuses("dense -3", "UNITS is '-3'");
+    refuses("dense 064", "UNITS is '064'");
+    refuses("dense 2147483648", "UNITS is '2147483648'");
+    refuses("dense 99999999999999999999999999999999999999999999999", "UNITS is '9999999999");
+    refuses("dense 64 rellu", "ACTIVATION is 'rellu': linear, relu, sigmoid, tanh, gelu or silu is needed");
+    refuses("dense 64 relu tanh", "'tanh' does not belong to this layer: write dense UNITS");
+    refuses("dense 64 units=3", "'units=3' does not belong to this layer");
+    refuses("dense 64 UNITS=3", "'UNITS=3' does not belong to this layer");
+    refuses("dense 64 =3", "'=3' does not belong to this layer");
+    refuses("dense 64 bias=", "bias is '': yes or no is needed");
+    refuses("dense 64 bias=no bias=no", "bias is given twice");
+    refuses("dense 64 init=best", "init is 'best': auto, glorot, he, ");
+    refuses("dense 64 init=nan", "init is 'nan'");
+    refuses("dense 64 init=1e999", "init is '1e999'");
+    refuses("dense 64 scale=0", "scale is '0': a number from 1e-30");
+    refuses("dropout 1", "RATE is '1': a number from 0 to below 1 is needed");
+    refuses("dropout 0.99999999999", "RATE is '0.99999999999'"); /* 1 as a float */
+    refuses("dropout -0.1", "RATE is '-0.1'");
+    refuses("dropout 0x1p-3", "RATE is '0x1p-3'");
+    refuses("relu 3", "'3' does not belong to this layer: write relu");
+    refuses("flatten; mlp:12,", "write mlp:WIDTH,WIDTH,... with the widths of the hidden layers");
+    refuses("mlp:12,0", "UNITS is '0'");
+    refuses("mlp:,3", "UNITS is ''");
+    refuses("mlp:12,out", "write mlp:WIDTH,WIDTH,...");
+    refuses("mlp:12, 13", "ACTIVATION is '13'");
+    refuses("mlp:12 dropout=1", "dropout is '1'");
+    refuses("mlpx", "no layer has this name");
+}
+
+static void braces_must_fit(void **state)
+{
+    (void)state;
+    refuses("residual\n{ relu }", "line 1, layer 1 'residual': '{' is missing: write residual { LAYERS }");
+    refuses("residual", "line 1, layer 1 'residual': '{' is missing");
+    refuses("residual {", "line 1, layer 1 'residual': its '{' has no '}'");
+    refuses("relu\nresidual {\n relu; residual { relu }\n", "line 2, layer 2 'residual': its '{' has no '}'");
+    refuses("residual { }", "line 1, layer 1 'residual': has no layer in its braces");
+    refuses("residual { ; # }\n }", "has no layer in its braces");
+    refuses("relu }", "line 1, layer 1 'relu': '}' has no '{'");
+    refuses("}", "line 1, layer 1 '': '}' without a layer in front");
+    refuses("relu; { relu }", "line 1, layer 2 '': '{' without a layer in front");
+    refuses("relu { relu }", "line 1, layer 1 'relu': only residual has layers in braces");
+    refuses("residual { relu } relu", "a ';' or an end of line is missing behind '}'");
+    refuses("residual 3 { relu }", "'3' does not belong to this layer: write residual { LAYERS }");
+}
+
+static void messages_stay_short_and_clean(void **state)
+{
+    char text[5000] = "dense ";
+    (void)state;
+    memset(text + 6, '7', 4000);
+    refuses(text, "line 1, layer 1 'dense 7777777777777777777777777777777777...': UNITS is '777777777777777777777777777"
+                  "7777777777777...': a whole number");
+    refuses("den\x01se 4", "'den?se 4'");
+    refuses("dense 4\n\n\xff", "line 3: byte 0xff is not UTF-8");
+    refuses("dense 4 # \xc3", "line 1: byte 0xc3 is not UTF-8");
+    refuses("\xed\xa0\x80", "line 1: byte 0xed is not UTF-8");
+    /* a character is not cut */
+    refuses("dense aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xc3\xa9", "'dense aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'");
+}
+
+/* ---- limits ---- */
+
+static void depth_and_number_of_layers_are_limited(void **state)
+{
+    static char text[200000];
+    (void)state;
+    for (int depth = 64; depth <= 65; depth++) {
+        size_t at = 0;
+        for (int i = 0; i < depth; i++)
+            at += (size_t)sprintf(text + at, "residual {\n");
+        at += (size_t)sprintf(text + at, "relu");
+        for (int i = 0; i < depth; i++)
+            at += (size_t)sprintf(text + at, "}");
+        if (depth == 64) {
+            copse_layer *l = parsed(text);
+            copse_layer_release(&l);
+        } else {
+            refuses(text, "line 65, layer 65 'residual': layers are nested more than 64 deep");
+        }
+    }
+    memset(text, '{', 100000);
+    text[100000] = '\0';
+    refuses(text, "'{' without a layer in front");
+    size_t at = 0;
+    for (int i = 0; i < 10000; i++)
+        at += (size_t)sprintf(text + at, "relu\n");
+    copse_layer *l = parsed(text);
+    copse_layer_release(&l);
+    sprintf(text + at, "relu");
+    refuses(text, "line 10001, layer 10001 'relu': a description has at most 10000 layers");
+    at = (size_t)sprintf(text, "mlp:");
+    for (int i = 0; i < 20000; i++)
+        at += (size_t)sprintf(text + at, i ? ",3" : "3");
+    refuses(text, "layers are more than 10000");
+}
+
+/* ---- round trips ---- */
+
+static uint32_t below(struct copse_stream *s, uint32_t bound)
+{
+    return copse__stream_below(s, bound);
+}
+
+/* A random tree, by calls and by texts of single layers. */
+static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
+{
+    static const char *const texts[] = { "dense 7 bias=no", "dense out init=he", "dense 3 gelu init=0.1 scale=0.7",
+                                         "flatten", "dropout 0.3" };
+    copse_layer *l = NULL, *inner[4];
+    const uint32_t kind = below(s, depth > 0 ? 7 : 5);
+    if (kind == 0)
+        OK(copse_nn_dense(ctx, below(s, 5) * (1 + below(s, 1u << 28)), (copse_activation)below(s, 6), &l));
+    else if (kind == 1)
+        OK(copse_nn_dropout(ctx, copse__stream_unit(s), &l));
+    else if (kind == 2)
+        OK(copse_nn_activation(ctx, (copse_activation)(1 + below(s, 5)), &l));
+    else if (kind < 5)
+        l = parsed(texts[below(s, COPSE_COUNT(texts))]);
+    else if (kind == 5) {
+        inner[0] = random_layer(s, depth - 1);
+        OK(copse_nn_residual(inner[0], &l));
+        copse_layer_release(&inner[0]);
+    } else {
+        const uint32_t count = 1 + below(s, 4);
+        for (uint32_t i = 0; i < count; i++)
+            inner[i] = random_layer(s, depth - 1);
+        OK(copse_nn_sequential(inner, count, &l));
+        for (uint32_t i = 0; i < count; i++)
+            copse_layer_release(&inner[i]);
+    }
+    return l;
+}
+
+static void text_of_any_tree_makes_the_same_tree(void **state)
+{
+    struct copse_stream s;
+    (void)state;
+    copse__stream_init(&s, 20, 0);
+    for (int i = 0; i < 2000; i++) {
+        copse_layer *l = random_layer(&s, 5), *again;
+        OK(copse_nn_parse(ctx, text_of(l), &again));
+        assert_string_equal(text_of(again), text_of(l));
+        copse_layer_release(&again);
+        copse_layer_release(&l);
+    }
+}
+
+/* ---- hostile texts ---- */
+
+/* Random pieces of the language and random bytes: each text is refused with a line of text, or has a canonical form. */
+static void random_texts_are_read_or_refused(void **state)
+{
+    static const char *const pieces[] = {
+        "dense", "dense 4", " ", "\n", ";", "{", "}", "#", "residual", "residual {", "relu", "mlp:", ",", "=", "bias=no",
+        "init=", "0.5", "out", "-1", "1e9", "99999999999999999999", "\xff", "\xc3\xa9", "\x01", "dropout 0.1", "scale=2",
+        "flatten;", "\r", "mlp:3,4 dropout=0.1", "\t",
+    };
+    struct copse_stream s;
+    uint32_t accepted = 0;
+    (void)state;
+    copse__stream_init(&s, 21, 0);
+    for (int i = 0; i < 30000; i++) {
+        char text[600] = "";
+        size_t at = 0;
+        for (uint32_t k = below(&s, 12); k > 0; k--) {
+            if (below(&s, 10) == 0)
+                text[at++] = (char)(1 + below(&s, 255));
+            else
+                at += (size_t)sprintf(text + at, "%s", pieces[below(&s, COPSE_COUNT(pieces))]);
+        }
+        text[at] = '\0';
+        copse_layer *l, *again;
+        const copse_status status = copse_nn_parse(ctx, text, &l);
+        if (status) {
+            assert_int_equal(status, COPSE_ERR_ARGUMENT);
+            assert_null(l);
+            assert_null(strchr(copse_last_error(), '\n'));
+            continue;
+        }
+        accepted++;
+        OK(copse_nn_parse(ctx, text_of(l), &again));
+        assert_string_equal(text_of(again), text_of(l));
+        copse_layer_release(&again);
+        copse_layer_release(&l);
+    }
+    printf("%u of 30000 random texts are descriptions\n", accepted);
+    assert_true(accepted > 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptions_have_one_canonical_form),
+        cmocka_unit_test(numbers_do_not_depend_on_the_locale),
+        cmocka_unit_test(errors_name_line_and_layer),
+        cmocka_unit_test(braces_must_fit),
+        cmocka_unit_test(messages_stay_short_and_clean),
+        cmocka_unit_test(depth_and_number_of_layers_are_limited),
+        cmocka_unit_test(text_of_any_tree_makes_the_same_tree),
+        cmocka_unit_test(random_texts_are_read_or_refused),
+    };
+    return cmocka_run_group_tests(tests, open_context, close_context);
+}
