@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: named columns in host memory with the same number of rows; checks, scaling, splitting, gathering rows.
-   Reads no files. */
+/* Datasets: named columns in host memory with the same number of rows; splitting, gathering rows. Reads no files. */
 #include "core/data/dataset.h"
 
 #include <math.h>
@@ -9,9 +8,7 @@
 #include "core/graph/op.h"
 #include "core/graph/type.h"
 
-#define FOUND_CLASSES_MAX 65536u /* a larger number of classes must be given by the caller */
-
-static copse_status add_column(copse_dataset *ds, const char *name, copse_type type, copse_shape shape, copse_array *values)
+copse_status copse__dataset_add(copse_dataset *ds, const char *name, copse_type type, copse_shape shape, copse_array *values)
 {
     struct copse_dataset_column *c = &ds->columns[ds->info.columns++]; /* owns `values` from here on */
     c->values = values;
@@ -23,119 +20,17 @@ static copse_status add_column(copse_dataset *ds, const char *name, copse_type t
     return COPSE_OK;
 }
 
-/* Of one row; surplus axes are merged into one. */
-static copse_status row_shape(uint32_t rank, const size_t *axes, copse_shape *out)
+copse_status copse__dataset_add_labels(copse_dataset *ds, copse_array *labels)
 {
-    size_t all = 1;
-    *out = (copse_shape){ rank, { 0 } };
-    for (uint32_t i = 0; i < rank; i++) {
-        all *= axes[i];
-        if (rank < COPSE_MAX_RANK)
-            out->dims[i] = (uint32_t)axes[i];
-    }
-    if (rank >= COPSE_MAX_RANK)
-        *out = COPSE_SHAPE((uint32_t)all);
-    return all <= UINT32_MAX ? COPSE_OK
-                             : copse_fail(COPSE_ERR_SHAPE, "dataset: a row has %zu numbers, at most 2^32-1 are possible",
-                                          all);
-}
+    const bool is_regression = ds->schema->is.task == COPSE_TASK_REGRESSION;
 
-/* Column "x": F32, all finite, scaled. `from` is reused if it is F32 and the dataset is its only user. */
-static copse_status set_features(copse_dataset *ds, const struct copse_array_view *from,
-                                 copse_array *owner, copse_feature_scale scale, const char *name)
-{
-    size_t row_size = ds->info.row_size;
-    float largest = 0;
-    copse_array *features;
-    copse_shape shape;
-
-    COPSE_TRY(row_shape(ds->info.rank, ds->info.shape, &shape));
-    if (owner != NULL && from->type == COPSE_ELEMENT_F32)
-        features = copse_array_retain(owner);
-    else
-        COPSE_TRY(copse__array_create(ds->ctx, COPSE_ELEMENT_F32, from->rank, from->shape, NULL,
-                                      &features));
-    COPSE_TRY(add_column(ds, "x", COPSE_F32, shape, features));
-    float *v = features->data;
-    for (size_t i = 0; i < features->count; i++) {
-        v[i] = (float)copse__element_load(from->type, from->data, i);
-        if (!isfinite(v[i]))
-            return copse_fail(COPSE_ERR_FORMAT, "dataset: %s: row %zu, value %zu is not finite",
-                              name, i / row_size + 1, i % row_size + 1);
-        largest = fmaxf(largest, fabsf(v[i]));
-    }
-    ds->info.scale = 1;
-    if (scale == COPSE_SCALE_NONE || largest == 0)
-        return COPSE_OK;
-    ds->info.scale = largest;
-    for (size_t i = 0; i < features->count; i++)
-        v[i] /= largest;
-    return COPSE_OK;
-}
-
-/* Labels that do not begin at 0, or have wide gaps, create classes without examples. */
-static void warn_of_unused_classes(const copse_dataset *ds, const int32_t *labels, const char *name)
-{
-    uint64_t seen[FOUND_CLASSES_MAX / 64] = { 0 };
-    uint32_t used = 0;
-    int32_t least = INT32_MAX;
-
-    for (size_t i = 0; i < ds->info.rows; i++) {
-        const uint64_t bit = UINT64_C(1) << (labels[i] % 64);
-        used += (seen[labels[i] / 64] & bit) == 0;
-        seen[labels[i] / 64] |= bit;
-        least = COPSE_MIN(least, labels[i]);
-    }
-    if (used < ds->info.classes - used)
-        copse__log(&copse__base(ds->ctx)->log, COPSE_LOG_WARN,
-                   "dataset: %s: labels are %d to %u, which makes %u classes, and %u of them never "
-                   "occur: number labels from 0, or give the number of classes",
-                   name, (int)least, ds->info.classes - 1, ds->info.classes,
-                   ds->info.classes - used);
-}
-
-static copse_status set_labels(copse_dataset *ds, const struct copse_array_view *from,
-                               uint32_t classes, const char *name)
-{
-    size_t rows = ds->info.rows;
-    double limit = classes != 0 ? classes : FOUND_CLASSES_MAX;
-    int32_t largest = 0;
-    copse_array *labels;
-
-    if (from->rank < 1 || from->rank > 2 || (from->rank == 2 && from->shape[1] != 1))
-        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: labels must have the shape [rows]", name);
-    if (from->shape[0] != rows)
-        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: %zu labels for %zu rows of features", name,
-                          from->shape[0], rows);
-    if (from->data == NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s: labels without data", name);
-    COPSE_TRY(copse__array_create(ds->ctx, COPSE_ELEMENT_I32, 1, &rows, NULL, &labels));
-    COPSE_TRY(add_column(ds, "y", COPSE_I32, COPSE_SCALAR, labels));
-    int32_t *to = labels->data;
-    for (size_t i = 0; i < rows; i++) {
-        double v = copse__element_load(from->type, from->data, i);
-        if (!(v >= 0) || v > INT32_MAX || v != floor(v))
-            return copse_fail(COPSE_ERR_FORMAT,
-                              "dataset: %s: row %zu: the label %g is not a class (a whole number "
-                              "from 0)",
-                              name, i + 1, v);
-        if (v >= limit)
-            return copse_fail(
-                COPSE_ERR_FORMAT,
-                "dataset: %s: row %zu: the label %.0f is out of range, %s %.0f classes", name,
-                i + 1, v, classes != 0 ? "there are" : "by default at most", limit);
-        to[i] = (int32_t)v;
-        largest = COPSE_MAX(largest, to[i]);
-    }
     ds->info.has_labels = true;
-    ds->info.classes = classes != 0 ? classes : (uint32_t)largest + 1;
-    if (classes == 0)
-        warn_of_unused_classes(ds, to, name);
-    return COPSE_OK;
+    ds->info.classes = is_regression ? 0 : ds->schema->is.outputs;
+    return is_regression ? copse__dataset_add(ds, "y", COPSE_F32, COPSE_SHAPE(ds->schema->is.outputs), labels)
+                         : copse__dataset_add(ds, "y", COPSE_I32, COPSE_SCALAR, labels);
 }
 
-/* A dataset without columns. */
-static copse_status make(copse_context *ctx, size_t rows, copse_dataset **out)
+copse_status copse__dataset_new(copse_context *ctx, size_t rows, copse_dataset **out)
 {
     copse_dataset *ds = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *ds);
     *out = ds;
@@ -146,60 +41,6 @@ static copse_status make(copse_context *ctx, size_t rows, copse_dataset **out)
     ds->info.rows = rows;
     ds->info.scale = 1;
     return COPSE_OK;
-}
-
-copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_view *features,
-                                 copse_array *owner, const struct copse_array_view *labels,
-                                 const struct copse_dataset_params *params, const char *name,
-                                 copse_dataset **out)
-{
-    static const struct copse_dataset_params defaults = { 0 };
-    size_t count, bytes;
-    copse_status s;
-
-    *out = NULL;
-    if (params == NULL)
-        params = &defaults;
-    if (params->classes > INT32_MAX || params->scale > COPSE_SCALE_NONE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: classes or scale out of range");
-    if (copse_element_size(features->type) == 0 || features->data == NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s: features without type or data", name);
-    if (features->rank < 1 || features->rank > COPSE_ARRAY_MAX_RANK ||
-        !copse__shape_size(features->rank, features->shape, sizeof(double), &count, &bytes))
-        return copse_fail(COPSE_ERR_SHAPE,
-                          "dataset: %s: features need 1 to %d axes, the rows first", name,
-                          COPSE_ARRAY_MAX_RANK);
-    if (count == 0 || features->shape[0] > UINT32_MAX)
-        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: there must be 1 to 2^32-1 rows, not empty",
-                          name);
-
-    copse_dataset *ds;
-    COPSE_TRY(make(ctx, features->shape[0], &ds));
-    ds->info.rank = features->rank - 1;
-    memcpy(ds->info.shape, features->shape + 1, ds->info.rank * sizeof *ds->info.shape);
-    ds->info.row_size = count / ds->info.rows;
-    COPSE_TRY_OR(fail, s, set_features(ds, features, owner, params->scale, name));
-    if (labels != NULL)
-        COPSE_TRY_OR(fail, s, set_labels(ds, labels, params->classes,
-                                     owner != NULL && params->labels != NULL ? params->labels
-                                                                             : name));
-    *out = ds;
-    return COPSE_OK;
-
-fail:
-    copse_dataset_release(&ds);
-    return s;
-}
-
-copse_status copse_dataset_create(copse_context *ctx, const struct copse_array_view *features,
-                                  const struct copse_array_view *labels,
-                                  const struct copse_dataset_params *params, copse_dataset **out)
-{
-    COPSE_TRY(copse_need("dataset", ctx, features, out));
-    COPSE_TRY(copse_no_reserved(copse_dataset_params, params));
-    if (params)
-        COPSE_TRY(copse_no_reserved(copse_csv_params, &params->csv));
-    return copse__dataset_make(ctx, features, NULL, labels, params, "arrays", out);
 }
 
 static copse_status check_column(const copse_dataset *ds, const struct copse_column *c, size_t i)
@@ -232,7 +73,7 @@ static copse_status copy_column(copse_dataset *ds, const struct copse_column *co
         return copse_fail(COPSE_ERR_SHAPE, "dataset: column '%s' is too large", c->name);
     COPSE_TRY(copse__array_create(ds->ctx, element, c->shape.rank + 1, shape, NULL, &values));
     memcpy(values->data, c->data, values->bytes);
-    return add_column(ds, c->name, c->type, c->shape, values);
+    return copse__dataset_add(ds, c->name, c->type, c->shape, values);
 }
 
 /* Its first column. */
@@ -266,6 +107,7 @@ void copse_dataset_release(copse_dataset **data)
         copse_array_release(&ds->columns[i].values);
         copse__free(mem, ds->columns[i].name);
     }
+    copse_schema_release(&ds->schema);
     copse__free(mem, ds->rows);
     copse__free(mem, ds);
     copse_context_release(&ctx);
@@ -275,6 +117,11 @@ void copse_dataset_describe(const copse_dataset *data, struct copse_dataset_info
 {
     if (out != NULL)
         *out = data != NULL ? data->info : (struct copse_dataset_info){ 0 };
+}
+
+const copse_schema *copse_dataset_schema(const copse_dataset *data)
+{
+    return data != NULL ? data->schema : NULL;
 }
 
 copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column *columns, size_t count, size_t rows,
@@ -287,7 +134,7 @@ copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column
     if (rows == 0 || rows > UINT32_MAX)
         return copse_fail(COPSE_ERR_SHAPE, "dataset: there must be 1 to 2^32-1 rows, not %zu", rows);
     copse_dataset *ds;
-    copse_status s = make(ctx, rows, &ds);
+    copse_status s = copse__dataset_new(ctx, rows, &ds);
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
         s = copy_column(ds, columns, i);
     if (s == COPSE_OK)
@@ -362,13 +209,14 @@ static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t co
     struct copse_mem *mem = &copse__base(ds->ctx)->mem;
 
     copse_dataset *part;
-    COPSE_TRY(make(ds->ctx, count, &part));
+    COPSE_TRY(copse__dataset_new(ds->ctx, count, &part));
     copse_status s = COPSE_OK;
     for (size_t i = 0; s == COPSE_OK && i < ds->info.columns; i++) {
         const struct copse_dataset_column *c = &ds->columns[i];
-        s = add_column(part, c->name, c->is.type, c->is.shape, copse_array_retain(c->values));
+        s = copse__dataset_add(part, c->name, c->is.type, c->is.shape, copse_array_retain(c->values));
     }
     part->info = ds->info;
+    part->schema = copse_schema_retain(ds->schema);
     part->info.rows = count;
     part->rows = s == COPSE_OK ? copse__alloc(mem, count, sizeof *part->rows) : NULL;
     if (part->rows == NULL) {

@@ -5,6 +5,7 @@
 
 #include "copse/data.h"
 #include "core/data/array.h"
+#include "core/data/schema.h"
 
 /* One column: an array whose first axis is the rows. */
 struct copse_dataset_column {
@@ -19,19 +20,44 @@ struct copse_dataset {
     copse_context *ctx;
     struct copse_dataset_column columns[COPSE_MAX_INPUTS];
     uint32_t *rows; /* indices of the rows in the arrays, NULL = all in order */
+    copse_schema *schema; /* NULL: unknown */
     struct copse_dataset_info info;
 };
 
-/* `owner`: the array of `features` if it has no other user (it may be kept and changed), otherwise NULL. `labels` and
-   `params` may be NULL. Error texts use `name`. */
-copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_view *features,
-                                 copse_array *owner, const struct copse_array_view *labels,
-                                 const struct copse_dataset_params *params, const char *name,
-                                 copse_dataset **out);
+/* A dataset without columns. */
+copse_status copse__dataset_new(copse_context *ctx, size_t rows, copse_dataset **out);
+/* Add a column; the dataset owns `values`, also on failure. */
+copse_status copse__dataset_add(copse_dataset *ds, const char *name, copse_type type, copse_shape shape,
+                                copse_array *values);
+/* Add column "y" of the dataset's schema. */
+copse_status copse__dataset_add_labels(copse_dataset *ds, copse_array *labels);
+
+/* COPSE_ERR_ARGUMENT if `params` breaks a rule of every source. */
+copse_status copse__dataset_check(const struct copse_dataset_params *params);
+/* `owner`: the array of `features` if it has no other user (it may be kept and changed), otherwise NULL. `is_idx`: they
+   come from IDX files. `labels` may be NULL. Error texts use `name`. */
+copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_view *features, copse_array *owner, bool is_idx,
+                                 const struct copse_array_view *labels, const struct copse_dataset_params *params,
+                                 const char *name, copse_dataset **out);
+/* The rows of CSV files. `labels`: those of another file, or NULL. */
+copse_status copse__dataset_table(copse_context *ctx, const char *const *paths, size_t count, const copse_array *labels,
+                                  const struct copse_dataset_params *params, copse_dataset **out);
 
 /* The rows of several files, concatenated; each file is read like in copse_dataset_open. `count` >= 1. */
 copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, size_t count,
                                  const struct copse_dataset_params *params, copse_dataset **out);
+
+/* Arrays as they are in a file, before a dataset is made of them. (source.c) */
+struct copse_source_arrays {
+    copse_array *features, *labels; /* NULL: none */
+    bool is_idx;                    /* features */
+};
+copse_status copse__source_read(copse_context *ctx, const char *path, const struct copse_dataset_params *params,
+                                struct copse_source_arrays *out);
+/* The labels of params->labels. */
+copse_status copse__source_labels(copse_context *ctx, const struct copse_dataset_params *params, copse_array **out);
+/* Whether it is a CSV file. */
+copse_status copse__source_is_table(copse_context *ctx, const char *path, bool *out);
 
 /* Rows of column `c`, without the checks of copse_dataset_gather. */
 void copse__dataset_gather(const copse_dataset *ds, size_t c, const uint32_t *rows, size_t count, void *out);

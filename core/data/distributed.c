@@ -60,6 +60,32 @@ static copse_status make_batches(copse_distributed *d, const struct copse_batche
 
 /* ---- global batches ---- */
 
+static copse_status refuse_scale(void)
+{
+    return copse_fail(COPSE_ERR_ARGUMENT, "input: pipelines that read different files do not know the scaling of all rows; "
+                                          "take COPSE_SCALE_NONE or give a schema");
+}
+
+/* What the rows of some of the files cannot decide for those of all. */
+static copse_status check_part(const copse_dataset *data, const struct copse_dataset_params *p)
+{
+    const struct copse_schema_parts *s = &data->schema->is;
+
+    if (s->kind == COPSE_DATA_TABLE && p->scale == COPSE_SCALE_AUTO)
+        return refuse_scale();
+    if (data->info.has_labels && p->classes == 0 && p->task != COPSE_TASK_REGRESSION)
+        return copse_fail(COPSE_ERR_ARGUMENT, "input: pipelines that read different files do not know the number of "
+                                              "classes; set it or give a schema");
+    for (uint32_t i = 0; i < s->column_count; i++)
+        if (s->columns[i].role == COPSE_COLUMN_CATEGORY)
+            return copse_fail(COPSE_ERR_ARGUMENT, "input: pipelines that read different files do not know all categories "
+                                                  "of column %u; give a schema", i + 1);
+    return s->classes != NULL && !data->schema->is_counted
+               ? copse_fail(COPSE_ERR_ARGUMENT, "input: pipelines that read different files do not know all classes; give a "
+                                                "schema")
+               : COPSE_OK;
+}
+
 static copse_status read_files(copse_distributed *d, const struct copse_distributed_params *p)
 {
     struct copse_mem *mem = &copse__base(d->ctx)->mem;
@@ -67,11 +93,9 @@ static copse_status read_files(copse_distributed *d, const struct copse_distribu
     uint32_t w = p->input.pipeline;
 
     COPSE_TRY(copse_input_plan_describe(d->plan, w, &reading));
-    bool is_part = reading.files < p->file_count;
-    if (is_part && p->read.scale != COPSE_SCALE_NONE)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "input: pipelines that read different files do not know the largest value "
-                          "of all; take COPSE_SCALE_NONE");
+    const bool is_part = reading.files < p->file_count && p->read.schema == NULL;
+    if (is_part && (p->read.scale == COPSE_SCALE_MAX || p->read.scale == COPSE_SCALE_STANDARD))
+        return refuse_scale();
     const char **paths = copse__alloc(mem, reading.files, sizeof *paths);
     if (paths == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "input: no memory for %zu files", reading.files);
@@ -79,10 +103,8 @@ static copse_status read_files(copse_distributed *d, const struct copse_distribu
         paths[i] = copse_input_plan_file(d->plan, w, i, NULL);
     copse_status s = copse__dataset_join(d->ctx, paths, reading.files, &p->read, &d->data);
     copse__free(mem, (void *)paths);
-    if (s == COPSE_OK && is_part && d->data->info.has_labels && p->read.classes == 0)
-        s = copse_fail(COPSE_ERR_ARGUMENT,
-                       "input: pipelines that read different files do not know the number of classes; "
-                       "say it");
+    if (s == COPSE_OK && is_part)
+        s = check_part(d->data, &p->read);
     return s;
 }
 

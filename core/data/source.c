@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The source of a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair. */
+/* The source of a dataset as arrays: a .npy or IDX file, or a folder with an IDX pair. */
 #include "copse/data/readers.h"
 
 #include "core/base/files.h"
@@ -128,23 +128,30 @@ static copse_status read_any(copse_context *ctx, const char *path, uint64_t max_
                                   : copse_read_idx(ctx, path, &params, out);
 }
 
-struct arrays {
-    copse_array *features, *labels;
-};
-
-static copse_status read_labels(copse_context *ctx, const char *path, uint64_t max_bytes,
-                                copse_array **out)
+copse_status copse__source_labels(copse_context *ctx, const struct copse_dataset_params *p, copse_array **out)
 {
     enum copse_file_kind kind;
 
-    COPSE_TRY(copse__file_kind(&copse__base(ctx)->mem, path, &kind));
+    COPSE_TRY(copse__file_kind(&copse__base(ctx)->mem, p->labels, &kind));
     if (kind == COPSE_FILE_CSV)
-        return copse_fail(COPSE_ERR_FORMAT, "dataset: %s is neither IDX nor .npy", path);
-    return read_any(ctx, path, max_bytes, kind, out);
+        return copse_fail(COPSE_ERR_FORMAT, "dataset: %s is neither IDX nor .npy", p->labels);
+    return read_any(ctx, p->labels, p->max_bytes, kind, out);
 }
 
-static copse_status read_file(copse_context *ctx, const char *path,
-                              const struct copse_dataset_params *p, struct arrays *out)
+copse_status copse__source_is_table(copse_context *ctx, const char *path, bool *out)
+{
+    enum copse_file_kind kind;
+
+    *out = false;
+    if (copse__is_directory(path))
+        return COPSE_OK;
+    COPSE_TRY(copse__file_kind(&copse__base(ctx)->mem, path, &kind));
+    *out = kind == COPSE_FILE_CSV;
+    return COPSE_OK;
+}
+
+static copse_status read_file(copse_context *ctx, const char *path, const struct copse_dataset_params *p,
+                              struct copse_source_arrays *out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
     enum copse_file_kind kind;
@@ -152,17 +159,12 @@ static copse_status read_file(copse_context *ctx, const char *path,
     bool found;
 
     COPSE_TRY(copse__file_kind(mem, path, &kind));
-    if (kind == COPSE_FILE_CSV) {
-        struct copse_csv_params csv = p->csv;
-        csv.classes = p->classes;
-        csv.max_bytes = p->max_bytes;
-        COPSE_TRY(copse_read_csv(ctx, path, &csv, &out->features,
-                                 p->no_labels || p->labels != NULL ? NULL : &out->labels));
-    } else {
-        COPSE_TRY(read_any(ctx, path, p->max_bytes, kind, &out->features));
-    }
+    if (kind == COPSE_FILE_CSV)
+        return copse_fail(COPSE_ERR_FORMAT, "dataset: %s is neither IDX nor .npy, as the files before it are", path);
+    out->is_idx = kind == COPSE_FILE_IDX;
+    COPSE_TRY(read_any(ctx, path, p->max_bytes, kind, &out->features));
     if (p->labels != NULL)
-        return read_labels(ctx, p->labels, p->max_bytes, &out->labels);
+        return copse__source_labels(ctx, p, &out->labels);
     if (kind != COPSE_FILE_IDX || p->no_labels || images_word(path) == NULL)
         return COPSE_OK;
     COPSE_TRY(find_labels(mem, path, &labels, &found));
@@ -183,8 +185,8 @@ static copse_status no_pair(const char *images, const char *labels)
                       (int)size, labels);
 }
 
-static copse_status read_folder(copse_context *ctx, const char *path,
-                                const struct copse_dataset_params *p, struct arrays *out)
+static copse_status read_folder(copse_context *ctx, const char *path, const struct copse_dataset_params *p,
+                                struct copse_source_arrays *out)
 {
     struct search best = { .mem = &copse__base(ctx)->mem,
                            .folder = path,
@@ -200,8 +202,9 @@ static copse_status read_folder(copse_context *ctx, const char *path,
                        path);
     if (s == COPSE_OK)
         s = read_any(ctx, best.images, p->max_bytes, COPSE_FILE_IDX, &out->features);
+    out->is_idx = true;
     if (s == COPSE_OK && p->labels != NULL)
-        s = read_labels(ctx, p->labels, p->max_bytes, &out->labels);
+        s = copse__source_labels(ctx, p, &out->labels);
     else if (s == COPSE_OK && best.want_labels)
         s = best.rank >= 4 ? read_any(ctx, best.labels, p->max_bytes, COPSE_FILE_IDX, &out->labels)
                            : no_pair(best.images, best.labels);
@@ -210,27 +213,9 @@ static copse_status read_folder(copse_context *ctx, const char *path,
     return s;
 }
 
-copse_status copse_dataset_open(copse_context *ctx, const char *path,
-                                const struct copse_dataset_params *params, copse_dataset **out)
+copse_status copse__source_read(copse_context *ctx, const char *path, const struct copse_dataset_params *params,
+                                struct copse_source_arrays *out)
 {
-    COPSE_TRY(copse_need("dataset", ctx, path, out));
-    static const struct copse_dataset_params defaults = { 0 };
-    const struct copse_dataset_params *p = params != NULL ? params : &defaults;
-    struct arrays read = { NULL, NULL };
-
-    *out = NULL;
-    COPSE_TRY(copse_no_reserved(copse_dataset_params, params));
-    if (params)
-        COPSE_TRY(copse_no_reserved(copse_csv_params, &params->csv));
-    if (p->labels != NULL && p->no_labels)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: labels and no_labels are both given");
-    copse_status s = copse__is_directory(path) ? read_folder(ctx, path, p, &read)
-                                               : read_file(ctx, path, p, &read);
-    if (s == COPSE_OK)
-        s = copse__dataset_make(ctx, copse_array_view(read.features), read.features,
-                                read.labels != NULL ? copse_array_view(read.labels) : NULL, p, path,
-                                out);
-    copse_array_release(&read.features);
-    copse_array_release(&read.labels);
-    return s;
+    *out = (struct copse_source_arrays){ .features = NULL };
+    return copse__is_directory(path) ? read_folder(ctx, path, params, out) : read_file(ctx, path, params, out);
 }

@@ -9,6 +9,7 @@
 #include "copse/copse.h"
 #include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
+#include "copse/data/schema.h"
 #include "copse/device/conformance.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"

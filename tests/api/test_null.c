@@ -11,6 +11,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
+#include "copse/data/schema.h"
 #include "copse/device/conformance.h"
 #include "copse/device/function.h"
 #include "copse/device/opencl.h"
@@ -348,6 +349,12 @@ static void files(struct probe *p)
     size_t size;
     struct copse_column column = { .name = "x", .type = COPSE_F32, .data = numbers };
     const struct copse_batches_params pairs = { .batch = 2 };
+    const copse_schema *schema = copse_dataset_schema(data);
+    struct copse_schema_info about;
+    struct copse_schema_column described;
+    copse_schema *parsed;
+    const char *name;
+    double mean;
     ROW(copse_read_idx, NEED(ctx), NEED("none"), NULL, NEED(&array));
     ROW(copse_read_npy, NEED(ctx), NEED("none"), NULL, NEED(&array));
     ROW(copse_read_text, NEED(ctx), NEED("none"), NULL, NEED(&array));
@@ -356,6 +363,10 @@ static void files(struct probe *p)
     ROW(copse_dataset_open, NEED(ctx), NEED("none"), NULL, NEED(&one));
     ROW(copse_dataset_create, NEED(ctx), NEED(&table), NULL, NULL, NEED(&one));
     ROW(copse_dataset_column, NEED(data), 0, NEED(&column));
+    ROW(copse_schema_describe, NEED(schema), NEED(&about));
+    ROW(copse_schema_column, NEED(schema), 0, NEED(&described));
+    ROW(copse_schema_target, NEED(schema), 0, NEED(&name), NEED(&mean), NEED(&mean));
+    ROW(copse_schema_parse, NEED(ctx), NEED(copse_schema_text(schema)), NEED(&parsed));
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));

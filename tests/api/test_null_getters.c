@@ -6,6 +6,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/schema.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/device/tuning.h"
@@ -91,6 +92,11 @@ static void data(struct probe *p)
     RETAIN(copse_dataset_retain);
     RELEASE(copse_dataset_release, copse_dataset);
     DOES_NOTHING(copse_dataset_describe, NULL, NULL);
+    NOTHING(copse_dataset_schema, NULL);
+    RETAIN(copse_schema_retain);
+    RELEASE(copse_schema_release, copse_schema);
+    NOTHING(copse_schema_class, NULL, 0);
+    NOTHING(copse_schema_text, NULL);
     RELEASE(copse_batches_release, copse_batches);
     ZERO(copse_batches_count, NULL);
     DOES_NOTHING(copse_batches_position, NULL, NULL, NULL);

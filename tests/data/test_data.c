@@ -11,7 +11,7 @@ static copse_dataset *open_digits(void)
 {
     copse_dataset *ds;
 
-    OK(copse_dataset_open(ctx, DIGITS, NULL, &ds));
+    OK(copse_dataset_open(ctx, DIGITS, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &ds));
     return ds;
 }
 
@@ -65,7 +65,7 @@ static void test_folder_with_an_idx_pair(void **state)
     temp_write("pair/t10k-images-idx3-ubyte", images, 10); /* cut off, but not the one to take */
     temp_gzip("pair/train-images-idx3-ubyte.gz", images, sizeof images);
     temp_write("pair/train-labels-idx1-ubyte", classes, sizeof classes);
-    OK(copse_dataset_open(ctx, pair, NULL, &ds));
+    OK(copse_dataset_open(ctx, pair, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &ds));
     copse_dataset_describe(ds, &info);
     assert_int_equal(info.rank, 2);
     assert_int_equal(info.shape[0] * 10 + info.shape[1], 12);
@@ -159,7 +159,8 @@ static void test_npy_with_labels_of_its_own(void **state)
 
     (void)state;
     OK(
-        copse_dataset_open(ctx, features, &(struct copse_dataset_params){ .labels = labels }, &ds));
+        copse_dataset_open(ctx, features,
+                           &(struct copse_dataset_params){ .labels = labels, .scale = COPSE_SCALE_MAX }, &ds));
     copse_dataset_describe(ds, &info);
     assert_int_equal(info.classes, 2);
     OK(copse_dataset_gather(ds, "x", NULL, 2, v));
@@ -177,11 +178,12 @@ static void test_npy_with_labels_of_its_own(void **state)
 
 static copse_status create(copse_element type, const void *f, size_t rows, const void *l)
 {
+    const struct copse_dataset_params classes_only = { .task = COPSE_TASK_CLASSIFICATION };
     copse_dataset *ds;
 
     copse_status s = copse_dataset_create(
         ctx, &(struct copse_array_view){ type, 1, { rows }, f },
-        &(struct copse_array_view){ COPSE_ELEMENT_F64, 1, { rows }, l }, NULL, &ds);
+        &(struct copse_array_view){ COPSE_ELEMENT_F64, 1, { rows }, l }, &classes_only, &ds);
     copse_dataset_release(&ds);
     return s;
 }

@@ -90,6 +90,7 @@ static void test_joined_rows_keep_their_labels(void **state)
                             npy("j4.npy", "<f4", "1, 2", 0, 2), npy("j5.npy", "<f4", "2, 3", 0, 6) };
     struct copse_distributed_params p = { .files = files,
                                           .file_count = 3,
+                                          .read = { .scale = COPSE_SCALE_MAX },
                                           .batches = { .batch = 5, .seed = 1 } };
     struct copse_host_batch share;
     copse_distributed *d;
@@ -107,7 +108,7 @@ static void test_joined_rows_keep_their_labels(void **state)
     }
     copse_distributed_release(&d);
     p.file_count = 4;
-    assert_refused(&p, COPSE_ERR_SHAPE, "j1.csv has labels");
+    assert_refused(&p, COPSE_ERR_FORMAT, "j4.npy is not CSV");
     p.files = files + 3;
     p.file_count = 2;
     assert_refused(&p, COPSE_ERR_SHAPE, "j5.npy: a row has 3 numbers and 1 axes");

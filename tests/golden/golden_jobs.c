@@ -493,7 +493,7 @@ static copse_status run(const char *data, char *devices)
                                      &env.cluster));
     if (env.spec && copse_cluster_spec_role(env.spec) == COPSE_ROLE_PS)
         return copse_parameter_server_serve(env.ctx, env.cluster, env.devices[0], NULL);
-    COPSE_TRY(copse_dataset_open(env.ctx, data, NULL, &env.data));
+    COPSE_TRY(copse_dataset_open(env.ctx, data, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &env.data));
     if (strcmp(keys.loop, "towers") == 0)
         return run_towers();
     if (strcmp(keys.loop, "step") == 0)

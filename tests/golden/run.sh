@@ -200,7 +200,7 @@ task() {
         command=worker
         [ "$rank" = 0 ] && command=train
         set -- "$copse" $command --json --devices "$list" --data "$data" --model mlp:24,12 --batch 40 --seed 3 \
-            --lr 0.02 --bucket-bytes 2048 --worker-deadline 240 \
+            --lr 0.02 --bucket-bytes 2048 --worker-deadline 240 $scale \
             --save "$work/save" --checkpoint "$work/checkpoint.safetensors" "$@"
     fi
     timeout -k 5 $limit $launcher "$@" >>"$work/out.$rank" 2>>"$work/err.$rank"
@@ -327,6 +327,8 @@ one() {
 }
 
 # ---- all rows ----
+scale= # a build from before the option divides by the largest magnitude in any case
+"$copse" train --help | grep -q -e '^  --scale ' && scale='--scale max'
 if [ "${GOLDEN_BASE-}" ]; then # called for one row by the loop below
     base=$GOLDEN_BASE data=$GOLDEN_BASE/digits.csv digest_tool=$GOLDEN_BASE/golden_digest
     one "$2"

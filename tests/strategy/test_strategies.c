@@ -67,7 +67,7 @@ static copse_status open_digits(void *user, copse_strategy *st, copse_dataset **
 {
     (void)user;
     (void)st;
-    return copse_dataset_open(ctx, DIGITS, NULL, out);
+    return copse_dataset_open(ctx, DIGITS, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, out);
 }
 
 static copse_status train(copse_strategy *st, uint32_t accumulate, struct weights *out)

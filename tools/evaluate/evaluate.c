@@ -20,41 +20,28 @@
 copse_status run_evaluate(struct run *r)
 {
     struct copse_dataset_info info;
+    struct copse_step_result result;
+    struct copse_host_batch batch;
+    double loss = 0.0, report = 0.0;
+    copse_status s;
     copse_dataset_describe(r->test, &info);
-    const size_t most = 1000 < info.rows ? 1000 : info.rows;
-    if (!r->x) {
-        r->x = malloc(most * info.row_size * sizeof *r->x);
-        r->y = malloc(most * sizeof *r->y);
+    COPSE_TRY(copse_batches_start(r->held, 0, 0));
+    while ((s = copse_batches_next(r->held, &batch)) == COPSE_OK) {
+        const double n = (double)batch.count;
+        COPSE_TRY(copse_trainer_evaluate(r->trainer, &batch, &result));
+        loss += result.loss * n;
+        report += r->model.is_regression ? result.reports[0] * n
+                                         : round(result.reports[0] * n); /* recovers the exact count after rounding */
     }
-    uint32_t *rows = malloc(most * sizeof *rows);
-    copse_status s = COPSE_OK;
-    double loss = 0.0, right = 0.0;
-    if (!r->x || !r->y || !rows)
-        s = session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the held-out part");
-    for (size_t first = 0; s == COPSE_OK && first < info.rows; first += most) {
-        const size_t n = info.rows - first < most ? info.rows - first : most;
-        struct copse_step_result result;
-        for (size_t i = 0; i < n; i++)
-            rows[i] = (uint32_t)(first + i);
-        const struct copse_host_batch batch = {
-            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE((uint32_t)info.row_size), r->x },
-                          { "y", COPSE_I32, COPSE_SCALAR, r->y }),
-            .count = n,
-        };
-        s = copse_dataset_gather(r->test, "x", rows, n, r->x);
-        if (s == COPSE_OK)
-            s = copse_dataset_gather(r->test, "y", rows, n, r->y);
-        if (s == COPSE_OK)
-            s = copse_trainer_evaluate(r->trainer, &batch, &result);
-        if (s == COPSE_OK) {
-            loss += result.loss * (double)n;
-            right += round(result.reports[0] * (double)n); /* recovers the exact count after rounding */
-        }
-    }
-    free(rows);
+    if (s != COPSE_ERR_END)
+        return s;
     r->test_loss = loss / (double)info.rows;
-    r->test_accuracy = right / (double)info.rows;
-    return s;
+    r->test_accuracy = report / (double)info.rows;
+    if (r->model.is_regression) {
+        r->test_mae = r->test_accuracy;
+        r->test_accuracy = r->spread > 0.0 ? 1.0 - loss * r->model.outputs / r->spread : 0.0;
+    }
+    return COPSE_OK;
 }
 
 /* ---- one checkpoint after the other ---- */
@@ -68,7 +55,7 @@ struct watch {
     bool is_below;
     uint64_t count;   /* evaluated */
     uint64_t step;    /* of the newest of them */
-    char path[4096], made_with[1024];
+    char path[4096], made_with[2048];
     struct copse_position at; /* the chief's */
     uint32_t workers;         /* workers that share the batches: those of a job with parameter servers, else 1 */
 };

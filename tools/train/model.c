@@ -47,20 +47,48 @@ copse_status mlp_create(struct mlp *m, copse_strategy *st, uint64_t seed)
     return COPSE_OK;
 }
 
+/* Column "x" as f32 [examples, inputs], scaled. */
+static copse_status read_input(copse_graph *g, const copse_batch *in, const struct mlp *m, copse_tensor **out)
+{
+    copse_tensor *x, *offset;
+    COPSE_TRY(copse_input(in, "x", &x));
+    const uint32_t examples = copse_tensor_shape(x).dims[0];
+    if (copse_tensor_type(x) != COPSE_F32)
+        COPSE_TRY(copse_cast(g, x, COPSE_F32, &x));
+    if (m->input_offset != 0.0f) {
+        COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)m->input_offset, &offset));
+        COPSE_TRY(copse_sub(g, x, offset, &x));
+    }
+    if (m->input_scale != 1.0f)
+        COPSE_TRY(copse_multiply_by(g, x, m->input_scale, &x));
+    return copse_reshape(g, x, COPSE_SHAPE(examples, m->inputs), out);
+}
+
+static copse_status squared_error(copse_graph *g, const struct mlp *m, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
+{
+    copse_tensor *error;
+    COPSE_TRY(copse_sub(g, h, y, &error));
+    COPSE_TRY(copse_abs(g, error, &error));
+    COPSE_TRY(copse_mean(g, error, NULL, 0, false, &error));
+    COPSE_TRY(copse_multiply_by(g, error, (float)m->target_scale, &error));
+    COPSE_TRY(copse_report(g, "mae", error));
+    return copse_mean_squared_error(g, h, y, loss);
+}
+
 copse_status mlp_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
 {
     const struct mlp *m = user;
-    copse_tensor *x, *y, *h, *guess, *is_right, *accuracy;
-    COPSE_TRY(copse_input(in, "x", &x));
+    copse_tensor *y, *h, *guess, *is_right, *accuracy;
+    COPSE_TRY(read_input(g, in, m, &h));
     COPSE_TRY(copse_input(in, "y", &y));
-    const uint32_t examples = copse_tensor_shape(x).dims[0];
-    COPSE_TRY(copse_reshape(g, x, COPSE_SHAPE(examples, m->widths[0]), &h));
     for (uint32_t i = 0; i < m->layers; i++) {
         const bool is_last = i + 1 == m->layers;
         COPSE_TRY(copse_dense(g, h, m->w[i], m->b[i], is_last ? COPSE_LINEAR : COPSE_RELU, &h));
         if (!is_last && m->dropout > 0.0f)
             COPSE_TRY(copse_dropout(g, h, m->dropout, in->is_training, &h));
     }
+    if (m->is_regression)
+        return squared_error(g, m, h, y, loss);
     COPSE_TRY(copse_argmax(g, h, 1, &guess));
     COPSE_TRY(copse_equal(g, guess, y, &is_right));
     COPSE_TRY(copse_mean(g, is_right, NULL, 0, false, &accuracy));

@@ -22,37 +22,6 @@ static double now(void)
 
 /* ---- before the run ---- */
 
-static copse_status open_data(struct run *r)
-{
-    const struct train_settings *s = &r->settings;
-    struct copse_dataset_info info, train, test;
-    const struct copse_dataset_params params = { .labels = s->labels, .classes = s->classes };
-    COPSE_TRY(copse_dataset_open(r->ctx, s->data, &params, &r->all));
-    copse_dataset_describe(r->all, &info);
-    if (!info.has_labels)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has no labels: name their file with --labels, or give a CSV "
-                                 "with a label column or a folder with an IDX pair", s->data);
-    COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
-                                  &r->train, &r->test));
-    copse_dataset_describe(r->train, &train);
-    copse_dataset_describe(r->test, &test);
-    if (r->is_evaluator && s->batch > train.rows)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has %zu examples for training, and the run has batches of %u: give the "
-                                 "--data of the run", s->data, train.rows, s->batch);
-    if (is_talking(r))
-        printf("data     %s: %zu examples of %zu numbers, %u classes\n"
-               "         %zu for training, %zu held out, shuffled with seed %llu\n",
-               s->is_default_data ? "hand-written digits" : s->data, info.rows, info.row_size,
-               info.classes, train.rows, test.rows, (unsigned long long)s->seed);
-    r->model.widths[0] = (uint32_t)info.row_size;
-    return copse_batches_create(r->train,
-                                &(struct copse_batches_params){
-                                    .batch = s->batch, .seed = s->seed, .prefetch = 2 },
-                                &r->batches);
-}
-
 /* Find other workers and connect to them. Only the chief prints and writes. */
 static copse_status open_cluster(struct run *r)
 {
@@ -184,12 +153,9 @@ static copse_optimizer_kind optimizer_of(const struct train_settings *s)
 static copse_status make_trainer(struct run *r)
 {
     const struct train_settings *s = &r->settings;
-    struct copse_dataset_info info;
-    copse_dataset_describe(r->all, &info);
-    const uint32_t inputs = r->model.widths[0];
     mlp_parse(s->model, &r->model); /* checked with the settings */
-    r->model.widths[0] = inputs;
-    r->model.widths[r->model.layers] = info.classes;
+    r->model.widths[0] = r->model.inputs;
+    r->model.widths[r->model.layers] = r->model.outputs;
     r->model.dropout = s->dropout;
     r->progress.epochs = s->epochs;
     r->progress.steps = run_steps(r);
@@ -230,7 +196,7 @@ static copse_status make_trainer(struct run *r)
 
 copse_status run_open(struct run *r)
 {
-    COPSE_TRY(open_data(r));
+    COPSE_TRY(run_open_data(r));
     COPSE_TRY(open_devices(r));
     return make_trainer(r);
 }
@@ -242,14 +208,13 @@ void run_close(struct run *r)
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
     copse_cluster_spec_release(&r->job);
+    copse_batches_release(&r->held);
     copse_batches_release(&r->batches);
     copse_dataset_release(&r->test);
     copse_dataset_release(&r->train);
     copse_dataset_release(&r->all);
     copse_context_release(&r->ctx);
     history_free(&r->history);
-    free(r->x);
-    free(r->y);
 }
 
 /* ---- the run ---- */

@@ -25,6 +25,8 @@ struct train_settings {
     double every_seconds;
     uint32_t keep;
     uint32_t patience; /* of an evaluator, in seconds; 0 = default */
+    const char *label, *ignore; /* label: name or position; NULL: the last column, none */
+    struct option_choice scale, task, missing, header;
     struct option_choice strategy, optimizer, schedule, reduction, transfer, engine, on_loss, one_sided;
     float lr, weight_decay, dropout, momentum;
     uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */
@@ -49,6 +51,9 @@ static inline bool settings_want_windows(const struct train_settings *s)
    files; -1 to continue, else the exit code. */
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *out);
 
+/* Decide the defaults that depend on the number of rows for training. */
+void train_settings_fit(struct train_settings *s, size_t rows);
+
 /* The same for `copse evaluate`; the checkpoint has the settings of the run. */
 int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);
 /* Apply settings stored in a checkpoint, "--name=value" lines. They are modified and must stay valid. False if one is
@@ -59,8 +64,13 @@ bool train_settings_take(struct train_settings *s, char *text);
 
 #define MLP_MAX_LAYERS 16
 
-/* A multilayer perceptron: dense layers with ReLU between them, softmax cross-entropy at the end. */
+/* A multilayer perceptron: dense layers with ReLU between them; at the end softmax cross-entropy, or the mean squared error
+   of a regression. */
 struct mlp {
+    uint32_t inputs, outputs;
+    float input_offset, input_scale;      /* see copse_schema_info */
+    bool is_regression;
+    double target_scale;                  /* unit of "mae" */
     uint32_t layers;                      /* hidden layers and the last one */
     uint32_t widths[MLP_MAX_LAYERS + 1];  /* [0] = inputs, [layers] = classes */
     copse_tensor *w[MLP_MAX_LAYERS], *b[MLP_MAX_LAYERS];
@@ -71,7 +81,7 @@ struct mlp {
 bool mlp_parse(const char *text, struct mlp *out);
 /* Create its variables; `out->widths` must be complete. */
 copse_status mlp_create(struct mlp *m, copse_strategy *st, uint64_t seed);
-/* A copse_loss_fn; `user` is the struct mlp. Reports "accuracy". */
+/* A copse_loss_fn; `user` is the struct mlp. Reports "accuracy", or "mae" of a regression: the mean absolute error. */
 copse_status mlp_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss);
 
 /* ---- what is shown (progress.c, events.c, curve.c, plot.c) ---- */

@@ -13,6 +13,7 @@ struct run {
     copse_context *ctx;
     copse_dataset *all, *train, *test;
     copse_batches *batches;
+    copse_batches *held; /* the held-out part */
     copse_cluster_spec *job; /* NULL: a single process */
     copse_cluster *cluster;
     copse_strategy *strategy;
@@ -22,7 +23,9 @@ struct run {
     struct history history;
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
-    double test_loss, test_accuracy;
+    double test_loss, test_accuracy; /* of a regression R2 in place of the accuracy */
+    double test_mae;                 /* of a regression, in the unit of the target */
+    double spread;                   /* sum of squared differences of held-out targets from their mean */
     double clock, drawn; /* when progress.seconds was updated, when the bar was drawn */
     uint32_t saved_epoch; /* by --save; counts from 1; 0: nothing was saved */
     struct copse_position saved_position; /* of the newest checkpoint */
@@ -31,8 +34,6 @@ struct run {
     bool is_successor;  /* the first remaining worker after the loss of the previous chief: it now prints and
                            writes */
     bool is_recovering; /* devices are being reopened: nothing is printed again */
-    float *x; /* space for one batch of the held-out examples */
-    int32_t *y;
 };
 
 /* A worker that does not print or write. */
@@ -52,6 +53,8 @@ static inline bool is_talking(const struct run *r)
     return !r->settings.is_json && !r->settings.is_quiet && !is_silent(r);
 }
 
+/* Open and split the data, and print a description. (train_data.c) */
+copse_status run_open_data(struct run *r);
 /* Open data and devices and create the trainer from the settings; and release everything of a run. */
 copse_status run_open(struct run *r);
 void run_close(struct run *r);

@@ -82,6 +82,30 @@ static const struct option_name layouts[] = {
     { "torch", COPSE_LAYOUT_TORCH },
     { NULL, 0 },
 };
+static const struct option_name scales[] = {
+    { "auto", COPSE_SCALE_AUTO },
+    { "none", COPSE_SCALE_NONE },
+    { "standard", COPSE_SCALE_STANDARD },
+    { "max", COPSE_SCALE_MAX },
+    { NULL, 0 },
+};
+static const struct option_name tasks[] = {
+    { "auto", COPSE_TASK_AUTO },
+    { "classification", COPSE_TASK_CLASSIFICATION },
+    { "regression", COPSE_TASK_REGRESSION },
+    { NULL, 0 },
+};
+static const struct option_name missings[] = {
+    { "refuse", COPSE_MISSING_REFUSE },
+    { "mean", COPSE_MISSING_MEAN },
+    { NULL, 0 },
+};
+static const struct option_name headers[] = {
+    { "auto", COPSE_CSV_HEADER_AUTO },
+    { "yes", COPSE_CSV_HEADER_YES },
+    { "no", COPSE_CSV_HEADER_NO },
+    { NULL, 0 },
+};
 
 #define UNSET UINT32_MAX /* a count that was not given */
 
@@ -219,6 +243,8 @@ static int check(struct train_settings *s, const char *every)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
         wrong = "--data and --labels: a path is empty";
+    else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
+        wrong = "--label: give the name of a column, or its position from 1";
     else if (!mlp_parse(s->model, &m))
         wrong = "--model: write mlp:WIDTH,WIDTH,... with 1 to 15 hidden layers, such as mlp:128,64";
     else if (s->init && !*s->init)
@@ -244,13 +270,22 @@ static int check(struct train_settings *s, const char *every)
     return wrong ? EXIT_BAD_INPUT : check_files(s);
 }
 
+void train_settings_fit(struct train_settings *s, size_t rows)
+{
+    if (s->batch == UNSET)
+        s->batch = rows < 64 ? (uint32_t)rows : 64;
+    if (s->epochs == UNSET)
+        s->epochs = 40;
+}
+
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
 {
     *s = (struct train_settings){
         .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
-        .batch = 64, .epochs = 40, .seed = 1, .engine = CHOICE(engines),
+        .batch = UNSET, .epochs = UNSET, .seed = 1, .engine = CHOICE(engines),
+        .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
         .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses), .init_layout = CHOICE(layouts),
         .is_worker = is_worker, .steps_per_run = UNSET, .cores = UNSET,
     };
@@ -262,6 +297,15 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "CSV, IDX or .npy file, or a folder with an IDX pair [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE",
           "IDX or .npy [CSV: last column; IDX: beside the images, by name]" },
+        { "label", OPTION_TEXT, &s->label, "NAME|N", "CSV: label column, by name or position from 1 [last]" },
+        { "task", OPTION_CHOICE, &s->task, "NAME",
+          "classification or regression [text or few whole numbers: classes]" },
+        { "missing", OPTION_CHOICE, &s->missing, "NAME",
+          "CSV, empty cells: refuse, or the mean of the column [refuse]" },
+        { "scale", OPTION_CHOICE, &s->scale, "NAME",
+          "none, standard (each column), max [CSV: standard; pictures: 1/255]" },
+        { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS", "CSV: leave out, names or positions: id,3 [none]" },
+        { "header", OPTION_CHOICE, &s->header, "NAME", "CSV: whether the first line has names: yes, no [auto]" },
         { "model", OPTION_TEXT, &s->model, "SPEC", "hidden layers of the network [mlp:128,64]" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
@@ -296,10 +340,10 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "momentum", OPTION_FLOAT, &s->momentum, "X", "of momentum and nesterov [0.9]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X", "[0]" },
         { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0]" },
-        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64]" },
+        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
-        { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [largest label + 1]" },
+        { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
         { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [copse]" },
@@ -359,6 +403,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers),
         .engine = CHOICE(engines), .on_loss = CHOICE(answers),
+        .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
@@ -435,6 +480,18 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         return take_choice(&s->optimizer, value);
     else if (strcmp(name, "--schedule") == 0)
         return take_choice(&s->schedule, value);
+    else if (strcmp(name, "--scale") == 0)
+        return take_choice(&s->scale, value);
+    else if (strcmp(name, "--task") == 0)
+        return take_choice(&s->task, value);
+    else if (strcmp(name, "--missing") == 0)
+        return take_choice(&s->missing, value);
+    else if (strcmp(name, "--header") == 0)
+        return take_choice(&s->header, value);
+    else if (strcmp(name, "--label") == 0)
+        s->label = *value ? value : NULL;
+    else if (strcmp(name, "--ignore") == 0)
+        s->ignore = *value ? value : NULL;
     else
         return strcmp(name, "--data") == 0; /* the content of the data, not its path */
     return mlp_parse(s->model, &m);
@@ -443,6 +500,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
 bool train_settings_take(struct train_settings *s, char *text)
 {
     s->batch = s->epochs = 0;
+    take_choice(&s->scale, "max"); /* of versions that had no --scale */
     while (*text) {
         char *end = text + strcspn(text, "\n"), *value = strchr(text, '=');
         if (!value || value > end)

@@ -14,7 +14,7 @@
 /* ---- settings: "--name=value" lines ---- */
 
 struct text {
-    char bytes[1024];
+    char bytes[2048];
     size_t used;
 };
 
@@ -44,17 +44,18 @@ static copse_status add_data(struct text *t, const struct run *r)
 {
     struct copse_dataset_info info;
     char text[160];
-    uint32_t sum = 2166136261u; /* FNV-1a of the labels */
+    uint32_t sum = 2166136261u; /* FNV-1a of the labels or targets, words of 32 bits */
     copse_dataset_describe(r->all, &info);
-    int32_t *labels = malloc(info.rows * sizeof *labels);
+    const size_t words = info.rows * (r->model.is_regression ? r->model.outputs : 1);
+    uint32_t *labels = malloc(words * sizeof *labels);
     if (!labels)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
     const copse_status s = copse_dataset_gather(r->all, "y", NULL, info.rows, labels);
-    for (size_t i = 0; s == COPSE_OK && i < info.rows; i++)
-        sum = (sum ^ (uint32_t)labels[i]) * 16777619u;
+    for (size_t i = 0; s == COPSE_OK && i < words; i++)
+        sum = (sum ^ labels[i]) * 16777619u;
     free(labels);
-    snprintf(text, sizeof text, "%zu examples of %zu numbers, %u classes, labels %08x", info.rows,
-             info.row_size, info.classes, (unsigned)sum);
+    snprintf(text, sizeof text, "%zu examples of %zu numbers, %u %s, labels %08x", info.rows, info.row_size,
+             r->model.outputs, r->model.is_regression ? "targets" : "classes", (unsigned)sum);
     add(t, "--data", text);
     return s;
 }
@@ -64,6 +65,12 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
 {
     const struct train_settings *s = &r->settings;
     COPSE_TRY(add_data(t, r));
+    add(t, "--scale", s->scale.at->name);
+    add(t, "--task", s->task.at->name);
+    add(t, "--missing", s->missing.at->name);
+    add(t, "--header", s->header.at->name);
+    add(t, "--label", s->label ? s->label : "");
+    add(t, "--ignore", s->ignore ? s->ignore : "");
     add(t, "--model", s->model);
     add(t, "--optimizer", s->optimizer.at->name);
     add(t, "--schedule", s->schedule.at->name);
@@ -127,11 +134,15 @@ const char *run_find(const copse_checkpoint *file, const char *key)
 
 static copse_status check_settings(const struct run *r, const copse_checkpoint *file, const char *path)
 {
+    /* of versions without these options */
+    static const char before[] = "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
     struct text now = { .used = 0 };
-    const char *then = run_find(file, SETTINGS);
-    if (!then)
+    char then[sizeof now.bytes + sizeof before];
+    const char *found = run_find(file, SETTINGS);
+    if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
     COPSE_TRY(describe(r, false, &now));
+    snprintf(then, sizeof then, "%s%s", found, strstr(found, "--scale=") ? "" : before);
     return compare(path, then, now.bytes);
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Internals of a schema, for the files of core/data. */
+#ifndef COPSE_CORE_DATA_SCHEMA_H
+#define COPSE_CORE_DATA_SCHEMA_H
+
+#include "copse/data/schema.h"
+#include "core/base/base.h"
+
+/* Most classes with names, and most classes found in numbered labels. */
+#define COPSE_NAMED_CLASSES_MAX 65536u
+
+struct copse_schema_target {
+    const char *name; /* "" without a header */
+    double mean, scale;
+};
+
+/* Everything in a schema. */
+struct copse_schema_parts {
+    copse_data_kind kind;
+    copse_task task; /* AUTO: no labels */
+    copse_type type;
+    copse_shape shape;
+    float input_offset, input_scale;
+    uint32_t outputs;
+    /* Classes. NULL: the names are the numbers 0..outputs-1. */
+    const char *const *classes;
+    bool is_numbered; /* the names are whole numbers, and a label "1.0" is the class "1" */
+    /* Targets of a regression: `outputs` of them. */
+    const struct copse_schema_target *targets;
+    /* Of a table. */
+    bool has_header;
+    copse_missing missing;
+    const struct copse_schema_column *columns; /* `first` and `width` of numbers and categories are set by the schema */
+    uint32_t column_count;
+    /* Scaling of an array on the host, x = (value - mean) / scale: for none of the numbers of a row (0), for all of
+       them (1), or for each (their number). */
+    const double *means, *scales;
+    size_t scaling_count;
+};
+
+struct copse_schema {
+    copse_refs refs;
+    copse_context *ctx;
+    struct copse_arena arena; /* owns everything in `is` */
+    struct copse_schema_parts is;
+    bool is_counted; /* the classes are the numbers 0..outputs-1 */
+    char *text;      /* JSON, of cJSON */
+};
+
+/* Copies `parts`, which must be consistent; `shape` of a table is set from its columns. */
+copse_status copse__schema_create(copse_context *ctx, const struct copse_schema_parts *parts, copse_schema **out);
+
+/* JSON text of the parts, to be freed with cJSON_free; NULL without memory. (schema_text.c) */
+char *copse__schema_print(const struct copse_schema_parts *parts);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Words in the text of a schema, indexed by the values of the enums. */
+#ifndef COPSE_CORE_DATA_SCHEMA_NAMES_H
+#define COPSE_CORE_DATA_SCHEMA_NAMES_H
+
+#define COPSE_SCHEMA_VERSION 1
+enum { COPSE_SCHEMA_KINDS = 4, COPSE_SCHEMA_TASKS = 4, COPSE_SCHEMA_ROLES = 4, COPSE_SCHEMA_MISSING = 2 };
+
+extern const char *const copse__schema_kinds[COPSE_SCHEMA_KINDS];
+extern const char *const copse__schema_tasks[COPSE_SCHEMA_TASKS];
+extern const char *const copse__schema_roles[COPSE_SCHEMA_ROLES];
+extern const char *const copse__schema_missing[COPSE_SCHEMA_MISSING];
+
+#endif

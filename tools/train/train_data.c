@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* The data of a run: opens and splits it, and prints how its columns are used. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/data/schema.h"
+
+#include "tools/train/train_run.h"
+
+#define CLASSES_SHOWN 5
+
+static struct copse_dataset_params params_of(const struct train_settings *s)
+{
+    const bool is_position = s->label && s->label[strspn(s->label, "0123456789")] == '\0';
+    return (struct copse_dataset_params){
+        .labels = s->labels,
+        .classes = s->classes,
+        .scale = (copse_feature_scale)s->scale.at->value,
+        .csv = { .label_name = is_position ? NULL : s->label,
+                 .label_column = is_position ? (uint32_t)strtoul(s->label, NULL, 10) : 0,
+                 .header = (copse_csv_header)s->header.at->value },
+        .task = (copse_task)s->task.at->value,
+        .missing = (copse_missing)s->missing.at->value,
+        .ignore = s->ignore,
+    };
+}
+
+/* ---- what is printed ---- */
+
+static void show_columns(const copse_schema *schema, const struct copse_schema_info *info)
+{
+    uint32_t numbers = 0, categories = 0, values = 0, ignored = 0;
+    bool is_scaled = false, has_mean = false;
+    struct copse_schema_column c;
+    for (uint32_t i = 0; copse_schema_column(schema, i, &c) == COPSE_OK && i < info->columns; i++) {
+        numbers += c.role == COPSE_COLUMN_NUMBER;
+        ignored += c.role == COPSE_COLUMN_IGNORED;
+        categories += c.role == COPSE_COLUMN_CATEGORY;
+        values += c.role == COPSE_COLUMN_CATEGORY ? c.width : 0;
+        is_scaled |= c.scale != 1.0;
+        has_mean |= c.mean != 0.0;
+    }
+    printf("         columns: %u of numbers%s", numbers,
+           numbers == 0 ? "" : has_mean ? ", each with mean 0 and deviation 1" : is_scaled ? ", divided by the largest" : "");
+    if (categories > 0)
+        printf("; %u of text, with %u categories", categories, values);
+    if (ignored > 0)
+        printf("; %u left out", ignored);
+    printf("\n");
+}
+
+static void show_task(const struct train_settings *s, const copse_schema *schema, const struct copse_schema_info *info)
+{
+    const char *how = s->task.at->value == COPSE_TASK_AUTO ? ", found from the labels (--task sets it)" : "";
+    const char *name;
+    double mean, scale;
+    if (info->task != COPSE_TASK_REGRESSION) {
+        printf("         task: classification%s; classes", how);
+        for (uint32_t i = 0; i < info->outputs && i < CLASSES_SHOWN && copse_schema_class(schema, i); i++)
+            printf("%s %s", i > 0 ? "," : "", copse_schema_class(schema, i));
+        printf("%s\n", info->outputs > CLASSES_SHOWN ? ", ..." : "");
+        return;
+    }
+    printf("         task: regression%s", how);
+    if (info->outputs == 1 && copse_schema_target(schema, 0, &name, &mean, &scale) == COPSE_OK) {
+        if (name[0])
+            printf("; target \"%s\"", name);
+        if (mean != 0.0 || scale != 1.0)
+            printf(" with mean %.6g and deviation %.6g", mean, scale);
+    }
+    printf("\n");
+}
+
+static void show(const struct run *r, const copse_schema *schema)
+{
+    const struct train_settings *s = &r->settings;
+    struct copse_dataset_info all, train, test;
+    struct copse_schema_info info;
+    copse_dataset_describe(r->all, &all);
+    copse_dataset_describe(r->train, &train);
+    copse_dataset_describe(r->test, &test);
+    if (copse_schema_describe(schema, &info) != COPSE_OK)
+        return;
+    printf("data     %s: %zu examples of %zu numbers, %u %s%s\n",
+           s->is_default_data ? "hand-written digits" : s->data, all.rows, all.row_size, info.outputs,
+           info.task != COPSE_TASK_REGRESSION ? "classes" : "target", info.task == COPSE_TASK_REGRESSION && info.outputs > 1 ? "s" : "");
+    if (info.kind == COPSE_DATA_TABLE)
+        show_columns(schema, &info);
+    if (info.kind == COPSE_DATA_TABLE || info.task == COPSE_TASK_REGRESSION)
+        show_task(s, schema, &info);
+    printf("         %zu for training, %zu held out, shuffled with seed %llu\n", train.rows, test.rows,
+           (unsigned long long)s->seed);
+}
+
+/* ---- the data ---- */
+
+/* The squared differences of held-out targets from their mean, over all targets: what R2 compares with. */
+static copse_status measure_spread(struct run *r, uint32_t targets)
+{
+    struct copse_dataset_info test;
+    copse_dataset_describe(r->test, &test);
+    float *y = malloc(test.rows * targets * sizeof *y);
+    if (!y)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the targets");
+    const copse_status s = copse_dataset_gather(r->test, "y", NULL, test.rows, y);
+    r->spread = 0.0;
+    for (uint32_t t = 0; s == COPSE_OK && t < targets; t++) {
+        double mean = 0.0;
+        for (size_t i = 0; i < test.rows; i++)
+            mean += (double)y[i * targets + t] / (double)test.rows;
+        for (size_t i = 0; i < test.rows; i++)
+            r->spread += pow((double)y[i * targets + t] - mean, 2.0);
+    }
+    free(y);
+    return s;
+}
+
+static copse_status take_schema(struct run *r, const copse_schema *schema)
+{
+    struct copse_schema_info info;
+    const char *name;
+    double mean;
+    COPSE_TRY(copse_schema_describe(schema, &info));
+    struct mlp *m = &r->model;
+    m->inputs = 1;
+    for (uint32_t i = 0; i < info.shape.rank; i++)
+        m->inputs *= info.shape.dims[i];
+    m->outputs = info.outputs;
+    m->input_offset = info.input_offset;
+    m->input_scale = info.input_scale;
+    m->is_regression = info.task == COPSE_TASK_REGRESSION;
+    m->target_scale = 1.0;
+    if (!m->is_regression && info.outputs < 2)
+        return session_set_error(COPSE_ERR_ARGUMENT, "'%s': all labels are \"%s\", so there is nothing to learn; is it the "
+                                 "right column (--label)?", r->settings.data,
+                                 info.outputs == 1 ? copse_schema_class(schema, 0) : "");
+    if (!m->is_regression)
+        return COPSE_OK;
+    if (info.outputs == 1)
+        COPSE_TRY(copse_schema_target(schema, 0, &name, &mean, &m->target_scale));
+    return measure_spread(r, info.outputs);
+}
+
+copse_status run_open_data(struct run *r)
+{
+    struct train_settings *s = &r->settings;
+    struct copse_dataset_info info, train, test;
+    const struct copse_dataset_params params = params_of(s);
+    COPSE_TRY(copse_dataset_open(r->ctx, s->data, &params, &r->all));
+    copse_dataset_describe(r->all, &info);
+    if (!info.has_labels)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' has no labels: name their file with --labels, or give a CSV "
+                                 "with a label column or a folder with an IDX pair", s->data);
+    COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
+                                  &r->train, &r->test));
+    copse_dataset_describe(r->train, &train);
+    copse_dataset_describe(r->test, &test);
+    train_settings_fit(s, train.rows);
+    if (r->is_evaluator && s->batch > train.rows)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' has %zu examples for training, and the run has batches of %u: give the "
+                                 "--data of the run", s->data, train.rows, s->batch);
+    COPSE_TRY(take_schema(r, copse_dataset_schema(r->all)));
+    if (is_talking(r))
+        show(r, copse_dataset_schema(r->all));
+    const struct copse_batches_params held = { .batch = test.rows < 1000 ? test.rows : 1000, .no_shuffle = true };
+    COPSE_TRY(copse_batches_create(r->test, &held, &r->held));
+    return copse_batches_create(r->train,
+                                &(struct copse_batches_params){
+                                    .batch = s->batch, .seed = s->seed, .prefetch = 2 },
+                                &r->batches);
+}
