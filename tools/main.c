@@ -6,13 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/tool.h"
+#include "tools/common/help.h"
 
-static const struct command {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *summary;
-} commands[] = {
+const struct command commands[] = {
     { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
     { "train", cmd_train, "train a network on every device found" },
     { "worker", cmd_worker, "run one worker of a job of several workers" },
@@ -22,17 +18,9 @@ static const struct command {
     { "conformance", cmd_conformance, "check every kernel of every device, and block faulty ones" },
     { "tune", cmd_tune, "measure which kernels are fastest on each device, for `copse train`" },
     { "bench", cmd_bench, "measure the devices and the limits of the machine" },
+    { "help", cmd_help, "list the commands, or the options of one" },
+    { 0 },
 };
-
-static void usage(FILE *to)
-{
-    fprintf(to, "copse %s: trains neural networks on every device found\n\n"
-                "usage: copse COMMAND [OPTION...]\n\n",
-            copse_version());
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
-    fprintf(to, "\n`copse COMMAND --help` lists the options of a command.\n");
-}
 
 /* If a standard stream is closed, the next opened file would get its number, and output would be written into that
    file. */
@@ -54,21 +42,40 @@ static void set_signals(void)
     signal(SIGCHLD, SIG_DFL);
 }
 
+static int unknown(const char *word)
+{
+    const char *names[sizeof commands / sizeof *commands];
+    size_t count = 0;
+    for (const struct command *c = commands; c->name; c++)
+        names[count++] = c->name;
+    const char *like = similar_word(word, names, count);
+    fprintf(stderr, "copse: there is no command '%s'; ", word);
+    if (like)
+        fprintf(stderr, "did you mean '%s'?\n", like);
+    else
+        fprintf(stderr, "`copse help` lists them\n");
+    return EXIT_BAD_INPUT;
+}
+
 static int run(int argc, char **argv)
 {
+    while (argc > 1 && strcmp(argv[1], "--debug") == 0) {
+        session_debug();
+        argc--;
+        argv++;
+    }
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        usage(stdout);
+        cmd_help(1, (char *[]){ "help", NULL });
         return argc < 2 ? EXIT_BAD_INPUT : EXIT_DONE;
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("copse %s\n", copse_version());
         return EXIT_DONE;
     }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "copse: there is no command '%s'; `copse --help` lists them\n", argv[1]);
-    return EXIT_BAD_INPUT;
+    for (const struct command *c = commands; c->name; c++)
+        if (strcmp(argv[1], c->name) == 0)
+            return c->run(argc - 1, argv + 1);
+    return unknown(argv[1]);
 }
 
 int main(int argc, char **argv)

@@ -34,7 +34,10 @@ enum option_kind {
     OPTION_FLOAT,
     OPTION_CHOICE,
     OPTION_WORDS, /* words without "--"; the row's name is "" */
-    OPTION_NOTE,  /* no option: `help` is a text at the end of the list; the row's name is "" */
+    /* No options; the row's name is "". `arg` is NULL, or a topic: the row is shown only by `copse help TOPIC`. */
+    OPTION_GROUP,   /* `help` is the heading of the rows that follow; its topic applies to them too */
+    OPTION_NOTE,    /* `help` is a text at the end of the list */
+    OPTION_EXAMPLE, /* `help` is a command line */
 };
 
 #define OPTION_MAX_WORDS 16
@@ -62,7 +65,8 @@ struct option_row {
 };
 
 /* Parse argv[1..] into the rows' targets. Returns -1 to continue, otherwise the exit code: after --help, or after
-   printing an error in one line. The last row has name NULL. */
+   printing an error in one line. The last row has name NULL. Help, man pages and shell completion are made from the
+   rows (help.h). */
 int options_parse(int argc, char **argv, const struct option_row *rows, const char *summary);
 
 /* ---- context and errors (session.c) ---- */
@@ -73,9 +77,11 @@ copse_status session_open(bool is_verbose, bool no_cache, copse_context **out);
 copse_status session_open_files(copse_context **out);
 /* Store a text for session_fail, for failures outside the library; returns `status`. */
 copse_status session_set_error(copse_status status, const char *fmt, ...);
-/* The text of the last error without source locations. Lifetime: until the next call. */
+/* --debug: error lines contain the place in the source code. */
+void session_debug(void);
+/* The text of the last error on one line, with --debug and its place in the source. Lifetime: until the next call. */
 const char *session_error(void);
-/* A text of the library without source locations, in `out`. */
+/* A text of the library on one line, without control characters, in `out`. */
 const char *session_plain(char *out, size_t room, const char *text);
 /* Print "copse: <error>" from copse_last_error and return the exit code for the status. */
 int session_fail(copse_status status);

@@ -26,7 +26,7 @@
 
 /* ---- errors (status.c) ---- */
 
-/* Store the text with file and line in the thread's buffer; returns `code`. */
+/* Store the text, and file and line, in buffers of the thread; returns `code`. */
 copse_status copse__fail(copse_status code, const char *file, int line, const char *fmt, ...)
     COPSE_PRINTF(4, 5);
 /* COPSE_ERR_ARGUMENT, with its name, if one of the pointers is NULL: copse_need("queue: write", queue, src). */

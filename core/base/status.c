@@ -9,6 +9,7 @@
 #define TEXT_BYTES COPSE_ERROR_BYTES
 
 static COPSE_THREAD_LOCAL char last_error[TEXT_BYTES];
+static COPSE_THREAD_LOCAL char last_place[96]; /* "shape.c:60" */
 static COPSE_THREAD_LOCAL uint64_t failures;
 
 static const char *const names[] = {
@@ -38,6 +39,11 @@ const char *copse_last_error(void)
     return last_error;
 }
 
+const char *copse_last_error_place(void)
+{
+    return last_place;
+}
+
 uint64_t copse__failures(void)
 {
     return failures;
@@ -47,6 +53,7 @@ void copse__fail_again(const char *text)
 {
     failures++;
     strncpy(last_error, text, sizeof last_error - 1);
+    last_place[0] = '\0';
 }
 
 static const char *base_name(const char *path)
@@ -60,16 +67,14 @@ static const char *base_name(const char *path)
 
 copse_status copse__fail(copse_status code, const char *file, int line, const char *fmt, ...)
 {
-    char place[96];
     char text[TEXT_BYTES]; /* the arguments may point into last_error */
     va_list args;
 
-    snprintf(place, sizeof place, " (%s:%d)", base_name(file), line);
     va_start(args, fmt);
-    vsnprintf(text, sizeof text - strlen(place), fmt, args);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    strcat(text, place); /* space was reserved above */
     memcpy(last_error, text, sizeof last_error);
+    snprintf(last_place, sizeof last_place, "%s:%d", base_name(file), line);
     failures++;
     return code;
 }

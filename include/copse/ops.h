@@ -145,6 +145,15 @@ COPSE_API COPSE_CHECKED copse_status copse_broadcast_to(copse_graph *g, copse_te
 
 /* ---- others ---- */
 
+/**
+ * Rows of a table: an embedding. The derivative of a row is the sum over its positions, in one order on every device.
+ * @param table    f32 [rows, ...].
+ * @param indices  i32, any shape, with a derivative at most 2^22 of them. An index out of range gives a row of NaN.
+ * @param out      [indices..., rest of table].
+ */
+COPSE_API COPSE_CHECKED copse_status copse_gather(copse_graph *g, copse_tensor *table,
+                                                  copse_tensor *indices, copse_tensor **out);
+
 /** Another element type: f32 to i32 drops the fraction (out of range gives the ends of the range, NaN gives 0), i32 to
     f32 rounds to nearest. No derivative. The same type returns x. */
 COPSE_API COPSE_CHECKED copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type,

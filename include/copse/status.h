@@ -93,6 +93,9 @@ COPSE_API const char *copse_status_text(copse_status status);
 /** Text of the newest failure in the calling thread, or "". Valid until the next failing call of this thread. */
 COPSE_API const char *copse_last_error(void);
 
+/** Where the library detected it, for reports of faults: "shape.c:60", or "" if unknown. Same lifetime. */
+COPSE_API const char *copse_last_error_place(void);
+
 /** Return from the calling function when `expr` fails. */
 #define COPSE_TRY(expr)                                                                            \
     do {                                                                                           \

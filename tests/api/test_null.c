@@ -287,6 +287,7 @@ static void graphs(struct probe *p)
     ROW(copse_div, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_maximum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_minimum, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_gather, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_layer_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f, NEED(&y));
     ROW(copse_kernel_choice, NEED(dev), NULL, NEED("matmul"), NEED("small"), NEED(&chosen));
     ROW(copse_matmul, NEED(g), NEED(x), NEED(x), false, false, NEED(&y));

@@ -7,36 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/tool.h"
+#include "tools/common/help.h"
 
 static const struct option_row *words_row(const struct option_row *rows)
 {
     while (rows->name && rows->kind != OPTION_WORDS)
         rows++;
     return rows->name ? rows : NULL;
-}
-
-static void help(const char *command, const struct option_row *rows, const char *summary)
-{
-    const struct option_row *words = words_row(rows), *notes = rows;
-    printf("usage: copse %s%s%s [OPTION...]\n\n%s\n\n", command, words ? " " : "",
-           words ? words->arg : "", summary);
-    for (; rows->name; rows++) {
-        char left[48];
-        if (rows->kind == OPTION_NOTE)
-            continue;
-        if (rows == words) {
-            printf("  %-26s %s\n", rows->arg, rows->help);
-            continue;
-        }
-        snprintf(left, sizeof left, "--%s%s%s", rows->name, rows->arg ? " " : "",
-                 rows->arg ? rows->arg : "");
-        printf("  %-26s %s\n", left, rows->help);
-    }
-    printf("  %-26s %s\n", "--help", "this text");
-    for (; notes->name; notes++)
-        if (notes->kind == OPTION_NOTE)
-            printf("\n%s\n", notes->help);
 }
 
 static int complain(const char *command, const char *name, const char *value, const char *wanted)
@@ -94,9 +71,27 @@ static int store(const char *command, const struct option_row *row, const char *
 static const struct option_row *find(const struct option_row *rows, const char *name, size_t length)
 {
     for (; rows->name; rows++)
-        if (length > 0 && strlen(rows->name) == length && strncmp(rows->name, name, length) == 0)
+        if (help_is_option(rows) && strlen(rows->name) == length && strncmp(rows->name, name, length) == 0)
             return rows;
     return NULL;
+}
+
+static int unknown(const char *command, const struct option_row *rows, const char *name)
+{
+    const char *names[128];
+    char word[64];
+    size_t count = 0;
+    for (; rows->name && count < sizeof names / sizeof *names; rows++)
+        if (help_is_option(rows))
+            names[count++] = rows->name;
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
+    const char *like = similar_word(word + strspn(word, "-"), names, count);
+    fprintf(stderr, "copse %s: unknown option '%s'; ", command, name);
+    if (like)
+        fprintf(stderr, "did you mean --%s?\n", like);
+    else
+        fprintf(stderr, "`copse %s --help` lists them\n", command);
+    return EXIT_BAD_INPUT;
 }
 
 /* False if the command takes no words, or fewer words. */
@@ -112,11 +107,18 @@ static bool take_word(const struct option_row *rows, const char *word)
 
 int options_parse(int argc, char **argv, const struct option_row *rows, const char *summary)
 {
+    const struct option_table table = { argv[0], rows, summary };
+    if (help_takes(&table))
+        return EXIT_DONE;
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
         if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-            help(argv[0], rows, summary);
+            help_print(&table, NULL);
             return EXIT_DONE;
+        }
+        if (strcmp(name, "--debug") == 0) {
+            session_debug();
+            continue;
         }
         const char *value = strchr(name, '=');
         const size_t length = value ? (size_t)(value - name) : strlen(name);
@@ -124,11 +126,8 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
             strncmp(name, "--", 2) == 0 ? find(rows, name + 2, length - 2) : NULL;
         if (!row && take_word(rows, name))
             continue;
-        if (!row) {
-            fprintf(stderr, "copse %s: unknown option '%s'; `copse %s --help` lists them\n",
-                    argv[0], name, argv[0]);
-            return EXIT_BAD_INPUT;
-        }
+        if (!row)
+            return unknown(argv[0], rows, name);
         if (row->kind == OPTION_FLAG) {
             if (value)
                 return complain(argv[0], row->name, value + 1, "wanted: the option is a switch");

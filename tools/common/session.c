@@ -7,15 +7,19 @@
 
 #include "tools/tool.h"
 
-static bool is_all_logged;
+static bool is_debug;
+
+void session_debug(void)
+{
+    is_debug = true;
+}
 
 static void print_log(void *user, copse_log_level level, const char *line)
 {
     char plain[1200];
     (void)user;
-    /* --verbose also prints source locations */
     fprintf(stderr, "copse: %s%s\n", level == COPSE_LOG_WARN ? "warning: " : "",
-            is_all_logged ? line : session_plain(plain, sizeof plain, line));
+            session_plain(plain, sizeof plain, line));
 }
 
 copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
@@ -25,7 +29,6 @@ copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
         .log_level = is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
         .cache_folder = no_cache ? NULL : "",
     };
-    is_all_logged = is_verbose;
     return copse_context_create(&params, out);
 }
 
@@ -50,19 +53,12 @@ copse_status session_set_error(copse_status status, const char *fmt, ...)
     return status;
 }
 
-/* Source locations are for the log; the user gets the sentence on one line. Control characters from a file or a path
-   must not reach the terminal. */
+/* The user gets the sentence on one line. Control characters from a file or a path must not reach the terminal. */
 const char *session_plain(char *out, size_t room, const char *text)
 {
     size_t n = 0;
-    for (const char *p = text; *p && n + 1 < room;) {
-        const char *end = strncmp(p, " (", 2) == 0 ? strchr(p, ')') : NULL;
-        const char *source = end ? strstr(p, ".c:") : NULL;
-        if (source && source < end)
-            p = end + 1;
-        else
-            out[n++] = *p == '\n' ? ' ' : iscntrl((unsigned char)*p) ? '?' : *p, p++;
-    }
+    for (const char *p = text; *p && n + 1 < room; p++)
+        out[n++] = *p == '\n' ? ' ' : iscntrl((unsigned char)*p) ? '?' : *p;
     out[n] = '\0';
     return out;
 }
@@ -70,7 +66,11 @@ const char *session_plain(char *out, size_t room, const char *text)
 const char *session_error(void)
 {
     static char line[1200];
-    return session_plain(line, sizeof line, own_text[0] ? own_text : copse_last_error());
+    session_plain(line, sizeof line, own_text[0] ? own_text : copse_last_error());
+    const size_t used = strlen(line);
+    if (is_debug && !own_text[0] && *copse_last_error_place())
+        snprintf(line + used, sizeof line - used, " (%s)", copse_last_error_place());
+    return line;
 }
 
 int session_fail(copse_status status)

@@ -150,7 +150,7 @@ char *conform_repeat(char *out, size_t room, const struct conform_settings *s,
                      const struct conform_case *c);
 /* "4.1 ulp of 5 at element 77: got 1, expected 2"; "" without a number. Returns `out`. */
 char *conform_measure(char *out, size_t room, const struct conform_case *c);
-/* Length of a reason without the trailing source locations: "...; while ...". */
+/* Length of a reason without the trailing notes: "...; while ...". */
 size_t conform_reason(const char *text);
 /* Error as a fraction of the tolerance; 0 without a number. */
 double conform_share(const struct conform_case *c);

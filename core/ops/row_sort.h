@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* A stable sort of positions by row index, as launches: the positions of each row become adjacent, in their order. */
+#ifndef COPSE_CORE_ROW_SORT_H
+#define COPSE_CORE_ROW_SORT_H
+
+#include "core/graph/op.h"
+
+#define COPSE_MAX_SORTED (1u << 22) /* positions */
+
+struct copse_row_sort {
+    struct copse_operand order;  /* positions, sorted by row; those of indices out of range are last */
+    struct copse_operand starts; /* [rows + 1]: the first place of each row in `order`; the end of the last row */
+};
+
+/* Sort the elements of `indices` (i32), 1 to COPSE_MAX_SORTED, by their value from 0 to rows - 1. */
+copse_status copse__lower_row_sort(struct copse_lowering *l, const copse_tensor *indices, uint32_t rows,
+                                   struct copse_row_sort *out);
+
+#endif
