@@ -2,7 +2,7 @@
 /* Compares a state with a file: everything is checked before anything is changed. */
 #include "core/state/state.h"
 
-static copse_status check_checksum(const struct copse_state *s)
+copse_status copse__state_check_checksum(const struct copse_state *s)
 {
     struct copse_checkpoint_params p = { 0 };
     char text[16];
@@ -29,7 +29,7 @@ copse_status copse__state_open(struct copse_state *s, const char *path, const co
     if (strcmp(format, COPSE_CHECKPOINT_FORMAT) != 0)
         return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s is of format \"%.40s\", this version "
                                             "reads \"" COPSE_CHECKPOINT_FORMAT "\"", s->path, format);
-    COPSE_TRY(check_checksum(s));
+    COPSE_TRY(copse__state_check_checksum(s));
     *out = (struct copse_state_counters){ .step = 0 };
     COPSE_TRY(copse__state_number(s, "step", UINT64_MAX, &out->step));
     COPSE_TRY(copse__state_number(s, "seed", UINT64_MAX, &out->seed));

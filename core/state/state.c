@@ -64,17 +64,21 @@ copse_status copse__state_add(struct copse_state *s, const struct copse_state_en
     return COPSE_OK;
 }
 
-copse_status copse__state_add_variables(struct copse_state *s)
+copse_status copse__state_add_list(struct copse_state *s, copse_variable *const *list, size_t count)
 {
-    const copse_strategy *st = s->strategy;
-    for (size_t i = 0; i < st->variables.count; i++) {
-        copse_variable *v = st->variables.at[i];
+    for (size_t i = 0; i < count; i++) {
+        copse_variable *v = list[i];
         const struct copse_state_entry e = { .variable = v,
                                              .name = v->whole ? v->whole->name : v->name,
                                              .part_name = v->whole ? v->name : NULL };
         COPSE_TRY(copse__state_add(s, &e));
     }
     return COPSE_OK;
+}
+
+copse_status copse__state_add_variables(struct copse_state *s)
+{
+    return copse__state_add_list(s, s->strategy->variables.at, s->strategy->variables.count);
 }
 
 static bool trains(const struct copse_optimizer *o, const copse_variable *v)

@@ -57,6 +57,8 @@ void copse__state_end(struct copse_state *s);
 
 /* Add every variable of the strategy; parts of a variable are joined, one after the other. */
 copse_status copse__state_add_variables(struct copse_state *s);
+/* The same for these variables, in order of creation; all parts of a variable or none. */
+copse_status copse__state_add_list(struct copse_state *s, copse_variable *const *list, size_t count);
 /* Add the slots "<variable>/<slot>" of a trainer's optimizer. */
 copse_status copse__state_add_optimizer(struct copse_state *s, struct copse_optimizer *o);
 /* Data of the application: check its names, add its arrays, add its lines of metadata. */
@@ -137,6 +139,8 @@ copse_status copse__state_load(copse_strategy *st, const char *path, copse_check
    counters. */
 copse_status copse__state_open(struct copse_state *s, const char *path, const copse_checkpoint *file,
                                struct copse_state_counters *out);
+/* The file of the state holds what was written. */
+copse_status copse__state_check_checksum(const struct copse_state *s);
 /* Find every entry of the list in the file, and add those of named optimizers. All errors are found before anything
    is changed. */
 copse_status copse__state_match(struct copse_state *s);

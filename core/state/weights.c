@@ -208,19 +208,19 @@ static copse_status check_report(const struct copse_weights *w, const struct cop
     return COPSE_OK;
 }
 
-copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, const char *path,
-                                  const copse_checkpoint *file, const struct copse_load_params *params)
+copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, copse_variable *const *list, size_t count,
+                                  const char *path, const copse_checkpoint *file, const struct copse_load_params *params)
 {
     static const struct copse_load_params defaults;
     const struct copse_load_params *p = params ? params : &defaults;
     struct copse_state *s = &w->state;
-    size_t elements = 0, count;
+    size_t elements = 0;
     if ((int)p->layout < 0 || p->layout > COPSE_LAYOUT_TORCH)
         return copse_fail(COPSE_ERR_ARGUMENT, "weights: there is no layout %d", (int)p->layout);
     copse__state_begin(s, st, 0);
     s->path = path ? path : "of the first worker";
     s->file = file;
-    COPSE_TRY(copse__state_add_variables(s));
+    COPSE_TRY(list ? copse__state_add_list(s, list, count) : copse__state_add_variables(s));
     for (size_t i = 0; i < s->entries.count; i++)
         if (!copse__add(elements, (size_t)s->entries.at[i].variable->count, &elements))
             return no_memory();

@@ -12,9 +12,9 @@ struct copse_weights {
     struct copse_load_report report; /* names live as long as `state` */
 };
 
-/* Zero before. The file and its path outlive `w`. */
-copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, const char *path,
-                                  const copse_checkpoint *file, const struct copse_load_params *params);
+/* `w` is zero before. `list`: the variables; NULL: all of the strategy. The file and its path outlive `w`. */
+copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, copse_variable *const *list, size_t count,
+                                  const char *path, const copse_checkpoint *file, const struct copse_load_params *params);
 /* Set the variables that match. */
 copse_status copse__weights_write(struct copse_weights *w);
 /* Allowed on a zeroed struct. */

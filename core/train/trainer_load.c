@@ -15,7 +15,7 @@ static copse_status match(copse_trainer *t, const char *path, const copse_checkp
     if (copse_trainer_gathered(t) > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "weights: %u micro-batches are gathered since the last update: finish it, or "
                                               "call copse_trainer_flush", copse_trainer_gathered(t));
-    return copse__weights_match(&t->weights, t->strategy, path, file, params);
+    return copse__weights_match(&t->weights, t->strategy, NULL, 0, path, file, params);
 }
 
 static copse_status write(copse_trainer *t)

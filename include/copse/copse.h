@@ -12,6 +12,7 @@
 #include "copse/data.h"
 #include "copse/device.h"
 #include "copse/matmul.h"
+#include "copse/model.h"
 #include "copse/nn.h"
 #include "copse/ops.h"
 #include "copse/optimizer.h"

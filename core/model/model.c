@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* Making and releasing models. */
+#include "core/model/model.h"
+
+#include <stdio.h>
+
+#include "copse/copse.h"
+#include "core/variable/variable.h"
+
+static copse_status no_memory(void)
+{
+    return copse_fail(COPSE_ERR_NO_MEMORY, "model: no memory");
+}
+
+/* ---- parts ---- */
+
+static copse_status take_targets(copse_model *m)
+{
+    if (m->is.task != COPSE_TASK_REGRESSION)
+        return COPSE_OK;
+    m->targets = copse__alloc(&m->strategy->ctx->base.mem, m->is.outputs, sizeof *m->targets);
+    if (!m->targets)
+        return no_memory();
+    for (uint32_t i = 0; i < m->is.outputs; i++) {
+        const char *name;
+        COPSE_TRY(copse_schema_target(m->schema, i, &name, &m->targets[i].mean, &m->targets[i].scale));
+    }
+    return COPSE_OK;
+}
+
+static copse_status check_schema(const copse_model *m)
+{
+    if (m->is.task == COPSE_TASK_AUTO || m->is.outputs == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "model: the schema has no task: its data has no labels");
+    if (m->is.task != COPSE_TASK_CLASSIFICATION && m->is.task != COPSE_TASK_REGRESSION)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "model: only classification and regression are supported");
+    return COPSE_OK;
+}
+
+static copse_status check_output(const copse_model *m)
+{
+    copse_shape shape;
+    char text[96];
+    COPSE_TRY(copse_layer_output(m->layer, &shape));
+    if (shape.rank == 1 && shape.dims[0] == m->is.outputs)
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_SHAPE, "model: the network gives %s for an example, the task needs [%u]: end with `dense out`, "
+                                       "and use `flatten` where an example has several axes",
+                      copse__shape_text(shape, text), m->is.outputs);
+}
+
+/* The variables that the layers make are the strategy's newest. */
+static copse_status build(copse_model *m)
+{
+    copse_variable *const *list;
+    size_t before, count;
+    copse_strategy_variables(m->strategy, &list, &before);
+    const struct copse_build_params p = {
+        .type = m->is.type == COPSE_I32 ? COPSE_I32 : COPSE_F32,
+        .shape = m->is.shape, .outputs = m->is.outputs, .scope = m->scope[0] ? m->scope : NULL, .seed = m->seed,
+    };
+    COPSE_TRY(copse_layer_build(m->layer, m->strategy, &p));
+    copse_strategy_variables(m->strategy, &list, &count);
+    m->variable_count = count - before;
+    m->variables = copse__alloc(&m->strategy->ctx->base.mem, m->variable_count, sizeof(copse_variable *));
+    if (!m->variables)
+        return no_memory();
+    memcpy((void *)m->variables, (const void *)(list + before), m->variable_count * sizeof(copse_variable *));
+    return check_output(m);
+}
+
+static copse_status describe(copse_model *m)
+{
+    size_t size;
+    COPSE_TRY(copse_layer_text(m->layer, NULL, 0, &size));
+    m->network = copse__alloc(&m->strategy->ctx->base.mem, size, 1);
+    if (!m->network)
+        return no_memory();
+    COPSE_TRY(copse_layer_text(m->layer, m->network, size, &size));
+    snprintf(m->seed_text, sizeof m->seed_text, "%llu", (unsigned long long)m->seed);
+    const struct copse_metadata lines[COPSE_MODEL_LINES] = {
+        { "application.network", m->network },
+        { "application.scope", m->scope },
+        { "application.schema", copse_schema_text(m->schema) },
+        { "application.seed", m->seed_text },
+        { "application.copse_version", copse_version() },
+    };
+    memcpy(m->lines, lines, sizeof lines);
+    return COPSE_OK;
+}
+
+static copse_status init(copse_model *m, const struct copse_model_params *p)
+{
+    m->scope = copse__strdup(&m->strategy->ctx->base.mem, p->scope ? p->scope : "");
+    if (!m->scope)
+        return no_memory();
+    COPSE_TRY(copse_schema_describe(m->schema, &m->is));
+    COPSE_TRY(check_schema(m));
+    COPSE_TRY(take_targets(m));
+    if (p->layer)
+        m->layer = copse_layer_retain(p->layer);
+    else
+        COPSE_TRY(copse_nn_parse(m->strategy->ctx, p->network, &m->layer));
+    COPSE_TRY(build(m));
+    return describe(m);
+}
+
+/* ---- life ---- */
+
+copse_status copse_model_create(copse_strategy *st, const copse_schema *schema, const struct copse_model_params *params,
+                                copse_model **out)
+{
+    COPSE_TRY(copse_need("model", st, schema, params, out));
+    *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_model_params, params));
+    COPSE_TRY(copse__callback_check("copse_model_create", st));
+    if (!params->network == !params->layer)
+        return copse_fail(COPSE_ERR_ARGUMENT, "model: needs a network: the description or the layers, the other is NULL");
+    if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "model: the default strategy has no variables");
+    copse_model *m = copse__alloc(&st->ctx->base.mem, 1, sizeof *m);
+    if (!m)
+        return no_memory();
+    atomic_init(&m->refs, 1);
+    m->strategy = copse_strategy_retain(st);
+    m->schema = copse_schema_retain((copse_schema *)(uintptr_t)schema);
+    m->seed = params->seed;
+    const copse_status s = init(m, params);
+    if (s != COPSE_OK)
+        copse_model_release(&m);
+    *out = m;
+    return copse_note(s, "while making a model");
+}
+
+copse_model *copse_model_retain(copse_model *m)
+{
+    if (m)
+        copse__ref(&m->refs);
+    return m;
+}
+
+void copse_model_release(copse_model **model)
+{
+    copse_model *m = model ? *model : NULL;
+    if (!m)
+        return;
+    *model = NULL;
+    if (!copse__unref(&m->refs))
+        return;
+    copse_strategy *st = m->strategy;
+    copse_context *ctx = copse_context_retain(st->ctx); /* the memory lives in it */
+    struct copse_mem *mem = &ctx->base.mem;
+    copse__predictor_fini(&m->predictor);
+    copse__free(mem, (void *)m->variables);
+    copse__free(mem, m->targets);
+    copse__free(mem, m->network);
+    copse__free(mem, m->scope);
+    copse_layer_release(&m->layer);
+    copse_schema_release(&m->schema);
+    copse__free(mem, m);
+    copse_strategy_release(&st);
+    copse_context_release(&ctx);
+}
+
+const copse_schema *copse_model_schema(const copse_model *m)
+{
+    return m ? m->schema : NULL;
+}
+
+copse_layer *copse_model_layer(const copse_model *m)
+{
+    return m ? m->layer : NULL;
+}
+
+copse_strategy *copse_model_strategy(const copse_model *m)
+{
+    return m ? m->strategy : NULL;
+}
+
+const struct copse_metadata *copse_model_metadata(const copse_model *m, size_t *count)
+{
+    if (count)
+        *count = m ? COPSE_MODEL_LINES : 0;
+    return m ? m->lines : NULL;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* A model from the inside. */
+#ifndef COPSE_CORE_MODEL_H
+#define COPSE_CORE_MODEL_H
+
+#include "copse/data/checkpoint.h"
+#include "copse/data/schema.h"
+#include "copse/model.h"
+#include "core/train/predictor.h"
+
+#define COPSE_MODEL_FORMAT "copse-model-1"
+/* Lines of metadata: in a checkpoint behind "application.". */
+#define COPSE_MODEL_LINES 5
+#define COPSE_MODEL_ROWS  1000u /* predicted at once */
+#define COPSE_MODEL_RECORDINGS 8
+
+/* A target of a regression: value = output * scale + mean. */
+struct copse_model_target {
+    double mean, scale;
+};
+
+struct copse_model {
+    copse_refs refs;
+    copse_strategy *strategy;
+    copse_schema *schema;
+    copse_layer *layer; /* built */
+    struct copse_schema_info is;
+    struct copse_model_target *targets; /* [outputs] of a regression; else NULL */
+    char *scope, *network;
+    uint64_t seed;
+    copse_variable **variables; /* in order of creation */
+    size_t variable_count;
+    char seed_text[24];
+    struct copse_metadata lines[COPSE_MODEL_LINES];
+    struct copse_predictor predictor; /* without a strategy until the first prediction */
+};
+
+/* ---- model_predict.c ---- */
+
+/* The outputs of the network for a batch, before softmax: f32 [count, outputs]. */
+copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, float *values);
+/* Batches of all rows in their order. The data is of the model's schema. */
+copse_status copse__model_batches(const copse_model *m, const copse_dataset *data, bool needs_labels, copse_batches **out);
+/* Softmax of a row, in double. */
+void copse__model_softmax(const float *outputs, uint32_t count, double *probabilities);
+
+/* ---- model_graph.c ---- */
+
+/* The network's input from column "x", and its outputs [examples, outputs]. */
+copse_status copse__model_apply(const copse_model *m, copse_graph *g, const copse_batch *in, copse_tensor **y);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Comparison of a model's predictions with labels. */
+#include <math.h>
+
+#include "core/model/model.h"
+
+/* Sums over the rows so far. */
+struct sums {
+    const struct copse_evaluation_params *p;
+    size_t rows, worst_count;
+    double loss;
+    size_t right;
+    float *outputs;  /* of a batch */
+    double *row;     /* of one row; probabilities */
+    double *losses;  /* of the worst rows, if the caller has no room for them */
+    struct target_sums {
+        double first, shifted, squares; /* of labels, less the first one */
+        double errors, absolute;        /* of predictions: squared, absolute */
+    } *targets;
+};
+
+/* ---- the worst rows: a list in falling order ---- */
+
+static void note_worst(struct sums *s, uint32_t row, double loss)
+{
+    size_t i = s->worst_count;
+    while (i > 0 && s->losses[i - 1] < loss)
+        i--;
+    if (i == s->p->worst_count)
+        return;
+    s->worst_count += s->worst_count < s->p->worst_count;
+    for (size_t k = s->worst_count - 1; k > i; k--) {
+        s->losses[k] = s->losses[k - 1];
+        if (s->p->worst)
+            s->p->worst[k] = s->p->worst[k - 1];
+    }
+    s->losses[i] = loss;
+    if (s->p->worst)
+        s->p->worst[i] = row;
+}
+
+/* ---- one row ---- */
+
+static double add_class(struct sums *s, const float *outputs, uint32_t classes, int32_t label)
+{
+    uint32_t guess = 0;
+    double largest = -INFINITY, sum = 0.0;
+    for (uint32_t i = 0; i < classes; i++) {
+        guess = outputs[i] > outputs[guess] ? i : guess;
+        largest = fmax(largest, (double)outputs[i]);
+    }
+    for (uint32_t i = 0; i < classes; i++)
+        sum += exp((double)outputs[i] - largest);
+    s->right += guess == (uint32_t)label;
+    if (s->p->confusion)
+        s->p->confusion[(size_t)label * classes + guess]++;
+    return log(sum) + largest - (double)outputs[label];
+}
+
+static double add_values(struct sums *s, const copse_model *m, const float *outputs, const float *labels)
+{
+    double loss = 0.0;
+    for (uint32_t i = 0; i < m->is.outputs; i++) {
+        struct target_sums *t = &s->targets[i];
+        const double label = (double)labels[i], error = (double)outputs[i] - label;
+        if (s->rows == 0)
+            t->first = label;
+        t->shifted += label - t->first;
+        t->squares += (label - t->first) * (label - t->first);
+        t->errors += error * error;
+        t->absolute += fabs(error);
+        loss += error * error / m->is.outputs;
+    }
+    return loss;
+}
+
+static copse_status add_batch(struct sums *s, copse_model *m, const struct copse_host_batch *batch)
+{
+    const void *labels = copse_batch_column(batch, "y")->data;
+    const uint32_t outputs = m->is.outputs;
+    COPSE_TRY(copse__model_outputs(m, batch, s->outputs));
+    for (size_t r = 0; r < batch->count; r++) {
+        const float *row = s->outputs + r * outputs;
+        const int32_t label = m->targets ? 0 : ((const int32_t *)labels)[r];
+        if (!m->targets && (label < 0 || (uint32_t)label >= outputs))
+            return copse_fail(COPSE_ERR_ARGUMENT, "model: row %zu has the label %d, the model has %u classes", s->rows, label,
+                              outputs);
+        const double loss = m->targets ? add_values(s, m, row, (const float *)labels + r * outputs)
+                                       : add_class(s, row, outputs, label);
+        s->loss += loss;
+        if (s->p->worst_count > 0)
+            note_worst(s, (uint32_t)s->rows, loss);
+        s->rows++;
+    }
+    return COPSE_OK;
+}
+
+/* ---- all rows ---- */
+
+static void conclude(const struct sums *s, const copse_model *m, struct copse_evaluation *out)
+{
+    const double n = (double)s->rows;
+    out->rows = s->rows;
+    out->loss = s->loss / n;
+    out->worst_count = s->worst_count;
+    if (!m->targets) {
+        out->accuracy = (double)s->right / n;
+        return;
+    }
+    for (uint32_t i = 0; i < m->is.outputs; i++) {
+        const struct target_sums *t = &s->targets[i];
+        const double spread = t->squares - t->shifted * t->shifted / n;
+        out->r2 += (spread > 0.0 ? 1.0 - t->errors / spread : NAN) / m->is.outputs;
+        out->mae += t->absolute / n * fabs(m->targets[i].scale) / m->is.outputs;
+    }
+}
+
+static copse_status run(struct sums *s, copse_model *m, copse_batches *batches)
+{
+    struct copse_host_batch batch;
+    copse_status status;
+    while ((status = copse_batches_next(batches, &batch)) == COPSE_OK)
+        COPSE_TRY(add_batch(s, m, &batch));
+    return status == COPSE_ERR_END ? COPSE_OK : status;
+}
+
+static copse_status prepare(struct sums *s, const copse_model *m)
+{
+    struct copse_mem *mem = &m->strategy->ctx->base.mem;
+    const size_t outputs = m->is.outputs;
+    s->outputs = copse__alloc(mem, COPSE_MODEL_ROWS * outputs, sizeof *s->outputs);
+    s->targets = copse__alloc(mem, outputs, sizeof *s->targets);
+    s->losses = s->p->worst_losses ? s->p->worst_losses : copse__alloc(mem, s->p->worst_count, sizeof *s->losses);
+    if (s->p->confusion && !m->targets)
+        memset(s->p->confusion, 0, outputs * outputs * sizeof *s->p->confusion);
+    return s->outputs && s->targets && s->losses ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "model: no memory");
+}
+
+copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data, const struct copse_evaluation_params *params,
+                                  struct copse_evaluation *out)
+{
+    static const struct copse_evaluation_params none;
+    struct sums s = { .p = params ? params : &none };
+    copse_batches *batches;
+    COPSE_TRY(copse_need("model", m, data, out));
+    *out = (struct copse_evaluation){ 0 };
+    COPSE_TRY(copse_no_reserved(copse_evaluation_params, params));
+    COPSE_TRY(copse__callback_check("copse_model_evaluate", m));
+    struct copse_mem *mem = &m->strategy->ctx->base.mem;
+    COPSE_TRY(copse__model_batches(m, data, true, &batches));
+    copse_status status = prepare(&s, m);
+    if (status == COPSE_OK)
+        status = run(&s, m, batches);
+    if (status == COPSE_OK)
+        conclude(&s, m, out);
+    copse__free(mem, s.outputs);
+    copse__free(mem, s.targets);
+    if (!s.p->worst_losses)
+        copse__free(mem, s.losses);
+    copse_batches_release(&batches);
+    return status;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* Model files: the variables, and lines of metadata that describe network and data (docs/model-file.md). */
+#include <math.h>
+
+#include "core/model/model.h"
+#include "core/state/weights.h"
+
+#define PREFIX_BYTES (sizeof "application." - 1)
+
+/* ---- writing ---- */
+
+static copse_status put_lines(const copse_model *m, struct copse_state *s)
+{
+    COPSE_TRY(copse__state_put(s, "producer", "copse"));
+    COPSE_TRY(copse__state_put(s, "format", COPSE_MODEL_FORMAT));
+    for (size_t i = 0; i < COPSE_MODEL_LINES; i++)
+        COPSE_TRY(copse__state_put(s, m->lines[i].key + PREFIX_BYTES, m->lines[i].value));
+    return COPSE_OK;
+}
+
+static copse_status check_finite(const struct copse_state *s)
+{
+    for (size_t i = 0; i < s->entries.count; i++) {
+        const struct copse_state_entry *e = &s->entries.at[i];
+        const float *x = e->view.data;
+        for (uint64_t k = 0; e->variable && e->variable->tensor.type == COPSE_F32 && k < e->variable->count; k++)
+            if (!isfinite(x[k]))
+                return copse_fail(COPSE_ERR_NONFINITE, "model: '%s' is %s at element %llu; it was not written", e->name,
+                                  isnan(x[k]) ? "NaN" : "infinite", (unsigned long long)k);
+    }
+    return COPSE_OK;
+}
+
+/* All checks that involve no other worker; reads the variables. */
+static copse_status prepare(const copse_model *m, const char *path, const struct copse_state_params *p, struct copse_state *s)
+{
+    if (copse__state_is_writer(m->strategy) && (!path || !*path))
+        return copse_fail(COPSE_ERR_ARGUMENT, "model: the path is NULL or empty");
+    COPSE_TRY(copse__state_check_application(p));
+    COPSE_TRY(copse__state_add_list(s, m->variables, m->variable_count));
+    COPSE_TRY(copse__state_add_application(s, p));
+    COPSE_TRY(copse__state_read(s));
+    COPSE_TRY(check_finite(s));
+    COPSE_TRY(put_lines(m, s));
+    return copse__state_put_application(s, p);
+}
+
+copse_status copse_model_save(copse_model *m, const char *path, const struct copse_model_save_params *params)
+{
+    struct copse_state state;
+    struct copse_state_params p = { .array_count = 0 };
+    COPSE_TRY(copse_need("model", m));
+    COPSE_TRY(copse_no_reserved(copse_model_save_params, params));
+    COPSE_TRY(copse__callback_check("copse_model_save", m->strategy));
+    if (params) {
+        p.arrays = params->arrays;
+        p.array_count = params->array_count;
+        p.metadata = params->metadata;
+        p.metadata_count = params->metadata_count;
+    }
+    copse__state_begin(&state, m->strategy, 0);
+    copse_status s = copse__state_settle(m->strategy, false, prepare(m, path, &p, &state), "before a model file");
+    if (s == COPSE_OK)
+        s = copse__state_settle(m->strategy, false, copse__state_save(&state, path, true), "model file");
+    copse__state_end(&state);
+    return copse_note(s, "while saving a model");
+}
+
+/* ---- reading ---- */
+
+/* What a file says about its model. */
+struct description {
+    const char *network, *scope, *schema;
+    uint64_t seed;
+};
+
+static copse_status check_format(const struct copse_state *s, bool *is_checkpoint)
+{
+    const char *format = copse__state_line(s, "format");
+    *is_checkpoint = format && strcmp(format, COPSE_CHECKPOINT_FORMAT) == 0;
+    if (*is_checkpoint && !copse__state_line(s, "application.network"))
+        return copse_fail(COPSE_ERR_FORMAT, "model: %s is a checkpoint without a model's description", s->path);
+    if (*is_checkpoint || (format && strcmp(format, COPSE_MODEL_FORMAT) == 0))
+        return COPSE_OK;
+    if (format && strncmp(format, "copse-model-", 12) == 0)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "model: %s is of format \"%.40s\", this version reads \"" COPSE_MODEL_FORMAT
+                                                 "\"", s->path, format);
+    return copse_fail(COPSE_ERR_FORMAT, "model: %s holds weights only: its metadata describes no network and no data; train "
+                                        "--init can start from it", s->path);
+}
+
+static copse_status describe(const struct copse_state *s, struct description *d)
+{
+    bool is_checkpoint;
+    COPSE_TRY(check_format(s, &is_checkpoint));
+    COPSE_TRY(copse__state_check_checksum(s));
+    const size_t skip = is_checkpoint ? 0 : PREFIX_BYTES;
+    d->network = copse__state_line(s, &"application.network"[skip]);
+    d->schema = copse__state_line(s, &"application.schema"[skip]);
+    d->scope = copse__state_line(s, &"application.scope"[skip]);
+    if (!d->network || !d->schema)
+        return copse_fail(COPSE_ERR_FORMAT, "model: %s has no line \"%s\"", s->path, d->network ? "schema" : "network");
+    return copse__state_number(s, &"application.seed"[skip], UINT64_MAX, &d->seed);
+}
+
+/* The caller's error names its own file. */
+static copse_status create(copse_strategy *st, const struct description *d, copse_model **out)
+{
+    copse_schema *schema;
+    COPSE_TRY(copse_schema_parse(st->ctx, d->schema, &schema));
+    const copse_status s = copse_model_create(st, schema, &(struct copse_model_params){ .network = d->network,
+                                                                                        .scope = d->scope, .seed = d->seed }, out);
+    copse_schema_release(&schema);
+    return s;
+}
+
+static copse_status fill(copse_model *m, const char *path, const copse_checkpoint *file)
+{
+    static const struct copse_load_params all = { .layout = COPSE_LAYOUT_COPSE, .is_exact = true, .needs_all = true };
+    struct copse_weights w = { .state.words = NULL };
+    copse_status s = copse__weights_match(&w, m->strategy, m->variables, m->variable_count, path, file, &all);
+    s = copse__state_settle(m->strategy, false, s, "the variables of a model");
+    if (s == COPSE_OK)
+        s = copse__state_settle(m->strategy, false, copse__weights_write(&w), "writing a model");
+    copse__weights_end(&w);
+    return s;
+}
+
+static copse_status load(copse_strategy *st, const char *path, const copse_checkpoint *file, copse_model **out)
+{
+    struct description d = { .seed = 0 };
+    struct copse_state s;
+    copse__state_begin(&s, st, 0);
+    s.path = path ? path : "of the first worker";
+    s.file = file;
+    copse_status status = describe(&s, &d);
+    if (status == COPSE_OK)
+        status = create(st, &d, out);
+    copse__state_end(&s);
+    if (status == COPSE_OK)
+        status = fill(*out, path, file);
+    if (status != COPSE_OK)
+        copse_model_release(out);
+    return copse_note(status, "while loading %s", path ? path : "a model");
+}
+
+copse_status copse_model_load(copse_strategy *st, const char *path, copse_model **out)
+{
+    copse_checkpoint *file = NULL;
+    COPSE_TRY(copse_need("model", st, out));
+    *out = NULL;
+    COPSE_TRY(copse__callback_check("copse_model_load", st));
+    if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "model: the default strategy has no variables");
+    path = path && *path ? path : NULL;
+    copse_status s = copse__state_load(st, path, &file);
+    if (s == COPSE_OK)
+        s = load(st, path, file, out);
+    copse_checkpoint_release(&file);
+    return s;
+}

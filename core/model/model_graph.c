@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* A model in graphs: its input, the network, its loss. */
+#include "copse/ops.h"
+#include "core/graph/graph.h"
+#include "core/model/model.h"
+
+/* Column "x", scaled as the schema says, of the type that the layers were built for. */
+static copse_status read_input(const copse_model *m, copse_graph *g, const copse_batch *in, copse_tensor **x)
+{
+    copse_tensor *offset;
+    COPSE_TRY(copse_input(in, "x", x));
+    if (m->is.type == COPSE_I32)
+        return COPSE_OK;
+    if (copse_tensor_type(*x) != COPSE_F32)
+        COPSE_TRY(copse_cast(g, *x, COPSE_F32, x));
+    if (m->is.input_offset != 0.0f) {
+        COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)m->is.input_offset, &offset));
+        COPSE_TRY(copse_sub(g, *x, offset, x));
+    }
+    return m->is.input_scale != 1.0f ? copse_multiply_by(g, *x, m->is.input_scale, x) : COPSE_OK;
+}
+
+copse_status copse__model_apply(const copse_model *m, copse_graph *g, const copse_batch *in, copse_tensor **y)
+{
+    copse_tensor *x;
+    COPSE_TRY(read_input(m, g, in, &x));
+    return copse_layer_apply(m->layer, g, in, x, y);
+}
+
+static copse_status classification(copse_graph *g, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
+{
+    copse_tensor *guess, *is_right, *accuracy;
+    COPSE_TRY(copse_argmax(g, h, 1, &guess));
+    COPSE_TRY(copse_equal(g, guess, y, &is_right));
+    COPSE_TRY(copse_mean(g, is_right, NULL, 0, false, &accuracy));
+    COPSE_TRY(copse_report(g, "accuracy", accuracy));
+    return copse_sparse_cross_entropy(g, h, y, COPSE_MEAN, loss);
+}
+
+static copse_status regression(const copse_model *m, copse_graph *g, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
+{
+    copse_tensor *error;
+    COPSE_TRY(copse_sub(g, h, y, &error));
+    COPSE_TRY(copse_abs(g, error, &error));
+    COPSE_TRY(copse_mean(g, error, NULL, 0, false, &error));
+    COPSE_TRY(copse_multiply_by(g, error, m->is.outputs == 1 ? (float)m->targets[0].scale : 1.0f, &error));
+    COPSE_TRY(copse_report(g, "mae", error));
+    return copse_mean_squared_error(g, h, y, loss);
+}
+
+copse_status copse_model_loss(copse_graph *g, const copse_batch *in, void *model, copse_tensor **loss)
+{
+    copse_tensor *h, *y;
+    COPSE_TRY(copse_need("model", g, in, model, loss));
+    const copse_model *m = model;
+    COPSE_TRY(copse__model_apply(m, g, in, &h));
+    COPSE_TRY(copse_input(in, "y", &y));
+    return m->targets ? regression(m, g, h, y, loss) : classification(g, h, y, loss);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* Predictions of a model for a dataset. */
+#include <math.h>
+
+#include "core/data/shard.h"
+#include "core/model/model.h"
+#include "core/variable/storage.h"
+
+static copse_status apply(copse_graph *g, const copse_batch *in, void *model, copse_tensor **y)
+{
+    return copse__model_apply(model, g, in, y);
+}
+
+/* The replicas' values are up to date. With servers an update that gathers micro-batches keeps the values that it began
+   with. */
+static copse_status pull(copse_strategy *st)
+{
+    return st->store->accumulators == 0 ? st->storage->table->pull(st) : COPSE_OK;
+}
+
+copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, float *values)
+{
+    copse_strategy *st = m->strategy;
+    struct copse_shard shares[COPSE_MAX_REPLICAS];
+    if (!m->predictor.strategy)
+        COPSE_TRY(copse__predictor_init(&m->predictor, st, m, COPSE_MODEL_RECORDINGS));
+    COPSE_TRY(copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, st->replica_count, shares));
+    COPSE_TRY(pull(st));
+    m->predictor.fn = apply;
+    m->predictor.user = m;
+    return copse__predict(&m->predictor, batch, shares, values, batch->count * m->is.outputs * sizeof *values);
+}
+
+/* ---- the data ---- */
+
+static bool is_like(const struct copse_column *c, copse_type type, copse_shape shape)
+{
+    return c && c->type == type && copse__shape_equal(c->shape, shape);
+}
+
+static copse_status check_data(const copse_model *m, const copse_dataset *data, bool needs_labels)
+{
+    const copse_schema *schema = copse_dataset_schema(data);
+    struct copse_dataset_info info;
+    if (schema && schema != m->schema && strcmp(copse_schema_text(schema), copse_schema_text(m->schema)) != 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "model: the data has a schema of its own; read it by the model's "
+                                              "(copse_dataset_params.schema)");
+    copse_dataset_describe(data, &info);
+    if (needs_labels && schema && !info.has_labels)
+        return copse_fail(COPSE_ERR_ARGUMENT, "model: the data has no labels to compare with");
+    return COPSE_OK;
+}
+
+/* A dataset without a schema, of columns: they must be as the schema says. */
+static copse_status check_columns(const copse_model *m, const struct copse_host_batch *batch, bool needs_labels)
+{
+    const struct copse_column *y = copse_batch_column(batch, "y");
+    const bool is_right = m->targets ? is_like(y, COPSE_F32, COPSE_SHAPE(m->is.outputs)) : is_like(y, COPSE_I32, COPSE_SCALAR);
+    if (!is_like(copse_batch_column(batch, "x"), m->is.type, m->is.shape))
+        return copse_fail(COPSE_ERR_ARGUMENT, "model: the data has no column \"x\" of the type and shape that the model's "
+                                              "schema has");
+    return !needs_labels || is_right ? COPSE_OK
+                                     : copse_fail(COPSE_ERR_ARGUMENT, "model: the data has no column \"y\" of the model's task");
+}
+
+copse_status copse__model_batches(const copse_model *m, const copse_dataset *data, bool needs_labels, copse_batches **out)
+{
+    struct copse_dataset_info info;
+    struct copse_host_batch first;
+    COPSE_TRY(check_data(m, data, needs_labels));
+    copse_dataset_describe(data, &info);
+    COPSE_TRY(copse_batches_create((copse_dataset *)(uintptr_t)data,
+                                   &(struct copse_batches_params){ .batch = COPSE_MIN(info.rows, COPSE_MODEL_ROWS),
+                                                                   .no_shuffle = true }, out));
+    copse_status s = copse_batches_next(*out, &first);
+    if (s == COPSE_OK)
+        s = check_columns(m, &first, needs_labels);
+    if (s == COPSE_OK)
+        s = copse_batches_start(*out, 0, 0);
+    if (s != COPSE_OK)
+        copse_batches_release(out);
+    return s;
+}
+
+/* ---- values ---- */
+
+void copse__model_softmax(const float *outputs, uint32_t count, double *probabilities)
+{
+    double largest = -INFINITY, sum = 0.0;
+    for (uint32_t i = 0; i < count; i++)
+        largest = fmax(largest, (double)outputs[i]);
+    for (uint32_t i = 0; i < count; i++)
+        sum += probabilities[i] = exp((double)outputs[i] - largest);
+    for (uint32_t i = 0; i < count; i++)
+        probabilities[i] /= sum;
+}
+
+/* `row`: memory for the outputs of one row. */
+static void convert(const copse_model *m, float *values, size_t rows, double *row)
+{
+    const uint32_t outputs = m->is.outputs;
+    for (size_t r = 0; r < rows; r++, values += outputs) {
+        if (m->targets)
+            for (uint32_t i = 0; i < outputs; i++)
+                row[i] = (double)values[i] * m->targets[i].scale + m->targets[i].mean;
+        else
+            copse__model_softmax(values, outputs, row);
+        for (uint32_t i = 0; i < outputs; i++)
+            values[i] = (float)row[i];
+    }
+}
+
+static copse_status predict(copse_model *m, copse_batches *batches, float *values, double *row)
+{
+    struct copse_host_batch batch;
+    copse_status s;
+    while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {
+        COPSE_TRY(copse__model_outputs(m, &batch, values));
+        convert(m, values, batch.count, row);
+        values += batch.count * m->is.outputs;
+    }
+    return s == COPSE_ERR_END ? COPSE_OK : s;
+}
+
+copse_status copse_model_predict(copse_model *m, const copse_dataset *data, float *values)
+{
+    copse_batches *batches;
+    COPSE_TRY(copse_need("model", m, data, values));
+    COPSE_TRY(copse__callback_check("copse_model_predict", m));
+    struct copse_mem *mem = &m->strategy->ctx->base.mem;
+    COPSE_TRY(copse__model_batches(m, data, false, &batches));
+    double *row = copse__alloc(mem, m->is.outputs, sizeof *row);
+    const copse_status s = row ? predict(m, batches, values, row) : copse_fail(COPSE_ERR_NO_MEMORY, "model: no memory");
+    copse__free(mem, row);
+    copse_batches_release(&batches);
+    return s;
+}

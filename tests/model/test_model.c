@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/* Models: what is trained and saved is loaded elsewhere and predicts the same; a file alone is enough to compute the
+   predictions; evaluation agrees with a count by hand; what is no model file is refused in words. */
+#include "tests/rig/step_rig.h"
+
+#include "copse/data/checkpoint.h"
+#include "copse/data/schema.h"
+#include "copse/state.h"
+#include "tests/rig/temp_files.h"
+
+enum { ROWS = 130, IN = 5, CLASSES = 3, HIDDEN = 8 };
+
+static float x[ROWS * IN];
+static int32_t y[ROWS];
+static float target[ROWS];
+
+static int setup(void **state)
+{
+    uint32_t r = 77;
+    for (int i = 0; i < ROWS * IN; i++) {
+        r = r * 1664525u + 1013904223u;
+        x[i] = (float)(r >> 8) / 16777216.0f * 10.0f - 3.0f;
+    }
+    for (int i = 0; i < ROWS; i++) {
+        const float *row = x + i * IN;
+        y[i] = row[0] + row[1] > 6.0f ? 2 : row[2] > 2.0f;
+        target[i] = 500.0f + 40.0f * row[0] - 25.0f * row[3] + 0.5f * (float)(i % 7);
+    }
+    temp_begin();
+    return open_context(state);
+}
+
+static int teardown(void **state)
+{
+    temp_end();
+    return close_context(state);
+}
+
+/* ---- data and models ---- */
+
+static copse_dataset *make_data(copse_context *in, bool is_regression, bool has_labels, const copse_schema *schema)
+{
+    copse_dataset *data = NULL;
+    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x };
+    const struct copse_array_view labels = { .type = is_regression ? COPSE_ELEMENT_F32 : COPSE_ELEMENT_I32, .rank = 1,
+                                             .shape = { ROWS }, .data = is_regression ? (const void *)target : y };
+    OK(copse_dataset_create(in, &features, has_labels ? &labels : NULL,
+                            &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD, .schema = schema }, &data));
+    return data;
+}
+
+static copse_strategy *strategy_of(copse_context *in, size_t replicas)
+{
+    copse_strategy *st = NULL;
+    OK(copse_mirrored_create(in, rig_devices, replicas, NULL, &st));
+    return st;
+}
+
+static copse_model *make_model(copse_strategy *st, const copse_dataset *data, const char *network, const char *scope)
+{
+    copse_model *m = NULL;
+    OK(copse_model_create(st, copse_dataset_schema(data),
+                          &(struct copse_model_params){ .network = network, .scope = scope, .seed = 3 }, &m));
+    return m;
+}
+
+static copse_trainer *train(copse_model *m, copse_dataset *data, int epochs)
+{
+    copse_trainer *t = NULL;
+    copse_batches *batches = NULL;
+    struct copse_host_batch batch;
+    OK(copse_trainer_create(copse_model_strategy(m), &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
+                            .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.02f } }, &t));
+    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 32, .seed = 1 }, &batches));
+    for (uint32_t epoch = 0; epoch < (uint32_t)epochs; epoch++) {
+        OK(copse_batches_start(batches, epoch, 0));
+        while (copse_batches_next(batches, &batch) == COPSE_OK)
+            OK(copse_trainer_step(t, &batch));
+    }
+    copse_batches_release(&batches);
+    return t;
+}
+
+static const char *const network = "dense 8 relu; dropout 0.1; dense out";
+
+/* ---- the same values elsewhere ---- */
+
+/* Trained on three replicas; loaded in a context of its own, on one, from data without labels. */
+static void a_loaded_model_predicts_the_same(void **state)
+{
+    (void)state;
+    for (int is_regression = 0; is_regression < 2; is_regression++) {
+        const int outputs = is_regression ? 1 : CLASSES;
+        float here[ROWS * CLASSES], there[ROWS * CLASSES];
+        const char *path = temp_path("m.safetensors");
+        copse_strategy *st = strategy_of(ctx, 3);
+        copse_dataset *data = make_data(ctx, is_regression, true, NULL);
+        copse_model *m = make_model(st, data, network, NULL), *loaded = NULL;
+        copse_trainer *t = train(m, data, 20);
+        OK(copse_model_predict(m, data, here));
+        OK(copse_model_save(m, path, NULL));
+
+        copse_context *other = NULL;
+        OK(copse_context_create(NULL, &other));
+        copse_strategy *one = strategy_of(other, 1);
+        OK(copse_model_load(one, path, &loaded));
+        copse_dataset *unlabelled = make_data(other, is_regression, false, copse_model_schema(loaded));
+        OK(copse_model_predict(loaded, unlabelled, there));
+        for (int i = 0; i < ROWS * outputs; i++)
+            rig_near((double)there[i], (double)here[i], 1e-5 * (1.0 + fabs((double)here[i])));
+        /* It is saved to the same bytes. */
+        OK(copse_model_save(loaded, temp_path("again.safetensors"), NULL));
+        temp_check_same(path, temp_path("again.safetensors"));
+
+        copse_dataset_release(&unlabelled);
+        copse_model_release(&loaded);
+        copse_strategy_release(&one);
+        copse_context_release(&other);
+        copse_trainer_release(&t);
+        copse_model_release(&m);
+        copse_dataset_release(&data);
+        copse_strategy_release(&st);
+    }
+}
+
+/* ---- the file alone is enough ---- */
+
+static double number_behind(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    assert_non_null(at);
+    return strtod(at + strlen(key), NULL);
+}
+
+static const char *line_of(const copse_checkpoint *file, const char *key)
+{
+    size_t count;
+    const struct copse_metadata *list = copse_checkpoint_metadata(file, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].key, key) == 0)
+            return list[i].value;
+    fail_msg("no line '%s'", key);
+    return "";
+}
+
+static const float *array_of(const copse_checkpoint *file, const char *name, size_t rows, size_t columns)
+{
+    const struct copse_array_view *a = copse_checkpoint_find(file, name);
+    assert_non_null(a);
+    assert_int_equal(a->type, COPSE_ELEMENT_F32);
+    assert_int_equal(a->shape[0], rows);
+    assert_true(columns == 0 ? a->rank == 1 : a->shape[1] == columns);
+    return a->data;
+}
+
+/* Means and deviations of the features, "[a,b,...]". */
+static void numbers_of(const char *text, const char *key, double *to, size_t count)
+{
+    const char *at = strstr(text, key);
+    assert_non_null(at);
+    char *end = (char *)(uintptr_t)at + strlen(key);
+    for (size_t i = 0; i < count; i++)
+        to[i] = strtod(end + 1, &end);
+}
+
+/* docs/model-file.md in C: scale as the schema says, dense layers, softmax or the target's unit. */
+static void by_hand(const copse_checkpoint *file, bool is_regression, double *out)
+{
+    const int outputs = is_regression ? 1 : CLASSES;
+    const char *schema = line_of(file, "schema"), *scaling = strstr(schema, "\"scaling\"");
+    const float *w1 = array_of(file, "dense1.weight", IN, HIDDEN), *b1 = array_of(file, "dense1.bias", HIDDEN, 0);
+    const float *w2 = array_of(file, "dense2.weight", HIDDEN, (size_t)outputs), *b2 = array_of(file, "dense2.bias", (size_t)outputs, 0);
+    double mean[IN], scale[IN];
+    assert_non_null(scaling);
+    numbers_of(scaling, "\"mean\":", mean, IN);
+    numbers_of(scaling, "\"scale\":", scale, IN);
+    for (int r = 0; r < ROWS; r++) {
+        double h[HIDDEN], sum = 0.0, *row = out + r * outputs;
+        for (int k = 0; k < HIDDEN; k++) {
+            h[k] = (double)b1[k];
+            for (int i = 0; i < IN; i++)
+                h[k] += ((double)x[r * IN + i] - mean[i]) / scale[i] * (double)w1[i * HIDDEN + k];
+            h[k] = h[k] > 0.0 ? h[k] : 0.0;
+        }
+        for (int o = 0; o < outputs; o++) {
+            row[o] = (double)b2[o];
+            for (int k = 0; k < HIDDEN; k++)
+                row[o] += h[k] * (double)w2[k * outputs + o];
+            sum += exp(row[o]);
+        }
+        for (int o = 0; o < outputs; o++)
+            row[o] = is_regression ? row[o] * number_behind(strstr(schema, "\"targets\""), "\"scale\":") +
+                                         number_behind(strstr(schema, "\"targets\""), "\"mean\":")
+                                   : exp(row[o]) / sum;
+    }
+}
+
+static void the_file_alone_gives_the_predictions(void **state)
+{
+    (void)state;
+    for (int is_regression = 0; is_regression < 2; is_regression++) {
+        const int outputs = is_regression ? 1 : CLASSES;
+        float values[ROWS * CLASSES];
+        double expected[ROWS * CLASSES];
+        copse_checkpoint *file = NULL;
+        copse_strategy *st = strategy_of(ctx, 2);
+        copse_dataset *data = make_data(ctx, is_regression, true, NULL);
+        copse_model *m = make_model(st, data, network, NULL);
+        copse_trainer *t = train(m, data, 10);
+        OK(copse_model_predict(m, data, values));
+        OK(copse_model_save(m, temp_path("hand.safetensors"), NULL));
+        OK(copse_checkpoint_read(ctx, temp_path("hand.safetensors"), &file));
+        assert_string_equal(line_of(file, "format"), "copse-model-1");
+        assert_non_null(strstr(line_of(file, "network"), is_regression ? "dense 1" : "dense 3"));
+        assert_string_equal(line_of(file, "seed"), "3");
+        by_hand(file, is_regression, expected);
+        for (int i = 0; i < ROWS * outputs; i++)
+            rig_near((double)values[i], expected[i], 1e-5 * (1.0 + fabs(expected[i])));
+        copse_checkpoint_release(&file);
+        copse_trainer_release(&t);
+        copse_model_release(&m);
+        copse_dataset_release(&data);
+        copse_strategy_release(&st);
+    }
+}
+
+/* 8-bit pictures: the device converts and scales them. */
+static void bytes_are_scaled_by_the_schema(void **state)
+{
+    (void)state;
+    static const char schema_text[] =
+        "{\"version\":1,\"kind\":\"pictures\",\"task\":\"classification\",\"input\":{\"type\":\"u8\",\"shape\":[2,2],"
+        "\"offset\":16,\"scale\":0.25},\"classes\":2,\"numbered\":true}";
+    static const uint8_t pixels[3][4] = { { 16, 20, 24, 28 }, { 0, 255, 16, 17 }, { 16, 16, 16, 16 } };
+    const float w[8] = { 1, 0, 0, 1, 0.5f, 0, 0, -1 };
+    copse_schema *schema = NULL;
+    copse_dataset *data = NULL;
+    copse_model *m = NULL;
+    float values[6];
+    OK(copse_schema_parse(ctx, schema_text, &schema));
+    copse_strategy *st = strategy_of(ctx, 2);
+    OK(copse_model_create(st, schema, &(struct copse_model_params){ .network = "flatten; dense out bias=no" }, &m));
+    copse_variable *const *list;
+    size_t count;
+    copse_strategy_variables(st, &list, &count);
+    assert_int_equal(count, 1);
+    OK(copse_variable_assign(list[0], w));
+    OK(copse_dataset_columns(ctx, &(struct copse_column){ "x", COPSE_U8, COPSE_SHAPE(2, 2), pixels }, 1, 3, &data));
+    OK(copse_model_predict(m, data, values));
+    for (int r = 0; r < 3; r++) {
+        double h[2] = { 0.0, 0.0 };
+        for (int i = 0; i < 8; i++)
+            h[i % 2] += ((double)pixels[r][i / 2] - 16.0) * 0.25 * (double)w[i];
+        rig_near((double)values[2 * r], 1.0 / (1.0 + exp(h[1] - h[0])), 1e-6);
+        rig_near((double)values[2 * r] + (double)values[2 * r + 1], 1.0, 1e-6);
+    }
+    copse_dataset_release(&data);
+    copse_model_release(&m);
+    copse_schema_release(&schema);
+    copse_strategy_release(&st);
+}
+
+/* ---- evaluation ---- */
+
+static void evaluation_agrees_with_a_count(void **state)
+{
+    (void)state;
+    enum { WORST = 7 };
+    float values[ROWS * CLASSES];
+    uint64_t confusion[CLASSES * CLASSES], counted[CLASSES * CLASSES] = { 0 };
+    uint32_t worst[WORST];
+    double losses[WORST], loss = 0.0, largest = 0.0;
+    size_t right = 0, largest_row = 0;
+    struct copse_evaluation e, plain;
+    copse_strategy *st = strategy_of(ctx, 2);
+    copse_dataset *data = make_data(ctx, false, true, NULL);
+    copse_model *m = make_model(st, data, network, NULL);
+    copse_trainer *t = train(m, data, 5);
+    OK(copse_model_predict(m, data, values));
+    OK(copse_model_evaluate(m, data, &(struct copse_evaluation_params){ .confusion = confusion, .worst = worst,
+                                                                        .worst_losses = losses, .worst_count = WORST }, &e));
+    for (size_t r = 0; r < ROWS; r++) {
+        const float *row = values + r * CLASSES;
+        int guess = 0;
+        for (int c = 0; c < CLASSES; c++)
+            guess = row[c] > row[guess] ? c : guess;
+        counted[y[r] * CLASSES + guess]++;
+        right += guess == y[r];
+        const double here = -log((double)row[y[r]]);
+        loss += here / ROWS;
+        if (here > largest) {
+            largest = here;
+            largest_row = r;
+        }
+    }
+    assert_memory_equal(confusion, counted, sizeof counted);
+    assert_int_equal(e.rows, ROWS);
+    rig_near(e.accuracy, (double)right / ROWS, 1e-12);
+    rig_near(e.loss, loss, 1e-4);
+    assert_int_equal(e.worst_count, WORST);
+    assert_int_equal(worst[0], largest_row);
+    rig_near(losses[0], largest, 1e-4 * (1.0 + largest));
+    for (int i = 1; i < WORST; i++)
+        assert_true(losses[i] <= losses[i - 1] && worst[i] != worst[i - 1]);
+    OK(copse_model_evaluate(m, data, NULL, &plain));
+    assert_true(plain.loss == e.loss && plain.accuracy == e.accuracy && plain.worst_count == 0);
+    /* More room than rows. */
+    uint32_t all[ROWS + 5];
+    OK(copse_model_evaluate(m, data, &(struct copse_evaluation_params){ .worst = all, .worst_count = ROWS + 5 }, &plain));
+    assert_int_equal(plain.worst_count, ROWS);
+    assert_memory_equal(all, worst, sizeof worst);
+    copse_trainer_release(&t);
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&st);
+}
+
+static void regression_is_measured_in_the_unit_of_the_target(void **state)
+{
+    (void)state;
+    float values[ROWS];
+    double mean = 0.0, spread = 0.0, squares = 0.0, absolute = 0.0;
+    struct copse_evaluation e;
+    copse_strategy *st = strategy_of(ctx, 2);
+    copse_dataset *data = make_data(ctx, true, true, NULL);
+    copse_model *m = make_model(st, data, network, NULL);
+    copse_trainer *t = train(m, data, 60);
+    OK(copse_model_predict(m, data, values));
+    OK(copse_model_evaluate(m, data, NULL, &e));
+    for (int r = 0; r < ROWS; r++)
+        mean += (double)target[r] / ROWS;
+    for (int r = 0; r < ROWS; r++) {
+        spread += ((double)target[r] - mean) * ((double)target[r] - mean);
+        squares += ((double)target[r] - (double)values[r]) * ((double)target[r] - (double)values[r]);
+        absolute += fabs((double)target[r] - (double)values[r]) / ROWS;
+    }
+    assert_true(e.r2 > 0.9); /* it has learned */
+    rig_near(e.r2, 1.0 - squares / spread, 1e-4);
+    rig_near(e.mae, absolute, 1e-3 * absolute);
+    copse_trainer_release(&t);
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&st);
+}
+
+/* ---- files ---- */
+
+/* A checkpoint with the model's lines is a model file. */
+static void a_checkpoint_is_loaded(void **state)
+{
+    (void)state;
+    float here[ROWS * CLASSES], there[ROWS * CLASSES];
+    size_t count;
+    copse_strategy *st = strategy_of(ctx, 2), *one = strategy_of(ctx, 1);
+    copse_dataset *data = make_data(ctx, false, true, NULL);
+    copse_model *m = make_model(st, data, network, "net"), *loaded = NULL;
+    copse_trainer *t = train(m, data, 3);
+    const struct copse_metadata *lines = copse_model_metadata(m, &count);
+    OK(copse_trainer_checkpoint(t, temp_path("c.safetensors"), &(struct copse_state_params){ .metadata = lines, .metadata_count = count }));
+    OK(copse_trainer_checkpoint(t, temp_path("plain.safetensors"), NULL));
+    OK(copse_model_predict(m, data, here));
+    OK(copse_model_load(one, temp_path("c.safetensors"), &loaded));
+    OK(copse_model_predict(loaded, data, there));
+    for (int i = 0; i < ROWS * CLASSES; i++)
+        rig_near((double)there[i], (double)here[i], 1e-5);
+    copse_model_release(&loaded);
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(one, temp_path("plain.safetensors"), &loaded), "checkpoint without");
+    assert_null(loaded);
+    copse_trainer_release(&t);
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&one);
+    copse_strategy_release(&st);
+}
+
+/* Each file has the variables of its model. */
+static void two_models_of_a_strategy_are_saved_apart(void **state)
+{
+    (void)state;
+    copse_checkpoint *file = NULL;
+    size_t count;
+    copse_strategy *st = strategy_of(ctx, 1);
+    copse_dataset *data = make_data(ctx, false, true, NULL);
+    copse_model *a = make_model(st, data, "dense out", "a"), *b = make_model(st, data, network, "b");
+    OK(copse_model_save(b, temp_path("b.safetensors"),
+                        &(struct copse_model_save_params){ .metadata = &(struct copse_metadata){ "application.note", "mine" },
+                                                           .metadata_count = 1 }));
+    OK(copse_checkpoint_read(ctx, temp_path("b.safetensors"), &file));
+    copse_checkpoint_arrays(file, &count);
+    assert_int_equal(count, 4);
+    assert_non_null(copse_checkpoint_find(file, "b/dense1.weight"));
+    assert_string_equal(line_of(file, "application.note"), "mine");
+    assert_string_equal(line_of(file, "scope"), "b");
+    copse_checkpoint_release(&file);
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_model_save(b, temp_path("b.safetensors"),
+                           &(struct copse_model_save_params){ .metadata = &(struct copse_metadata){ "network", "x" },
+                                                              .metadata_count = 1 }), "application.");
+    copse_model_release(&a);
+    copse_model_release(&b);
+    copse_dataset_release(&data);
+    copse_strategy_release(&st);
+}
+
+/* ---- what is refused ---- */
+
+/* The file with one text replaced by another of the same length. */
+static const char *altered(const char *path, const char *from, const char *to)
+{
+    size_t size;
+    unsigned char *bytes = temp_bytes(path, &size);
+    size_t i = 0;
+    while (i + strlen(from) <= size && memcmp(bytes + i, from, strlen(from)) != 0)
+        i++;
+    assert_true(i + strlen(from) <= size);
+    memcpy(bytes + i, to, strlen(to));
+    const char *out = temp_write("altered.safetensors", bytes, size);
+    free(bytes);
+    return out;
+}
+
+static void what_is_no_model_file_is_refused(void **state)
+{
+    (void)state;
+    copse_strategy *st = strategy_of(ctx, 1), *other = strategy_of(ctx, 1);
+    copse_dataset *data = make_data(ctx, false, true, NULL);
+    copse_model *m = make_model(st, data, network, NULL), *loaded = NULL;
+    copse_trainer *t = train(m, data, 1);
+    const char *good = temp_path("good.safetensors"), *weights = temp_path("weights.safetensors");
+    OK(copse_model_save(m, good, NULL));
+    OK(copse_trainer_save(t, weights));
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, weights, &loaded), "holds weights only");
+    FAILS(COPSE_ERR_IO, copse_model_load(other, temp_path("none"), &loaded), "none");
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, altered(good, "dense 8", "dense 9"), &loaded), "damaged");
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_model_load(other, altered(good, "model-1", "model-7"), &loaded), "copse-model-7");
+    size_t size;
+    unsigned char *bytes = temp_bytes(good, &size);
+    bytes[size - 2] ^= 1;
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, temp_write("flipped.safetensors", bytes, size), &loaded), "damaged");
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, temp_write("cut.safetensors", bytes, size - 4), &loaded), "cut");
+    free(bytes);
+    assert_null(loaded);
+    OK(copse_model_load(other, good, &loaded));
+    copse_model_release(&loaded);
+    /* Not finite: the older file stays. */
+    float inf[IN * HIDDEN] = { INFINITY };
+    copse_variable *const *list;
+    size_t count;
+    copse_strategy_variables(st, &list, &count);
+    OK(copse_variable_assign(list[0], inf));
+    FAILS(COPSE_ERR_NONFINITE, copse_model_save(m, good, NULL), "infinite");
+    OK(copse_model_load(strategy_of(ctx, 1), good, &loaded));
+    copse_strategy *leaked = copse_model_strategy(loaded);
+    copse_model_release(&loaded);
+    copse_strategy_release(&leaked);
+    copse_trainer_release(&t);
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&other);
+    copse_strategy_release(&st);
+}
+
+static void networks_and_data_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    float values[ROWS * CLASSES];
+    struct copse_evaluation e;
+    copse_strategy *st = strategy_of(ctx, 1);
+    copse_dataset *data = make_data(ctx, false, true, NULL), *other = make_data(ctx, true, true, NULL);
+    copse_dataset *unlabelled = make_data(ctx, false, false, copse_dataset_schema(data)), *columns = NULL;
+    copse_model *m = NULL;
+    const copse_schema *schema = copse_dataset_schema(data);
+    const struct copse_model_params wide = { .network = "dense 8", .scope = "a" }, wrong = { .network = "dens 8" };
+    FAILS(COPSE_ERR_SHAPE, copse_model_create(st, schema, &wide, &m), "the task needs [3]");
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_create(st, schema, &wrong, &m), "dens");
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_create(st, schema, &(struct copse_model_params){ .seed = 1 }, &m), "NULL");
+    assert_null(m);
+    m = make_model(st, data, network, NULL);
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_predict(m, other, values), "schema");
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_evaluate(m, unlabelled, NULL, &e), "no labels");
+    OK(copse_model_predict(m, unlabelled, values));
+    OK(copse_dataset_columns(ctx, &(struct copse_column){ "x", COPSE_F32, COPSE_SHAPE(IN - 1), x }, 1, ROWS, &columns));
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_predict(m, columns, values), "\"x\"");
+    copse_dataset_release(&columns);
+    copse_model_release(&m);
+    copse_dataset_release(&unlabelled);
+    copse_dataset_release(&other);
+    copse_dataset_release(&data);
+    copse_strategy_release(&st);
+}
+
+/* A second prediction of as many rows makes no buffer on a device. */
+static void repeated_predictions_record_nothing(void **state)
+{
+    (void)state;
+    float values[ROWS * CLASSES];
+    struct copse_memory_stats before, after;
+    copse_strategy *st = strategy_of(ctx, 3);
+    copse_dataset *data = make_data(ctx, false, true, NULL);
+    copse_model *m = make_model(st, data, network, NULL);
+    OK(copse_model_predict(m, data, values));
+    copse_context_memory(ctx, &before);
+    for (int i = 0; i < 5; i++)
+        OK(copse_model_predict(m, data, values));
+    copse_context_memory(ctx, &after);
+    assert_int_equal(after.device_allocations, before.device_allocations);
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&st);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loaded_model_predicts_the_same),
+        cmocka_unit_test(the_file_alone_gives_the_predictions),
+        cmocka_unit_test(bytes_are_scaled_by_the_schema),
+        cmocka_unit_test(evaluation_agrees_with_a_count),
+        cmocka_unit_test(regression_is_measured_in_the_unit_of_the_target),
+        cmocka_unit_test(a_checkpoint_is_loaded),
+        cmocka_unit_test(two_models_of_a_strategy_are_saved_apart),
+        cmocka_unit_test(what_is_no_model_file_is_refused),
+        cmocka_unit_test(networks_and_data_that_do_not_fit_are_refused),
+        cmocka_unit_test(repeated_predictions_record_nothing),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
