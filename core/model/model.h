@@ -5,7 +5,8 @@
 
 #include "copse/data/checkpoint.h"
 #include "copse/data/schema.h"
-#include "copse/model.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/model_file.h"
 #include "core/train/predictor.h"
 
 #define COPSE_MODEL_FORMAT "copse-model-1"

@@ -53,7 +53,7 @@ copse_status copse_model_loss(copse_graph *g, const copse_batch *in, void *model
     copse_tensor *h, *y;
     COPSE_TRY(copse_need("model", g, in, model, loss));
     const copse_model *m = model;
+    COPSE_TRY(copse_input(in, "y", &y)); /* first: dropout draws by the number of its node */
     COPSE_TRY(copse__model_apply(m, g, in, &h));
-    COPSE_TRY(copse_input(in, "y", &y));
     return m->targets ? regression(m, g, h, y, loss) : classification(g, h, y, loss);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "copse/train/slots.h"
 #include "core/state/job.h"
 #include "core/train/trainer.h"
 

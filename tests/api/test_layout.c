@@ -23,6 +23,8 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/model_file.h"
 #include "copse/train/weights.h"
 #include "copse/loop/monitor.h"
 #include "core/base/base.h"

@@ -25,12 +25,15 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/model_file.h"
 #include "copse/loop/monitor.h"
 #include "copse/train/predict.h"
 #include "copse/train/weights.h"
 #endif
 #if defined(COPSE_HAVE_VULKAN)
 #include "copse/device/vulkan.h"
+#include "copse/train/slots.h"
 #endif
 
 static void check(const struct probe *p, copse_status s)
@@ -586,6 +589,36 @@ static void replicated(struct probe *p)
     ROW(copse_metrics_reduce, NEED(st), NEED(&metric), 1);
 }
 
+/* In a strategy of its own: calls without NULL make variables. */
+static void models(struct probe *p)
+{
+    static copse_strategy *own;
+    static copse_model *model;
+    static copse_dataset *labelled;
+    static const float points[4] = { 0, 1, 2, 3 };
+    static const int32_t classes[2] = { 0, 1 };
+    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points };
+    const struct copse_array_view labels = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes };
+    const struct copse_model_params params = { .network = "dense out", .scope = "kept" };
+    const copse_batch in = { .is_training = false };
+    struct copse_evaluation evaluation;
+    copse_model *made;
+    float values[4];
+    if (!labelled)
+        OK(copse_dataset_create(ctx, &features, &labels, NULL, &labelled));
+    const copse_schema *schema = copse_dataset_schema(labelled);
+    if (!own)
+        OK(copse_one_device_create(ctx, "host:0", NULL, &own));
+    if (!model)
+        OK(copse_model_create(own, schema, &params, &model));
+    ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
+    ROW(copse_model_load, NEED(own), NEED("none"), NEED(&made));
+    ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
+    ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model), NEED(&out));
+    ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
+    ROW(copse_model_evaluate, NEED(model), NEED(labelled), NULL, NEED(&evaluation));
+}
+
 static void layers(struct probe *p)
 {
     static copse_layer *relu, *made;
@@ -627,6 +660,7 @@ static void all_rows(struct probe *p)
     training(p);
     replicated(p);
     layers(p);
+    models(p);
 }
 
 /* For a replica context NULL is an answer of copse_current_replica: the thread is in no replica. */

@@ -3,6 +3,8 @@
    an empty text or the "none" of an index, and clear their results; release functions do nothing. tests/tree/null_rows.cmake
    finds functions without a row. */
 #include "copse/compat/replicated.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/model_file.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
@@ -146,6 +148,12 @@ static void training(struct probe *p)
     RETAIN(copse_layer_retain);
     RELEASE(copse_layer_release, copse_layer);
     ZERO(copse_layer_parameters, NULL);
+    RETAIN(copse_model_retain);
+    RELEASE(copse_model_release, copse_model);
+    NOTHING(copse_model_schema, NULL);
+    NOTHING(copse_model_layer, NULL);
+    NOTHING(copse_model_strategy, NULL);
+    NOTHING(copse_model_metadata, NULL, NULL);
     RETAIN(copse_strategy_retain);
     RELEASE(copse_strategy_release, copse_strategy);
     ZERO(copse_strategy_kind_of, NULL);

@@ -22,6 +22,8 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/model_file.h"
 #include "copse/train/predict.h"
 #include "copse/train/weights.h"
 #include "tests/rig/batch_rig.h"
@@ -199,6 +201,14 @@ static void training(void)
     struct copse_step_result result;
     struct copse_train_step_result step_result;
     float predicted[2];
+    const float points[4] = { 0, 1, 2, 3 };
+    const int32_t classes[2] = { 0, 1 };
+    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points };
+    const struct copse_array_view labels = { .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes };
+    copse_dataset *labelled;
+    struct copse_evaluation evaluation;
+    copse_model *model;
+    OK(copse_dataset_create(ctx, &features, &labels, NULL, &labelled));
     REFUSED(copse_strategy_params, copse_one_device_create(ctx, ids[0], &p, &other), .bucket_bytes = 0);
     REFUSED(copse_strategy_params, copse_mirrored_create(ctx, ids, 1, &p, &other), .bucket_bytes = 0);
     REFUSED(copse_strategy_params, copse_collective_create(ctx, NULL, ids, 1, &p, &other), .bucket_bytes = 0);
@@ -230,6 +240,12 @@ static void training(void)
     REFUSED(copse_host_batch, copse_trainer_step(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_feed(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);
+    REFUSED(copse_model_params, copse_model_create(st, copse_dataset_schema(labelled), &p, &model), .network = "dense out");
+    OK(copse_model_create(st, copse_dataset_schema(labelled), &(struct copse_model_params){ .network = "dense out" }, &model));
+    REFUSED(copse_model_save_params, copse_model_save(model, "none/none", &p), .array_count = 0);
+    REFUSED(copse_evaluation_params, copse_model_evaluate(model, labelled, &p, &evaluation), .worst_count = 0);
+    copse_model_release(&model);
+    copse_dataset_release(&labelled);
     REFUSED(copse_host_batch, copse_trainer_predict(t, itself, NULL, &p, predicted, sizeof predicted),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_evaluate(t, &p, &result),

@@ -6,6 +6,8 @@
 #include "copse/data/checkpoint.h"
 #include "copse/data/schema.h"
 #include "copse/state.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/model_file.h"
 #include "tests/rig/temp_files.h"
 
 enum { ROWS = 130, IN = 5, CLASSES = 3, HIDDEN = 8 };

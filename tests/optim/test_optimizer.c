@@ -15,6 +15,7 @@
 #include "copse/copse.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
+#include "copse/train/slots.h"
 #include "core/base/platform.h"
 #include "core/comm/local.h"
 #include "tests/rig/temp_files.h"

@@ -4,6 +4,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
+#include "copse/train/slots.h"
 
 #include "tests/rig/callback_rig.h"
 

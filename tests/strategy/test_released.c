@@ -6,6 +6,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/ops.h"
+#include "copse/train/slots.h"
 #include "tests/rig/replica_rig.h"
 
 struct stage {

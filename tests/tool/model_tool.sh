@@ -1,13 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Weights in files: `copse train --init`, `copse info`, `copse export`. Good runs; damaged and hostile files, which give one
+# Weights and models in files: `copse train --init` and `--save`, `copse info`, `copse export`, `copse predict`,
+# `copse evaluate`. Good runs; damaged and hostile files, which give one
 # line on standard error, exit code 2, and leave nothing behind.
-# usage: model_tool.sh COPSE
+# usage: model_tool.sh COPSE DIGITS.csv.gz
 set -u
 copse=$1
+digits=$2
+here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-. "$(dirname "$0")/expect.sh"
+. "$here/expect.sh"
 host="--devices host --epochs 2"
 
 # number N BYTES: N as little-endian bytes
@@ -78,7 +81,7 @@ grep -q '^2 of the arrays are slots' "$work/stdout" || no 'slots are parameters'
 grep -q '^ *note  two$' "$work/stdout" && grep -q '^ *lines ?\[31m$' "$work/stdout" || no "metadata: $(cat "$work/stdout")"
 good 'info json' '^\{"path":".*","bytes":[0-9]+,"parameters":6,"arrays":\[\{"name":"x","type":"F32","shape":\[2,3\],"elements":6\},.*"metadata":\{"note":"two\\nlines \\u001b\[31m"\}\}$' \
     info "$work/x" --json
-good 'info of weights' '17226 parameters, 6 arrays' info "$work/a.safetensors"
+good 'info of a model' '17226 parameters, 8 arrays' info "$work/a.safetensors"
 good 'info of a checkpoint' 'format +copse-checkpoint-1' info "$work/points/$(ls "$work/points" | tail -1)"
 head -1 "$work/stdout" | grep -q ': 17226 parameters, 20 arrays' || no "info of a checkpoint: $(head -1 "$work/stdout")"
 bad 'info of nothing' 'which file' info
@@ -158,6 +161,111 @@ st big "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"b\":{\"
     "$(printf '\\000%.0s' $(seq 4001))"
 (ulimit -f 1 && cd out && "$copse" export "$work/big" --npy npy) >stdout 2>stderr
 [ $? -eq 2 ] && [ "$(wc -l <stderr)" -eq 1 ] && [ -z "$(ls -A out)" ] || no "a full disk: $(cat stderr) $(ls -A out)"
+
+# ---- a model: trained here, used on rows without labels in another process ----
+cd "$work" || exit 1
+gzip -dc "$digits" >digits.csv
+head -200 digits.csv | cut -d, -f1-64 >rows.csv
+good 'train a model' 'model: +model.safetensors' train $host --save model.safetensors
+mv out/model.safetensors .
+good predict '^class,0,1,2,3,4,5,6,7,8,9$' predict "$work/model.safetensors" "$work/rows.csv" --devices host
+cp stdout predictions.csv
+[ "$(wc -l <predictions.csv)" -eq 201 ] || no "rows: $(wc -l <predictions.csv)"
+good 'predict with labels' '^class,' predict "$work/model.safetensors" "$work/digits.csv" --devices host
+head -201 stdout | cmp -s - predictions.csv || no 'labels change predictions'
+good 'predict json' '^\{"row":200,"class":"[0-9]","probabilities":\{"0":.*\}\}$' \
+    predict "$work/model.safetensors" "$work/rows.csv" --devices host --json
+good 'predict to a file' '^200 rows: p.csv$' predict "$work/model.safetensors" "$work/rows.csv" --devices host --output p.csv
+cmp -s out/p.csv predictions.csv || no 'the file differs from standard output'
+rm -f out/p.csv
+if command -v python3 >/dev/null; then
+    python3 "$here/model_numpy.py" model.safetensors rows.csv predictions.csv
+    code=$?
+    [ $code -eq 0 ] || [ $code -eq 77 ] || no 'NumPy computes other predictions'
+else
+    echo 'skipped: NumPy: there is no python3'
+fi
+
+# PyTorch's layout, there and back: the matrices are transposed, and the predictions are the same.
+"$copse" export model.safetensors --npy npy >/dev/null || no 'export of a model'
+cat >turn.awk <<'END'
+{ for (i = 1; i <= NF; i++) byte[n++] = $i }
+END { for (o = 0; o < columns; o++) for (i = 0; i < rows; i++) for (b = 0; b < 4; b++)
+    printf "\\%s", byte[(i * columns + o) * 4 + b] }
+END
+# turned NAME ROWS COLUMNS: the transposed matrix
+turned() {
+    printf "$(tail -c +129 "npy/$1.npy" | od -An -v -to1 | awk -v rows="$2" -v columns="$3" -f turn.awk)"
+}
+{
+    turned dense1.weight 64 128; tail -c +129 npy/dense1.bias.npy
+    turned dense2.weight 128 64; tail -c +129 npy/dense2.bias.npy
+    turned dense3.weight 64 10; tail -c +129 npy/dense3.bias.npy
+} >turned
+header='{"__metadata__":{"format":"pt"}' at=0
+for entry in 'dense1.weight 128,64 32768' 'dense1.bias 128 512' 'dense2.weight 64,128 32768' 'dense2.bias 64 256' \
+    'dense3.weight 10,64 2560' 'dense3.bias 10 40'; do
+    set -- $entry
+    header="$header,\"$1\":{\"dtype\":\"F32\",\"shape\":[$2],\"data_offsets\":[$at,$((at + $3))]}"
+    at=$((at + $3))
+done
+header="$header}"
+{ number ${#header} 8; printf %s "$header"; cat turned; } >torch.safetensors
+good 'train from PyTorch' '6 of 6 variables' train --devices host --epochs 1 --lr 1e-30 --init "$work/torch.safetensors" \
+    --init-layout torch --save back.safetensors
+"$copse" predict out/back.safetensors rows.csv --devices host >stdout
+cmp -s stdout predictions.csv || no 'the weights of PyTorch give other predictions'
+rm -f out/back.safetensors
+
+good evaluate '^[0-9.]+ % of the 1797 rows are right' evaluate "$work/model.safetensors" "$work/digits.csv" --devices host
+grep -q '^  3  *183 ' stdout || no "no row of class 3: $(cat stdout)"
+grep -q 'largest losses' stdout || no 'no worst rows'
+good 'evaluate json' '"confusion":\[\[[0-9,]+\],.*\]' evaluate "$work/model.safetensors" "$work/digits.csv" --devices host --json
+# The matrix adds up to all rows, and its diagonal to the accuracy.
+awk '{ gsub(/.*"confusion":\[\[/, ""); gsub(/\]\].*/, ""); rows = split($0, row, /\],\[/)
+       for (i = 1; i <= rows; i++) { split(row[i], cell, ","); for (k in cell) all += cell[k]; right += cell[i] }
+       exit !(rows == 10 && all == 1797 && right > 1400) }' stdout || no "confusion: $(cat stdout)"
+good 'evaluate plot' 'are right' evaluate "$work/model.safetensors" "$work/digits.csv" --devices host --quiet --plot c.svg
+grep -q '</svg>' out/c.svg && [ "$(grep -c '<rect' out/c.svg)" -eq 102 ] || no 'the plot is not whole'
+rm -f out/c.svg
+
+# Names of classes and columns; a regression in the unit of its target.
+awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 120; i++)
+    printf "%d,%s,\"%s\"\n", i, i % 2 ? "red" : "blue", i < 60 ? "small, light" : "large" }' >kinds.csv
+awk 'BEGIN { print "colour,size"; print "blue,5"; print "red,110" }' >new.csv
+"$copse" train --data kinds.csv --devices host --epochs 60 --quiet --save kinds.safetensors >/dev/null || no 'train on names'
+good 'predict names' '^large,' predict "$work/kinds.safetensors" "$work/new.csv" --devices host
+[ "$(head -2 stdout | tail -1 | cut -c1-15)" = '"small, light",' ] || no "names: $(cat stdout)"
+awk 'BEGIN { print "a,price"; for (i = 0; i < 200; i++) printf "%d,%.2f\n", i, 1000 + 30 * i + 0.25 * (i % 3) }' >prices.csv
+printf 'a\n10\n150\n' >ask.csv
+"$copse" train --data prices.csv --devices host --epochs 100 --quiet --save prices.safetensors >/dev/null || no 'train on prices'
+good 'predict prices' '^price$' predict "$work/prices.safetensors" "$work/ask.csv" --devices host
+awk 'NR == 2 { exit !($1 > 1100 && $1 < 1500) } NR == 3 && !($1 > 5200 && $1 < 5800) { exit 1 }' stdout || no "prices: $(cat stdout)"
+good 'evaluate prices' '^R2 (0\.99[0-9]+|1\.0000) over 200 rows, mean absolute error' \
+    evaluate "$work/prices.safetensors" "$work/prices.csv" --devices host
+if command -v python3 >/dev/null; then
+    tail -n +2 ask.csv >ask_rows.csv && "$copse" predict prices.safetensors ask.csv --devices host >ask_predictions.csv
+    python3 "$here/model_numpy.py" prices.safetensors ask_rows.csv ask_predictions.csv
+    code=$?
+    [ $code -eq 0 ] || [ $code -eq 77 ] || no 'NumPy computes other prices'
+fi
+
+# A checkpoint is a model, too. Files that are no model say what they are.
+newest=$work/points/$(ls points | tail -1)
+good 'predict from a checkpoint' '^class,' predict "$newest" "$work/rows.csv" --devices host
+st plain '{"dense1.bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' '\000\000\000\000\000\000\000\000'
+bad 'predict with weights' 'holds weights only' predict "$work/plain" "$work/rows.csv" --devices host
+bad 'evaluate with weights' 'holds weights only' evaluate "$work/plain" "$work/rows.csv" --devices host
+bad 'predict with a table' 'rows.csv' predict "$work/rows.csv" "$work/model.safetensors" --devices host
+bad 'predict without data' 'MODEL and DATA' predict "$work/model.safetensors"
+head -3 rows.csv | cut -d, -f1-60 >short.csv
+bad 'predict a row that is short' 'short.csv' predict "$work/model.safetensors" "$work/short.csv" --devices host --output p.csv
+bad 'predict over the data' 'is read' predict "$work/model.safetensors" "$work/rows.csv" --devices host --output "$work/rows.csv"
+bad 'evaluate without labels' 'no labels' evaluate "$work/model.safetensors" "$work/rows.csv" --devices host --plot c.svg
+bad 'evaluate of one' 'MODEL and DATA' evaluate "$work/model.safetensors"
+bad 'plot of prices' 'regression' evaluate "$work/prices.safetensors" "$work/prices.csv" --devices host --plot c.svg
+{ head -c 9000 model.safetensors; tail -c +9002 model.safetensors; printf x; } >damaged.safetensors
+bad 'predict with a damaged model' 'damaged' predict "$work/damaged.safetensors" "$work/rows.csv" --devices host
 
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]

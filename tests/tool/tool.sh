@@ -242,7 +242,7 @@ untrained_state 'another model' '--model=mlp:128,64, now it is --model=mlp:9' \
 untrained_state 'another optimizer' '--optimizer=adam, now' \
     train $host --checkpoint "$work/points-c" --resume --optimizer sgd
 good 'nothing left' '0 of 46 steps' train $host --checkpoint "$work/points-c" --resume
-good 'nothing left but to save' 'parameters: left.st' train $host --checkpoint "$work/points-c" --resume --save left.st
+good 'nothing left but to save' 'model: +left.st' train $host --checkpoint "$work/points-c" --resume --save left.st
 "$copse" train $host --quiet --save "$work/whole.st" >/dev/null
 cmp -s "$work/out/left.st" "$work/whole.st" || no 'what was trained before was not saved'
 rm -rf "$work/out"; mkdir "$work/out"

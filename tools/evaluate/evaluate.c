@@ -12,6 +12,7 @@
 #include "copse/distribute/evaluator.h"
 
 #include "tools/common/events.h"
+#include "tools/evaluate/evaluate_model.h"
 #include "tools/train/train_run.h"
 
 #define LOOK_NS  100000000L /* between two reads of the folder */
@@ -335,6 +336,11 @@ int cmd_evaluate(int argc, char **argv)
     int code = evaluate_settings_parse(argc, argv, &r.settings);
     if (code >= 0)
         return code;
+    const struct train_settings *p = &r.settings;
+    if (p->words.count == 2)
+        return evaluate_model(&(struct use){ .model_path = p->words.at[0], .data_path = p->words.at[1], .labels = p->labels,
+                                             .devices = p->devices, .is_verbose = p->is_verbose, .no_cache = p->no_cache },
+                              p->plot, p->is_json, p->is_quiet);
     copse_status s = session_open(r.settings.is_verbose, r.settings.no_cache, &r.ctx);
     if (s == COPSE_OK)
         s = r.settings.is_watching ? watch(&w) : evaluate_once(&w);

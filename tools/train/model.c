@@ -23,6 +23,20 @@ bool mlp_parse(const char *text, struct mlp *out)
     return true;
 }
 
+bool network_text(const struct train_settings *s, char *text, size_t room)
+{
+    struct mlp m = { 0 };
+    if (!mlp_parse(s->model, &m))
+        return (size_t)snprintf(text, room, "%s", s->model) < room;
+    size_t n = (size_t)snprintf(text, room, "flatten; ");
+    for (uint32_t i = 1; i < m.layers && n < room; i++) {
+        n += (size_t)snprintf(text + n, room - n, "dense %u relu; ", m.widths[i]);
+        if (s->dropout > 0.0f && n < room)
+            n += (size_t)snprintf(text + n, room - n, "dropout %.9g; ", (double)s->dropout);
+    }
+    return n < room && (size_t)snprintf(text + n, room - n, "dense out") < room - n;
+}
+
 copse_status mlp_create(struct mlp *m, copse_strategy *st, uint64_t seed)
 {
     for (uint32_t i = 0; i < m->layers; i++) {

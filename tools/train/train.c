@@ -7,8 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "copse/data/schema.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
+#include "copse/train/model_file.h"
 
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
@@ -150,19 +152,36 @@ static copse_optimizer_kind optimizer_of(const struct train_settings *s)
     return has_momentum && s->momentum == 0.0f ? COPSE_SGD : kind;
 }
 
+static void show_model(const struct run *r)
+{
+    const struct train_settings *s = &r->settings;
+    struct mlp m = { 0 };
+    if (mlp_parse(s->model, &m)) {
+        printf("model    %u", r->model.inputs);
+        for (uint32_t i = 1; i < m.layers; i++)
+            printf("-%u", m.widths[i]);
+        printf("-%u perceptron", r->model.outputs);
+    } else {
+        printf("model    %s", s->model);
+    }
+    printf(", %llu parameters; %s, learning rate %g (%s), batch %u\n",
+           (unsigned long long)copse_layer_parameters(copse_model_layer(r->net)), s->optimizer.at->name, (double)s->lr,
+           s->schedule.at->name, s->batch);
+}
+
 static copse_status make_trainer(struct run *r)
 {
     const struct train_settings *s = &r->settings;
-    mlp_parse(s->model, &r->model); /* checked with the settings */
-    r->model.widths[0] = r->model.inputs;
-    r->model.widths[r->model.layers] = r->model.outputs;
-    r->model.dropout = s->dropout;
+    char text[NETWORK_TEXT];
     r->progress.epochs = s->epochs;
     r->progress.steps = run_steps(r);
-    COPSE_TRY(mlp_create(&r->model, r->strategy, s->seed));
+    if (!network_text(s, text, sizeof text))
+        return session_set_error(COPSE_ERR_ARGUMENT, "--model: the description is too long");
+    COPSE_TRY(copse_model_create(r->strategy, copse_dataset_schema(r->all),
+                                 &(struct copse_model_params){ .network = text, .seed = s->seed }, &r->net));
     const struct copse_trainer_params params = {
-        .loss = mlp_loss,
-        .user = &r->model,
+        .loss = copse_model_loss,
+        .user = r->net,
         .optimizer = {
             .kind = optimizer_of(s),
             .learning_rate = s->lr,
@@ -176,15 +195,7 @@ static copse_status make_trainer(struct run *r)
     };
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
     if (is_talking(r) && !r->is_recovering) {
-        uint64_t parameters = 0;
-        printf("model    %u", r->model.widths[0]);
-        for (uint32_t i = 0; i < r->model.layers; i++) {
-            printf("-%u", r->model.widths[i + 1]);
-            parameters += ((uint64_t)r->model.widths[i] + 1) * r->model.widths[i + 1];
-        }
-        printf(" perceptron, %llu parameters; %s, learning rate %g (%s), batch %u\n",
-               (unsigned long long)parameters, s->optimizer.at->name,
-               (double)s->lr, s->schedule.at->name, s->batch);
+        show_model(r);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),
@@ -205,6 +216,7 @@ void run_close(struct run *r)
 {
     copse_monitor_release(&r->monitor);
     copse_trainer_release(&r->trainer);
+    copse_model_release(&r->net);
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
     copse_cluster_spec_release(&r->job);
@@ -260,7 +272,7 @@ static copse_status save_parameters(struct run *r)
     if (!r->settings.save || run_is_apart(r))
         return COPSE_OK;
     signals_hold();
-    const copse_status s = copse_trainer_save(r->trainer, r->settings.save);
+    const copse_status s = run_save_model(r);
     signals_release();
     if (s == COPSE_OK)
         r->saved_epoch = r->epoch + 1;
@@ -352,6 +364,7 @@ static copse_status recover(void *user)
     struct run *r = user;
     r->is_recovering = true;
     copse_trainer_release(&r->trainer);
+    copse_model_release(&r->net);
     copse_strategy_release(&r->strategy);
     if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
         const bool was_first = copse_cluster_rank(r->cluster) == 0;
@@ -429,7 +442,7 @@ static copse_status finish(struct run *r)
            copse_strategy_replicas_in_sync(r->strategy),
            copse_strategy_replicas_in_sync(r->strategy) == 1 ? "" : "s");
     if (s->save && !s->is_quiet)
-        printf("parameters: %s (safetensors)\n", s->save);
+        printf("model:      %s (safetensors)\n", s->save);
     if (s->checkpoint && !s->is_quiet) {
         struct copse_monitor_info info;
         copse_monitor_describe(r->monitor, &info);

@@ -37,6 +37,7 @@ struct train_settings {
     bool is_one_file, is_resume;
     bool is_json, is_quiet, is_verbose, no_cache;
     uint32_t servers; /* under mpirun: the last ranks are parameter servers */
+    struct option_words words; /* of `copse evaluate`: MODEL DATA */
     bool is_watching; /* `copse evaluate --watch` */
     bool is_worker; /* `copse worker`: always part of a job */
 };
@@ -63,6 +64,7 @@ bool train_settings_take(struct train_settings *s, char *text);
 /* ---- the model (model.c) ---- */
 
 #define MLP_MAX_LAYERS 16
+#define NETWORK_TEXT   4096 /* bytes of a description */
 
 /* A multilayer perceptron: dense layers with ReLU between them; at the end softmax cross-entropy, or the mean squared error
    of a regression. */
@@ -79,6 +81,8 @@ struct mlp {
 
 /* Parse "mlp:128,64". False on a syntax error. */
 bool mlp_parse(const char *text, struct mlp *out);
+/* The description of a network as layers (copse/nn.h): of the settings --model and --dropout. False: no room. */
+bool network_text(const struct train_settings *s, char *text, size_t room);
 /* Create its variables; `out->widths` must be complete. */
 copse_status mlp_create(struct mlp *m, copse_strategy *st, uint64_t seed);
 /* A copse_loss_fn; `user` is the struct mlp. Reports "accuracy", or "mae" of a regression: the mean absolute error. */

@@ -19,7 +19,8 @@ struct run {
     copse_strategy *strategy;
     copse_trainer *trainer;
     copse_monitor *monitor;
-    struct mlp model;
+    struct mlp model; /* what the settings and the data say */
+    copse_model *net; /* what is trained */
     struct history history;
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
@@ -107,6 +108,8 @@ uint64_t run_updates(const struct run *r);
 /* The step's functions for the monitor; `user` is the run. */
 copse_status run_save(void *user, const char *path);
 copse_status run_restore(void *user, const char *path);
+/* Write the model file of --save, with the history. */
+copse_status run_save_model(struct run *r);
 /* Restore the trainer from the file, which must be of a run with these settings. */
 copse_status run_take(struct run *r, const char *path, struct copse_position *at, copse_checkpoint **file);
 /* The metadata under a key, or NULL. Lifetime: that of the file. */

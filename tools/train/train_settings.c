@@ -344,7 +344,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "no-cache", OPTION_FLAG, &s->no_cache, NULL, "compile all kernels anew" },
         { "", OPTION_GROUP, NULL, NULL, "Output" },
-        { "save", OPTION_TEXT, &s->save, "FILE", "write the parameters as safetensors" },
+        { "save", OPTION_TEXT, &s->save, "FILE", "write the trained model, for `copse predict`" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "write checkpoints: a folder, or FILE.safetensors" },
         { "checkpoint-every", OPTION_TEXT, &every, "N|Ns", "steps or seconds between checkpoints [600s]" },
@@ -420,8 +420,10 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
+        { "", OPTION_WORDS, &s->words, "[MODEL DATA]", "what `copse train --save` wrote; labelled data" },
+        { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "MODEL: draw the confusion matrix" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
-          "what `copse train --checkpoint` wrote: a folder, or FILE.safetensors" },
+          "instead of MODEL: what `copse train --checkpoint` wrote: a folder, or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE", "its labels, as for `copse train`" },
         { "classes", OPTION_COUNT, &s->classes, "N", "as for `copse train` [largest label + 1]" },
@@ -438,15 +440,19 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { 0 },
     };
     const int code = options_parse(argc, argv, rows,
-                                   "Prints loss and accuracy of a checkpoint of `copse train` on the held-out "
-                                   "data: of the newest\none in the folder, or with --watch of each. Model and "
-                                   "settings come from the checkpoint.");
+                                   "Compares a model with labels: loss, accuracy, each class, the rows with the largest "
+                                   "loss; or R2 and\nthe mean absolute error. With --checkpoint: loss and accuracy of a run "
+                                   "on its held-out data, of the\nnewest checkpoint in the folder, or with --watch of each.");
     if (code >= 0)
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
         s->data = default_data();
-    const char *wrong = !s->checkpoint || !*s->checkpoint ? "which checkpoint? give --checkpoint PATH"
+    const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
+    const char *wrong = s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
+                        : s->plot && !is_model ? "--plot belongs to MODEL and DATA"
+                        : is_model ? s->is_watching || s->patience > 0 ? "--watch and --patience belong to --checkpoint" : NULL
+                        : !s->checkpoint || !*s->checkpoint ? "which model? give MODEL and DATA, or --checkpoint PATH"
                         : s->patience > 0 && !s->is_watching ? "--patience belongs to --watch"
                         : (s->data && !*s->data) || (s->labels && !*s->labels)
                             ? "--data and --labels: a path is empty"

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/train/model_file.h"
+
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 
@@ -161,48 +163,78 @@ copse_status run_settings_of(copse_context *ctx, const char *path, char *text, s
 
 /* ---- saving ---- */
 
+/* What checkpoints and model files hold beside the variables: settings, the split, the model's description in a checkpoint,
+   and the history. */
+struct extras {
+    struct text settings;
+    char seed[24];
+    struct copse_metadata lines[16];
+    size_t line_count;
+    struct copse_named_array arrays[2];
+    double *epochs; /* owned */
+};
+
+static copse_status collect(const struct run *r, bool is_checkpoint, struct extras *e)
+{
+    const struct history *h = &r->history;
+    size_t count = 0;
+    *e = (struct extras){ .line_count = 0 };
+    COPSE_TRY(describe(r, true, &e->settings));
+    snprintf(e->seed, sizeof e->seed, "%llu", (unsigned long long)r->settings.seed);
+    e->lines[e->line_count++] = (struct copse_metadata){ SETTINGS, e->settings.bytes };
+    e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
+    e->lines[e->line_count++] = (struct copse_metadata){ "application.split_fraction", "0.2" };
+    const struct copse_metadata *model = copse_model_metadata(r->net, &count);
+    for (size_t i = 0; is_checkpoint && i < count && e->line_count < sizeof e->lines / sizeof *e->lines; i++)
+        e->lines[e->line_count++] = model[i];
+    e->epochs = malloc((h->epoch_count + 1) * 3 * sizeof *e->epochs);
+    if (!e->epochs)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+    for (size_t i = 0; i < h->epoch_count; i++) {
+        e->epochs[3 * i] = (double)h->epochs[i].step;
+        e->epochs[3 * i + 1] = h->epochs[i].loss;
+        e->epochs[3 * i + 2] = h->epochs[i].accuracy;
+    }
+    e->arrays[0] = (struct copse_named_array){ STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
+                                                        .data = h->steps } };
+    e->arrays[1] = (struct copse_named_array){ EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, 3 },
+                                                         .data = e->epochs } };
+    return COPSE_OK;
+}
+
+copse_status run_save_model(struct run *r)
+{
+    struct extras e;
+    COPSE_TRY(collect(r, false, &e));
+    const copse_status s = copse_model_save(r->net, r->settings.save,
+                                            &(struct copse_model_save_params){ .arrays = e.arrays, .array_count = 2,
+                                                                               .metadata = e.lines,
+                                                                               .metadata_count = e.line_count });
+    free(e.epochs);
+    return s;
+}
+
 copse_status run_save(void *user, const char *path)
 {
     struct run *r = user;
-    const struct history *h = &r->history;
-    struct text settings = { .used = 0 };
+    struct extras e;
     uint32_t epoch;
     size_t index;
     if (!r->trainer)
         return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
     COPSE_TRY(run_results(r, 0));
-    COPSE_TRY(describe(r, true, &settings));
+    COPSE_TRY(collect(r, true, &e));
     copse_batches_position(r->batches, &epoch, &index);
     const bool is_over = r->epoch == r->settings.epochs;
     const struct copse_position position = { r->epoch, is_over ? 0 : index };
-    double *epochs = malloc((h->epoch_count + 1) * 3 * sizeof *epochs);
-    if (!epochs)
-        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
-    for (size_t i = 0; i < h->epoch_count; i++) {
-        epochs[3 * i] = (double)h->epochs[i].step;
-        epochs[3 * i + 1] = h->epochs[i].loss;
-        epochs[3 * i + 2] = h->epochs[i].accuracy;
-    }
-    const struct copse_named_array arrays[] = {
-        { STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
-                   .data = h->steps } },
-        { EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, 3 },
-                    .data = epochs } },
-    };
-    const copse_status s = copse_trainer_checkpoint(
-        r->trainer, path,
-        &(struct copse_state_params){ .position = position,
-                                      .arrays = arrays,
-                                      .array_count = 2,
-                                      .metadata = &(struct copse_metadata){ SETTINGS,
-                                                                            settings.bytes },
-                                      .metadata_count = 1 });
-    free(epochs);
+    const copse_status s = copse_trainer_checkpoint(r->trainer, path,
+                                                    &(struct copse_state_params){ .position = position, .arrays = e.arrays,
+                                                                                  .array_count = 2, .metadata = e.lines,
+                                                                                  .metadata_count = e.line_count });
+    free(e.epochs);
     COPSE_TRY(s);
     r->saved_position = position;
-    return is_json(r) ? event_checkpoint("checkpoint", path,
-                                                  copse_trainer_steps(r->trainer), &position)
-                               : COPSE_OK;
+    return is_json(r) ? event_checkpoint("checkpoint", path, copse_trainer_steps(r->trainer), &position) : COPSE_OK;
 }
 
 /* ---- restoring ---- */

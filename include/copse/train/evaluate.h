@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Comparison of a model's predictions with labels.
+ */
+#ifndef COPSE_PUBLIC_TRAIN_EVALUATE_H
+#define COPSE_PUBLIC_TRAIN_EVALUATE_H
+
+#include "copse/model.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** What to compute besides the mean values. */
+struct copse_evaluation_params {
+    uint64_t *confusion;  /**< receives the number of rows of each label and prediction, [classes, classes] [NULL] */
+    uint32_t *worst;      /**< receives the rows with the largest loss, the largest first                   [NULL] */
+    double *worst_losses; /**< receives their losses                                                        [NULL] */
+    size_t worst_count;   /**< room in `worst` and `worst_losses` */
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/** Mean values over all rows. */
+struct copse_evaluation {
+    size_t rows;
+    double loss;        /**< as copse_model_loss */
+    double accuracy;    /**< of a classification */
+    double r2;          /**< of a regression: coefficient of determination, averaged over targets; NaN: constant labels */
+    double mae;         /**< of a regression: mean absolute error in the unit of the target, averaged over targets */
+    size_t worst_count; /**< rows in `worst` */
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/**
+ * Compare predictions with labels.
+ * @param data    As for copse_model_predict, with labels.
+ * @param params  NULL: nothing more.
+ * @retval COPSE_ERR_ARGUMENT  The data is of another schema, or has no labels.
+ * @retval COPSE_ERR_TIMEOUT   A device does not answer.
+ * Blocks until all rows are computed.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data,
+                                                          const struct copse_evaluation_params *params,
+                                                          struct copse_evaluation *out);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

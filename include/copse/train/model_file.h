@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * The parts of a model, and what model files and checkpoints hold besides its variables.
+ */
+#ifndef COPSE_PUBLIC_TRAIN_MODEL_FILE_H
+#define COPSE_PUBLIC_TRAIN_MODEL_FILE_H
+
+#include "copse/data/checkpoint.h"
+#include "copse/model.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** What a model file holds in addition. */
+struct copse_model_save_params {
+    const struct copse_named_array *arrays; /**< names begin with "application/"   [NULL] */
+    size_t array_count;
+    const struct copse_metadata *metadata;  /**< keys begin with "application."    [NULL] */
+    size_t metadata_count;
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/** Lines that make a checkpoint a model file, for copse_state_params.metadata: copse_model_load reads it. Borrowed. */
+COPSE_API const struct copse_metadata *copse_model_metadata(const copse_model *m, size_t *count);
+
+/** Its layers and strategy, borrowed. */
+COPSE_API copse_layer *copse_model_layer(const copse_model *m);
+COPSE_API copse_strategy *copse_model_strategy(const copse_model *m);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* `copse evaluate MODEL DATA`: a model compared with labels. */
+#ifndef EVALUATE_MODEL_H
+#define EVALUATE_MODEL_H
+
+#include "copse/train/evaluate.h"
+
+#include "tools/common/use.h"
+
+#define WORST_ROWS 10
+
+/* What is shown. */
+struct verdict {
+    struct use use;
+    struct copse_evaluation is;
+    uint64_t *confusion; /* [classes, classes]: labels, predictions; NULL: a regression */
+    uint32_t worst[WORST_ROWS];
+    double losses[WORST_ROWS];
+};
+
+/* Rows with this label; of these predicted right; predictions of the class. */
+struct class_counts {
+    uint64_t rows, right, predicted;
+};
+struct class_counts verdict_class(const struct verdict *v, uint32_t i);
+/* A part of a whole; NaN where there is none. */
+double verdict_share(uint64_t part, uint64_t whole);
+
+/* The command, on these paths; the exit code. */
+int evaluate_model(const struct use *use, const char *plot, bool is_json, bool is_quiet);
+/* The confusion matrix as an SVG file. (confusion_plot.c) */
+copse_status confusion_plot(const char *path, const struct verdict *v);
+
+#endif
