@@ -35,6 +35,9 @@ copse_status copse__need(const char *file, int line, const char *what, const cha
 #define copse_need(what, ...)                                                                      \
     copse__need(__FILE__, __LINE__, what, #__VA_ARGS__, (const bool[]){ __VA_ARGS__ },             \
                 sizeof((const bool[]){ __VA_ARGS__ }) / sizeof(bool))
+/* COPSE_ERR_NO_MEMORY with the text "...: no memory": copse_no_memory("variable '%s'", name). */
+copse_status copse__no_memory(const char *file, int line, const char *fmt, ...) COPSE_PRINTF(3, 4);
+#define copse_no_memory(...) copse__no_memory(__FILE__, __LINE__, __VA_ARGS__)
 /* COPSE_ERR_UNSUPPORTED where one of the reserved words of a struct is set; NULL has none. */
 copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params, size_t offset,
                                 size_t size);
@@ -72,6 +75,13 @@ void *copse__alloc(struct copse_mem *m, size_t count, size_t size);
 /* Grow or shrink; new bytes are not zeroed; the old block stays valid on failure. */
 void *copse__resize(struct copse_mem *m, void *block, size_t count, size_t size);
 void copse__free(struct copse_mem *m, void *block); /* NULL is allowed */
+/* Free memory into which a device was reading with result `s`. After COPSE_ERR_TIMEOUT it is kept: the device may still
+   write there. */
+static inline void copse__free_read(struct copse_mem *m, void *block, copse_status s)
+{
+    if (s != COPSE_ERR_TIMEOUT)
+        copse__free(m, block);
+}
 char *copse__strdup(struct copse_mem *m, const char *text);
 /* Memory aligned to `alignment` (a power of two), zeroed; freed with copse__free_aligned. */
 void *copse__alloc_aligned(struct copse_mem *m, size_t size, size_t alignment);

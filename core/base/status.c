@@ -93,6 +93,17 @@ copse_status copse__need(const char *file, int line, const char *what, const cha
     return COPSE_OK;
 }
 
+copse_status copse__no_memory(const char *file, int line, const char *fmt, ...)
+{
+    char text[TEXT_BYTES];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return copse__fail(COPSE_ERR_NO_MEMORY, file, line, "%s: no memory", text);
+}
+
 copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params, size_t offset,
                                 size_t size)
 {

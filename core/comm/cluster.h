@@ -13,6 +13,7 @@ struct copse_pending {
     uint32_t peer;
 };
 
+#define COPSE_WHAT_BYTES 64
 #define COPSE_FORM_BYTES 64
 
 /* Exchanged before each collective to verify that all ranks are at the same one. */
@@ -20,7 +21,7 @@ struct copse_header {
     uint64_t magic, sequence, size;
     uint32_t vote; /* COPSE_OK, or why this worker cannot take part */
     uint32_t detail;  /* a number that must be the same on all workers, such as that of the batch */
-    char what[64];    /* name of the operation; the same on all workers */
+    char what[COPSE_WHAT_BYTES]; /* name of the operation; the same on all workers */
     char form[COPSE_FORM_BYTES]; /* type and shape of the operands; empty where `what` and `size` are enough */
 };
 

@@ -43,8 +43,12 @@ copse_status copse__output_combine(copse_strategy *st, copse_value *value, copse
     if (reduction != COPSE_OUTPUT_NONE)
         return reduce(st, value, reduction, out);
     const bool is_own = st->group.workers > 1 && st->replica_count == 1 && value->kind == COPSE_VALUE_ARRAY;
-    if (value->kind == COPSE_VALUE_PER_REPLICA || is_own)
-        return copse__value_gather(st, value, out);
+    const bool is_each = value->kind == COPSE_VALUE_PER_REPLICA;
+    for (size_t i = 0; is_each && i < value->count && !mine; i++)
+        if (value->items[i]->kind == COPSE_VALUE_SPARSE)
+            mine = copse_fail(COPSE_ERR_ARGUMENT, "outputs: replica %zu has no array", i);
+    if (is_each || is_own)
+        return copse__value_gather(st, value, "arrays of all replicas", mine, out);
     *out = copse_value_retain(value);
     return COPSE_OK;
 }

@@ -67,5 +67,5 @@ copse_status copse__ps_pull(struct copse_optimizer *o, enum copse_pull when, uin
     case COPSE_PULL_ALWAYS:
         break;
     }
-    return is_due ? st->storage->table->pull(st) : COPSE_OK;
+    return is_due && st->storage->table->pull ? st->storage->table->pull(st) : COPSE_OK;
 }

@@ -14,7 +14,8 @@ void copse__strategy_dispose(copse_strategy *st)
     copse_cross_device_release(&st->cross);
     copse__store_release(st);
     copse__reducer_release(&st->reducer);
-    st->storage->table->release(st);
+    if (st->storage->table->release)
+        st->storage->table->release(st);
     copse__group_leave(&st->group);
     for (size_t i = 0; i < st->variables.count; i++)
         copse__variable_retire(st->variables.at[i]);

@@ -5,6 +5,27 @@
 #include "core/value/replica_run.h"
 #include "core/variable/storage.h"
 
+/* Function, change, and the merge call of a change by replicas, in words. */
+#define CHANGES(X)                                                                    \
+    X(copse_assign, COPSE_CHANGE_SET, "an assignment to")                             \
+    X(copse_assign_add, COPSE_CHANGE_ADD, "an addition to")                           \
+    X(copse_assign_sub, COPSE_CHANGE_SUB, "a subtraction from")                       \
+    X(copse_scatter_add, COPSE_SCATTER_ADD, "a scattered addition to")                \
+    X(copse_scatter_sub, COPSE_SCATTER_SUB, "a scattered subtraction from")           \
+    X(copse_scatter_update, COPSE_SCATTER_UPDATE, "a scattered update of")            \
+    X(copse_scatter_mul, COPSE_SCATTER_MUL, "a scattered multiplication of")          \
+    X(copse_scatter_div, COPSE_SCATTER_DIV, "a scattered division of")                \
+    X(copse_scatter_min, COPSE_SCATTER_MIN, "a scattered minimum of")                 \
+    X(copse_scatter_max, COPSE_SCATTER_MAX, "a scattered maximum of")
+
+static const struct {
+    const char *call, *merge;
+} texts[COPSE_CHANGES] = {
+#define TEXTS(fn, change, merge) [change] = { #fn, merge },
+    CHANGES(TEXTS)
+#undef TEXTS
+};
+
 static bool is_scatter(enum copse_change change)
 {
     return change >= COPSE_SCATTER_ADD;
@@ -12,44 +33,26 @@ static bool is_scatter(enum copse_change change)
 
 /* ---- one component ---- */
 
-/* Change rows by the slices of a sparse value. */
-static copse_status scatter(copse_variable *v, uint32_t rank, const copse_value *slices, enum copse_change how)
-{
-    struct copse_mem *mem = &v->strategy->ctx->base.mem;
-    const size_t count = copse_value_count(slices);
-    const size_t row = (size_t)v->count / v->tensor.shape.dims[0];
-    float *values = copse__alloc(mem, count * row, sizeof *values);
-    int32_t *indices = values ? copse__alloc(mem, count, sizeof *indices) : NULL;
-    copse_status s = indices ? copse_value_read_sparse(slices, indices, values)
-                             : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
-    if (s == COPSE_OK)
-        s = copse__storage(v)->scatter(v, rank, how,
-                                         &(struct copse_rows){ (uint32_t)count, row, indices, values });
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    copse__free(mem, indices);
-    copse__free(mem, values);
-    return s;
-}
-
 static copse_status change_component(copse_variable *v, uint32_t rank, enum copse_change change,
                                      const copse_value *value)
 {
-    if (is_scatter(change))
-        return scatter(v, rank, value, change);
-    const struct copse_binding to = copse__storage(v)->target(v, rank);
+    const struct copse_storage_table *storage = copse__storage(v);
+    struct copse_mem *mem = &value->ctx->base.mem;
+    struct copse_rows rows;
+    int32_t *indices;
+    void *by;
+    if (is_scatter(change)) {
+        COPSE_TRY(copse__slices_read(value, &indices, &rows));
+        const copse_status s = storage->scatter(v, rank, change, &rows);
+        copse__free(mem, indices);
+        return s;
+    }
+    const struct copse_binding to = storage->target(v, rank);
     if (change == COPSE_CHANGE_SET && to.buffer && value->kind == COPSE_VALUE_ARRAY &&
         value->block->queue == v->strategy->replicas[rank].queue) /* a copy on the device */
         return copse_queue_copy(value->block->queue, value->block->buffer, 0, to.buffer, to.offset, to.size);
-    struct copse_mem *mem = &v->strategy->ctx->base.mem;
-    void *by = copse__alloc(mem, (size_t)v->count, 4);
-    if (!by)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
-    copse_status s = copse_value_read(value, by);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        s = copse__storage(v)->change(v, rank, change, by);
+    COPSE_TRY(copse__value_to_host(value, &by));
+    const copse_status s = storage->change(v, rank, change, by);
     copse__free(mem, by);
     return s;
 }
@@ -71,23 +74,6 @@ static copse_status change_all(copse_variable *v, enum copse_change change, cops
     for (uint32_t r = 0; r < count; r++)
         COPSE_TRY(change_at(v, r, change, value));
     return COPSE_OK;
-}
-
-/* ---- replica-local sums, seen from outside ---- */
-
-static copse_status split_sum(copse_variable *v, const copse_value *value)
-{
-    struct copse_mem *mem = &v->strategy->ctx->base.mem;
-    void *total = copse__alloc(mem, (size_t)v->count, 4);
-    if (!total)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
-    copse_status s = copse_value_read(value, total);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        s = copse__components_set_sum(v, total);
-    copse__free(mem, total);
-    return s;
 }
 
 /* ---- changing ---- */
@@ -117,20 +103,23 @@ static copse_status check_value(const copse_variable *v, enum copse_change chang
     if (type == v->tensor.type && copse__shape_equal(shape, v->tensor.shape))
         return COPSE_OK;
     return copse_fail(COPSE_ERR_SHAPE, "variable '%s': is %s %s, the value is %s %s", v->name,
-                      v->tensor.type == COPSE_I32 ? "i32" : "f32",
-                      copse__shape_text(v->tensor.shape, mine), type == COPSE_I32 ? "i32" : "f32",
-                      copse__shape_text(shape, theirs));
+                      copse__type_name(v->tensor.type), copse__shape_text(v->tensor.shape, mine),
+                      copse__type_name(type), copse__shape_text(shape, theirs));
 }
 
 static copse_status change_cross(copse_variable *v, enum copse_change change, copse_value *value)
 {
+    void *total;
     COPSE_TRY(check_value(v, change, value));
     if (!copse__variable_is_local(v) || v->aggregation != COPSE_AGGREGATION_SUM)
         return change_all(v, change, value);
-    if (change == COPSE_CHANGE_SET)
-        return split_sum(v, value);
-    return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': a sum over replicas is not added to from "
-                                          "outside of them; assign it, or add in one replica", v->name);
+    if (change != COPSE_CHANGE_SET)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': a sum over replicas is not added to from "
+                                              "outside of them; assign it, or add in one replica", v->name);
+    COPSE_TRY(copse__value_to_host(value, &total));
+    const copse_status s = copse__components_set_sum(v, total);
+    copse__free(&value->ctx->base.mem, total);
+    return s;
 }
 
 struct request {
@@ -142,7 +131,6 @@ struct request {
    workers too. */
 static copse_status find_given(copse_strategy *st, copse_value *given, copse_value **out)
 {
-    copse_value *same[COPSE_MAX_REPLICAS];
     *out = NULL;
     if (given->kind == COPSE_VALUE_PER_REPLICA) {
         *out = copse_value_retain(given);
@@ -150,9 +138,7 @@ static copse_status find_given(copse_strategy *st, copse_value *given, copse_val
     }
     if (st->group.workers == 1 || (given->kind != COPSE_VALUE_ARRAY && given->kind != COPSE_VALUE_SPARSE))
         return COPSE_OK;
-    for (uint32_t r = 0; r < st->replica_count; r++)
-        same[r] = given;
-    return copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, same, NULL, st->replica_count, out);
+    return copse__value_of_each(st, given, out);
 }
 
 static copse_status check_given(const copse_strategy *st, const struct request *r,
@@ -194,11 +180,6 @@ static copse_status change_merge(copse_strategy *st, copse_value *const *args, s
 static copse_status change_together(const struct copse_frame *f, copse_variable *v,
                                     enum copse_change change, copse_value *value)
 {
-    static const char *const names[] = { "an assignment to", "an addition to", "a subtraction from",
-                                         "a scattered addition to", "a scattered subtraction from",
-                                         "a scattered update of", "a scattered multiplication of",
-                                         "a scattered division of", "a scattered minimum of",
-                                         "a scattered maximum of" };
     char what[160];
     if (v->aggregation == COPSE_AGGREGATION_NONE)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': mirrored, and without an aggregation; "
@@ -207,7 +188,7 @@ static copse_status change_together(const struct copse_frame *f, copse_variable 
         return copse_fail(COPSE_ERR_UNSUPPORTED, "variable '%s': slices that rows are set to, multiplied or "
                                                  "compared with are not added up or averaged over replicas; "
                                                  "make it with COPSE_AGGREGATION_ONLY_FIRST_REPLICA", v->name);
-    snprintf(what, sizeof what, "%s variable '%s'", names[change], v->name);
+    snprintf(what, sizeof what, "%s variable '%s'", texts[change].merge, v->name);
     struct request request = { v, change };
     struct copse_merge m = { .what = what, .subject = v, .fn = change_merge, .user = &request,
                                .args = &value, .count = 1 };
@@ -243,24 +224,16 @@ static copse_status change_in_update(const struct copse_frame *f, copse_variable
     return change_at(v, f->update_rank, change, value);
 }
 
-static const char *call_of(enum copse_change change)
-{
-    static const char *const calls[] = { "copse_assign", "copse_assign_add", "copse_assign_sub",
-                                         "copse_scatter_add", "copse_scatter_sub", "copse_scatter_update",
-                                         "copse_scatter_mul", "copse_scatter_div", "copse_scatter_min",
-                                         "copse_scatter_max" };
-    return calls[change];
-}
-
 static copse_status change(copse_variable *v, enum copse_change change, copse_value *value)
 {
-    COPSE_TRY(copse__variable_check(v, call_of(change)));
+    const char *call = texts[change].call;
+    COPSE_TRY(copse__variable_check(v, call));
     if (!value)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the value for variable '%s' is NULL", call_of(change), v->name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the value for variable '%s' is NULL", call, v->name);
     const struct copse_frame *f = copse__context_top();
     COPSE_TRY(copse__require_strategy_of(v));
-    if (!f || !f->is_graph) /* there change_in_replica says it */
-        COPSE_TRY(copse__callback_check(call_of(change), v->strategy));
+    if (!f || !f->is_graph) /* there change_in_replica refuses it */
+        COPSE_TRY(copse__callback_check(call, v->strategy));
     copse_value *mine;
     if (!f || (!f->handle && f->update_rank == COPSE_HOST))
         return change_cross(v, change, value);
@@ -272,52 +245,9 @@ static copse_status change(copse_variable *v, enum copse_change change, copse_va
     return s;
 }
 
-copse_status copse_assign(copse_variable *v, copse_value *value)
-{
-    return change(v, COPSE_CHANGE_SET, value);
-}
-
-copse_status copse_assign_add(copse_variable *v, copse_value *value)
-{
-    return change(v, COPSE_CHANGE_ADD, value);
-}
-
-copse_status copse_assign_sub(copse_variable *v, copse_value *value)
-{
-    return change(v, COPSE_CHANGE_SUB, value);
-}
-
-copse_status copse_scatter_add(copse_variable *v, copse_value *slices)
-{
-    return change(v, COPSE_SCATTER_ADD, slices);
-}
-
-copse_status copse_scatter_sub(copse_variable *v, copse_value *slices)
-{
-    return change(v, COPSE_SCATTER_SUB, slices);
-}
-
-copse_status copse_scatter_update(copse_variable *v, copse_value *slices)
-{
-    return change(v, COPSE_SCATTER_UPDATE, slices);
-}
-
-copse_status copse_scatter_mul(copse_variable *v, copse_value *slices)
-{
-    return change(v, COPSE_SCATTER_MUL, slices);
-}
-
-copse_status copse_scatter_div(copse_variable *v, copse_value *slices)
-{
-    return change(v, COPSE_SCATTER_DIV, slices);
-}
-
-copse_status copse_scatter_min(copse_variable *v, copse_value *slices)
-{
-    return change(v, COPSE_SCATTER_MIN, slices);
-}
-
-copse_status copse_scatter_max(copse_variable *v, copse_value *slices)
-{
-    return change(v, COPSE_SCATTER_MAX, slices);
-}
+#define DEFINE(fn, how, merge)                                   \
+    copse_status fn(copse_variable *v, copse_value *value)       \
+    {                                                            \
+        return change(v, how, value);                            \
+    }
+CHANGES(DEFINE)

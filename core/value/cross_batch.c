@@ -1,31 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Leaves of a batch: their number, destinations, and leaves that need no reduction. */
+/* Leaves of a batch, and the texts by which workers compare their batches. */
 #include <stdio.h>
 
 #include "core/value/cross_batch.h"
 
-void copse__batch_destinations(const struct copse_cross_batch *b, struct copse_ranks *out)
+struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned needs, const struct copse_leaf *leaf)
 {
-    *out = b->destinations;
-    if (out->count == 0)
-        copse__destinations_all(b->st, out);
+    for (size_t i = leaf ? (size_t)(leaf - b->leaves.at) + 1 : 0; i < b->leaves.count; i++)
+        if (b->leaves.at[i].need & needs)
+            return &b->leaves.at[i];
+    return NULL;
 }
 
-size_t copse__batch_count(const struct copse_cross_batch *b, enum copse_need need)
+copse_type copse__leaf_type(const struct copse_leaf *leaf)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < b->leaves.count; i++)
-        count += b->leaves.at[i].need == need;
-    return count;
+    return leaf->value->items[0]->type;
 }
 
-copse_status copse__leaf_move(const struct copse_cross_batch *b, struct copse_leaf *leaf)
+copse_shape copse__leaf_shape(const struct copse_leaf *leaf)
 {
-    if (b->destinations.count == 0 || leaf->value->kind == COPSE_VALUE_OBJECT) {
-        leaf->result = copse_value_retain(leaf->value);
-        return COPSE_OK;
-    }
-    return copse__value_spread(b->st, leaf->value, &b->destinations, &leaf->result);
+    return leaf->value->items[0]->shape;
 }
 
 void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES])
@@ -34,4 +28,10 @@ void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_
     const uint64_t hash = copse__hash(COPSE_HASH_START, shape.dims, shape.rank * sizeof *shape.dims);
     const bool is_long = strlen(copse__shape_text(shape, text)) > 24;
     snprintf(form, COPSE_FORM_BYTES, is_long ? "%s %.24s, %08x" : "%s %s", type, text, (unsigned)hash);
+}
+
+void copse__call_text(const char *op, const char *subject, char what[COPSE_WHAT_BYTES])
+{
+    const uint64_t hash = subject ? copse__hash(COPSE_HASH_START, subject, strlen(subject)) : 0;
+    snprintf(what, COPSE_WHAT_BYTES, subject ? "%s, %08x, for '%.24s'" : "%s", op, (unsigned)hash, subject);
 }

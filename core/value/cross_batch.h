@@ -5,11 +5,13 @@
 
 #include "core/value/cross_device.h"
 
+/* Bits, so that functions can take several needs. */
 enum copse_need {
-    COPSE_NEED_NOTHING, /* goes to its destinations as it is */
-    COPSE_NEED_F32,
-    COPSE_NEED_I32,
-    COPSE_NEED_SPARSE,
+    COPSE_NEED_NOTHING = 0, /* goes to its destinations as it is */
+    COPSE_NEED_F32 = 1,
+    COPSE_NEED_I32 = 2,
+    COPSE_NEED_DENSE = COPSE_NEED_F32 | COPSE_NEED_I32,
+    COPSE_NEED_SPARSE = 4,
 };
 
 struct copse_leaf {
@@ -22,9 +24,11 @@ struct copse_cross_batch {
     const struct copse_cross_device_params *params;
     copse_strategy *st;
     copse_reduce_op op;
+    uint32_t divisor; /* of a sum of all replicas; 0: none */
     bool is_broadcast;
-    const char *subject;        /* of what the values are, such as a variable's name; or NULL */
-    struct copse_ranks destinations; /* count 0 = each value stays where it is */
+    const char *subject;  /* of what the values are, such as a variable's name; or NULL */
+    struct copse_ranks to; /* destinations of reduced leaves */
+    bool stays;            /* no destinations were given: a leaf that needs nothing stays where it is */
     struct copse_mem *mem;
     struct {
         struct copse_leaf *at;
@@ -32,20 +36,17 @@ struct copse_cross_batch {
     } leaves;
 };
 
-/* Of leaves that do not say where they go: to all replicas. */
-void copse__batch_destinations(const struct copse_cross_batch *b, struct copse_ranks *out);
-size_t copse__batch_count(const struct copse_cross_batch *b, enum copse_need need);
-/* A leaf that needs nothing, at its destinations. */
-copse_status copse__leaf_move(const struct copse_cross_batch *b, struct copse_leaf *leaf);
+/* The next leaf with one of these needs behind `leaf`, or the first (NULL); NULL at the end. */
+struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned needs, const struct copse_leaf *leaf);
+/* Type, and shape, of a leaf that needs a reduction. */
+copse_type copse__leaf_type(const struct copse_leaf *leaf);
+copse_shape copse__leaf_shape(const struct copse_leaf *leaf);
 
 /* The dense leaves of one type together, over the replicas of this worker (cross_dense.c). */
 copse_status copse__dense_reduce(struct copse_cross_batch *b, enum copse_need need);
-/* The rank at which TO_ONE reduces, or COPSE_HOST. */
-copse_status copse__dense_root(const struct copse_cross_batch *b, const struct copse_ranks *to,
-                               uint32_t *root);
-/* What the application's accumulation makes of the parts, all on one rank. */
-copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_value *const *parts,
-                                     size_t count, copse_value **out);
+/* What the application's accumulation makes of the parts, at the root. */
+copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_value *const *parts, size_t count,
+                                     copse_value **out);
 
 /* All leaves that need something, over the replicas of all workers (cross_workers.c). `mine`: why this worker
    cannot take part, or COPSE_OK; all workers return it. */

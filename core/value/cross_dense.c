@@ -5,25 +5,14 @@
 
 #define SMALL_GROUP 10
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory");
-}
-
-static uint32_t divisor_of(const struct copse_cross_batch *b, size_t count)
-{
-    return b->op == COPSE_REDUCE_MEAN ? (uint32_t)count : 0;
-}
-
 /* ---- dense leaves of one type, together ---- */
 
 struct group {
     struct copse_cross_batch *b;
     struct copse_leaf **leaves;
     size_t count;
-    struct copse_ranks to;
     struct copse_block **from; /* [contributors][count], references */
-    struct copse_block **out;  /* [count][to.count], references */
+    struct copse_block **out;  /* [count][b->to.count], references */
     uint32_t contributors;
 };
 
@@ -36,19 +25,17 @@ static bool is_of(const copse_strategy *st, const copse_queue *queue)
 }
 
 /* The block of a component: its own, a variable's read, or a copy in host memory of another strategy's. */
-static copse_status block_of(const copse_strategy *st, const copse_value *c, struct copse_block **out)
+static copse_status block_of(const copse_strategy *st, copse_value *c, struct copse_block **out)
 {
-    if (c->kind == COPSE_VALUE_VARIABLE) {
-        copse_value *read;
-        COPSE_TRY(copse__component_read(c->variable, c->rank == COPSE_ALL_RANKS ? 0 : c->rank, &read));
-        *out = copse__block_retain(read->block);
-        copse_value_release(&read);
-        return COPSE_OK;
-    }
-    if (!is_of(st, c->block->queue))
-        return copse__block_copy(c->block, NULL, out);
-    *out = copse__block_retain(c->block);
-    return COPSE_OK;
+    copse_value *plain;
+    COPSE_TRY(copse__value_plain(c, &plain));
+    copse_status s = COPSE_OK;
+    if (is_of(st, plain->block->queue))
+        *out = copse__block_retain(plain->block);
+    else
+        s = copse__block_copy(plain->block, NULL, out);
+    copse_value_release(&plain);
+    return s;
 }
 
 static copse_status collect(struct group *g)
@@ -59,13 +46,11 @@ static copse_status collect(struct group *g)
     return COPSE_OK;
 }
 
-copse_status copse__dense_root(const struct copse_cross_batch *b, const struct copse_ranks *to,
-                               uint32_t *root)
+static copse_status find_root(const struct copse_cross_batch *b, uint32_t *root)
 {
-    *root = b->params->has_root ? b->params->root : to->at[0];
+    *root = b->params->has_root ? b->params->root : b->to.at[0];
     if (*root != COPSE_HOST && *root >= b->st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: root %u; there are %u replicas", *root,
-                          b->st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: root %u; there are %u replicas", *root, b->st->replica_count);
     return COPSE_OK;
 }
 
@@ -73,15 +58,15 @@ static copse_status choose(const struct group *g, copse_reducer *x, struct copse
 {
     const struct copse_link *links;
     double bytes = 0;
+    *way = (struct copse_way){ COPSE_COLLECTIVE_TO_ONE, 0 };
     switch (g->b->params->kind) {
     case COPSE_CROSS_TO_ONE:
-        way->algorithm = COPSE_COLLECTIVE_TO_ONE;
-        return copse__dense_root(g->b, &g->to, &way->root);
+        return find_root(g->b, &way->root);
     case COPSE_CROSS_ALL_REDUCE:
-        *way = (struct copse_way){ COPSE_COLLECTIVE_SHARDED, 0 };
+        way->algorithm = COPSE_COLLECTIVE_SHARDED;
         return COPSE_OK;
     case COPSE_CROSS_HIERARCHICAL:
-        *way = (struct copse_way){ COPSE_COLLECTIVE_HIERARCHICAL, 0 };
+        way->algorithm = COPSE_COLLECTIVE_HIERARCHICAL;
         return COPSE_OK;
     case COPSE_CROSS_AUTO:
         break;
@@ -89,7 +74,7 @@ static copse_status choose(const struct group *g, copse_reducer *x, struct copse
     for (size_t i = 0; i < g->count; i++)
         bytes += 4.0 * (double)g->from[i]->count;
     COPSE_TRY(copse__reducer_links(x, &links));
-    *way = copse__link_choose(links, g->b->st->replica_count, bytes, g->to.at, g->to.count);
+    *way = copse__link_choose(links, g->b->st->replica_count, bytes, g->b->to.at, g->b->to.count);
     return COPSE_OK;
 }
 
@@ -106,28 +91,24 @@ static struct copse_packing packing_of(const struct copse_cross_device_params *p
 
 static copse_status wrap_result(struct group *g, size_t i)
 {
+    copse_strategy *st = g->b->st;
+    const struct copse_ranks *to = &g->b->to;
     copse_value *at[COPSE_MAX_REPLICAS + 1] = { NULL };
-    const copse_shape shape = g->leaves[i]->value->items[0]->shape;
     copse_status s = COPSE_OK;
-    for (uint32_t d = 0; d < g->to.count && !s; d++) {
-        struct copse_block *block = g->out[i * g->to.count + d];
-        g->out[i * g->to.count + d] = NULL;
-        s = copse__value_from_block(g->b->st->ctx, g->b->st, g->to.at[d], shape, block, &at[d]);
+    for (uint32_t d = 0; d < to->count && !s; d++) {
+        struct copse_block *block = g->out[i * to->count + d];
+        g->out[i * to->count + d] = NULL;
+        s = copse__value_from_block(st->ctx, st, to->at[d], copse__leaf_shape(g->leaves[i]), block, &at[d]);
     }
-    if (!s)
-        s = copse__value_distributed(g->b->st, COPSE_VALUE_MIRRORED, at, g->to.at, g->to.count,
-                                     &g->leaves[i]->result);
-    for (uint32_t d = 0; d < g->to.count; d++)
-        copse_value_release(&at[d]);
-    return s;
+    return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count, &g->leaves[i]->result);
 }
 
-static copse_status reduce_group(struct group *g)
+/* What is in `from`, to all destinations. */
+static copse_status reduce_blocks(struct group *g)
 {
     copse_reducer *x;
     struct copse_way way;
     COPSE_TRY(copse__strategy_reducer(g->b->st, &x));
-    COPSE_TRY(collect(g));
     COPSE_TRY(choose(g, x, &way));
     const struct copse_packing packing = packing_of(g->b->params);
     const struct copse_reduction r = {
@@ -135,12 +116,12 @@ static copse_status reduce_group(struct group *g)
         .root = way.root,
         .packing = &packing,
         .type = g->from[0]->type,
-        .divisor = divisor_of(g->b, g->contributors),
+        .divisor = g->b->divisor,
         .from = g->from,
         .contributors = g->contributors,
         .arrays = g->count,
-        .to = g->to.at,
-        .to_count = g->to.count,
+        .to = g->b->to.at,
+        .to_count = g->b->to.count,
     };
     COPSE_TRY(copse__blocks_reduce(x, &r, g->out));
     for (size_t i = 0; i < g->count; i++)
@@ -150,83 +131,52 @@ static copse_status reduce_group(struct group *g)
 
 /* ---- the application's own accumulation ---- */
 
-static copse_status check_accumulated(const copse_value *v, const copse_value *like)
+static copse_status call_accumulate(const struct copse_cross_batch *b, copse_value *const *parts, size_t count,
+                                    copse_value **out)
 {
-    if (!v)
+    struct copse_callback here = { .name = "the accumulate function of cross-device operations",
+                                   .is_passive = true };
+    copse__callback_enter(&here);
+    const copse_status s = b->params->accumulate(b->params->user, parts, count, out);
+    COPSE_TRY(copse__callback_leave(&here, s));
+    if (!*out)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the accumulation returned nothing");
-    if (v->kind != COPSE_VALUE_ARRAY || v->type != like->type ||
-        !copse__shape_equal(v->shape, like->shape))
+    if ((*out)->kind != COPSE_VALUE_ARRAY || (*out)->type != parts[0]->type ||
+        !copse__shape_equal((*out)->shape, parts[0]->shape))
         return copse_fail(COPSE_ERR_SHAPE,
                           "reduce: the accumulation returned another shape or type than it was given");
     return COPSE_OK;
 }
 
-copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_value *const *parts,
-                                     size_t count, copse_value **out)
+copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_value *const *parts, size_t count,
+                                     copse_value **out)
 {
+    copse_value *there[COPSE_MAX_REPLICAS] = { NULL };
+    uint32_t root;
     *out = NULL;
-    struct copse_callback here = { .name = "the accumulate function of cross-device operations",
-                                   .is_passive = true };
-    copse__callback_enter(&here);
-    copse_status s = b->params->accumulate(b->params->user, parts, count, out);
-    s = copse__callback_leave(&here, s);
-    return s ? s : check_accumulated(*out, parts[0]);
-}
-
-static copse_status accumulate(const struct group *g, const struct copse_leaf *leaf, uint32_t root,
-                               copse_value **out)
-{
-    copse_value *parts[COPSE_MAX_REPLICAS] = { NULL };
+    COPSE_TRY(find_root(b, &root));
     copse_status s = COPSE_OK;
-    *out = NULL;
-    for (uint32_t r = 0; r < g->contributors && !s; r++)
-        s = copse__value_at(g->b->st, leaf->value->items[r], root, &parts[r]);
+    for (size_t i = 0; i < count && !s; i++)
+        s = copse__value_at(b->st, parts[i], root, &there[i]);
     if (!s)
-        s = copse__dense_accumulate(g->b, parts, g->contributors, out);
-    for (uint32_t r = 0; r < g->contributors; r++)
-        copse_value_release(&parts[r]);
+        s = call_accumulate(b, there, count, out);
+    copse__values_release(there, count);
+    if (s)
+        copse_value_release(out);
     return s;
 }
 
-/* MEAN of one contribution with the divisor of all. */
-static copse_status divide(struct group *g, size_t i, const copse_value *sum, uint32_t root)
+/* Each leaf has one contribution then. */
+static copse_status accumulate(struct group *g)
 {
-    copse_reducer *x;
-    const struct copse_packing each = { .is_each = true };
-    struct copse_block *from = NULL;
-    COPSE_TRY(copse__strategy_reducer(g->b->st, &x));
-    COPSE_TRY(block_of(g->b->st, sum, &from));
-    const struct copse_reduction r = {
-        .algorithm = COPSE_COLLECTIVE_TO_ONE,
-        .root = root,
-        .packing = &each,
-        .type = from->type,
-        .divisor = g->contributors,
-        .from = &from,
-        .contributors = 1,
-        .arrays = 1,
-        .to = g->to.at,
-        .to_count = g->to.count,
-    };
-    copse_status s = copse__blocks_reduce(x, &r, &g->out[i * g->to.count]);
-    copse__block_release(&from);
-    return s ? s : wrap_result(g, i);
-}
-
-static copse_status accumulate_group(struct group *g)
-{
-    uint32_t root;
-    COPSE_TRY(copse__dense_root(g->b, &g->to, &root));
     for (size_t i = 0; i < g->count; i++) {
         copse_value *sum;
-        copse_status s = accumulate(g, g->leaves[i], root, &sum);
-        if (!s && g->b->op == COPSE_REDUCE_MEAN)
-            s = divide(g, i, sum, root);
-        else if (!s)
-            s = copse__value_spread(g->b->st, sum, &g->to, &g->leaves[i]->result);
+        COPSE_TRY(copse__dense_accumulate(g->b, g->leaves[i]->value->items, g->contributors, &sum));
+        const copse_status s = block_of(g->b->st, sum, &g->from[i]);
         copse_value_release(&sum);
         COPSE_TRY(s);
     }
+    g->contributors = 1;
     return COPSE_OK;
 }
 
@@ -235,30 +185,28 @@ static copse_status accumulate_group(struct group *g)
 copse_status copse__dense_reduce(struct copse_cross_batch *b, enum copse_need need)
 {
     struct group g = { .b = b, .contributors = b->st->replica_count };
-    copse__batch_destinations(b, &g.to);
-    g.count = copse__batch_count(b, need);
+    struct copse_leaf *leaf = NULL;
+    while ((leaf = copse__leaf_next(b, need, leaf)))
+        g.count++;
     if (g.count == 0)
         return COPSE_OK;
-    copse_status s;
+    const size_t from = g.count * g.contributors, out = g.count * b->to.count;
     g.leaves = copse__alloc(b->mem, g.count, sizeof(struct copse_leaf *));
-    g.from = copse__alloc(b->mem, g.count * g.contributors, sizeof(struct copse_block *));
-    g.out = copse__alloc(b->mem, g.count * g.to.count, sizeof(struct copse_block *));
-    if (g.leaves && g.from && g.out) {
-        g.count = 0;
-        for (size_t i = 0; i < b->leaves.count; i++)
-            if (b->leaves.at[i].need == need)
-                g.leaves[g.count++] = &b->leaves.at[i];
-        s = b->params->accumulate ? accumulate_group(&g) : reduce_group(&g);
-    } else {
-        s = no_memory();
-    }
-    for (size_t i = 0; g.from && i < g.count * g.contributors; i++)
+    g.from = copse__alloc(b->mem, from, sizeof(struct copse_block *));
+    g.out = copse__alloc(b->mem, out, sizeof(struct copse_block *));
+    copse_status s = g.leaves && g.from && g.out ? COPSE_OK : copse_no_memory("reduce");
+    for (size_t i = 0; i < g.count && !s; i++)
+        g.leaves[i] = leaf = copse__leaf_next(b, need, leaf);
+    if (!s)
+        s = b->params->accumulate ? accumulate(&g) : collect(&g);
+    if (!s)
+        s = reduce_blocks(&g);
+    for (size_t i = 0; g.from && i < from; i++)
         copse__block_release(&g.from[i]);
-    for (size_t i = 0; g.out && i < g.count * g.to.count; i++)
+    for (size_t i = 0; g.out && i < out; i++)
         copse__block_release(&g.out[i]);
     copse__free(b->mem, g.leaves);
     copse__free(b->mem, g.from);
     copse__free(b->mem, g.out);
     return s;
 }
-

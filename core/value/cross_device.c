@@ -5,11 +5,6 @@
 
 /* ---- leaves ---- */
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory");
-}
-
 /* One identical object is not N of them. */
 static copse_status check_plain(const struct copse_cross_batch *b, const copse_value *v)
 {
@@ -19,10 +14,8 @@ static copse_status check_plain(const struct copse_cross_batch *b, const copse_v
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: an object of the application has no %s",
                           b->op == COPSE_REDUCE_SUM ? "sum" : "mean");
     if (b->op == COPSE_REDUCE_SUM && b->st->group.ranks > 1)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "reduce: SUM of one value that is the same on all %u replicas; give a "
-                          "per-replica value, or use MEAN",
-                          b->st->group.ranks);
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: SUM of one value that is the same on all %u replicas; give a "
+                                              "per-replica value, or use MEAN", b->st->group.ranks);
     return COPSE_OK;
 }
 
@@ -34,19 +27,15 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
     for (size_t i = 0; i < v->count; i++) {
         const copse_value *c = v->items[i];
         if (c->kind == COPSE_VALUE_OBJECT)
-            return copse_fail(COPSE_ERR_ARGUMENT,
-                              "reduce: replica %u has an object of the application, no numbers",
+            return copse_fail(COPSE_ERR_ARGUMENT, "reduce: replica %u has an object of the application, no numbers",
                               v->ranks[i]);
         if ((c->kind == COPSE_VALUE_SPARSE) != (first->kind == COPSE_VALUE_SPARSE))
-            return copse_fail(COPSE_ERR_SHAPE,
-                              "reduce: of replicas %u and %u one has a sparse value, the other a "
-                              "dense one",
-                              v->ranks[0], v->ranks[i]);
+            return copse_fail(COPSE_ERR_SHAPE, "reduce: of replicas %u and %u one has a sparse value, the other a "
+                                               "dense one", v->ranks[0], v->ranks[i]);
         if (c->type != first->type || !copse__shape_equal(c->shape, first->shape))
-            return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s",
-                              v->ranks[0], first->type == COPSE_F32 ? "f32" : "i32",
-                              copse__shape_text(first->shape, a), v->ranks[i],
-                              c->type == COPSE_F32 ? "f32" : "i32", copse__shape_text(c->shape, b));
+            return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s", v->ranks[0],
+                              copse__type_name(first->type), copse__shape_text(first->shape, a), v->ranks[i],
+                              copse__type_name(c->type), copse__shape_text(c->shape, b));
     }
     *need = first->kind == COPSE_VALUE_SPARSE ? COPSE_NEED_SPARSE
             : first->type == COPSE_I32        ? COPSE_NEED_I32
@@ -67,55 +56,36 @@ static copse_status push_leaf(struct copse_cross_batch *b, copse_value *v, enum 
     if (COPSE_PUSH(b->mem, &b->leaves, ((struct copse_leaf){ v, need, NULL })))
         return COPSE_OK;
     copse_value_release(&v);
-    return no_memory();
+    return copse_no_memory("reduce");
 }
 
 static copse_status add_distributed(struct copse_cross_batch *b, copse_value *v)
 {
     enum copse_need need = COPSE_NEED_NOTHING;
     if (b->is_broadcast)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "broadcast: replicas may differ here; give a plain value");
+        return copse_fail(COPSE_ERR_ARGUMENT, "broadcast: replicas may differ here; give a plain value");
     COPSE_TRY(check_components(v, &need));
     if (b->st->group.ranks == 1)
         return push_leaf(b, copse_value_retain(v->items[0]), COPSE_NEED_NOTHING);
     return push_leaf(b, copse_value_retain(v), need);
 }
 
-/* What every replica of this worker gives; those of other workers may give something else. */
-static copse_status add_given(struct copse_cross_batch *b, copse_value *v)
-{
-    copse_value *all, *components[COPSE_MAX_REPLICAS];
-    if (b->st->replica_count > 1)
-        COPSE_TRY(check_plain(b, v));
-    for (uint32_t r = 0; r < b->st->replica_count; r++)
-        components[r] = v;
-    COPSE_TRY(copse__value_distributed(b->st, COPSE_VALUE_PER_REPLICA, components, NULL,
-                                       b->st->replica_count, &all));
-    const copse_status s = add_distributed(b, all);
-    copse_value_release(&all);
-    return s;
-}
-
-/* The same on all replicas, or on those of this worker alone. */
+/* A variable that every replica keeps for itself is a per-replica value of its components. An array, or one component,
+   is what every replica of this worker gives; those of other workers may give something else. Any other value is the same
+   on all replicas. */
 static copse_status add_plain(struct copse_cross_batch *b, copse_value *v)
 {
-    const bool is_here = v->kind == COPSE_VALUE_ARRAY || v->kind == COPSE_VALUE_SPARSE ||
-                         (v->kind == COPSE_VALUE_VARIABLE && copse__variable_is_local(v->variable));
-    if (b->st->group.workers > 1 && !b->is_broadcast && is_here)
-        return add_given(b, v);
-    COPSE_TRY(check_plain(b, v));
-    return push_leaf(b, copse_value_retain(v), COPSE_NEED_NOTHING);
-}
-
-/* A variable that every replica keeps for itself is a per-replica value of its components. */
-static copse_status add_variable(struct copse_cross_batch *b, copse_value *v)
-{
+    const bool is_variable = v->kind == COPSE_VALUE_VARIABLE && copse__variable_is_local(v->variable);
+    const bool is_whole = is_variable && v->rank == COPSE_ALL_RANKS;
+    const bool is_here = v->kind == COPSE_VALUE_ARRAY || v->kind == COPSE_VALUE_SPARSE || is_variable;
+    const bool is_given = b->st->group.workers > 1 && !b->is_broadcast && is_here;
     copse_value *all;
-    if (v->rank != COPSE_ALL_RANKS || !copse__variable_is_local(v->variable))
-        return add_plain(b, v);
-    COPSE_TRY(copse__value_distributed(b->st, COPSE_VALUE_PER_REPLICA, v->items, NULL, v->count,
-                                       &all));
+    if (!is_whole && (!is_given || b->st->replica_count > 1))
+        COPSE_TRY(check_plain(b, v));
+    if (!is_whole && !is_given)
+        return push_leaf(b, copse_value_retain(v), COPSE_NEED_NOTHING);
+    COPSE_TRY(is_whole ? copse__value_distributed(b->st, COPSE_VALUE_PER_REPLICA, v->items, NULL, v->count, &all)
+                       : copse__value_of_each(b->st, v, &all));
     const copse_status s = add_distributed(b, all);
     copse_value_release(&all);
     return s;
@@ -131,58 +101,53 @@ static copse_status add_leaves(struct copse_cross_batch *b, copse_value *v)
             COPSE_TRY(add_leaves(b, v->items[i]));
         return COPSE_OK;
     }
-    if (v->kind == COPSE_VALUE_PER_REPLICA)
-        return add_distributed(b, v);
-    if (v->kind == COPSE_VALUE_VARIABLE)
-        return add_variable(b, v);
-    return add_plain(b, v);
+    return v->kind == COPSE_VALUE_PER_REPLICA ? add_distributed(b, v) : add_plain(b, v);
 }
 
-/* The structure of `v` with the results of its leaves. */
-static copse_status rebuild(struct copse_cross_batch *b, copse_value *v, size_t *next, copse_value **out)
+/* The structure of `v` with the results of its leaves; `next` is the first of them. */
+struct rebuild {
+    copse_value *v;
+    const struct copse_leaf **next;
+};
+
+static copse_status rebuild(struct rebuild *r, copse_value **out);
+
+static copse_status rebuild_item(void *user, size_t i, copse_value **out)
 {
-    copse_status s = COPSE_OK;
-    if (!copse__value_is_structure(v)) {
-        *out = copse_value_retain(b->leaves.at[(*next)++].result);
-        return COPSE_OK;
-    }
-    copse_value **items = copse__alloc(b->mem, v->count, sizeof *items);
-    if (!items)
-        return no_memory();
-    for (size_t i = 0; i < v->count && !s; i++)
-        s = rebuild(b, v->items[i], next, &items[i]);
-    if (!s)
-        s = copse__value_like(v, items, out);
-    for (size_t i = 0; i < v->count; i++)
-        copse_value_release(&items[i]);
-    copse__free(b->mem, items);
-    return s;
+    const struct rebuild *r = user;
+    return rebuild(&(struct rebuild){ r->v->items[i], r->next }, out);
 }
 
-static copse_status reduce_sparse(const struct copse_cross_batch *b, struct copse_leaf *leaf)
+static copse_status rebuild(struct rebuild *r, copse_value **out)
 {
-    const size_t count = leaf->value->count;
-    struct copse_ranks to;
-    copse__batch_destinations(b, &to);
-    return copse__sparse_reduce(b->st, leaf->value->items, count,
-                                b->op == COPSE_REDUCE_MEAN ? (uint32_t)count : 0, &to, &leaf->result);
+    if (copse__value_is_structure(r->v))
+        return copse__value_map(r->v, rebuild_item, r, out);
+    *out = copse_value_retain((*r->next)++->result);
+    return COPSE_OK;
 }
 
 /* ---- all of it ---- */
 
+static copse_status move_leaf(const struct copse_cross_batch *b, struct copse_leaf *leaf)
+{
+    if (!b->stays && leaf->value->kind != COPSE_VALUE_OBJECT)
+        return copse__value_spread(b->st, leaf->value, &b->to, &leaf->result);
+    leaf->result = copse_value_retain(leaf->value);
+    return COPSE_OK;
+}
+
 static copse_status reduce_here(struct copse_cross_batch *b)
 {
-    for (size_t i = 0; i < b->leaves.count; i++)
-        if (b->leaves.at[i].need == COPSE_NEED_SPARSE)
-            COPSE_TRY(reduce_sparse(b, &b->leaves.at[i]));
+    struct copse_leaf *leaf = NULL;
+    while ((leaf = copse__leaf_next(b, COPSE_NEED_SPARSE, leaf)))
+        COPSE_TRY(copse__sparse_reduce(b->st, leaf->value->items, leaf->value->count, b->divisor, &b->to,
+                                       &leaf->result));
     COPSE_TRY(copse__dense_reduce(b, COPSE_NEED_F32));
     return copse__dense_reduce(b, COPSE_NEED_I32);
 }
 
-static copse_status run(struct copse_cross_batch *b, copse_value *const *values, size_t count,
-                        copse_value **out)
+static copse_status run(struct copse_cross_batch *b, copse_value *const *values, size_t count, copse_value **out)
 {
-    size_t next = 0;
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < count && !s; i++)
         s = add_leaves(b, values[i]);
@@ -192,28 +157,35 @@ static copse_status run(struct copse_cross_batch *b, copse_value *const *values,
         s = reduce_here(b);
     for (size_t i = 0; i < b->leaves.count && !s; i++)
         if (b->leaves.at[i].need == COPSE_NEED_NOTHING)
-            s = copse__leaf_move(b, &b->leaves.at[i]);
+            s = move_leaf(b, &b->leaves.at[i]);
+    const struct copse_leaf *next = b->leaves.at;
     for (size_t i = 0; i < count && !s; i++)
-        s = rebuild(b, values[i], &next, &out[i]);
+        s = rebuild(&(struct rebuild){ values[i], &next }, &out[i]);
     return s;
 }
 
-static copse_status run_batch(struct copse_cross_batch *b, copse_value *const *values, size_t count,
-                              copse_value **out)
+static copse_status run_batch(struct copse_cross_batch *b, copse_value *const *values,
+                              const struct copse_destinations *to, size_t count, copse_value **out)
 {
-    for (size_t i = 0; i < count; i++)
-        out[i] = NULL;
-    if (!values[0])
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: a value is NULL");
+    memset(out, 0, count * sizeof *out);
+    copse_status s = copse__destinations_of(b->st, to, &b->to);
+    if (!s && !values[0])
+        s = copse_fail(COPSE_ERR_ARGUMENT, "reduce: a value is NULL");
+    if (s)
+        return b->is_broadcast ? s : copse__group_barrier(&b->st->group, "a reduction", 0, s);
+    b->stays = b->to.count == 0 && !b->is_broadcast;
+    if (b->to.count == 0)
+        copse__destinations_all(b->st, &b->to);
+    b->divisor = b->op == COPSE_REDUCE_MEAN ? b->st->group.ranks : 0;
     b->mem = &values[0]->ctx->base.mem;
-    const copse_status s = run(b, values, count, out);
+    s = run(b, values, count, out);
     for (size_t i = 0; i < b->leaves.count; i++) {
         copse_value_release(&b->leaves.at[i].value);
         copse_value_release(&b->leaves.at[i].result);
     }
     copse__free(b->mem, b->leaves.at);
-    for (size_t i = 0; s && i < count; i++)
-        copse_value_release(&out[i]);
+    if (s)
+        copse__values_release(out, count);
     return s;
 }
 
@@ -222,20 +194,15 @@ copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x,
                                      const struct copse_destinations *to, size_t count,
                                      copse_value **out)
 {
-    if (!st || !out || !values)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: strategy, values or result is NULL");
+    COPSE_TRY(copse_need("reduce", st, values, out));
     if (count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the batch is empty");
     if (op != COPSE_REDUCE_SUM && op != COPSE_REDUCE_MEAN)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: there is no operation %d", (int)op);
     struct copse_cross_batch b = { .params = x ? &x->params : &copse__cross_defaults, .st = st, .op = op,
                                    .subject = subject };
-    copse_status s = copse__destinations_of(st, to, &b.destinations);
-    if (s)
-        return copse__group_barrier(&st->group, "a reduction", 0, s);
-    if (x) /* its accumulate function may release what the application holds */
-        copse_cross_device_retain(x);
-    s = run_batch(&b, values, count, out);
+    copse_cross_device_retain(x); /* its accumulate function may release what the application holds */
+    const copse_status s = run_batch(&b, values, to, count, out);
     copse_cross_device_release(&x);
     return s;
 }
@@ -260,11 +227,7 @@ copse_status copse_cross_broadcast(copse_cross_device *x, copse_strategy *st, co
                                    const struct copse_destinations *to, copse_value **out)
 {
     COPSE_TRY(copse__callback_check("copse_cross_broadcast", st));
-    if (!st || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "broadcast: strategy or result is NULL");
+    COPSE_TRY(copse_need("broadcast", st, out));
     struct copse_cross_batch b = { .params = x ? &x->params : &copse__cross_defaults, .st = st, .is_broadcast = true };
-    COPSE_TRY(copse__destinations_of(st, to, &b.destinations));
-    if (b.destinations.count == 0)
-        copse__destinations_all(st, &b.destinations);
-    return run_batch(&b, &value, 1, out);
+    return run_batch(&b, &value, to, 1, out);
 }

@@ -13,8 +13,7 @@ static copse_status add(copse_strategy *st, struct copse_ranks *to, uint32_t ran
         if (to->at[i] == rank)
             return rank == COPSE_HOST
                        ? copse_fail(COPSE_ERR_ARGUMENT, "destinations: the host is listed twice")
-                       : copse_fail(COPSE_ERR_ARGUMENT,
-                                    "destinations: replica %u is listed twice", rank);
+                       : copse_fail(COPSE_ERR_ARGUMENT, "destinations: replica %u is listed twice", rank);
     to->at[to->count++] = rank;
     return COPSE_OK;
 }
@@ -31,31 +30,18 @@ static copse_status ranks_of_value(copse_strategy *st, const copse_value *v, str
     if (v->strategy && v->strategy != st)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "destinations: the value whose ranks are taken belongs to another strategy");
-    switch (v->kind) {
-    case COPSE_VALUE_PER_REPLICA:
-    case COPSE_VALUE_MIRRORED:
-        for (size_t i = 0; i < v->count; i++)
-            COPSE_TRY(add(st, out, v->ranks[i]));
-        return COPSE_OK;
-    case COPSE_VALUE_VARIABLE:
-        if (v->rank != COPSE_ALL_RANKS)
-            return add(st, out, v->rank);
+    if (v->kind == COPSE_VALUE_OBJECT || copse__value_is_structure(v))
+        return copse_fail(COPSE_ERR_ARGUMENT, "destinations: objects, lists and dictionaries are on no device");
+    if (v->rank == COPSE_ALL_RANKS)
         copse__destinations_all(st, out);
-        return COPSE_OK;
-    case COPSE_VALUE_ARRAY:
-    case COPSE_VALUE_SPARSE:
+    else if (!copse__value_is_distributed(v))
         return add(st, out, v->rank);
-    case COPSE_VALUE_OBJECT:
-    case COPSE_VALUE_LIST:
-    case COPSE_VALUE_DICT:
-        break;
-    }
-    return copse_fail(COPSE_ERR_ARGUMENT,
-                      "destinations: objects, lists and dictionaries are on no device");
+    for (size_t i = 0; copse__value_is_distributed(v) && i < v->count; i++)
+        COPSE_TRY(add(st, out, v->ranks[i]));
+    return COPSE_OK;
 }
 
-copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to,
-                              struct copse_ranks *out)
+copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to, struct copse_ranks *out)
 {
     out->count = 0;
     if (!to || (!to->like && !to->ranks && to->count == 0))
@@ -71,43 +57,26 @@ copse_status copse__destinations_of(copse_strategy *st, const struct copse_desti
 
 /* ---- copies ---- */
 
-static copse_queue *queue_of(const copse_strategy *st, uint32_t rank)
+copse_status copse__value_plain(copse_value *v, copse_value **out)
 {
-    return rank == COPSE_HOST ? NULL : st->replicas[rank].queue;
-}
-
-static copse_status copy_sparse(copse_strategy *st, const copse_value *v, uint32_t rank,
-                                copse_value **out)
-{
-    struct copse_block *indices = NULL, *slices = NULL;
-    copse_status s = copse__block_copy(v->indices, queue_of(st, rank), &indices);
-    if (!s)
-        s = copse__block_copy(v->block, queue_of(st, rank), &slices);
-    if (!s)
-        return copse__value_sparse_from(st, rank, v->shape, v->slices, indices, slices, out);
-    copse__block_release(&indices);
-    return s;
+    if (v->kind == COPSE_VALUE_VARIABLE)
+        return copse__component_read(v->variable, v->rank == COPSE_ALL_RANKS ? 0 : v->rank, out);
+    *out = copse_value_retain(v);
+    return COPSE_OK;
 }
 
 copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, copse_value **out)
 {
-    struct copse_block *block;
+    copse_value *plain;
     *out = NULL;
-    if (v->kind == COPSE_VALUE_VARIABLE) {
-        copse_value *read;
-        COPSE_TRY(copse__component_read(v->variable, v->rank == COPSE_ALL_RANKS ? 0 : v->rank, &read));
-        const copse_status s = copse__value_at(st, read, rank, out);
-        copse_value_release(&read);
-        return s;
-    }
-    if (v->kind == COPSE_VALUE_OBJECT || v->block->queue == queue_of(st, rank)) {
-        *out = copse_value_retain(v);
+    COPSE_TRY(copse__value_plain(v, &plain));
+    if (plain->kind == COPSE_VALUE_OBJECT || plain->block->queue == copse__queue_of(st, rank)) {
+        *out = plain;
         return COPSE_OK;
     }
-    if (v->kind == COPSE_VALUE_SPARSE)
-        return copy_sparse(st, v, rank, out);
-    COPSE_TRY(copse__block_copy(v->block, queue_of(st, rank), &block));
-    return copse__value_from_block(st->ctx, st, rank, v->shape, block, out);
+    const copse_status s = copse__value_copy(plain, st, rank, out);
+    copse_value_release(&plain);
+    return s;
 }
 
 /* The component on a rank, or the first. */
@@ -119,25 +88,19 @@ static copse_value *component_at(copse_value *v, uint32_t rank)
     return v->items[0];
 }
 
-copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
-                                 copse_value **out)
+copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to, copse_value **out)
 {
     copse_value *at[COPSE_MAX_REPLICAS + 1] = { NULL }, *host = NULL;
     copse_status s = COPSE_OK;
-    *out = NULL;
     for (uint32_t i = 0; i < to->count && !s; i++) {
         copse_value *from = v->kind == COPSE_VALUE_MIRRORED ? component_at(v, to->at[i]) : v;
         /* A value for several devices is read from its own device once. */
         if (!host && i + 1 < to->count && v->kind != COPSE_VALUE_MIRRORED)
             s = copse__value_at(st, v, COPSE_HOST, &host);
-        const bool is_there = from->block && from->block->queue == queue_of(st, to->at[i]);
+        const bool is_there = from->block && from->block->queue == copse__queue_of(st, to->at[i]);
         if (!s)
             s = copse__value_at(st, host && !is_there ? host : from, to->at[i], &at[i]);
     }
-    if (!s)
-        s = copse__value_distributed(st, COPSE_VALUE_MIRRORED, at, to->at, to->count, out);
     copse_value_release(&host);
-    for (uint32_t i = 0; i < to->count; i++)
-        copse_value_release(&at[i]);
-    return s;
+    return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count, out);
 }

@@ -1,36 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The arrays of all replicas of all workers, as a list in host memory that is equal on every worker. Arrays may differ
-   in type and shape. */
+/* Arrays and sparse values of replicas of other workers, in host memory. They may differ in type and shape: their forms
+   are sent before their elements. */
 #include "core/value/cross_device.h"
 
-/* Sent before the elements of an array. */
 struct form {
     uint32_t type, rank, dims[COPSE_MAX_RANK];
+    uint32_t is_sparse, slices;
 };
 
 struct gather {
     copse_strategy *st;
-    struct copse_mem *mem;
-    copse_value *own[COPSE_MAX_REPLICAS]; /* of this worker's replicas, on the host */
-    struct form forms[COPSE_MAX_REPLICAS]; /* of all ranks */
-    uint64_t firsts[COPSE_MAX_REPLICAS + 1]; /* words before each rank's array */
-    uint32_t *words;                       /* of all ranks, one array behind another */
+    copse_value *own[COPSE_MAX_REPLICAS];    /* of this worker's replicas, on the host */
+    struct form forms[COPSE_MAX_REPLICAS];   /* of all ranks */
+    uint64_t firsts[COPSE_MAX_REPLICAS + 1]; /* words before each rank's value */
+    uint32_t *words;                         /* of all ranks, one value behind another */
 };
-
-static copse_status bring(struct gather *g, copse_value *v)
-{
-    const bool is_each = v->kind == COPSE_VALUE_PER_REPLICA;
-    for (uint32_t r = 0; r < g->st->replica_count; r++) {
-        copse_value *item = is_each ? v->items[r] : v;
-        if (item->kind != COPSE_VALUE_ARRAY && item->kind != COPSE_VALUE_VARIABLE)
-            return copse_fail(COPSE_ERR_ARGUMENT, "gather: replica %u has no array", r);
-        COPSE_TRY(copse__value_at(g->st, item, COPSE_HOST, &g->own[r]));
-        struct form *f = &g->forms[g->st->group.first + r];
-        *f = (struct form){ .type = (uint32_t)g->own[r]->type, .rank = g->own[r]->shape.rank };
-        memcpy(f->dims, g->own[r]->shape.dims, f->rank * sizeof *f->dims);
-    }
-    return COPSE_OK;
-}
 
 static copse_shape shape_of(const struct form *f)
 {
@@ -39,57 +23,123 @@ static copse_shape shape_of(const struct form *f)
     return s;
 }
 
-/* Room for all arrays, and this worker's in it. */
-static copse_status make_room(struct gather *g)
+/* A sparse value has the rows of its slices, then the slices. */
+static uint64_t words_of(const struct form *f)
 {
-    const uint32_t ranks = g->st->group.ranks;
-    size_t bytes;
-    for (uint32_t r = 0; r < ranks; r++)
-        g->firsts[r + 1] = g->firsts[r] + copse__elements(shape_of(&g->forms[r]));
-    if (!copse__mul((size_t)g->firsts[ranks], 4, &bytes) || !(g->words = copse__alloc(g->mem, bytes, 1)))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "gather: no memory for the arrays of %u replicas", ranks);
-    for (uint32_t r = 0; r < g->st->replica_count; r++)
-        if (copse__elements(g->own[r]->shape) > 0)
-            COPSE_TRY(copse__array_read(g->own[r], g->words + g->firsts[g->st->group.first + r]));
+    copse_shape shape = shape_of(f);
+    if (f->is_sparse)
+        shape.dims[0] = f->slices;
+    return copse__elements(shape) + (f->is_sparse ? f->slices : 0);
+}
+
+static copse_status bring(copse_strategy *st, copse_value *v, struct form *f, copse_value **out)
+{
+    if (v->kind != COPSE_VALUE_ARRAY && v->kind != COPSE_VALUE_VARIABLE && v->kind != COPSE_VALUE_SPARSE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "gather: a replica has no array");
+    COPSE_TRY(copse__value_at(st, v, COPSE_HOST, out));
+    *f = (struct form){ .type = (uint32_t)(*out)->type, .rank = (*out)->shape.rank,
+                        .is_sparse = (*out)->kind == COPSE_VALUE_SPARSE, .slices = (*out)->slices };
+    memcpy(f->dims, (*out)->shape.dims, f->rank * sizeof *f->dims);
     return COPSE_OK;
 }
 
-static copse_status exchange(struct gather *g, copse_status mine)
+static copse_status read_words(const copse_value *v, uint32_t *to)
+{
+    if (v->kind != COPSE_VALUE_SPARSE)
+        return copse__array_read(v, to);
+    return copse_value_read_sparse(v, (int32_t *)to, (float *)(void *)(to + v->slices));
+}
+
+static copse_status make(copse_strategy *st, const struct form *f, const uint32_t *words, copse_value **out)
+{
+    if (!f->is_sparse)
+        return copse_value_create_on(st, COPSE_HOST, (copse_type)f->type, shape_of(f), words, out);
+    const struct copse_sparse_params p = {
+        .dense_shape = shape_of(f),
+        .count = f->slices,
+        .indices = (const int32_t *)words,
+        .values = (const float *)(const void *)(words + f->slices),
+    };
+    return copse__value_sparse(st->ctx, st, COPSE_HOST, &p, out);
+}
+
+/* ---- of all replicas ---- */
+
+static copse_status bring_all(struct gather *g, copse_value *v)
+{
+    const bool is_each = v->kind == COPSE_VALUE_PER_REPLICA;
+    for (uint32_t r = 0; r < g->st->replica_count; r++)
+        COPSE_TRY(copse_note(bring(g->st, is_each ? v->items[r] : v, &g->forms[g->st->group.first + r], &g->own[r]),
+                             "on replica %u", r));
+    return COPSE_OK;
+}
+
+/* Memory for all values, and this worker's in it. */
+static copse_status make_room(struct gather *g)
+{
+    const struct copse_group *group = &g->st->group;
+    for (uint32_t r = 0; r < group->ranks; r++)
+        g->firsts[r + 1] = g->firsts[r] + words_of(&g->forms[r]);
+    g->words = copse__alloc(&g->st->ctx->base.mem, (size_t)g->firsts[group->ranks], sizeof *g->words);
+    if (!g->words)
+        return copse_no_memory("gather: the arrays of %u replicas", group->ranks);
+    for (uint32_t r = 0; r < g->st->replica_count; r++)
+        COPSE_TRY(read_words(g->own[r], g->words + g->firsts[group->first + r]));
+    return COPSE_OK;
+}
+
+static copse_status exchange(struct gather *g, const char *what, copse_status mine)
 {
     struct copse_group *group = &g->st->group;
     size_t sizes[COPSE_MAX_WORKERS];
-    COPSE_TRY(copse__group_barrier(group, "arrays of all replicas", 0, mine));
+    COPSE_TRY(copse__group_barrier(group, what, 0, mine));
     for (uint32_t w = 0; w < group->workers; w++)
         sizes[w] = group->rank_counts[w] * sizeof *g->forms;
     COPSE_TRY(copse__group_allgatherv(group, g->forms, sizes));
-    COPSE_TRY(copse__group_barrier(group, "elements of all replicas", 0, make_room(g)));
+    COPSE_TRY(copse__group_barrier(group, what, 0, make_room(g)));
     for (uint32_t w = 0, r = 0; w < group->workers; r += group->rank_counts[w++])
         sizes[w] = (size_t)(4 * (g->firsts[r + group->rank_counts[w]] - g->firsts[r]));
     return copse__group_allgatherv(group, g->words, sizes);
 }
 
-static copse_status list(const struct gather *g, copse_value **out)
+copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
+                                 copse_value **out)
 {
+    struct gather g = { .st = st };
     copse_value *items[COPSE_MAX_REPLICAS] = { NULL };
-    copse_status s = COPSE_OK;
-    for (uint32_t r = 0; r < g->st->group.ranks && !s; r++)
-        s = copse_value_create_on(g->st, COPSE_HOST, (copse_type)g->forms[r].type, shape_of(&g->forms[r]),
-                                  g->words + g->firsts[r], &items[r]);
+    *out = NULL;
+    copse_status s = exchange(&g, what, mine ? mine : bring_all(&g, v));
+    for (uint32_t r = 0; r < st->group.ranks && !s; r++)
+        s = make(st, &g.forms[r], g.words + g.firsts[r], &items[r]);
     if (!s)
-        s = copse_value_list(g->st->ctx, items, g->st->group.ranks, out);
-    for (uint32_t r = 0; r < g->st->group.ranks; r++)
-        copse_value_release(&items[r]);
+        s = copse_value_list(st->ctx, items, st->group.ranks, out);
+    copse__values_release(items, st->group.ranks);
+    copse__values_release(g.own, st->replica_count);
+    copse__free(&st->ctx->base.mem, g.words);
     return s;
 }
 
-copse_status copse__value_gather(copse_strategy *st, copse_value *v, copse_value **out)
+/* ---- of the first replica ---- */
+
+copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
+                                   copse_value **out)
 {
-    struct gather g = { .st = st, .mem = &st->ctx->base.mem };
-    copse_status s = exchange(&g, bring(&g, v));
+    struct copse_mem *mem = &st->ctx->base.mem;
+    struct form f = { 0 };
+    copse_value *own = NULL;
+    uint32_t *words = NULL;
+    *out = NULL;
+    copse_status s = copse__group_broadcast(&st->group, what, &f, sizeof f, mine ? mine : bring(st, v, &f, &own));
+    if (!s) {
+        words = copse__alloc(mem, (size_t)words_of(&f), sizeof *words);
+        mine = words ? COPSE_OK : copse_no_memory("gather: the array of the first replica");
+        if (!mine && st->group.worker == 0)
+            mine = read_words(own, words);
+        s = copse__group_broadcast(&st->group, what, words, 4 * (size_t)words_of(&f), mine);
+    }
     if (!s)
-        s = list(&g, out);
-    for (uint32_t r = 0; r < st->replica_count; r++)
-        copse_value_release(&g.own[r]);
-    copse__free(g.mem, g.words);
+        s = make(st, &f, words, out);
+    copse_value_release(&own);
+    copse__free(mem, words);
     return s;
 }

@@ -15,11 +15,6 @@ struct copse_partitioned {
 
 typedef copse_status change_fn(copse_variable *v, copse_value *value);
 
-static copse_status no_memory(const char *name)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", name);
-}
-
 static struct copse_mem *mem_of(const copse_partitioned *p)
 {
     return &p->strategy->ctx->base.mem;
@@ -42,7 +37,7 @@ static copse_status make_part(copse_partitioned *p, const struct copse_variable_
     const uint32_t rows = copse_partition_rows(all, shards, i, &first);
     char *name = copse__alloc(mem_of(p), room, 1);
     if (!name)
-        return no_memory(whole->name);
+        return copse_no_memory("variable '%s'", whole->name);
     snprintf(name, room, "%s/part_%u", whole->name, i);
     params.name = name;
     params.values = values + first * row_elements(whole->shape);
@@ -54,7 +49,7 @@ static copse_status make_part(copse_partitioned *p, const struct copse_variable_
     return s;
 }
 
-/* Once all are there. Of replicas that make them together the first says it. */
+/* Once all are there. Of replicas that make them together the first does it. */
 static copse_status bind_parts(copse_partitioned *p, const struct copse_variable_params *params)
 {
     const struct copse_frame *f = copse__context_top();
@@ -64,7 +59,7 @@ static copse_status bind_parts(copse_partitioned *p, const struct copse_variable
         return COPSE_OK;
     struct copse_whole *whole = copse__alloc(mem_of(p), 1, sizeof *whole + length);
     if (!whole)
-        return no_memory(params->name);
+        return copse_no_memory("variable '%s'", params->name);
     whole->shape = params->shape;
     whole->parts = (uint32_t)p->count;
     memcpy(whole->name, params->name, length);
@@ -83,7 +78,7 @@ static copse_status make_parts(copse_partitioned *p, const struct copse_variable
     uint32_t *values = NULL;
     COPSE_TRY(copse__variable_first_values(p->strategy, whole, (void **)&values));
     p->parts = copse__alloc(mem_of(p), shards, sizeof(copse_variable *));
-    copse_status s = p->parts ? COPSE_OK : no_memory(whole->name);
+    copse_status s = p->parts ? COPSE_OK : copse_no_memory("variable '%s'", whole->name);
     while (!s && p->count < shards)
         s = make_part(p, whole, values, shards);
     if (!s)
@@ -107,7 +102,7 @@ copse_status copse_partitioned_create(copse_strategy *st, const struct copse_var
                                                  "device to hold it", params->name);
     copse_partitioned *p = copse__alloc(&st->ctx->base.mem, 1, sizeof *p);
     if (!p)
-        return no_memory(params->name);
+        return copse_no_memory("variable '%s'", params->name);
     p->strategy = copse_strategy_retain(st);
     p->shape = params->shape;
     p->type = params->type;
@@ -153,9 +148,8 @@ static copse_status read_parts(copse_partitioned *p, uint32_t *to)
         copse_value *part;
         COPSE_TRY(copse_read(p->parts[i], &part));
         const copse_status s = copse_value_read(part, to);
-        if (s == COPSE_ERR_TIMEOUT)
-            return s; /* the device may still write there */
-        copse_value_release(&part);
+        if (s != COPSE_ERR_TIMEOUT) /* else the device may still write there */
+            copse_value_release(&part);
         COPSE_TRY(s);
         to += p->parts[i]->count;
     }
@@ -164,18 +158,15 @@ static copse_status read_parts(copse_partitioned *p, uint32_t *to)
 
 copse_status copse_partitioned_read(copse_partitioned *p, copse_value **out)
 {
-    if (!p || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: it, or the result, is NULL");
+    COPSE_TRY(copse_need("partitioned variable", p, out));
     *out = NULL;
     uint32_t *values = copse__alloc(mem_of(p), (size_t)copse__elements(p->shape), sizeof *values);
     if (!values)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "partitioned variable: no memory");
+        return copse_no_memory("partitioned variable");
     copse_status s = read_parts(p, values);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s;
     if (!s)
         s = copse_value_create(p->strategy->ctx, p->type, p->shape, values, out);
-    copse__free(mem_of(p), values);
+    copse__free_read(mem_of(p), values, s);
     return s;
 }
 
@@ -196,22 +187,16 @@ static copse_status change_parts(copse_partitioned *p, change_fn *fn, const uint
 static copse_status change(copse_partitioned *p, change_fn *fn, copse_value *value)
 {
     char mine[96], theirs[96];
-    if (!p || !value)
-        return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable: it, or the value, is NULL");
+    void *values;
+    COPSE_TRY(copse_need("partitioned variable", p, value));
     if (copse_value_type(value) != p->type || !copse__shape_equal(copse_value_shape(value), p->shape))
         return copse_fail(COPSE_ERR_SHAPE, "partitioned variable: is %s %s, the value is %s %s",
-                          p->type == COPSE_I32 ? "i32" : "f32", copse__shape_text(p->shape, mine),
-                          copse_value_type(value) == COPSE_I32 ? "i32" : "f32",
+                          copse__type_name(p->type), copse__shape_text(p->shape, mine),
+                          copse__type_name(copse_value_type(value)),
                           copse__shape_text(copse_value_shape(value), theirs));
-    uint32_t *values = copse__alloc(mem_of(p), (size_t)copse__elements(p->shape), sizeof *values);
-    if (!values)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "partitioned variable: no memory");
-    copse_status s = copse_value_read(value, values);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (!s)
-        s = change_parts(p, fn, values);
-    copse__free(mem_of(p), values);
+    COPSE_TRY(copse__value_to_host(value, &values));
+    const copse_status s = change_parts(p, fn, values);
+    copse__free(&value->ctx->base.mem, values);
     return s;
 }
 

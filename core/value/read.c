@@ -19,15 +19,12 @@ copse_status copse__require_strategy_of(const copse_variable *v)
 static copse_status read_local(copse_variable *v, copse_value **out)
 {
     copse_strategy *st = v->strategy;
-    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all = NULL;
+    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all;
     copse_status s = COPSE_OK;
     for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
         s = copse__component_read(v, r, &parts[r]);
-    if (s == COPSE_OK)
-        s = copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
+    s = copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
     s = copse__variable_aggregate(v, all, s, out);
-    for (uint32_t r = 0; r < st->replica_count; r++)
-        copse_value_release(&parts[r]);
     copse_value_release(&all);
     return s;
 }
@@ -40,13 +37,9 @@ copse_status copse_read(copse_variable *v, copse_value **out)
     COPSE_TRY(copse_need("variable: read", out));
     const struct copse_frame *f = copse__context_top();
     COPSE_TRY(copse__require_strategy_of(v));
-    if (f && f->handle)
-        return copse__component_read(v, f->rank, out);
-    if (f && f->update_rank != COPSE_HOST)
-        return copse__component_read(v, f->update_rank, out);
-    if (copse__variable_is_local(v))
-        return read_local(v, out);
-    return copse__component_read(v, 0, out);
+    if (f && (f->handle || f->update_rank != COPSE_HOST))
+        return copse__component_read(v, f->handle ? f->rank : f->update_rank, out);
+    return copse__variable_is_local(v) ? read_local(v, out) : copse__component_read(v, 0, out);
 }
 
 copse_status copse_variable_value(copse_variable *v, copse_value **out)
@@ -91,4 +84,16 @@ copse_status copse_value_read(const copse_value *v, void *values)
     if (v->kind == COPSE_VALUE_MIRRORED)
         v = v->items[0];
     return v->kind == COPSE_VALUE_VARIABLE ? read_variable(v, values) : copse__array_read(v, values);
+}
+
+copse_status copse__value_to_host(const copse_value *v, void **values)
+{
+    struct copse_mem *mem = &v->ctx->base.mem;
+    *values = copse__alloc(mem, (size_t)copse__elements(copse_value_shape(v)), 4);
+    if (!*values)
+        return copse_no_memory("value");
+    const copse_status s = copse_value_read(v, *values);
+    if (s)
+        copse__free_read(mem, *values, s);
+    return s;
 }

@@ -11,7 +11,7 @@ struct slice {
 
 struct gathered {
     copse_strategy *st;
-    uint64_t width; /* elements of a slice */
+    size_t width; /* elements of a slice */
     uint32_t count;
     int32_t *rows;         /* [count] */
     float *values;         /* [count, width] */
@@ -53,7 +53,7 @@ static uint32_t add_rows(const struct gathered *g, const struct slice *sorted)
         rows += is_new;
         float *to = g->values_out + g->width * (rows - 1);
         g->rows_out[rows - 1] = sorted[i].row;
-        for (uint64_t j = 0; j < g->width; j++)
+        for (size_t j = 0; j < g->width; j++)
             to[j] = is_new ? from[j] : to[j] + from[j];
     }
     return rows;
@@ -66,28 +66,22 @@ static copse_status gather(struct gathered *g, copse_value *const *components, s
     for (size_t c = 0; c < count; c++) {
         slices += components[c]->slices;
         if (components[c]->slices)
-            g->width = components[c]->block->count / components[c]->slices;
+            g->width = (size_t)(components[c]->block->count / components[c]->slices);
     }
     if (slices >= (uint64_t)1 << 31)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: %llu slices in all; fewer than 2^31 fit",
                           (unsigned long long)slices);
     g->count = (uint32_t)slices;
-    size_t elements;
-    if (!copse__mul((size_t)slices, (size_t)g->width, &elements))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory for %u slices", g->count);
-    g->rows = copse__alloc(mem, (size_t)slices, sizeof *g->rows);
-    g->values = copse__alloc(mem, elements, sizeof *g->values);
-    g->sorted = copse__alloc(mem, 2 * (size_t)slices, sizeof *g->sorted);
-    g->rows_out = copse__alloc(mem, (size_t)slices, sizeof *g->rows_out);
-    g->values_out = copse__alloc(mem, elements, sizeof *g->values_out);
+    g->rows = copse__alloc(mem, g->count, sizeof *g->rows);
+    g->values = copse__alloc(mem, g->count, g->width * sizeof *g->values);
+    g->sorted = copse__alloc(mem, 2 * (size_t)g->count, sizeof *g->sorted);
+    g->rows_out = copse__alloc(mem, g->count, sizeof *g->rows_out);
+    g->values_out = copse__alloc(mem, g->count, g->width * sizeof *g->values_out);
     if (!g->rows || !g->values || !g->sorted || !g->rows_out || !g->values_out)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory for %u slices", g->count);
+        return copse_no_memory("reduce: %u slices", g->count);
     uint32_t at = 0;
-    for (size_t c = 0; c < count; c++) {
-        COPSE_TRY(copse_value_read_sparse(components[c], g->rows + at,
-                                          g->values + g->width * at));
-        at += components[c]->slices;
-    }
+    for (size_t c = 0; c < count; at += components[c++]->slices)
+        COPSE_TRY(copse_value_read_sparse(components[c], g->rows + at, g->values + g->width * at));
     for (uint32_t i = 0; i < g->count; i++)
         g->sorted[i] = (struct slice){ g->rows[i], i };
     return COPSE_OK;
@@ -105,20 +99,14 @@ static copse_status reduce(struct gathered *g, copse_shape dense, uint32_t divis
     };
     copse_status s = COPSE_OK;
     if (divisor)
-        copse__mean_values(g->values_out, g->values_out, (size_t)(p.count * g->width), divisor,
-                           false);
+        copse__mean_values(g->values_out, g->values_out, p.count * g->width, divisor, false);
     for (uint32_t i = 0; i < to->count && !s; i++)
         s = copse__value_sparse(g->st->ctx, g->st, to->at[i], &p, &at[i]);
-    if (!s)
-        s = copse__value_distributed(g->st, COPSE_VALUE_MIRRORED, at, to->at, to->count, out);
-    for (uint32_t i = 0; i < to->count; i++)
-        copse_value_release(&at[i]);
-    return s;
+    return copse__value_distributed_of(s, g->st, COPSE_VALUE_MIRRORED, at, to->at, to->count, out);
 }
 
 copse_status copse__sparse_reduce(copse_strategy *st, copse_value *const *components, size_t count,
-                                  uint32_t divisor, const struct copse_ranks *to,
-                                  copse_value **out)
+                                  uint32_t divisor, const struct copse_ranks *to, copse_value **out)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     struct gathered g = { .st = st };
@@ -126,10 +114,8 @@ copse_status copse__sparse_reduce(copse_strategy *st, copse_value *const *compon
     copse_status s = gather(&g, components, count);
     if (!s)
         s = reduce(&g, components[0]->shape, divisor, to, out);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* a device that hangs may still write to what was to be read */
-    copse__free(mem, g.rows);
-    copse__free(mem, g.values);
+    copse__free_read(mem, g.rows, s);
+    copse__free_read(mem, g.values, s);
     copse__free(mem, g.sorted);
     copse__free(mem, g.rows_out);
     copse__free(mem, g.values_out);

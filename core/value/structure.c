@@ -58,30 +58,33 @@ static copse_status regroup_leaf(struct regroup *g, copse_value *const *values, 
         is_container = is_container && v->kind == COPSE_VALUE_VARIABLE &&
                        v->variable == values[0]->variable && v->rank == rank_of(g, i);
     }
-    if (is_container && g->count == g->st->replica_count) {
-        *out = copse_value_container(values[0]);
-        return *out ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "value: no memory");
-    }
+    if (is_container && g->count == g->st->replica_count)
+        return copse__value_of_variable(values[0]->variable, COPSE_ALL_RANKS, out);
     if (is_same) {
         *out = copse_value_retain(values[0]);
         return COPSE_OK;
     }
-    return copse_note(
-        copse__value_distributed(g->st, g->kind, values, g->ranks, g->count, out),
-        "while regrouping result%s of the replicas", g->path);
+    return copse_note(copse__value_distributed(g->st, g->kind, values, g->ranks, g->count, out),
+                      "while regrouping result%s of the replicas", g->path);
 }
 
 static copse_status regroup(struct regroup *g, copse_value *const *values, copse_value **out);
 
+struct regroup_items {
+    struct regroup *g;
+    copse_value *const *values; /* lists or dictionaries, one of each replica */
+};
+
 /* Item `at` of the first replica's value and its counterparts. */
-static copse_status regroup_item(struct regroup *g, copse_value *const *values, size_t at,
-                                 copse_value **out)
+static copse_status regroup_item(void *user, size_t at, copse_value **out)
 {
+    const struct regroup_items *all = user;
+    struct regroup *g = all->g;
     copse_value *items[COPSE_MAX_REPLICAS];
     const size_t length = strlen(g->path);
-    const char *name = copse_value_name(values[0], at);
+    const char *name = copse_value_name(all->values[0], at);
     for (size_t i = 0; i < g->count; i++) {
-        items[i] = name ? copse_value_find(values[i], name) : values[i]->items[at];
+        items[i] = name ? copse_value_find(all->values[i], name) : all->values[i]->items[at];
         if (!items[i])
             return copse_fail(COPSE_ERR_SHAPE,
                               "replicas returned different structures: result%s has an item '%s' on "
@@ -97,35 +100,15 @@ static copse_status regroup_item(struct regroup *g, copse_value *const *values, 
     return s;
 }
 
-static void release_items(struct copse_mem *mem, copse_value **items, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        copse_value_release(&items[i]);
-    copse__free(mem, items);
-}
-
 static copse_status regroup(struct regroup *g, copse_value *const *values, copse_value **out)
 {
-    struct copse_mem *mem = &g->st->ctx->base.mem;
-    const copse_value *first = values[0];
-    copse_status s = COPSE_OK;
+    struct regroup_items all = { g, values };
+    const bool is_structure = copse__value_is_structure(values[0]);
     for (size_t i = 1; i < g->count; i++)
-        if (copse__value_is_structure(values[i]) != copse__value_is_structure(first) ||
-            (copse__value_is_structure(first) &&
-             (values[i]->kind != first->kind || values[i]->count != first->count)))
+        if (copse__value_is_structure(values[i]) != is_structure ||
+            (is_structure && (values[i]->kind != values[0]->kind || values[i]->count != values[0]->count)))
             return mismatch(g, values, i);
-    if (!copse__value_is_structure(first))
-        return regroup_leaf(g, values, out);
-
-    copse_value **items = copse__alloc(mem, first->count, sizeof *items);
-    if (!items)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "value: no memory");
-    for (size_t at = 0; at < first->count && !s; at++)
-        s = regroup_item(g, values, at, &items[at]);
-    if (!s)
-        s = copse__value_like(first, items, out);
-    release_items(mem, items, first->count);
-    return s;
+    return is_structure ? copse__value_map(values[0], regroup_item, &all, out) : regroup_leaf(g, values, out);
 }
 
 copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_value *const *values,
@@ -137,9 +120,8 @@ copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_val
         return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu results to regroup", count);
     for (size_t i = 1; i < count; i++)
         if (!values[i] != !values[0])
-            return copse_fail(COPSE_ERR_SHAPE,
-                              "replicas returned different structures: replica %u returned %s, "
-                              "replica %u %s",
+            return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: replica %u returned %s, "
+                                               "replica %u %s",
                               rank_of(&g, 0), values[0] ? "a value" : "nothing", rank_of(&g, i),
                               values[i] ? "a value" : "nothing");
     return values[0] ? regroup(&g, values, out) : COPSE_OK;
@@ -149,68 +131,53 @@ copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_val
 
 static copse_status select_component(copse_value *v, uint32_t rank, copse_value **out)
 {
-    for (size_t i = 0; i < v->count; i++)
-        if (v->ranks[i] == rank) {
-            *out = copse_value_retain(v->items[i]);
-            return COPSE_OK;
-        }
-    if (v->kind == COPSE_VALUE_PER_REPLICA)
+    size_t i = 0;
+    while (i < v->count && v->ranks[i] != rank)
+        i++;
+    if (i == v->count && v->kind == COPSE_VALUE_PER_REPLICA)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", rank);
-    *out = copse_value_retain(v->items[0]);
+    *out = copse_value_retain(v->items[i < v->count ? i : 0]);
     return COPSE_OK;
 }
 
-typedef copse_status select_fn(copse_value *v, uint32_t rank, copse_value **out);
+struct selection {
+    copse_value *from;
+    uint32_t rank;
+    bool is_update;
+};
 
-static copse_status select_items(copse_value *v, uint32_t rank, select_fn *select,
-                                 copse_value **out)
+static copse_status select_value(struct selection *x, copse_value **out);
+
+static copse_status select_item(void *user, size_t i, copse_value **out)
 {
-    struct copse_mem *mem = &v->ctx->base.mem;
-    copse_value **items = copse__alloc(mem, v->count, sizeof *items);
-    bool is_changed = false;
-    copse_status s = COPSE_OK;
-    if (!items)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "value: no memory");
-    for (size_t i = 0; i < v->count && !s; i++) {
-        s = select(v->items[i], rank, &items[i]);
-        is_changed = is_changed || items[i] != v->items[i];
-    }
-    if (!s && is_changed)
-        s = copse__value_like(v, items, out);
-    else if (!s)
-        *out = copse_value_retain(v);
-    release_items(mem, items, v->count);
-    return s;
+    const struct selection *x = user;
+    return select_value(&(struct selection){ x->from->items[i], x->rank, x->is_update }, out);
+}
+
+static copse_status select_value(struct selection *x, copse_value **out)
+{
+    copse_value *v = x->from;
+    const bool is_whole = v->kind == COPSE_VALUE_VARIABLE && v->rank == COPSE_ALL_RANKS;
+    *out = NULL;
+    if (copse__value_is_structure(v))
+        return copse__value_map(v, select_item, x, out);
+    if (x->is_update && v->kind == COPSE_VALUE_PER_REPLICA)
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: replicas may differ in an argument; give a plain or mirrored "
+                                              "value, such as a reduced one");
+    if (copse__value_is_distributed(v))
+        return select_component(v, x->rank, out);
+    *out = copse_value_retain(x->is_update && is_whole && x->rank < v->count ? v->items[x->rank] : v);
+    return COPSE_OK;
 }
 
 copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **out)
 {
-    *out = NULL;
-    if (copse__value_is_structure(v))
-        return select_items(v, rank, copse__select_replica, out);
-    if (copse__value_is_distributed(v))
-        return select_component(v, rank, out);
-    *out = copse_value_retain(v);
-    return COPSE_OK;
+    return select_value(&(struct selection){ v, rank, false }, out);
 }
 
 copse_status copse__select_update(copse_value *v, uint32_t rank, copse_value **out)
 {
-    *out = NULL;
-    if (copse__value_is_structure(v))
-        return select_items(v, rank, copse__select_update, out);
-    if (v->kind == COPSE_VALUE_PER_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "update: replicas may differ in an argument; give a plain or mirrored "
-                          "value, such as a reduced one");
-    if (v->kind == COPSE_VALUE_MIRRORED)
-        return select_component(v, rank, out);
-    if (v->kind == COPSE_VALUE_VARIABLE && v->rank == COPSE_ALL_RANKS && rank < v->count) {
-        *out = copse_value_retain(v->items[rank]);
-        return COPSE_OK;
-    }
-    *out = copse_value_retain(v);
-    return COPSE_OK;
+    return select_value(&(struct selection){ v, rank, true }, out);
 }
 
 copse_status copse__check_components(const copse_value *v, uint32_t replicas)

@@ -4,11 +4,6 @@
 #include "core/variable/storage.h"
 #include "core/value/value.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "value: no memory");
-}
-
 /* ---- references ---- */
 
 static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind,
@@ -17,7 +12,7 @@ static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kin
     copse_value *v = copse__alloc(&ctx->base.mem, 1, sizeof *v);
     *out = v;
     if (!v)
-        return no_memory();
+        return copse_no_memory("value");
     atomic_init(&v->refs, 1);
     v->ctx = copse_context_retain(ctx);
     v->kind = kind;
@@ -43,11 +38,9 @@ void copse_value_release(copse_value **at)
         return;
     copse_context *ctx = v->ctx;
     struct copse_mem *mem = &ctx->base.mem;
-    for (size_t i = 0; i < v->count; i++) {
-        copse_value_release(&v->items[i]);
-        if (v->names)
-            copse__free(mem, v->names[i]);
-    }
+    for (size_t i = 0; v->names && i < v->count; i++)
+        copse__free(mem, v->names[i]);
+    copse__values_release(v->items, v->count);
     copse__free(mem, v->items);
     copse__free(mem, v->names);
     copse__free(mem, v->ranks);
@@ -56,6 +49,12 @@ void copse_value_release(copse_value **at)
     copse_strategy_release(&v->strategy);
     copse__free(mem, v);
     copse_context_release(&ctx);
+}
+
+void copse__values_release(copse_value **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        copse_value_release(&list[i]);
 }
 
 /* Return `s`, and `v` when that is COPSE_OK. */
@@ -74,25 +73,16 @@ static copse_status check_array(copse_type type, copse_shape shape, uint64_t *co
     if (type != COPSE_F32 && type != COPSE_I32)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no element type %d", (int)type);
     if (shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: rank %u; arrays have at most %d dimensions",
-                          shape.rank, COPSE_MAX_RANK);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: rank %u; arrays have at most %d dimensions", shape.rank,
+                          COPSE_MAX_RANK);
     *count = 1;
     for (uint32_t i = 0; i < shape.rank; i++)
         if (shape.dims[i] == 0)
             *count = 0;
     for (uint32_t i = 0; i < shape.rank && *count; i++)
         if ((*count *= shape.dims[i]) >= (uint64_t)1 << 31)
-            return copse_fail(COPSE_ERR_ARGUMENT,
-                              "value: an array holds fewer than 2^31 elements");
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: an array holds fewer than 2^31 elements");
     return COPSE_OK;
-}
-
-static copse_status check_place(const copse_strategy *st, uint32_t rank)
-{
-    if (rank == COPSE_HOST || (st && rank < st->replica_count))
-        return COPSE_OK;
-    return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no replica %u of %u", rank,
-                      st ? st->replica_count : 0);
 }
 
 /* The replica of the calling thread, whose strategy must be of the same context. */
@@ -105,42 +95,61 @@ static copse_status here(const copse_context *ctx, copse_strategy **st, uint32_t
     return COPSE_OK;
 }
 
-static copse_status make_block(copse_context *ctx, const copse_strategy *st, uint32_t rank,
-                               copse_type type, uint64_t count, const void *values,
-                               struct copse_block **out)
+static copse_status make_block(copse_context *ctx, const copse_strategy *st, uint32_t rank, copse_type type,
+                               uint64_t count, const void *values, struct copse_block **out)
 {
-    copse_queue *queue = rank == COPSE_HOST ? NULL : st->replicas[rank].queue;
-    COPSE_TRY(copse__block_create(ctx, queue, type, count, out));
+    COPSE_TRY(copse__block_create(ctx, copse__queue_of(st, rank), type, count, out));
     const copse_status s = copse__block_write(*out, values);
     if (s)
         copse__block_release(out);
     return s;
 }
 
-copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank,
-                                     copse_shape shape, struct copse_block *block,
-                                     copse_value **out)
+/* An array, or with `indices` a sparse value. Takes over the references to both, on failure too. */
+static copse_status from_blocks(copse_context *ctx, copse_strategy *st, uint32_t rank, copse_shape shape,
+                                struct copse_block *block, struct copse_block *indices, copse_value **out)
 {
-    const copse_status s = make(ctx, st, COPSE_VALUE_ARRAY, out);
+    const copse_status s = make(ctx, st, indices ? COPSE_VALUE_SPARSE : COPSE_VALUE_ARRAY, out);
     if (s) {
         copse__block_release(&block);
+        copse__block_release(&indices);
         return s;
     }
     (*out)->type = block->type;
     (*out)->shape = shape;
+    (*out)->slices = indices ? (uint32_t)indices->count : 0;
     (*out)->rank = rank;
     (*out)->block = block;
+    (*out)->indices = indices;
     return COPSE_OK;
 }
 
-static copse_status make_array(copse_context *ctx, copse_strategy *st, uint32_t rank,
-                               copse_type type, copse_shape shape, const void *values,
-                               copse_value **out)
+copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank, copse_shape shape,
+                                     struct copse_block *block, copse_value **out)
+{
+    return from_blocks(ctx, st, rank, shape, block, NULL, out);
+}
+
+copse_status copse__value_copy(const copse_value *v, copse_strategy *st, uint32_t rank, copse_value **out)
+{
+    struct copse_block *block, *indices = NULL;
+    COPSE_TRY(copse__block_copy(v->block, copse__queue_of(st, rank), &block));
+    const copse_status s = v->indices ? copse__block_copy(v->indices, copse__queue_of(st, rank), &indices) : COPSE_OK;
+    if (!s)
+        return from_blocks(v->ctx, st, rank, v->shape, block, indices, out);
+    copse__block_release(&block);
+    return s;
+}
+
+static copse_status make_array(copse_context *ctx, copse_strategy *st, uint32_t rank, copse_type type,
+                               copse_shape shape, const void *values, copse_value **out)
 {
     struct copse_block *block;
     uint64_t count;
     COPSE_TRY(check_array(type, shape, &count));
-    COPSE_TRY(check_place(st, rank));
+    if (rank != COPSE_HOST && (!st || rank >= st->replica_count))
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no replica %u of %u", rank,
+                          st ? st->replica_count : 0);
     if (count > 0)
         COPSE_TRY(copse_need("value", values));
     COPSE_TRY(make_block(ctx, st, rank, type, count, values, &block));
@@ -152,8 +161,7 @@ copse_status copse_value_create(copse_context *ctx, copse_type type, copse_shape
 {
     copse_strategy *st;
     uint32_t rank;
-    if (!ctx || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: context or result is NULL");
+    COPSE_TRY(copse_need("value", ctx, out));
     *out = NULL;
     COPSE_TRY(here(ctx, &st, &rank));
     return make_array(ctx, st, rank, type, shape, values, out);
@@ -162,8 +170,7 @@ copse_status copse_value_create(copse_context *ctx, copse_type type, copse_shape
 copse_status copse_value_create_on(copse_strategy *st, uint32_t rank, copse_type type,
                                    copse_shape shape, const void *values, copse_value **out)
 {
-    if (!st || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: strategy or result is NULL");
+    COPSE_TRY(copse_need("value", st, out));
     *out = NULL;
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "value: the default strategy has no device");
@@ -195,35 +202,13 @@ copse_status copse__value_sparse(copse_context *ctx, copse_strategy *st, uint32_
             return copse_fail(COPSE_ERR_ARGUMENT, "value: slice %u has index %d; there are %u rows",
                               i, (int)p->indices[i], p->dense_shape.dims[0]);
 
-    copse_value *v;
-    COPSE_TRY(make(ctx, st, COPSE_VALUE_SPARSE, &v));
-    v->type = COPSE_F32;
-    v->shape = p->dense_shape;
-    v->slices = p->count;
-    v->rank = rank;
-    copse_status s = make_block(ctx, st, rank, COPSE_I32, p->count, p->indices, &v->indices);
+    struct copse_block *block, *indices;
+    COPSE_TRY(make_block(ctx, st, rank, COPSE_I32, p->count, p->indices, &indices));
+    const copse_status s = make_block(ctx, st, rank, COPSE_F32, count, p->values, &block);
     if (!s)
-        s = make_block(ctx, st, rank, COPSE_F32, count, p->values, &v->block);
-    return give(s, v, out);
-}
-
-copse_status copse__value_sparse_from(copse_strategy *st, uint32_t rank, copse_shape dense,
-                                      uint32_t slices, struct copse_block *indices,
-                                      struct copse_block *block, copse_value **out)
-{
-    const copse_status s = make(st->ctx, st, COPSE_VALUE_SPARSE, out);
-    if (s) {
-        copse__block_release(&indices);
-        copse__block_release(&block);
-        return s;
-    }
-    (*out)->type = COPSE_F32;
-    (*out)->shape = dense;
-    (*out)->slices = slices;
-    (*out)->rank = rank;
-    (*out)->indices = indices;
-    (*out)->block = block;
-    return COPSE_OK;
+        return from_blocks(ctx, st, rank, p->dense_shape, block, indices, out);
+    copse__block_release(&indices);
+    return s;
 }
 
 copse_status copse_value_sparse(copse_context *ctx, const struct copse_sparse_params *params,
@@ -231,8 +216,7 @@ copse_status copse_value_sparse(copse_context *ctx, const struct copse_sparse_pa
 {
     copse_strategy *st;
     uint32_t rank;
-    if (!ctx || !params || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: context, params or result is NULL");
+    COPSE_TRY(copse_need("value", ctx, params, out));
     *out = NULL;
     COPSE_TRY(here(ctx, &st, &rank));
     return copse__value_sparse(ctx, st, rank, params, out);
@@ -250,50 +234,45 @@ copse_status copse_value_read_sparse(const copse_value *v, int32_t *indices, flo
     return COPSE_OK;
 }
 
-static copse_status add_slices(const copse_value *v, const struct copse_block *indices,
-                               const struct copse_block *slices, struct copse_block *dense)
+copse_status copse__slices_read(const copse_value *v, int32_t **indices, struct copse_rows *rows)
 {
-    const uint64_t row = v->slices ? slices->count / v->slices : 0;
-    const int32_t *index = indices->host;
-    const float *from = slices->host;
-    float *to = dense->host;
-    for (uint32_t i = 0; i < v->slices; i++)
-        for (uint64_t j = 0; j < row; j++) {
-            float *sum = &to[(uint64_t)index[i] * row + j];
-            *sum = *sum + from[i * row + j];
-        }
-    return COPSE_OK;
+    struct copse_mem *mem = &v->ctx->base.mem;
+    const size_t row = v->slices ? (size_t)(v->block->count / v->slices) : 0;
+    *indices = copse__alloc(mem, v->slices, 4 * (1 + row));
+    if (!*indices)
+        return copse_no_memory("value");
+    float *values = (float *)(void *)(*indices + v->slices);
+    *rows = (struct copse_rows){ v->slices, row, *indices, values };
+    const copse_status s = copse_value_read_sparse(v, *indices, values);
+    if (s)
+        copse__free_read(mem, *indices, s);
+    return s;
 }
 
 copse_status copse_value_densify(const copse_value *v, copse_value **out)
 {
-    struct copse_block *indices = NULL, *slices = NULL, *dense = NULL;
-    copse_status s;
+    struct copse_block *dense;
+    struct copse_rows rows;
+    int32_t *indices;
     uint64_t count;
     COPSE_TRY(copse_need("value", v, out));
     if (v->kind != COPSE_VALUE_SPARSE)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: not a sparse value");
     *out = NULL;
     COPSE_TRY(check_array(COPSE_F32, v->shape, &count));
-    COPSE_TRY_OR(done, s, copse__block_copy(v->indices, NULL, &indices));
-    COPSE_TRY_OR(done, s, copse__block_copy(v->block, NULL, &slices));
-    COPSE_TRY_OR(done, s, copse__block_create(v->ctx, NULL, COPSE_F32, count, &dense));
-    COPSE_TRY_OR(done, s, add_slices(v, indices, slices, dense));
-    s = copse__value_from_block(v->ctx, v->strategy, COPSE_HOST, v->shape, dense, out);
-    dense = NULL;
-done:
-    copse__block_release(&indices);
-    copse__block_release(&slices);
-    copse__block_release(&dense);
-    return s;
+    COPSE_TRY(copse__slices_read(v, &indices, &rows));
+    const copse_status s = copse__block_create(v->ctx, NULL, COPSE_F32, count, &dense);
+    if (!s)
+        copse__change_rows(COPSE_SCATTER_ADD, rows.row, rows.count, rows.indices, rows.values, dense->host);
+    copse__free(&v->ctx->base.mem, indices);
+    return s ? s : copse__value_from_block(v->ctx, v->strategy, COPSE_HOST, v->shape, dense, out);
 }
 
 /* ---- objects, lists, dictionaries ---- */
 
 copse_status copse_value_object(copse_context *ctx, void *object, copse_value **out)
 {
-    if (!ctx || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: context or result is NULL");
+    COPSE_TRY(copse_need("value", ctx, out));
     COPSE_TRY(make(ctx, NULL, COPSE_VALUE_OBJECT, out));
     (*out)->object = object;
     return COPSE_OK;
@@ -304,7 +283,7 @@ static copse_status set_items(copse_value *v, copse_value *const *items, size_t 
 {
     v->items = copse__alloc(&v->ctx->base.mem, count, sizeof(copse_value *));
     if (!v->items)
-        return no_memory();
+        return copse_no_memory("value");
     for (size_t i = 0; i < count; i++) {
         v->items[i] = copse_value_retain(items[i]);
         v->depth = COPSE_MAX(v->depth, items[i]->depth + 1);
@@ -321,8 +300,7 @@ static copse_status check_items(copse_value *const *items, size_t count)
         if (!items[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is NULL", i);
         if (items[i]->depth >= COPSE_MAX_DEPTH)
-            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i,
-                              COPSE_MAX_DEPTH);
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i, COPSE_MAX_DEPTH);
     }
     return COPSE_OK;
 }
@@ -331,8 +309,7 @@ copse_status copse_value_list(copse_context *ctx, copse_value *const *items, siz
                               copse_value **out)
 {
     copse_value *v;
-    if (!ctx || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: context or result is NULL");
+    COPSE_TRY(copse_need("value", ctx, out));
     *out = NULL;
     COPSE_TRY(check_items(items, count));
     COPSE_TRY(make(ctx, NULL, COPSE_VALUE_LIST, &v));
@@ -344,7 +321,7 @@ static copse_status set_names(copse_value *v, const char *const *names)
     struct copse_mem *mem = &v->ctx->base.mem;
     v->names = copse__alloc(mem, v->count, sizeof(char *));
     if (!v->names)
-        return no_memory();
+        return copse_no_memory("value");
     for (size_t i = 0; i < v->count; i++) {
         for (size_t j = 0; j < i; j++)
             if (names[i] && strcmp(v->names[j], names[i]) == 0)
@@ -353,7 +330,7 @@ static copse_status set_names(copse_value *v, const char *const *names)
             return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu has no name", i);
         v->names[i] = copse__strdup(mem, names[i]);
         if (!v->names[i])
-            return no_memory();
+            return copse_no_memory("value");
     }
     return COPSE_OK;
 }
@@ -362,8 +339,9 @@ copse_status copse_value_dict(copse_context *ctx, const char *const *names,
                               copse_value *const *items, size_t count, copse_value **out)
 {
     copse_value *v;
-    if (!ctx || !out || (!names && count))
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: context, names or result is NULL");
+    COPSE_TRY(copse_need("value", ctx, out));
+    if (count > 0)
+        COPSE_TRY(copse_need("value", names));
     *out = NULL;
     COPSE_TRY(check_items(items, count));
     COPSE_TRY(make(ctx, NULL, COPSE_VALUE_DICT, &v));
@@ -373,13 +351,31 @@ copse_status copse_value_dict(copse_context *ctx, const char *const *names,
     return give(s, v, out);
 }
 
-copse_status copse__value_like(const copse_value *like, copse_value *const *items,
-                               copse_value **out)
+copse_status copse__value_like(const copse_value *like, copse_value *const *items, copse_value **out)
 {
     return like->kind == COPSE_VALUE_LIST
                ? copse_value_list(like->ctx, items, like->count, out)
-               : copse_value_dict(like->ctx, (const char *const *)like->names, items, like->count,
-                                  out);
+               : copse_value_dict(like->ctx, (const char *const *)like->names, items, like->count, out);
+}
+
+copse_status copse__value_map(copse_value *like, copse_item_fn *fn, void *user, copse_value **out)
+{
+    struct copse_mem *mem = &like->ctx->base.mem;
+    copse_value **items = copse__alloc(mem, like->count, sizeof *items);
+    bool is_changed = false;
+    copse_status s = items ? COPSE_OK : copse_no_memory("value");
+    for (size_t i = 0; i < like->count && !s; i++) {
+        s = fn(user, i, &items[i]);
+        is_changed |= items[i] != like->items[i];
+    }
+    if (!s && is_changed)
+        s = copse__value_like(like, items, out);
+    else if (!s)
+        *out = copse_value_retain(like);
+    if (items)
+        copse__values_release(items, like->count);
+    copse__free(mem, items);
+    return s;
 }
 
 /* ---- distributed values, variables ---- */
@@ -404,21 +400,38 @@ copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
     v->depth = 0;
     v->ranks = copse__alloc(&v->ctx->base.mem, count, sizeof *v->ranks);
     if (!s && !v->ranks)
-        s = no_memory();
+        s = copse_no_memory("value");
     for (size_t i = 0; i < count && !s; i++)
         v->ranks[i] = ranks ? ranks[i] : (uint32_t)i;
     return give(s, v, out);
 }
 
+copse_status copse__value_distributed_of(copse_status s, copse_strategy *st, copse_value_kind kind,
+                                         copse_value **components, const uint32_t *ranks, size_t count,
+                                         copse_value **out)
+{
+    *out = NULL;
+    if (!s)
+        s = copse__value_distributed(st, kind, components, ranks, count, out);
+    copse__values_release(components, count);
+    return s;
+}
+
+copse_status copse__value_of_each(copse_strategy *st, copse_value *v, copse_value **out)
+{
+    copse_value *components[COPSE_MAX_REPLICAS];
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        components[r] = v;
+    return copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, components, NULL, st->replica_count, out);
+}
+
 copse_status copse_value_per_replica(copse_strategy *st, copse_value *const *components,
                                      size_t count, copse_value **out)
 {
-    if (!st || !components || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: strategy, components or result is NULL");
+    COPSE_TRY(copse_need("value", st, components, out));
     *out = NULL;
     if (count != st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count,
-                          st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count, st->replica_count);
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "value: the default strategy has one replica, whose "
                                                  "values are plain");
@@ -435,8 +448,7 @@ static copse_status set_components(copse_value *v)
     if (!s)
         s = set_items(v, components, count);
     v->depth = 0;
-    for (uint32_t r = 0; r < count; r++)
-        copse_value_release(&components[r]);
+    copse__values_release(components, count);
     return s;
 }
 

@@ -45,20 +45,30 @@ static inline bool copse__value_is_structure(const copse_value *v)
     return v->kind == COPSE_VALUE_LIST || v->kind == COPSE_VALUE_DICT;
 }
 
+/* The queue of a replica; NULL for the host. */
+static inline copse_queue *copse__queue_of(const copse_strategy *st, uint32_t rank)
+{
+    return rank == COPSE_HOST ? NULL : st->replicas[rank].queue;
+}
+
+/* Release all values of a list, which may have NULL entries. */
+void copse__values_release(copse_value **list, size_t count);
+
 /* An array; takes a reference to `block` over, on failure too. `st` is NULL on the host outside of
    every strategy. */
-copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank,
-                                     copse_shape shape, struct copse_block *block,
-                                     copse_value **out);
+copse_status copse__value_from_block(copse_context *ctx, copse_strategy *st, uint32_t rank, copse_shape shape,
+                                     struct copse_block *block, copse_value **out);
+/* A copy of an array or a sparse value on replica `rank`, or on the host (COPSE_HOST). */
+copse_status copse__value_copy(const copse_value *v, copse_strategy *st, uint32_t rank, copse_value **out);
 /* A sparse value on replica `rank`, or on the host (COPSE_HOST). */
 copse_status copse__value_sparse(copse_context *ctx, copse_strategy *st, uint32_t rank,
                                  const struct copse_sparse_params *params, copse_value **out);
-/* Of blocks whose references are taken over, on failure too; the indices have been checked. */
-copse_status copse__value_sparse_from(copse_strategy *st, uint32_t rank, copse_shape dense,
-                                      uint32_t slices, struct copse_block *indices,
-                                      struct copse_block *block, copse_value **out);
 /* copse_value_read of an array, or of a mirrored one. */
 copse_status copse__array_read(const copse_value *v, void *values);
+/* copse_value_read to new memory of the value's context. */
+copse_status copse__value_to_host(const copse_value *v, void **values);
+/* The slices of a sparse value in new memory of its context, which begins at `indices`. */
+copse_status copse__slices_read(const copse_value *v, int32_t **indices, struct copse_rows *rows);
 /* A variable as a value: one component, or all (COPSE_ALL_RANKS). */
 copse_status copse__value_of_variable(copse_variable *v, uint32_t rank, copse_value **out);
 /* An array with what a replica's component of a variable holds now, on that replica's device. */
@@ -69,13 +79,22 @@ copse_status copse__variable_checkpoint(copse_variable *v, void *values);
 /* COPSE_ERR_CONTEXT where the thread is in the context of another strategy. */
 copse_status copse__require_strategy_of(const copse_variable *v);
 /* A list or dictionary like `like`, of other items; retained. */
-copse_status copse__value_like(const copse_value *like, copse_value *const *items,
-                               copse_value **out);
+copse_status copse__value_like(const copse_value *like, copse_value *const *items, copse_value **out);
+/* A list or dictionary like `like`, whose items `fn` makes; `like` itself where `fn` returns the items that it has. */
+typedef copse_status copse_item_fn(void *user, size_t i, copse_value **out);
+copse_status copse__value_map(copse_value *like, copse_item_fn *fn, void *user, copse_value **out);
 /* One component per rank, none of them distributed, a list or a dictionary; retained. `ranks` NULL:
    0 .. count-1. */
 copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
                                       copse_value *const *components, const uint32_t *ranks,
                                       size_t count, copse_value **out);
+/* The same of components whose references are taken over. `s`: why they are not complete, or COPSE_OK; an error is
+   returned. */
+copse_status copse__value_distributed_of(copse_status s, copse_strategy *st, copse_value_kind kind,
+                                         copse_value **components, const uint32_t *ranks, size_t count,
+                                         copse_value **out);
+/* A per-replica value with `v` for each replica of this worker. */
+copse_status copse__value_of_each(copse_strategy *st, copse_value *v, copse_value **out);
 /* Whether two values are the same object: the same value, or wrapping the same pointer, variable or
    component. */
 bool copse__value_same(const copse_value *a, const copse_value *b);

@@ -23,7 +23,7 @@ copse_status copse__components_make(copse_variable *v, const void *initial)
     copse_strategy *st = v->strategy;
     v->components = copse__alloc(&st->ctx->base.mem, st->replica_count, sizeof *v->components);
     if (!v->components)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+        return copse_no_memory("variable '%s'", v->name);
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const struct copse_buffer_params params = { .size = bytes_of(v) };
         copse_status s = copse_buffer_create(st->replicas[r].dev, &params, &v->components[r]);
@@ -96,19 +96,6 @@ copse_status copse__variable_of(const copse_variable *v, const copse_strategy *s
 
 /* ---- values on the replicas ---- */
 
-static copse_status keep(copse_variable *v, const copse_variable *like, const void *values)
-{
-    (void)v;
-    (void)like;
-    (void)values;
-    return COPSE_OK;
-}
-
-static void moved(copse_variable *v)
-{
-    (void)v;
-}
-
 static copse_status read(copse_variable *v, uint32_t replica, void *values)
 {
     if (v->initial) {
@@ -143,34 +130,22 @@ static copse_status begin_change(copse_variable *v)
     return v->initial && v->strategy->group.workers > 1 ? copse__store_build(v->strategy) : COPSE_OK;
 }
 
-static copse_status apply(const copse_variable *v, enum copse_change how, const void *by, void *now)
-{
-    copse__change_apply(how, v->tensor.type, v->count, now, by);
-    return COPSE_OK;
-}
-
-static copse_status apply_rows(const copse_variable *v, enum copse_change how, const void *by, void *now)
-{
-    const struct copse_rows *rows = by;
-    (void)v;
-    copse__change_rows(how, rows->row, rows->count, rows->indices, rows->values, now);
-    return COPSE_OK;
-}
-
-/* Read the component, change it on the host, write it. */
+/* Read the component, change it on the host by values or by rows, write it. */
 static copse_status rewrite(copse_variable *v, uint32_t replica, enum copse_change how, const void *by,
-                            copse_status (*fn)(const copse_variable *, enum copse_change, const void *, void *))
+                            const struct copse_rows *rows)
 {
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *now = copse__alloc(mem, (size_t)v->count, 4);
-    copse_status s = now ? read(v, replica, now)
-                         : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        s = fn(v, how, by, now);
-    if (s == COPSE_OK)
-        s = set(v, replica, now);
+    copse_status s = now ? read(v, replica, now) : copse_no_memory("variable '%s'", v->name);
+    if (s) {
+        copse__free_read(mem, now, s);
+        return s;
+    }
+    if (rows)
+        copse__change_rows(how, rows->row, rows->count, rows->indices, rows->values, now);
+    else
+        copse__change_apply(how, v->tensor.type, v->count, now, by);
+    s = set(v, replica, now);
     copse__free(mem, now);
     return s;
 }
@@ -180,14 +155,14 @@ static copse_status change(copse_variable *v, uint32_t replica, enum copse_chang
     if (how == COPSE_CHANGE_SET)
         return set(v, replica, by);
     COPSE_TRY(begin_change(v));
-    return rewrite(v, replica, how, by, apply);
+    return rewrite(v, replica, how, by, NULL);
 }
 
 static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_change how,
                             const struct copse_rows *rows)
 {
     COPSE_TRY(begin_change(v));
-    return rows->count > 0 ? rewrite(v, replica, how, rows, apply_rows) : COPSE_OK;
+    return rows->count > 0 ? rewrite(v, replica, how, NULL, rows) : COPSE_OK;
 }
 
 static copse_status assign(copse_variable *v, const void *values)
@@ -206,28 +181,13 @@ static struct copse_binding target(const copse_variable *v, uint32_t replica)
     return v->initial ? (struct copse_binding){ .buffer = NULL } : copse__variable_values(v, replica);
 }
 
-static copse_status pull(copse_strategy *st)
-{
-    (void)st;
-    return COPSE_OK;
-}
-
-static void release(copse_strategy *st)
-{
-    (void)st;
-}
-
 static const struct copse_storage_table table = {
-    .keep = keep,
-    .moved = moved,
     .read = read,
     .read_block = read_block,
     .change = change,
     .scatter = scatter,
     .assign = assign,
     .target = target,
-    .pull = pull,
-    .release = release,
 };
 
 struct copse_storage copse__on_replicas = { .table = &table };
@@ -253,8 +213,7 @@ copse_status copse__components_set_sum(copse_variable *v, const void *total)
 {
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *part = copse__alloc(mem, (size_t)v->count, 4);
-    copse_status s = part ? COPSE_OK
-                          : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
+    copse_status s = part ? COPSE_OK : copse_no_memory("variable '%s'", v->name);
     for (uint32_t r = 0; r < v->strategy->replica_count && s == COPSE_OK; r++) {
         take_part(v, v->strategy->group.first + r, total, part);
         s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, part);

@@ -51,7 +51,8 @@ static copse_status fill(copse_strategy *st, size_t begin)
         copse__free(&st->ctx->base.mem, v->initial);
         v->initial = NULL;
         v->is_placed = true;
-        copse__storage(v)->moved(v);
+        if (copse__storage(v)->moved)
+            copse__storage(v)->moved(v);
     }
     return COPSE_OK;
 }
@@ -101,7 +102,7 @@ copse_status copse__store_build(copse_strategy *st)
     for (size_t i = st->variables.count; s == COPSE_OK && i-- > 0;)
         if (st->variables.at[i]->is_trained && !st->variables.at[i]->is_placed &&
             !COPSE_PUSH(&st->ctx->base.mem, &store->order, st->variables.at[i]))
-            s = copse_fail(COPSE_ERR_NO_MEMORY, "store: no memory");
+            s = copse_no_memory("store");
     if (s == COPSE_OK && begin < store->order.count && st->group.workers > 1)
         s = copse__initial_values_broadcast(st, store->order.at + begin, store->order.count - begin);
     if (s == COPSE_OK && !store->exchange)
@@ -116,7 +117,7 @@ copse_status copse__store_build(copse_strategy *st)
 copse_status copse__store_create(copse_strategy *st)
 {
     st->store = copse__alloc(&st->ctx->base.mem, 1, sizeof *st->store);
-    return st->store ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
+    return st->store ? COPSE_OK : copse_no_memory("strategy");
 }
 
 void copse__store_release(copse_strategy *st)

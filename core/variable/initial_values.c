@@ -13,7 +13,7 @@ static copse_status describe(const copse_strategy *st, copse_variable *const *li
         room += strlen(list[i]->name) + 16 + 12 * COPSE_MAX_RANK;
     char *text = copse__alloc(&st->ctx->base.mem, room, 1);
     if (!text)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
+        return copse_no_memory("strategy");
     for (size_t i = count; i-- > 0;) {
         const copse_shape shape = list[i]->tensor.shape;
         used += (size_t)snprintf(text + used, room - used, "%s f32 [", list[i]->name);
@@ -41,14 +41,14 @@ copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable 
 copse_status copse__initial_value_broadcast(copse_strategy *st, const struct copse_variable_params *p,
                                      void *values, copse_status mine)
 {
-    char what[sizeof ((struct copse_header *)0)->what], shape[96] = "";
+    char what[COPSE_WHAT_BYTES], shape[96] = "";
     uint64_t hash = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
     const uint32_t kind[] = { (uint32_t)p->synchronization, (uint32_t)p->aggregation };
     hash = copse__hash(hash, kind, sizeof kind);
     if (!mine)
         copse__shape_text(p->shape, shape);
     snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name,
-             p->type == COPSE_I32 ? "i32" : "f32", shape, (unsigned)hash);
+             copse__type_name(p->type), shape, (unsigned)hash);
     const size_t bytes = mine ? 0 : (size_t)copse__elements(p->shape) * 4;
     return copse__group_broadcast(&st->group, what, values, bytes, mine);
 }

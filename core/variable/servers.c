@@ -3,11 +3,6 @@
 #include "core/variable/storage.h"
 #include "core/variable/servers.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
-}
-
 static struct copse_server_store *store_of(const copse_variable *v)
 {
     return &copse__servers_of(v->strategy)->at[v->server];
@@ -22,10 +17,8 @@ static void release(copse_strategy *st)
         copse__server_release(&s->server);
         for (size_t i = 0; i < s->pulled.count; i++)
             copse__free(mem, s->pulled.at[i]);
-        copse__free(mem, s->variables.at);
         copse__free(mem, s->ids.at);
         copse__free(mem, s->seen.at);
-        copse__free(mem, s->written.at);
         copse__free(mem, s->pulled.at);
     }
     copse__free(mem, all);
@@ -34,24 +27,26 @@ static void release(copse_strategy *st)
 
 /* ---- variables ---- */
 
-static copse_status add(struct copse_mem *mem, struct copse_server_store *s, copse_variable *v,
-                        uint32_t id)
+static copse_status add(struct copse_mem *mem, struct copse_server_store *s, copse_variable *v, uint32_t id)
 {
-    void *pulled = copse__alloc(mem, (size_t)v->count, 4);
-    if (!pulled || !COPSE_RESERVE(mem, &s->variables, s->ids.count + 1) ||
-        !COPSE_RESERVE(mem, &s->ids, s->ids.count + 1) ||
-        !COPSE_RESERVE(mem, &s->seen, s->ids.count + 1) ||
-        !COPSE_RESERVE(mem, &s->written, s->ids.count + 1) ||
-        !COPSE_RESERVE(mem, &s->pulled, s->ids.count + 1)) {
-        copse__free(mem, pulled);
-        return no_memory();
-    }
-    s->variables.at[s->variables.count++] = v;
+    const size_t want = s->ids.count + 1;
+    if (!COPSE_RESERVE(mem, &s->ids, want) || !COPSE_RESERVE(mem, &s->seen, want) ||
+        !COPSE_RESERVE(mem, &s->pulled, want))
+        return copse_no_memory("strategy");
+    v->server_index = (uint32_t)s->ids.count;
     s->ids.at[s->ids.count++] = id;
     s->seen.at[s->seen.count++] = 0;
-    s->written.at[s->written.count++] = 0;
-    s->pulled.at[s->pulled.count++] = pulled;
+    s->pulled.at[s->pulled.count++] = NULL;
     return COPSE_OK;
+}
+
+/* Memory for the values that are pulled. */
+static copse_status make_pulled(const copse_variable *v)
+{
+    void **pulled = &store_of(v)->pulled.at[v->server_index];
+    if (!*pulled)
+        *pulled = copse__alloc(&v->strategy->ctx->base.mem, (size_t)v->count, 4);
+    return *pulled ? COPSE_OK : copse_no_memory("strategy");
 }
 
 static copse_status keep(copse_variable *v, const copse_variable *like, const void *values)
@@ -69,14 +64,13 @@ static copse_status keep(copse_variable *v, const copse_variable *like, const vo
     struct copse_server_store *s = store_of(v);
     COPSE_TRY(s->server->table->make(s->server, &as, &id));
     COPSE_TRY(add(&v->strategy->ctx->base.mem, s, v, id));
-    v->server_index = (uint32_t)s->ids.count - 1;
     all->placed += !like;
-    return COPSE_OK;
+    return make_pulled(v);
 }
 
 static void moved(copse_variable *v)
 {
-    store_of(v)->written.at[v->server_index] = 0;
+    v->server_version = 0;
 }
 
 static copse_status read(copse_variable *v, uint32_t replica, void *values)
@@ -91,8 +85,7 @@ static copse_status change(copse_variable *v, uint32_t replica, enum copse_chang
 {
     (void)replica;
     struct copse_server_store *s = store_of(v);
-    return copse_note(s->server->table->change(s->server, s->ids.at[v->server_index], how, v->count,
-                                                values),
+    return copse_note(s->server->table->change(s->server, s->ids.at[v->server_index], how, v->count, values),
                       "while changing variable '%s'", v->name);
 }
 
@@ -136,15 +129,9 @@ static uint64_t stuck(const copse_strategy *st)
     return st->group.job ? st->group.job->window.stuck : 0;
 }
 
-static copse_status pull(const copse_strategy *st, struct copse_server_store *s)
+static copse_status pull_store(const copse_strategy *st, struct copse_server_store *s)
 {
     const uint64_t before = stuck(st);
-    for (size_t i = 0; i < s->pulled.count; i++) {
-        if (!s->pulled.at[i])
-            s->pulled.at[i] = copse__alloc(&st->ctx->base.mem, (size_t)s->variables.at[i]->count, 4);
-        if (!s->pulled.at[i])
-            return no_memory();
-    }
     const copse_status status =
         s->server->table->pull(s->server, s->ids.at, (uint32_t)s->ids.count, s->seen.at, s->pulled.at);
     if (stuck(st) != before)
@@ -152,19 +139,21 @@ static copse_status pull(const copse_strategy *st, struct copse_server_store *s)
     return status;
 }
 
-static copse_status pull_all(copse_strategy *st)
+static copse_status pull(copse_strategy *st)
 {
     struct copse_servers *all = copse__servers_of(st);
-    for (uint32_t k = 0; k < all->count; k++) {
-        struct copse_server_store *s = &all->at[k];
-        COPSE_TRY(pull(st, s));
-        for (size_t i = 0; i < s->ids.count; i++) {
-            const copse_variable *v = s->variables.at[i];
-            if (s->written.at[i] == s->seen.at[i] || (v->is_trained && !v->is_placed) || v->accumulator)
-                continue;
-            COPSE_TRY(write_copies(v, s->pulled.at[i]));
-            s->written.at[i] = s->seen.at[i];
-        }
+    for (size_t i = 0; i < st->variables.count; i++)
+        COPSE_TRY(make_pulled(st->variables.at[i]));
+    for (uint32_t k = 0; k < all->count; k++)
+        COPSE_TRY(pull_store(st, &all->at[k]));
+    for (size_t i = 0; i < st->variables.count; i++) {
+        copse_variable *v = st->variables.at[i];
+        const struct copse_server_store *s = store_of(v);
+        const uint64_t seen = s->seen.at[v->server_index];
+        if (v->server_version == seen || (v->is_trained && !v->is_placed) || v->accumulator)
+            continue;
+        COPSE_TRY(write_copies(v, s->pulled.at[v->server_index]));
+        v->server_version = seen;
     }
     return COPSE_OK;
 }
@@ -174,7 +163,7 @@ static copse_status read_block(copse_variable *v, uint32_t replica, struct copse
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *values = copse__alloc(mem, (size_t)v->count, 4);
     if (!values)
-        return no_memory();
+        return copse_no_memory("strategy");
     copse_status s = read(v, replica, values);
     if (!s)
         s = copse__block_write(to, values);
@@ -203,6 +192,6 @@ const struct copse_storage_table copse__on_servers = {
     .scatter = scatter,
     .assign = assign,
     .target = target,
-    .pull = pull_all,
+    .pull = pull,
     .release = release,
 };

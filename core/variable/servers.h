@@ -10,11 +10,9 @@
 /* What one server keeps, in order of creation. */
 struct copse_server_store {
     struct copse_server *server;
-    struct { copse_variable **at; size_t count, room; } variables;
-    struct { uint32_t *at; size_t count, room; } ids;     /* the server's */
-    struct { uint64_t *at; size_t count, room; } seen;    /* versions that were pulled */
-    struct { uint64_t *at; size_t count, room; } written; /* versions of the working copies */
-    struct { void **at; size_t count, room; } pulled;     /* values, in host memory */
+    struct { uint32_t *at; size_t count, room; } ids;  /* the server's */
+    struct { uint64_t *at; size_t count, room; } seen; /* versions that were pulled */
+    struct { void **at; size_t count, room; } pulled;  /* values, in host memory */
 };
 
 struct copse_servers {

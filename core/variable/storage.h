@@ -14,9 +14,10 @@ struct copse_storage {
 };
 
 struct copse_storage_table {
-    /* Keep a new variable with these first values; with servers: on the server of `like`, unless that is NULL. */
+    /* NULL: nothing to do. Keep a new variable with these first values; with servers: on the server of `like`, unless
+       that is NULL. */
     copse_status (*keep)(copse_variable *v, const copse_variable *like, const void *values);
-    /* The replicas' memory of the variable is new. */
+    /* NULL: nothing to do. The replicas' memory of the variable is new. */
     void (*moved)(copse_variable *v);
     /* To host memory, or to a block on the replica's queue. */
     copse_status (*read)(copse_variable *v, uint32_t replica, void *values);
@@ -30,8 +31,9 @@ struct copse_storage_table {
     copse_status (*assign)(copse_variable *v, const void *values);
     /* Device memory in which a copy on the device sets the component; buffer NULL: there is none. */
     struct copse_binding (*target)(const copse_variable *v, uint32_t replica);
-    /* Bring the replicas' memory to the values that are kept. Queued. */
+    /* NULL: nothing to do. Bring the replicas' memory to the values that are kept. Queued. */
     copse_status (*pull)(copse_strategy *st);
+    /* NULL: nothing to do. */
     void (*release)(copse_strategy *st);
 };
 

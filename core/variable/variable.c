@@ -86,16 +86,15 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
 static copse_status first_values(struct copse_mem *mem, const struct copse_variable_params *p, void **out)
 {
     const uint64_t count = copse__elements(p->shape);
-    void *values = copse__alloc(mem, (size_t)count, 4);
-    if (!values)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", p->name);
+    *out = copse__alloc(mem, (size_t)count, 4);
+    if (!*out)
+        return copse_no_memory("variable '%s'", p->name);
     if (p->values)
-        memcpy(values, p->values, (size_t)count * 4);
+        memcpy(*out, p->values, (size_t)count * 4);
     else if (p->type == COPSE_I32)
-        initialize_ints(values, count, p->initializer);
+        initialize_ints(*out, count, p->initializer);
     else
-        initialize_floats(values, count, p);
-    *out = values;
+        initialize_floats(*out, count, p);
     return COPSE_OK;
 }
 
@@ -112,20 +111,14 @@ static bool will_be_trained(const struct copse_variable_params *p)
     return p->type == COPSE_F32 && !p->is_frozen && p->synchronization != COPSE_SYNC_ON_READ;
 }
 
-/* A variable that is not trained is synchronised with the other workers at once; `s`: why this worker cannot. */
-static copse_status start_together(copse_strategy *st, const struct copse_variable_params *p,
-                                   void *values, copse_status s)
-{
-    return will_be_trained(p) ? s : copse__initial_value_broadcast(st, p, values, s);
-}
-
 /* A trained variable keeps its values until it has a place; the others have theirs at once, and a server
    takes a copy of either. */
 static copse_status place(copse_variable *v, const struct copse_variable_params *p, void **values)
 {
     if (!v->is_trained)
         COPSE_TRY(copse__components_make(v, *values));
-    COPSE_TRY(copse__storage(v)->keep(v, p->colocate_with, *values));
+    if (copse__storage(v)->keep)
+        COPSE_TRY(copse__storage(v)->keep(v, p->colocate_with, *values));
     if (v->is_trained) {
         v->initial = *values;
         *values = NULL;
@@ -143,8 +136,7 @@ static copse_variable *new_variable(copse_strategy *st, const struct copse_varia
         return NULL;
     v->strategy = st;
     v->count = copse__elements(p->shape);
-    v->synchronization = p->synchronization == COPSE_SYNC_AUTO ? COPSE_SYNC_ON_WRITE
-                                                               : p->synchronization;
+    v->synchronization = p->synchronization == COPSE_SYNC_AUTO ? COPSE_SYNC_ON_WRITE : p->synchronization;
     v->aggregation = p->aggregation;
     v->is_trained = will_be_trained(p);
     v->tensor.op = &copse_op_variable;
@@ -156,8 +148,7 @@ static copse_variable *new_variable(copse_strategy *st, const struct copse_varia
     return v;
 }
 
-static copse_status make(copse_strategy *st, const struct copse_variable_params *p,
-                         copse_variable **out)
+static copse_status make(copse_strategy *st, const struct copse_variable_params *p, copse_variable **out)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     void *values = NULL;
@@ -167,9 +158,10 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
         v = new_variable(st, p);
         s = v && v->name && COPSE_RESERVE(mem, &st->variables, st->variables.count + 1)
                 ? first_values(mem, p, &values)
-                : copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", p->name);
+                : copse_no_memory("variable '%s'", p->name);
     }
-    s = start_together(st, p, values, s);
+    if (!will_be_trained(p)) /* synchronised with the other workers at once, which learn of an error */
+        s = copse__initial_value_broadcast(st, p, values, s);
     if (s == COPSE_OK)
         s = place(v, p, &values);
     copse__free(mem, values);
@@ -187,9 +179,9 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
 /* ---- made by replicas ---- */
 
 /* The next variable of a replica: replica 0 has made it before. NULL for replica 0 itself, which makes it. */
-static copse_status find_made(struct copse_frame *f, const char *name, copse_variable **out)
+static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p, copse_variable **out)
 {
-    *out = NULL;
+    char mine[96], theirs[96];
     if (f->rank == 0)
         return COPSE_OK;
     const struct copse_run *run = f->run;
@@ -197,43 +189,26 @@ static copse_status find_made(struct copse_frame *f, const char *name, copse_var
     if (at >= run->created.count)
         return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for its variable number %u, "
                                              "but replica 0 has made %zu",
-                          name, f->rank, at + 1, run->created.count);
-    if (strcmp(run->created.at[at]->name, name) != 0)
+                          p->name, f->rank, at + 1, run->created.count);
+    copse_variable *v = run->created.at[at];
+    if (strcmp(v->name, p->name) != 0)
         return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': replica %u asks for this name where replica "
                                              "0 made '%s'; all replicas make the same ones in one order",
-                          name, f->rank, run->created.at[at]->name);
+                          p->name, f->rank, v->name);
     f->created++;
-    *out = run->created.at[at];
+    if (v->tensor.type != p->type || !copse__shape_equal(v->tensor.shape, p->shape))
+        return copse_fail(COPSE_ERR_SHAPE, "variable '%s': replica %u asks for %s %s, replica 0 made %s %s",
+                          v->name, f->rank, copse__type_name(p->type), copse__shape_text(p->shape, mine),
+                          copse__type_name(v->tensor.type), copse__shape_text(v->tensor.shape, theirs));
+    *out = v;
     return COPSE_OK;
-}
-
-static copse_status keep_made(struct copse_frame *f, copse_variable *v)
-{
-    if (!COPSE_PUSH(&f->strategy->ctx->base.mem, &f->run->created, v))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "variable '%s': no memory", v->name);
-    return COPSE_OK;
-}
-
-/* The other replicas ask for the variable that replica 0 made. */
-static copse_status check_same(const copse_variable *v, const struct copse_variable_params *p,
-                               uint32_t rank)
-{
-    char mine[96], theirs[96];
-    if (v->tensor.type == p->type && copse__shape_equal(v->tensor.shape, p->shape))
-        return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "variable '%s': replica %u asks for %s %s, replica 0 made %s %s",
-                      v->name, rank, p->type == COPSE_I32 ? "i32" : "f32",
-                      copse__shape_text(p->shape, mine),
-                      v->tensor.type == COPSE_I32 ? "i32" : "f32",
-                      copse__shape_text(v->tensor.shape, theirs));
 }
 
 copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p,
                                    copse_variable **out)
 {
     char place[COPSE_PLACE_BYTES];
-    if (!st || !p || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable: strategy, params or result is NULL");
+    COPSE_TRY(copse_need("variable", st, p, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_variable_params, p));
     if (!p->name || !*p->name)
@@ -247,16 +222,13 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
                           p->name, copse__context_place(place));
     COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'", p->name));
     if (f && f->handle)
-        COPSE_TRY(find_made(f, p->name, out));
-    if (*out) {
-        const copse_status s = check_same(*out, p, f->rank);
-        *out = s == COPSE_OK ? *out : NULL;
-        return s;
-    }
-    copse_variable *v = NULL;
+        COPSE_TRY(find_made(f, p, out));
+    if (*out)
+        return COPSE_OK;
+    copse_variable *v;
     COPSE_TRY(make(st, p, &v));
-    if (f && f->handle)
-        COPSE_TRY(keep_made(f, v));
+    if (f && f->handle && !COPSE_PUSH(&st->ctx->base.mem, &f->run->created, v))
+        return copse_no_memory("variable '%s'", v->name);
     *out = v;
     return COPSE_OK;
 }

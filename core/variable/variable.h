@@ -3,6 +3,7 @@
 #ifndef COPSE_CORE_VARIABLE_H
 #define COPSE_CORE_VARIABLE_H
 
+#include "core/graph/type.h"
 #include "core/replica/strategy.h"
 
 /* A partitioned variable, as its parts know it. Its memory is that of part 0. */
@@ -28,6 +29,7 @@ struct copse_variable {
     uint32_t piece;
     uint64_t first;
     uint32_t server, server_index; /* parameter servers: which one keeps it, and its place in our list */
+    uint64_t server_version;       /* of the working copies; 0: of none */
     const struct copse_whole *whole; /* what it is a part of, or NULL */
     uint32_t part;   /* its number there; parts follow one another in order of creation */
     uint64_t part_first; /* its first element there */

@@ -18,8 +18,8 @@ extern "C" {
 
 /** Whether the first line of a CSV file holds column names. */
 typedef enum copse_csv_header {
-    COPSE_CSV_HEADER_AUTO, /**< yes when none of its cells is a number or, for a dataset, occurs again in its column; or
-                                when it has at least three, which count the columns: 0,1,2,... or 1,2,3,... */
+    COPSE_CSV_HEADER_AUTO, /**< yes when none of its cells is a number (for a dataset: unless most occur again in their
+                                columns), or when it has at least three, which count the columns: 0,1,2,... or 1,2,3,... */
     COPSE_CSV_HEADER_YES,
     COPSE_CSV_HEADER_NO,
 } copse_csv_header;

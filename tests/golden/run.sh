@@ -200,7 +200,7 @@ task() {
         command=worker
         [ "$rank" = 0 ] && command=train
         set -- "$copse" $command --json --devices "$list" --data "$data" --model mlp:24,12 --batch 40 --seed 3 \
-            --lr 0.02 --bucket-bytes 2048 --worker-deadline 240 $scale \
+            --lr 0.02 --dropout 0 --bucket-bytes 2048 --worker-deadline 240 $scale \
             --save "$work/save" --checkpoint "$work/checkpoint.safetensors" "$@"
     fi
     timeout -k 5 $limit $launcher "$@" >>"$work/out.$rank" 2>>"$work/err.$rank"

@@ -35,27 +35,36 @@ copse_status event_start(const struct train_settings *s, copse_strategy *st, siz
     return json_print(o);
 }
 
-copse_status event_epoch(const struct progress *p, double test_loss, double test_accuracy)
+copse_status event_epoch(const struct progress *p, const struct score *test)
 {
     cJSON *o = event("epoch");
     json_add_count(o, "epoch", p->epoch);
     json_add_count(o, "steps", p->step);
     json_add_number(o, "loss", p->loss);
-    json_add_number(o, "accuracy", p->accuracy);
-    json_add_number(o, "test_loss", test_loss);
-    json_add_number(o, "test_accuracy", test_accuracy);
+    json_add_number(o, test->is_regression ? "mae" : "accuracy", p->accuracy);
+    json_add_number(o, "test_loss", test->loss);
+    json_add_number(o, test->is_regression ? "test_r2" : "test_accuracy", test->accuracy);
+    if (test->is_regression)
+        json_add_number(o, "test_mae", test->mae);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
     return json_print(o);
 }
 
-copse_status event_done(const struct progress *p, double test_loss, double test_accuracy,
-                        copse_strategy *st)
+/* Accuracy, or what a regression has in its place. */
+static void add_score(cJSON *o, const struct score *test)
+{
+    json_add_number(o, test->is_regression ? "r2" : "accuracy", test->accuracy);
+    if (test->is_regression)
+        json_add_number(o, "mae", test->mae);
+}
+
+copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st)
 {
     cJSON *o = event("done");
     json_add_count(o, "steps", p->step);
     json_add_number(o, "loss", p->loss);
-    json_add_number(o, "accuracy", test_accuracy);
-    json_add_number(o, "test_loss", test_loss);
+    add_score(o, test);
+    json_add_number(o, "test_loss", test->loss);
     json_add_number(o, "seconds", p->seconds);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
     add_devices(o, st);
@@ -87,14 +96,14 @@ copse_status event_served(uint32_t index, const char *device, const struct copse
 }
 
 copse_status event_evaluated(const char *name, const char *path, uint64_t step,
-                             const struct copse_position *position, double loss, double accuracy)
+                             const struct copse_position *position, const struct score *test)
 {
     cJSON *o = event(name);
     json_add_text(o, "path", path);
     json_add_count(o, "steps", step);
     json_add_count(o, "epoch", position->epoch);
     json_add_count(o, "batch", position->batch);
-    json_add_number(o, "loss", loss);
-    json_add_number(o, "accuracy", accuracy);
+    json_add_number(o, "loss", test->loss);
+    add_score(o, test);
     return json_print(o);
 }

@@ -10,12 +10,11 @@
 
 copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
                          size_t test);
-copse_status event_epoch(const struct progress *p, double test_loss, double test_accuracy);
-copse_status event_done(const struct progress *p, double test_loss, double test_accuracy,
-                        copse_strategy *st);
+copse_status event_epoch(const struct progress *p, const struct score *test);
+copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st);
 /* `name`: "evaluated", or "done" for the last one of the run. */
 copse_status event_evaluated(const char *name, const char *path, uint64_t step,
-                             const struct copse_position *position, double loss, double accuracy);
+                             const struct copse_position *position, const struct score *test);
 /* The work of parameter server `index` on this device; `pushes`: updates that arrived through windows. */
 copse_status event_served(uint32_t index, const char *device, const struct copse_parameter_server_summary *did,
                           uint64_t pushes);

@@ -36,8 +36,8 @@ static double top_loss(const struct history *h)
         if (isfinite(h->steps[i].loss))
             top = fmax(top, h->steps[i].loss);
     for (size_t i = 0; i < h->epoch_count; i++)
-        if (isfinite(h->epochs[i].loss))
-            top = fmax(top, h->epochs[i].loss);
+        if (isfinite(h->epochs[i].score.loss))
+            top = fmax(top, h->epochs[i].score.loss);
     return top > 0.0 ? top : 1.0;
 }
 
@@ -49,20 +49,21 @@ static void axes(FILE *f, const struct history *h, double top)
         fprintf(f, "<path d='M%d %.1fH%d'/>", LEFT, y, WIDTH - RIGHT);
         fprintf(f, "<text x='%d' y='%.1f' stroke='none' fill='#b04000' text-anchor='end'>%.3g</text>",
                 LEFT - 8, y + 4, top * i / 4);
-        fprintf(f, "<text x='%d' y='%.1f' stroke='none' fill='#0060a0'>%d %%</text>\n",
-                WIDTH - RIGHT + 8, y + 4, 25 * i);
+        fprintf(f, "<text x='%d' y='%.1f' stroke='none' fill='#0060a0'>%.*f%s</text>\n",
+                WIDTH - RIGHT + 8, y + 4, h->is_regression ? 2 : 0, h->is_regression ? 0.25 * i : 25.0 * i,
+                h->is_regression ? "" : " %");
     }
     fprintf(f, "<text x='%d' y='%d' stroke='none' fill='#444'>1</text>", LEFT, HEIGHT - BOTTOM + 20);
     fprintf(f, "<text x='%d' y='%d' stroke='none' fill='#444' text-anchor='end'>step %zu</text></g>\n",
             WIDTH - RIGHT, HEIGHT - BOTTOM + 20, h->step_count);
 }
 
-static void legend(FILE *f)
+static void legend(FILE *f, const struct history *h)
 {
-    static const struct { const char *text, *color, *dash; } rows[] = {
+    const struct { const char *text, *color, *dash; } rows[] = {
         { "training loss", "#e8a070", "" },
         { "held-out loss", "#b04000", "" },
-        { "held-out accuracy", "#0060a0", " stroke-dasharray='6 3'" },
+        { h->is_regression ? "held-out R2" : "held-out accuracy", "#0060a0", " stroke-dasharray='6 3'" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int x = LEFT + 8 + 190 * (int)i;
@@ -85,13 +86,13 @@ static void lines(FILE *f, const struct history *h, double top)
     }
     fprintf(f, "'/>\n<polyline stroke='#b04000' stroke-width='2' points='");
     for (size_t i = 0; i < h->epoch_count; i++)
-        if (isfinite(h->epochs[i].loss))
+        if (isfinite(h->epochs[i].score.loss))
             fprintf(f, "%.1f,%.1f ", x_of((double)h->epochs[i].step, steps),
-                    y_of(h->epochs[i].loss, top));
+                    y_of(h->epochs[i].score.loss, top));
     fprintf(f, "'/>\n<polyline stroke='#0060a0' stroke-width='2' stroke-dasharray='6 3' points='");
     for (size_t i = 0; i < h->epoch_count; i++)
         fprintf(f, "%.1f,%.1f ", x_of((double)h->epochs[i].step, steps),
-                y_of(h->epochs[i].accuracy, 1.0));
+                y_of(h->epochs[i].score.accuracy, 1.0));
     fprintf(f, "'/>\n</g>\n");
 }
 
@@ -107,7 +108,7 @@ static void draw(FILE *f, const struct history *h, const char *title)
     fprintf(f, "</text>\n");
     axes(f, h, top);
     lines(f, h, top);
-    legend(f);
+    legend(f, h);
     fprintf(f, "</svg>\n");
 }
 

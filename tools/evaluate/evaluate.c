@@ -25,7 +25,7 @@ copse_status run_evaluate(struct run *r)
     struct copse_host_batch batch;
     double loss = 0.0, report = 0.0;
     copse_status s;
-    copse_dataset_describe(r->test, &info);
+    copse_dataset_describe(r->held_out, &info);
     COPSE_TRY(copse_batches_start(r->held, 0, 0));
     while ((s = copse_batches_next(r->held, &batch)) == COPSE_OK) {
         const double n = (double)batch.count;
@@ -36,11 +36,11 @@ copse_status run_evaluate(struct run *r)
     }
     if (s != COPSE_ERR_END)
         return s;
-    r->test_loss = loss / (double)info.rows;
-    r->test_accuracy = report / (double)info.rows;
-    if (r->model.is_regression) {
-        r->test_mae = r->test_accuracy;
-        r->test_accuracy = r->spread > 0.0 ? 1.0 - loss * r->model.outputs / r->spread : 0.0;
+    r->test.loss = loss / (double)info.rows;
+    r->test.accuracy = report / (double)info.rows;
+    if (r->test.is_regression) {
+        r->test.mae = r->test.accuracy;
+        r->test.accuracy = r->spread > 0.0 ? 1.0 - loss * r->model.outputs / r->spread : 0.0;
     }
     return COPSE_OK;
 }
@@ -132,13 +132,12 @@ static copse_status show(const struct watch *w)
     const struct run *r = w->r;
     struct copse_dataset_info test;
     if (is_json(r))
-        return event_evaluated("evaluated", w->path, w->step, &w->at, r->test_loss, r->test_accuracy);
-    copse_dataset_describe(r->test, &test);
+        return event_evaluated("evaluated", w->path, w->step, &w->at, &r->test);
+    copse_dataset_describe(r->held_out, &test);
     if (!r->settings.is_watching || is_talking(r)) {
         if (r->settings.is_watching)
             printf("step %llu: ", (unsigned long long)w->step);
-        printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * r->test_accuracy,
-               test.rows, r->test_loss);
+        score_print(&r->test, test.rows);
         fflush(stdout);
     }
     return COPSE_OK;
@@ -267,13 +266,12 @@ static copse_status finish(const struct watch *w)
 {
     const struct run *r = w->r;
     struct copse_dataset_info test;
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (is_json(r))
-        return event_evaluated("done", w->path, w->step, &w->at, r->test_loss, r->test_accuracy);
+        return event_evaluated("done", w->path, w->step, &w->at, &r->test);
     if (is_talking(r))
         printf("\nthe run is over; %llu of its checkpoints were evaluated:\n", (unsigned long long)w->count);
-    printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * r->test_accuracy, test.rows,
-           r->test_loss);
+    score_print(&r->test, test.rows);
     return COPSE_OK;
 }
 

@@ -30,13 +30,12 @@ bool history_step(struct history *h, double loss, double accuracy)
     return true;
 }
 
-bool history_epoch(struct history *h, uint64_t step, double loss, double accuracy)
+bool history_epoch(struct history *h, uint64_t step, const struct score *score)
 {
     if (!grow((void **)&h->epochs, &h->epoch_room, h->epoch_count, sizeof *h->epochs))
         return false;
     h->epochs[h->epoch_count].step = step;
-    h->epochs[h->epoch_count].loss = loss;
-    h->epochs[h->epoch_count++].accuracy = accuracy;
+    h->epochs[h->epoch_count++].score = *score;
     return true;
 }
 
@@ -44,7 +43,16 @@ void history_free(struct history *h)
 {
     free(h->steps);
     free(h->epochs);
-    *h = (struct history){ 0 };
+    *h = (struct history){ .is_regression = h->is_regression };
+}
+
+void score_print(const struct score *s, size_t examples)
+{
+    if (s->is_regression)
+        printf("R2 %.4f, mean absolute error %.6g on the %zu held-out examples (loss %.4f)\n", s->accuracy, s->mae,
+               examples, s->loss);
+    else
+        printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * s->accuracy, examples, s->loss);
 }
 
 bool terminal_is(unsigned *columns)
@@ -67,10 +75,11 @@ void bar_draw(const struct progress *p)
     const double rate = p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0;
     const double left = p->seconds / (double)(p->step - p->resumed_step) *
                         (double)(p->steps - p->step);
-    char text[160];
-    const int length = snprintf(text, sizeof text,
-                                " epoch %u/%u  loss %.4f  accuracy %.1f %%  %.0f samples/s  %.0f s left",
-                                p->epoch, p->epochs, p->loss, 100.0 * p->accuracy, rate, left);
+    char text[200];
+    const int length = snprintf(text, sizeof text, " epoch %u/%u  loss %.4f  %s %.*f%s  %.0f samples/s  %.0f s left",
+                                p->epoch, p->epochs, p->loss, p->is_regression ? "error" : "accuracy",
+                                p->is_regression ? 4 : 1, p->is_regression ? p->accuracy : 100.0 * p->accuracy,
+                                p->is_regression ? "" : " %", rate, left);
     const unsigned width = columns > (unsigned)length + 14 ? columns - (unsigned)length - 4 : 0;
     const unsigned shown = width > 30 ? 30 : width;
     const unsigned filled = (unsigned)((double)shown * (double)p->step / (double)p->steps);

@@ -222,7 +222,7 @@ void run_close(struct run *r)
     copse_cluster_spec_release(&r->job);
     copse_batches_release(&r->held);
     copse_batches_release(&r->batches);
-    copse_dataset_release(&r->test);
+    copse_dataset_release(&r->held_out);
     copse_dataset_release(&r->train);
     copse_dataset_release(&r->all);
     copse_context_release(&r->ctx);
@@ -246,21 +246,29 @@ copse_status run_results(struct run *r, uint64_t most)
     }
 }
 
+static void show_score(const struct progress *p, const struct score *test)
+{
+    printf("epoch %3u/%u  loss %.4f  ", p->epoch, p->epochs, p->loss);
+    if (test->is_regression)
+        printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy, test->loss, test->mae,
+               test->accuracy);
+    else
+        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%\n", 100.0 * p->accuracy, test->loss,
+               100.0 * test->accuracy);
+}
+
 static copse_status show_epoch(const struct run *r)
 {
     const struct progress *p = &r->progress;
     unsigned columns;
     if (is_json(r)) {
-        return event_epoch(p, r->test_loss, r->test_accuracy);
+        return event_epoch(p, &r->test);
     } else if (is_talking(r)) {
         /* A terminal has the bar, so a line for every tenth of the run is enough. */
         const uint32_t every = terminal_is(&columns) ? (p->epochs + 9) / 10 : 1;
         bar_clear();
         if (p->epoch % every == 0 || p->epoch == p->epochs)
-            printf("epoch %3u/%u  loss %.4f  accuracy %5.1f %%  held-out loss %.4f  "
-                   "accuracy %5.1f %%\n",
-                   p->epoch, p->epochs, p->loss, 100.0 * p->accuracy, r->test_loss,
-                   100.0 * r->test_accuracy);
+            show_score(p, &r->test);
         fflush(stdout);
     }
     return COPSE_OK;
@@ -286,13 +294,13 @@ static copse_status end_epoch(struct run *r)
     r->progress.seconds += now() - r->clock;
     if (!run_is_apart(r))
         COPSE_TRY(run_evaluate(r));
-    if (!history_epoch(&r->history, r->progress.step, r->test_loss, r->test_accuracy))
+    if (!history_epoch(&r->history, r->progress.step, &r->test))
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     COPSE_TRY(show_epoch(r));
     /* A non-finite last update of an epoch is first detected here. */
-    if (!isfinite(r->test_loss))
+    if (!isfinite(r->test.loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
-                                 isnan(r->test_loss) ? "NaN" : "infinite");
+                                 isnan(r->test.loss) ? "NaN" : "infinite");
     COPSE_TRY(save_parameters(r));
     r->epoch++;
     r->clock = now();
@@ -419,21 +427,22 @@ static copse_status finish(struct run *r)
     const struct progress *p = &r->progress;
     struct copse_dataset_info test;
     unsigned columns;
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (is_silent(r))
         return COPSE_OK;
     if (s->plot) {
         char title[256];
-        snprintf(title, sizeof title, "copse train %s, %u epochs: %.2f %% held-out accuracy",
-                 s->model, s->epochs, 100.0 * r->test_accuracy);
+        snprintf(title, sizeof title, "copse train %s, %u epochs: held-out %s %.*f%s", s->model, s->epochs,
+                 r->test.is_regression ? "R2" : "accuracy", r->test.is_regression ? 4 : 2,
+                 r->test.is_regression ? r->test.accuracy : 100.0 * r->test.accuracy, r->test.is_regression ? "" : " %");
         COPSE_TRY(plot_write(s->plot, &r->history, title));
     }
     if (is_json(r))
-        return event_done(p, r->test_loss, r->test_accuracy, r->strategy);
+        return event_done(p, &r->test, r->strategy);
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
-    printf("%s%.2f %% of the %zu held-out examples are right (loss %.4f)\n",
-           s->is_quiet ? "" : "\n", 100.0 * r->test_accuracy, test.rows, r->test_loss);
+    printf("%s", s->is_quiet ? "" : "\n");
+    score_print(&r->test, test.rows);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
     printf("%llu steps in %.1f s, %.0f samples/s on %u device%s\n",
@@ -468,7 +477,7 @@ static copse_status run(struct run *r)
     COPSE_TRY(run_open(r));
     COPSE_TRY(run_compare(r));
     copse_dataset_describe(r->train, &train);
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (is_json(r))
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_init(r));

@@ -53,7 +53,7 @@ static inline bool settings_want_windows(const struct train_settings *s)
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *out);
 
 /* Decide the defaults that depend on the number of rows for training. */
-void train_settings_fit(struct train_settings *s, size_t rows);
+void train_settings_fit(struct train_settings *s, size_t rows, bool is_table);
 
 /* The same for `copse evaluate`; the checkpoint has the settings of the run. */
 int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);
@@ -90,15 +90,26 @@ copse_status mlp_loss(copse_graph *g, const copse_batch *in, void *user, copse_t
 
 /* ---- what is shown (progress.c, events.c, curve.c, plot.c) ---- */
 
+/* How good a network is on the held-out part. */
+struct score {
+    double loss;
+    double accuracy; /* of a regression the coefficient of determination, R2 */
+    double mae;      /* of a regression: mean absolute error in the unit of the target */
+    bool is_regression;
+};
+/* "97.22 % of the 36 held-out examples are right (loss 0.0637)", or R2 and mean absolute error. */
+void score_print(const struct score *s, size_t examples);
+
 /* The losses of a run, for the curves. */
 struct history {
-    struct { double loss, accuracy; } *steps;    /* training, by step */
+    bool is_regression;
+    struct { double loss, accuracy; } *steps; /* training, by step; the mean absolute error of a regression */
     size_t step_count, step_room;
-    struct { double loss, accuracy; uint64_t step; } *epochs; /* held-out, by epoch */
+    struct { struct score score; uint64_t step; } *epochs;
     size_t epoch_count, epoch_room;
 };
 bool history_step(struct history *h, double loss, double accuracy);
-bool history_epoch(struct history *h, uint64_t step, double loss, double accuracy);
+bool history_epoch(struct history *h, uint64_t step, const struct score *score);
 void history_free(struct history *h);
 
 /* The progress of a run. */
@@ -108,7 +119,8 @@ struct progress {
     uint32_t epoch, epochs;
     uint64_t samples;
     double seconds;
-    double loss, accuracy; /* training: smoothed over the last steps */
+    double loss, accuracy; /* training: smoothed over the last steps; the mean absolute error of a regression */
+    bool is_regression;
 };
 
 /* A bar that is redrawn on a terminal; elsewhere no output. */

@@ -80,7 +80,7 @@ static void show(const struct run *r, const copse_schema *schema)
     struct copse_schema_info info;
     copse_dataset_describe(r->all, &all);
     copse_dataset_describe(r->train, &train);
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     if (copse_schema_describe(schema, &info) != COPSE_OK)
         return;
     printf("data     %s: %zu examples of %zu numbers, %u %s%s\n",
@@ -100,11 +100,11 @@ static void show(const struct run *r, const copse_schema *schema)
 static copse_status measure_spread(struct run *r, uint32_t targets)
 {
     struct copse_dataset_info test;
-    copse_dataset_describe(r->test, &test);
+    copse_dataset_describe(r->held_out, &test);
     float *y = malloc(test.rows * targets * sizeof *y);
     if (!y)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the targets");
-    const copse_status s = copse_dataset_gather(r->test, "y", NULL, test.rows, y);
+    const copse_status s = copse_dataset_gather(r->held_out, "y", NULL, test.rows, y);
     r->spread = 0.0;
     for (uint32_t t = 0; s == COPSE_OK && t < targets; t++) {
         double mean = 0.0;
@@ -132,6 +132,7 @@ static copse_status take_schema(struct run *r, const copse_schema *schema)
     m->input_scale = info.input_scale;
     m->is_regression = info.task == COPSE_TASK_REGRESSION;
     m->target_scale = 1.0;
+    r->test.is_regression = r->progress.is_regression = r->history.is_regression = m->is_regression;
     if (!m->is_regression && info.outputs < 2)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s': all labels are \"%s\", so there is nothing to learn; is it the "
                                  "right column (--label)?", r->settings.data,
@@ -147,6 +148,7 @@ copse_status run_open_data(struct run *r)
 {
     struct train_settings *s = &r->settings;
     struct copse_dataset_info info, train, test;
+    struct copse_schema_info described;
     const struct copse_dataset_params params = params_of(s);
     COPSE_TRY(copse_dataset_open(r->ctx, s->data, &params, &r->all));
     copse_dataset_describe(r->all, &info);
@@ -155,10 +157,11 @@ copse_status run_open_data(struct run *r)
                                  "'%s' has no labels: name their file with --labels, or give a CSV "
                                  "with a label column or a folder with an IDX pair", s->data);
     COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
-                                  &r->train, &r->test));
+                                  &r->train, &r->held_out));
     copse_dataset_describe(r->train, &train);
-    copse_dataset_describe(r->test, &test);
-    train_settings_fit(s, train.rows);
+    copse_dataset_describe(r->held_out, &test);
+    COPSE_TRY(copse_schema_describe(copse_dataset_schema(r->all), &described));
+    train_settings_fit(s, train.rows, described.kind == COPSE_DATA_TABLE);
     if (r->is_evaluator && s->batch > train.rows)
         return session_set_error(COPSE_ERR_ARGUMENT,
                                  "'%s' has %zu examples for training, and the run has batches of %u: give the "
@@ -167,7 +170,7 @@ copse_status run_open_data(struct run *r)
     if (is_talking(r))
         show(r, copse_dataset_schema(r->all));
     const struct copse_batches_params held = { .batch = test.rows < 1000 ? test.rows : 1000, .no_shuffle = true };
-    COPSE_TRY(copse_batches_create(r->test, &held, &r->held));
+    COPSE_TRY(copse_batches_create(r->held_out, &held, &r->held));
     return copse_batches_create(r->train,
                                 &(struct copse_batches_params){
                                     .batch = s->batch, .seed = s->seed, .prefetch = 2 },

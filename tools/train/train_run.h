@@ -11,7 +11,7 @@
 struct run {
     struct train_settings settings;
     copse_context *ctx;
-    copse_dataset *all, *train, *test;
+    copse_dataset *all, *train, *held_out;
     copse_batches *batches;
     copse_batches *held; /* the held-out part */
     copse_cluster_spec *job; /* NULL: a single process */
@@ -24,9 +24,8 @@ struct run {
     struct history history;
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
-    double test_loss, test_accuracy; /* of a regression R2 in place of the accuracy */
-    double test_mae;                 /* of a regression, in the unit of the target */
-    double spread;                   /* sum of squared differences of held-out targets from their mean */
+    struct score test; /* on the held-out part */
+    double spread;     /* sum of squared differences of held-out targets from their mean */
     double clock, drawn; /* when progress.seconds was updated, when the bar was drawn */
     uint32_t saved_epoch; /* by --save; counts from 1; 0: nothing was saved */
     struct copse_position saved_position; /* of the newest checkpoint */
@@ -69,7 +68,7 @@ copse_status run_init(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */
 
-/* Mean loss and accuracy on the held-out examples, into test_loss and test_accuracy. */
+/* The score on the held-out examples, into `test`. */
 copse_status run_evaluate(struct run *r);
 /* The evaluator task of a job: evaluates each checkpoint of the other tasks, until the last one. COPSE_ERR_TIMEOUT if
    none arrived for --patience; COPSE_ERR_CANCELLED after a signal. */

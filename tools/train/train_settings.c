@@ -107,7 +107,12 @@ static const struct option_name headers[] = {
     { NULL, 0 },
 };
 
-#define UNSET UINT32_MAX /* a count that was not given */
+#define UNSET      UINT32_MAX /* a count that was not given */
+#define UNSET_RATE (-FLT_MAX) /* and a rate */
+
+/* Defaults for small tables, which train too few steps and overfit with those of larger data. */
+enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
+#define SMALL_DROPOUT 0.3f
 
 /* The first value of a table is the default. */
 #define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
@@ -257,7 +262,7 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--epochs: must be at least 1";
     else if (!(s->lr > 0.0f))
         wrong = "--lr: must be greater than 0";
-    else if (s->dropout < 0.0f || s->dropout >= 1.0f)
+    else if (s->dropout != UNSET_RATE && (s->dropout < 0.0f || s->dropout >= 1.0f))
         wrong = "--dropout: must be at least 0 and less than 1";
     else if (s->momentum < 0.0f || s->momentum >= 1.0f)
         wrong = "--momentum: must be at least 0 and less than 1";
@@ -270,12 +275,16 @@ static int check(struct train_settings *s, const char *every)
     return wrong ? EXIT_BAD_INPUT : check_files(s);
 }
 
-void train_settings_fit(struct train_settings *s, size_t rows)
+void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
 {
+    const bool is_small = is_table && rows < SMALL_ROWS;
     if (s->batch == UNSET)
         s->batch = rows < 64 ? (uint32_t)rows : 64;
+    const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
     if (s->epochs == UNSET)
-        s->epochs = 40;
+        s->epochs = is_small && 40 * steps < SMALL_STEPS ? (SMALL_STEPS + steps - 1) / steps : 40;
+    if (s->dropout == UNSET_RATE)
+        s->dropout = is_small ? SMALL_DROPOUT : 0.0f;
 }
 
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
@@ -284,13 +293,12 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
-        .batch = UNSET, .epochs = UNSET, .seed = 1, .engine = CHOICE(engines),
+        .dropout = UNSET_RATE, .batch = UNSET, .epochs = UNSET, .seed = 1, .engine = CHOICE(engines),
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
         .on_loss = CHOICE(answers), .one_sided = CHOICE(accesses), .init_layout = CHOICE(layouts),
         .is_worker = is_worker, .steps_per_run = UNSET, .cores = UNSET,
     };
-    const float unset = -FLT_MAX;
-    float lr = unset;
+    float lr = UNSET_RATE;
     const char *every = NULL;
     const struct option_row rows[] = {
         { "", OPTION_GROUP, NULL, NULL, "Data" },
@@ -307,17 +315,17 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "none, standard (each column), max [CSV: standard; pictures: 1/255]" },
         { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS", "CSV: leave out, names or positions: id,3 [none]" },
         { "header", OPTION_CHOICE, &s->header, "NAME", "CSV: whether the first line has names: yes, no [auto]" },
-        { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [largest label + 1]" },
+        { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC", "hidden layers of the network [mlp:128,64]" },
-        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0]" },
+        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0; CSV under 1000 rows: 0.3]" },
         { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
-        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64]" },
-        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40]" },
+        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all]" },
+        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; CSV under 1000 rows: 400 steps]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov [adam]" },
         { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [0.002; sgd kinds 0.05]" },
@@ -401,7 +409,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     if (s->is_default_data)
         s->data = default_data();
     const int kind = s->optimizer.at->value;
-    if (lr != unset)
+    if (lr != UNSET_RATE)
         s->lr = lr;
     else
         s->lr = kind == COPSE_ADAM || kind == COPSE_ADAMW ? 0.002f : 0.05f;

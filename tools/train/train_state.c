@@ -10,7 +10,8 @@
 #include "tools/train/train_run.h"
 
 #define STEPS  "application/steps"  /* f64 [steps, 2]: loss, accuracy */
-#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy */
+#define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]:
+                                       step, held-out loss, R2, mean absolute error */
 #define SETTINGS "application.settings"
 
 /* ---- settings: "--name=value" lines ---- */
@@ -163,6 +164,11 @@ copse_status run_settings_of(copse_context *ctx, const char *path, char *text, s
 
 /* ---- saving ---- */
 
+static size_t epoch_columns(const struct run *r)
+{
+    return r->test.is_regression ? 4 : 3;
+}
+
 /* What checkpoints and model files hold beside the variables: settings, the split, the model's description in a checkpoint,
    and the history. */
 struct extras {
@@ -187,17 +193,21 @@ static copse_status collect(const struct run *r, bool is_checkpoint, struct extr
     const struct copse_metadata *model = copse_model_metadata(r->net, &count);
     for (size_t i = 0; is_checkpoint && i < count && e->line_count < sizeof e->lines / sizeof *e->lines; i++)
         e->lines[e->line_count++] = model[i];
-    e->epochs = malloc((h->epoch_count + 1) * 3 * sizeof *e->epochs);
+    const size_t columns = epoch_columns(r);
+    e->epochs = malloc((h->epoch_count + 1) * columns * sizeof *e->epochs);
     if (!e->epochs)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     for (size_t i = 0; i < h->epoch_count; i++) {
-        e->epochs[3 * i] = (double)h->epochs[i].step;
-        e->epochs[3 * i + 1] = h->epochs[i].loss;
-        e->epochs[3 * i + 2] = h->epochs[i].accuracy;
+        double *to = e->epochs + columns * i;
+        to[0] = (double)h->epochs[i].step;
+        to[1] = h->epochs[i].score.loss;
+        to[2] = h->epochs[i].score.accuracy;
+        if (columns > 3)
+            to[3] = h->epochs[i].score.mae;
     }
     e->arrays[0] = (struct copse_named_array){ STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
                                                         .data = h->steps } };
-    e->arrays[1] = (struct copse_named_array){ EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, 3 },
+    e->arrays[1] = (struct copse_named_array){ EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, columns },
                                                          .data = e->epochs } };
     return COPSE_OK;
 }
@@ -270,11 +280,13 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
         ok = history_step(&r->history, x[2 * i], x[2 * i + 1]);
         run_smooth(&r->progress, i + 1, x[2 * i], x[2 * i + 1]);
     }
-    x = rows_of(file, EPOCHS, 3, &count);
-    for (size_t i = 0; ok && i < count; i++) {
-        ok = history_epoch(&r->history, (uint64_t)x[3 * i], x[3 * i + 1], x[3 * i + 2]);
-        r->test_loss = x[3 * i + 1];
-        r->test_accuracy = x[3 * i + 2];
+    const size_t columns = epoch_columns(r);
+    x = rows_of(file, EPOCHS, columns, &count);
+    for (size_t i = 0; ok && i < count; i++, x += columns) {
+        r->test.loss = x[1];
+        r->test.accuracy = x[2];
+        r->test.mae = columns > 3 ? x[3] : 0.0;
+        ok = history_epoch(&r->history, (uint64_t)x[0], &r->test);
     }
     r->progress.step = copse_trainer_steps(r->trainer);
     return ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");

@@ -1,0 +1,101 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tables.sh COPSE: `copse train` on tables as people have them, and on hostile ones: exit code 2, one line with row and column,
+# and no file is written.
+set -u
+copse=$1
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/out"
+failed=0 passed=0
+
+no() {
+    printf 'FAILED: %s\n' "$*"
+    failed=$((failed + 1))
+}
+
+# hostile NAME PATTERN TABLE [OPTION...]: TABLE is a printf format
+hostile() {
+    name=$1 pattern=$2
+    printf "$3" >"$work/$name.csv"
+    shift 3
+    (cd "$work/out" && timeout 120 "$copse" train --devices host:0 --data "$work/$name.csv" --save p.safetensors \
+        --plot p.svg --checkpoint c "$@") >"$work/stdout" 2>"$work/stderr"
+    code=$?
+    before=$failed
+    [ $code -eq 2 ] || no "$name: exit code $code"
+    [ "$(wc -l <"$work/stderr")" -eq 1 ] || no "$name: not one line: $(cat "$work/stderr")"
+    grep -qE -- "$pattern" "$work/stderr" || no "$name: $(cat "$work/stderr")"
+    [ -z "$(ls -A "$work/out")" ] || no "$name: left $(ls -A "$work/out")"
+    rm -rf "$work/out"; mkdir "$work/out"
+    [ $failed -eq $before ] && passed=$((passed + 1))
+}
+
+# good NAME PATTERN OPTION...
+good() {
+    name=$1 pattern=$2
+    shift 2
+    (cd "$work/out" && timeout 120 "$copse" train --devices host:0 "$@") >"$work/stdout" 2>"$work/stderr"
+    code=$?
+    before=$failed
+    [ $code -eq 0 ] || no "$name: exit code $code: $(cat "$work/stderr")"
+    grep -qE -- "$pattern" "$work/stdout" || no "$name: $(cat "$work/stdout")"
+    [ $failed -eq $before ] && passed=$((passed + 1))
+}
+
+# ---- hostile tables ----
+hostile missing 'row 3, column 2 ."b".*the cell is empty' 'a,b,c\n1,2,x\n3,,y\n5,6,x\n'
+hostile unknown 'row 3, column 1 ."a".*"[?]" means a missing value' 'a,b,c\n1,2,x\n?,2,y\n5,6,x\n'
+hostile no_label 'row 3, column 3 ."c".*every row needs a label' 'a,b,c\n1,2,x\n3,4,\n5,6,x\n' --missing mean
+hostile ragged_short 'row 3: fewer cells than the 3 columns' 'a,b,c\n1,2,x\n3,4\n'
+hostile ragged_long 'row 3: more cells than the 3 columns' 'a,b,c\n1,2,x\n3,4,y,5\n'
+hostile letter 'row 3, column 1 ."a".*"1O" is not a number' 'a,b,c\n1,2,x\n1O,4,y\n5,6,x\n'
+hostile infinite 'row 2, column 1 ."a".*"inf" is not a number' 'a,b,c\ninf,2,x\n3,4,y\n5,6,x\n'
+hostile huge 'row 2, column 2 ."b".*1e999 is too large' 'a,b,c\n1,1e999,x\n3,4,y\n'
+hostile twice 'row 1: columns 1 and 2 are both named "a"' 'a,a,c\n1,2,x\n3,4,y\n'
+hostile open_quote 'row 3, column 2: the quote is not closed' 'a,b,c\n1,2,x\n3,"4,y\n5,6,x\n'
+hostile bytes 'row 2: invalid UTF-8' 'a,b,c\n\377\376,2,x\n'
+hostile nul 'row 2: a NUL' 'a,b,c\n1,\0002,x\n'
+hostile mac 'row 1: a carriage return inside' 'a,b,c\r1,2,x\r3,4,y\r'
+hostile comma 'row 2, column 1 ."a".*"1,5" is not a number; numbers are written' 'a;b;c\n1,5;2;x\n2,5;3;y\n'
+hostile price 'row 2, column 2 ."price".*"cheap" is not a number' 'a,price\n1,cheap\n2,dear\n' --task regression
+hostile fraction 'row 3, column 2 ."b".*not a class' 'a,b\n1,0\n2,0.5\n' --task classification
+hostile range 'row 3, column 2 ."b".*the label 7 is out of range' 'a,b\n1,0\n2,7\n' --classes 3
+hostile one_class 'all labels are "x"' 'a,c\n1,x\n2,x\n3,x\n4,x\n'
+hostile nothing 'no rows of data' 'a,b,c\n'
+hostile label_name 'no column named "kind"' 'a,b,c\n1,2,x\n' --label kind
+hostile label_place '3 columns, so none with the number 4' 'a,b,c\n1,2,x\n' --label 4
+hostile label_zero '--label: ' 'a,b,c\n1,2,x\n' --label 0
+hostile ignored 'no column "z" to leave out' 'a,b,c\n1,2,x\n' --ignore z
+{ echo name,age,class; for i in $(seq 60); do echo "person $i,$i,$((i % 2))"; done; } >"$work/people.csv"
+hostile people 'row 2, column 1 ."name".*60 different texts in 60 rows.*ignore' "$(sed 's/$/\\n/' "$work/people.csv" | tr -d '\n')"
+
+# ---- good ones ----
+good people_without_names 'columns: 1 of numbers, each with mean 0 and deviation 1; 1 left out' \
+    --data "$work/people.csv" --ignore name --epochs 2
+good by_label_name 'task: classification, .* classes 0, 1' --data "$work/people.csv" --ignore name --label class --epochs 2
+awk 'BEGIN { print "n;colour;price"; for (i = 0; i < 90; i++)
+    printf "%s;%s;%.2f\n", i % 7 == 3 ? "" : i % 13, i % 3 ? "red" : "blue", i % 13 * 2 + (i % 3 ? 5 : 0) + 0.25 }' >"$work/price.csv"
+good regression 'task: regression, found from the labels .*target "price" with mean' --data "$work/price.csv" --missing mean
+grep -qE '^R2 0\.[89][0-9]*, mean absolute error' "$work/stdout" || no "regression: $(tail -3 "$work/stdout")"
+grep -q 'columns: 1 of numbers, .*; 1 of text, with 2 categories' "$work/stdout" || no "regression: $(head -3 "$work/stdout")"
+good regression_json '"event":"done","steps":[0-9]+,"loss":[^,]*,"r2":[^,]*,"mae":[^,]*,"test_loss"' --data "$work/price.csv" \
+    --missing mean --epochs 2 --json --plot r.svg
+grep -q 'held-out R2' "$work/out/r.svg" || no 'the plot of a regression has no R2'
+grep -q '"event":"epoch",.*"mae":.*"test_r2":.*"test_mae":' "$work/stdout" || no "events of a regression: $(cat "$work/stdout")"
+
+# A checkpoint keeps how the table was read; `evaluate` reads it so, and other options are refused.
+good checkpoint 'checkpoint: ' --data "$work/price.csv" --missing mean --epochs 2 --checkpoint "$work/c.safetensors"
+grep -E '^R2 ' "$work/stdout" >"$work/trained"
+"$copse" evaluate --devices host:0 --data "$work/price.csv" --checkpoint "$work/c.safetensors" --quiet >"$work/evaluated" 2>&1
+cmp -s "$work/trained" "$work/evaluated" || no "evaluate: $(cat "$work/evaluated") after $(cat "$work/trained")"
+good resumed '^R2 ' --data "$work/price.csv" --missing mean --epochs 2 --checkpoint "$work/c.safetensors" --resume
+grep -E '^R2 ' "$work/stdout" | cmp -s - "$work/trained" || no "resumed: $(cat "$work/stdout")"
+for other in '--scale none' '--task classification' '--ignore 1' '--label 1'; do
+    # shellcheck disable=SC2086
+    "$copse" train --devices host:0 --data "$work/price.csv" --missing mean --epochs 2 --checkpoint "$work/c.safetensors" \
+        --resume $other >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq 2 ] || no "resumed with $other: $(cat "$work/stderr")"
+done
+[ $failed -eq 0 ] && echo "$passed tables"
+exit $((failed > 0))
