@@ -15,7 +15,8 @@ static copse_status apply(copse_graph *g, const copse_batch *in, void *model, co
    with. */
 static copse_status pull(copse_strategy *st)
 {
-    return st->store->accumulators == 0 ? st->storage->table->pull(st) : COPSE_OK;
+    const struct copse_storage_table *table = st->storage->table;
+    return table->pull && st->store->accumulators == 0 ? table->pull(st) : COPSE_OK;
 }
 
 copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, float *values)
