@@ -280,7 +280,7 @@ static copse_status save_parameters(struct run *r)
     if (!r->settings.save || run_is_apart(r))
         return COPSE_OK;
     signals_hold();
-    const copse_status s = run_save_model(r);
+    const copse_status s = run_save_model(r, r->settings.save);
     signals_release();
     if (s == COPSE_OK)
         r->saved_epoch = r->epoch + 1;

@@ -107,8 +107,8 @@ uint64_t run_updates(const struct run *r);
 /* The step's functions for the monitor; `user` is the run. */
 copse_status run_save(void *user, const char *path);
 copse_status run_restore(void *user, const char *path);
-/* Write the model file of --save, with the history. */
-copse_status run_save_model(struct run *r);
+/* Write the model to a file, with the history. */
+copse_status run_save_model(struct run *r, const char *path);
 /* Restore the trainer from the file, which must be of a run with these settings. */
 copse_status run_take(struct run *r, const char *path, struct copse_position *at, copse_checkpoint **file);
 /* The metadata under a key, or NULL. Lifetime: that of the file. */

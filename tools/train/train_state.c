@@ -212,11 +212,11 @@ static copse_status collect(const struct run *r, bool is_checkpoint, struct extr
     return COPSE_OK;
 }
 
-copse_status run_save_model(struct run *r)
+copse_status run_save_model(struct run *r, const char *path)
 {
     struct extras e;
     COPSE_TRY(collect(r, false, &e));
-    const copse_status s = copse_model_save(r->net, r->settings.save,
+    const copse_status s = copse_model_save(r->net, path,
                                             &(struct copse_model_save_params){ .arrays = e.arrays, .array_count = 2,
                                                                                .metadata = e.lines,
                                                                                .metadata_count = e.line_count });
