@@ -74,7 +74,8 @@ wanted() {
     done
 }
 
-# build_in FOLDER [CMake option...]: configure when new or when options are given, then build.
+# build_in FOLDER [CMake option...]: configure when new or when options are given, then build. Prints progress on a
+# terminal, and errors; with COPSE_VERBOSE=1 every command.
 build_in() {
     folder=$1
     shift
@@ -88,5 +89,15 @@ build_in() {
         sed -n 's/^copse: /   /p' "$folder/configure.log"
     fi
     say "building $folder"
-    cmake --build "$folder" || fail "the build in $folder"
+    if [ -n "${COPSE_VERBOSE-}" ]; then
+        cmake --build "$folder" --verbose || fail "the build in $folder"
+    elif [ -t 1 ]; then # one line, which is redrawn
+        cmake --build "$folder" || fail "the build in $folder"
+    else
+        cmake --build "$folder" >"$folder/build.log" 2>&1 || {
+            sed -n '/^FAILED/,$p' "$folder/build.log" | grep -v '^\[[0-9]*/[0-9]*\]' | head -n 100 >&2
+            fail "the build in $folder: $folder/build.log"
+        }
+        grep -E 'warning:' "$folder/build.log" || : # rare, and not to be missed
+    fi
 }

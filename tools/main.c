@@ -82,6 +82,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     fill_standard_streams();
+    signals_begin();
     set_signals();
     const int code = run(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout))

@@ -87,12 +87,32 @@ const char *session_plain(char *out, size_t room, const char *text);
 /* Print "copse: <error>" from copse_last_error and return the exit code for the status. */
 int session_fail(copse_status status);
 
+/* ---- drivers that compile kernels (compiling.c) ---- */
+
+enum compiling_output {
+    COMPILING_SILENT,
+    COMPILING_TEXT, /* a line that is redrawn on a terminal; elsewhere one line for each device */
+    COMPILING_JSON, /* an event "compiling" */
+};
+/* Silent until this is called. */
+void compiling_show(enum compiling_output how);
+/* What this process compiled because no cache had it. */
+struct compiling_totals {
+    uint64_t kernels;
+    double seconds;
+};
+struct compiling_totals compiling_so_far(void);
+/* The copse_progress_fn of the context. */
+void compiling_progress(void *user, const struct copse_progress *p);
+
 /* Whether standard output is a terminal, and its width. */
 bool terminal_is(unsigned *columns);
 
 /* ---- signals (signals.c) ---- */
 
-/* Note SIGINT and SIGTERM from now on. A later signal of the same kind, more than a second after the first, ends the
+/* SIGINT, SIGTERM and SIGHUP that are ignored now stay ignored. Called first, before a driver is loaded. */
+void signals_begin(void);
+/* Note SIGINT and SIGTERM from now on, unless they are ignored. A later signal of the same kind, more than a second after the first, ends the
    process at once. `timeout` and supervisors send a signal twice, to the child and to its group: within a second both
    count as one request. */
 void signals_catch(void);

@@ -213,6 +213,7 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
 /* kernel.c */
 copse_status copse_cl_kernel_init(struct copse_kernel *k);
 void copse_cl_kernel_fini(struct copse_kernel *k);
+bool copse_cl_is_stored(const struct copse_kernel *k);
 /* Set all arguments of `kernel` from a dispatch. `mems` receives the buffers, `*count` their number, with a reference
    each, also on failure. */
 copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, cl_mem *mems,

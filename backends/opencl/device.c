@@ -277,6 +277,7 @@ const struct copse_backend copse_backend_opencl = {
     .has_kernel = has_kernel,
     .kernel_init = copse_cl_kernel_init,
     .kernel_fini = copse_cl_kernel_fini,
+    .is_stored = copse_cl_is_stored,
     .queue_init = copse_cl_queue_init,
     .queue_fini = copse_cl_queue_fini,
     .write = copse_cl_write,

@@ -39,6 +39,11 @@ static void identify(const struct copse_kernel *k, const char *options, uint64_t
     }
 }
 
+static void write_key(uint64_t id, char *key, size_t size)
+{
+    snprintf(key, size, "opencl-%016" PRIx64, id);
+}
+
 /* ---- build ---- */
 
 /* The driver's log: completely to our log, its start to `head`. */
@@ -143,6 +148,26 @@ static void take(void *to, const void *bytes, size_t size)
     t->size = size;
 }
 
+static void note_entry(void *to, const void *bytes, size_t size)
+{
+    (void)bytes;
+    *(bool *)to = size > sizeof(struct header);
+}
+
+bool copse_cl_is_stored(const struct copse_kernel *k)
+{
+    const struct copse_cache_params *cache = &k->dev->base->cache;
+    char options[64 + COPSE_MAX_SPECS * 24], key[32];
+    uint64_t id[2];
+    bool is_there = false;
+    write_options(k, options, sizeof options);
+    identify(k, options, id);
+    write_key(id[0], key, sizeof key);
+    if (cache->get != NULL)
+        cache->get(cache->user, key, note_entry, &is_there);
+    return is_there;
+}
+
 /* Whether the kernel was made; on any failure it is built from text. */
 static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identity,
                         const char *options)
@@ -227,7 +252,7 @@ copse_status copse_cl_kernel_init(struct copse_kernel *k)
     uint64_t id[2];
     write_options(k, options, sizeof options);
     identify(k, options, id);
-    snprintf(key, sizeof key, "opencl-%016" PRIx64, id[0]);
+    write_key(id[0], key, sizeof key);
     const uint64_t start = copse__now_ns();
     const bool is_cached = load_binary(k, key, id[1], options);
     if (!is_cached) {

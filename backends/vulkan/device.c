@@ -201,6 +201,7 @@ const struct copse_backend copse_backend_vulkan = {
     .has_kernel = has_kernel,
     .kernel_init = copse_vk_kernel_init,
     .kernel_fini = copse_vk_kernel_fini,
+    .is_stored = copse_vk_is_stored,
     .queue_init = copse_vk_queue_init,
     .queue_fini = copse_vk_queue_fini,
     .write = copse_vk_write,

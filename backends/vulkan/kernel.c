@@ -71,6 +71,20 @@ static const uint8_t *entry_check(const struct entry *e, const struct vk_traits 
     return data;
 }
 
+bool copse_vk_is_stored(const struct copse_kernel *k)
+{
+    const struct vk_device *vd = k->dev->priv;
+    const struct copse_cache_params *store = &vd->base->cache;
+    struct entry e = { .mem = &k->dev->base->mem };
+    char key[32];
+    cache_key(k, &vd->traits, key);
+    if (store->get)
+        store->get(store->user, key, entry_take, &e);
+    const bool is_there = entry_check(&e, &vd->traits) != NULL;
+    copse__free(e.mem, e.bytes);
+    return is_there;
+}
+
 static void cache_put(struct vk_device *vd, const char *key, VkPipelineCache cache)
 {
     const struct vk_traits *t = &vd->traits;

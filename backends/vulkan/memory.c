@@ -261,6 +261,17 @@ VkBufferUsageFlags copse_vk_buffer_usage(bool has_texels)
            (has_texels ? VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT : 0);
 }
 
+/* lavapipe compiles a shader again for texel buffers whose size is a power of two. With a few bytes more no buffer has
+   such a size, and one compilation serves all launches. */
+static VkDeviceSize create_size(const copse_buffer *buf)
+{
+    const VkDeviceSize size = buf->size;
+    const bool is_power = (size & (size - 1)) == 0;
+    return is_power && !buf->host && buf->dev->limits->has_fast_texels && size < buf->dev->limits->max_buffer_bytes
+               ? size + 16
+               : size;
+}
+
 copse_status copse_vk_buffer_init(copse_buffer *buf)
 {
     struct vk_device *vd = buf->dev->priv;
@@ -272,7 +283,7 @@ copse_status copse_vk_buffer_init(copse_buffer *buf)
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .pNext = buf->host ? &external : NULL,
-        .size = buf->size,
+        .size = create_size(buf),
         .usage = copse_vk_buffer_usage(vd->traits.max_texel_args > 0),
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
     };

@@ -202,6 +202,7 @@ struct vk_kernel {
 
 copse_status copse_vk_kernel_init(struct copse_kernel *k);
 void copse_vk_kernel_fini(struct copse_kernel *k);
+bool copse_vk_is_stored(const struct copse_kernel *k);
 
 /* ---- record.c ---- */
 

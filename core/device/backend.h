@@ -197,6 +197,9 @@ struct copse_backend {
        it; all of it is logged). Uses base->cache where the driver can export binaries. */
     copse_status (*kernel_init)(struct copse_kernel *k);
     void (*kernel_fini)(struct copse_kernel *k);
+    /* Optional (NULL = compiling takes no time): whether base->cache has the driver's compiled form of the kernel, of
+       which row, spec and group size are set, and nothing else. */
+    bool (*is_stored)(const struct copse_kernel *k);
 
     copse_status (*queue_init)(copse_queue *q);
     void (*queue_fini)(copse_queue *q); /* drains, with a deadline */

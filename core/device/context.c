@@ -261,6 +261,9 @@ copse_status copse__context_create_with(const struct copse_context_params *param
     ctx->base.log = (struct copse_logger){ p->log, p->log_user,
                                            p->log_level ? p->log_level : COPSE_LOG_WARN };
     open_cache(ctx, p);
+    ctx->has_kept_cache = ctx->base.cache.get != cache_get;
+    ctx->progress = p->progress;
+    ctx->progress_user = p->progress_user;
     ctx->tables = backends;
     while (backends[ctx->backend_count])
         ctx->backend_count++;

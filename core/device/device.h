@@ -22,6 +22,9 @@ struct copse_context {
     struct copse_cache_entry *cache; /* in-memory kernel cache, if the application provides none */
     struct copse_import *imports;    /* open devices of applications */
     uint32_t import_count;           /* imports so far */
+    copse_progress_fn *progress;     /* of the application, or NULL */
+    void *progress_user;
+    bool has_kept_cache;             /* the kernel cache outlives the context */
     struct copse_trust trust;        /* blocked kernels and speeds of variants, by device and driver */
     struct copse_handles variables;  /* live variables and those of released strategies; guarded by `lock` */
 };
@@ -41,6 +44,26 @@ copse_status copse__context_create_with(const struct copse_context_params *param
    `spec` has row->spec_count entries, NULL = all zero. COPSE_ERR_UNSUPPORTED names the limit. */
 copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                struct copse_kernel **out);
+/* The same without reports of progress. */
+copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
+                                struct copse_kernel **out);
+/* Whether copse__kernel_get would compile it for a long time: it is neither compiled nor stored in the kernel cache.
+   False on backends that compile nothing. */
+bool copse__kernel_is_cold(copse_device *dev, enum copse_kernel_id id, const int32_t *spec);
+
+/* Call the application's progress function, if there is one. */
+void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total);
+
+/* ---- several kernels at once (compile.c) ---- */
+
+struct copse_kernel_want {
+    enum copse_kernel_id id;
+    int32_t spec[COPSE_MAX_SPECS];
+};
+/* Compile those of `list` (without repetition) that no cache has, with several threads, and report progress. Each is
+   then ready or stored for copse__kernel_get, which returns the error of a kernel that failed. */
+void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *list, size_t count);
+
 /* Whether the kernel can run on the device (embedded form, bindings, group memory) and is not blocked. */
 bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id);
 

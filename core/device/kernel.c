@@ -89,6 +89,15 @@ static void destroy(struct copse_kernel *k)
     copse__free(&k->dev->base->mem, k);
 }
 
+static void describe(copse_device *dev, enum copse_kernel_id id, const int32_t spec[COPSE_MAX_SPECS],
+                     struct copse_kernel *k)
+{
+    k->dev = dev;
+    k->row = copse__kernel_row(dev, id);
+    memcpy(k->spec, spec, sizeof k->spec);
+    copse__kernel_group(dev->limits, id, &k->group_x, &k->group_y);
+}
+
 static copse_status compile(copse_device *dev, enum copse_kernel_id id,
                             const int32_t spec[COPSE_MAX_SPECS], struct copse_kernel **out)
 {
@@ -97,10 +106,7 @@ static copse_status compile(copse_device *dev, enum copse_kernel_id id,
                                                  dev->backend->kernel_priv, &priv);
     if (!k)
         return copse_fail(COPSE_ERR_NO_MEMORY, "kernel: no memory for the handle");
-    k->dev = dev;
-    k->row = copse__kernel_row(dev, id);
-    memcpy(k->spec, spec, sizeof k->spec);
-    copse__kernel_group(dev->limits, id, &k->group_x, &k->group_y);
+    describe(dev, id, spec, k);
     k->priv = priv;
 
     const uint64_t start = copse__now_ns();
@@ -118,28 +124,45 @@ static copse_status compile(copse_device *dev, enum copse_kernel_id id,
     return COPSE_OK;
 }
 
+/* The compiled kernel, or NULL. *spec becomes the whole specialisation, in `full`. */
+static struct copse_kernel *find(copse_device *dev, enum copse_kernel_id id, const int32_t **spec,
+                                 int32_t full[COPSE_MAX_SPECS])
+{
+    const struct copse_kernel_row *row = copse__kernel_row(dev, id);
+    memset(full, 0, COPSE_MAX_SPECS * sizeof *full);
+    if (*spec)
+        memcpy(full, *spec, row->spec_count * sizeof *full);
+    *spec = full;
+    copse__mutex_lock(&dev->lock);
+    struct copse_kernel *k = lookup(dev, row, full);
+    copse__mutex_unlock(&dev->lock);
+    return k;
+}
+
+bool copse__kernel_is_cold(copse_device *dev, enum copse_kernel_id id, const int32_t *spec)
+{
+    int32_t full[COPSE_MAX_SPECS];
+    struct copse_kernel k = { 0 };
+    if (!dev->backend->is_stored || check_fit(dev, id) != COPSE_OK || find(dev, id, &spec, full))
+        return false;
+    describe(dev, id, full, &k);
+    return !dev->backend->is_stored(&k);
+}
+
 /* The lock is not held while the driver compiles. If two threads compile the same kernel at the same time, the second
    discards its result. */
-copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
-                               struct copse_kernel **out)
+copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
+                                struct copse_kernel **out)
 {
-    int32_t full[COPSE_MAX_SPECS] = { 0 };
+    int32_t full[COPSE_MAX_SPECS];
     struct copse_kernel *k, *mine = NULL;
 
     *out = NULL;
     COPSE_TRY(copse__device_check(dev));
     COPSE_TRY(check_fit(dev, id));
-    const struct copse_kernel_row *row = copse__kernel_row(dev, id);
-    if (spec)
-        memcpy(full, spec, row->spec_count * sizeof *spec);
-
-    copse__mutex_lock(&dev->lock);
-    k = lookup(dev, row, full);
-    copse__mutex_unlock(&dev->lock);
-    if (k) {
-        *out = k;
+    *out = find(dev, id, &spec, full);
+    if (*out)
         return COPSE_OK;
-    }
 
     COPSE_TRY(compile(dev, id, full, &mine));
     const copse_status s = copse__self_test(dev, mine);
@@ -148,7 +171,7 @@ copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const
         return s;
     }
     copse__mutex_lock(&dev->lock);
-    k = lookup(dev, row, full);
+    k = lookup(dev, mine->row, full);
     if (!k) {
         mine->next = dev->kernels;
         dev->kernels = mine;
@@ -158,4 +181,27 @@ copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const
         destroy(mine);
     *out = k ? k : mine;
     return COPSE_OK;
+}
+
+void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total)
+{
+    const struct copse_context *ctx = dev->ctx;
+    if (ctx->progress)
+        ctx->progress(ctx->progress_user,
+                      &(struct copse_progress){ .device = dev->info.id, .kernel = kernel, .done = (uint32_t)done,
+                                                .total = (uint32_t)total });
+}
+
+copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
+                               struct copse_kernel **out)
+{
+    const bool is_reported = dev->ctx->progress && (size_t)id < copse_kernel_count &&
+                             copse__kernel_is_cold(dev, id, spec);
+    const char *name = is_reported ? copse__kernel_row(dev, id)->name : "";
+    if (is_reported)
+        copse__kernel_report(dev, name, 0, 1);
+    const copse_status s = copse__kernel_make(dev, id, spec, out);
+    if (is_reported)
+        copse__kernel_report(dev, name, 1, 1);
+    return s;
 }

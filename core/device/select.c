@@ -22,11 +22,6 @@ static bool is_gpu(const struct copse_device_info *d)
     return d->kind != COPSE_DEVICE_CPU && d->kind != COPSE_DEVICE_REFERENCE;
 }
 
-static bool is_cpu(const struct copse_device_info *d)
-{
-    return d->kind == COPSE_DEVICE_CPU;
-}
-
 static bool is_reference(const struct copse_device_info *d)
 {
     return d->kind == COPSE_DEVICE_REFERENCE;
@@ -46,18 +41,39 @@ static bool is_repeated(const struct copse_context *ctx, size_t index)
     return false;
 }
 
-/* The best class that has devices, each physical device once. */
+static void take_gpus(struct selection *sel)
+{
+    const struct copse_context *ctx = sel->ctx;
+    for (size_t i = 0; i < ctx->device_count; i++)
+        if (ctx->devices[i].is_usable && is_gpu(&ctx->devices[i]) && !is_repeated(ctx, i))
+            take(sel, &ctx->devices[i]);
+}
+
+/* All CPU drivers use the one processor. Those that have wide vectors in one invocation are several times as fast. */
+static void take_cpu(struct selection *sel)
+{
+    const struct copse_context *ctx = sel->ctx;
+    const struct copse_device_info *best = NULL;
+    for (size_t i = 0; i < ctx->device_count; i++) {
+        const struct copse_device_info *d = &ctx->devices[i];
+        if (d->is_usable && d->kind == COPSE_DEVICE_CPU &&
+            (!best || d->limits.has_wide_vectors > best->limits.has_wide_vectors))
+            best = d;
+    }
+    if (best)
+        take(sel, best);
+}
+
+/* GPUs, each physical device once; else a CPU driver; else the reference. */
 static void take_auto(struct selection *sel)
 {
-    static bool (*const classes[])(const struct copse_device_info *) = { is_gpu, is_cpu,
-                                                                         is_reference };
-    const struct copse_context *ctx = sel->ctx;
     const size_t before = sel->count;
-
-    for (size_t c = 0; c < COPSE_COUNT(classes) && sel->count == before; c++)
-        for (size_t i = 0; i < ctx->device_count; i++)
-            if (ctx->devices[i].is_usable && classes[c](&ctx->devices[i]) && !is_repeated(ctx, i))
-                take(sel, &ctx->devices[i]);
+    take_gpus(sel);
+    if (sel->count == before)
+        take_cpu(sel);
+    for (size_t i = 0; sel->count == before && i < sel->ctx->device_count; i++)
+        if (is_reference(&sel->ctx->devices[i]))
+            take(sel, &sel->ctx->devices[i]);
 }
 
 /* Every usable device of a backend; if `backend` is NULL, of all backends but the reference. */

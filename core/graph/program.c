@@ -70,12 +70,46 @@ static bool fits(const copse_device *dev, const struct copse_launch *x)
                                         : copse__kernel_fits(dev, x->id);
 }
 
+static bool is_same(const struct copse_kernel_want *w, const struct copse_launch *x)
+{
+    return w->id == x->id && memcmp(w->spec, x->spec, sizeof w->spec) == 0;
+}
+
+/* What no cache has is compiled at once by several threads. Returns how many of the chosen kernels are usable. */
+static size_t compile_cold(struct copse_recorder *r, size_t *chosen)
+{
+    copse_device *dev = r->program->queue->dev;
+    struct copse_kernel_want *wants = copse__alloc(r->mem, r->launches.count, sizeof *wants);
+    size_t count = 0, usable = 0;
+    *chosen = 0;
+    for (size_t i = 0; i < r->launches.count; i++) {
+        const struct copse_launch *x = &r->launches.at[i];
+        size_t k = 0;
+        *chosen += x->kind != COPSE_LAUNCH_COPY && fits(dev, x);
+        while (k < count && !is_same(&wants[k], x))
+            k++;
+        if (!wants || x->kind != COPSE_LAUNCH_KERNEL || k < count)
+            continue;
+        wants[count].id = x->id;
+        memcpy(wants[count++].spec, x->spec, sizeof x->spec);
+    }
+    if (wants)
+        copse__kernels_compile(dev, wants, count);
+    copse__free(r->mem, wants);
+    for (size_t i = 0; i < r->launches.count; i++)
+        usable += r->launches.at[i].kind != COPSE_LAUNCH_COPY && fits(dev, &r->launches.at[i]);
+    return usable;
+}
+
 /* Compile the chosen kernels before memory is allocated for the program. A kernel that fails its self-test is
    blocked: then *again is set, and lowering uses the next variant. */
 static copse_status compile(struct copse_recorder *r, bool *again)
 {
     copse_device *dev = r->program->queue->dev;
-    *again = false;
+    size_t chosen;
+    *again = compile_cold(r, &chosen) < chosen;
+    if (*again)
+        return COPSE_ERR_UNSUPPORTED;
     for (size_t i = 0; i < r->launches.count; i++) {
         const struct copse_launch *x = &r->launches.at[i];
         struct copse_kernel *k;

@@ -55,6 +55,18 @@ struct copse_cache_params {
     uint64_t reserved[4]; /**< 0 */
 };
 
+/** Kernels that a driver compiles, when no cache has them. */
+struct copse_progress {
+    const char *device; /**< "opencl:0" */
+    const char *kernel; /**< compiled last; "" at first */
+    uint32_t done, total;
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/** Progress: with done 0 before work that takes seconds, then for each part. Called by the thread that waits for the
+    work; it must not call the library. */
+typedef void copse_progress_fn(void *user, const struct copse_progress *progress);
+
 /** Settings of a context. */
 struct copse_context_params {
     copse_resize_fn *resize;         /**< host memory                    [realloc and free] */
@@ -70,7 +82,9 @@ struct copse_context_params {
                                           first use                      [COPSE_NO_SELF_TEST is set] */
     const char *cache_folder;        /**< without `cache`: keep compiled kernels in this folder; "": in
                                           $XDG_CACHE_HOME/copse or ~/.cache/copse  [NULL = in memory only] */
-    uint64_t reserved[7]; /**< 0 */
+    copse_progress_fn *progress;     /**< compilation of kernels         [silent] */
+    void *progress_user;
+    uint64_t reserved[5]; /**< 0 */
 };
 
 /**

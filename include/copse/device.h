@@ -15,7 +15,7 @@ extern "C" {
 
 /** Kind of a processor. */
 typedef enum copse_device_kind {
-    COPSE_DEVICE_REFERENCE,  /**< `host:0`, double-precision references */
+    COPSE_DEVICE_REFERENCE,  /**< `host:0`: slow and exact, in double precision */
     COPSE_DEVICE_CPU,        /**< a CPU behind a driver (PoCL, lavapipe) */
     COPSE_DEVICE_INTEGRATED, /**< a GPU that shares the host's memory */
     COPSE_DEVICE_DISCRETE,   /**< a GPU with memory of its own */
@@ -75,7 +75,8 @@ COPSE_API void copse_context_devices(copse_context *ctx, const struct copse_devi
 /**
  * Choose devices by a selector and list their ids.
  *
- * "auto": each distinct GPU once, CPU drivers without a GPU, `host:0` when there is nothing else. "all": every usable
+ * "auto": each distinct GPU once; without a GPU the fastest CPU driver; `host:0`, slow and exact, when there is nothing
+ * else. "all": every usable
  * device except `host`. "opencl", "vulkan", "host": every usable device of that backend. Or a list of ids:
  * "opencl:0,vulkan:0"; an id may occur several times.
  * @param selector  NULL or "": auto.

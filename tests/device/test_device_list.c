@@ -143,6 +143,12 @@ static void expect_selection(copse_context *ctx, const char *selector, const cha
     assert_string_equal(got, want);
 }
 
+static void cpu_with_wide_vectors(struct copse_device_info *d)
+{
+    cpu_at_pci_7(d);
+    d->limits.has_wide_vectors = true;
+}
+
 static void selectors_choose_devices(void **state)
 {
     (void)state;
@@ -185,7 +191,13 @@ static void selectors_choose_devices(void **state)
     copse_fake.device_count = 2;
     copse_fake.devices[0].describe = copse_fake.devices[1].describe = cpu_at_pci_7;
     ctx = context(NULL);
-    expect_selection(ctx, "auto", "fake:0 fake:1");
+    expect_selection(ctx, "auto", "fake:0");
+    expect_selection(ctx, "fake:0,fake:1", "fake:0 fake:1");
+    expect_selection(ctx, "all", "fake:0 fake:1");
+    copse_context_release(&ctx);
+    copse_fake.devices[1].describe = cpu_with_wide_vectors;
+    ctx = context(NULL);
+    expect_selection(ctx, "auto", "fake:1");
     copse_context_release(&ctx);
     copse_fake.device_count = 0;
     ctx = context(NULL);

@@ -98,6 +98,7 @@ static int follow(struct way way)
             signal(kinds[i], SIG_DFL); /* nohup and shells ignore some */
         if (way.ignored)
             signal(way.ignored, SIG_IGN);
+        signals_begin();
         if (way.driven)
             signal(way.driven, on_signal_of_driver);
         if (way.catches)
@@ -247,6 +248,9 @@ static void an_ignored_one_stays_ignored(void **state)
     (void)state;
     goes_on_and_knows(0, (struct way){ .ignored = SIGHUP, .during = SIGHUP });
     goes_on_and_knows(0, (struct way){ .ignored = SIGINT, .during = SIGINT, .again = SIGINT });
+    goes_on_and_knows(0, (struct way){ .catches = true, .ignored = SIGINT, .before = SIGINT, .during = SIGINT });
+    goes_on_and_knows(SIGTERM, (struct way){ .catches = true, .ignored = SIGINT, .during = SIGTERM });
+    goes_on_and_knows(0, (struct way){ .ignored = SIGTERM, .driven = SIGTERM, .before = SIGTERM });
 }
 
 static void a_drivers_handler_is_put_off_too(void **state)

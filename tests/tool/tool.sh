@@ -327,8 +327,6 @@ signalled() {
 }
 signalled INT 130 --epochs 4000000001
 points=$work/points-s
-untrained_state 'another length' '--epochs=4000000001, now it is --epochs=4000000002' train --devices host \
-    --model mlp:8 --batch 256 --quiet --epochs 4000000002 --checkpoint "$work/points-s" --resume
 for _ in 1 2 3 4 5; do
     signalled INT 130 --epochs 4000000001
     signalled TERM 143 --epochs 4000000001 --schedule constant
@@ -444,8 +442,8 @@ plain=$(figures --optimizer sgd)
 (cd "$work/out" && "$copse" train --devices host --epochs 3 --batch 1438 --optimizer sgd --lr 1e9 \
     --schedule constant --save late.st) >"$work/stdout" 2>"$work/stderr"
 [ $? -eq 2 ] || no 'diverged later: not 2'
-grep -q "late.st' keeps the parameters of epoch 1" "$work/stderr" || no "diverged later: $(cat "$work/stderr")"
-[ -s "$work/out/late.st" ] || no 'diverged later: nothing was kept'
+grep -q "late.st.partial' keeps the parameters of epoch 1" "$work/stderr" || no "diverged later: $(cat "$work/stderr")"
+[ -s "$work/out/late.st.partial" ] && [ ! -e "$work/out/late.st" ] || no "diverged later: $(ls "$work/out")"
 rm -rf "$work/out"; mkdir "$work/out"
 
 # After a good first epoch a run that fails keeps what was good.

@@ -67,6 +67,8 @@ copse_status event_done(const struct progress *p, const struct score *test, cops
     json_add_number(o, "test_loss", test->loss);
     json_add_number(o, "seconds", p->seconds);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    json_add_count(o, "compiled_kernels", compiling_so_far().kernels);
+    json_add_number(o, "compile_seconds", compiling_so_far().seconds);
     add_devices(o, st);
     return json_print(o);
 }
@@ -79,6 +81,21 @@ copse_status event_checkpoint(const char *name, const char *path, uint64_t step,
     json_add_count(o, "steps", step);
     json_add_count(o, "epoch", position->epoch); /* from 0: completed passes */
     json_add_count(o, "batch", position->batch); /* the next one, from 0 */
+    return json_print(o);
+}
+
+copse_status event_partial(const char *path, uint64_t step)
+{
+    cJSON *o = event("partial");
+    json_add_text(o, "path", path);
+    json_add_count(o, "steps", step);
+    return json_print(o);
+}
+
+copse_status event_stopped(uint64_t step)
+{
+    cJSON *o = event("stopped");
+    json_add_count(o, "steps", step);
     return json_print(o);
 }
 

@@ -18,6 +18,10 @@ copse_status event_evaluated(const char *name, const char *path, uint64_t step,
 /* The work of parameter server `index` on this device; `pushes`: updates that arrived through windows. */
 copse_status event_served(uint32_t index, const char *device, const struct copse_parameter_server_summary *did,
                           uint64_t pushes);
+/* --save FILE wrote FILE.partial after a signal. */
+copse_status event_partial(const char *path, uint64_t step);
+/* A signal stopped a run without checkpoints. */
+copse_status event_stopped(uint64_t step);
 /* `name`: "checkpoint", "resume" or "stopped". */
 copse_status event_checkpoint(const char *name, const char *path, uint64_t step,
                               const struct copse_position *position);

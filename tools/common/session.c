@@ -28,6 +28,7 @@ copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
         .log = print_log,
         .log_level = is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
         .cache_folder = no_cache ? NULL : "",
+        .progress = compiling_progress,
     };
     return copse_context_create(&params, out);
 }

@@ -63,12 +63,30 @@ static void on_signal(int which)
     errno = error;
 }
 
+static bool is_ignored[KINDS];
+
+/* As `nohup` and background jobs of a shell need it. Compilers inside of drivers install handlers whatever was set before
+   (LLVM does), so an ignored signal is blocked too, in all threads and child processes. */
+void signals_begin(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < KINDS; i++) {
+        struct sigaction before;
+        is_ignored[i] = sigaction(kinds[i].which, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (is_ignored[i])
+            sigaddset(&set, kinds[i].which);
+    }
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 /* Interrupted calls are restarted, so that output is complete. */
 void signals_catch(void)
 {
     const struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (int i = 0; i < KINDS; i++)
+        if (kinds[i].which != SIGHUP && !is_ignored[i])
+            sigaction(kinds[i].which, &action, NULL);
 }
 
 int signals_caught(void)

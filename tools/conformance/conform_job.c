@@ -36,7 +36,10 @@ static copse_status do_devices(struct doer *d)
     char ids[COPSE_MAX_REPLICAS][32];
     const struct copse_device_info *list;
     size_t count, device_count;
-    COPSE_TRY(copse_select_devices(d->ctx, d->job->device, ids, COPSE_MAX_REPLICAS, &count));
+    copse_status s = copse_select_devices(d->ctx, d->job->device, ids, COPSE_MAX_REPLICAS, &count);
+    if (s == COPSE_ERR_NO_DEVICE && strcmp(d->job->device, "all") == 0) /* the default: then the reference */
+        s = copse_select_devices(d->ctx, "host", ids, COPSE_MAX_REPLICAS, &count);
+    COPSE_TRY(s);
     copse_context_devices(d->ctx, &list, &device_count);
     for (size_t i = 0; i < device_count; i++) {
         size_t at = 0;

@@ -97,7 +97,7 @@ static int check(struct conform_settings *s, const char *tier, const char *devic
 
 int cmd_conformance(int argc, char **argv)
 {
-    struct conform_settings s = { .devices = "auto" };
+    struct conform_settings s = { .devices = "all" };
     struct option_words words = { 0 };
     const char *device = NULL, *tier = "quick", *action;
     float seconds = NAN, deadline = 0.0f; /* NaN cannot be given */
@@ -106,7 +106,7 @@ int cmd_conformance(int argc, char **argv)
         { "", OPTION_WORDS, &words, "[MODE...]", "modes to run, see above" },
         { "device", OPTION_TEXT, &device, "ID", "one device: opencl:0" },
         { "devices", OPTION_TEXT, &s.devices, "WHICH",
-          "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
+          "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [all]" },
         { "tier", OPTION_TEXT, &tier, "TIER",
           "quick (seconds), standard (minutes), full (hours), exhaustive [quick]" },
         { "ops", OPTION_TEXT, &s.ops, "LIST", "only these ops: softmax,matmul [all]" },

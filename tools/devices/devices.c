@@ -70,16 +70,19 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
         return;
     }
     const struct copse_limits *l = &d->limits;
+    if (d->kind == COPSE_DEVICE_REFERENCE) {
+        printf("           slow and exact, in double precision: for checks, and for training if nothing else is found\n");
+        return;
+    }
     printf("           %s, %s%s%s%s%s\n", kind_text(d->kind), d->driver,
            d->api_version[0] ? ", " : "", d->api_version, d->memory_bytes ? ", memory " : "",
            d->memory_bytes ? bytes_text(d->memory_bytes, a, sizeof a) : "");
-    if (d->kind != COPSE_DEVICE_REFERENCE)
-        printf("           limits: buffer %s, binding %s, group %u with %s, %u compute units%s%s\n",
-               bytes_text(l->max_buffer_bytes, a, sizeof a),
-               bytes_text(l->max_binding_bytes, b, sizeof b), l->max_group_size,
-               bytes_text(l->group_memory_bytes, c, sizeof c), l->compute_units,
-               l->has_unified_memory ? ", shares the host's memory" : "",
-               l->has_library_gemm ? ", CLBlast" : "");
+    printf("           limits: buffer %s, binding %s, group %u with %s, %u compute units%s%s\n",
+           bytes_text(l->max_buffer_bytes, a, sizeof a),
+           bytes_text(l->max_binding_bytes, b, sizeof b), l->max_group_size,
+           bytes_text(l->group_memory_bytes, c, sizeof c), l->compute_units,
+           l->has_unified_memory ? ", shares the host's memory" : "",
+           l->has_library_gemm ? ", CLBlast" : "");
     if (d->same_as >= 0)
         printf("           the same device as %s, through another API\n", list[d->same_as].id);
     print_blocked(ctx, d->id);
@@ -87,6 +90,18 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
     if (tuned)
         printf("           tuned: kernels chosen by `copse tune` for %zu size%s\n", tuned,
                tuned == 1 ? "" : "s");
+}
+
+/* Further drivers of the processor that `auto` uses through one driver. */
+static void print_other_cpus(const struct copse_device_info *list, size_t count, char (*ids)[32], size_t taken)
+{
+    bool has_cpu = false;
+    for (size_t i = 0; i < count; i++)
+        has_cpu |= taken == 1 && list[i].kind == COPSE_DEVICE_CPU && strcmp(list[i].id, ids[0]) == 0;
+    for (size_t i = 0; has_cpu && i < count; i++)
+        if (list[i].is_usable && list[i].kind == COPSE_DEVICE_CPU && strcmp(list[i].id, ids[0]) != 0)
+            printf("%s is the same processor through another driver, which is slower; to use both: --devices %s,%s\n",
+                   list[i].id, ids[0], list[i].id);
 }
 
 static void print_all(copse_context *ctx)
@@ -112,6 +127,7 @@ static void print_all(copse_context *ctx)
         for (size_t i = 0; i < taken; i++)
             printf("%s %s", i ? "," : "", ids[i]);
         printf("\n");
+        print_other_cpus(devices, count, ids, taken);
     }
 }
 

@@ -334,6 +334,7 @@ int cmd_evaluate(int argc, char **argv)
     int code = evaluate_settings_parse(argc, argv, &r.settings);
     if (code >= 0)
         return code;
+    compiling_show(is_json(&r) ? COMPILING_JSON : is_talking(&r) ? COMPILING_TEXT : COMPILING_SILENT);
     const struct train_settings *p = &r.settings;
     if (p->words.count == 2)
         return evaluate_model(&(struct use){ .model_path = p->words.at[0], .data_path = p->words.at[1], .labels = p->labels,

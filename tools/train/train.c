@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "copse/data/schema.h"
 #include "copse/distribute/accelerator.h"
@@ -14,13 +13,6 @@
 
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- before the run ---- */
 
@@ -83,17 +75,6 @@ static copse_status open_cluster(struct run *r)
     return COPSE_OK;
 }
 
-static bool is_accelerator(const struct train_settings *s)
-{
-    return s->strategy.at->value == STRATEGY_ACCELERATOR;
-}
-
-/* Training steps per monitor step. */
-static uint32_t steps_per_run(const struct train_settings *s)
-{
-    return !is_accelerator(s) ? 1 : s->steps_per_run ? s->steps_per_run : 16;
-}
-
 static copse_status open_devices(struct run *r)
 {
     const struct train_settings *s = &r->settings;
@@ -118,14 +99,14 @@ static copse_status open_devices(struct run *r)
         .kernels = s->kernels,
     };
     const struct copse_accelerator_params accelerator = {
-        .strategy = params, .steps_per_run = steps_per_run(s), .cores = s->cores,
+        .strategy = params, .steps_per_run = run_steps_per_run(r), .cores = s->cores,
     };
     COPSE_TRY(is_one ? copse_one_device_create(r->ctx, names[0], &params, &r->strategy)
               : run_is_served(r)
                   ? copse_parameter_server_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
               : r->cluster || s->strategy.at->value == STRATEGY_COLLECTIVE
                   ? copse_collective_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
-              : is_accelerator(s)
+              : run_is_accelerator(r)
                   ? copse_accelerator_create(r->ctx, names, count, &accelerator, &r->strategy)
                   : copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
     for (uint32_t i = 0; is_talking(r) && !r->is_recovering && i < copse_strategy_replicas(r->strategy);
@@ -274,24 +255,11 @@ static copse_status show_epoch(const struct run *r)
     return COPSE_OK;
 }
 
-/* All synchronous workers take part; the chief writes. */
-static copse_status save_parameters(struct run *r)
-{
-    if (!r->settings.save || run_is_apart(r))
-        return COPSE_OK;
-    signals_hold();
-    const copse_status s = run_save_model(r, r->settings.save);
-    signals_release();
-    if (s == COPSE_OK)
-        r->saved_epoch = r->epoch + 1;
-    return s;
-}
-
 /* End of a pass over the data. */
 static copse_status end_epoch(struct run *r)
 {
     COPSE_TRY(run_results(r, 0));
-    r->progress.seconds += now() - r->clock;
+    r->progress.seconds += run_now() - r->clock;
     if (!run_is_apart(r))
         COPSE_TRY(run_evaluate(r));
     if (!history_epoch(&r->history, r->progress.step, &r->test))
@@ -301,37 +269,10 @@ static copse_status end_epoch(struct run *r)
     if (!isfinite(r->test.loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
                                  isnan(r->test.loss) ? "NaN" : "infinite");
-    COPSE_TRY(save_parameters(r));
     r->epoch++;
-    r->clock = now();
+    COPSE_TRY(run_save_parameters(r));
+    r->clock = run_now();
     return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
-}
-
-/* A step on the batch. On an accelerator a run of that batch and as many more full ones as a run takes and the epoch
-   has. The rest of an epoch is a smaller batch: a step by itself. */
-static copse_status train_on(struct run *r, const struct copse_host_batch *first)
-{
-    const uint32_t most = steps_per_run(&r->settings), full = r->settings.batch;
-    struct copse_host_batch batch = *first;
-    struct copse_dataset_info info;
-    size_t left;
-    if (!is_accelerator(&r->settings) || batch.count < full) {
-        if (signals_caught()) /* all workers skip the same step */
-            copse_trainer_cancel(r->trainer);
-        COPSE_TRY(copse_trainer_step(r->trainer, &batch));
-        r->progress.samples += batch.count;
-        return COPSE_OK;
-    }
-    r->progress.samples += batch.count;
-    copse_dataset_describe(r->train, &info);
-    left = info.rows / full - batch.index - 1;
-    COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
-    for (; left > 0 && copse_trainer_fed(r->trainer) < most; left--) {
-        COPSE_TRY(copse_batches_next(r->batches, &batch));
-        COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
-        r->progress.samples += batch.count;
-    }
-    return copse_trainer_run(r->trainer);
 }
 
 /* One batch, or run, and the work between two passes. */
@@ -352,15 +293,15 @@ static copse_status run_step(void *user)
         return COPSE_ERR_END;
     COPSE_TRY(s);
     p->epoch = r->epoch + 1;
-    s = train_on(r, &batch);
+    s = run_train(r, &batch);
     if (s == COPSE_ERR_CANCELLED)
         COPSE_TRY(copse_batches_start(r->batches, batch.epoch, batch.index));
     COPSE_TRY(s);
-    const uint32_t each = steps_per_run(&r->settings);
+    const uint32_t each = run_steps_per_run(r);
     COPSE_TRY(run_results(r, each > 7 ? each : 7));
-    if (is_talking(r) && now() - r->drawn > 0.1) {
-        p->seconds += now() - r->clock;
-        r->clock = r->drawn = now();
+    if (is_talking(r) && run_now() - r->drawn > 0.1) {
+        p->seconds += run_now() - r->clock;
+        r->clock = r->drawn = run_now();
         bar_draw(p);
     }
     return COPSE_OK;
@@ -468,7 +409,8 @@ static copse_status run(struct run *r)
     struct copse_dataset_info train, test;
     COPSE_TRY(session_open(r->settings.is_verbose, r->settings.no_cache, &r->ctx));
     COPSE_TRY(open_cluster(r));
-    if (r->settings.checkpoint) /* a server that gets a signal lets its workers end first */
+    compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
+    if (r->settings.checkpoint || r->settings.save) /* a server that gets a signal lets its workers end first */
         signals_catch();
     if (run_is_server(r))
         return run_serve(r);
@@ -482,31 +424,34 @@ static copse_status run(struct run *r)
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
-    r->clock = r->drawn = now();
+    r->clock = r->drawn = run_now();
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
-    r->progress.seconds += now() - r->clock;
+    r->progress.seconds += run_now() - r->clock;
     COPSE_TRY(s);
     if (r->saved_epoch == 0) /* resumed with no training left */
-        COPSE_TRY(save_parameters(r));
+        COPSE_TRY(run_save_parameters(r));
     return finish(r);
 }
 
-/* A signal: report what was saved and how to resume. */
+/* A signal: write and report the state, and how to resume. */
 static copse_status stop(struct run *r)
 {
+    const uint64_t steps = r->trainer ? copse_trainer_steps(r->trainer) : 0;
     struct copse_monitor_info info = { 0 };
-    copse_status s = r->monitor ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
+    copse_status s = r->monitor && r->settings.checkpoint ? copse_monitor_checkpoint(r->monitor) : COPSE_OK;
     bar_clear();
     COPSE_TRY(s);
     if (r->monitor)
         copse_monitor_describe(r->monitor, &info);
+    COPSE_TRY(run_save_stopped(r));
     if (is_json(r) && info.newest)
-        s = event_checkpoint("stopped", info.newest, copse_trainer_steps(r->trainer),
-                             &r->saved_position);
-    else if (info.newest && !is_silent(r))
-        fprintf(stderr, "copse train: stopped after step %llu; the checkpoint is '%s'; resume with the same "
-                        "command and --resume\n",
-                (unsigned long long)copse_trainer_steps(r->trainer), info.newest);
+        s = event_checkpoint("stopped", info.newest, steps, &r->saved_position);
+    else if (is_json(r))
+        s = event_stopped(steps);
+    else if (!is_silent(r) && (info.newest || r->stopped_text[0]))
+        fprintf(stderr, "copse train: stopped after step %llu%s%s%s%s\n", (unsigned long long)steps,
+                r->stopped_text, info.newest ? "; the checkpoint is '" : "", info.newest ? info.newest : "",
+                info.newest ? "'; resume with the same command and --resume" : "");
     return s;
 }
 
@@ -540,8 +485,7 @@ static int fail(const struct run *r, copse_status s)
     fprintf(stderr, "copse train: %s in epoch %u; training stopped: lower --lr (it is %g)",
             session_error(), r->progress.epoch, (double)r->settings.lr);
     if (r->saved_epoch > 0)
-        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", r->settings.save,
-                r->saved_epoch);
+        fprintf(stderr, "; '%s' keeps the parameters of epoch %u", run_save_path(r), r->saved_epoch);
     else if (r->settings.save)
         fprintf(stderr, "; '%s' was not written", r->settings.save);
     fprintf(stderr, "\n");

@@ -28,6 +28,7 @@ struct run {
     double spread;     /* sum of squared differences of held-out targets from their mean */
     double clock, drawn; /* when progress.seconds was updated, when the bar was drawn */
     uint32_t saved_epoch; /* by --save; counts from 1; 0: nothing was saved */
+    char stopped_text[2300]; /* which file of --save was written when a signal stopped the run */
     struct copse_position saved_position; /* of the newest checkpoint */
     bool is_evaluator;  /* of a job, or `copse evaluate`: uses one device and writes nothing */
     bool is_left_alone; /* an evaluator: no checkpoint arrived for --patience */
@@ -65,6 +66,25 @@ copse_status run_results(struct run *r, uint64_t most);
 
 /* Set the variables from the file of --init, and print which (init.c). */
 copse_status run_init(struct run *r);
+
+/* ---- steps (train_steps.c) ---- */
+
+double run_now(void); /* [s] */
+bool run_is_accelerator(const struct run *r);
+/* Training steps per monitor step. */
+uint32_t run_steps_per_run(const struct run *r);
+/* Train on the batch, and on an accelerator on the batches of its run. */
+copse_status run_train(struct run *r, const struct copse_host_batch *first);
+
+/* ---- the file of --save (train_save.c) ---- */
+
+/* FILE once all epochs are complete, before that FILE.partial. Lifetime: until the next call. */
+const char *run_save_path(const struct run *r);
+/* After r->epoch epochs: write FILE.partial, or after the last one FILE, and remove FILE.partial. All synchronous workers
+   call it; the chief writes. */
+copse_status run_save_parameters(struct run *r);
+/* After a signal: write FILE.partial, and describe it in stopped_text. */
+copse_status run_save_stopped(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */
 

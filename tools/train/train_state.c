@@ -63,7 +63,8 @@ static copse_status add_data(struct text *t, const struct run *r)
     return s;
 }
 
-/* The settings that must stay the same and, only for the file, the planned length of the run. */
+/* The settings that must stay the same and, only for the file, the planned length of the run: a run may be made
+   longer. */
 static copse_status describe(const struct run *r, bool is_for_file, struct text *t)
 {
     const struct train_settings *s = &r->settings;
@@ -82,7 +83,7 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add_number(t, "--weight-decay", (double)s->weight_decay);
     add_number(t, "--dropout", (double)s->dropout);
     add_count(t, "--batch", s->batch);
-    if (is_for_file || s->schedule.at->value == SCHEDULE_COSINE) /* otherwise the run may be extended */
+    if (is_for_file)
         add_count(t, "--epochs", s->epochs);
     add_count(t, "--seed", s->seed);
     return t->used < sizeof t->bytes
@@ -305,7 +306,24 @@ static copse_status take_position(struct run *r, const char *path, const struct 
     return is_over ? COPSE_OK : copse_batches_start(r->batches, at->epoch, (size_t)at->batch);
 }
 
-static copse_status show(struct run *r, const char *path, const struct copse_position *at)
+/* The epochs that the file's run was to have. */
+static uint32_t epochs_of(const copse_checkpoint *file)
+{
+    const char *text = run_find(file, SETTINGS), *at = text ? strstr(text, "--epochs=") : NULL;
+    return at ? (uint32_t)strtoul(at + strlen("--epochs="), NULL, 10) : 0;
+}
+
+/* A cosine then follows the curve of the new length from the next step on. */
+static void show_length(const struct run *r, uint32_t before)
+{
+    const uint32_t epochs = r->settings.epochs;
+    const bool is_cosine = r->settings.schedule.at->value == SCHEDULE_COSINE;
+    if (is_talking(r) && before > 0 && before != epochs)
+        printf("         %u epochs instead of %u%s\n", epochs, before,
+               is_cosine ? "; the learning rate follows the cosine of the new length" : "");
+}
+
+static copse_status show(struct run *r, const char *path, const struct copse_position *at, uint32_t epochs)
 {
     const uint64_t step = copse_trainer_steps(r->trainer);
     if (!r->is_recovering)
@@ -313,8 +331,11 @@ static copse_status show(struct run *r, const char *path, const struct copse_pos
     if (is_json(r))
         return event_checkpoint("resume", path, step, at);
     if (is_talking(r))
-        printf("resumed  %s: after %llu steps, in epoch %u\n\n", path, (unsigned long long)step,
+        printf("resumed  %s: after %llu steps, in epoch %u\n", path, (unsigned long long)step,
                r->progress.epoch);
+    show_length(r, epochs);
+    if (is_talking(r))
+        printf("\n");
     return COPSE_OK;
 }
 
@@ -358,6 +379,7 @@ copse_status run_restore(void *user, const char *path)
     copse_status s = take_position(r, path, &at);
     if (s == COPSE_OK)
         s = take_history(r, file);
+    const uint32_t epochs = epochs_of(file);
     copse_checkpoint_release(&file);
-    return s == COPSE_OK ? show(r, path, &at) : s;
+    return s == COPSE_OK ? show(r, path, &at, epochs) : s;
 }

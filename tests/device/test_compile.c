@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels that no cache has: several are compiled at once, each once, with reports of progress. The backend is the fake
+   one with a driver that compiles: what it compiled is in the context's cache. */
+#include "tests/rig/fault_rig.h"
+
+enum { KERNELS = 5, MOST = 64 };
+
+static const struct copse_kernel_want wants[KERNELS] = {
+    { .id = COPSE_KERNEL_unary },      { .id = COPSE_KERNEL_unary, .spec = { 1 } },
+    { .id = COPSE_KERNEL_fill },       { .id = COPSE_KERNEL_unary, .spec = { 2 } },
+    { .id = COPSE_KERNEL_step_scalar },
+};
+
+/* ---- a store that outlives contexts ---- */
+
+static struct {
+    copse_mutex lock;
+    char keys[MOST][64];
+    size_t count;
+} store;
+
+static void store_get(void *user, const char *key, void (*take)(void *to, const void *bytes, size_t size), void *to)
+{
+    (void)user;
+    bool is_there = false;
+    copse__mutex_lock(&store.lock);
+    for (size_t i = 0; i < store.count; i++)
+        is_there |= strcmp(store.keys[i], key) == 0;
+    copse__mutex_unlock(&store.lock);
+    if (is_there)
+        take(to, key, 1);
+}
+
+static void store_put(void *user, const char *key, const void *bytes, size_t size)
+{
+    (void)user, (void)bytes, (void)size;
+    copse__mutex_lock(&store.lock);
+    assert_true(store.count < MOST);
+    snprintf(store.keys[store.count++], sizeof store.keys[0], "%s", key);
+    copse__mutex_unlock(&store.lock);
+}
+
+/* ---- a backend that compiles ---- */
+
+static atomic_uint compiled;
+
+
+static void key_of(const struct copse_kernel *k, char key[64])
+{
+    snprintf(key, 64, "test-%s-%d", k->row->name, (int)k->spec[0]);
+}
+
+static void note(void *to, const void *bytes, size_t size)
+{
+    (void)bytes, (void)size;
+    *(bool *)to = true;
+}
+
+static bool is_stored(const struct copse_kernel *k)
+{
+    char key[64];
+    bool is_there = false;
+    key_of(k, key);
+    k->dev->base->cache.get(k->dev->base->cache.user, key, note, &is_there);
+    return is_there;
+}
+
+static copse_status kernel_init(struct copse_kernel *k)
+{
+    char key[64];
+    COPSE_TRY(copse_backend_fake.kernel_init(k));
+    if (!is_stored(k)) {
+        atomic_fetch_add(&compiled, 1u);
+        key_of(k, key);
+        k->dev->base->cache.put(k->dev->base->cache.user, key, key, 1);
+    }
+    return COPSE_OK;
+}
+
+static void is_cpu(struct copse_device_info *d)
+{
+    d->kind = COPSE_DEVICE_CPU;
+}
+
+/* ---- reports ---- */
+
+static struct {
+    uint32_t done, total;
+} reports[MOST];
+static size_t report_count;
+
+static void report(void *user, const struct copse_progress *p)
+{
+    (void)user;
+    assert_string_equal(p->device, "fake:0");
+    assert_true(report_count < MOST);
+    reports[report_count].done = p->done;
+    reports[report_count++].total = p->total;
+}
+
+static void expect_reports(uint32_t total)
+{
+    assert_int_equal(report_count, total + 1);
+    for (uint32_t i = 0; i <= total; i++) {
+        assert_int_equal(reports[i].done, i);
+        assert_int_equal(reports[i].total, total);
+    }
+    report_count = 0;
+}
+
+/* ---- tests ---- */
+
+static copse_context *open_context(bool has_store)
+{
+    static struct copse_backend table;
+    static const struct copse_backend *list[] = { &table, NULL };
+    const struct copse_context_params p = {
+        .cache = { .get = has_store ? store_get : NULL, .put = has_store ? store_put : NULL },
+        .progress = report,
+    };
+    copse_context *ctx;
+    table = copse_backend_fake;
+    table.is_stored = is_stored;
+    table.kernel_init = kernel_init;
+    OK(copse__context_create_with(&p, list, &ctx));
+    return ctx;
+}
+
+static int begin_fresh(void **state)
+{
+    fresh(state);
+    store.count = 0;
+    report_count = 0;
+    atomic_store(&compiled, 0u);
+    return copse__mutex_init(&store.lock) == COPSE_OK ? 0 : -1;
+}
+
+static void use_all(copse_device *dev)
+{
+    struct copse_kernel *k;
+    for (size_t i = 0; i < KERNELS; i++)
+        OK(copse__kernel_get(dev, wants[i].id, wants[i].spec, &k));
+}
+
+/* A GPU: on the device itself. The next context finds everything in the store. */
+static void a_gpu_compiles_each_kernel_once(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        copse_context *ctx = open_context(true);
+        copse_device *dev = device(ctx);
+        const uint32_t before = fake_calls(0, FAKE_KERNEL_INIT);
+        copse__kernels_compile(dev, wants, KERNELS);
+        if (round == 0) {
+            expect_reports(KERNELS);
+            assert_int_equal(fake_calls(0, FAKE_KERNEL_INIT) - before, KERNELS);
+        }
+        use_all(dev);
+        assert_int_equal(fake_calls(0, FAKE_KERNEL_INIT) - before, KERNELS);
+        assert_int_equal(atomic_load(&compiled), KERNELS);
+        assert_int_equal(report_count, 0);
+        copse_device_release(&dev);
+        copse_context_release(&ctx);
+    }
+    assert_int_equal(fake_calls(0, FAKE_OPEN), 2);
+    expect_balance();
+}
+
+/* A CPU: on copies of the device, and its own kernels are loaded from the store. */
+static void a_cpu_compiles_on_the_device_opened_again(void **state)
+{
+    (void)state;
+    copse_fake.devices[0].describe = is_cpu;
+    copse_context *ctx = open_context(true);
+    copse_device *dev = device(ctx);
+    copse__kernels_compile(dev, wants, KERNELS);
+    expect_reports(KERNELS);
+    assert_true(fake_calls(0, FAKE_OPEN) > 1);
+    assert_int_equal(fake_calls(0, FAKE_OPEN) - fake_calls(0, FAKE_CLOSE), 1);
+    assert_int_equal(atomic_load(&compiled), KERNELS);
+    assert_false(copse__kernel_is_compiled(dev, copse__kernel_row(dev, COPSE_KERNEL_fill)));
+    use_all(dev);
+    assert_int_equal(atomic_load(&compiled), KERNELS);
+    assert_int_equal(report_count, 0);
+    copse__kernels_compile(dev, wants, KERNELS);
+    assert_int_equal(report_count, 0);
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+    expect_balance();
+}
+
+/* A store that ends with the context passes nothing on: each kernel is compiled when it is used, and reported. */
+static void a_cpu_without_a_kept_cache_compiles_one_by_one(void **state)
+{
+    (void)state;
+    copse_fake.devices[0].describe = is_cpu;
+    copse_context *ctx = open_context(false);
+    copse_device *dev = device(ctx);
+    struct copse_kernel *k;
+    copse__kernels_compile(dev, wants, KERNELS);
+    assert_int_equal(report_count, 0);
+    assert_int_equal(fake_calls(0, FAKE_OPEN), 1);
+    for (size_t i = 0; i < KERNELS; i++) {
+        OK(copse__kernel_get(dev, wants[i].id, wants[i].spec, &k));
+        expect_reports(1);
+    }
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+    expect_balance();
+}
+
+/* A driver that fails for one kernel: the others are compiled, all are reported, and the use of that one fails. */
+static void a_kernel_that_does_not_compile_fails_when_it_is_used(void **state)
+{
+    (void)state;
+    struct copse_kernel *k;
+    size_t failed = 0;
+    for (int cpu = 0; cpu < 2; cpu++) {
+        begin_fresh(state);
+        copse_fake.devices[0].describe = cpu ? is_cpu : NULL;
+        fake_fail(0, FAKE_KERNEL_INIT, 2, COPSE_ERR_COMPILE, false);
+        copse_context *ctx = open_context(true);
+        copse_device *dev = device(ctx);
+        copse__kernels_compile(dev, wants, KERNELS);
+        expect_reports(KERNELS);
+        assert_int_equal(atomic_load(&compiled), KERNELS - 1);
+        fake_fail(0, FAKE_KERNEL_INIT, 1, COPSE_ERR_COMPILE, true);
+        failed = 0;
+        for (size_t i = 0; i < KERNELS; i++)
+            failed += copse__kernel_get(dev, wants[i].id, wants[i].spec, &k) == COPSE_ERR_COMPILE;
+        assert_int_equal(failed, cpu ? KERNELS : 1);
+        copse_device_release(&dev);
+        copse_context_release(&ctx);
+        expect_balance();
+    }
+}
+
+/* The copy cannot be opened: nothing is compiled ahead, and all is reported as over. */
+static void a_cpu_that_opens_once_compiles_when_kernels_are_used(void **state)
+{
+    (void)state;
+    copse_fake.devices[0].describe = is_cpu;
+    copse_context *ctx = open_context(true);
+    copse_device *dev = device(ctx);
+    fake_fail(0, FAKE_OPEN, 1, COPSE_ERR_NO_DEVICE_MEMORY, true);
+    copse__kernels_compile(dev, wants, KERNELS);
+    assert_int_equal(report_count, 2);
+    assert_int_equal(reports[1].done, KERNELS);
+    assert_int_equal(atomic_load(&compiled), 0);
+    use_all(dev);
+    assert_int_equal(atomic_load(&compiled), KERNELS);
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_gpu_compiles_each_kernel_once, begin_fresh),
+        cmocka_unit_test_setup(a_cpu_compiles_on_the_device_opened_again, begin_fresh),
+        cmocka_unit_test_setup(a_cpu_without_a_kept_cache_compiles_one_by_one, begin_fresh),
+        cmocka_unit_test_setup(a_kernel_that_does_not_compile_fails_when_it_is_used, begin_fresh),
+        cmocka_unit_test_setup(a_cpu_that_opens_once_compiles_when_kernels_are_used, begin_fresh),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* What is printed while drivers compile kernels, and how many they compiled. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/common/json.h"
+#include "tools/tool.h"
+
+static enum compiling_output output = COMPILING_SILENT;
+static struct compiling_totals totals;
+static struct {
+    char device[32]; /* of the newest report */
+    uint32_t before; /* kernels of its earlier batches */
+    double start;    /* of the batch [s] */
+} at;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void compiling_show(enum compiling_output how)
+{
+    output = how;
+}
+
+struct compiling_totals compiling_so_far(void)
+{
+    return totals;
+}
+
+static void begin(const struct copse_progress *p)
+{
+    unsigned columns;
+    const bool is_new = strcmp(at.device, p->device) != 0;
+    if (is_new) {
+        at.before = 0;
+        snprintf(at.device, sizeof at.device, "%s", p->device);
+    }
+    at.start = now();
+    if (output == COMPILING_JSON) {
+        cJSON *o = cJSON_CreateObject();
+        json_add_text(o, "event", "compiling");
+        json_add_text(o, "device", p->device);
+        json_add_count(o, "kernels", p->total);
+        (void)json_print(o);
+    } else if (output == COMPILING_TEXT && is_new && !terminal_is(&columns)) {
+        printf("compiling kernels for %s, which later runs load\n", p->device);
+        fflush(stdout);
+    }
+}
+
+static void draw(const struct copse_progress *p)
+{
+    unsigned columns;
+    if (output != COMPILING_TEXT || !terminal_is(&columns))
+        return;
+    printf("\r\033[K");
+    if (p->done < p->total)
+        printf("compiling %u kernels for %s ... %u of %u", at.before + p->total, p->device, at.before + p->done,
+               at.before + p->total);
+    fflush(stdout);
+}
+
+void compiling_progress(void *user, const struct copse_progress *p)
+{
+    (void)user;
+    if (p->done == 0)
+        begin(p);
+    draw(p);
+    if (p->done < p->total)
+        return;
+    at.before += p->total;
+    totals.kernels += p->total;
+    totals.seconds += now() - at.start;
+}

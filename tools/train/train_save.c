@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* The file of --save. It is replaced only by the parameters of a complete run. Until then they are in FILE.partial,
+   which a complete run removes. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/common/events.h"
+#include "tools/train/train_run.h"
+
+static bool is_complete(const struct run *r)
+{
+    return r->epoch == r->settings.epochs;
+}
+
+const char *run_save_path(const struct run *r)
+{
+    static char path[4200];
+    snprintf(path, sizeof path, "%s%s", r->settings.save, is_complete(r) ? "" : ".partial");
+    return path;
+}
+
+static copse_status remove_partial(const struct run *r)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s.partial", r->settings.save);
+    if (is_silent(r) || unlink(path) == 0 || errno == ENOENT)
+        return COPSE_OK;
+    return session_set_error(COPSE_ERR_IO, "cannot remove '%s': %s", path, strerror(errno));
+}
+
+copse_status run_save_parameters(struct run *r)
+{
+    if (!r->settings.save || run_is_apart(r))
+        return COPSE_OK;
+    signals_hold();
+    copse_status s = run_save_model(r, run_save_path(r));
+    if (s == COPSE_OK && is_complete(r))
+        s = remove_partial(r);
+    signals_release();
+    if (s == COPSE_OK)
+        r->saved_epoch = r->epoch;
+    return s;
+}
+
+copse_status run_save_stopped(struct run *r)
+{
+    const char *path = r->settings.save;
+    if (!path || !r->trainer || run_is_apart(r) || is_complete(r))
+        return COPSE_OK;
+    const bool is_there = access(path, F_OK) == 0;
+    if (copse_trainer_steps(r->trainer) == 0) {
+        snprintf(r->stopped_text, sizeof r->stopped_text, "; '%.1000s' was not written", path);
+        return COPSE_OK;
+    }
+    COPSE_TRY(run_save_parameters(r));
+    snprintf(r->stopped_text, sizeof r->stopped_text, "; '%.1000s.partial' has its parameters, '%.1000s' %s", path, path,
+             is_there ? "is unchanged" : "was not written");
+    return is_json(r) ? event_partial(run_save_path(r), copse_trainer_steps(r->trainer)) : COPSE_OK;
+}

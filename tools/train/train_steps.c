@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* One step, or one run of an accelerator, and its time. */
+#include <time.h>
+
+#include "copse/distribute/accelerator.h"
+
+#include "tools/train/train_run.h"
+
+double run_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool run_is_accelerator(const struct run *r)
+{
+    return r->settings.strategy.at->value == STRATEGY_ACCELERATOR;
+}
+
+uint32_t run_steps_per_run(const struct run *r)
+{
+    return !run_is_accelerator(r) ? 1 : r->settings.steps_per_run ? r->settings.steps_per_run : 16;
+}
+
+/* A step on the batch. On an accelerator a run of that batch and as many more full ones as a run takes and the epoch
+   has. The rest of an epoch is a smaller batch: a step by itself. */
+static copse_status train_on(struct run *r, const struct copse_host_batch *first)
+{
+    const uint32_t most = run_steps_per_run(r), full = r->settings.batch;
+    struct copse_host_batch batch = *first;
+    struct copse_dataset_info info;
+    size_t left;
+    if (!run_is_accelerator(r) || batch.count < full) {
+        if (signals_caught()) /* all workers skip the same step */
+            copse_trainer_cancel(r->trainer);
+        COPSE_TRY(copse_trainer_step(r->trainer, &batch));
+        r->progress.samples += batch.count;
+        return COPSE_OK;
+    }
+    r->progress.samples += batch.count;
+    copse_dataset_describe(r->train, &info);
+    left = info.rows / full - batch.index - 1;
+    COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
+    for (; left > 0 && copse_trainer_fed(r->trainer) < most; left--) {
+        COPSE_TRY(copse_batches_next(r->batches, &batch));
+        COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
+        r->progress.samples += batch.count;
+    }
+    return copse_trainer_run(r->trainer);
+}
+
+/* Speed is measured without the steps during which drivers compile kernels: they are part of the first run only. */
+copse_status run_train(struct run *r, const struct copse_host_batch *first)
+{
+    struct progress *p = &r->progress;
+    const uint64_t compiled = compiling_so_far().kernels, samples = p->samples;
+    const double start = run_now();
+    const copse_status s = train_on(r, first);
+    if (compiling_so_far().kernels == compiled)
+        return s;
+    p->seconds += start - r->clock;
+    p->samples = samples;
+    if (s == COPSE_OK)
+        COPSE_TRY(run_results(r, 0)); /* of this step */
+    r->clock = run_now();
+    return s;
+}
