@@ -58,6 +58,10 @@ bool copse__library_folder(char *path, size_t room);
 /* Value of an environment variable; NULL if unset, empty, or if the process is privileged. */
 const char *copse__env(const char *name);
 
+/* Ask the system to map a block of memory that is not yet written with large pages, if it can: the first write to 47 MB then
+   takes 23 page faults in place of 11,500. */
+void copse__use_large_pages(void *block, size_t size);
+
 /* Files. All paths are UTF-8. Error texts name the path and the system's reason. */
 copse_status copse__file_size(const char *path, uint64_t *size);
 bool copse__is_directory(const char *path);

@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -208,6 +209,19 @@ copse_status copse__file_size(const char *path, uint64_t *size)
         return copse_fail(COPSE_ERR_IO, "file: '%s' is not a regular file", path);
     *size = (uint64_t)info.st_size;
     return COPSE_OK;
+}
+
+void copse__use_large_pages(void *block, size_t size)
+{
+#if defined(MADV_HUGEPAGE)
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t first = copse__round_up((uintptr_t)block, page), end = ((uintptr_t)block + size) / page * page;
+    if (end > first)
+        (void)madvise((void *)first, end - first, MADV_HUGEPAGE); /* advice: without it memory is only slower */
+#else
+    (void)block;
+    (void)size;
+#endif
 }
 
 bool copse__is_directory(const char *path)

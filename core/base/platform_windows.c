@@ -203,6 +203,12 @@ copse_status copse__file_size(const char *path, uint64_t *size)
     return COPSE_OK;
 }
 
+void copse__use_large_pages(void *block, size_t size)
+{
+    (void)block; /* Windows needs a privilege for them */
+    (void)size;
+}
+
 bool copse__is_directory(const char *path)
 {
     wchar_t wide[PATH_UNITS];

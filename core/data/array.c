@@ -4,7 +4,10 @@
 
 #include "core/base/half.h"
 #include "core/data/array.h"
+#include "core/base/platform.h"
 #include "core/device/device.h"
+
+#define LARGE_BYTES ((size_t)4 << 20)
 
 struct copse_base *copse__base(copse_context *ctx)
 {
@@ -69,7 +72,9 @@ copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_
     copse_array *a = copse__alloc(mem, 1, sizeof *a);
     if (a == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "array: no memory");
-    a->data = data != NULL ? data : copse__alloc(mem, bytes, 1);
+    a->data = data != NULL ? data : copse__resize(mem, NULL, COPSE_MAX(bytes, (size_t)1), 1);
+    if (data == NULL && a->data != NULL && bytes >= LARGE_BYTES)
+        copse__use_large_pages(a->data, bytes);
     if (a->data == NULL) {
         copse__free(mem, a);
         return copse_fail(COPSE_ERR_NO_MEMORY, "array: no memory for %zu bytes", bytes);

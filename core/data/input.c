@@ -20,14 +20,20 @@ static void zlib_free(voidpf user, voidpf block)
     copse__free(user, block);
 }
 
+/* *got is 0 at the end of the file. */
+static copse_status read_stream(const struct copse_input *in, void *to, size_t size, size_t *got)
+{
+    *got = fread(to, 1, size, in->stream);
+    if (*got == 0 && ferror(in->stream))
+        return copse_fail(COPSE_ERR_IO, "file: cannot read %s", in->path);
+    return COPSE_OK;
+}
+
 /* Refill the empty chunk; afterwards have == 0 means the end of the file. */
 static copse_status fill(struct copse_input *in)
 {
     in->at = 0;
-    in->have = fread(in->chunk, 1, CHUNK_BYTES, in->stream);
-    if (in->have == 0 && ferror(in->stream))
-        return copse_fail(COPSE_ERR_IO, "file: cannot read %s", in->path);
-    return COPSE_OK;
+    return read_stream(in, in->chunk, CHUNK_BYTES, &in->have);
 }
 
 copse_status copse__input_open(struct copse_input *in, struct copse_mem *mem, const char *path,
@@ -73,16 +79,18 @@ void copse__input_close(struct copse_input *in)
 static copse_status read_plain(struct copse_input *in, unsigned char *to, size_t size, size_t *got)
 {
     while (*got < size && !in->is_done) {
-        if (in->at == in->have) {
+        const bool is_direct = in->at == in->have && size - *got >= CHUNK_BYTES; /* without a copy through the chunk */
+        size_t n = 0;
+        if (is_direct)
+            COPSE_TRY(read_stream(in, to + *got, size - *got, &n));
+        else if (in->at == in->have)
             COPSE_TRY(fill(in));
-            if (in->have == 0) {
-                in->is_done = true;
-                break;
-            }
+        if (!is_direct) {
+            n = COPSE_MIN(size - *got, in->have - in->at);
+            memcpy(to + *got, in->chunk + in->at, n);
+            in->at += n;
         }
-        size_t n = COPSE_MIN(size - *got, in->have - in->at);
-        memcpy(to + *got, in->chunk + in->at, n);
-        in->at += n;
+        in->is_done = n == 0;
         in->given += n;
         *got += n;
     }

@@ -232,6 +232,7 @@ static copse_status make_arrays(copse_checkpoint *c, const char *path)
     for (size_t i = 0; i < count; i++) {
         const struct copse_st_entry *e = &c->header.entries[i];
         COPSE_TRY(copse__array_create(c->ctx, e->type, e->rank, e->shape, NULL, &c->arrays[i]));
+        memset(c->arrays[i]->data, 0, c->arrays[i]->bytes); /* the values may come later, from another worker */
         c->named[i].name = e->name;
         c->named[i].array = c->arrays[i]->view;
     }

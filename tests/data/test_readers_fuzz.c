@@ -12,6 +12,7 @@
 #include "copse/data/checkpoint.h"
 #include "copse/data.h"
 #include "copse/data/readers.h"
+#include "copse/data/schema.h"
 #include "core/base/base.h"
 #include "tests/rig/temp_files.h"
 
@@ -61,6 +62,41 @@ static copse_status read_dataset(const char *path)
     return s;
 }
 
+/* Whatever is read is read again, to the same numbers, by the schema that it made. */
+static copse_status read_table(const char *path)
+{
+    copse_dataset *a, *b = NULL;
+    copse_schema *schema = NULL;
+    struct copse_dataset_info first, second;
+    struct copse_dataset_params params = { .max_bytes = small.max_bytes, .missing = COPSE_MISSING_MEAN };
+    const copse_status s = copse_dataset_open(ctx, path, &params, &a);
+    if (s != COPSE_OK)
+        return s;
+    if (copse_schema_parse(ctx, copse_schema_text(copse_dataset_schema(a)), &schema) != COPSE_OK)
+        fail_msg("%s: %s", copse_schema_text(copse_dataset_schema(a)), copse_last_error());
+    const char *text = copse_schema_text(schema);
+    params.schema = schema;
+    params.csv.header = strstr(text, "\"header\":true") ? COPSE_CSV_HEADER_YES
+                        : strstr(text, "\"header\":false") ? COPSE_CSV_HEADER_NO
+                                                           : COPSE_CSV_HEADER_AUTO;
+    if (copse_dataset_open(ctx, path, &params, &b) != COPSE_OK)
+        fail_msg("%s: %s", text, copse_last_error());
+    copse_dataset_describe(a, &first);
+    copse_dataset_describe(b, &second);
+    if (first.rows != second.rows || first.row_size != second.row_size)
+        fail_msg("%s: other rows", text);
+    for (uint32_t i = 0; i < first.rows; i++) {
+        float x[2][600];
+        if (copse_dataset_gather(a, "x", &i, 1, x[0]) != COPSE_OK || copse_dataset_gather(b, "x", &i, 1, x[1]) != COPSE_OK ||
+            memcmp(x[0], x[1], first.row_size * sizeof **x) != 0)
+            fail_msg("%s: row %u is read otherwise", text, i);
+    }
+    copse_dataset_release(&a);
+    copse_dataset_release(&b);
+    copse_schema_release(&schema);
+    return s;
+}
+
 static copse_status read_checkpoint(const char *path)
 {
     copse_checkpoint *a;
@@ -78,6 +114,8 @@ static copse_status read_checkpoint(const char *path)
     SEED("\x93NUMPY\2\0\x3a\0\0\0{'descr': '>i2', 'fortran_order': True, 'shape': (1, 2), }abcd")
 #define CSV     SEED("a,\"b\",c\n1,2.5e-3,0\r\n\"-4\", .5 ,2\n")
 #define CSV_BIG SEED("1e38,1,1\n123456789012345678901234567890e-30,0,2\n")
+#define TABLE   SEED("name,age,\"k,d\"\r\nann,3,x\nbob,?,y\n\"ann\",4.5,x\nbob,-1e2,y\n")
+#define TABLE_2 SEED("u|v|1\nu|w|2\nu|v|2.5\nu||3\n")
 #define TEXT    SEED("gr\xc3\xbc\xc3\x9f Gott\n")
 #define ST                                                                                        \
     SEED("\x8b\0\0\0\0\0\0\0{\"__metadata__\":{\"k\":\"v\\u00e4\"},\"x\":{\"dtype\":\"F32\","     \
@@ -101,6 +139,7 @@ static const struct target {
     { "csv", read_csv, { { CSV }, { CSV_BIG } } },
     { "text", read_text, { { TEXT }, { SEED("a") } } },
     { "dataset", read_dataset, { { IDX }, { CSV } } },
+    { "table", read_table, { { TABLE }, { TABLE_2 } } },
     { "checkpoint", read_checkpoint, { { ST }, { ST_OK } } },
 };
 
