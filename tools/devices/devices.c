@@ -60,20 +60,10 @@ static size_t count_tuned(copse_context *ctx, const char *id)
     return classes;
 }
 
-static void print_device(copse_context *ctx, const struct copse_device_info *list,
-                         const struct copse_device_info *d)
+static void print_limits(const struct copse_device_info *d)
 {
-    char a[32], b[32], c[32];
-    printf("%-10s %s\n", d->id, d->name);
-    if (!d->is_usable) {
-        printf("           rejected: %s\n", d->reason);
-        return;
-    }
     const struct copse_limits *l = &d->limits;
-    if (d->kind == COPSE_DEVICE_REFERENCE) {
-        printf("           slow and exact, in double precision: for checks, and for training if nothing else is found\n");
-        return;
-    }
+    char a[32], b[32], c[32];
     printf("           %s, %s%s%s%s%s\n", kind_text(d->kind), d->driver,
            d->api_version[0] ? ", " : "", d->api_version, d->memory_bytes ? ", memory " : "",
            d->memory_bytes ? bytes_text(d->memory_bytes, a, sizeof a) : "");
@@ -83,6 +73,20 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
            bytes_text(l->group_memory_bytes, c, sizeof c), l->compute_units,
            l->has_unified_memory ? ", shares the host's memory" : "",
            l->has_library_gemm ? ", CLBlast" : "");
+}
+
+static void print_device(copse_context *ctx, const struct copse_device_info *list,
+                         const struct copse_device_info *d)
+{
+    printf("%-10s %s\n", d->id, d->name);
+    if (!d->is_usable) {
+        printf("           rejected: %s\n", d->reason);
+        return;
+    }
+    if (d->kind == COPSE_DEVICE_REFERENCE)
+        printf("           slow and exact, in double precision: for checks, and for training if nothing else is found\n");
+    else
+        print_limits(d);
     if (d->same_as >= 0)
         printf("           the same device as %s, through another API\n", list[d->same_as].id);
     print_blocked(ctx, d->id);
