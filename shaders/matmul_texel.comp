@@ -10,7 +10,7 @@ SPEC(1, ACTIVATION)
 SPEC(2, A_TRANSPOSED)
 SPEC(3, B_TRANSPOSED)
 PARAMS(uint m; uint n; uint k; uint k_begin; uint k_end; uint a_row; uint b_row;
-       uint a_batch; uint b_batch; uint batch;)
+       uint a_batch; uint b_batch; uint batch; uint a_each; uint a_count; uint b_each; uint b_count;)
 
 #include "elementwise/activation.clh"
 
@@ -26,18 +26,19 @@ KERNEL4(matmul_texel, TEXEL(a), TEXEL(b), IN(real, bias), OUT(real, c))
         return;
     const uint row = tile % tiles_m * ROWS, col = tile / tiles_m * COLS + LOCAL_ID(0) * 4u;
 
+    const uint base_a = item / p.a_each % p.a_count * p.a_batch, base_b = item / p.b_each % p.b_count * p.b_batch;
     int at_a[8], at_b[8]; /* texels: 8 rows of A or 4 k x 2, 8 columns of B or 2 x 4 k */
     for (uint i = 0u; i < 8u; i++) {
         const uint low = i % 4u, high = i / 4u;
         if (A_TRANSPOSED != 0)
-            at_a[i] = int(item * p.a_batch + low * p.a_row +
+            at_a[i] = int(base_a + low * p.a_row +
                           min(row / 4u + high, (p.m + 3u) / 4u - 1u));
         else
-            at_a[i] = int(item * p.a_batch + min(row + i, p.m - 1u) * p.a_row);
+            at_a[i] = int(base_a + min(row + i, p.m - 1u) * p.a_row);
         if (B_TRANSPOSED != 0)
-            at_b[i] = int(item * p.b_batch + min(col + low + high * 32u, p.n - 1u) * p.b_row);
+            at_b[i] = int(base_b + min(col + low + high * 32u, p.n - 1u) * p.b_row);
         else
-            at_b[i] = int(item * p.b_batch + low * p.b_row +
+            at_b[i] = int(base_b + low * p.b_row +
                           min(col / 4u + high * 8u, (p.n + 3u) / 4u - 1u));
     }
     const int step_a = A_TRANSPOSED != 0 ? int(4u * p.a_row) : 1;

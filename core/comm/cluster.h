@@ -227,7 +227,7 @@ copse_status copse__collective_begin_on(copse_cluster *c, const char *what, cons
    differ; the cluster can be used after these. */
 copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the newest collective; kind 0..3. */
-enum { COPSE_KIND_PARTS, COPSE_KIND_RESULTS, COPSE_KIND_BYTES };
+enum { COPSE_KIND_SUMS, COPSE_KIND_RESULTS, COPSE_KIND_BYTES };
 uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind);
 
 /* Begin and barrier. Returns this worker's vote, with its text, if it is not COPSE_OK. */

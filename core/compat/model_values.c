@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /* Structures of values: split along axis 0 into a part for each replica, and joined again. */
 #include "core/compat/tower.h"
+#include "core/graph/type.h"
+#include "core/value/cross_device.h"
 
-static copse_status no_memory(void)
+/* A structure like `from` is made, of what `leaf` makes of each array or sparse value in it. */
+struct walk {
+    copse_strategy *st;
+    copse_value *from;
+    uint32_t rank; /* of a part */
+    copse_status (*leaf)(const struct walk *w, copse_value **out);
+};
+
+static copse_status walk(struct walk *w, copse_value **out);
+
+static copse_status walk_item(void *user, size_t i, copse_value **out)
 {
-    return copse_fail(COPSE_ERR_NO_MEMORY, "replicated model: no memory");
+    struct walk w = *(const struct walk *)user;
+    w.from = w.from->items[i];
+    return walk(&w, out);
+}
+
+static copse_status walk(struct walk *w, copse_value **out)
+{
+    *out = NULL;
+    return copse__value_is_structure(w->from) ? copse__value_map(w->from, walk_item, w, out) : w->leaf(w, out);
 }
 
 static size_t row_elements(copse_shape s)
@@ -13,59 +33,37 @@ static size_t row_elements(copse_shape s)
     return (size_t)copse__elements(s);
 }
 
-static void release_all(copse_value **list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        copse_value_release(&list[i]);
-}
-
 /* ---- splitting ---- */
 
-static copse_status make_parts(copse_strategy *st, const copse_value *v, const char *values,
-                               copse_value **parts)
+/* To the host, once for all parts. */
+static copse_status bring(const struct walk *w, copse_value **out)
 {
-    const uint32_t n = st->replica_count;
-    copse_shape shape = v->shape;
-    shape.dims[0] /= n;
-    const size_t bytes = 4 * (size_t)copse__elements(shape);
-    for (uint32_t r = 0; r < n; r++)
-        COPSE_TRY(copse_value_create_on(st, r, v->type, shape, values + r * bytes, &parts[r]));
-    return COPSE_OK;
-}
-
-static copse_status split_array(copse_strategy *st, const copse_value *v, copse_value **parts)
-{
-    struct copse_mem *mem = &st->ctx->base.mem;
+    const copse_value *v = w->from;
+    const uint32_t n = w->st->replica_count;
+    if (v->kind != COPSE_VALUE_ARRAY && v->kind != COPSE_VALUE_SPARSE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: only arrays, sparse values, lists and dictionaries of "
+                                              "them are split");
     if (v->shape.rank == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: a scalar has no axis 0 to split along");
-    if (v->shape.dims[0] % st->replica_count != 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u rows cannot be split evenly over %u "
-                                              "replicas; leave out %u, or fill the batch",
-                          v->shape.dims[0], st->replica_count,
-                          v->shape.dims[0] % st->replica_count);
-    char *values = copse__alloc(mem, (size_t)copse__elements(v->shape), 4);
-    if (!values)
-        return no_memory();
-    copse_status s = copse_value_read(v, values);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        s = make_parts(st, v, values, parts);
-    copse__free(mem, values);
-    return s;
+    if (v->kind == COPSE_VALUE_ARRAY && v->shape.dims[0] % n != 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u rows cannot be split evenly over %u replicas; leave "
+                                              "out %u, or fill the batch",
+                          v->shape.dims[0], n, v->shape.dims[0] % n);
+    return copse__value_at(w->st, w->from, COPSE_HOST, out);
 }
 
 /* The slices of rows [first, first + rows), counted from `first`. */
-static copse_status make_slices(copse_strategy *st, const copse_value *v, uint32_t r, uint32_t first,
-                                uint32_t rows, int32_t *indices, float *values, copse_value **out)
+static copse_status cut_slices(const struct walk *w, uint32_t first, uint32_t rows, copse_value **out)
 {
-    struct copse_mem *mem = &st->ctx->base.mem;
+    const copse_value *v = w->from;
+    struct copse_mem *mem = &w->st->ctx->base.mem;
     const size_t width = row_elements(v->shape);
+    const int32_t *indices = v->indices->host;
+    const float *values = v->block->host;
     struct copse_sparse_params p = { .dense_shape = v->shape };
     int32_t *own = copse__alloc(mem, v->slices, sizeof *own);
     float *its = copse__alloc(mem, v->slices, width * sizeof *its);
-    copse_status s = own && its ? COPSE_OK : no_memory();
-    for (uint32_t i = 0; s == COPSE_OK && i < v->slices; i++)
+    for (uint32_t i = 0; own && its && i < v->slices; i++)
         if ((uint32_t)indices[i] >= first && (uint32_t)indices[i] - first < rows) {
             own[p.count] = indices[i] - (int32_t)first;
             memcpy(its + width * p.count++, values + width * i, width * sizeof *its);
@@ -73,181 +71,107 @@ static copse_status make_slices(copse_strategy *st, const copse_value *v, uint32
     p.dense_shape.dims[0] = rows;
     p.indices = own;
     p.values = its;
-    if (s == COPSE_OK)
-        s = copse__value_sparse(st->ctx, st, r, &p, out);
+    const copse_status s = own && its ? copse__value_sparse(w->st->ctx, w->st, w->rank, &p, out)
+                                      : copse_no_memory("replicated model");
     copse__free(mem, own);
     copse__free(mem, its);
     return s;
 }
 
-/* Rows are split as evenly as possible; the first replicas have one more. */
-static copse_status split_sparse(copse_strategy *st, const copse_value *v, copse_value **parts)
+/* Rows of sparse values are split as evenly as possible; the first replicas have one more. */
+static copse_status cut(const struct walk *w, copse_value **out)
 {
-    struct copse_mem *mem = &st->ctx->base.mem;
-    const uint32_t n = st->replica_count, all = v->shape.dims[0];
-    int32_t *indices = copse__alloc(mem, v->slices, sizeof *indices);
-    float *values = copse__alloc(mem, v->slices, row_elements(v->shape) * sizeof *values);
-    copse_status s = indices && values ? copse_value_read_sparse(v, indices, values) : no_memory();
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    for (uint32_t r = 0, first = 0; s == COPSE_OK && r < n; r++) {
-        const uint32_t rows = all / n + (r < all % n);
-        s = make_slices(st, v, r, first, rows, indices, values, &parts[r]);
-        first += rows;
-    }
-    copse__free(mem, indices);
-    copse__free(mem, values);
-    return s;
-}
-
-/* `items` holds [item][replica]. */
-static copse_status gather_parts(copse_strategy *st, const copse_value *v, copse_value **items,
-                                 copse_value **column, copse_value **parts)
-{
-    const uint32_t n = st->replica_count;
-    for (size_t i = 0; i < v->count; i++)
-        COPSE_TRY(copse__value_split(st, v->items[i], items + i * n));
-    for (uint32_t r = 0; r < n; r++) {
-        for (size_t i = 0; i < v->count; i++)
-            column[i] = items[i * n + r];
-        COPSE_TRY(copse__value_like(v, column, &parts[r]));
-    }
-    return COPSE_OK;
-}
-
-static copse_status split_structure(copse_strategy *st, const copse_value *v, copse_value **parts)
-{
-    struct copse_mem *mem = &st->ctx->base.mem;
-    const size_t all = v->count * st->replica_count;
-    copse_value **items = copse__alloc(mem, v->count, (st->replica_count + 1) * sizeof(copse_value *));
-    if (!items)
-        return no_memory();
-    const copse_status s = gather_parts(st, v, items, items + all, parts);
-    release_all(items, all);
-    copse__free(mem, items);
-    return s;
+    const copse_value *v = w->from;
+    const uint32_t n = w->st->replica_count, rows = v->shape.dims[0] / n, more = v->shape.dims[0] % n;
+    if (v->kind == COPSE_VALUE_SPARSE)
+        return cut_slices(w, w->rank * rows + COPSE_MIN(w->rank, more), rows + (w->rank < more), out);
+    copse_shape shape = v->shape;
+    shape.dims[0] = rows;
+    const char *values = (const char *)v->block->host + w->rank * copse__elements(shape) * copse__type_bytes(v->type);
+    return copse_value_create_on(w->st, w->rank, v->type, shape, values, out);
 }
 
 copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts)
 {
     const uint32_t n = st->replica_count;
-    copse_status s;
+    copse_value *host;
     memset(parts, 0, n * sizeof *parts);
     if (n == 1) {
         parts[0] = copse_value_retain(v);
         return COPSE_OK;
     }
-    switch (v->kind) {
-    case COPSE_VALUE_ARRAY:
-        s = split_array(st, v, parts);
-        break;
-    case COPSE_VALUE_SPARSE:
-        s = split_sparse(st, v, parts);
-        break;
-    case COPSE_VALUE_LIST:
-    case COPSE_VALUE_DICT:
-        s = split_structure(st, v, parts);
-        break;
-    default:
-        s = copse_fail(COPSE_ERR_ARGUMENT, "replicated model: only arrays, sparse values, lists and "
-                                           "dictionaries of them are split");
-    }
+    copse_status s = walk(&(struct walk){ .st = st, .from = v, .leaf = bring }, &host);
+    for (uint32_t r = 0; r < n && s == COPSE_OK; r++)
+        s = walk(&(struct walk){ .st = st, .from = host, .rank = r, .leaf = cut }, &parts[r]);
     if (s != COPSE_OK)
-        release_all(parts, n);
+        copse__values_release(parts, n);
+    copse_value_release(&host);
     return s;
 }
 
 /* ---- joining ---- */
 
-static copse_status check_rows(copse_value *const *parts, uint32_t n, uint64_t *rows)
+/* What replica `r` has. */
+static const copse_value *part_of(const struct walk *w, uint32_t r)
 {
-    char a[96], b[96];
-    const copse_shape first = parts[0]->shape;
-    *rows = 0;
-    for (uint32_t r = 0; r < n; r++) {
-        copse_shape like = parts[r]->shape;
-        if (parts[r]->kind != COPSE_VALUE_ARRAY || like.rank == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: outputs are arrays with an axis 0, "
-                                                  "that of replica %u is none", r);
-        *rows += like.dims[0];
-        like.dims[0] = first.dims[0];
-        if (!copse__shape_equal(like, first) || parts[r]->type != parts[0]->type)
-            return copse_fail(COPSE_ERR_SHAPE, "replicated model: replica 0 puts out %s, replica %u %s; they "
-                                               "may only differ along axis 0",
-                              copse__shape_text(first, a), r,
-                              copse__shape_text(parts[r]->shape, b));
-    }
-    return *rows <= UINT32_MAX ? COPSE_OK
-                               : copse_fail(COPSE_ERR_ARGUMENT, "replicated model: 2^32 rows or more");
+    return w->from->kind == COPSE_VALUE_PER_REPLICA ? w->from->items[r] : w->from;
 }
 
-static copse_status join_arrays(copse_strategy *st, copse_value *const *parts, copse_value **out)
+static copse_status add_rows(const struct walk *w, copse_shape *all)
+{
+    const copse_value *first = part_of(w, 0);
+    char a[96], b[96];
+    uint64_t rows = 0;
+    *all = first->shape;
+    for (uint32_t r = 0; r < w->st->replica_count; r++) {
+        const copse_value *part = part_of(w, r);
+        if (part->kind != COPSE_VALUE_ARRAY || part->shape.rank == 0)
+            return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: outputs are arrays with an axis 0, that of replica "
+                                                  "%u is none", r);
+        rows += part->shape.dims[0];
+        all->dims[0] = part->shape.dims[0];
+        if (!copse__shape_equal(part->shape, *all) || part->type != first->type)
+            return copse_fail(COPSE_ERR_SHAPE, "replicated model: replica 0 puts out %s, replica %u %s; they may only "
+                                               "differ along axis 0",
+                              copse__shape_text(first->shape, a), r, copse__shape_text(part->shape, b));
+    }
+    all->dims[0] = (uint32_t)rows;
+    return rows <= UINT32_MAX ? COPSE_OK
+                              : copse_fail(COPSE_ERR_ARGUMENT, "replicated model: 2^32 rows or more");
+}
+
+static copse_status join(const struct walk *w, copse_value **out)
 {
     struct copse_block *block;
-    uint64_t rows;
-    COPSE_TRY(check_rows(parts, st->replica_count, &rows));
-    copse_shape shape = parts[0]->shape;
-    shape.dims[0] = (uint32_t)rows;
-    COPSE_TRY(copse__block_create(st->ctx, NULL, parts[0]->type, copse__elements(shape), &block));
+    copse_shape shape;
+    COPSE_TRY(add_rows(w, &shape));
+    COPSE_TRY(copse__block_create(w->st->ctx, NULL, part_of(w, 0)->type, copse__elements(shape), &block));
     char *at = block->host;
-    for (uint32_t r = 0; r < st->replica_count; r++) {
-        const copse_status s = copse_value_read(parts[r], at);
+    for (uint32_t r = 0; r < w->st->replica_count; r++) {
+        const copse_value *part = part_of(w, r);
+        const copse_status s = copse_value_read(part, at);
         if (s == COPSE_ERR_TIMEOUT)
             return s; /* the device may still write there */
         if (s != COPSE_OK) {
             copse__block_release(&block);
             return s;
         }
-        at += 4 * copse__elements(parts[r]->shape);
+        at += copse__elements(part->shape) * copse__type_bytes(part->type);
     }
-    return copse__value_from_block(st->ctx, NULL, COPSE_HOST, shape, block, out);
-}
-
-/* Item `i` of replica 0's structure, and of the others' the one at its place or of its name. */
-static copse_status pick(copse_strategy *st, copse_value *const *parts, size_t i,
-                         copse_value **items)
-{
-    const copse_value *first = parts[0];
-    for (uint32_t r = 0; r < st->replica_count; r++) {
-        const bool is_like = parts[r]->kind == first->kind && parts[r]->count == first->count;
-        items[r] = !is_like                           ? NULL
-                   : first->kind == COPSE_VALUE_DICT ? copse_value_find(parts[r], first->names[i])
-                                                      : parts[r]->items[i];
-        if (!items[r])
-            return copse_fail(COPSE_ERR_SHAPE, "replicated model: the outputs of replica %u have another "
-                                               "structure than replica 0's", r);
-    }
-    return COPSE_OK;
-}
-
-static copse_status join_structures(copse_strategy *st, copse_value *const *parts, copse_value **out)
-{
-    struct copse_mem *mem = &st->ctx->base.mem;
-    const size_t count = parts[0]->count;
-    copse_value *items[COPSE_MAX_REPLICAS];
-    copse_value **joined = copse__alloc(mem, count, sizeof(copse_value *));
-    copse_status s = joined ? COPSE_OK : no_memory();
-    for (size_t i = 0; s == COPSE_OK && i < count; i++) {
-        s = pick(st, parts, i, items);
-        if (s == COPSE_OK)
-            s = copse__value_join(st, items, &joined[i]);
-    }
-    if (s == COPSE_OK)
-        s = copse__value_like(parts[0], joined, out);
-    if (joined)
-        release_all(joined, count);
-    copse__free(mem, joined);
-    return s;
+    return copse__value_from_block(w->st->ctx, NULL, COPSE_HOST, shape, block, out);
 }
 
 copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, copse_value **out)
 {
+    copse_value *all;
     *out = NULL;
     if (st->replica_count == 1) {
         *out = copse_value_retain(parts[0]);
         return COPSE_OK;
     }
-    return parts[0]->kind == COPSE_VALUE_LIST || parts[0]->kind == COPSE_VALUE_DICT
-               ? join_structures(st, parts, out)
-               : join_arrays(st, parts, out);
+    COPSE_TRY(copse_note(copse__regroup(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all),
+                         "in the outputs of a replicated model"));
+    const copse_status s = walk(&(struct walk){ .st = st, .from = all, .leaf = join }, out);
+    copse_value_release(&all);
+    return s;
 }

@@ -14,15 +14,14 @@ struct model_run {
 
 /* ---- calling the model ---- */
 
-static copse_status call_model(copse_replica_context *rc, copse_value *const *args, size_t count,
-                               void *user, copse_value **result)
+static copse_status call_model(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
+                               copse_value **result)
 {
     struct model_run *m = user;
     const uint32_t r = copse_replica_id(rc) - m->strategy->group.first; /* of this worker */
     const struct copse_model_call call = { .mode = m->mode, .features = m->features[r], .labels = m->labels[r],
                                            .user = m->params->user };
-    (void)args;
-    (void)count;
+    (void)args, (void)count;
     *result = NULL;
     copse_status s = m->params->model(rc, &call, &m->specs[r]);
     if (!s)
@@ -82,28 +81,17 @@ static copse_status call_models(struct model_run *m)
     return finish_optimizers(st);
 }
 
-/* A failure of this worker alone becomes that of all workers, at their next collective. */
-static copse_status notify(copse_strategy *st, copse_status mine)
+/* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this worker alone becomes that
+   of all workers, at their next collective. */
+static copse_status give_up(copse_strategy *st, copse_status mine)
 {
     char text[COPSE_ERROR_BYTES];
-    if (st->group.workers == 1 || has_shared_failure(st) || copse__cluster_check(st->group.cluster))
-        return mine;
     memcpy(text, copse_last_error(), sizeof text);
-    (void)copse__group_barrier(&st->group, "a replicated model", 0, mine);
+    drop_optimizers(st);
+    if (st->group.workers > 1 && !has_shared_failure(st) && !copse__cluster_check(st->group.cluster))
+        (void)copse__group_barrier(&st->group, "a replicated model", 0, mine);
     copse__fail_again(text);
     return mine;
-}
-
-static copse_status call_all(struct model_run *m)
-{
-    char text[COPSE_ERROR_BYTES];
-    const copse_status s = call_models(m);
-    if (s == COPSE_OK)
-        return s;
-    memcpy(text, copse_last_error(), sizeof text);
-    drop_optimizers(m->strategy);
-    copse__fail_again(text);
-    return notify(m->strategy, s);
 }
 
 /* ---- its results ---- */
@@ -111,28 +99,16 @@ static copse_status call_all(struct model_run *m)
 static copse_status read_loss(const struct model_run *m, uint32_t r, float *out)
 {
     const copse_value *loss = m->specs[r].loss;
+    struct copse_block *copy;
     if (!loss)
         return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: replica %u gave no loss", r);
-    if (loss->kind != COPSE_VALUE_ARRAY || loss->type != COPSE_F32 ||
-        copse__elements(loss->shape) != 1)
+    if (loss->kind != COPSE_VALUE_ARRAY || loss->type != COPSE_F32 || copse__elements(loss->shape) != 1)
         return copse_fail(COPSE_ERR_SHAPE, "replicated model: the loss of replica %u is no f32 scalar", r);
-    struct copse_block *copy;
     COPSE_TRY(copse__block_copy(loss->block, NULL, &copy));
     memcpy(out, copy->host, sizeof *out);
     copse__block_release(&copy);
-    return COPSE_OK;
-}
-
-/* The losses of this worker's replicas, at their ranks. */
-static copse_status read_losses(const struct model_run *m, float *losses)
-{
-    const copse_strategy *st = m->strategy;
-    for (uint32_t r = 0; r < st->replica_count; r++) {
-        float *loss = &losses[st->group.first + r];
-        COPSE_TRY(read_loss(m, r, loss));
-        if (m->params->reduction == COPSE_LOSS_MEAN && st->group.ranks > 1)
-            *loss /= (float)st->group.ranks;
-    }
+    if (m->params->reduction == COPSE_LOSS_MEAN && m->strategy->group.ranks > 1)
+        *out /= (float)m->strategy->group.ranks;
     return COPSE_OK;
 }
 
@@ -146,18 +122,19 @@ static copse_status swap_losses(copse_strategy *st, float *losses, bool has_any,
     return copse__group_allgatherv(&st->group, losses, sizes);
 }
 
+/* The losses of all replicas by rank, added up. */
 static copse_status add_losses(const struct model_run *m, copse_status mine, double *out)
 {
-    const uint32_t n = m->strategy->group.ranks;
+    const struct copse_group *group = &m->strategy->group;
     const bool has_any = m->mode != COPSE_MODEL_PREDICT || m->specs[0].loss;
     float losses[COPSE_MAX_REPLICAS] = { 0 };
-    if (!mine && has_any)
-        mine = read_losses(m, losses);
-    COPSE_TRY(swap_losses(m->strategy, losses, has_any, mine));
     void *rows[COPSE_MAX_REPLICAS];
-    for (uint32_t r = 0; r < n; r++)
+    for (uint32_t r = 0; !mine && has_any && r < m->strategy->replica_count; r++)
+        mine = read_loss(m, r, &losses[group->first + r]);
+    COPSE_TRY(swap_losses(m->strategy, losses, has_any, mine));
+    for (uint32_t r = 0; r < group->ranks; r++)
         rows[r] = &losses[r];
-    copse__tree_rows(rows, n, 1, false);
+    copse__tree_rows(rows, group->ranks, 1, COPSE_F32);
     *out = (double)losses[0];
     return COPSE_OK;
 }
@@ -219,14 +196,9 @@ static copse_status combine(struct model_run *m, struct copse_replicated_result 
 
 /* ---- public ---- */
 
-static copse_status split_all(struct model_run *m, copse_value *features, copse_value *labels)
+static copse_status split(const struct model_run *m, copse_value *from, const char *what, copse_value **parts)
 {
-    if (features)
-        COPSE_TRY(copse_note(copse__value_split(m->strategy, features, m->features),
-                             "while splitting features"));
-    return labels ? copse_note(copse__value_split(m->strategy, labels, m->labels),
-                               "while splitting labels")
-                  : COPSE_OK;
+    return from ? copse_note(copse__value_split(m->strategy, from, parts), "while splitting %s", what) : COPSE_OK;
 }
 
 static void release(struct copse_mem *mem, struct model_run *m)
@@ -244,8 +216,7 @@ static copse_status check(copse_strategy *st, const struct copse_replicated_para
                           copse_model_mode mode, const struct copse_replicated_result *out)
 {
     if (!st || !p || !p->model || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: strategy, model function or result is "
-                                              "NULL");
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: strategy, model function or result is NULL");
     if (p->reduction != COPSE_LOSS_MEAN && p->reduction != COPSE_LOSS_SUM)
         return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: there is no reduction of losses %d",
                           (int)p->reduction);
@@ -265,16 +236,18 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     struct copse_mem *mem = &st->ctx->base.mem;
     struct model_run *m = copse__alloc(mem, 1, sizeof *m);
     if (!m)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "replicated model: no memory");
+        return copse_no_memory("replicated model");
     m->strategy = copse_strategy_retain(st); /* the model function may release the application's reference */
     m->params = params;
     m->mode = mode;
     for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
         t->is_shared_failure = false;
-    copse_status s = split_all(m, features, labels);
-    s = s == COPSE_OK ? call_all(m) : notify(st, s);
+    copse_status s = split(m, features, "features", m->features);
     if (s == COPSE_OK)
-        s = combine(m, out);
+        s = split(m, labels, "labels", m->labels);
+    if (s == COPSE_OK)
+        s = call_models(m);
+    s = s == COPSE_OK ? combine(m, out) : give_up(st, s);
     release(mem, m);
     copse_strategy_release(&st);
     return s;
@@ -291,8 +264,7 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
         COPSE_TRY(copse_note(copse__variable_of(states[i], st, "metrics"), "in state %zu", i));
         if (!st->table->has_one_copy && st->group.ranks > 1 && !copse__variable_is_local(states[i]))
             return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is mirrored; states of metrics "
-                                                  "are replica-local (COPSE_SYNC_ON_READ)",
-                              states[i]->name);
+                                                  "are replica-local (COPSE_SYNC_ON_READ)", states[i]->name);
         for (size_t k = 0; k < i; k++)
             if (states[k] == states[i])
                 return copse_fail(COPSE_ERR_ARGUMENT, "metrics: variable '%s' is twice in the list", states[i]->name);
@@ -303,18 +275,13 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
 static copse_status sum_components(copse_variable *v, copse_value **out)
 {
     copse_strategy *st = v->strategy;
-    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all = NULL;
-    const uint32_t host = COPSE_HOST;
-    const struct copse_destinations to = { .ranks = &host, .count = 1 };
+    const struct copse_destinations to = { .ranks = (const uint32_t[]){ COPSE_HOST }, .count = 1 };
+    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all;
     copse_status s = COPSE_OK;
     for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
         s = copse__component_read(v, r, &parts[r]);
-    if (s == COPSE_OK)
-        s = copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
-    if (s == COPSE_OK)
-        s = copse__strategy_cross(st, COPSE_REDUCE_SUM, all, &to, out);
-    for (uint32_t r = 0; r < st->replica_count; r++)
-        copse_value_release(&parts[r]);
+    COPSE_TRY(copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all));
+    s = copse__strategy_cross(st, COPSE_REDUCE_SUM, all, &to, out);
     copse_value_release(&all);
     return s;
 }
@@ -323,14 +290,12 @@ static copse_status reduce_state(copse_variable *v)
 {
     copse_strategy *st = v->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
-    copse_value *sum = NULL;
+    copse_value *sum;
     COPSE_TRY(sum_components(v, &sum));
     char *words = copse__alloc(mem, 2 * (size_t)v->count, 4); /* the sum, zeros */
-    copse_status s = words ? copse_value_read(sum, words)
-                           : copse_fail(COPSE_ERR_NO_MEMORY, "metrics: no memory");
+    copse_status s = words ? copse_value_read(sum, words) : copse_no_memory("metrics");
     for (uint32_t r = 0; s == COPSE_OK && r < st->replica_count; r++)
-        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET,
-                                        words + (st->group.first + r > 0 ? 4 * v->count : 0));
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, words + (st->group.first + r > 0 ? 4 * v->count : 0));
     copse_value_release(&sum);
     copse__free(mem, words);
     return s;

@@ -7,11 +7,6 @@
 
 static const char kind; /* of dependants: its address */
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
-}
-
 copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_tower_optimizer *t)
 {
     return copse__dependant_next(st, t ? &t->dependant : NULL, &kind);
@@ -34,8 +29,7 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a name has 1 to %d bytes, this one %zu",
                           COPSE_OPTIMIZER_NAME - 1, strlen(wanted));
     if (wanted && is_taken(st, wanted))
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name "
-                                              "'%s'", wanted);
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name '%s'", wanted);
     snprintf(name, COPSE_OPTIMIZER_NAME, "%s", wanted ? wanted : "tower");
     for (uint32_t i = 1; is_taken(st, name); i++)
         snprintf(name, COPSE_OPTIMIZER_NAME, "tower_%u", i);
@@ -52,6 +46,7 @@ static copse_status agree(copse_tower_optimizer *t)
     return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
 }
 
+/* Functions of the optimizer's owner. */
 static void drop_held(void *tower)
 {
     copse__tower_drop_all(tower);
@@ -65,8 +60,7 @@ static copse_status make_rule(void *tower)
 copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_params *params,
                                 copse_tower_optimizer **out)
 {
-    if (!st || !params || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: strategy, params or result is NULL");
+    COPSE_TRY(copse_need("tower optimizer", st, params, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_tower_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
@@ -80,7 +74,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     COPSE_TRY(choose_name(st, params->name, name));
     copse_tower_optimizer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
     if (!t)
-        return no_memory();
+        return copse_no_memory("tower optimizer");
     copse_status s = copse__optimizer_create(st, name, &t->optimizer);
     if (!s && !params->factory)
         s = copse__optimizer_rule(t->optimizer, &params->optimizer);
@@ -94,8 +88,6 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     t->optimizer->owner.make_rule = make_rule;
     t->params = *params;
     t->params.name = NULL;
-    if (params->recordings == 0)
-        t->params.recordings = COPSE_TOWER_RECORDINGS;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
     copse__loss_recordings_init(t->recordings, &copse__tower_recording, t, st, t->params.recordings);
@@ -150,8 +142,8 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
                       (unsigned long long)t->optimizer->step + 1);
 }
 
-static size_t list_pairs(const copse_tower_optimizer *t, copse_variable *const *variables,
-                         size_t count, struct copse_tower_gradient *pairs)
+static size_t list_pairs(const copse_tower_optimizer *t, copse_variable *const *variables, size_t count,
+                         struct copse_tower_gradient *pairs)
 {
     const copse_strategy *st = t->strategy;
     size_t n = 0;
@@ -164,18 +156,16 @@ static size_t list_pairs(const copse_tower_optimizer *t, copse_variable *const *
 }
 
 copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_tower_loss *of,
-                                  copse_variable *const *variables, size_t count, bool moves_step,
-                                  copse_value **loss)
+                                  copse_variable *const *variables, size_t count, bool moves_step, copse_value **loss)
 {
     if (loss)
         *loss = NULL;
-    if (!t)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it is NULL");
+    COPSE_TRY(copse_need("tower optimizer", t));
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     const size_t most = variables ? count : t->strategy->variables.count;
     struct copse_tower_call call = { copse__alloc(mem, most, sizeof *call.pairs), 0 };
     if (!call.pairs)
-        return no_memory();
+        return copse_no_memory("tower optimizer");
     call.count = list_pairs(t, variables, count, call.pairs);
     copse_status s = copse_tower_compute(t, of, call.pairs, call.count, loss);
     if (s == COPSE_OK)
@@ -188,21 +178,19 @@ copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_t
 
 copse_status copse_tower_finish(copse_tower_optimizer *t)
 {
-    if (!t)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it is NULL");
+    COPSE_TRY(copse_need("tower optimizer", t));
     COPSE_TRY(copse__require_cross(t->strategy, "tower optimizer: the end of a step"));
     uint32_t odd = 0;
     for (uint32_t r = 1; r < t->strategy->replica_count && odd == 0; r++)
         if (t->calls[r] != t->calls[0])
             odd = r;
-    const uint64_t first = t->calls[0], other = t->calls[odd];
+    copse_status s = COPSE_OK;
+    if (odd > 0)
+        s = copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu times, replica 0 %llu "
+                                          "times; all must do it equally often", t->strategy->group.first + odd,
+                       (unsigned long long)t->calls[odd], (unsigned long long)t->calls[0]);
     copse__tower_drop_all(t);
     copse__scaling_end(t->optimizer);
-    const copse_status s = odd == 0 ? COPSE_OK
-                    : copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu "
-                                                    "times, replica 0 %llu times; all must do it equally "
-                                                    "often", t->strategy->group.first + odd,
-                                 (unsigned long long)other, (unsigned long long)first);
     return copse__tower_barrier(t, "the end of a step", 0, s);
 }
 
@@ -230,18 +218,15 @@ uint64_t copse_tower_steps(const copse_tower_optimizer *t)
 
 copse_status copse_tower_name(copse_tower_optimizer *t, const char **name)
 {
-    if (!t || !name)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or the result, is NULL");
+    COPSE_TRY(copse_need("tower optimizer", t, name));
     COPSE_TRY(copse__tower_rule(t));
     *name = copse__rule_name(&t->optimizer->rule);
     return COPSE_OK;
 }
 
-copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const **names,
-                                    size_t *count)
+copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const **names, size_t *count)
 {
-    if (!t || !names || !count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, or a result, is NULL");
+    COPSE_TRY(copse_need("tower optimizer", t, names, count));
     COPSE_TRY(copse__tower_rule(t));
     *names = t->optimizer->rule.slot_names;
     *count = t->optimizer->rule.slots;
@@ -264,8 +249,7 @@ copse_status copse_tower_slot(copse_tower_optimizer *t, const copse_variable *v,
                               copse_value **out)
 {
     uint32_t slot;
-    if (!t || !v || !name || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, variable, name or result is NULL");
+    COPSE_TRY(copse_need("tower optimizer", t, v, name, out));
     *out = NULL;
     COPSE_TRY(copse__callback_check("copse_tower_slot", t));
     COPSE_TRY(copse__variable_check(v, "copse_tower_slot"));

@@ -32,48 +32,34 @@ struct copse_tower_optimizer {
 /* The tower optimizer of a strategy that was made before `t`, or the newest one (NULL); NULL at the end. */
 copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_tower_optimizer *t);
 
-/* tower_checks.c */
+/* tower_gradients.c */
 /* The replica that the thread is in; COPSE_ERR_CONTEXT unless it is one of the strategy's. */
 copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank);
 /* The rule, from the factory at its first use. */
 copse_status copse__tower_rule(copse_tower_optimizer *t);
 /* pairs[i] is of a variable that is trained, and the first of it. */
 copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i);
-
-/* tower_gradients.c */
 /* Keep references of the gradients that a replica has given. */
 copse_status copse__tower_keep(copse_tower_optimizer *t, uint32_t rank, const struct copse_tower_gradient *pairs,
                                size_t count);
-/* Release the first list that is kept of a replica. */
+/* Release the first list that is kept of a replica; or all lists, and forget the count of calls. */
 void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t replica);
-/* Release all lists, and forget the count of calls. */
 void copse__tower_drop_all(copse_tower_optimizer *t);
 void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *call);
 /* Queue the write of an array to a buffer of a replica. Waits where the array is on another device. */
 copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to);
 
-#define COPSE_TOWER_RECORDINGS 32 /* of a replica that are kept, unless the application says */
-
 /* tower_recording.c */
 extern const struct copse_recording_table copse__tower_recording;
 
-/* tower_update.c: sum the first kept lists of all replicas and update. */
+/* tower_update.c */
+/* Sum the first kept lists of all replicas and update. */
 copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);
-
-/* tower_workers.c: collectives of all workers; with one worker they return `mine`. */
-
 /* Barrier of all workers at "<what> of <name>", with the same number of updates; if one fails, all fail. */
 copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine);
 /* Note that a failure `s` of a collective is one of all workers; returns `s`. */
 copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s);
-/* The union over workers: `has` of this worker becomes that of all; `mine` as above. */
-enum { COPSE_TOWER_HAS = 1, COPSE_TOWER_DENSE = 2 }; /* bits: gradients of the variable, dense ones among them */
-copse_status copse__tower_unite(copse_tower_optimizer *t, unsigned char *has, size_t count,
-                                copse_status mine);
-/* Sum of the slices of all replicas, on the host; gradients[r] NULL: none. Where it fails on this worker alone,
-   the others have its slices. */
-copse_status copse__tower_sum_slices(copse_tower_optimizer *t, const copse_variable *v,
-                                     copse_value *const *gradients, copse_value **out);
+
 /* model_values.c: structures of values along axis 0. `parts` has one entry per replica. */
 copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts);
 copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, copse_value **out);

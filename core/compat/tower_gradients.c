@@ -1,25 +1,62 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients that a tower optimizer keeps until all replicas have given theirs. */
+/* Gradients that a tower optimizer keeps until all replicas have given theirs, and the checks of the calls that give
+   them. */
 #include "core/compat/tower.h"
 
-static copse_status check_pair(const copse_tower_optimizer *t,
-                               const struct copse_tower_gradient *pairs, size_t i)
+/* ---- checks ---- */
+
+copse_status copse__tower_replica(const copse_tower_optimizer *t, uint32_t *rank)
+{
+    char place[COPSE_PLACE_BYTES];
+    const struct copse_frame *f = copse__context_top();
+    if (!f || !f->handle || f->is_graph || f->strategy != t->strategy)
+        return copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: gradients are given by replicas of its strategy; the "
+                                             "thread is %s%s", copse__context_place(place),
+                          f && f->is_graph ? ", where a graph is built" : "");
+    COPSE_TRY(copse__callback_check("tower optimizer", t));
+    *rank = f->rank;
+    return COPSE_OK;
+}
+
+copse_status copse__tower_rule(copse_tower_optimizer *t)
+{
+    struct copse_optimizer_params params = { .learning_rate = 0 };
+    if (t->optimizer->has_rule)
+        return COPSE_OK;
+    struct copse_callback here = { .name = "the factory of a tower optimizer", .is_passive = true, .used = { t } };
+    COPSE_TRY(copse__callback_check("tower optimizer", t));
+    copse__callback_enter(&here);
+    const copse_status s = copse__callback_leave(&here, t->params.factory(t->params.factory_user, &params));
+    COPSE_TRY(copse_note(s, "in the factory of a tower optimizer"));
+    return copse__optimizer_rule(t->optimizer, &params);
+}
+
+copse_status copse__tower_listed(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i)
+{
+    const copse_variable *v = pairs[i].variable;
+    COPSE_TRY(copse__optimizer_trains(t->optimizer, v, "tower optimizer"));
+    for (size_t k = 0; k < i; k++)
+        if (pairs[k].variable == v)
+            return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: variable '%s' is twice in the list", v->name);
+    return COPSE_OK;
+}
+
+static copse_status check_pair(const copse_tower_optimizer *t, const struct copse_tower_gradient *pairs, size_t i)
 {
     const copse_value *g = pairs[i].gradient;
     const copse_variable *v = pairs[i].variable;
     char mine[96], theirs[96];
     COPSE_TRY(copse__tower_listed(t, pairs, i));
-    if (!g)
-        return COPSE_OK;
-    if ((g->kind != COPSE_VALUE_ARRAY && g->kind != COPSE_VALUE_SPARSE) || g->type != COPSE_F32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the gradient of '%s' must be an f32 array "
-                                              "or a sparse value", v->name);
-    return copse__shape_equal(g->shape, v->tensor.shape)
+    if (g && ((g->kind != COPSE_VALUE_ARRAY && g->kind != COPSE_VALUE_SPARSE) || g->type != COPSE_F32))
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the gradient of '%s' must be an f32 array or a sparse "
+                                              "value", v->name);
+    return !g || copse__shape_equal(g->shape, v->tensor.shape)
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE, "tower optimizer: '%s' is %s, its gradient %s", v->name,
-                            copse__shape_text(v->tensor.shape, mine),
-                            copse__shape_text(g->shape, theirs));
+                            copse__shape_text(v->tensor.shape, mine), copse__shape_text(g->shape, theirs));
 }
+
+/* ---- what is kept ---- */
 
 void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *call)
 {
@@ -36,9 +73,17 @@ void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t r)
     t->optimizer->held[r] = (uint32_t)t->kept[r].count;
 }
 
-static copse_status fill_call(const copse_tower_optimizer *t, uint32_t rank,
-                              const struct copse_tower_gradient *pairs, size_t count,
-                              struct copse_tower_call *call)
+void copse__tower_drop_all(copse_tower_optimizer *t)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
+        while (t->kept[r].count > 0)
+            copse__tower_drop_first(t, r);
+        t->calls[r] = 0;
+    }
+}
+
+static copse_status fill_call(const copse_tower_optimizer *t, uint32_t rank, const struct copse_tower_gradient *pairs,
+                              size_t count, struct copse_tower_call *call)
 {
     for (size_t i = 0; i < count; i++) {
         call->count = i + 1;
@@ -50,46 +95,37 @@ static copse_status fill_call(const copse_tower_optimizer *t, uint32_t rank,
     return COPSE_OK;
 }
 
-copse_status copse__tower_keep(copse_tower_optimizer *t, uint32_t rank,
-                         const struct copse_tower_gradient *pairs, size_t count)
+copse_status copse__tower_keep(copse_tower_optimizer *t, uint32_t rank, const struct copse_tower_gradient *pairs,
+                               size_t count)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     struct copse_tower_call call = { copse__alloc(mem, count, sizeof *call.pairs), 0 };
-    copse_status s = call.pairs ? fill_call(t, rank, pairs, count, &call)
-                                : copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
+    if (!call.pairs)
+        return copse_no_memory("tower optimizer");
+    copse_status s = fill_call(t, rank, pairs, count, &call);
     if (s == COPSE_OK && !COPSE_PUSH(mem, &t->kept[rank], call))
-        s = copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
-    t->optimizer->held[rank] = (uint32_t)t->kept[rank].count;
-    if (s == COPSE_OK)
-        t->calls[rank]++;
-    else if (call.pairs)
+        s = copse_no_memory("tower optimizer");
+    if (s != COPSE_OK) {
         copse__tower_call_free(t, &call);
-    return s;
+        return s;
+    }
+    t->optimizer->held[rank] = (uint32_t)t->kept[rank].count;
+    t->calls[rank]++;
+    return COPSE_OK;
 }
 
-void copse__tower_drop_all(copse_tower_optimizer *t)
-{
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        while (t->kept[r].count > 0)
-            copse__tower_drop_first(t, r);
-        t->calls[r] = 0;
-    }
-}
+/* ---- to devices ---- */
 
 copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to)
 {
-    struct copse_mem *mem = &st->ctx->base.mem;
     copse_queue *q = st->replicas[r].queue;
+    struct copse_block *host;
     if (v->block->queue == q)
         return copse_queue_copy(q, v->block->buffer, 0, to.buffer, to.offset, to.size);
-    void *values = copse__alloc(mem, 1, to.size);
-    if (!values)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
-    copse_status s = copse_value_read(v, values);
-    if (s == COPSE_ERR_TIMEOUT)
-        return s; /* the device may still write there */
-    if (s == COPSE_OK)
-        s = copse_queue_write(q, to.buffer, to.offset, values, to.size);
-    copse__free(mem, values);
+    if (!v->block->queue)
+        return copse_queue_write(q, to.buffer, to.offset, v->block->host, to.size);
+    COPSE_TRY(copse__block_copy(v->block, NULL, &host));
+    const copse_status s = copse_queue_write(q, to.buffer, to.offset, host->host, to.size);
+    copse__block_release(&host);
     return s;
 }

@@ -2,13 +2,7 @@
 /* Recordings of a tower optimizer (core/train/loss_recording.h): result and gradients become values. */
 #include "core/base/half.h"
 #include "core/compat/tower.h"
-#include "core/graph/type.h"
 #include "core/train/loss_recording.h"
-
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
-}
 
 /* ---- recording ---- */
 
@@ -28,11 +22,6 @@ static copse_variable *variable_of(const struct tower_recording *rec, size_t i)
     return (copse_variable *)(uintptr_t)rec->base.words[KEY_VARIABLES + i];
 }
 
-static copse_queue *queue_of(const struct tower_recording *rec)
-{
-    return rec->base.list->strategy->replicas[rec->base.list->replica].queue;
-}
-
 static void begin(struct copse_recording *base)
 {
     ((struct tower_recording *)base)->count = base->word_count - KEY_VARIABLES;
@@ -45,14 +34,6 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
                             (void *)(uintptr_t)base->words[KEY_USER]);
 }
 
-static copse_status place(struct tower_recording *rec, copse_tensor *tensor, struct copse_block **block)
-{
-    const uint64_t count = copse__elements(tensor->shape);
-    COPSE_TRY(copse__block_create(rec->base.list->ctx, queue_of(rec), tensor->type, count, block));
-    const struct copse_binding at = { (*block)->buffer, 0, (size_t)count * copse__type_bytes(tensor->type) };
-    return copse__recording_place(&rec->base, tensor, at, 0);
-}
-
 static copse_status differentiate(struct tower_recording *rec)
 {
     copse_graph *g = rec->base.graph;
@@ -60,21 +41,21 @@ static copse_status differentiate(struct tower_recording *rec)
     rec->gradients = copse__alloc(&rec->base.list->ctx->base.mem, rec->count, sizeof *rec->gradients);
     copse_tensor **x = copse__arena_alloc(&g->arena, rec->count, 2 * sizeof *x);
     if (!rec->gradients || !x)
-        return no_memory();
+        return copse_no_memory("tower optimizer");
     copse_tensor **dx = x + rec->count;
     for (size_t i = 0; i < rec->count; i++)
         x[i] = &variable_of(rec, i)->tensor;
     COPSE_TRY(copse__loss_differentiate(&rec->base, x, rec->count, dx));
     for (size_t i = 0; i < rec->count; i++)
         if (dx[i])
-            COPSE_TRY(place(rec, dx[i], &rec->gradients[i]));
+            COPSE_TRY(copse__loss_place(&rec->base, dx[i], 0, &rec->gradients[i]));
     return COPSE_OK;
 }
 
 static copse_status extend(struct copse_recording *base)
 {
     struct tower_recording *rec = (struct tower_recording *)base;
-    COPSE_TRY(place(rec, base->result, &rec->result));
+    COPSE_TRY(copse__loss_place(base, base->result, 0, &rec->result));
     return base->words[KEY_GRADIENTS] ? differentiate(rec) : COPSE_OK;
 }
 
@@ -115,7 +96,7 @@ static copse_status find(const struct computation *c, struct tower_recording **o
     struct copse_recording *r;
     uint64_t *words = copse__alloc(mem, KEY_VARIABLES + c->count, sizeof *words);
     if (!words)
-        return no_memory();
+        return copse_no_memory("tower optimizer");
     words[KEY_GRADIENTS] = c->count > 0;
     words[KEY_LOSS] = (uintptr_t)c->of->loss;
     words[KEY_USER] = (uintptr_t)c->of->user;
@@ -153,15 +134,6 @@ static copse_status write_step(const struct computation *c)
     return copse_queue_write(r->queue, r->step, 0, words, sizeof words);
 }
 
-static copse_status value_of(const struct tower_recording *rec, const struct copse_block *from, copse_shape shape,
-                             copse_value **out)
-{
-    const struct copse_recordings *list = rec->base.list;
-    struct copse_block *copy;
-    COPSE_TRY(copse__block_copy(from, queue_of(rec), &copy));
-    return copse__value_from_block(list->ctx, list->strategy, list->replica, shape, copy, out);
-}
-
 static copse_status play(const struct computation *c, const struct tower_recording *rec, copse_value **result)
 {
     uint64_t ticket;
@@ -171,11 +143,12 @@ static copse_status play(const struct computation *c, const struct tower_recordi
     COPSE_TRY(write_step(c));
     COPSE_TRY(copse__program_replay(rec->base.program, 0));
     if (result)
-        COPSE_TRY(value_of(rec, rec->result, rec->base.result->shape, result));
+        COPSE_TRY(copse__loss_value(&rec->base, rec->result, rec->base.result->shape, result));
     for (size_t i = 0; i < c->count; i++)
         if (rec->gradients[i])
-            COPSE_TRY(value_of(rec, rec->gradients[i], variable_of(rec, i)->tensor.shape, &c->pairs[i].gradient));
-    return copse_queue_submit(queue_of(rec), &ticket);
+            COPSE_TRY(copse__loss_value(&rec->base, rec->gradients[i], c->pairs[i].variable->tensor.shape,
+                                        &c->pairs[i].gradient));
+    return copse_queue_submit(c->t->strategy->replicas[c->rank].queue, &ticket);
 }
 
 /* This replica's component of an argument, an array. */

@@ -2,118 +2,174 @@
 /* The update of a tower optimizer: the gradients of all replicas are written to the store's gradients; the exchange sums
    them, updates and broadcasts the new values, one bucket per variable. Either every synchronous worker fails before
    the second barrier or none does. */
+#include <stdio.h>
+
+#include "core/base/half.h"
 #include "core/compat/tower.h"
+#include "core/value/cross_device.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "tower optimizer: no memory");
-}
+enum { HAS = 1, DENSE = 2 }; /* bits: gradients of a variable, dense ones among them */
 
-static copse_value *gradient_of(const copse_tower_optimizer *t, uint32_t replica,
-                                const copse_variable *v)
+struct update {
+    copse_tower_optimizer *t;
+    unsigned char *has; /* by index of the variable, of all workers */
+    copse_value **sums; /* of slices, where there are no dense gradients */
+    uint64_t ready[COPSE_MAX_REPLICAS];
+    uint32_t words[COPSE_STEP_WORDS];
+};
+
+static copse_value *gradient_of(const struct update *u, uint32_t replica, const copse_variable *v)
 {
-    const struct copse_tower_call *call = &t->kept[replica].at[0];
+    const struct copse_tower_call *call = &u->t->kept[replica].at[0];
     for (size_t i = 0; i < call->count; i++)
         if (call->pairs[i].variable == v)
             return call->pairs[i].gradient;
     return NULL;
 }
 
-/* ---- which variables ---- */
+/* The next variable behind `v`, or the first (NULL), that has a gradient on some replica; NULL at the end. */
+static copse_variable *next(const struct update *u, const copse_variable *v)
+{
+    const copse_strategy *st = u->t->strategy;
+    size_t i = v ? v->index + 1 : 0;
+    while (i < st->variables.count && !u->has[i])
+        i++;
+    return i < st->variables.count ? st->variables.at[i] : NULL;
+}
 
-struct update {
-    copse_tower_optimizer *t;
-    unsigned char *has;    /* by number of the variable: COPSE_TOWER_HAS, _DENSE, of all workers */
-    copse_variable **list; /* with a gradient of some replica, in order of creation */
-    copse_value **sums;    /* of slices, where there are no dense gradients */
-    size_t count;
-    uint64_t ready[COPSE_MAX_REPLICAS];
-    uint32_t words[COPSE_STEP_WORDS];
-};
+static bool is_dense(const struct update *u, const copse_variable *v)
+{
+    return u->has[v->index] & DENSE;
+}
+
+/* ---- collectives: with one worker they return `mine` ---- */
+
+copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s)
+{
+    t->is_shared_failure |= s != COPSE_OK && t->strategy->group.workers > 1;
+    return s;
+}
+
+copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine)
+{
+    const struct copse_optimizer *o = t->optimizer;
+    const uint64_t hash =
+        copse__hash(copse__hash(COPSE_HASH_START, o->name, strlen(o->name)), &o->step, sizeof o->step);
+    char line[COPSE_WHAT_BYTES];
+    snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, o->name, (unsigned)hash);
+    return copse__tower_note_shared(t, copse__group_barrier(&t->strategy->group, line, size, mine));
+}
+
+/* ---- which variables ---- */
 
 static void note_gradients(struct update *u)
 {
     const copse_strategy *st = u->t->strategy;
     for (size_t i = 0; i < st->variables.count; i++)
         for (uint32_t r = 0; r < st->replica_count; r++) {
-            const copse_value *g = gradient_of(u->t, r, st->variables.at[i]);
+            const copse_value *g = gradient_of(u, r, st->variables.at[i]);
             if (g)
-                u->has[i] |= g->kind == COPSE_VALUE_SPARSE ? COPSE_TOWER_HAS
-                                                           : COPSE_TOWER_HAS | COPSE_TOWER_DENSE;
+                u->has[i] |= g->kind == COPSE_VALUE_SPARSE ? HAS : HAS | DENSE;
         }
 }
 
-static bool is_dense(const struct update *u, const copse_variable *v)
+/* What this worker has becomes what all workers have. `mine`: why it cannot take part. */
+static copse_status unite(struct update *u, copse_status mine)
 {
-    return u->has[v->index] & COPSE_TOWER_DENSE;
+    struct copse_group *g = &u->t->strategy->group;
+    struct copse_mem *mem = &u->t->strategy->ctx->base.mem;
+    const size_t count = u->t->strategy->variables.count;
+    size_t sizes[COPSE_MAX_WORKERS];
+    unsigned char *all = copse__alloc(mem, g->workers, COPSE_MAX(count, 1));
+    if (!mine && !all)
+        mine = copse_no_memory("tower optimizer");
+    copse_status s = copse__tower_barrier(u->t, "an update", count, mine);
+    for (uint32_t w = 0; w < g->workers; w++)
+        sizes[w] = count;
+    if (!s) {
+        memcpy(all + g->worker * count, u->has, count);
+        s = copse__group_allgatherv(g, all, sizes);
+    }
+    for (size_t i = 0; i < g->workers * count && !s; i++)
+        u->has[i % count] |= all[i];
+    copse__free(mem, all);
+    return s;
 }
 
 static copse_status check_free(const struct update *u)
 {
-    for (size_t i = 0; i < u->count; i++)
-        if (u->list[i]->accumulator)
-            return copse_fail(COPSE_ERR_ARGUMENT, "a trainer gathers gradients of '%s'; let it finish, "
-                                                  "or flush it", u->list[i]->name);
+    for (const copse_variable *v = NULL; (v = next(u, v));)
+        if (v->accumulator)
+            return copse_fail(COPSE_ERR_ARGUMENT, "a trainer gathers gradients of '%s'; let it finish, or flush it",
+                              v->name);
     return COPSE_OK;
 }
 
-/* The bucket of a variable that has a place in the store, made at its first update: its slots start at zero. */
-static copse_status prepare_variable(struct copse_optimizer *o, copse_variable *v)
-{
-    return copse__optimizer_bucket(o, v) == COPSE_NO_BUCKET ? o->table->prepare(o, &v, 1) : COPSE_OK;
-}
+/* ---- sums of slices ---- */
 
-/* ---- gradients into their places ---- */
-
-static copse_status put_zeros(copse_strategy *st, const copse_variable *v, uint32_t r)
-{
-    const struct copse_binding to = copse__variable_gradient(v, r);
-    return copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
-}
-
-static copse_status put_sparse(copse_strategy *st, const copse_variable *v, uint32_t r,
-                               const copse_value *g)
-{
-    copse_value *dense;
-    COPSE_TRY(copse_value_densify(g, &dense));
-    const copse_status s = copse__tower_write(st, r, dense, copse__variable_gradient(v, r));
-    copse_value_release(&dense);
-    return s;
-}
-
-/* The first replica of all has the slices that were summed. */
-static copse_status put(const struct update *u, size_t i)
+/* Over the replicas of all workers, on the host; replicas without a gradient have no slices. Where it fails on this worker
+   alone, the others have its slices. */
+static copse_status sum_slices_of(const struct update *u, const copse_variable *v, copse_value **out)
 {
     copse_strategy *st = u->t->strategy;
-    const copse_variable *v = u->list[i];
-    for (uint32_t r = 0; r < st->replica_count; r++) {
-        const copse_value *g = gradient_of(u->t, r, v);
-        if (!is_dense(u, v))
-            g = st->group.first + r == 0 ? u->sums[i] : NULL;
-        COPSE_TRY(!g                               ? put_zeros(st, v, r)
-                  : g->kind == COPSE_VALUE_SPARSE ? put_sparse(st, v, r, g)
-                                                  : copse__tower_write(st, r, g, copse__variable_gradient(v, r)));
+    const struct copse_sparse_params none = { .dense_shape = v->tensor.shape };
+    const struct copse_destinations to = { .ranks = (const uint32_t[]){ COPSE_HOST }, .count = 1 };
+    copse_value *parts[COPSE_MAX_REPLICAS] = { NULL }, *all = NULL, *sum = NULL;
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < st->replica_count && !s; r++) {
+        copse_value *g = gradient_of(u, r, v);
+        if (g)
+            parts[r] = copse_value_retain(g);
+        else
+            s = copse__value_sparse(st->ctx, st, r, &none, &parts[r]);
     }
-    return COPSE_OK;
+    s = copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
+    s = s ? copse__group_barrier(&st->group, v->name, 0, s)
+          : copse__cross_reduce_for(v->name, NULL, st, COPSE_REDUCE_SUM, &all, &to, 1, &sum);
+    if (!s)
+        *out = copse_value_retain(sum->kind == COPSE_VALUE_MIRRORED ? sum->items[0] : sum);
+    copse_value_release(&all);
+    copse_value_release(&sum);
+    return s;
 }
 
 /* Returns the first failure. It sums the slices of the other variables too, because other workers do. */
 static copse_status sum_slices(struct update *u)
 {
-    copse_strategy *st = u->t->strategy;
-    copse_value *of[COPSE_MAX_REPLICAS];
     copse_status s = COPSE_OK;
-    for (size_t i = 0; i < u->count; i++) {
-        copse_variable *v = u->list[i];
+    for (const copse_variable *v = NULL; (v = next(u, v));) {
         if (is_dense(u, v))
             continue;
-        for (uint32_t r = 0; r < st->replica_count; r++)
-            of[r] = gradient_of(u->t, r, v);
-        const copse_status one = copse_note(copse__tower_sum_slices(u->t, v, of, &u->sums[i]),
-                                            "with the slices of '%s'", v->name);
+        const copse_status one = copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'", v->name);
         s = s ? s : one;
     }
     return s;
+}
+
+/* ---- gradients into their places ---- */
+
+static copse_status put_one(copse_strategy *st, const copse_value *g, uint32_t r, struct copse_binding to)
+{
+    copse_value *dense;
+    if (!g)
+        return copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
+    if (g->kind != COPSE_VALUE_SPARSE)
+        return copse__tower_write(st, r, g, to);
+    COPSE_TRY(copse_value_densify(g, &dense));
+    const copse_status s = copse__tower_write(st, r, dense, to);
+    copse_value_release(&dense);
+    return s;
+}
+
+/* The first replica of all has the slices that were summed. */
+static copse_status put(const struct update *u, const copse_variable *v)
+{
+    copse_strategy *st = u->t->strategy;
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        const copse_value *sum = st->group.first + r == 0 ? u->sums[v->index] : NULL;
+        COPSE_TRY(put_one(st, is_dense(u, v) ? gradient_of(u, r, v) : sum, r, copse__variable_gradient(v, r)));
+    }
+    return COPSE_OK;
 }
 
 /* ---- the update ---- */
@@ -121,27 +177,26 @@ static copse_status sum_slices(struct update *u)
 static copse_status write_step(struct update *u)
 {
     copse_tower_optimizer *t = u->t;
-    const float scale = 1.0f / copse__scaling_of(t->optimizer);
-    uint32_t *words = u->words;
-    COPSE_TRY(copse__optimizer_words(t->optimizer, t, t->optimizer->step + 1, words));
-    words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
-    memcpy(&words[COPSE_STEP_SCALE], &scale, sizeof scale);
+    COPSE_TRY(copse__optimizer_words(t->optimizer, t, t->optimizer->step + 1, u->words));
+    u->words[COPSE_STEP_NUMBER] = (uint32_t)t->optimizer->step + 1;
+    u->words[COPSE_STEP_SCALE] = copse__bits_of(1.0f / copse__scaling_of(t->optimizer));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, words, sizeof u->words));
+        COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, u->words, sizeof u->words));
         COPSE_TRY(copse_queue_submit(rep->queue, &u->ready[r]));
     }
     return COPSE_OK;
 }
 
-/* All work that can fail on one worker alone. */
-static copse_status prepare(struct update *u, copse_status s)
+/* All work that can fail on one worker alone. A variable gets its bucket at its first update: its slots start at zero. */
+static copse_status prepare(struct update *u)
 {
-    COPSE_TRY(s);
+    struct copse_optimizer *o = u->t->optimizer;
     COPSE_TRY(check_free(u));
-    for (size_t i = 0; i < u->count; i++) {
-        COPSE_TRY(prepare_variable(u->t->optimizer, u->list[i]));
-        COPSE_TRY(copse_note(put(u, i), "with the gradients of '%s'", u->list[i]->name));
+    for (copse_variable *v = NULL; (v = next(u, v));) {
+        if (copse__optimizer_bucket(o, v) == COPSE_NO_BUCKET)
+            COPSE_TRY(o->table->prepare(o, &v, 1));
+        COPSE_TRY(copse_note(put(u, v), "with the gradients of '%s'", v->name));
     }
     return write_step(u);
 }
@@ -151,24 +206,20 @@ static copse_status apply(struct update *u)
     struct copse_optimizer *o = u->t->optimizer;
     const struct copse_optimizer_ready ready = { .tickets = u->ready };
     const struct copse_optimizer_commit commit = { .words = u->words };
-    for (size_t i = 0; i < u->count; i++)
-        COPSE_TRY(o->table->apply(o, copse__optimizer_bucket(o, u->list[i]), &ready));
+    for (const copse_variable *v = NULL; (v = next(u, v));)
+        COPSE_TRY(o->table->apply(o, copse__optimizer_bucket(o, v), &ready));
     return o->table->commit(o, &commit);
 }
 
 static copse_status run(struct update *u)
 {
     copse_tower_optimizer *t = u->t;
-    copse_strategy *st = t->strategy;
-    for (size_t i = 0; i < st->variables.count; i++)
-        if (u->has[i])
-            u->list[u->count++] = st->variables.at[i];
-    if (u->count == 0) /* of any worker */
+    if (!next(u, NULL)) /* of any worker */
         return copse_fail(COPSE_ERR_ARGUMENT, "no replica has a gradient of any variable");
-    copse_status s = copse__store_build(st);
+    copse_status s = copse__store_build(t->strategy);
     const copse_status summed = sum_slices(u);
-    s = prepare(u, s ? s : summed);
-    COPSE_TRY(copse__tower_barrier(t, "gradients", 0, s));
+    s = s ? s : summed;
+    COPSE_TRY(copse__tower_barrier(t, "gradients", 0, s ? s : prepare(u)));
     t->optimizer->is_torn = true; /* until all of it is queued */
     COPSE_TRY(apply(u));
     t->optimizer->is_torn = false;
@@ -179,19 +230,18 @@ static copse_status update(struct update *u)
 {
     const copse_strategy *st = u->t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
-    u->has = copse__alloc(mem, st->variables.count, sizeof *u->has);
-    u->list = copse__alloc(mem, st->variables.count, sizeof(copse_variable *));
-    u->sums = copse__alloc(mem, st->variables.count, sizeof(copse_value *));
-    copse_status s = u->has && u->list && u->sums ? COPSE_OK : no_memory();
+    const size_t count = st->variables.count;
+    u->has = copse__alloc(mem, count, sizeof *u->has);
+    u->sums = copse__alloc(mem, count, sizeof(copse_value *));
+    copse_status s = u->has && u->sums ? COPSE_OK : copse_no_memory("tower optimizer");
     if (!s)
         note_gradients(u);
-    s = copse__tower_unite(u->t, u->has, st->variables.count, s);
+    s = unite(u, s);
     if (!s)
         s = run(u);
-    for (size_t i = 0; u->sums && i < u->count; i++)
-        copse_value_release(&u->sums[i]);
+    if (u->sums)
+        copse__values_release(u->sums, count);
     copse__free(mem, u->sums);
-    copse__free(mem, u->list);
     copse__free(mem, u->has);
     return s;
 }
@@ -199,18 +249,16 @@ static copse_status update(struct update *u)
 copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
 {
     copse_strategy *st = t->strategy;
+    struct copse_optimizer *o = t->optimizer;
     struct update u = { .t = t };
+    uint64_t count;
     const copse_status s = update(&u);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__tower_drop_first(t, r);
-    if (s != COPSE_OK)
+    if (s != COPSE_OK || o->scaling.is_skipped)
         return s;
-    struct copse_optimizer *o = t->optimizer;
-    if (o->scaling.is_skipped)
-        return COPSE_OK;
     o->step++;
-    uint64_t count;
     if (moves_step)
-        COPSE_TRY(o->strategy->table->count->add(o->strategy, &count));
+        COPSE_TRY(st->table->count->add(st, &count));
     return o->table->pull(o, COPSE_PULL_ALWAYS, 0); /* later computations see the update */
 }

@@ -14,15 +14,14 @@ struct copse_train_step {
 static copse_status check_losses(const struct copse_losses *l)
 {
     if (l->count == 0 || l->count > COPSE_MAX_LOSSES)
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses; 1 to %d are possible",
-                          l->count, COPSE_MAX_LOSSES);
+        return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses; 1 to %d are possible", l->count,
+                          COPSE_MAX_LOSSES);
     for (size_t i = 0; i < l->count; i++) {
         if (!l->at[i] || !l->names[i] || !*l->names[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "train step: loss %zu has no name or no tensor", i);
         for (size_t k = 0; k < i; k++)
             if (strcmp(l->names[i], l->names[k]) == 0)
-                return copse_fail(COPSE_ERR_ARGUMENT, "train step: two losses have the name '%s'",
-                                  l->names[i]);
+                return copse_fail(COPSE_ERR_ARGUMENT, "train step: two losses have the name '%s'", l->names[i]);
     }
     return COPSE_OK;
 }
@@ -76,25 +75,17 @@ static copse_status check(const struct copse_train_step_params *p)
     return COPSE_OK;
 }
 
-static copse_status make_trainer(copse_train_step *ts, copse_strategy *st,
-                                 const struct copse_train_step_params *p)
+/* Every setting of a trainer is here by the same name, or stated (test_train_step.c compares the lists). */
+static struct copse_trainer_params trainer_params(copse_train_step *ts, const struct copse_train_step_params *p)
 {
-    struct copse_mem *mem = &st->ctx->base.mem;
-    size_t count = p->variables ? p->variable_count : 0;
-    copse_variable **all = copse__alloc(mem, st->variables.count, sizeof *all);
-    if (!all)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "train step: no memory");
-    for (size_t i = 0; !p->variables && i < st->variables.count; i++)
-        if (st->variables.at[i]->is_trained)
-            all[count++] = st->variables.at[i];
-    const struct copse_trainer_params params = {
+    return (struct copse_trainer_params){
         .loss = build,
         .user = ts,
         .reduction = p->reduction,
         .optimizer = p->optimizer,
         .seed = p->seed,
-        .variables = p->variables ? p->variables : count > 0 ? all : NULL, /* named, so that the */
-        .variable_count = count,                                         /* loss must depend on one */
+        .variables = p->variables,
+        .variable_count = p->variable_count,
         .accumulate = p->accumulate,
         .sharing = p->sharing,
         .batch_size = p->batch_size,
@@ -105,35 +96,52 @@ static copse_status make_trainer(copse_train_step *ts, copse_strategy *st,
         .summarize_gradients = p->summarize_gradients,
         .transform = p->transform,
         .transform_user = p->transform_user,
+        .prefetch = p->prefetch,
+        .recordings = p->recordings,
     };
+}
+
+/* All variables are named where none are, so that the loss must depend on one. */
+static copse_status make_trainer(copse_train_step *ts, copse_strategy *st, const struct copse_train_step_params *p)
+{
+    struct copse_mem *mem = &st->ctx->base.mem;
+    struct copse_trainer_params params = trainer_params(ts, p);
+    copse_variable **all = copse__alloc(mem, st->variables.count, sizeof *all);
+    size_t count = 0;
+    if (!all)
+        return copse_no_memory("train step");
+    for (size_t i = 0; !p->variables && i < st->variables.count; i++)
+        if (st->variables.at[i]->is_trained)
+            all[count++] = st->variables.at[i];
+    if (count > 0) {
+        params.variables = all;
+        params.variable_count = count;
+    }
     const copse_status s = copse_trainer_create(st, &params, &ts->trainer);
     copse__free(mem, all);
     return s;
 }
 
-copse_status copse_train_step_create(copse_strategy *st,
-                                     const struct copse_train_step_params *params,
+copse_status copse_train_step_create(copse_strategy *st, const struct copse_train_step_params *params,
                                      copse_train_step **out)
 {
-    if (!st || !params || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: strategy, params or result is NULL");
+    COPSE_TRY(copse_need("train step", st, params, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_train_step_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(check(params));
     struct copse_mem *mem = &st->ctx->base.mem;
+    const size_t hooks = params->update_hook_count;
     copse_train_step *ts = copse__alloc(mem, 1, sizeof *ts);
     if (!ts)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "train step: no memory");
+        return copse_no_memory("train step");
     ts->params = *params;
     ts->params.variables = NULL;
     ts->params.shares = NULL;
-    ts->hooks = copse__alloc(mem, params->update_hook_count, sizeof *ts->hooks);
-    copse_status s = ts->hooks ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "train step: no memory");
-    for (size_t i = 0; s == COPSE_OK && i < params->update_hook_count; i++)
-        ts->hooks[i] = params->update_hooks[i];
-    if (s == COPSE_OK)
-        s = make_trainer(ts, st, params);
+    ts->hooks = copse__alloc(mem, hooks, sizeof *ts->hooks);
+    if (ts->hooks && hooks > 0)
+        memcpy(ts->hooks, params->update_hooks, hooks * sizeof *ts->hooks);
+    const copse_status s = ts->hooks ? make_trainer(ts, st, params) : copse_no_memory("train step");
     if (s != COPSE_OK) {
         copse__free(mem, ts->hooks);
         copse__free(mem, ts);
@@ -168,27 +176,18 @@ copse_trainer *copse_train_step_trainer(copse_train_step *ts)
 /* ---- a run ---- */
 
 /* With servers each worker's step counts once: W workers come to W S. */
-static uint64_t count_in_job(copse_strategy *st)
+static uint64_t count_step(copse_train_step *ts)
 {
+    copse_strategy *st = ts->trainer->strategy;
     uint64_t step;
+    if (ts->params.global_step == COPSE_GLOBAL_STEP_NONE)
+        return 0;
+    if (ts->params.global_step == COPSE_GLOBAL_STEP_OWN)
+        return ++*ts->params.counter;
     return st->table->count->add(st, &step) == COPSE_OK ? step : ++st->global_step;
 }
 
-static uint64_t count_step(copse_train_step *ts)
-{
-    switch (ts->params.global_step) {
-    case COPSE_GLOBAL_STEP_DEFAULT:
-        return count_in_job(ts->trainer->strategy);
-    case COPSE_GLOBAL_STEP_OWN:
-        return ++*ts->params.counter;
-    case COPSE_GLOBAL_STEP_NONE:
-        break;
-    }
-    return 0;
-}
-
-static void fill(copse_train_step *ts, const struct copse_step_result *r,
-                 struct copse_train_step_result *out)
+static void fill(copse_train_step *ts, const struct copse_step_result *r, struct copse_train_step_result *out)
 {
     out->is_updated = true;
     out->step = r->step;
@@ -201,14 +200,8 @@ static void fill(copse_train_step *ts, const struct copse_step_result *r,
     out->global_step = count_step(ts);
 }
 
-copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_batch *batch,
-                                  struct copse_train_step_result *out)
+static copse_status call_hooks(copse_train_step *ts)
 {
-    if (!ts || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: it, or the place for the result, is NULL");
-    *out = (struct copse_train_step_result){ .is_updated = false };
-    COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
-    COPSE_TRY(copse__callback_check("copse_train_step_run", ts));
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();
         struct copse_callback here = { .name = "an update hook of a train step", .used = { ts, ts->trainer } };
@@ -217,6 +210,17 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
         s = copse__callback_leave(&here, s);
         COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
     }
+    return COPSE_OK;
+}
+
+copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_batch *batch,
+                                  struct copse_train_step_result *out)
+{
+    COPSE_TRY(copse_need("train step", ts, out));
+    *out = (struct copse_train_step_result){ .is_updated = false };
+    COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
+    COPSE_TRY(copse__callback_check("copse_train_step_run", ts));
+    COPSE_TRY(call_hooks(ts));
     COPSE_TRY(copse_trainer_step(ts->trainer, batch));
     if (copse_trainer_gathered(ts->trainer) > 0)
         return COPSE_OK;

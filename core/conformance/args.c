@@ -76,28 +76,28 @@ static void refuse_transfers(const struct stage *s, uint32_t *room,
 {
     copse_queue *q = s->q;
     copse_buffer *a = s->a, *b = s->b, *foreign = s->foreign;
-    const size_t end = 4 * WORDS;
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(NULL, a, 0, room, 4));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, NULL, 0, room, 4));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, a, 0, NULL, 4));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, a, 2, room, 4));
+    const size_t end = COPSE_WORD_BYTES * WORDS;
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(NULL, a, 0, room, COPSE_WORD_BYTES));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, NULL, 0, room, COPSE_WORD_BYTES));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, a, 0, NULL, COPSE_WORD_BYTES));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, a, 2, room, COPSE_WORD_BYTES));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, a, 0, room, 6));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, a, end, room, 4));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, a, end, room, COPSE_WORD_BYTES));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, a, 4, room, end));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, a, 8, room, SIZE_MAX - 3));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, foreign, 0, room, 4));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(NULL, a, 0, room, 4));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(q, NULL, 0, room, 4));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(q, a, 0, NULL, 4));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(q, a, 1, room, 4));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_write(q, foreign, 0, room, COPSE_WORD_BYTES));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(NULL, a, 0, room, COPSE_WORD_BYTES));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(q, NULL, 0, room, COPSE_WORD_BYTES));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(q, a, 0, NULL, COPSE_WORD_BYTES));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(q, a, 1, room, COPSE_WORD_BYTES));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(q, a, 4, room, end));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(q, foreign, 0, room, 4));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_read(q, foreign, 0, room, COPSE_WORD_BYTES));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_fill(NULL, a, 0, 4, 1));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_fill(q, NULL, 0, 4, 1));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_fill(q, a, 2, 4, 1));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_fill(q, a, 0, end + 4, 1));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(NULL, a, 0, b, 0, 4));
-    REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, NULL, 0, 4));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(NULL, a, 0, b, 0, COPSE_WORD_BYTES));
+    REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, NULL, 0, COPSE_WORD_BYTES));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, b, end - 4, 8));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, a, 4, 8)); /* source and destination overlap */
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_copy(q, a, 0, foreign, 0, 8));
@@ -110,7 +110,7 @@ static void refuse_transfers(const struct stage *s, uint32_t *room,
 static copse_status check_transfers(struct copse_conform_run *r, struct stage *s,
                                     struct copse_conform_outcome *out)
 {
-    const struct copse_buffer_params how = { .size = 4 * WORDS };
+    const struct copse_buffer_params how = { .size = COPSE_WORD_BYTES * WORDS };
     uint32_t image[WORDS], room[WORDS], got[WORDS];
     for (uint32_t i = 0; i < WORDS; i++) {
         image[i] = i * 2654435761u;

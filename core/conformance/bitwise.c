@@ -33,7 +33,7 @@ static copse_status keep(const struct copse_rig *rig, const struct copse_rig_pro
     if (!*out)
         return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
     for (size_t i = 0, at = 0; i < rig->out_count; at += words(rig, i), i++)
-        memcpy(*out + at, copse__rig_program_bits(p, i), 4 * words(rig, i));
+        memcpy(*out + at, copse__rig_program_bits(p, i), COPSE_WORD_BYTES * words(rig, i));
     return COPSE_OK;
 }
 
@@ -116,7 +116,7 @@ static copse_status bitwise(struct copse_conform_run *r, const struct copse_case
     COPSE_TRY_OR(done, s, copse__rig_program_open(&rig, r->dev, variant, &first));
     COPSE_TRY_OR(done, s, copse__rig_program_run(first, out));
     COPSE_TRY_OR(done, s, keep(&rig, first, &bits, &count));
-    copse__conform_digest(out, bits, 4 * count);
+    copse__conform_digest(out, bits, COPSE_WORD_BYTES * count);
     for (uint32_t i = 1; i < runs_of(r) && out->result.verdict == COPSE_VERDICT_PASS; i++) {
         COPSE_TRY_OR(done, s, copse__rig_program_run(first, out));
         compare_all(&rig, first, bits, "in a later run", out);

@@ -121,7 +121,7 @@ static copse_status replace_kernels(const copse_device *from, copse_device *to)
 static copse_status start(struct copse_conform_run *r, struct copse_lending *l)
 {
     const struct copse_queue_guard guard = { take_lock, give_lock, &l->watch };
-    const struct copse_buffer_params size = { .size = 4 * WORDS };
+    const struct copse_buffer_params size = { .size = COPSE_WORD_BYTES * WORDS };
     if (!r->dev->backend->lend || r->dev->foreign)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "conformance: %s is nothing that could be lent",
                           r->dev->info.id);
@@ -174,7 +174,7 @@ static void compare_bits(const struct copse_rig *rig, const struct copse_rig_pro
     for (size_t i = 0; i < rig->out_count; i++) {
         const size_t count = (size_t)copse__elements(rig->out[i]->shape);
         const uint32_t *a = copse__rig_program_bits(own, i), *b = copse__rig_program_bits(lent, i);
-        hash = copse__hash(hash, b, 4 * count);
+        hash = copse__hash(hash, b, COPSE_WORD_BYTES * count);
         for (size_t k = 0; k < count; k++)
             if (a[k] != b[k])
                 copse__conform_say(out, COPSE_VERDICT_FAIL,

@@ -12,7 +12,7 @@
 #define COUNT  1237u /* more than one group, and a multiple of no power of two */
 #define PADDED ((COUNT + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT)
 #define SETS   8u   /* different gradients, used in turn */
-#define STRIDE (COPSE_ALIGNMENT / 4) /* words from one step's buffer to the next */
+#define STRIDE (COPSE_ALIGNMENT / COPSE_WORD_BYTES) /* words from one step's buffer to the next */
 #define BAND   0xa5a5a5a5u
 #define UNIT   0x1p-24
 #define SCALE  0.5f /* factor on gradients */
@@ -126,7 +126,7 @@ struct rig {
 
 static copse_status make(copse_device *dev, size_t words, copse_buffer **out)
 {
-    return copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 4 * words }, out);
+    return copse_buffer_create(dev, &(struct copse_buffer_params){ .size = COPSE_WORD_BYTES * words }, out);
 }
 
 static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
@@ -143,15 +143,15 @@ static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
     COPSE_TRY(copse_queue_fill(g->queue, g->values, 0, copse_buffer_size(g->values), BAND));
     COPSE_TRY(copse_queue_fill(g->queue, g->slots, 0, copse_buffer_size(g->slots), BAND));
     if (g->slot_words)
-        COPSE_TRY(copse_queue_fill(g->queue, g->slots, 4 * STRIDE, 4 * g->slot_words, 0));
-    COPSE_TRY(copse_queue_write(g->queue, g->values, 4 * STRIDE, n->start, sizeof n->start));
+        COPSE_TRY(copse_queue_fill(g->queue, g->slots, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->slot_words, 0));
+    COPSE_TRY(copse_queue_write(g->queue, g->values, COPSE_WORD_BYTES * STRIDE, n->start, sizeof n->start));
     COPSE_TRY(copse_queue_write(g->queue, g->gradients, 0, n->gradients, sizeof n->gradients));
     for (uint32_t step = 1; step <= w->steps; step++) {
         uint32_t words[COPSE_STEP_WORDS] = { 0 };
         const float scale = SCALE;
-        memcpy(&words[COPSE_STEP_SCALE], &scale, 4);
+        memcpy(&words[COPSE_STEP_SCALE], &scale, sizeof scale);
         copse__rule_step(&g->rule, step, words);
-        COPSE_TRY(copse_queue_write(g->queue, g->words, 4 * STRIDE * (size_t)(step - 1), words,
+        COPSE_TRY(copse_queue_write(g->queue, g->words, COPSE_WORD_BYTES * STRIDE * (size_t)(step - 1), words,
                                     sizeof words));
     }
     return COPSE_OK;
@@ -168,12 +168,13 @@ static void close_rig(struct rig *g)
 
 static copse_status step_once(copse_device *dev, struct rig *g, uint32_t step)
 {
-    const struct copse_binding values = { g->values, 4 * STRIDE, 4 * COUNT };
-    const struct copse_binding slots = { g->slots, 4 * STRIDE, 4 * g->slot_words };
+    const struct copse_binding values = { g->values, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * COUNT };
+    const struct copse_binding slots = { g->slots, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->slot_words };
     const struct copse_binding gradients = { g->gradients,
-                                             4 * PADDED * (size_t)(step % SETS), 4 * COUNT };
-    const struct copse_binding words = { g->words, 4 * STRIDE * (size_t)(step - 1),
-                                         4 * COPSE_STEP_WORDS };
+                                             COPSE_WORD_BYTES * PADDED * (size_t)(step % SETS),
+                                             COPSE_WORD_BYTES * COUNT };
+    const struct copse_binding words = { g->words, COPSE_WORD_BYTES * STRIDE * (size_t)(step - 1),
+                                         COPSE_WORD_BYTES * COPSE_STEP_WORDS };
     struct copse_command c;
     COPSE_TRY(copse__rule_command(&g->rule, dev, &values, &gradients, &slots, &words, COUNT, &c));
     return copse__queue_encode(g->queue, &c);
@@ -183,8 +184,8 @@ static copse_status step_once(copse_device *dev, struct rig *g, uint32_t step)
 static copse_status read_guarded(struct rig *g, copse_buffer *from, uint32_t *image,
                                  struct copse_conform_outcome *out)
 {
-    const size_t words = copse_buffer_size(from) / 4;
-    COPSE_TRY(copse_queue_read(g->queue, from, 0, image, 4 * words));
+    const size_t words = copse_buffer_size(from) / COPSE_WORD_BYTES;
+    COPSE_TRY(copse_queue_read(g->queue, from, 0, image, COPSE_WORD_BYTES * words));
     COPSE_TRY(copse_queue_finish(g->queue));
     for (size_t i = 0; i < STRIDE; i++)
         if (image[i] != BAND || image[words - 1 - i] != BAND)
@@ -207,7 +208,7 @@ static copse_status read_state(struct rig *g, struct numbers *n, struct state *t
     uint32_t *slots = n->image + COUNT + 2 * STRIDE;
     COPSE_TRY(read_guarded(g, g->values, n->image, out));
     COPSE_TRY(read_guarded(g, g->slots, slots, out));
-    copse__conform_digest(out, n->image + STRIDE, 4 * COUNT);
+    copse__conform_digest(out, n->image + STRIDE, COPSE_WORD_BYTES * COUNT);
     for (uint32_t i = 0; i < COUNT; i++) {
         to->value[i] = real(n->image[STRIDE + i]);
         to->first[i] = g->rule.slots > 0 ? real(slots[STRIDE + i]) : 0.0;

@@ -251,11 +251,11 @@ static copse_status take_spirv(copse_context *ctx, const struct copse_own_kernel
     if (own->size % 4)
         return copse_fail(COPSE_ERR_FORMAT, "conformance: SPIR-V of %zu bytes, not a multiple of 4",
                           own->size);
-    r->words = copse__alloc(&ctx->base.mem, own->size / 4, 4);
+    r->words = copse__alloc(&ctx->base.mem, own->size / sizeof(uint32_t), sizeof(uint32_t));
     if (!r->words)
         return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory for a kernel");
     memcpy(r->words, own->code, own->size);
-    COPSE_TRY(check_spirv(r->words, own->size / 4, &r->row));
+    COPSE_TRY(check_spirv(r->words, own->size / sizeof(uint32_t), &r->row));
     r->row.spirv = r->words;
     r->row.spirv_bytes = own->size;
     return COPSE_OK;

@@ -45,10 +45,10 @@ static copse_status time_copy(struct copse_conform_run *r, double *rate)
     if (*rate > 0.0)
         return COPSE_OK;
     COPSE_TRY_OR(done, s, copse_queue_create(r->dev, &t.q));
-    COPSE_TRY_OR(done, s, make(t.q, 4 * ALL, &a));
-    COPSE_TRY_OR(done, s, make(t.q, 4 * ALL, &b));
+    COPSE_TRY_OR(done, s, make(t.q, COPSE_WORD_BYTES * ALL, &a));
+    COPSE_TRY_OR(done, s, make(t.q, COPSE_WORD_BYTES * ALL, &b));
     t.c = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
-                                  .bindings = { { a, 0, 4 * ALL }, { b, 0, 4 * ALL } },
+                                  .bindings = { { a, 0, COPSE_WORD_BYTES * ALL }, { b, 0, COPSE_WORD_BYTES * ALL } },
                                   .binding_count = 2 };
     COPSE_TRY_OR(done, s, copse__conform_time(&t, enough(r), &seconds));
     *rate = 8e-9 * (double)ALL / seconds;
@@ -155,7 +155,7 @@ static copse_status time_rule_on(struct copse_conform_run *r, copse_device *dev,
     struct copse_binding at[4];
     struct copse_rule rule;
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
-    const size_t sizes[4] = { 4 * ALL, 4 * ALL, 8 * ALL, sizeof words };
+    const size_t sizes[4] = { COPSE_WORD_BYTES * ALL, COPSE_WORD_BYTES * ALL, 8 * ALL, sizeof words };
     copse_status s;
     COPSE_TRY_OR(done, s, copse__rule_init(w->rule, &rule));
     copse__rule_step(&rule, 1, words);
@@ -164,7 +164,7 @@ static copse_status time_rule_on(struct copse_conform_run *r, copse_device *dev,
         COPSE_TRY_OR(done, s, make(t.q, sizes[i], &buffers[i]));
         at[i] = (struct copse_binding){ buffers[i], 0, sizes[i] };
     }
-    at[2].size = 4 * ALL * rule.slots;
+    at[2].size = COPSE_WORD_BYTES * ALL * rule.slots;
     COPSE_TRY_OR(done, s, copse_queue_write(t.q, buffers[3], 0, words, sizeof words));
     COPSE_TRY_OR(done, s, copse__rule_command(&rule, dev, &at[0], &at[1], &at[2], &at[3], ALL,
                                               &t.c));

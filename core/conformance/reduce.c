@@ -93,7 +93,7 @@ static copse_status open_rank(struct copse_conform_run *r, struct rig *g, uint32
         }
     COPSE_TRY(copse_device_open(r->ctx, g->set->ids[rank], &how, &g->dev[rank]));
     COPSE_TRY(copse_queue_create(g->dev[rank], &g->queue[rank]));
-    const struct copse_buffer_params words = { .size = 4 * COPSE_STEP_WORDS };
+    const struct copse_buffer_params words = { .size = COPSE_WORD_BYTES * COPSE_STEP_WORDS };
     COPSE_TRY(copse_buffer_create(g->dev[rank], &words, &g->step[rank]));
     return copse_buffer_create(g->dev[rank], &(struct copse_buffer_params){ .size = BUSY },
                                &g->busy[rank]);
@@ -105,8 +105,8 @@ static copse_status open_rig(struct copse_conform_run *r, struct rig *g)
     if (g->is_open)
         return COPSE_OK;
     COPSE_TRY(copse__rule_init(&sgd, &g->rule));
-    COPSE_TRY(copse__conform_memory(r, ELEMENTS, sizeof(float), &g->want));
-    COPSE_TRY(copse__conform_memory(r, ELEMENTS, sizeof(float), &g->room));
+    COPSE_TRY(copse__conform_memory(r, ELEMENTS, COPSE_WORD_BYTES, &g->want));
+    COPSE_TRY(copse__conform_memory(r, ELEMENTS, COPSE_WORD_BYTES, &g->room));
     for (uint32_t rank = 0; rank < g->set->ranks; rank++)
         COPSE_TRY(copse_note(open_rank(r, g, rank), "while opening rank %u", rank));
     g->is_open = true;
@@ -149,7 +149,7 @@ static copse_status make_exchange(struct copse_conform_run *r, struct rig *g)
     uint32_t piece;
     for (uint32_t i = 0; i < g->set->ranks; i++)
         ranks[i] =
-            (struct copse_exchange_rank){ g->queue[i], { g->step[i], 0, 4 * COPSE_STEP_WORDS } };
+            (struct copse_exchange_rank){ g->queue[i], { g->step[i], 0, COPSE_WORD_BYTES * COPSE_STEP_WORDS } };
     const struct copse_exchange_params params = {
         .ctx = r->ctx,
         .ranks = ranks,
@@ -177,7 +177,7 @@ static copse_status write_values(struct rig *g)
         g->room[i] = first_value(i);
     for (uint32_t rank = 0; rank < g->set->ranks; rank++) {
         const struct copse_binding to = copse__exchange_values(g->x, 0, rank);
-        COPSE_TRY(copse_queue_write(g->queue[rank], to.buffer, to.offset, g->room, 4 * ELEMENTS));
+        COPSE_TRY(copse_queue_write(g->queue[rank], to.buffer, to.offset, g->room, COPSE_WORD_BYTES * ELEMENTS));
     }
     return COPSE_OK;
 }
@@ -189,14 +189,14 @@ static copse_status backward(struct rig *g, uint32_t rank, uint32_t step, bool i
     const struct copse_binding to = copse__exchange_gradients(g->x, 0, rank);
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     const float one = 1.0f;
-    memcpy(&words[COPSE_STEP_SCALE], &one, 4);
+    memcpy(&words[COPSE_STEP_SCALE], &one, sizeof one);
     copse__rule_step(&g->rule, step, words);
     for (uint32_t i = 0; i < ELEMENTS; i++)
         g->room[i] = gradient(rank, i, step, is_whole);
     COPSE_TRY(copse_queue_write(g->queue[rank], g->step[rank], 0, words, sizeof words));
     for (uint32_t n = 0; g->order && n < 2 * ((rank * g->order + step) % 3); n++)
         COPSE_TRY(copse_queue_fill(g->queue[rank], g->busy[rank], 0, BUSY, n));
-    COPSE_TRY(copse_queue_write(g->queue[rank], to.buffer, to.offset, g->room, 4 * ELEMENTS));
+    COPSE_TRY(copse_queue_write(g->queue[rank], to.buffer, to.offset, g->room, COPSE_WORD_BYTES * ELEMENTS));
     return copse_queue_submit(g->queue[rank], &ready[rank]);
 }
 
@@ -220,10 +220,10 @@ static copse_status compare(struct rig *g, const char *what, struct copse_confor
     struct copse_case_result *c = &out->result;
     for (uint32_t rank = 0; rank < g->set->ranks; rank++) {
         const struct copse_binding at = copse__exchange_values(g->x, 0, rank);
-        COPSE_TRY(copse_queue_read(g->queue[rank], at.buffer, at.offset, g->room, 4 * ELEMENTS));
+        COPSE_TRY(copse_queue_read(g->queue[rank], at.buffer, at.offset, g->room, COPSE_WORD_BYTES * ELEMENTS));
         COPSE_TRY(copse_queue_finish(g->queue[rank]));
         for (uint32_t i = 0; i < ELEMENTS; i++) {
-            if (memcmp(&g->room[i], &g->want[i], 4) == 0)
+            if (memcmp(&g->room[i], &g->want[i], sizeof g->want[i]) == 0)
                 continue;
             if (c->worst++ == 0.0) {
                 c->index = i;
@@ -235,7 +235,7 @@ static copse_status compare(struct rig *g, const char *what, struct copse_confor
                                    (double)g->want[i]);
             }
         }
-        copse__conform_digest(out, g->room, 4 * ELEMENTS);
+        copse__conform_digest(out, g->room, COPSE_WORD_BYTES * ELEMENTS);
     }
     return COPSE_OK;
 }

@@ -122,7 +122,7 @@ static bool is_claimed(const struct copse_rig *rig, const copse_device *dev, con
 {
     const size_t kernel = kernel_of(variant);
     for (size_t n = 0; n < rig->graph->nodes.count; n++)
-        if (4 * copse__elements(rig->graph->nodes.at[n]->shape) > dev->limits->max_binding_bytes)
+        if (COPSE_WORD_BYTES * copse__elements(rig->graph->nodes.at[n]->shape) > dev->limits->max_binding_bytes)
             return false;
     if (!is_complete(dev))
         return false;
@@ -189,7 +189,7 @@ void copse__rig_program_close(struct copse_rig_program **program)
 static uint32_t input_word(const struct place *x, const double *values, size_t w)
 {
     const struct copse_type_row *type = copse__type(x->tensor->type);
-    const size_t per_word = sizeof(uint32_t) / type->bytes;
+    const size_t per_word = COPSE_WORD_BYTES / type->bytes;
     uint32_t word = GUARD;
     for (size_t i = 0; i < per_word && w * per_word + i < x->count; i++)
         type->put(&word, i, values[w * per_word + i]);
@@ -200,10 +200,10 @@ static void paint(const struct copse_rig_program *p, size_t i)
 {
     const struct place *x = &p->places[i];
     const double *values = i < p->in_count ? p->rig->values[i] : NULL;
-    for (size_t w = 0; w < x->bytes / 4; w++)
+    for (size_t w = 0; w < x->bytes / COPSE_WORD_BYTES; w++)
         x->image[w] = GUARD;
     for (size_t w = 0; w < x->words; w++)
-        x->image[BAND / 4 + w] = values ? input_word(x, values, w) : POISON;
+        x->image[BAND / COPSE_WORD_BYTES + w] = values ? input_word(x, values, w) : POISON;
 }
 
 static const char *describe(const struct copse_rig_program *p, size_t i, char text[64])
@@ -223,9 +223,9 @@ static const char *describe(const struct copse_rig_program *p, size_t i, char te
 static void check(const struct copse_rig_program *p, size_t i, struct copse_conform_outcome *out)
 {
     const struct place *x = &p->places[i];
-    const size_t first = BAND / 4, end = first + x->words;
+    const size_t first = BAND / COPSE_WORD_BYTES, end = first + x->words;
     char text[64];
-    for (size_t w = 0; w < x->bytes / 4; w++) {
+    for (size_t w = 0; w < x->bytes / COPSE_WORD_BYTES; w++) {
         const bool is_inside = w >= first && w < end;
         if (!is_inside && x->image[w] != GUARD) {
             const size_t far = w < first ? first - w : w - end + 1;
@@ -272,7 +272,7 @@ copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_co
 
 const uint32_t *copse__rig_program_bits(const struct copse_rig_program *p, size_t i)
 {
-    return p->places[p->in_count + i].image + BAND / 4;
+    return p->places[p->in_count + i].image + BAND / COPSE_WORD_BYTES;
 }
 
 /* ---- judging it ---- */
@@ -354,7 +354,7 @@ copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
         if (!got)
             return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
         for (size_t k = 0; k < x->count; k++)
-            got[k] = copse__type(x->tensor->type)->get(x->image + BAND / 4, k);
+            got[k] = copse__type(x->tensor->type)->get(x->image + BAND / COPSE_WORD_BYTES, k);
         if (x->tensor->type == COPSE_I32)
             compare_whole(rig->expected[i], got, x->count, &c);
         else

@@ -13,7 +13,7 @@ static copse_status negate_sizes(struct copse_conform_run *r, const size_t *coun
                                  struct copse_conform_outcome *out)
 {
     const size_t offset = COPSE_ALIGNMENT;
-    const struct copse_buffer_params how = { .size = 4 * counts[n - 1] + 2 * offset };
+    const struct copse_buffer_params how = { .size = COPSE_WORD_BYTES * counts[n - 1] + 2 * offset };
     copse_queue *q = NULL;
     copse_buffer *x = NULL, *y = NULL;
     copse_status s;
@@ -45,10 +45,10 @@ static copse_status many_groups(struct copse_conform_run *r, void *user,
     (void)user;
     copse__kernel_group(r->dev->limits, COPSE_KERNEL_unary, &x, &y);
     const size_t count = (size_t)65541 * x * y + 5;
-    if (4 * count > COPSE_MIN(r->dev->limits->max_binding_bytes,
+    if (COPSE_WORD_BYTES * count > COPSE_MIN(r->dev->limits->max_binding_bytes,
                               r->dev->limits->max_buffer_bytes - 2 * COPSE_ALIGNMENT)) {
         copse__conform_say(out, COPSE_VERDICT_SKIP, "%zu bytes are more than a kernel sees",
-                           4 * count);
+                           COPSE_WORD_BYTES * count);
         return COPSE_OK;
     }
     return negate_sizes(r, &count, 1, out);

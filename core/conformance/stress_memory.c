@@ -58,20 +58,20 @@ static copse_status largest_binding(struct copse_conform_run *r, void *user,
 {
     const uint64_t bytes = r->dev->limits->max_binding_bytes;
     (void)user;
-    if (bytes / 4 >= (uint64_t)1 << 31) {
+    if (bytes / COPSE_WORD_BYTES >= (uint64_t)1 << 31) {
         copse__conform_say(out, COPSE_VERDICT_SKIP,
                            "a kernel may see %llu MiB, more than any tensor has",
                            (unsigned long long)(bytes / MIB));
         return COPSE_OK;
     }
-    return has_room(r, 2 * bytes, out) ? negate_at(r, bytes, 0, bytes / 4, out) : COPSE_OK;
+    return has_room(r, 2 * bytes, out) ? negate_at(r, bytes, 0, bytes / COPSE_WORD_BYTES, out) : COPSE_OK;
 }
 
 static copse_status past_2_gib(struct copse_conform_run *r, void *user,
                                struct copse_conform_outcome *out)
 {
     const uint64_t offset = 2 * GIB + COPSE_ALIGNMENT, count = 100003;
-    const uint64_t size = offset + 4 * count + COPSE_ALIGNMENT;
+    const uint64_t size = offset + COPSE_WORD_BYTES * count + COPSE_ALIGNMENT;
     (void)user;
     if (size > r->dev->limits->max_buffer_bytes) {
         copse__conform_say(out, COPSE_VERDICT_SKIP, "the largest buffer has %llu MiB",
@@ -269,7 +269,7 @@ static copse_status many_submissions(struct copse_conform_run *r, void *user,
 {
     enum { COUNT = 1000, PER = 16 };
     const uint32_t turns = r->params->tier == COPSE_CONFORM_QUICK ? 1000 : 20000;
-    const struct copse_buffer_params how = { .size = 4 * COUNT };
+    const struct copse_buffer_params how = { .size = COPSE_WORD_BYTES * COUNT };
     const struct copse_params_accumulate params = { .n = COUNT };
     copse_queue *q = NULL;
     copse_buffer *x = NULL, *sum = NULL;

@@ -33,8 +33,8 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
         const size_t n = COPSE_MIN(count - at, most);
         for (size_t i = 0; is_write && i < n; i++)
             words[i] = pattern(at + i);
-        s = is_write ? copse_queue_write(q, buf, offset + 4 * at, words, 4 * n)
-                     : copse_queue_read(q, buf, offset + 4 * at, words, 4 * n);
+        s = is_write ? copse_queue_write(q, buf, offset + COPSE_WORD_BYTES * at, words, COPSE_WORD_BYTES * n)
+                     : copse_queue_read(q, buf, offset + COPSE_WORD_BYTES * at, words, COPSE_WORD_BYTES * n);
         if (!s && !is_write)
             s = copse_queue_finish(q);
         for (size_t i = 0; !is_write && !s && i < n; i++)
@@ -52,18 +52,18 @@ static copse_status look_around(copse_queue *q, copse_buffer *buf, size_t offset
                                 bool is_write, struct copse_conform_outcome *out)
 {
     uint32_t words[BANDS];
-    const size_t before = COPSE_MIN(offset / 4, BANDS), end = offset + bytes;
-    const size_t behind = COPSE_MIN((copse_buffer_size(buf) - end) / 4, BANDS);
+    const size_t before = COPSE_MIN(offset / COPSE_WORD_BYTES, BANDS), end = offset + bytes;
+    const size_t behind = COPSE_MIN((copse_buffer_size(buf) - end) / COPSE_WORD_BYTES, BANDS);
     const struct {
         size_t at, count;
         const char *name;
-    } sides[] = { { offset - 4 * before, before, "before" }, { end, behind, "behind" } };
+    } sides[] = { { offset - COPSE_WORD_BYTES * before, before, "before" }, { end, behind, "behind" } };
     for (int i = 0; i < 2; i++) {
         if (is_write) {
-            COPSE_TRY(copse_queue_fill(q, buf, sides[i].at, 4 * sides[i].count, BAND));
+            COPSE_TRY(copse_queue_fill(q, buf, sides[i].at, COPSE_WORD_BYTES * sides[i].count, BAND));
             continue;
         }
-        COPSE_TRY(copse_queue_read(q, buf, sides[i].at, words, 4 * sides[i].count));
+        COPSE_TRY(copse_queue_read(q, buf, sides[i].at, words, COPSE_WORD_BYTES * sides[i].count));
         COPSE_TRY(copse_queue_finish(q));
         for (size_t k = 0; k < sides[i].count; k++)
             if (words[k] != BAND)
@@ -78,16 +78,17 @@ copse_status copse__stress_negate(struct copse_conform_run *r, copse_queue *q, c
                                   struct copse_conform_outcome *out)
 {
     const struct copse_params_unary params = { .n = (uint32_t)count };
-    const struct copse_binding bindings[] = { { x, offset, 4 * count }, { y, offset, 4 * count } };
+    const struct copse_binding bindings[] = { { x, offset, COPSE_WORD_BYTES * count },
+                                              { y, offset, COPSE_WORD_BYTES * count } };
     struct copse_kernel *k;
     struct copse_command c;
     COPSE_TRY(copse__kernel_get(q->dev, COPSE_KERNEL_unary, (int32_t[]){ OP_neg }, &k));
     const uint64_t each = (uint64_t)k->group_x * k->group_y;
     COPSE_TRY(copse__dispatch_init(&c, k, bindings, 2, &params, (count + each - 1) / each, 0));
     COPSE_TRY(walk(r, q, x, offset, count, true, out));
-    COPSE_TRY(copse_queue_fill(q, y, offset, 4 * count, BAND));
-    COPSE_TRY(look_around(q, y, offset, 4 * count, true, out));
+    COPSE_TRY(copse_queue_fill(q, y, offset, COPSE_WORD_BYTES * count, BAND));
+    COPSE_TRY(look_around(q, y, offset, COPSE_WORD_BYTES * count, true, out));
     COPSE_TRY(copse__queue_encode(q, &c));
-    COPSE_TRY(look_around(q, y, offset, 4 * count, false, out));
+    COPSE_TRY(look_around(q, y, offset, COPSE_WORD_BYTES * count, false, out));
     return walk(r, q, y, offset, count, false, out);
 }

@@ -160,8 +160,8 @@ static copse_status make_job(struct copse_conform_run *r, const struct job *how,
     *out = j;
     *j = *how;
     make_data(&j->data);
-    COPSE_TRY(copse__conform_memory(r, parameters(), sizeof(float), &j->start));
-    return copse__conform_memory(r, MAX_REPLICAS * parameters(), sizeof(float), &j->values);
+    COPSE_TRY(copse__conform_memory(r, parameters(), COPSE_WORD_BYTES, &j->start));
+    return copse__conform_memory(r, MAX_REPLICAS * parameters(), COPSE_WORD_BYTES, &j->values);
 }
 
 static void free_job(struct copse_conform_run *r, struct job *j)
@@ -189,7 +189,7 @@ static copse_status feed(void *user, const copse_tensor *leaf, void *values, siz
     const struct reference *f = user;
     const size_t row = first_row(f->step);
     if (leaf == f->y)
-        memcpy(values, f->job->data.y + row, count * sizeof(int32_t));
+        memcpy(values, f->job->data.y + row, count * COPSE_WORD_BYTES);
     for (size_t i = 0; leaf == f->x && i < count; i++)
         ((double *)values)[i] = (double)f->job->data.x[row * IN + i];
     for (int v = 0; v < VARIABLES; v++)
@@ -297,7 +297,7 @@ static copse_status check_losses(struct copse_conform_run *r, void *user,
     if (!s)
         s = train(r, j);
     if (!s) {
-        copse__conform_digest(out, j->values, parameters() * sizeof(float));
+        copse__conform_digest(out, j->values, parameters() * COPSE_WORD_BYTES);
         s = compare_losses(r, j, out);
     }
     free_job(r, j);
@@ -312,7 +312,7 @@ static void compare_replicas(const struct job *one, const struct job *several,
     out->result.metric = "norm";
     out->result.limit = 1e-5;
     for (uint32_t k = 1; k < several->replicas; k++)
-        if (memcmp(b, b + k * parameters(), parameters() * sizeof(float)) != 0)
+        if (memcmp(b, b + k * parameters(), parameters() * COPSE_WORD_BYTES) != 0)
             copse__conform_say(out, COPSE_VERDICT_FAIL,
                                "replica %u on %s does not hold the bits of replica 0", k,
                                several->ids[k]);
@@ -345,7 +345,7 @@ static copse_status check_replicas(struct copse_conform_run *r, void *user,
     if (!s)
         s = train(r, several);
     if (!s) {
-        copse__conform_digest(out, several->values, parameters() * sizeof(float));
+        copse__conform_digest(out, several->values, parameters() * COPSE_WORD_BYTES);
         compare_replicas(one, several, out);
     }
     free_job(r, one);
@@ -363,7 +363,7 @@ copse_status copse__conform_train_hash(struct copse_conform_run *r, const char *
     if (!s)
         s = train(r, j);
     for (uint32_t k = 1; !s && k < replicas; k++)
-        if (memcmp(j->values, j->values + k * parameters(), parameters() * sizeof(float)) != 0)
+        if (memcmp(j->values, j->values + k * parameters(), parameters() * COPSE_WORD_BYTES) != 0)
             s = copse_fail(COPSE_ERR_INTERNAL, "replica %u on %s does not hold the bits of replica 0",
                            k, ids[k]);
     if (!s) {

@@ -44,8 +44,9 @@ struct copse_foreign_device {
 
 /* Every range that a kernel binds starts at a multiple of this number of bytes on every device: Vulkan devices may
    require 256, some OpenCL devices require 512. */
-#define COPSE_ALIGNMENT 512
-#define COPSE_UNIT      (COPSE_ALIGNMENT / 4) /* the same in f32 elements */
+#define COPSE_ALIGNMENT  512
+#define COPSE_WORD_BYTES 4 /* of an f32 or i32; sizes and offsets of device memory are whole words */
+#define COPSE_UNIT       (COPSE_ALIGNMENT / COPSE_WORD_BYTES) /* the alignment in words */
 
 struct copse_device {
     copse_refs refs;
@@ -228,8 +229,6 @@ struct copse_backend {
     /* Optional (NULL = core waits on the host): later work of q starts after the other queue's ticket. Both queues
        belong to the same device. */
     copse_status (*wait_queue)(copse_queue *q, copse_queue *other, uint64_t ticket);
-    /* Optional: device time of a reached ticket's work [ns]. */
-    copse_status (*time)(copse_queue *q, uint64_t ticket, uint64_t *ns);
 };
 
 /* Deadline of a wait for a device when the caller gives none [ns]: 120 s; 600 s if its newest kernel was made less

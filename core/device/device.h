@@ -150,9 +150,6 @@ copse_status copse__queue_await(copse_queue *q, uint64_t ticket);
 /* The same; returns COPSE_ERR_CANCELLED within COPSE_STOP_NS after *stop became true, unless the ticket is reached.
    `stop` may be NULL. */
 copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const atomic_bool *stop);
-/* Device time of a reached ticket's work [ns]; COPSE_ERR_UNSUPPORTED if the device does not measure it. */
-copse_status copse__queue_time(copse_queue *q, uint64_t ticket, uint64_t *ns);
-
 /* Lower each limit of the device to that in `smaller`; no limit is raised. For a device that has compiled nothing yet
    and is not yet visible to other threads. Rounding and memory properties stay unchanged. COPSE_ERR_ARGUMENT if the
    limits would be too small. */

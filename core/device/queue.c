@@ -324,12 +324,3 @@ copse_status copse__queue_wait_for(copse_queue *q, copse_queue *other, uint64_t 
     COPSE_TRY(copse__queue_begin(q));
     return copse__device_result(q->dev, q->dev->backend->wait_queue(q, other, ticket));
 }
-
-copse_status copse__queue_time(copse_queue *q, uint64_t ticket, uint64_t *ns)
-{
-    if (!q->dev->backend->time)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "queue: %s does not measure time",
-                          q->dev->info.id);
-    COPSE_TRY(copse__device_check(q->dev));
-    return copse__device_result(q->dev, q->dev->backend->time(q, ticket, ns));
-}

@@ -118,7 +118,7 @@ struct copse_refusals {
     copse_graph *graph;
     copse_tensor *other; /* f32 [2, 2] of another graph */
     copse_status status; /* of the preparations for the calls */
-    /* `y` is the call's result: must be NULL after a refusal. `says`: a part of the error text. */
+    /* `y` is the call's result: must be NULL after a refusal. `says`: text that the error contains. */
     void (*judge)(struct copse_refusals *r, const char *call, copse_status got, copse_status expected,
                   const char *says, const copse_tensor *y);
     void *user;

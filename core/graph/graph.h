@@ -42,6 +42,10 @@ extern const struct copse_op copse_op_input, copse_op_variable;
 extern const struct copse_op copse_op_released; /* for a variable whose strategy was released; not allowed as an
                                                    operand */
 
+/* A leaf with values in the graph (constant.c): elements of its type. */
+extern const struct copse_op copse_op_constant;
+const void *copse__constant_values(const copse_tensor *t);
+
 /* The graph's own node for `t` (a variable's tensor gets a leaf node on first use). */
 copse_status copse__own(copse_graph *g, copse_tensor *t, copse_tensor **out);
 

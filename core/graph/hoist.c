@@ -6,13 +6,13 @@
 
 #define ANYWHERE UINT32_MAX /* depends on no earlier node */
 
-struct places {
+struct positions {
     uint32_t *after; /* by node: the earlier node that it must follow */
     uint32_t *head;  /* by earlier node: the first late node after it; `next` links the others */
     uint32_t *next;  /* by late node */
 };
 
-static void find_places(const copse_graph *g, size_t first, struct places *p)
+static void find_positions(const copse_graph *g, size_t first, struct positions *p)
 {
     for (size_t n = 0; n < g->nodes.count; n++) {
         const copse_tensor *t = g->nodes.at[n];
@@ -43,9 +43,9 @@ copse_status copse__graph_hoist(copse_graph *g, size_t first)
         s = copse_fail(COPSE_ERR_NO_MEMORY, "graph: no memory for %zu nodes", count);
         goto done;
     }
-    struct places p = { words, words + count, words + 2 * count };
+    struct positions p = { words, words + count, words + 2 * count };
     size_t at = 0;
-    find_places(g, first, &p);
+    find_positions(g, first, &p);
     for (size_t n = first; n < count; n++)
         if (p.after[n] == ANYWHERE)
             order[at++] = g->nodes.at[n];

@@ -3,13 +3,13 @@
 #include "core/graph/recorder.h"
 #include "core/graph/type.h"
 
-static copse_status push_span(struct copse_recorder *r, uint64_t bytes, uint32_t first,
+static copse_status push_allocation(struct copse_recorder *r, uint64_t bytes, uint32_t first,
                               uint32_t last, uint32_t *index)
 {
     const size_t size = copse__round_up((size_t)COPSE_MAX(bytes, 1), COPSE_ALIGNMENT);
-    *index = (uint32_t)r->spans.count;
-    if (!COPSE_PUSH(r->mem, &r->spans,
-                    ((struct copse_span){ .size = size, .first = first, .last = last })))
+    *index = (uint32_t)r->allocations.count;
+    if (!COPSE_PUSH(r->mem, &r->allocations,
+                    ((struct copse_allocation){ .size = size, .first = first, .last = last })))
         return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
     return COPSE_OK;
 }
@@ -17,10 +17,10 @@ static copse_status push_span(struct copse_recorder *r, uint64_t bytes, uint32_t
 static copse_status scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out)
 {
     struct copse_recorder *r = (struct copse_recorder *)l;
-    uint32_t span;
-    COPSE_TRY(push_span(r, 4 * words, r->now, r->now, &span));
+    uint32_t allocation;
+    COPSE_TRY(push_allocation(r, 4 * words, r->now, r->now, &allocation));
     *out = (struct copse_operand){ COPSE_OPERAND_SCRATCH, NULL, (uint32_t)r->scratch.count, 0, 0 };
-    if (!COPSE_PUSH(r->mem, &r->scratch, span))
+    if (!COPSE_PUSH(r->mem, &r->scratch, allocation))
         return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
     return COPSE_OK;
 }
@@ -84,7 +84,7 @@ static copse_status settle(struct copse_recorder *r, const copse_tensor *t)
             return COPSE_OK;
         }
         if (!r->params->locate)
-            return copse_fail(COPSE_ERR_ARGUMENT, "program: variable '%s' has no place", t->name);
+            return copse_fail(COPSE_ERR_ARGUMENT, "program: variable '%s' has no memory", t->name);
         return r->params->locate(r->params->user, t->variable, &h->fixed);
     }
     for (size_t i = 0; i < r->all_reduces.count; i++) {
@@ -97,12 +97,12 @@ static copse_status settle(struct copse_recorder *r, const copse_tensor *t)
     }
     h->kind = COPSE_HOME_ARENA;
     const bool is_input = copse__is_leaf(t);
-    return push_span(r, bytes, is_input ? 0 : t->id,
-                     is_input ? (uint32_t)r->graph->nodes.count : r->last_use[t->id], &h->span);
+    return push_allocation(r, bytes, is_input ? 0 : t->id,
+                     is_input ? (uint32_t)r->graph->nodes.count : r->last_use[t->id], &h->allocation);
 }
 
-/* A result that cannot be computed at its location is copied there. `place` numbers placements, then exchanges. */
-static copse_status push_copy(struct copse_recorder *r, const copse_tensor *t, size_t place,
+/* A result that cannot be computed at its location is copied there. `index` numbers placements, then exchanges. */
+static copse_status push_copy(struct copse_recorder *r, const copse_tensor *t, size_t index,
                               uint32_t later)
 {
     struct copse_launch x = { .kind = COPSE_LAUNCH_COPY,
@@ -110,7 +110,7 @@ static copse_status push_copy(struct copse_recorder *r, const copse_tensor *t, s
                               .node = later };
     const struct copse_operand args[2] = {
         copse__of(t),
-        { .kind = COPSE_OPERAND_TENSOR, .tensor = NULL, .scratch = (uint32_t)place },
+        { .kind = COPSE_OPERAND_TENSOR, .tensor = NULL, .scratch = (uint32_t)index },
     };
     return x.count > 0 ? push_launch(r, &x, args, 2) : COPSE_OK;
 }

@@ -7,18 +7,18 @@
 static copse_status make_arena(struct copse_recorder *r)
 {
     copse_program *p = r->program;
-    COPSE_TRY(copse__plan(r->mem, r->spans.at, r->spans.count,
+    COPSE_TRY(copse__plan(r->mem, r->allocations.at, r->allocations.count,
                           (size_t)COPSE_MIN(r->lowering.limits->max_buffer_bytes, SIZE_MAX),
-                          p->chunk_bytes, COPSE_MAX_CHUNKS, &p->chunk_count));
-    for (uint32_t i = 0; i < p->chunk_count; i++)
-        COPSE_TRY(copse__buffer_acquire(p->queue->dev, p->chunk_bytes[i], &p->chunks[i]));
+                          p->arena_bytes, COPSE_MAX_ARENAS, &p->arena_count));
+    for (uint32_t i = 0; i < p->arena_count; i++)
+        COPSE_TRY(copse__buffer_acquire(p->queue->dev, p->arena_bytes[i], &p->arenas[i]));
     return COPSE_OK;
 }
 
-static struct copse_binding in_arena(const struct copse_recorder *r, uint32_t span, uint64_t bytes)
+static struct copse_binding in_arena(const struct copse_recorder *r, uint32_t allocation, uint64_t bytes)
 {
-    const struct copse_span *s = &r->spans.at[span];
-    return (struct copse_binding){ r->program->chunks[s->chunk], s->offset, (size_t)bytes };
+    const struct copse_allocation *s = &r->allocations.at[allocation];
+    return (struct copse_binding){ r->program->arenas[s->arena], s->offset, (size_t)bytes };
 }
 
 /* The binding of an operand. Sizes are rounded up to 16 bytes, which fits into the padding of every value, so that a
@@ -32,7 +32,7 @@ static copse_status bind(const struct copse_recorder *r, const struct copse_oper
         *out = r->params->step;
         return COPSE_OK;
     case COPSE_OPERAND_SCRATCH:
-        bytes = r->spans.at[r->scratch.at[o->scratch]].size;
+        bytes = r->allocations.at[r->scratch.at[o->scratch]].size;
         *out = in_arena(r, r->scratch.at[o->scratch], bytes);
         break;
     default:
@@ -44,7 +44,7 @@ static copse_status bind(const struct copse_recorder *r, const struct copse_oper
         }
         const struct copse_home *h = &r->homes[copse__root(o->tensor)->id];
         bytes = copse__type_room(o->tensor->type, copse__elements(o->tensor->shape));
-        *out = h->kind == COPSE_HOME_FIXED ? h->fixed : in_arena(r, h->span, bytes);
+        *out = h->kind == COPSE_HOME_FIXED ? h->fixed : in_arena(r, h->allocation, bytes);
     }
     if (first % r->lowering.limits->offset_alignment || first > bytes)
         return copse_fail(COPSE_ERR_INTERNAL, "program: operand offset %llu of %llu bytes",
@@ -136,7 +136,7 @@ static copse_status lower_and_compile(struct copse_recorder *r)
         const copse_status s = compile(r, &again);
         if (!again)
             return s;
-        r->launches.count = r->spans.count = r->scratch.count = 0;
+        r->launches.count = r->allocations.count = r->scratch.count = 0;
         memset(r->homes, 0, r->graph->nodes.count * sizeof *r->homes);
     }
 }
@@ -148,12 +148,12 @@ static copse_status emit_kernel(struct copse_recorder *r, const struct copse_lau
     struct copse_kernel *k;
     COPSE_TRY(copse__kernel_get(r->program->queue->dev, x->id, x->spec, &k));
     for (uint64_t base = 0; base < x->groups;) {
-        const uint64_t part = limit ? COPSE_MIN(x->groups - base, limit) : x->groups;
+        const uint64_t groups = limit ? COPSE_MIN(x->groups - base, limit) : x->groups;
         struct copse_command c;
         COPSE_TRY(
-            copse__dispatch_init(&c, k, bindings, x->arg_count, x->params, part, (uint32_t)base));
+            copse__dispatch_init(&c, k, bindings, x->arg_count, x->params, groups, (uint32_t)base));
         COPSE_TRY(push_command(r, &c));
-        base += part;
+        base += groups;
     }
     return COPSE_OK;
 }
@@ -191,6 +191,20 @@ static copse_status record(struct copse_recorder *r)
     return COPSE_OK;
 }
 
+/* Constants keep their memory as long as the program. */
+static copse_status write_constants(struct copse_recorder *r)
+{
+    for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
+        const copse_tensor *t = r->graph->nodes.at[n];
+        const size_t bytes = (size_t)copse__elements(t->shape) * copse__type_bytes(t->type);
+        if (t->op != &copse_op_constant || !r->needed[n] || bytes == 0)
+            continue;
+        const struct copse_binding at = in_arena(r, r->homes[n].allocation, bytes);
+        COPSE_TRY(copse__queue_write_bytes(r->program->queue, at.buffer, at.offset, copse__constant_values(t), bytes));
+    }
+    return COPSE_OK;
+}
+
 static copse_status keep_inputs(struct copse_recorder *r)
 {
     copse_program *p = r->program;
@@ -208,7 +222,8 @@ static copse_status keep_inputs(struct copse_recorder *r)
             p->inputs[i].tensor = t;
             p->inputs[i++].at = h->kind == COPSE_HOME_FIXED
                                     ? h->fixed
-                                    : in_arena(r, h->span, copse__type_bytes(t->type) * copse__elements(t->shape));
+                                    : in_arena(r, h->allocation,
+                                               copse__type_bytes(t->type) * copse__elements(t->shape));
         }
     }
     return COPSE_OK;
@@ -251,6 +266,7 @@ copse_status copse__program_create(const struct copse_program_params *params, co
     COPSE_TRY_OR(done, s, copse__segments_cut(&r));
     COPSE_TRY_OR(done, s, lower_and_compile(&r));
     COPSE_TRY_OR(done, s, make_arena(&r));
+    COPSE_TRY_OR(done, s, write_constants(&r));
     COPSE_TRY_OR(done, s, keep_inputs(&r));
     COPSE_TRY_OR(done, s, record(&r));
     copse__log(&g->ctx->base.log, COPSE_LOG_DEBUG,
@@ -265,7 +281,7 @@ done:
     copse__free(mem, r.all_reduces.at);
     copse__free(mem, r.ends);
     copse__free(mem, r.cuts);
-    copse__free(mem, r.spans.at);
+    copse__free(mem, r.allocations.at);
     copse__free(mem, r.scratch.at);
     copse__free(mem, r.launches.at);
     copse__free(mem, r.commands.at);
@@ -280,8 +296,8 @@ void copse__program_release(copse_program **program)
         return;
     for (uint32_t i = 0; p->segments && i < p->segment_count; i++)
         copse__segment_release(&p->segments[i]);
-    for (uint32_t i = 0; i < p->chunk_count; i++)
-        copse_buffer_release(&p->chunks[i]);
+    for (uint32_t i = 0; i < p->arena_count; i++)
+        copse_buffer_release(&p->arenas[i]);
     copse__free(p->mem, p->segments);
     copse__free(p->mem, p->all_reduces);
     copse__free(p->mem, p->inputs);
@@ -329,7 +345,7 @@ copse_status copse__program_settle(copse_program *p)
 size_t copse__program_arena_bytes(const copse_program *p)
 {
     size_t sum = 0;
-    for (uint32_t i = 0; i < p->chunk_count; i++)
-        sum += p->chunk_bytes[i];
+    for (uint32_t i = 0; i < p->arena_count; i++)
+        sum += p->arena_bytes[i];
     return sum;
 }

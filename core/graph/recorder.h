@@ -7,12 +7,12 @@
 #include "core/graph/lowering.h"
 #include "core/graph/plan.h"
 
-#define COPSE_MAX_CHUNKS 64
+#define COPSE_MAX_ARENAS 64
 
 /* The location of a tensor's values. */
 struct copse_home {
     enum { COPSE_HOME_NONE, COPSE_HOME_ARENA, COPSE_HOME_FIXED } kind;
-    uint32_t span;              /* COPSE_HOME_ARENA */
+    uint32_t allocation;        /* COPSE_HOME_ARENA */
     struct copse_binding fixed; /* COPSE_HOME_FIXED: placements and variables */
 };
 
@@ -32,9 +32,9 @@ struct copse_launch {
 struct copse_program {
     struct copse_mem *mem;
     copse_queue *queue;
-    copse_buffer *chunks[COPSE_MAX_CHUNKS];
-    size_t chunk_bytes[COPSE_MAX_CHUNKS];
-    uint32_t chunk_count;
+    copse_buffer *arenas[COPSE_MAX_ARENAS];
+    size_t arena_bytes[COPSE_MAX_ARENAS];
+    uint32_t arena_count;
     struct copse_segment **segments;
     uint32_t *all_reduces; /* by segment */
     uint32_t segment_count;
@@ -63,13 +63,13 @@ struct copse_recorder {
     struct copse_home *homes; /* by node id, roots only */
     uint32_t *last_use;       /* by node id, roots only */
     struct {
-        struct copse_span *at;
+        struct copse_allocation *at;
         size_t count, room;
-    } spans;
+    } allocations;
     struct {
         uint32_t *at;
         size_t count, room;
-    } scratch; /* scratch number -> span */
+    } scratch; /* scratch number -> allocation */
     struct {
         struct copse_launch *at;
         size_t count, room;
@@ -94,7 +94,7 @@ static inline const copse_tensor *copse__root(const copse_tensor *t)
     return t;
 }
 
-/* Inputs and variables: no launch computes them. */
+/* Inputs, variables and constants: no launch computes them. */
 static inline bool copse__is_leaf(const copse_tensor *t)
 {
     return !t->op->lower && t->in_count == 0;

@@ -132,7 +132,7 @@ copse_status copse__recording_place(struct copse_recording *r, copse_tensor *t, 
                                     uint32_t bucket)
 {
     const struct copse_placement p = { t, at, bucket };
-    return COPSE_PUSH(&r->graph->ctx->base.mem, &r->places, p) ? COPSE_OK : no_memory(r);
+    return COPSE_PUSH(&r->graph->ctx->base.mem, &r->placements, p) ? COPSE_OK : no_memory(r);
 }
 
 copse_status copse__recording_check_loss(const struct copse_recording *r)
@@ -149,8 +149,8 @@ copse_status copse__recording_check_loss(const struct copse_recording *r)
 copse_status copse__recording_compile(struct copse_recording *r, struct copse_program_params *params)
 {
     params->graph = r->graph;
-    params->placements = r->places.at;
-    params->placement_count = r->places.count;
+    params->placements = r->placements.at;
+    params->placement_count = r->placements.count;
     COPSE_TRY(copse__program_create(params, &r->program));
     for (uint32_t i = 0; i < r->input_count; i++) { /* an input that no result depends on has no location */
         struct copse_recorded_input *input = &r->inputs[i];
@@ -181,15 +181,15 @@ static copse_status record(struct copse_recording *r)
         table->target(r, &params);
         s = copse__recording_compile(r, &params);
     }
-    copse__free(&r->list->ctx->base.mem, r->places.at);
-    r->places.at = NULL;
+    copse__free(&r->list->ctx->base.mem, r->placements.at);
+    r->placements.at = NULL;
     return s == COPSE_OK && table->made ? table->made(r) : s;
 }
 
 void copse__recording_fini(struct copse_recording *r, struct copse_mem *mem)
 {
     copse__program_release(&r->program);
-    copse__free(mem, r->places.at);
+    copse__free(mem, r->placements.at);
     copse__free(mem, r->inputs);
     copse__free(mem, r->words);
 }

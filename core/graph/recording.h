@@ -43,14 +43,14 @@ struct copse_recording {
     uint64_t *words;
     size_t word_count;
     copse_tensor *result; /* of the function */
-    struct { struct copse_placement *at; size_t count, room; } places; /* during recording */
+    struct { struct copse_placement *at; size_t count, room; } placements; /* during recording */
 };
 
 /* The differences between the users of recordings. Functions marked * may be NULL. */
 struct copse_recording_table {
     const char *name; /* of the user, in error texts */
     size_t size;      /* of its struct */
-    void (*begin)(struct copse_recording *r); /* *initialize the user's part of a zeroed struct */
+    void (*begin)(struct copse_recording *r); /* *initialize what the user adds to a zeroed struct */
     /* Call the function in its replica's context with `in`, whose inputs are set, and set r->result. */
     copse_status (*call)(struct copse_recording *r, copse_batch *in);
     /* Add the nodes that follow the result, such as derivatives, and place the outputs of the program. */

@@ -97,6 +97,16 @@ static void drop_scratch(struct evaluator *e)
         copse__free(e->mem, e->scratch[--e->scratch_count].data);
 }
 
+static void put_constant(const copse_tensor *t, struct value *v)
+{
+    const void *values = copse__constant_values(t);
+    if (t->type == COPSE_I32)
+        memcpy(v->data, values, (size_t)v->count * sizeof(int32_t));
+    else
+        for (size_t i = 0; i < v->count; i++)
+            ((double *)v->data)[i] = (double)((const float *)values)[i];
+}
+
 static copse_status evaluate(struct evaluator *e, const struct copse_reference_params *p,
                              const copse_tensor *t)
 {
@@ -110,6 +120,10 @@ static copse_status evaluate(struct evaluator *e, const struct copse_reference_p
                                    : copse__alloc(e->mem, (size_t)copse__type_room(t->type, v->count), 1);
     if (!v->data)
         return copse_fail(COPSE_ERR_NO_MEMORY, "reference: no memory for %s", t->op->name);
+    if (t->op == &copse_op_constant) {
+        put_constant(t, v);
+        return COPSE_OK;
+    }
     if (t->op->lower == NULL)
         return p->feed ? p->feed(p->user, t, v->data, (size_t)v->count)
                        : copse_fail(COPSE_ERR_ARGUMENT, "reference: no values for '%s'", t->name);

@@ -33,8 +33,8 @@ ACCESS(i64, int64_t, (double)v, (int64_t)value)
 const struct copse_type_row *copse__type(copse_type type)
 {
     static const struct copse_type_row rows[] = {
-        ROW(F32, "f32", 4, F32, true, f32)
-        ROW(I32, "i32", 4, I32, true, i32)
+        ROW(F32, "f32", COPSE_WORD_BYTES, F32, true, f32)
+        ROW(I32, "i32", COPSE_WORD_BYTES, I32, true, i32)
         ROW(U8, "u8", 1, I32, true, u8)
         ROW(F16, "f16", 2, F32, true, f16)
         ROW(BF16, "bf16", 2, F32, true, bf16)

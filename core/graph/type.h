@@ -11,6 +11,7 @@
 
 #include "copse/array.h"
 #include "copse/tensor.h"
+#include "core/device/backend.h" /* COPSE_WORD_BYTES: of f32 and i32 */
 
 struct copse_type_row {
     const char *name;
@@ -52,7 +53,7 @@ static inline size_t copse__type_bytes(copse_type type)
 /* Of the memory of a tensor: whole words. */
 static inline uint64_t copse__type_room(copse_type type, uint64_t elements)
 {
-    return (elements * copse__type_bytes(type) + 3) / 4 * 4;
+    return (elements * copse__type_bytes(type) + COPSE_WORD_BYTES - 1) / COPSE_WORD_BYTES * COPSE_WORD_BYTES;
 }
 
 static inline const char *copse__type_name(copse_type type)

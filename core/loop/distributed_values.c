@@ -5,7 +5,7 @@
 #include "core/base/base.h"
 #include "core/graph/op.h"
 #include "core/graph/type.h"
-#include "core/replica/strategy.h"
+#include "core/value/value.h"
 
 struct step {
     copse_strategy *st;
@@ -69,15 +69,11 @@ static copse_status make_column(const struct step *s, size_t i, copse_value **ou
     const uint32_t replicas = s->st->replica_count;
     copse_value *parts[COPSE_MAX_REPLICAS] = { NULL };
     copse_status status = COPSE_OK;
+    if (replicas == 1)
+        return make_component(s, 0, i, out);
     for (uint32_t r = 0; r < replicas && !status; r++)
         status = make_component(s, r, i, &parts[r]);
-    if (!status && replicas == 1)
-        *out = copse_value_retain(parts[0]);
-    else if (!status)
-        status = copse_value_per_replica(s->st, parts, replicas, out);
-    for (uint32_t r = 0; r < replicas; r++)
-        copse_value_release(&parts[r]);
-    return status;
+    return copse__value_distributed_of(status, s->st, COPSE_VALUE_PER_REPLICA, parts, NULL, replicas, out);
 }
 
 static copse_status make_value(struct step *s, copse_value **out)
@@ -93,8 +89,7 @@ static copse_status make_value(struct step *s, copse_value **out)
     }
     if (!status)
         status = copse_value_dict(s->st->ctx, names, values, s->count, out);
-    for (size_t i = 0; i < s->count; i++)
-        copse_value_release(&values[i]);
+    copse__values_release(values, s->count);
     return status;
 }
 

@@ -138,7 +138,7 @@ static copse_status find_newest(copse_monitor *m, char **path)
     s = copse__monitor_broadcast(m->cluster, s, &w);
     if (s == COPSE_OK && !*path && w.path[0]) {
         *path = copse__strdup(m->mem, w.path);
-        s = *path ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+        s = *path ? COPSE_OK : copse_no_memory("monitor");
     }
     if (s != COPSE_OK) {
         copse__free(m->mem, *path);
@@ -153,8 +153,7 @@ static void pass_over(copse_monitor *m, const char *path)
     if (!copse__monitor_is_first(m->cluster))
         return;
     if (--m->files.found.count > 0) /* else it is the error */
-        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s is passed over: %s", path,
-                   copse_last_error());
+        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s is passed over: %s", path, copse_last_error());
 }
 
 /* Restore the newest checkpoint that is intact. Damaged files stay for inspection, and do not count as kept ones.
@@ -191,7 +190,7 @@ static copse_status resume(copse_monitor *m)
     set_newest(m, path);
     if (copse__monitor_is_first(m->cluster))
         copse__log(m->log, COPSE_LOG_INFO, "monitor: goes on from %s", path);
-    return m->resumed_from ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+    return m->resumed_from ? COPSE_OK : copse_no_memory("monitor");
 }
 
 /* ---- recovering ---- */
@@ -303,8 +302,7 @@ copse_status copse_monitor_run(copse_monitor *m, uint64_t steps, uint64_t *done)
 {
     if (done)
         *done = 0;
-    if (!m)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it is NULL");
+    COPSE_TRY(copse_need("monitor", m));
     const uint64_t before = m->completed;
     const uint64_t goal = steps > UINT64_MAX - before ? UINT64_MAX : before + steps;
     struct copse_callback here;
@@ -356,8 +354,7 @@ static copse_status find_checkpoints(copse_monitor *m, const struct copse_monito
     if (!p->is_new || m->files.found.count == 0)
         return COPSE_OK;
     COPSE_TRY(copse__monitor_files_path(&m->files, 0, &path));
-    const copse_status s = copse_fail(COPSE_ERR_ARGUMENT, "monitor: there is a checkpoint already: %s",
-                                      path);
+    const copse_status s = copse_fail(COPSE_ERR_ARGUMENT, "monitor: there is a checkpoint already: %s", path);
     copse__free(m->mem, path);
     return s;
 }
@@ -398,8 +395,7 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
 {
     static const struct copse_monitor_params none;
     const struct copse_monitor_params *p = params ? params : &none;
-    if (!step || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: step or result is NULL");
+    COPSE_TRY(copse_need("monitor", step, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_monitor_params, params));
     COPSE_TRY(copse__callback_check("copse_monitor_create", NULL));
@@ -407,7 +403,7 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
     struct copse_base *base = copse__base(step->ctx);
     copse_monitor *m = copse__alloc(&base->mem, 1, sizeof *m);
     if (!m)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+        return copse_no_memory("monitor");
     const bool is_default = p->every_seconds == 0.0 && !p->every_steps && !p->every_progress;
     const double seconds = is_default ? SECONDS_DEFAULT : p->every_seconds;
     m->step = copse_step_retain(step);

@@ -23,7 +23,7 @@ copse_status copse__monitor_files_init(struct copse_monitor_files *f, struct cop
     f->folder = folder ? copse__strdup(mem, folder) : NULL;
     f->file = file ? copse__strdup(mem, file) : NULL;
     if ((folder && !f->folder) || (file && !f->file))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+        return copse_no_memory("monitor");
     return COPSE_OK;
 }
 
@@ -62,19 +62,18 @@ static copse_status join(const struct copse_monitor_files *f, const char *folder
     const size_t room = strlen(folder) + strlen(name) + 2;
     *out = copse__alloc(f->mem, room, 1);
     if (!*out)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+        return copse_no_memory("monitor");
     const size_t length = strlen(folder);
     snprintf(*out, room, "%s%s%s", folder, length && folder[length - 1] == '/' ? "" : "/", name);
     return COPSE_OK;
 }
 
-copse_status copse__monitor_files_new(const struct copse_monitor_files *f, uint64_t progress,
-                                      char **out)
+copse_status copse__monitor_files_new(const struct copse_monitor_files *f, uint64_t progress, char **out)
 {
     char name[64];
     if (f->file) {
         *out = copse__strdup(f->mem, f->file);
-        return *out ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+        return *out ? COPSE_OK : copse_no_memory("monitor");
     }
     snprintf(name, sizeof name, PREFIX "%0*llu" SUFFIX, DIGITS, (unsigned long long)progress);
     return join(f, f->folder, name, out);
@@ -136,7 +135,7 @@ static bool take(void *user, const char *name)
             copse__free(f->mem, copy);
     }
     if (!ok)
-        scan->status = copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+        scan->status = copse_no_memory("monitor");
     return ok;
 }
 
@@ -180,7 +179,7 @@ static copse_status scan_file(struct scan *scan)
     const char *slash = strrchr(f->file, '/');
     char *folder = copse__strdup(f->mem, slash ? f->file : ".");
     if (!folder)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+        return copse_no_memory("monitor");
     if (slash)
         folder[slash == f->file ? 1 : slash - f->file] = '\0';
     scan->own = slash ? slash + 1 : f->file;
@@ -222,7 +221,7 @@ copse_status copse__monitor_files_written(struct copse_monitor_files *f, uint64_
         at++;
     if (at == f->found.count || f->found.at[at] != progress) {
         if (!COPSE_RESERVE(f->mem, &f->found, f->found.count + 1))
-            return copse_fail(COPSE_ERR_NO_MEMORY, "monitor: no memory");
+            return copse_no_memory("monitor");
         memmove(f->found.at + at + 1, f->found.at + at, (f->found.count - at) * sizeof *f->found.at);
         f->found.at[at] = progress;
         f->found.count++;

@@ -22,8 +22,7 @@ copse_status copse__monitor_files_scan(struct copse_monitor_files *f);
    COPSE_ERR_NO_MEMORY. */
 copse_status copse__monitor_files_path(const struct copse_monitor_files *f, size_t i, char **out);
 /* Path for a checkpoint of that progress; freed by the caller. */
-copse_status copse__monitor_files_new(const struct copse_monitor_files *f, uint64_t progress,
-                                      char **out);
+copse_status copse__monitor_files_new(const struct copse_monitor_files *f, uint64_t progress, char **out);
 /* A checkpoint was written: remove the oldest beyond `keep`. */
 copse_status copse__monitor_files_written(struct copse_monitor_files *f, uint64_t progress);
 

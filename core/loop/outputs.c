@@ -12,7 +12,7 @@ static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t repl
     struct copse_mem *mem = &copse__base(ctx)->mem;
     *out = copse__alloc(mem, 1, sizeof **out);
     if (!*out)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "outputs: no memory");
+        return copse_no_memory("outputs");
     **out = (struct copse_outputs){
         .ctx = copse_context_retain(ctx), .mem = mem, .replicas = replicas, .own = replicas,
         .strategy = st ? copse_strategy_retain(st) : NULL,
@@ -43,7 +43,7 @@ static void free_named(struct copse_mem *mem, struct copse_named_output *n)
     copse__free(mem, n->name);
     copse__free(mem, n->values);
     copse__free(mem, (void *)n->objects);
-    copse__free(mem, n->has);
+    copse__free(mem, n->numbers.has);
     copse_value_release(&n->value);
 }
 
@@ -81,25 +81,51 @@ copse_status copse__outputs_named(copse_outputs *o, const char *name, struct cop
     struct copse_named_output n = { .name = copse__strdup(o->mem, name) };
     n.values = copse__alloc(o->mem, o->replicas, 2 * sizeof *n.values);
     n.objects = copse__alloc(o->mem, o->own, 2 * sizeof *n.objects);
-    n.has = copse__alloc(o->mem, o->own, 2 * sizeof *n.has);
-    if (!n.name || !n.values || !n.objects || !n.has || !COPSE_PUSH(o->mem, &o->list, n)) {
+    n.numbers.has = copse__alloc(o->mem, o->own, 2 * sizeof(bool));
+    if (!n.name || !n.values || !n.objects || !n.numbers.has || !COPSE_PUSH(o->mem, &o->list, n)) {
         free_named(o->mem, &n);
         return copse_fail(COPSE_ERR_NO_MEMORY, "outputs: no memory for '%s'", name);
     }
     *out = &o->list.at[o->list.count - 1];
     (*out)->pending = n.values + o->replicas;
     (*out)->pending_objects = n.objects + o->own;
-    (*out)->has_object = n.has + o->own;
+    (*out)->pointers.has = n.numbers.has + o->own;
+    return COPSE_OK;
+}
+
+/* ---- rounds ---- */
+
+static void drop_round(const copse_outputs *o, struct copse_output_round *round)
+{
+    memset(round->has, 0, o->own * sizeof *round->has);
+    round->count = 0;
+}
+
+static copse_status find_replica(const copse_outputs *o, const char *name, uint32_t replica, uint32_t *at)
+{
+    *at = replica - o->first;
+    if (replica < o->first || *at >= o->own)
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no replica %u of %u here", name, replica,
+                          o->replicas);
+    return COPSE_OK;
+}
+
+/* A replica of this worker, with number `at` among them, sets its entry. *is_full: it is the last one, and a new round
+   begins. */
+static copse_status enter_round(const copse_outputs *o, const char *name, struct copse_output_round *round, uint32_t at,
+                                bool *is_full)
+{
+    if (round->has[at])
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did", name,
+                          o->first + at);
+    round->has[at] = true;
+    *is_full = ++round->count == o->own;
+    if (*is_full)
+        drop_round(o, round);
     return COPSE_OK;
 }
 
 /* ---- numbers ---- */
-
-static void drop_round(const copse_outputs *o, struct copse_named_output *n)
-{
-    memset(n->has, 0, o->own * sizeof *n->has);
-    n->has_count = 0;
-}
 
 /* `values` may be `n->values`. */
 static void put(const copse_outputs *o, struct copse_named_output *n, const double *values, bool is_reduced)
@@ -108,7 +134,7 @@ static void put(const copse_outputs *o, struct copse_named_output *n, const doub
     n->is_reduced = is_reduced;
     n->count = is_reduced ? 1 : o->replicas;
     memmove(n->values, values, n->count * sizeof *values);
-    drop_round(o, n);
+    drop_round(o, &n->numbers);
 }
 
 copse_status copse__outputs_put(copse_outputs *o, const char *name, const double *values, bool is_reduced)
@@ -162,52 +188,31 @@ copse_status copse_outputs_set(copse_outputs *o, const char *name, const double 
     return set(o, n, values, reduction, COPSE_OK);
 }
 
-/* Whether a replica of this worker may set its number; `at` is its place among them. */
-static copse_status check_replica(const struct copse_named_output *n, uint32_t replica, uint32_t at,
-                                  copse_output_reduction reduction)
-{
-    if (n->has[at])
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did",
-                          n->name, replica);
-    if (n->has_count > 0 && n->reduction != reduction)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u asks for another reduction than the "
-                                              "others", n->name, replica);
-    return COPSE_OK;
-}
-
-static copse_status find_replica(const copse_outputs *o, const char *name, uint32_t replica, uint32_t *at)
-{
-    *at = replica - o->first;
-    if (replica < o->first || *at >= o->own)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no replica %u of %u here", name, replica,
-                          o->replicas);
-    return COPSE_OK;
-}
-
 copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const char *name,
                                        double value, copse_output_reduction reduction)
 {
     struct copse_named_output *n;
     uint32_t at;
+    bool is_full;
     COPSE_TRY(copse_need("outputs", o, name));
     COPSE_TRY(copse__outputs_check_reduction(name, reduction));
     if (reduction == COPSE_OUTPUT_NONE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': a replica's value needs a reduction",
-                          name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': a replica's value needs a reduction", name);
     COPSE_TRY(copse__outputs_named(o, name, &n));
     COPSE_TRY(find_replica(o, name, replica, &at));
-    const copse_status can = check_replica(n, replica, at, reduction);
+    copse_status can = COPSE_OK;
+    if (n->numbers.count > 0 && !n->numbers.has[at] && n->reduction != reduction)
+        can = copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u asks for another reduction than the others", name,
+                         replica);
+    if (!can)
+        can = enter_round(o, name, &n->numbers, at, &is_full);
     if (can) {
-        drop_round(o, n);
+        drop_round(o, &n->numbers);
         return set(o, n, n->pending, reduction, can);
     }
     n->reduction = reduction;
     n->pending[at] = value;
-    n->has[at] = true;
-    if (++n->has_count < o->own)
-        return COPSE_OK;
-    drop_round(o, n);
-    return set(o, n, n->pending, reduction, COPSE_OK);
+    return is_full ? set(o, n, n->pending, reduction, COPSE_OK) : COPSE_OK;
 }
 
 copse_status copse_outputs_get(const copse_outputs *o, const char *name, struct copse_output *out)
@@ -234,26 +239,19 @@ copse_status copse_outputs_set_object(copse_outputs *o, const char *name, void *
     return COPSE_OK;
 }
 
-copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name,
-                                              void *object)
+copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name, void *object)
 {
     struct copse_named_output *n;
     uint32_t at;
+    bool is_full, is_same = true;
     COPSE_TRY(copse__outputs_named(o, name, &n));
     COPSE_TRY(find_replica(o, name, replica, &at));
-    if (n->has_object[at])
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did",
-                          name, replica);
+    COPSE_TRY(enter_round(o, name, &n->pointers, at, &is_full));
     n->pending_objects[at] = object;
-    n->has_object[at] = true;
-    if (++n->has_objects < o->own)
+    if (!is_full)
         return COPSE_OK;
-    bool is_same = true;
-    for (uint32_t r = 0; r < o->own; r++) {
+    for (uint32_t r = 0; r < o->own; r++)
         is_same = is_same && n->pending_objects[r] == n->pending_objects[0];
-        n->has_object[r] = false;
-    }
-    n->has_objects = 0;
     n->object_count = is_same ? 1 : o->own;
     memcpy((void *)n->objects, (void *)n->pending_objects, o->own * sizeof *n->objects);
     return COPSE_OK;

@@ -8,6 +8,12 @@
 #include "core/data/array.h"
 #include "core/train/trainer.h"
 
+/* The entries of an output that this worker's replicas set one by one: a round ends when all have. */
+struct copse_output_round {
+    bool *has;      /* [own replicas] */
+    uint32_t count; /* of those that have */
+};
+
 /* An output: numbers or a value, and the application's pointers. */
 struct copse_named_output {
     char *name;
@@ -17,12 +23,11 @@ struct copse_named_output {
     copse_value *value; /* reference; else NULL */
     void **objects;     /* [own replicas] */
     size_t object_count;
-    /* the round under way: what this worker's replicas have set so far */
+    /* the rounds under way, and what they have so far */
+    struct copse_output_round numbers, pointers;
     double *pending;
     void **pending_objects;
     copse_output_reduction reduction;
-    bool *has, *has_object; /* [own replicas] */
-    uint32_t has_count, has_objects;
 };
 
 struct copse_outputs {

@@ -309,7 +309,7 @@ static copse_status make(struct single_loss *u)
     if (st->accelerator.steps_per_run > 0) {
         u->fed = copse__alloc(mem_of(u), st->accelerator.steps_per_run, sizeof *u->fed);
         if (!u->fed)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "step: no memory");
+            return copse_no_memory("step");
     }
     if (u->is_default)
         u->iterations = copse_accelerator_steps_per_run(st);
@@ -363,7 +363,7 @@ static copse_status copy_wanted(struct single_loss *u, const struct copse_single
         struct wanted *w = &u->wanted[u->wanted_count];
         w->name = copse__strdup(mem_of(u), p->outputs[i].name);
         if (!w->name)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "step: no memory");
+            return copse_no_memory("step");
         w->reduction = p->outputs[i].reduction;
         w->initial = p->outputs[i].initial;
         u->wanted_count++;
@@ -394,8 +394,7 @@ static copse_status fill(copse_step *step, const struct copse_single_loss_params
     return COPSE_OK;
 }
 
-copse_status copse_single_loss_step_create(copse_context *ctx,
-                                           const struct copse_single_loss_params *params,
+copse_status copse_single_loss_step_create(copse_context *ctx, const struct copse_single_loss_params *params,
                                            copse_step **out)
 {
     COPSE_TRY(copse_need("step", ctx, params, out));
@@ -406,7 +405,7 @@ copse_status copse_single_loss_step_create(copse_context *ctx,
     COPSE_TRY(check(params));
     struct single_loss *u = copse__alloc(&ctx->base.mem, 1, sizeof *u);
     if (!u)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "step: no memory");
+        return copse_no_memory("step");
     copse_status s = copse_step_create(ctx, NULL, &functions, u, &u->step);
     if (s != COPSE_OK) {
         copse__free(&ctx->base.mem, u);

@@ -19,19 +19,17 @@ static copse_status check(const struct copse_step_functions *f)
 }
 
 copse_status copse_step_create(copse_context *ctx, copse_strategy *strategy,
-                               const struct copse_step_functions *functions, void *user,
-                               copse_step **out)
+                               const struct copse_step_functions *functions, void *user, copse_step **out)
 {
     static const struct copse_step_functions none;
     const struct copse_step_functions *f = functions ? functions : &none;
-    if (!ctx || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: context or result is NULL");
+    COPSE_TRY(copse_need("step", ctx, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_step_functions, functions));
     COPSE_TRY(check(f));
     copse_step *step = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *step);
     if (!step)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "step: no memory");
+        return copse_no_memory("step");
     atomic_init(&step->refs, 1);
     step->ctx = copse_context_retain(ctx);
     step->f = *f;
@@ -90,8 +88,7 @@ copse_strategy *copse_step_strategy(const copse_step *step)
 
 copse_status copse_step_run(copse_step *step)
 {
-    if (!step)
-        return copse_fail(COPSE_ERR_ARGUMENT, "step: it is NULL");
+    COPSE_TRY(copse_need("step", step));
     if (!step->f.run)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "step: it is abstract: there is no function to run");
     struct copse_callback here = { .name = "the run function of a step", .used = { step } };
@@ -199,8 +196,7 @@ copse_status copse_step_seek(copse_step *step, const struct copse_position *posi
     if (position->batch > copse_batches_count(step->input.batches))
         return copse_fail(COPSE_ERR_ARGUMENT, "step: there is no batch %llu, an epoch has %zu; was the "
                                               "data or the size of batches another?",
-                          (unsigned long long)position->batch,
-                          copse_batches_count(step->input.batches));
+                          (unsigned long long)position->batch, copse_batches_count(step->input.batches));
     COPSE_TRY(copse_batches_start(step->input.batches, position->epoch, (size_t)position->batch));
     step->input.held_count = 0;
     return COPSE_OK;
@@ -232,8 +228,7 @@ copse_status copse__step_put_back(copse_step *step)
     return COPSE_OK;
 }
 
-copse_status copse_step_iterate(copse_step *step, uint32_t iterations, copse_iteration_fn *fn,
-                                void *user)
+copse_status copse_step_iterate(copse_step *step, uint32_t iterations, copse_iteration_fn *fn, void *user)
 {
     struct copse_host_batch batch;
     COPSE_TRY(copse_need("step", step, fn));

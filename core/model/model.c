@@ -44,9 +44,8 @@ static copse_status check_output(const copse_model *m)
     COPSE_TRY(copse_layer_output(m->layer, &shape));
     if (shape.rank == 1 && shape.dims[0] == m->is.outputs)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "model: the network gives %s for an example, the task needs [%u]: end with `dense out`, "
-                                       "and use `flatten` where an example has several axes",
-                      copse__shape_text(shape, text), m->is.outputs);
+    return copse_fail(COPSE_ERR_SHAPE, "the last layer gives %s, %u %s need [%u]: end the description with `flatten; dense out`",
+                      copse__shape_text(shape, text), m->is.outputs, m->targets ? "targets" : "classes", m->is.outputs);
 }
 
 /* The variables that the layers make are the strategy's newest. */

@@ -60,24 +60,10 @@ const struct copse_layer_kind copse__layer_dense = {
     .apply = apply,
 };
 
-static copse_status check_activation(const char *what, copse_activation a, copse_activation lowest)
-{
-    return (int)a >= (int)lowest && a <= COPSE_SILU
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "%s: %d is no activation%s", what, (int)a,
-                            a == COPSE_LINEAR ? " that changes a value" : "");
-}
-
 copse_status copse_nn_dense(copse_context *ctx, uint32_t units, copse_activation activation, copse_layer **out)
 {
-    COPSE_TRY(copse_need("dense", out));
-    *out = NULL;
-    COPSE_TRY(copse_need("dense", ctx));
-    COPSE_TRY(check_activation("dense", activation, COPSE_LINEAR));
-    COPSE_TRY(copse__layer_new_with(ctx, &copse__layer_dense, COPSE_DENSE_UNITS,
-                                    (struct copse_setting_value){ .count = units }, out));
-    (*out)->value[COPSE_DENSE_ACTIVATION].count = (uint32_t)activation;
-    return COPSE_OK;
+    const struct copse_setting_value values[] = { { .count = units }, { .count = (uint32_t)activation } };
+    return copse__layer_create(ctx, &copse__layer_dense, values, 2, out);
 }
 
 /* ---- activations alone ---- */
@@ -109,9 +95,9 @@ copse_status copse_nn_activation(copse_context *ctx, copse_activation activation
 {
     COPSE_TRY(copse_need("activation", out));
     *out = NULL;
-    COPSE_TRY(copse_need("activation", ctx));
-    COPSE_TRY(check_activation("activation", activation, COPSE_RELU));
-    return copse__layer_new(ctx, &copse__layer_activations[activation - 1], out);
+    if ((int)activation <= COPSE_LINEAR || activation > COPSE_SILU)
+        return copse_fail(COPSE_ERR_ARGUMENT, "activation: %d is no activation that changes a value", (int)activation);
+    return copse__layer_create(ctx, &copse__layer_activations[activation - 1], NULL, 0, out);
 }
 
 /* ---- perceptrons ---- */

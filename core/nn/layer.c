@@ -25,22 +25,17 @@ copse_status copse__layer_new(copse_context *ctx, const struct copse_layer_kind 
     return COPSE_OK;
 }
 
-copse_status copse__layer_new_with(copse_context *ctx, const struct copse_layer_kind *kind, uint32_t setting,
-                                   struct copse_setting_value v, copse_layer **out)
+copse_status copse__layer_create(copse_context *ctx, const struct copse_layer_kind *kind,
+                                 const struct copse_setting_value *values, uint32_t count, copse_layer **out)
 {
-    const struct copse_setting *s = &kind->setting[setting];
-    char rule[96];
-    const bool is_number = s->form == COPSE_SETTING_NUMBER;
-    if (is_number ? !((double)v.number >= s->low && (double)v.number < s->high)
-                  : v.count > INT32_MAX || (v.count == 0 && s->form == COPSE_SETTING_COUNT)) {
-        copse__setting_rule(s, rule, sizeof rule);
-        return is_number ? copse_fail(COPSE_ERR_ARGUMENT, "%s: %s is %g: %s is needed", kind->name, s->name,
-                                      (double)v.number, rule)
-                         : copse_fail(COPSE_ERR_ARGUMENT, "%s: %s is %u: %s is needed", kind->name, s->name,
-                                      (unsigned)v.count, rule);
-    }
+    COPSE_TRY(copse_need(kind->name, out));
+    *out = NULL;
+    COPSE_TRY(copse_need(kind->name, ctx));
+    for (uint32_t i = 0; i < count; i++)
+        COPSE_TRY(copse__setting_check(&kind->setting[i], values[i], kind->name));
     COPSE_TRY(copse__layer_new(ctx, kind, out));
-    (*out)->value[setting] = v;
+    for (uint32_t i = 0; i < count; i++)
+        (*out)->value[i] = values[i];
     return COPSE_OK;
 }
 

@@ -44,6 +44,8 @@ enum copse_layer_initializer {
     COPSE_LAYER_INIT_GLOROT,
     COPSE_LAYER_INIT_HE,
     COPSE_LAYER_INIT_NORMAL,
+    COPSE_LAYER_INIT_TRUNCATED_NORMAL,
+    COPSE_LAYER_INIT_ORTHOGONAL,
     COPSE_LAYER_INIT_ZEROS,
     COPSE_LAYER_INIT_ONES,
     COPSE_LAYER_INIT_CONSTANT, /* behind the names */
@@ -54,9 +56,9 @@ bool copse__setting_parse(const struct copse_setting *s, const char *text, size_
 void copse__setting_rule(const struct copse_setting *s, char *text, size_t room);
 /* Write a value, NUL-terminated; the locale does not matter. */
 void copse__setting_print(const struct copse_setting *s, struct copse_setting_value v, char *text, size_t room);
+/* COPSE_ERR_ARGUMENT for a value that a description could not give. */
+copse_status copse__setting_check(const struct copse_setting *s, struct copse_setting_value v, const char *layer);
 bool copse__setting_is_normal(const struct copse_setting *s, struct copse_setting_value v);
-/* The name of an activation, or "linear". */
-const char *copse__activation_name(copse_activation a);
 /* The initializer of a variable; `automatic` for AUTO. `scale` 0: the initializer's own. */
 void copse__setting_initialize(struct copse_setting_value v, copse_initializer automatic, float scale,
                                struct copse_variable_params *p);
@@ -86,8 +88,9 @@ struct copse_layer_kind {
     copse_status (*function)(copse_graph *g, copse_tensor *x, copse_tensor **y); /* of an activation */
 };
 
-extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_dense, copse__layer_flatten,
-    copse__layer_dropout, copse__layer_activations[]; /* without the linear one: [a - 1] */
+extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_dense, copse__layer_embedding,
+    copse__layer_flatten,    copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
+    copse__layer_activations[]; /* without the linear one: [a - 1] */
 /* Settings of `mlp:WIDTH,...`, which is a short form of other layers. */
 extern const struct copse_layer_kind copse__layer_mlp;
 /* Settings that others set. */
@@ -118,9 +121,9 @@ struct copse_layer {
 
 /* A layer with its normal settings and no inner ones. */
 copse_status copse__layer_new(copse_context *ctx, const struct copse_layer_kind *kind, copse_layer **out);
-/* The same with one setting of a number or a count. */
-copse_status copse__layer_new_with(copse_context *ctx, const struct copse_layer_kind *kind, uint32_t setting,
-                                   struct copse_setting_value v, copse_layer **out);
+/* The body of a public constructor: the first `count` settings are given and checked. */
+copse_status copse__layer_create(copse_context *ctx, const struct copse_layer_kind *kind,
+                                 const struct copse_setting_value *values, uint32_t count, copse_layer **out);
 /* Add a layer to the inner ones of `l`, which takes the reference over in any case. Of layers in a row all are added. */
 copse_status copse__layer_append(copse_layer *l, copse_layer *inner);
 /* The description alone, without what a build has made. */

@@ -127,7 +127,8 @@ static copse_status check(const copse_layer *l, const struct copse_build_params 
     if (l->strategy)
         return copse_fail(COPSE_ERR_ARGUMENT, "layer build: these layers are built; parse their text again for others");
     if (copse_has_strategy() && copse_current_replica())
-        return copse_fail(COPSE_ERR_CONTEXT, "layer build: the thread is in a replica; build layers before the run");
+        return copse_fail(COPSE_ERR_CONTEXT, "layer build: the thread is in a replica or in a loss function; build layers "
+                                              "before");
     if (!copse__type_is_known(p->type))
         return copse_fail(COPSE_ERR_ARGUMENT, "layer build: there is no element type %d", (int)p->type);
     if (p->shape.rank >= COPSE_MAX_RANK)

@@ -4,7 +4,11 @@
 
 const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_dense,
+    &copse__layer_embedding,
     &copse__layer_flatten,
+    &copse__layer_layer_norm,
+    &copse__layer_rms_norm,
+    &copse__layer_batch_norm,
     &copse__layer_dropout,
     &copse__layer_activations[COPSE_RELU - 1],
     &copse__layer_activations[COPSE_SIGMOID - 1],

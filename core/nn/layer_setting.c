@@ -20,14 +20,11 @@ static const struct {
     [COPSE_LAYER_INIT_GLOROT] = { "glorot", COPSE_INIT_GLOROT_UNIFORM },
     [COPSE_LAYER_INIT_HE] = { "he", COPSE_INIT_HE_NORMAL },
     [COPSE_LAYER_INIT_NORMAL] = { "normal", COPSE_INIT_NORMAL },
+    [COPSE_LAYER_INIT_TRUNCATED_NORMAL] = { "truncated_normal", COPSE_INIT_TRUNCATED_NORMAL },
+    [COPSE_LAYER_INIT_ORTHOGONAL] = { "orthogonal", COPSE_INIT_ORTHOGONAL },
     [COPSE_LAYER_INIT_ZEROS] = { "zeros", COPSE_INIT_ZEROS },
     [COPSE_LAYER_INIT_ONES] = { "ones", COPSE_INIT_ONES },
 };
-
-const char *copse__activation_name(copse_activation a)
-{
-    return activations[a];
-}
 
 static bool is_text(const char *text, size_t size, const char *other)
 {
@@ -182,6 +179,23 @@ void copse__setting_print(const struct copse_setting *s, struct copse_setting_va
     }
 }
 
+copse_status copse__setting_check(const struct copse_setting *s, struct copse_setting_value v, const char *layer)
+{
+    char rule[160], value[40];
+    const bool is_right = s->form == COPSE_SETTING_NUMBER       ? (double)v.number >= s->low && (double)v.number < s->high
+                          : s->form == COPSE_SETTING_ACTIVATION ? v.count < COPSE_COUNT(activations)
+                                                                : v.count <= INT32_MAX &&
+                                                                      (v.count > 0 || s->form == COPSE_SETTING_UNITS);
+    if (is_right)
+        return COPSE_OK;
+    copse__setting_rule(s, rule, sizeof rule);
+    if (s->form == COPSE_SETTING_NUMBER)
+        snprintf(value, sizeof value, "%g", (double)v.number);
+    else
+        snprintf(value, sizeof value, "%u", (unsigned)v.count);
+    return copse_fail(COPSE_ERR_ARGUMENT, "%s: %s is %s: %s is needed", layer, s->name, value, rule);
+}
+
 bool copse__setting_is_normal(const struct copse_setting *s, struct copse_setting_value v)
 {
     return v.count == s->normal.count && v.number == s->normal.number;
@@ -195,6 +209,8 @@ void copse__setting_initialize(struct copse_setting_value v, copse_initializer a
         p->initializer = automatic;
     } else if (v.count < COPSE_LAYER_INIT_CONSTANT) {
         p->initializer = initializers[v.count].initializer;
+        if (v.count == COPSE_LAYER_INIT_TRUNCATED_NORMAL && scale == 0.0f)
+            p->scale = 0.02f;
     } else {
         p->initializer = v.number == 0.0f ? COPSE_INIT_ZEROS : COPSE_INIT_ONES;
         p->scale = v.number * (scale == 0.0f ? 1.0f : scale);

@@ -31,10 +31,7 @@ const struct copse_layer_kind copse__layer_flatten = {
 
 copse_status copse_nn_flatten(copse_context *ctx, copse_layer **out)
 {
-    COPSE_TRY(copse_need("flatten", out));
-    *out = NULL;
-    COPSE_TRY(copse_need("flatten", ctx));
-    return copse__layer_new(ctx, &copse__layer_flatten, out);
+    return copse__layer_create(ctx, &copse__layer_flatten, NULL, 0, out);
 }
 
 /* ---- dropout ---- */
@@ -62,9 +59,5 @@ const struct copse_layer_kind copse__layer_dropout = {
 
 copse_status copse_nn_dropout(copse_context *ctx, float rate, copse_layer **out)
 {
-    COPSE_TRY(copse_need("dropout", out));
-    *out = NULL;
-    COPSE_TRY(copse_need("dropout", ctx));
-    return copse__layer_new_with(ctx, &copse__layer_dropout, COPSE_DROPOUT_RATE,
-                                 (struct copse_setting_value){ .number = rate }, out);
+    return copse__layer_create(ctx, &copse__layer_dropout, &(struct copse_setting_value){ .number = rate }, 1, out);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of fill, of conversions between element types, and of scalars of the step buffer. */
+/* Cases of fill, of constants, of conversions between element types, and of scalars of the step buffer. */
 #include <math.h>
 
 #include "core/ops/cases.h"
@@ -16,6 +16,30 @@ static copse_status build_fill(copse_graph *g, copse_tensor *const *in, const vo
     const struct constant *c = user;
     (void)in;
     return copse_fill(g, c->type, c->shape, c->value, y);
+}
+
+struct array {
+    copse_type type;
+    copse_shape shape;
+    const void *values;
+};
+
+static copse_status build_constant(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    const struct array *a = user;
+    (void)in;
+    return copse_constant(g, a->type, a->shape, a->values, y);
+}
+
+/* Two constants and a variable result: their values stay from run to run. */
+static copse_status build_line(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    const struct array *a = user;
+    copse_tensor *slope, *offset;
+    COPSE_TRY(copse_constant(g, a->type, a->shape, a->values, &slope));
+    COPSE_TRY(copse_constant(g, a->type, COPSE_SCALAR, a->values, &offset));
+    COPSE_TRY(copse_mul(g, in[0], slope, y));
+    return copse_add(g, *y, offset, y);
 }
 
 static copse_status build_cast(copse_graph *g, copse_tensor *const *in, const void *user,
@@ -35,8 +59,12 @@ static copse_status build_step_scalar(copse_graph *g, copse_tensor *const *in, c
 
 static const copse_type to_i32 = COPSE_I32, to_f32 = COPSE_F32;
 static const struct constant ones = { COPSE_F32, DIMS(SIDE, SIDE), 1 }, none = { COPSE_F32, DIMS(2), 0 };
+static const float wholes[300] = { 3, -2, 5, 7, 1, 0, -1, 0x1.fffffep127f, -INFINITY, NAN, 2, 0.1f };
+static const int32_t numbers[300] = { 3, -2, INT32_MIN, INT32_MAX, 16777217 };
+static const struct array some = { COPSE_F32, DIMS(2, 3), wholes };
 static const struct copse_case_op ops[] = {
     { .name = "fill", .accuracy = COPSE_ACCURACY_exact, .call = build_fill, .user = &none },
+    { .name = "constant", .accuracy = COPSE_ACCURACY_rounded, .call = build_constant, .user = &some },
     { .name = "cast", .accuracy = COPSE_ACCURACY_exact, .takes_any_type = true, .call = build_cast,
       .user = &to_i32, .in = { F32_OF(2, 2) }, .in_count = 1 },
     { .name = "step_scalar", .accuracy = COPSE_ACCURACY_exact }, /* not public */
@@ -58,12 +86,20 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "type 9", copse_cast(g, x, (copse_type)9, &y));
     REFUSES(r, ARGUMENT, "fill", copse_fill(g, (copse_type)9, COPSE_SCALAR, 0, &y));
     REFUSES(r, ARGUMENT, "fill", copse_fill(g, COPSE_F32, high, 0, &y));
+    REFUSES(r, ARGUMENT, "'values' is NULL", copse_constant(g, COPSE_F32, COPSE_SCALAR, NULL, &y));
+    REFUSES(r, ARGUMENT, "the type f32 or i32", copse_constant(g, COPSE_U8, COPSE_SCALAR, wholes, &y));
+    REFUSES(r, ARGUMENT, "a rank of at most 6", copse_constant(g, COPSE_F32, high, wholes, &y));
+    REFUSES(r, SHAPE, "constant: shape [65536, 65536]",
+            copse_constant(g, COPSE_F32, COPSE_SHAPE(65536, 65536), wholes, &y));
     REFUSES(r, SHAPE, "", copse_fill(g, COPSE_F32, COPSE_SHAPE(65536, 65536), 0, &y));
 }
 
 #define CONSTANT(label, type, value, shape, ...)                                                   \
     { .op = "fill", .name = label, .build = build_fill,                                            \
       .user = &(const struct constant){ type, shape, value }, .is_poor = true, __VA_ARGS__ },
+#define ARRAY(label, type, values_, shape, ...)                                                                        \
+    { .op = "constant", .name = label, .build = build_constant,                                                        \
+      .user = &(const struct array){ type, shape, values_ }, .is_poor = true, __VA_ARGS__ },
 #define CAST(label, to, input, ...)                                                                \
     { .op = "cast", .name = label, .build = build_cast, .user = &(const copse_type){ to },         \
       .in = { UNWRAP input }, .in_count = 1, .has_no_gradient = true, __VA_ARGS__ },
@@ -95,6 +131,14 @@ static const struct copse_case cases[] = {
     CONSTANT("the largest f32", COPSE_F32, 0x1.fffffep127, DIMS(9), STANDARD)
     CONSTANT("the end of i32", COPSE_I32, 3e9, DIMS(9), STANDARD)
     CONSTANT("the beginning of i32", COPSE_I32, -INFINITY, DIMS(9), STANDARD)
+
+    ARRAY("an array with NaN and infinities", COPSE_F32, wholes, DIMS(3, 100), QUICK)
+    ARRAY("an array, i32", COPSE_I32, numbers, DIMS(300), QUICK)
+    ARRAY("an array, one element", COPSE_F32, wholes, NO_DIMS, STANDARD)
+    ARRAY("an array, nothing", COPSE_F32, wholes, DIMS(3, 0), STANDARD)
+    { .op = "constant", .name = "an operand", .build = build_line,
+      .user = &(const struct array){ COPSE_F32, DIMS(7), wholes }, ONE_INPUT(FILL(INTEGERS, DIMS(50, 7))),
+      .skips_differences = true, QUICK },
 
     CAST("f32 to i32: ends, fractions, NaN", TO_I32, VALUES(floats, DIMS(18)), QUICK)
     CAST("i32 to f32: halves and ends", TO_F32, I32_VALUES(integers, DIMS(13)), QUICK)

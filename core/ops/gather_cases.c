@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of gather. The result is exact; the derivative of the table is a sum of a row's positions, in chunks of 64 and
+/* Cases of gather and one_hot. The result is exact; the derivative of the table is a sum of a row's positions, in chunks of 64 and
    runs of 16,384. Indices sort in one pass up to 255 rows, in two up to 65,535; blocks have 128 positions. */
 #include <math.h>
 
@@ -11,14 +11,24 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     return copse_gather(g, in[0], in[1], y);
 }
 
+static copse_status build_one_hot(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    return copse_one_hot(g, in[0], *(const uint32_t *)user, y);
+}
+
+static const uint32_t one = 1, three = 3, ten = 10, many = 700;
 static const struct copse_case_op ops[] = {
     { .name = "gather", .accuracy = COPSE_ACCURACY_gather, .call = build, .in = { F32_OF(2, 2), I32_OF(3) },
       .in_count = 2 },
+    { .name = "one_hot", .accuracy = COPSE_ACCURACY_exact, .call = build_one_hot, .user = &three, .in = { I32_OF(2) },
+      .in_count = 1 },
 };
 
 static const struct copse_case speeds[] = {
     { .op = "gather", .name = "2048 rows of 2048", .build = build, .in = { SQUARE, I32_OF(SIDE) }, .in_count = 2,
       .bytes = 2 * MATRIX },
+    { .op = "one_hot", .name = "2048 classes of 2048", .build = build_one_hot, .user = &(const uint32_t){ SIDE },
+      .in = { I32_OF(SIDE) }, .in_count = 1, .bytes = MATRIX },
 };
 
 static void refusals(struct copse_refusals *r)
@@ -32,6 +42,9 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "expected an f32 table", copse_gather(g, n, n, &y));
     REFUSES(r, SHAPE, "expected an f32 table", copse_gather(g, scalar, n, &y));
     REFUSES(r, SHAPE, "more than 6 axes", copse_gather(g, x, six, &y));
+    REFUSES(r, SHAPE, "one_hot: operand f32[4, 6]: expected i32 indices of at most 5 axes", copse_one_hot(g, x, 3, &y));
+    REFUSES(r, SHAPE, "at most 5 axes", copse_one_hot(g, six, 3, &y));
+    REFUSES(r, ARGUMENT, "one_hot: 0 classes", copse_one_hot(g, n, 0, &y));
     REFUSES(r, ARGUMENT, "gather: operand 1 is NULL", copse_gather(g, x, NULL, &y));
 }
 
@@ -44,6 +57,9 @@ static void refusals(struct copse_refusals *r)
 /* Numbers whose errors add up. */
 #define SIZES(label, rows, width, count, ...)                                                                          \
     ROW(label, FILL(POSITIVE, DIMS(rows, width)), I32_UNIFORM(0, rows - 1, DIMS(count)), ROUGH, __VA_ARGS__)
+#define ONE_HOT(label, classes, indices, ...)                                                                          \
+    { .op = "one_hot", .name = label, .build = build_one_hot, .user = &classes, ONE_INPUT(indices),                    \
+      .has_no_gradient = true, .is_poor = true, __VA_ARGS__ },
 #define ROUGH   .skips_differences = true
 #define FORWARD .has_no_gradient = true
 
@@ -51,6 +67,8 @@ static void refusals(struct copse_refusals *r)
 static const double bad[] = { 1, -1, 3, 2147483647, -2147483648.0, 2, 0, 2 };
 static const double table[] = { 1, 2, 3, 4, 5, 6 };
 static const double rows[] = { 3, 4, N, N, N, N, N, N, N, N, 5, 6, 1, 2, 5, 6 };
+
+static const double hot[] = { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1 };
 
 static const struct copse_case cases[] = {
     ROW("an embedding", FILL(NORMAL, DIMS(11, 5)), I32_UNIFORM(0, 10, DIMS(4, 6)), QUICK)
@@ -81,6 +99,12 @@ static const struct copse_case cases[] = {
     SIZES("100,000 positions of two rows", 2, 64, 100000, FULL)
     ROW("more than 65,535 groups", FILL(NORMAL, DIMS(300, 257)), I32_UNIFORM(0, 299, DIMS(65537)), FORWARD, FULL)
     ROW("numbers that cancel", FILL(CANCELLING, DIMS(10, 8)), I32_UNIFORM(0, 9, DIMS(3000)), ROUGH, STANDARD)
+    ONE_HOT("ten classes", ten, I32_UNIFORM(0, 9, DIMS(70)), QUICK)
+    ONE_HOT("stated: zeros for indices out of range", three, I32_VALUES(bad, DIMS(8)), .want = hot, QUICK)
+    ONE_HOT("one class", one, I32_UNIFORM(0, 0, DIMS(3, 2)), STANDARD)
+    ONE_HOT("one index", ten, I32_UNIFORM(0, 9, NO_DIMS), STANDARD)
+    ONE_HOT("no indices", ten, I32_UNIFORM(0, 9, DIMS(2, 0)), STANDARD)
+    ONE_HOT("more classes than a group", many, I32_UNIFORM(0, 699, DIMS(2, 3, 4)), STANDARD)
     ROW("special values keep their bits", FILL(SPECIAL, DIMS(47, 2)), I32_UNIFORM(0, 46, DIMS(300)), FORWARD, STANDARD)
     ROW("bit patterns", FILL(PATTERNS, DIMS(64, 1024)), I32_UNIFORM(0, 63, DIMS(65)), FORWARD, STANDARD)
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Layer norm over the last axis: one kernel computes a row's statistics and the requested result. The gradient
+/* Layer norm and RMS norm over the last axis: one kernel computes a row's statistics and the requested result. The gradient
    computes the statistics again, so that only operands stay alive. */
 #include <float.h>
 #include <math.h>
@@ -17,7 +17,7 @@
 enum { FORWARD, GRADIENT, SCALE_GRADIENT };
 
 struct layer_norm {
-    int32_t op;
+    int32_t op, is_centered; /* 0: RMS norm */
     uint32_t rows, cols;
     float epsilon;
     const copse_tensor *x, *a, *b, *y; /* scale and offset; scale and dy; dy twice */
@@ -25,6 +25,7 @@ struct layer_norm {
 
 struct layer_norm_attr {
     float epsilon;
+    int32_t is_centered;
 };
 
 static uint32_t cols_of(copse_shape s)
@@ -46,7 +47,7 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
 {
     const struct layer_norm *w = work;
     const struct copse_params_layer_norm p = { w->rows, w->cols, w->epsilon };
-    const int32_t spec[COPSE_MAX_SPECS] = { w->op };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered };
     return COPSE_LAUNCH(l, layer_norm, spec, p, w->cols > 0 ? w->rows : 0, copse__of(w->x),
                         copse__of(w->a), copse__of(w->b), copse__of(w->y));
 }
@@ -57,7 +58,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     const struct layer_norm *w = work;
     const struct copse_params_layer_norm_wide p = { w->rows, w->cols, w->epsilon,
                                                     COPSE_MAX(ENOUGH / COPSE_MAX(w->cols, 1u), 1u) };
-    const int32_t spec[COPSE_MAX_SPECS] = { w->op };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered };
     return COPSE_LAUNCH(l, layer_norm_wide, spec, p, w->cols > 0 ? (w->rows + p.each - 1) / p.each : 0,
                         copse__of(w->x), copse__of(w->a), copse__of(w->b), copse__of(w->y));
 }
@@ -82,7 +83,7 @@ static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 
 static void job(size_t index, struct copse_tune_job *j)
 {
-    const struct layer_norm w = { .op = index % 2 ? GRADIENT : FORWARD, .rows = 256,
+    const struct layer_norm w = { .op = index % 2 ? GRADIENT : FORWARD, .is_centered = 1, .rows = 256,
                                   .cols = sizes[index / 2] };
     _Static_assert(sizeof w <= COPSE_TUNE_WORK, "work of a job");
     memcpy(j->work, &w, sizeof w);
@@ -100,7 +101,7 @@ static const struct copse_op op_gradient;
 static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in,
                           copse_tensor **out)
 {
-    const struct layer_norm_attr a = { 1.0f };
+    const struct layer_norm_attr a = { 1.0f, 1 };
     return ((const struct layer_norm *)j->work)->op == FORWARD
                ? copse_layer_norm(g, in[0], in[1], in[2], a.epsilon, out)
                : COPSE_NODE(g, &op_gradient, &a, out, in[0], in[1], in[2]);
@@ -123,7 +124,7 @@ static copse_status lower_as(struct copse_lowering *l, const copse_tensor *y, in
                              const copse_tensor *a, const copse_tensor *b)
 {
     const struct layer_norm_attr *attr = y->attr;
-    const struct layer_norm w = { op, rows_of(y->shape), cols_of(y->shape), attr->epsilon,
+    const struct layer_norm w = { op, attr->is_centered, rows_of(y->shape), cols_of(y->shape), attr->epsilon,
                                   y->in[0], a, b, y };
     return copse__lower_variant(l, &copse_family_layer_norm, &w);
 }
@@ -179,27 +180,27 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
         return copse__shape_error(y, "expected x with a last axis of at most %u elements", MOST_COLS);
     for (uint32_t i = 1; i < y->in_count; i++)
         if (y->in[i]->shape.rank != 1 || y->in[i]->shape.dims[0] != cols_of(*shape))
-            return copse__shape_error(y, "expected a scale and an offset of %u elements, the last "
-                                         "axis of x", (unsigned)cols_of(*shape));
+            return copse__shape_error(y, "expected a scale%s of %u elements, the last axis of x",
+                                      y->in_count > 2 ? " and an offset" : "", (unsigned)cols_of(*shape));
     return COPSE_OK;
 }
 
 static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                              copse_tensor **dx)
 {
-    copse_tensor *x = y->in[0], *scale = y->in[1], *offset = y->in[2], *t;
+    copse_tensor *x = y->in[0], *scale = y->in[1], *t;
     if (x->needs_gradient)
         COPSE_TRY(COPSE_NODE(g, &op_gradient, y->attr, &dx[0], x, scale, dy));
     if (scale->needs_gradient) {
         COPSE_TRY(COPSE_NODE(g, &op_scale_gradient, y->attr, &t, x, dy));
         COPSE_TRY(sum_rows(g, t, &dx[1]));
     }
-    return offset->needs_gradient ? sum_rows(g, dy, &dx[2]) : COPSE_OK;
+    return y->in_count > 2 && y->in[2]->needs_gradient ? sum_rows(g, dy, &dx[2]) : COPSE_OK;
 }
 
 static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return lower_as(l, y, FORWARD, y->in[1], y->in[2]);
+    return lower_as(l, y, FORWARD, y->in[1], y->in[y->in_count - 1]);
 }
 
 static const struct copse_op op_layer_norm = {
@@ -210,15 +211,37 @@ static const struct copse_op op_layer_norm = {
     .lower = lower,
 };
 
+static const struct copse_op op_rms_norm = {
+    .name = "rms_norm",
+    .attr_size = sizeof(struct layer_norm_attr),
+    .infer = infer,
+    .gradient = gradient,
+    .lower = lower,
+};
+
+static copse_status check_epsilon(const char *op, float epsilon)
+{
+    if (!(epsilon >= FLT_MIN && isfinite(epsilon)))
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: epsilon %g is not a finite number of at least %g", op,
+                          (double)epsilon, (double)FLT_MIN);
+    return COPSE_OK;
+}
+
 copse_status copse_layer_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale,
                               copse_tensor *offset, float epsilon, copse_tensor **out)
 {
-    const struct layer_norm_attr a = { epsilon };
+    const struct layer_norm_attr a = { epsilon, 1 };
     COPSE_TRY(COPSE_CHECK_OPERANDS("layer_norm", g, out, x, scale, offset));
-    if (!(epsilon >= FLT_MIN && isfinite(epsilon)))
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer_norm: epsilon %g is not a finite number of at "
-                                              "least %g", (double)epsilon, (double)FLT_MIN);
+    COPSE_TRY(check_epsilon("layer_norm", epsilon));
     return COPSE_NODE(g, &op_layer_norm, &a, out, x, scale, offset);
+}
+
+copse_status copse_rms_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale, float epsilon, copse_tensor **out)
+{
+    const struct layer_norm_attr a = { epsilon, 0 };
+    COPSE_TRY(COPSE_CHECK_OPERANDS("rms_norm", g, out, x, scale));
+    COPSE_TRY(check_epsilon("rms_norm", epsilon));
+    return COPSE_NODE(g, &op_rms_norm, &a, out, x, scale);
 }
 
 /* ---- reference ---- */
@@ -249,18 +272,18 @@ void copse_host_layer_norm(const void *params, const int32_t *spec,
     const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
     const size_t cols = p->cols;
     for (size_t base = 0; base < p->rows * cols; base += cols) {
-        const double mean = mean_of(x, base, cols);
+        const double mean = spec[1] ? mean_of(x, base, cols) : 0;
         const double inverse = inverse_of(x, base, cols, mean, (double)p->epsilon);
         double slopes = 0, along = 0;
         for (size_t k = 0; spec[0] == GRADIENT && k < cols; k++) {
             const double slope = copse__load(b, base + k) * copse__load(a, k);
-            slopes += slope;
+            slopes += spec[1] ? slope : 0;
             along += slope * (copse__load(x, base + k) - mean) * inverse;
         }
         for (size_t k = 0; k < cols; k++) {
             const double u = (copse__load(x, base + k) - mean) * inverse;
             copse__store(&args[3], base + k,
-                         spec[0] == FORWARD    ? u * copse__load(a, k) + copse__load(b, k)
+                         spec[0] == FORWARD    ? u * copse__load(a, k) + (spec[1] ? copse__load(b, k) : 0)
                          : spec[0] == GRADIENT ? (copse__load(b, base + k) * copse__load(a, k) -
                                                   slopes / (double)cols - u * along / (double)cols) *
                                                      inverse

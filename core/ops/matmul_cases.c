@@ -50,7 +50,13 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "matmul: operands f32[4, 5] and f32[6, 3]: expected equal inner sizes",
             copse_matmul(g, a, b, false, false, &y));
     REFUSES(r, SHAPE, "expected f32", copse_matmul(g, a, i, false, false, &y));
-    REFUSES(r, SHAPE, "expected equal ranks", copse_matmul(g, a, v, false, false, &y));
+    copse_tensor *two = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 4, 5));
+    copse_tensor *three = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(3, 5, 4));
+    REFUSES(r, SHAPE, "matmul: operands f32[2, 4, 5] and f32[3, 5, 4]: expected leading axes that are equal or 1",
+            copse_matmul(g, two, three, false, false, &y));
+    REFUSES(r, SHAPE, "expected equal inner sizes; a has 5, b (transposed) has 4",
+            copse_matmul(g, a, three, false, true, &y));
+    REFUSES(r, SHAPE, "expected ranks of at least 2", copse_matmul(g, a, v, false, false, &y));
     REFUSES(r, SHAPE, "of at least 2", copse_matmul(g, one, one, false, false, &y));
     REFUSES(r, ARGUMENT, "matmul: operand 1", copse_matmul(g, a, NULL, false, false, &y));
 }
@@ -79,6 +85,13 @@ static void refusals(struct copse_refusals *r)
     ROW(label, tn, FILL(kind, DIMS(batch, k, m)), FILL(kind, DIMS(batch, k, n)), __VA_ARGS__)      \
     ROW(label, nt, FILL(kind, DIMS(batch, m, k)), FILL(kind, DIMS(batch, n, k)), __VA_ARGS__)      \
     ROW(label, tt, FILL(kind, DIMS(batch, k, m)), FILL(kind, DIMS(batch, n, k)), __VA_ARGS__)
+
+/* Leading axes of a and b that broadcast; 7 x 18 x 5 with normal numbers, exact ones with whole numbers. */
+#define LEADS(label, a, b, ...)                                                                                        \
+    ROW(label, nn, FILL(INTEGERS, DIMS(UNWRAP a 7, 5)), FILL(INTEGERS, DIMS(UNWRAP b 5, 18)), EXACT, __VA_ARGS__)      \
+    ROW(label, tn, FILL(INTEGERS, DIMS(UNWRAP a 5, 7)), FILL(INTEGERS, DIMS(UNWRAP b 5, 18)), EXACT, __VA_ARGS__)      \
+    ROW(label, nt, FILL(NORMAL, DIMS(UNWRAP a 7, 5)), FILL(NORMAL, DIMS(UNWRAP b 18, 5)), WITHIN(16), __VA_ARGS__)     \
+    ROW(label, tt, FILL(INTEGERS, DIMS(UNWRAP a 5, 7)), FILL(INTEGERS, DIMS(UNWRAP b 18, 5)), EXACT, __VA_ARGS__)
 
 #define SIZE(m, n, k) WAYS(#m " x " #n " x " #k, INTEGERS, m, n, k, EXACT, STANDARD)
 
@@ -121,6 +134,22 @@ static const struct copse_case cases[] = {
         WITHIN(16), STANDARD)
     ROW("a batch of two axes", tt, FILL(NORMAL, DIMS(2, 3, 4, 3)), FILL(NORMAL, DIMS(2, 3, 6, 4)),
         WITHIN(16), STANDARD)
+    LEADS("leading axes: [3] and none", (3,), (), QUICK)
+    LEADS("leading axes: none and [3]", (), (3,), STANDARD)
+    LEADS("leading axes: [2, 3] and none", (2, 3,), (), STANDARD)
+    LEADS("leading axes: [2, 3] and [3]", (2, 3,), (3,), STANDARD)
+    LEADS("leading axes: [2, 3] and [2, 1]", (2, 3,), (2, 1,), STANDARD)
+    LEADS("leading axes: [2, 1] and [1, 3]", (2, 1,), (1, 3,), STANDARD)
+    LEADS("leading axes: [1] and [2, 1]", (1,), (2, 1,), STANDARD)
+    LEADS("leading axes: [2, 3, 2] and [1, 3, 1]", (2, 3, 2,), (1, 3, 1,), STANDARD)
+    LEADS("leading axes: [2, 3, 2] and [2, 1, 2], copied", (2, 3, 2,), (2, 1, 2,), STANDARD)
+    LEADS("leading axes: [2, 1, 2, 1] and [1, 3, 1, 2], copied", (2, 1, 2, 1,), (1, 3, 1, 2,), FULL)
+    LEADS("leading axes: [0] and none", (0,), (), STANDARD)
+    LEADS("leading axes: [0] and [1]", (0,), (1,), STANDARD)
+    ROW("more than 65,535 groups, one b", tn, FILL(INTEGERS, DIMS(65537, 2, 3)), FILL(INTEGERS, DIMS(2, 2)), EXACT,
+        FULL)
+    ROW("large operands, one a", nt, FILL(INTEGERS, DIMS(33, 1500)), FILL(INTEGERS, DIMS(2, 300, 1500)), FORWARD,
+        STANDARD)
     WAYS("derivatives", NORMAL, 9, 18, 5, WITHIN(16), STANDARD)
     /* Large enough for variants that copy large operands. */
     WAYS("large operands: 33 x 64 x 6401", INTEGERS, 33, 64, 6401, FORWARD, STANDARD)

@@ -62,9 +62,9 @@ void copse_host_matmul(const void *params, const int32_t *spec, const struct cop
                 memset(x.sum, 0, sizeof x.sum);
                 for (size_t k0 = p->k_begin; k0 < p->k_end; k0 += BLOCK_K) {
                     const size_t depth = COPSE_MIN(BLOCK_K, p->k_end - k0);
-                    load_block(&args[0], item * m * k + i0 * a_row + k0 * a_col, a_row, a_col, rows,
+                    load_block(&args[0], item / p->a_each % p->a_count * m * k + i0 * a_row + k0 * a_col, a_row, a_col, rows,
                                depth, x.a[0], BLOCK_K);
-                    load_block(&args[1], item * k * n + k0 * b_row + j0 * b_col, b_row, b_col,
+                    load_block(&args[1], item / p->b_each % p->b_count * k * n + k0 * b_row + j0 * b_col, b_row, b_col,
                                depth, cols, x.b[0], BLOCK_N);
                     multiply_block(&x, rows, depth);
                 }
@@ -128,9 +128,11 @@ static void soften(struct copse_self_test *t, uint32_t buffer, int32_t activatio
 
 void copse_self_test_matmul(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_matmul p = { .m = M, .n = N, .k = K, .k_end = K, .batch = 1 };
-    COPSE_SELF_TEST(t, p, (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
-                    M * K, K * N, N, M * N);
+    /* Two products with one B. */
+    const struct copse_params_matmul p = { .m = M, .n = N, .k = K, .k_end = K, .batch = 2, .a_each = 1, .a_count = 2,
+                                           .b_each = 2, .b_count = 1 };
+    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
+                    2 * M * K, K * N, N, 2 * M * N);
     soften(t, 0, k->spec[1]);
 }
 
@@ -153,7 +155,7 @@ void copse_self_test_matmul_wide(const struct copse_kernel *k, struct copse_self
     const uint32_t width = 16u << k->spec[2], panels = divide_up(N, width);
     const struct copse_params_matmul_wide p = {
         .m = M, .n = N, .k = K, .a_row = 1, .a_step = M, .b_panel = K * width, .b_step = width,
-        .batch = 1,
+        .batch = 1, .a_each = 1, .a_count = 1, .b_each = 1, .b_count = 1,
     };
     COPSE_SELF_TEST(t, p, (uint64_t)divide_up(M, 6) * panels, M * K, panels * K * width, N, M * N);
     soften(t, 0, k->spec[1]);
@@ -226,7 +228,8 @@ void copse_self_test_matmul_texel(const struct copse_kernel *k, struct copse_sel
     const uint32_t a_row = divide_up(a_transposed ? M : K, 4), a_rows = a_transposed ? K : M;
     const uint32_t b_row = divide_up(b_transposed ? K : N, 4), b_rows = b_transposed ? N : K;
     const struct copse_params_matmul_texel p = {
-        .m = M, .n = N, .k = K, .k_end = K, .a_row = a_row, .b_row = b_row, .batch = 1,
+        .m = M, .n = N, .k = K, .k_end = K, .a_row = a_row, .b_row = b_row, .batch = 1, .a_each = 1, .a_count = 1,
+        .b_each = 1, .b_count = 1,
     };
     COPSE_SELF_TEST(t, p, (uint64_t)divide_up(M, 8) * divide_up(N, 64), 4 * a_row * a_rows,
                     4 * b_row * b_rows, N, M * N);

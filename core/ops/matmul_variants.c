@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products: the kernel variants with their launches, the family, and the op. */
+/* Matrix products: the kernel variants with their launches, the family, and the op with its shapes and derivatives. */
 #include <stdio.h>
 
 #include "core/graph/variant.h"
@@ -32,7 +32,8 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
                                             p->a_transposed, p->b_transposed };
     const uint64_t groups = p->batch * divide_up(p->m, 4 * y) * divide_up(p->n, 4 * x);
-    struct copse_params_matmul params = { p->m, p->n, p->k, 0, 0, p->batch };
+    struct copse_params_matmul params = { p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count,
+                                          p->of_b.each, p->of_b.count };
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
@@ -67,29 +68,30 @@ static copse_status wide_turn_a(struct copse_lowering *l, const struct copse_pro
         .step = (uint32_t)row,
         .padded = (uint32_t)row,
         .to_batch = (uint32_t)(p->m * row),
-        .batch = p->batch,
+        .batch = p->of_a.count,
     };
-    COPSE_TRY(copse__scratch(l, p->batch * p->m * row, a));
+    COPSE_TRY(copse__scratch(l, turn.batch * p->m * row, a));
     params->a_row = (uint32_t)row;
     params->a_step = 1;
     params->a_batch = turn.to_batch;
     return COPSE_LAUNCH(l, matmul_wide_turn, NULL, turn,
-                        p->batch * (row / 16) * divide_up(p->m, 64), copse__of(p->a), *a);
+                        turn.batch * (row / 16) * divide_up(p->m, 64), copse__of(p->a), *a);
 }
 
 static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_product *p,
                                   uint32_t width, struct copse_params_matmul_wide *params,
                                   struct copse_operand *b)
 {
+    const uint32_t count = p->of_b.count;
     const uint64_t panels = divide_up(p->n, width), padded = panels * width;
-    COPSE_TRY(copse__scratch(l, p->batch * padded * p->k, b));
+    COPSE_TRY(copse__scratch(l, count * padded * p->k, b));
     params->b_panel = p->k * width;
     params->b_step = width;
     params->b_batch = (uint32_t)(padded * p->k);
     if (!p->b_transposed) {
-        const struct copse_params_matmul_wide_pack pack = { p->k, p->n, width, p->batch };
+        const struct copse_params_matmul_wide_pack pack = { p->k, p->n, width, count };
         return COPSE_LAUNCH(l, matmul_wide_pack, NULL, pack,
-                            p->batch * panels * divide_up(p->k, 64), copse__of(p->b), *b);
+                            count * panels * divide_up(p->k, 64), copse__of(p->b), *b);
     }
     const struct copse_params_matmul_wide_turn turn = {
         .rows = p->n,
@@ -99,10 +101,10 @@ static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_p
         .step = width,
         .padded = (uint32_t)padded,
         .to_batch = params->b_batch,
-        .batch = p->batch,
+        .batch = count,
     };
     return COPSE_LAUNCH(l, matmul_wide_turn, NULL, turn,
-                        p->batch * (padded / 16) * divide_up(p->k, 64), copse__of(p->b), *b);
+                        count * (padded / 16) * divide_up(p->k, 64), copse__of(p->b), *b);
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
@@ -123,6 +125,10 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
         .a_batch = (uint32_t)size_a,
         .b_batch = (uint32_t)size_b,
         .batch = p->batch,
+        .a_each = p->of_a.each,
+        .a_count = p->of_a.count,
+        .b_each = p->of_b.each,
+        .b_count = p->of_b.count,
     };
     struct copse_operand a = copse__of(p->a), b = copse__of(p->b);
     if (p->a_transposed && size_a > WIDE_MAX_A)
@@ -171,9 +177,9 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
 {
     const struct copse_product *p = work;
     struct texel_matrix a, b;
-    COPSE_TRY(texel_matrix(l, p->a, p->batch, p->a_transposed ? p->k : p->m,
+    COPSE_TRY(texel_matrix(l, p->a, p->of_a.count, p->a_transposed ? p->k : p->m,
                            p->a_transposed ? p->m : p->k, p->a_transposed, &a));
-    COPSE_TRY(texel_matrix(l, p->b, p->batch, p->b_transposed ? p->n : p->k,
+    COPSE_TRY(texel_matrix(l, p->b, p->of_b.count, p->b_transposed ? p->n : p->k,
                            p->b_transposed ? p->k : p->n, !p->b_transposed, &b));
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
                                             p->a_transposed, p->b_transposed };
@@ -186,6 +192,10 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
         .a_batch = a.batch,
         .b_batch = b.batch,
         .batch = p->batch,
+        .a_each = p->of_a.each,
+        .a_count = p->of_a.count,
+        .b_each = p->of_b.each,
+        .b_count = p->of_b.count,
     };
     const uint64_t groups = p->batch * divide_up(p->m, 8) * divide_up(p->n, 64);
     do {
@@ -295,90 +305,164 @@ const struct copse_family copse_family_matmul = {
     .build = build,
 };
 
-copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *p)
+copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *product)
 {
+    const struct copse_product_items all = { 1, product->batch };
+    struct copse_product p = *product;
     const struct copse_variant *v;
-    COPSE_TRY(copse__choose(l, &copse_family_matmul, p, &v));
-    return p->m == 0 || p->n == 0 || p->batch == 0 ? COPSE_OK : v->lower(l, p);
+    p.of_a = p.of_a.count ? p.of_a : all;
+    p.of_b = p.of_b.count ? p.of_b : all;
+    COPSE_TRY(copse__choose(l, &copse_family_matmul, &p, &v));
+    return p.m == 0 || p.n == 0 || p.batch == 0 ? COPSE_OK : v->lower(l, &p);
 }
 
-/* ---- the op ---- */
+/* ---- the op: leading axes that broadcast ---- */
 
 struct matmul_attr {
     bool a_transposed, b_transposed;
 };
 
-static copse_status matmul_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+/* The leading axes of an operand. */
+static copse_shape lead_of(const copse_tensor *x)
+{
+    copse_shape lead = x->shape;
+    lead.rank -= 2;
+    return lead;
+}
+
+/* Which matrices of an operand with leading axes `from` a batch of shape `to` reads. false: a matrix is repeated between
+   axes that are not, so a copy is necessary. */
+static bool items_of(copse_shape from, copse_shape to, struct copse_product_items *out)
+{
+    uint32_t i = 0;
+    *out = (struct copse_product_items){ 1, 1 };
+#define FROM (i < from.rank ? from.dims[from.rank - 1 - i] : 1)
+#define TO   to.dims[to.rank - 1 - i]
+    for (; i < to.rank && FROM == 1; i++)
+        out->each *= TO;
+    for (; i < to.rank && FROM == TO; i++)
+        out->count *= TO;
+    for (; i < to.rank; i++)
+        if (FROM != 1)
+            return false;
+#undef FROM
+#undef TO
+    return true;
+}
+
+/* One b for all products: the rows of all matrices a are one matrix. */
+static bool shares_b(const copse_tensor *y)
+{
+    return !((const struct matmul_attr *)y->attr)->a_transposed && copse__elements(lead_of(y->in[1])) == 1;
+}
+
+static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const struct matmul_attr *t = y->attr;
     const copse_shape a = y->in[0]->shape, b = y->in[1]->shape;
     if (y->in[0]->type != COPSE_F32 || y->in[1]->type != COPSE_F32)
         return copse__shape_error(y, "expected f32 operands");
-    if (a.rank < 2 || a.rank != b.rank)
-        return copse__shape_error(y, "expected equal ranks of at least 2");
-    const uint32_t r = a.rank;
-    for (uint32_t i = 0; i + 2 < r; i++)
-        if (a.dims[i] != b.dims[i])
-            return copse__shape_error(y, "expected equal leading axes");
-    const uint32_t k = a.dims[r - 1 - t->a_transposed], b_k = b.dims[r - 2 + t->b_transposed];
+    if (a.rank < 2 || b.rank < 2)
+        return copse__shape_error(y, "expected ranks of at least 2");
+    if (!copse__broadcast(lead_of(y->in[0]), lead_of(y->in[1]), shape))
+        return copse__shape_error(y, "expected leading axes that are equal or 1");
+    const uint32_t k = a.dims[a.rank - 1 - t->a_transposed], b_k = b.dims[b.rank - 2 + t->b_transposed];
     if (k != b_k)
         return copse__shape_error(y, "expected equal inner sizes; a%s has %u, b%s has %u",
                                   t->a_transposed ? " (transposed)" : "", (unsigned)k,
                                   t->b_transposed ? " (transposed)" : "", (unsigned)b_k);
-    *shape = a;
-    shape->dims[r - 2] = a.dims[r - 2 + t->a_transposed];
-    shape->dims[r - 1] = b.dims[r - 1 - t->b_transposed];
+    shape->dims[shape->rank++] = a.dims[a.rank - 2 + t->a_transposed];
+    shape->dims[shape->rank++] = b.dims[b.rank - 1 - t->b_transposed];
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
-static copse_status matmul_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
-                                    copse_tensor **dx)
+/* ---- the derivatives ---- */
+
+/* x as one matrix of all rows. */
+static copse_status all_rows(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    uint32_t rows = 1;
+    for (uint32_t i = 0; i + 1 < x->shape.rank; i++)
+        rows *= x->shape.dims[i];
+    return copse_reshape(g, x, COPSE_SHAPE(rows, x->shape.dims[x->shape.rank - 1]), out);
+}
+
+static copse_status gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct matmul_attr *t = y->attr;
     copse_tensor *a = y->in[0], *b = y->in[1];
     const bool ta = t->a_transposed, tb = t->b_transposed;
-    if (a->needs_gradient) /* dA = dY op(B)^T, or its transpose */
-        COPSE_TRY(ta ? copse_matmul(g, b, dy, tb, true, &dx[0])
-                     : copse_matmul(g, dy, b, false, !tb, &dx[0]));
-    if (b->needs_gradient) /* dB = op(A)^T dY, or its transpose */
-        COPSE_TRY(tb ? copse_matmul(g, dy, a, true, ta, &dx[1])
-                     : copse_matmul(g, a, dy, !ta, false, &dx[1]));
-    return COPSE_OK;
+    if (a->needs_gradient) { /* dA = dY op(B)^T, or its transpose */
+        COPSE_TRY(ta ? copse_matmul(g, b, dy, tb, true, &dx[0]) : copse_matmul(g, dy, b, false, !tb, &dx[0]));
+        COPSE_TRY(copse__sum_to(g, dx[0], a->shape, &dx[0]));
+    }
+    if (!b->needs_gradient)
+        return COPSE_OK;
+    if (shares_b(y)) { /* the product sums over the batch, too */
+        COPSE_TRY(all_rows(g, a, &a));
+        COPSE_TRY(all_rows(g, dy, &dy));
+    }
+    /* dB = op(A)^T dY, or its transpose */
+    COPSE_TRY(tb ? copse_matmul(g, dy, a, true, ta, &dx[1]) : copse_matmul(g, a, dy, !ta, false, &dx[1]));
+    return shares_b(y) ? copse_reshape(g, dx[1], b->shape, &dx[1]) : copse__sum_to(g, dx[1], b->shape, &dx[1]);
 }
 
-static copse_status matmul_lower(struct copse_lowering *l, const copse_tensor *y)
+/* ---- the op ---- */
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct matmul_attr *t = y->attr;
-    const copse_shape s = y->shape;
+    const copse_shape s = y->shape, lead = lead_of(y);
     struct copse_product p = {
         .a = y->in[0],
         .b = y->in[1],
         .c = y,
-        .batch = 1,
+        .batch = (uint32_t)copse__elements(lead),
         .m = s.dims[s.rank - 2],
         .n = s.dims[s.rank - 1],
-        .k = y->in[0]->shape.dims[s.rank - 1 - t->a_transposed],
+        .k = y->in[0]->shape.dims[y->in[0]->shape.rank - 1 - t->a_transposed],
         .a_transposed = t->a_transposed,
         .b_transposed = t->b_transposed,
     };
-    for (uint32_t i = 0; i + 2 < s.rank; i++)
-        p.batch *= s.dims[i];
+    if (shares_b(y)) {
+        p.m *= p.batch;
+        p.batch = 1;
+    } else if (!items_of(lead_of(p.a), lead, &p.of_a) || !items_of(lead_of(p.b), lead, &p.of_b)) {
+        return copse_fail(COPSE_ERR_INTERNAL, "matmul: operands that were not copied");
+    }
     return copse__lower_product(l, &p);
 }
 
 static const struct copse_op op_matmul = {
     .name = "matmul",
     .attr_size = sizeof(struct matmul_attr),
-    .infer = matmul_infer,
-    .gradient = matmul_gradient,
-    .lower = matmul_lower,
+    .infer = infer,
+    .gradient = gradient,
+    .lower = lower,
 };
 
-copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transpose_a,
-                          bool transpose_b, copse_tensor **y)
+/* Copies an operand that no kernel can read in place: one that repeats between axes that do not. */
+static copse_status copy(copse_graph *g, copse_shape lead, copse_tensor **x)
+{
+    struct copse_product_items items;
+    const copse_shape s = (*x)->shape;
+    if (items_of(lead_of(*x), lead, &items))
+        return COPSE_OK;
+    lead.dims[lead.rank++] = s.dims[s.rank - 2];
+    lead.dims[lead.rank++] = s.dims[s.rank - 1];
+    return copse_note(copse_broadcast_to(g, *x, lead, x), "while adding matmul");
+}
+
+copse_status copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transpose_a, bool transpose_b,
+                          copse_tensor **y)
 {
     const struct matmul_attr t = { transpose_a, transpose_b };
+    copse_shape lead;
     COPSE_TRY(COPSE_CHECK_OPERANDS("matmul", g, y, a, b));
+    if (a->shape.rank >= 2 && b->shape.rank >= 2 && copse__broadcast(lead_of(a), lead_of(b), &lead)) {
+        COPSE_TRY(copy(g, lead, &a));
+        COPSE_TRY(copy(g, lead, &b));
+    }
     return COPSE_NODE(g, &op_matmul, &t, y, a, b);
 }

@@ -6,10 +6,16 @@
 #include "copse/matmul.h"
 #include "core/graph/op.h"
 
+/* The matrices of an operand in a batch of products: product `item` reads matrix item / each % count. */
+struct copse_product_items {
+    uint32_t each, count;
+};
+
 /* c[batch, m, n] = activation(op(a) op(b) + bias) */
 struct copse_product {
     const copse_tensor *a, *b, *bias, *c; /* bias: NULL = none */
     uint32_t batch, m, n, k;
+    struct copse_product_items of_a, of_b; /* a zeroed one = a matrix for each product */
     bool a_transposed, b_transposed;
     copse_activation activation; /* up to COPSE_TANH */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ops that only move elements: broadcast, transpose, slice, concat. */
+/* Ops that only move elements: broadcast, transpose, pad, slice, concat. */
 #include "core/ops/ops.h"
 
 /* ---- gathers ---- */
@@ -108,10 +108,15 @@ copse_status copse_transpose(copse_graph *g, copse_tensor *x, const uint32_t *or
 
 /* ---- pad: the transpose of slice ---- */
 
+struct pad_attr {
+    struct gather_attr gather; /* first */
+    double value;
+};
+
 static copse_status pad_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct gather_attr *a = y->attr;
-    COPSE_TRY(copse__lower_fill(l, y, 0.0));
+    COPSE_TRY(copse__lower_fill(l, y, ((const struct pad_attr *)y->attr)->value));
     return copse__lower_copy(l, y->type, a->walk, a->strides, a->offset, true, y->in[0], y);
 }
 
@@ -122,7 +127,7 @@ static copse_status pad_gradient(copse_graph *g, const copse_tensor *y, copse_te
 
 static const struct copse_op op_pad = {
     .name = "pad",
-    .attr_size = sizeof(struct gather_attr),
+    .attr_size = sizeof(struct pad_attr),
     .infer = gather_infer,
     .gradient = pad_gradient,
     .lower = pad_lower,
@@ -138,8 +143,8 @@ static const struct copse_op op_slice = {
 static copse_status slice_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                                    copse_tensor **dx)
 {
-    struct gather_attr a = *(const struct gather_attr *)y->attr;
-    a.shape = y->in[0]->shape;
+    struct pad_attr a = { .gather = *(const struct gather_attr *)y->attr };
+    a.gather.shape = y->in[0]->shape;
     return COPSE_NODE(g, &op_pad, &a, &dx[0], dy);
 }
 
@@ -171,6 +176,28 @@ copse_status copse_slice(copse_graph *g, copse_tensor *x, const uint32_t *start,
     }
     a.walk = a.shape;
     return COPSE_NODE(g, &op_slice, &a, out, x);
+}
+
+copse_status copse_pad(copse_graph *g, copse_tensor *x, const uint32_t *before, const uint32_t *after, double value,
+                       copse_tensor **out)
+{
+    struct pad_attr a = { .value = value };
+    char text[96];
+    COPSE_TRY(COPSE_CHECK_OPERANDS("pad", g, out, x));
+    if (x->shape.rank && (!before || !after))
+        return copse_fail(COPSE_ERR_ARGUMENT, "pad: before or after is NULL");
+    a.gather.walk = a.gather.shape = x->shape;
+    for (uint32_t i = 0; i < x->shape.rank; i++) {
+        const uint64_t length = (uint64_t)before[i] + x->shape.dims[i] + after[i];
+        if (length > INT32_MAX)
+            return copse_fail(COPSE_ERR_SHAPE, "pad: operand %s: axis %u becomes too long",
+                              copse__shape_text(x->shape, text), (unsigned)i);
+        a.gather.shape.dims[i] = (uint32_t)length;
+    }
+    copse__strides(a.gather.shape, a.gather.strides);
+    for (uint32_t i = 0; i < x->shape.rank; i++)
+        a.gather.offset += before[i] * a.gather.strides[i];
+    return COPSE_NODE(g, &op_pad, &a, out, x);
 }
 
 /* ---- concat ---- */

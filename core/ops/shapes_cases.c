@@ -10,6 +10,7 @@ struct move {
     uint32_t a[COPSE_MAX_RANK], b[COPSE_MAX_RANK]; /* order; start and size */
     uint32_t axis;
     size_t count;
+    double value;
 };
 
 static copse_status build_reshape(copse_graph *g, copse_tensor *const *in, const void *user,
@@ -44,7 +45,38 @@ static copse_status build_concat(copse_graph *g, copse_tensor *const *in, const 
     return copse_concat(g, in, m->count, m->axis, y);
 }
 
+static copse_status build_pad(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    const struct move *m = user;
+    return copse_pad(g, in[0], m->a, m->b, m->value, y);
+}
+
+/* The parts, joined from the last to the first. */
+static copse_status build_split(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    const struct move *m = user;
+    copse_tensor *parts[COPSE_MAX_RANK], *back[COPSE_MAX_RANK];
+    if (y)
+        *y = NULL;
+    COPSE_TRY(copse_split(g, in[0], m->axis, m->b[0] ? m->b : NULL, m->count, y ? parts : NULL));
+    for (size_t i = 0; i < m->count; i++)
+        back[i] = parts[m->count - 1 - i];
+    return copse_concat(g, back, m->count, m->axis, y);
+}
+
+static copse_status build_stack(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    const struct move *m = user;
+    return copse_stack(g, in, m->count, m->axis, y);
+}
+
 /* ---- the ops ---- */
+
+static copse_status random_pad(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    (void)user;
+    return copse_pad(g, in[0], (const uint32_t[]){ 1, 0, 2 }, (const uint32_t[]){ 0, 1, 1 }, 0.5, y);
+}
 
 static copse_status random_transpose(copse_graph *g, copse_tensor *const *in, const void *user,
                                      copse_tensor **y)
@@ -91,6 +123,9 @@ static const struct copse_case_op ops[] = {
     OP(slice, random_slice, 1, .a = { 0, 1 }, .b = { 1, 1 })
     OP(broadcast_to, NULL, 1, .to = DIMS(3, 2, 2))
     OP(concat, random_concat, 2, .axis = 0, .count = 2)
+    OP(pad, random_pad, 1, .a = { 0, 1 }, .b = { 1, 0 })
+    OP(split, NULL, 1, .axis = 1, .count = 2)
+    OP(stack, NULL, 2, .axis = 1, .count = 2)
 };
 
 static const struct copse_case speeds[] = {
@@ -101,6 +136,18 @@ static const struct copse_case speeds[] = {
       .user = &(const struct move){ .to = DIMS(SIDE, SIDE) }, .in = { F32_OF(1, SIDE) },
       .in_count = 1, .bytes = MATRIX },
 };
+
+/* All parts are NULL after a refusal. */
+static copse_status refuse_split(copse_graph *g, copse_tensor *x, uint32_t axis, const uint32_t *sizes, size_t count,
+                                 copse_tensor **y)
+{
+    copse_tensor *parts[4] = { x, x, x, x };
+    const copse_status s = copse_split(g, x, axis, sizes, count, parts);
+    *y = NULL;
+    for (size_t i = 0; i < count; i++)
+        *y = parts[i] ? parts[i] : *y;
+    return s;
+}
 
 static void refusals(struct copse_refusals *r)
 {
@@ -130,6 +177,20 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "[5] does not broadcast to [5, 4]",
             copse_broadcast_to(g, v, COPSE_SHAPE(5, 4), &y));
     REFUSES(r, SHAPE, "does not broadcast", copse_broadcast_to(g, x, COPSE_SHAPE(6), &y));
+    REFUSES(r, ARGUMENT, "pad: before or after is NULL", copse_pad(g, x, NULL, size, 0, &y));
+    REFUSES(r, ARGUMENT, "pad: before or after is NULL", copse_pad(g, x, start, NULL, 0, &y));
+    REFUSES(r, SHAPE, "pad: operand [4, 6]: axis 0 becomes too long",
+            copse_pad(g, x, (const uint32_t[]){ UINT32_MAX, 0 }, start, 0, &y));
+    REFUSES(r, SHAPE, "split: operand [4, 6] has no axis 2", copse_split(g, x, 2, NULL, 1, &y));
+    REFUSES(r, SHAPE, "axis 1 does not split into 4 equal parts", refuse_split(g, x, 1, NULL, 4, &y));
+    REFUSES(r, SHAPE, "the sizes sum to 8, axis 1 has 6", refuse_split(g, x, 1, size, 2, &y));
+    REFUSES(r, ARGUMENT, "at least one part", refuse_split(g, x, 1, size, 0, &y));
+    REFUSES(r, SHAPE, "stack: operands f32[4, 6] and f32[5]: expected one type and one shape",
+            copse_stack(g, (copse_tensor *[]){ x, v }, 2, 0, &y));
+    REFUSES(r, SHAPE, "f32[4, 6] and i32[4, 6]", copse_stack(g, (copse_tensor *[]){ x, n }, 2, 0, &y));
+    REFUSES(r, SHAPE, "a new axis 3 needs a rank", copse_stack(g, &x, 1, 3, &y));
+    REFUSES(r, ARGUMENT, "stack: operand 1 is NULL", copse_stack(g, (copse_tensor *[]){ x, NULL }, 2, 0, &y));
+    REFUSES(r, ARGUMENT, "at least one", copse_stack(g, &x, 0, 0, &y));
 }
 
 /* ---- the cases ---- */
@@ -147,11 +208,25 @@ static void refusals(struct copse_refusals *r)
       .user = &(const struct move){ .axis = axis_, .count = 3 },                                   \
       .in = { UNWRAP x, UNWRAP y, UNWRAP z }, .in_count = 3, .skips_differences = true,            \
       __VA_ARGS__ },
+#define STACK_ROW(label, axis_, fill, shape_, ...)                                                                     \
+    { .op = "stack", .name = label, .build = build_stack, .user = &(const struct move){ .axis = axis_, .count = 3 },   \
+      THREE_INPUTS(fill(DIMS shape_), fill(DIMS shape_), fill(DIMS shape_)), .skips_differences = true, __VA_ARGS__ },
+#define COUNTED(...) VALUES(counted, __VA_ARGS__)
+#define WHOLES(...) FILL(INTEGERS, __VA_ARGS__)
+#define STACK(label, axis, shape, ...)                                                                                 \
+    STACK_ROW(label, axis, WHOLES, shape, __VA_ARGS__)                                                                 \
+    STACK_ROW(label ", i32", axis, I32, shape, __VA_ARGS__)
 #define I32(...) I32_UNIFORM(-1000000000, 1000000000, __VA_ARGS__)
 #define CONCAT(label, axis, x, y, z, ...)                                                          \
     CONCAT_ROW(label, axis, FILL(INTEGERS, DIMS x), FILL(INTEGERS, DIMS y),                        \
                FILL(INTEGERS, DIMS z), __VA_ARGS__)                                                \
     CONCAT_ROW(label ", i32", axis, I32(DIMS x), I32(DIMS y), I32(DIMS z), __VA_ARGS__)
+
+static const double counted[] = { 1, 2, 3, 4, 5, 6 };
+static const double padded[] = { 9, 9, 9, 9, 9, 1, 2, 3, 9, 4, 5, 6 };
+static const double turned[] = { 3, 1, 2, 6, 4, 5 };
+static const double stacked[] = { 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6 };
+static const double side[] = { 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6 };
 
 static const struct copse_case cases[] = {
     BOTH(reshape, "other axes", (.to = DIMS(4, 5, 3)), DIMS(6, 10), QUICK)
@@ -203,6 +278,28 @@ static const struct copse_case cases[] = {
     CONCAT("six axes", 3, (2, 1, 2, 1, 2, 3), (2, 1, 2, 3, 2, 3), (2, 1, 2, 2, 2, 3),
            FULL)
     CONCAT("nothing", 0, (0), (0), (0), STANDARD)
+    ROW(pad, "stated", (.a = { 1, 1 }, .b = { 0, 0 }, .value = 9), VALUES(counted, DIMS(2, 3)), .want = padded, QUICK)
+    ROW(split, "stated: parts of 2 and 1, the last one first", (.axis = 1, .count = 2, .b = { 2, 1 }),
+        VALUES(counted, DIMS(2, 3)), .want = turned, QUICK)
+    STACK_ROW("stated: the first axis", 0, COUNTED, (2, 3), .want = stacked, QUICK)
+    STACK_ROW("stated: the last axis", 2, COUNTED, (2, 3), .want = side, QUICK)
+    BOTH(pad, "a frame", (.a = { 1, 2 }, .b = { 3, 0 }, .value = 2.5), DIMS(5, 11), QUICK)
+    BOTH(pad, "nothing to add", (.value = 1), DIMS(5, 7), STANDARD)
+    BOTH(pad, "a scalar", (.value = 1), NO_DIMS, STANDARD, .is_poor = true)
+    BOTH(pad, "nothing, to a block", (.a = { 2, 1 }, .b = { 1, 0 }, .value = -3), DIMS(0, 4), STANDARD, .is_poor = true)
+    BOTH(pad, "six axes", (.a = { 1, 0, 1, 0, 1, 2 }, .b = { 0, 1, 0, 1, 0, 0 }), DIMS(2, 3, 2, 3, 2, 3), STANDARD,
+         .is_poor = true)
+    BOTH(pad, "rows longer than a group", (.a = { 0, 250 }, .b = { 1, 10 }, .value = 1), DIMS(4, 260), STANDARD)
+    BOTH(pad, "more than 65,535 groups", (.a = { 1, 0 }, .b = { 0, 1 }), DIMS(65537, 257), FULL)
+    BOTH(split, "three equal parts", (.axis = 1, .count = 3), DIMS(5, 12), QUICK)
+    BOTH(split, "sizes", (.axis = 0, .count = 3, .b = { 2, 0, 7 }), DIMS(9, 4), STANDARD)
+    BOTH(split, "one part", (.axis = 2, .count = 1), DIMS(2, 3, 4), STANDARD)
+    BOTH(split, "nothing", (.axis = 1, .count = 2), DIMS(3, 0), STANDARD)
+    STACK("a new first axis", 0, (5, 7), QUICK)
+    STACK("a new last axis", 2, (5, 7), STANDARD)
+    STACK("scalars of one axis", 1, (4), STANDARD)
+    STACK("rows longer than a group", 1, (3, 257), STANDARD)
+    STACK("nothing", 0, (0, 2), STANDARD)
     ROW(concat, "one tensor", (.axis = 0, .count = 1), FILL(NORMAL, DIMS(3)), STANDARD)
 };
 

@@ -30,7 +30,7 @@ static struct copse_squares *sum_of(const struct copse_optimizer *o, uint32_t va
 
 /* ---- which parts there are ---- */
 
-static copse_status add_parts(struct copse_optimizer *o, const struct copse_slot_range *list, uint32_t range)
+static copse_status add_parts(struct copse_optimizer *o, const struct copse_slice_memory *list, uint32_t range)
 {
     struct copse_norms *n = &o->norms;
     const copse_strategy *st = o->strategy;
@@ -62,9 +62,9 @@ static size_t all_blocks(const struct copse_norms *n)
 static copse_status add_bucket(struct copse_optimizer *o, uint32_t bucket)
 {
     struct copse_norms *n = &o->norms;
-    const struct copse_slot_range *list;
+    const struct copse_slice_memory *list;
     size_t count;
-    copse__exchange_parts(o->strategy->store->exchange, o->buckets.at[bucket].id, &list, &count);
+    copse__exchange_measures(o->strategy->store->exchange, o->buckets.at[bucket].id, &list, &count);
     for (size_t i = 0; i < count; i++) {
         const struct copse_norm_range range = {
             .bucket = bucket,
@@ -97,7 +97,7 @@ copse_status copse__norms_plan(struct copse_optimizer *o, size_t first)
     struct copse_norms *n = &o->norms;
     for (size_t b = first; b < o->buckets.count; b++)
         COPSE_TRY(add_bucket(o, (uint32_t)b));
-    float *host = copse__alloc(mem_of(o), all_blocks(n) + 1, COPSE_PART_WORDS * sizeof *host);
+    float *host = copse__alloc(mem_of(o), all_blocks(n) + 1, COPSE_MEASURE_WORDS * sizeof *host);
     if (!host)
         return no_memory();
     if (!n->is_stuck)
@@ -136,7 +136,7 @@ void copse__norms_clear(struct copse_optimizer *o)
 void copse__norms_add(struct copse_optimizer *o, uint32_t variable, const float *gradient, uint64_t count)
 {
     enum { BLOCKS = 64 };
-    float parts[BLOCKS * COPSE_PART_WORDS];
+    float parts[BLOCKS * COPSE_MEASURE_WORDS];
     for (uint64_t at = 0; at < count; at += BLOCKS * COPSE_UNIT) {
         const uint64_t some = COPSE_MIN(count - at, BLOCKS * COPSE_UNIT);
         copse__rule_measure_host(gradient + at, some, parts);
@@ -153,8 +153,8 @@ static copse_status read_own(struct copse_optimizer *o)
     for (size_t i = 0; i < n->ranges.count && !s; i++) {
         const struct copse_norm_range *r = &n->ranges.at[i];
         if (is_kept(o, r->bucket))
-            s = copse_queue_read(r->queue, r->buffer, 0, n->host + COPSE_PART_WORDS * r->at,
-                                 r->blocks * COPSE_PART_WORDS * sizeof *n->host);
+            s = copse_queue_read(r->queue, r->buffer, 0, n->host + COPSE_MEASURE_WORDS * r->at,
+                                 r->blocks * COPSE_MEASURE_WORDS * sizeof *n->host);
     }
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const copse_status done = copse_queue_finish(st->replicas[r].queue);
@@ -193,7 +193,7 @@ copse_status copse__norms_read(struct copse_optimizer *o)
     for (size_t i = 0; i < n->parts.count; i++) {
         const struct copse_norm_part *p = &n->parts.at[i];
         if (is_kept(o, n->ranges.at[p->range].bucket))
-            copse__squares_add(sum_of(o, p->variable), n->host + COPSE_PART_WORDS * p->first, p->count);
+            copse__squares_add(sum_of(o, p->variable), n->host + COPSE_MEASURE_WORDS * p->first, p->count);
     }
     return join(o);
 }
@@ -231,14 +231,14 @@ copse_status copse__norms_write(struct copse_optimizer *o, float scale)
         const struct copse_norm_part *p = &n->parts.at[i];
         const struct copse_norm_range *r = &n->ranges.at[p->range];
         const float factor = is_kept(o, r->bucket) ? copse__norms_factor(o, p->variable, scale) : 1.0f;
-        float *to = n->host + COPSE_PART_WORDS * r->at + (p->first - r->at);
+        float *to = n->host + COPSE_MEASURE_WORDS * r->at + (p->first - r->at);
         for (size_t k = 0; k < p->count; k++)
             to[k] = factor;
     }
     for (size_t i = 0; i < n->ranges.count; i++) {
         const struct copse_norm_range *r = &n->ranges.at[i];
         if (is_kept(o, r->bucket))
-            COPSE_TRY(copse_queue_write(r->queue, r->buffer, 0, n->host + COPSE_PART_WORDS * r->at,
+            COPSE_TRY(copse_queue_write(r->queue, r->buffer, 0, n->host + COPSE_MEASURE_WORDS * r->at,
                                         r->blocks * sizeof *n->host));
     }
     return COPSE_OK;

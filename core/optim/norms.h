@@ -25,7 +25,7 @@ struct copse_norm_part {
 struct copse_norms {
     struct { struct copse_norm_range *at; size_t count, room; } ranges;
     struct { struct copse_norm_part *at; size_t count, room; } parts;
-    float *host; /* COPSE_PART_WORDS for each block of all ranges */
+    float *host; /* COPSE_MEASURE_WORDS for each block of all ranges */
     struct { struct copse_squares *at; size_t count, room; } sums; /* clip_norm: of each variable; else of all in one */
     struct { struct copse_squares *at; size_t count, room; } all;  /* the same of each worker */
     bool is_stuck; /* a device hangs and may still write to `host` */

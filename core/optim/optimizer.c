@@ -41,6 +41,14 @@ copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse
     return COPSE_OK;
 }
 
+copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v, const char *what)
+{
+    COPSE_TRY(copse__variable_of(v, o->strategy, what));
+    return v->is_trained ? COPSE_OK
+                         : copse_fail(COPSE_ERR_ARGUMENT, "%s: variable '%s' is not trainable: it is frozen, "
+                                                          "replica-local or of whole numbers", what, v->name);
+}
+
 void copse__optimizer_release(struct copse_optimizer **at)
 {
     struct copse_optimizer *o = *at;

@@ -27,7 +27,7 @@ struct copse_optimizer;
 /* What the gradients of a bucket wait for, and what to do meanwhile. */
 struct copse_optimizer_ready {
     const uint64_t *tickets; /* [replicas]: a replica's gradients are complete at its ticket */
-    copse_exchange_busy_fn *busy; /* as copse__exchange_run; NULL: nothing */
+    copse_busy_fn *busy; /* as copse__exchange_run; NULL: nothing */
     void *user;
     const atomic_bool *stop; /* as copse__exchange_stop_by; NULL: never */
 };
@@ -115,6 +115,8 @@ struct copse_optimizer {
    unique in the strategy. Without a rule until copse__optimizer_rule. */
 copse_status copse__optimizer_create(copse_strategy *st, const char *name, struct copse_optimizer **out);
 copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse_optimizer_params *params);
+/* COPSE_ERR_ARGUMENT unless it can train the variable; `what` begins the text. */
+copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v, const char *what);
 /* list.c: add it to its strategy. */
 void copse__optimizer_join(struct copse_optimizer *o);
 /* The optimizer of a strategy that was made before `o`, or the newest one (NULL); NULL at the end. */

@@ -22,13 +22,13 @@ static copse_status average(void *user, copse_device *dev, const struct copse_up
 static copse_status measure(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
 {
     (void)user;
-    return copse__rule_measure(dev, &u->gradients, &u->parts, u->count, out);
+    return copse__rule_measure(dev, &u->gradients, &u->measures, u->count, out);
 }
 
 static copse_status clip_norm(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out)
 {
     (void)user;
-    return copse__rule_scale(dev, &u->parts, &u->gradients, u->count, out);
+    return copse__rule_scale(dev, &u->measures, &u->gradients, u->count, out);
 }
 
 static copse_status prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)

@@ -9,7 +9,7 @@
 bool copse__slot_part(const struct copse_optimizer *o, const copse_variable *v, size_t i,
                       struct copse_slot_part *out)
 {
-    const struct copse_slot_range *list;
+    const struct copse_slice_memory *list;
     const uint32_t bucket = copse__optimizer_bucket(o, v);
     size_t count = 0;
     *out = (struct copse_slot_part){ .size = 0 };

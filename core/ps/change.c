@@ -15,7 +15,7 @@ void copse__change_apply(enum copse_change how, copse_type type, uint64_t count,
                          const void *by)
 {
     if (how == COPSE_CHANGE_SET) {
-        memcpy(now, by, (size_t)count * 4);
+        memcpy(now, by, (size_t)count * COPSE_WORD_BYTES);
         return;
     }
     for (uint64_t i = 0; i < count; i++)

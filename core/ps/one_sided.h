@@ -57,7 +57,7 @@ struct copse_one_sided_client {
     copse_cluster *cluster; /* not a reference */
     uint32_t server;        /* rank */
     struct { struct copse_fetched { uint64_t offset, bytes; } *at; size_t count, room; } fetched; /* by id */
-    struct { struct copse_window_range *at; size_t count, room; } parts;
+    struct { struct copse_window_range *at; size_t count, room; } reads;
     uint64_t *words; /* sequence and versions, and room for the sequence once more */
     size_t word_count;
     bool is_unread; /* the server cannot read this worker's window */

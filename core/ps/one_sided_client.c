@@ -35,7 +35,7 @@ void copse__one_sided_client_init(struct copse_one_sided_client *r, copse_cluste
 void copse__one_sided_client_fini(struct copse_one_sided_client *r)
 {
     copse__free(mem_of(r), r->fetched.at);
-    copse__free(mem_of(r), r->parts.at);
+    copse__free(mem_of(r), r->reads.at);
     if (is_stuck(r)) /* the engine may still write to it */
         copse__window_keep(r->cluster, r->words);
     else
@@ -84,12 +84,12 @@ static copse_status make_room(struct copse_one_sided_client *r, uint32_t count, 
             return no_memory();
         r->word_count = words;
     }
-    return COPSE_RESERVE(mem, &r->parts, count) ? COPSE_OK : no_memory();
+    return COPSE_RESERVE(mem, &r->reads, count) ? COPSE_OK : no_memory();
 }
 
-static copse_status get(struct copse_one_sided_client *r, const struct copse_window_range *parts, uint32_t count)
+static copse_status get(struct copse_one_sided_client *r, const struct copse_window_range *reads, uint32_t count)
 {
-    return copse__window_get(r->cluster, r->server, parts, count, r->cluster->deadline_ns, "values");
+    return copse__window_get(r->cluster, r->server, reads, count, r->cluster->deadline_ns, "values");
 }
 
 /* One try: new values are in `values`, if they are of one moment (`is_whole`). `must_ask`: request them by
@@ -106,18 +106,18 @@ static copse_status fetch_once(struct copse_one_sided_client *r, const uint32_t 
     if (begin % 2 != 0)
         return COPSE_OK;
     COPSE_TRY(get(r, &head, 1));
-    r->parts.count = 0;
+    r->reads.count = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct copse_fetched *p = &r->fetched.at[ids[i]];
         const bool is_new = r->words[1 + ids[i]] != seen[i];
         *must_ask |= is_new && p->offset == COPSE_WINDOW_MESSAGE;
         if (is_new)
-            r->parts.at[r->parts.count++] =
+            r->reads.at[r->reads.count++] =
                 (struct copse_window_range){ p->offset, values[i], (size_t)p->bytes };
     }
     if (*must_ask)
         return COPSE_OK;
-    COPSE_TRY(get(r, r->parts.at, (uint32_t)r->parts.count));
+    COPSE_TRY(get(r, r->reads.at, (uint32_t)r->reads.count));
     COPSE_TRY(get(r, &sequence, 1));
     *is_whole = *again == begin;
     return COPSE_OK;

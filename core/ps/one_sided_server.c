@@ -40,9 +40,9 @@ static copse_status place_new(struct copse_one_sided_server *k)
     for (size_t i = k->published.count; i < k->store->variables.count; i++) {
         const struct copse_pstore_variable *v = &k->store->variables.at[i];
         const uint64_t words = (i + 2) * sizeof(uint64_t);
-        const uint64_t bytes = copse__round_up((size_t)v->count * 4, COPSE_WINDOW_LINE);
+        const uint64_t bytes = copse__round_up((size_t)v->count * COPSE_WORD_BYTES, COPSE_WINDOW_LINE);
         struct copse_published entry = { words <= k->low ? COPSE_WINDOW_MESSAGE : COPSE_WINDOW_NONE, 0 };
-        const bool is_large = v->count * 4 > k->cluster->window.most;
+        const bool is_large = v->count * COPSE_WORD_BYTES > k->cluster->window.most;
         if (words <= k->low && bytes <= k->low - words && !is_large)
             entry.offset = k->low -= bytes;
         else
@@ -69,8 +69,8 @@ static void lay_out(struct copse_one_sided_server *k, const unsigned char *value
     for (size_t i = 0; i < k->changed.count; i++) {
         const uint32_t id = k->changed.at[i];
         const struct copse_pstore_variable *v = &k->store->variables.at[id];
-        copse__window_put(k->cluster, k->published.at[id].offset, values, (size_t)v->count * 4);
-        values += v->count * 4;
+        copse__window_put(k->cluster, k->published.at[id].offset, values, (size_t)v->count * COPSE_WORD_BYTES);
+        values += v->count * COPSE_WORD_BYTES;
     }
     for (uint32_t i = 0; i < k->published.count; i++)
         if (is_new(k, i)) {

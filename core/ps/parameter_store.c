@@ -58,7 +58,7 @@ static copse_status open_device(struct copse_pstore *s, const char *device)
     COPSE_TRY(copse_device_open(s->ctx, device, NULL, &s->dev));
     COPSE_TRY(copse_queue_create(s->dev, &s->queue));
     return copse_buffer_create(
-        s->dev, &(struct copse_buffer_params){ .size = 4 * COPSE_STEP_WORDS }, &s->step);
+        s->dev, &(struct copse_buffer_params){ .size = COPSE_WORD_BYTES * COPSE_STEP_WORDS }, &s->step);
 }
 
 copse_status copse__pstore_create(copse_context *ctx, const char *device, struct copse_pstore **out)
@@ -105,7 +105,7 @@ void copse__server_release(struct copse_server **at)
 static copse_status write_values(struct copse_pstore *s, struct copse_pstore_variable *v,
                                  const void *values)
 {
-    COPSE_TRY(copse_queue_write(s->queue, v->values, 0, values, (size_t)v->count * 4));
+    COPSE_TRY(copse_queue_write(s->queue, v->values, 0, values, (size_t)v->count * COPSE_WORD_BYTES));
     v->version++;
     return copse_queue_submit(s->queue, &(uint64_t){ 0 });
 }
@@ -132,7 +132,7 @@ static copse_status fill_variable(struct copse_pstore *s, struct copse_pstore_va
     v->shape = as->shape;
     v->count = copse__elements(as->shape);
     COPSE_TRY(copse_buffer_create(
-        s->dev, &(struct copse_buffer_params){ .size = (size_t)v->count * 4 }, &v->values));
+        s->dev, &(struct copse_buffer_params){ .size = (size_t)v->count * COPSE_WORD_BYTES }, &v->values));
     return write_values(s, v, as->values);
 }
 
@@ -160,7 +160,7 @@ static copse_status pstore_read(struct copse_server *server, uint32_t id, void *
     struct copse_pstore *s = pstore_of(server);
     const void *staged;
     COPSE_TRY(copse__pstore_snapshot(s, &id, 1, &staged));
-    memcpy(values, staged, (size_t)s->variables.at[id].count * 4);
+    memcpy(values, staged, (size_t)s->variables.at[id].count * COPSE_WORD_BYTES);
     return COPSE_OK;
 }
 
@@ -172,7 +172,7 @@ static copse_status pstore_pull(struct copse_server *server, const uint32_t *ids
     size_t bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
         COPSE_TRY(copse__pstore_find(s, ids[i], &v));
-        if (v->version != seen[i] && !copse__add(bytes, (size_t)v->count * 4, &bytes))
+        if (v->version != seen[i] && !copse__add(bytes, (size_t)v->count * COPSE_WORD_BYTES, &bytes))
             return no_memory();
     }
     if (bytes == 0)
@@ -184,8 +184,8 @@ static copse_status pstore_pull(struct copse_server *server, const uint32_t *ids
         v = &s->variables.at[ids[i]];
         if (v->version == seen[i])
             continue;
-        status = copse_queue_read(s->queue, v->values, 0, at, (size_t)v->count * 4);
-        at += v->count * 4;
+        status = copse_queue_read(s->queue, v->values, 0, at, (size_t)v->count * COPSE_WORD_BYTES);
+        at += v->count * COPSE_WORD_BYTES;
     }
     const copse_status staged = copse__pstore_wait_reads(s);
     COPSE_TRY(status);
@@ -195,8 +195,8 @@ static copse_status pstore_pull(struct copse_server *server, const uint32_t *ids
         v = &s->variables.at[ids[i]];
         if (v->version == seen[i])
             continue;
-        memcpy(values[i], at, (size_t)v->count * 4);
-        at += v->count * 4;
+        memcpy(values[i], at, (size_t)v->count * COPSE_WORD_BYTES);
+        at += v->count * COPSE_WORD_BYTES;
         seen[i] = v->version;
     }
     return COPSE_OK;

@@ -56,13 +56,13 @@ static copse_status make_member(struct copse_pstore *s, struct copse_pstore_grou
 {
     struct copse_pstore_variable *v;
     COPSE_TRY(copse__pstore_find(s, g->ids[i], &v));
-    const size_t bytes = (size_t)v->count * 4, slots = bytes * g->rule.slots;
+    const size_t bytes = (size_t)v->count * COPSE_WORD_BYTES, slots = bytes * g->rule.slots;
     const struct copse_limits *l = s->dev->limits;
     if (v->type != COPSE_F32)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': i32 variables are not trained", v->name);
     if (COPSE_MAX(bytes, slots) > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes))
         return copse_fail(COPSE_ERR_UNSUPPORTED, "variable '%s': %zu MiB of values and %zu of slots; "
-                                                 "%s binds %llu at a time: make it of several parts",
+                                                 "%s binds %llu at a time: make it of several shards",
                           v->name, bytes >> 20, slots >> 20, s->dev->info.id,
                           (unsigned long long)l->max_binding_bytes >> 20);
     if (!v->gradient)
@@ -76,7 +76,7 @@ static copse_status make_member(struct copse_pstore *s, struct copse_pstore_grou
         slot = (struct copse_binding){ g->slots[i], 0, slots };
     }
     const struct copse_binding values = { v->values, 0, bytes }, gradient = { v->gradient, 0, bytes };
-    const struct copse_binding step = { s->step, 0, 4 * COPSE_STEP_WORDS };
+    const struct copse_binding step = { s->step, 0, COPSE_WORD_BYTES * COPSE_STEP_WORDS };
     g->elements += v->count;
     COPSE_TRY(copse__rule_command(&g->rule, s->dev, &values, &gradient, &slot, &step, v->count, out));
     return has_average(&g->rule) ? copse__rule_average(&g->rule, s->dev, &values, &slot, &step, v->count, out + 1)
@@ -151,7 +151,7 @@ copse_status copse__pstore_do_push(struct copse_server *server, uint32_t group,
     COPSE_TRY(copse__pstore_group(s, group, &g));
     for (uint32_t i = 0; i < g->count; i++) {
         const struct copse_pstore_variable *v = &s->variables.at[g->ids[i]];
-        COPSE_TRY(copse_queue_write(s->queue, v->gradient, 0, gradient, (size_t)v->count * 4));
+        COPSE_TRY(copse_queue_write(s->queue, v->gradient, 0, gradient, (size_t)v->count * COPSE_WORD_BYTES));
         gradient += v->count;
     }
     COPSE_TRY(write_step(s, g, p));
@@ -184,7 +184,7 @@ static copse_status find_slot(struct copse_pstore *s, uint32_t group, uint32_t m
     if (member >= g->count || slot >= g->rule.slots)
         return copse_fail(COPSE_ERR_ARGUMENT, "parameter server: there is no slot %u of variable %u",
                           slot, member);
-    const size_t bytes = (size_t)s->variables.at[g->ids[member]].count * 4;
+    const size_t bytes = (size_t)s->variables.at[g->ids[member]].count * COPSE_WORD_BYTES;
     *out = (struct copse_binding){ g->slots[member], slot * bytes, bytes };
     return COPSE_OK;
 }
@@ -227,7 +227,7 @@ static copse_status read_group(struct copse_pstore *s, const struct copse_pstore
     char *at = s->staging;
     for (uint32_t i = 0; i < g->count; i++) {
         const struct copse_pstore_variable *v = &s->variables.at[g->ids[i]];
-        const size_t bytes = (size_t)v->count * 4, slots = bytes * g->rule.slots;
+        const size_t bytes = (size_t)v->count * COPSE_WORD_BYTES, slots = bytes * g->rule.slots;
         COPSE_TRY(copse_queue_read(s->queue, v->values, 0, at, bytes));
         if (slots > 0)
             COPSE_TRY(copse_queue_read(s->queue, g->slots[i], 0, at + bytes, slots));
@@ -242,7 +242,7 @@ copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group
     struct copse_pstore_group *g;
     size_t size;
     COPSE_TRY(copse__pstore_group(s, group, &g));
-    if (!copse__mul((size_t)g->elements, (1 + g->rule.slots) * sizeof(float), &size))
+    if (!copse__mul((size_t)g->elements, (1 + g->rule.slots) * (size_t)COPSE_WORD_BYTES, &size))
         return no_memory();
     COPSE_TRY(copse__pstore_reserve_staging(s, size));
     const copse_status status = read_group(s, g);
@@ -260,7 +260,7 @@ copse_status copse__pstore_do_snapshot(struct copse_server *server, uint32_t gro
     uint64_t bytes;
     COPSE_TRY(copse__pstore_group(pstore_of(server), group, &g));
     COPSE_TRY(copse__pstore_snapshot_group(pstore_of(server), group, &staged, &bytes));
-    if (bytes != count * 4)
+    if (bytes != count * COPSE_WORD_BYTES)
         return copse_fail(COPSE_ERR_INTERNAL, "parameter server: an optimizer of another size");
     memcpy(words, staged, (size_t)bytes);
     *out = (struct copse_server_state){ g->updates, g->progress };

@@ -56,7 +56,7 @@ copse_status copse__pstore_snapshot(struct copse_pstore *s, const uint32_t *ids,
     size_t bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
         COPSE_TRY(copse__pstore_find(s, ids[i], &v));
-        if (!copse__add(bytes, (size_t)v->count * 4, &bytes))
+        if (!copse__add(bytes, (size_t)v->count * COPSE_WORD_BYTES, &bytes))
             return no_memory();
     }
     *values = s->staging;
@@ -68,8 +68,8 @@ copse_status copse__pstore_snapshot(struct copse_pstore *s, const uint32_t *ids,
     for (uint32_t i = 0; i < count && !status; i++) {
         v = &s->variables.at[ids[i]];
         status = copse_queue_read(s->queue, v->values, 0, (char *)s->staging + bytes,
-                                  (size_t)v->count * 4);
-        bytes += (size_t)v->count * 4;
+                                  (size_t)v->count * COPSE_WORD_BYTES);
+        bytes += (size_t)v->count * COPSE_WORD_BYTES;
     }
     const copse_status staged = copse__pstore_wait_reads(s); /* after a failure, too: queued reads use the memory */
     *values = s->staging;

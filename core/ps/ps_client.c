@@ -119,8 +119,8 @@ static copse_status client_make(struct copse_server *server, const struct copse_
                                 uint32_t *id)
 {
     struct ps_client *client = client_of(server);
-    const size_t name = strlen(v->name) + 1, padded = copse__round_up(name, 4);
-    const size_t values = v->may_begin ? (size_t)copse__elements(v->shape) * 4 : 0;
+    const size_t name = strlen(v->name) + 1, padded = copse__round_up(name, COPSE_WORD_BYTES);
+    const size_t values = v->may_begin ? (size_t)copse__elements(v->shape) * COPSE_WORD_BYTES : 0;
     struct copse_server_making making = { .type = v->type, .rank = v->shape.rank,
                                           .may_begin = v->may_begin, .name_bytes = (uint32_t)padded };
     const size_t size = sizeof making + padded + values;
@@ -140,7 +140,7 @@ static copse_status client_make(struct copse_server *server, const struct copse_
         const copse_status s = call(client, client->scratch, size);
         *id = client->reply.id;
         if (!s)
-            return remember(client, *id, copse__elements(v->shape) * 4);
+            return remember(client, *id, copse__elements(v->shape) * COPSE_WORD_BYTES);
         if (s != COPSE_ERR_TIMEOUT || client->is_broken)
             return s;
         if (copse__now_ns() >= end)
@@ -169,11 +169,11 @@ static copse_status client_pull(struct copse_server *server, const uint32_t *ids
     COPSE_TRY(call(client, all, list));
     COPSE_TRY(take(client, all, list));
     for (uint32_t i = 0; i < count; i++) {
-        if ((uint64_t)all[i].elements * 4 != (all[i].version == seen[i] ? 0 : size_of(client, ids[i])))
+        if ((uint64_t)all[i].elements * COPSE_WORD_BYTES != (all[i].version == seen[i] ? 0 : size_of(client, ids[i])))
             return wrong(client, "values of another size");
         if (all[i].version == seen[i])
             continue;
-        COPSE_TRY(take(client, values[i], (size_t)all[i].elements * 4));
+        COPSE_TRY(take(client, values[i], (size_t)all[i].elements * COPSE_WORD_BYTES));
         seen[i] = all[i].version;
     }
     return COPSE_OK;
@@ -194,7 +194,7 @@ static copse_status client_change(struct copse_server *server, uint32_t id, enum
     struct copse_server_request *r = new_request(client, COPSE_SERVER_CHANGE);
     r->id = id;
     r->how = how;
-    return call(client, values, (size_t)count * 4);
+    return call(client, values, (size_t)count * COPSE_WORD_BYTES);
 }
 
 static copse_status client_scatter(struct copse_server *server, uint32_t id, enum copse_change how,
@@ -202,11 +202,12 @@ static copse_status client_scatter(struct copse_server *server, uint32_t id, enu
 {
     struct ps_client *client = client_of(server);
     size_t size;
-    if (!copse__mul(rows->count, 4 * (1 + rows->row), &size))
+    if (!copse__mul(rows->count, COPSE_WORD_BYTES * (1 + rows->row), &size))
         return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for a message");
     COPSE_TRY(make_room(client, size));
-    memcpy(client->scratch, rows->indices, 4 * (size_t)rows->count);
-    memcpy(client->scratch + 4 * (size_t)rows->count, rows->values, 4 * (size_t)rows->count * rows->row);
+    const size_t indices = COPSE_WORD_BYTES * (size_t)rows->count;
+    memcpy(client->scratch, rows->indices, indices);
+    memcpy(client->scratch + indices, rows->values, indices * rows->row);
     struct copse_server_request *r = new_request(client, COPSE_SERVER_SCATTER);
     r->id = id;
     r->how = how;
@@ -247,7 +248,7 @@ static copse_status client_snapshot(struct copse_server *server, uint32_t group,
     new_request(client, COPSE_SERVER_SNAPSHOT)->group = group;
     COPSE_TRY(call(client, NULL, 0));
     COPSE_TRY(take(client, out, sizeof *out));
-    return take_values(client, words, count * 4);
+    return take_values(client, words, count * COPSE_WORD_BYTES);
 }
 
 static copse_status client_progress(struct copse_server *server, uint32_t group,
@@ -271,12 +272,12 @@ static copse_status client_push(struct copse_server *server, uint32_t group,
     r->scale = p->scale;
     r->progress = p->progress;
     if (!client->is_broken)
-        r->value = copse__one_sided_client_publish(&client->window, p->gradients, p->elements * 4);
-    copse_status s = call(client, p->gradients, r->value ? 0 : (size_t)p->elements * 4);
+        r->value = copse__one_sided_client_publish(&client->window, p->gradients, p->elements * COPSE_WORD_BYTES);
+    copse_status s = call(client, p->gradients, r->value ? 0 : (size_t)p->elements * COPSE_WORD_BYTES);
     if (s && r->value && !client->is_broken && client->reply.id == COPSE_SERVER_UNREAD) {
         client->window.is_unread = true;
         r->value = 0;
-        s = call(client, p->gradients, (size_t)p->elements * 4);
+        s = call(client, p->gradients, (size_t)p->elements * COPSE_WORD_BYTES);
     }
     *count = s ? *count : client->reply.value;
     return s;
@@ -304,8 +305,8 @@ static copse_status client_slot(struct copse_server *server, uint32_t group, uin
     r->id = member;
     r->count = slot;
     r->how = is_set;
-    COPSE_TRY(call(client, is_set ? values : NULL, is_set ? (size_t)count * 4 : 0));
-    return is_set ? COPSE_OK : take_values(client, values, count * 4);
+    COPSE_TRY(call(client, is_set ? values : NULL, is_set ? (size_t)count * COPSE_WORD_BYTES : 0));
+    return is_set ? COPSE_OK : take_values(client, values, count * COPSE_WORD_BYTES);
 }
 
 static copse_status client_counter(struct copse_server *server, bool is_set, uint64_t *value)

@@ -104,7 +104,7 @@ static copse_status do_make(struct ps_server *ps, const struct copse_server_requ
     if (m.type > COPSE_I32 || elements == 0 || elements >= (uint64_t)1 << 31 || m.name_bytes == 0 ||
         m.name_bytes % 4 != 0 || m.name_bytes > COPSE_MIN(rest, COPSE_SERVER_NAME_BYTES) ||
         ps->payload[sizeof m + m.name_bytes - 1] != 0 ||
-        rest - m.name_bytes != (m.may_begin ? elements * 4 : 0))
+        rest - m.name_bytes != (m.may_begin ? elements * COPSE_WORD_BYTES : 0))
         return bad("variable");
     if (ps->store->variables.count >= COPSE_SERVER_VARIABLES)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "parameter server: it has %u variables; make fewer, or more servers",
@@ -139,7 +139,7 @@ static copse_status do_read(struct ps_server *ps, const struct copse_server_requ
 {
     struct copse_pstore_variable *v;
     COPSE_TRY(copse__pstore_find(ps->store, r->id, &v));
-    ps->reply.size = v->count * 4;
+    ps->reply.size = v->count * COPSE_WORD_BYTES;
     return copse__pstore_snapshot(ps->store, &r->id, 1, &ps->values);
 }
 
@@ -160,7 +160,7 @@ static copse_status do_scatter(struct ps_server *ps, const struct copse_server_r
     if (row == 0 || r->how < COPSE_SCATTER_ADD || r->how >= COPSE_CHANGES)
         return bad("change of rows");
     const struct copse_rows rows = { r->count, (size_t)row, (const void *)ps->payload,
-                                            (const void *)(ps->payload + 4 * (size_t)r->count) };
+                                            (const void *)(ps->payload + COPSE_WORD_BYTES * (size_t)r->count) };
     return ps->server->table->scatter(ps->server, r->id, (enum copse_change)r->how, &rows);
 }
 
@@ -274,7 +274,7 @@ static copse_status do_push(struct ps_server *ps, uint32_t worker, const struct 
     const void *gradients = ps->payload;
     COPSE_TRY(copse__pstore_group(ps->store, r->group, &g));
     if (r->value)
-        COPSE_TRY(take_gradients(ps, worker, r->value, (size_t)g->elements * 4, &gradients));
+        COPSE_TRY(take_gradients(ps, worker, r->value, (size_t)g->elements * COPSE_WORD_BYTES, &gradients));
     const struct copse_server_push push = {
         .worker = worker, .progress = r->progress, .rate = r->rate, .scale = r->scale,
         .gradients = gradients, .elements = g->elements,
@@ -289,7 +289,8 @@ static copse_status do_slot(struct ps_server *ps, const struct copse_server_requ
     COPSE_TRY(copse__pstore_group(ps->store, r->group, &g));
     if (!r->how)
         return copse__pstore_snapshot_slot(ps->store, r->group, r->id, r->count, &ps->values, &ps->reply.size);
-    return ps->server->table->slot(ps->server, r->group, r->id, r->count, true, r->size / 4, ps->payload);
+    return ps->server->table->slot(ps->server, r->group, r->id, r->count, true, r->size / COPSE_WORD_BYTES,
+                                   ps->payload);
 }
 
 static copse_status do_snapshot(struct ps_server *ps, const struct copse_server_request *r)
@@ -390,7 +391,7 @@ static copse_status send_values(struct ps_server *ps, uint32_t worker, const str
     COPSE_TRY(copse__peer_send(ps->cluster, worker, ps->versions, (size_t)r->size, timeout_ns(ps),
                               "values"));
     for (uint32_t i = 0; i < r->count; i++) {
-        const size_t size = (size_t)ps->versions[i].elements * 4;
+        const size_t size = (size_t)ps->versions[i].elements * COPSE_WORD_BYTES;
         COPSE_TRY(copse__peer_send(ps->cluster, worker, at, size, timeout_ns(ps), "values"));
         at += size;
     }

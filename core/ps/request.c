@@ -3,7 +3,7 @@
 #include "core/ps/protocol.h"
 #include "core/ps/parameter_store.h"
 
-#define MOST_VALUES (((uint64_t)1 << 31) * 4) /* bytes of a variable are fewer */
+#define MOST_VALUES (((uint64_t)1 << 31) * COPSE_WORD_BYTES) /* bytes of a variable are fewer */
 #define NO_SIZE     UINT64_MAX                /* the count is wrong, whatever the size */
 
 static const char *const names[COPSE_SERVER_OPS] = {
@@ -31,7 +31,7 @@ static uint64_t rows_size(const struct copse_pstore *s, const struct copse_serve
     const uint64_t all = elements_of(s, r->id);
     const copse_shape shape = all ? s->variables.at[r->id].shape : COPSE_SCALAR;
     const uint64_t words = shape.rank > 0 ? 1 + all / shape.dims[0] : 0; /* at most 2^31: of an index and its slice */
-    return words == 0 || r->count < NO_SIZE / 4 / words ? r->count * words * 4 : NO_SIZE;
+    return words == 0 || r->count < NO_SIZE / COPSE_WORD_BYTES / words ? r->count * words * COPSE_WORD_BYTES : NO_SIZE;
 }
 
 /* Bytes of the payload. */
@@ -43,15 +43,15 @@ static uint64_t size_of(const struct copse_pstore *s, const struct copse_server_
     case COPSE_SERVER_PULL:
         return is_list ? r->count * sizeof(struct copse_server_seen) : NO_SIZE;
     case COPSE_SERVER_CHANGE:
-        return elements_of(s, r->id) * 4;
+        return elements_of(s, r->id) * COPSE_WORD_BYTES;
     case COPSE_SERVER_SCATTER:
         return rows_size(s, r);
     case COPSE_SERVER_GROUP:
-        return is_list ? sizeof(struct copse_server_rule) + (uint64_t)r->count * 4 : NO_SIZE;
+        return is_list ? sizeof(struct copse_server_rule) + (uint64_t)r->count * COPSE_WORD_BYTES : NO_SIZE;
     case COPSE_SERVER_PUSH:
-        return g && !r->value ? g->elements * 4 : 0;
+        return g && !r->value ? g->elements * COPSE_WORD_BYTES : 0;
     case COPSE_SERVER_SLOT:
-        return g && r->how && r->id < g->count ? elements_of(s, g->ids[r->id]) * 4 : 0;
+        return g && r->how && r->id < g->count ? elements_of(s, g->ids[r->id]) * COPSE_WORD_BYTES : 0;
     case COPSE_SERVER_PROGRESS:
         return r->how == COPSE_PROGRESS_SET ? sizeof(struct copse_server_progress) : 0;
     default:

@@ -19,7 +19,7 @@ struct copse_server_variable {
     const char *name;
     copse_type type;
     copse_shape shape;
-    const void *values; /* 4 bytes an element */
+    const void *values; /* words */
     bool may_begin;
 };
 

@@ -4,7 +4,7 @@
 
 static size_t bytes_of(const struct copse_block *b)
 {
-    return (size_t)(4 * b->count);
+    return COPSE_WORD_BYTES * (size_t)b->count;
 }
 
 static const char *where(const copse_queue *q)
@@ -31,9 +31,9 @@ copse_status copse__block_create(copse_context *ctx, copse_queue *queue, copse_t
     copse_status s = COPSE_OK;
     if (queue) {
         b->queue = copse_queue_retain(queue);
-        s = copse__buffer_acquire(queue->dev, COPSE_MAX(bytes_of(b), 4), &b->buffer);
+        s = copse__buffer_acquire(queue->dev, COPSE_MAX(bytes_of(b), COPSE_WORD_BYTES), &b->buffer);
     } else {
-        b->host = copse__alloc(mem, (size_t)count, 4);
+        b->host = copse__alloc(mem, (size_t)count, COPSE_WORD_BYTES);
         if (!b->host)
             s = copse_fail(COPSE_ERR_NO_MEMORY, "array: no memory");
     }
@@ -146,17 +146,4 @@ copse_status copse__block_wait(const struct copse_block *b)
     if (!b->queue)
         return COPSE_OK;
     return copse_note(copse_queue_finish(b->queue), "while waiting for %s", where(b->queue));
-}
-
-bool copse__host_grow(struct copse_mem *mem, unsigned char **block, size_t *room, size_t bytes)
-{
-    if (*room >= bytes)
-        return true;
-    unsigned char *larger = copse__alloc_aligned(mem, bytes, 4096);
-    if (!larger)
-        return false;
-    copse__free_aligned(mem, *block);
-    *block = larger;
-    *room = bytes;
-    return true;
 }

@@ -10,8 +10,8 @@ struct copse_block {
     copse_refs refs;
     copse_context *ctx; /* retained */
     copse_queue *queue; /* retained; NULL = host memory */
-    copse_buffer *buffer; /* of the pool; at least 4 * count bytes */
-    void *host;
+    copse_buffer *buffer; /* of the pool; at least `count` words */
+    void *host; /* without a queue: the array */
     copse_type type;
     uint64_t count; /* elements, may be 0 */
 };
@@ -21,7 +21,7 @@ copse_status copse__block_create(copse_context *ctx, copse_queue *queue, copse_t
                                  uint64_t count, struct copse_block **out);
 struct copse_block *copse__block_retain(struct copse_block *b);
 void copse__block_release(struct copse_block **b);
-/* Whole contents, 4 * count bytes. Reading waits, with the library's deadline; after COPSE_ERR_TIMEOUT, and
+/* Whole contents, `count` words. Reading waits, with the library's deadline; after COPSE_ERR_TIMEOUT, and
    only then, `values` is still in use by the device. */
 copse_status copse__block_write(struct copse_block *b, const void *values);
 copse_status copse__block_read(const struct copse_block *b, void *values);
@@ -32,9 +32,5 @@ copse_status copse__block_copy(const struct copse_block *from, copse_queue *to,
    times out. */
 copse_status copse__queue_settle(copse_queue *queue, copse_status s);
 copse_status copse__block_wait(const struct copse_block *b);
-
-/* Make a page-aligned block of host memory at least so large; its contents are lost where it grows. False: no
-   memory. */
-bool copse__host_grow(struct copse_mem *mem, unsigned char **block, size_t *room, size_t bytes);
 
 #endif

@@ -14,12 +14,10 @@
  *    Only a rank's own queue writes the other rows.
  *  - Ranks on one queue need no waits. A read of another rank's data, in place or by a copy into the inbox,
  *    is in the queue after the work that computed the data and before the work that overwrites it.
- *  - Staged: inbox and scratch memory belong to one queue. A read overwrites staging memory only after the
+ *  - Staged: the inbox belongs to one queue. A read overwrites staging memory only after the
  *    message before the last was written.
  */
 #include "core/reduce/exchange_internal.h"
-
-#define MESSAGE_BYTES ((size_t)1 << 20)
 
 /* ---- life ---- */
 
@@ -56,15 +54,16 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
         x->workers = (struct copse_workers){ params->group->worker, params->group->workers,
                                              params->group->rank_counts };
         x->messages.group = params->group;
-        x->messages.what[COPSE_KIND_PARTS] = "sums of gradients";
+        x->messages.what[COPSE_KIND_SUMS] = "sums of gradients";
         x->messages.what[COPSE_KIND_RESULTS] = "new values";
     }
     x->mem = mem;
     x->rank_count = params->rank_count;
+    copse_queue *queues[COPSE_MAX_REPLICAS];
     for (uint32_t r = 0; r < x->rank_count; r++) {
         x->ranks[r] = params->ranks[r];
-        copse_queue_retain(x->ranks[r].queue);
         copse_buffer_retain(x->ranks[r].step.buffer);
+        queues[r] = x->ranks[r].queue;
     }
     x->is_one_queue = !copse__has_workers(x);
     for (uint32_t r = 1; r < x->rank_count; r++)
@@ -72,10 +71,9 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
     /* On one queue nothing runs in parallel: use the fewest launches. */
     if (x->params.reduction == COPSE_REDUCE_AUTO)
         x->params.reduction = x->is_one_queue ? COPSE_REDUCE_TO_ONE : COPSE_REDUCE_SHARDED;
-    if (x->params.message_bytes == 0)
-        x->params.message_bytes = MESSAGE_BYTES;
-    x->params.message_bytes = copse__round_up(x->params.message_bytes, 4 * COPSE_UNIT);
-    const copse_status s = copse__exchange_check_sharing(x);
+    copse_status s = copse__reducer_create(params->ctx, queues, x->rank_count, params->message_bytes, &x->reducer);
+    if (!s)
+        s = copse__exchange_check_sharing(x);
     x->is_shared = x->can_share;
     if (s) {
         copse__exchange_release(&x);
@@ -88,12 +86,10 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
 void copse__exchange_release(copse_exchange **at)
 {
     copse_exchange *x = *at;
-    bool is_idle = true;
     if (!x)
         return;
     *at = NULL;
-    for (uint32_t r = 0; r < x->rank_count; r++)
-        is_idle = copse_queue_finish(x->ranks[r].queue) != COPSE_ERR_TIMEOUT && is_idle;
+    const bool is_idle = !x->reducer || copse__reducer_drain(x->reducer);
     for (size_t i = 0; i < x->buckets.count; i++)
         copse__bucket_fini(x, &x->buckets.at[i]);
     for (size_t i = 0; i < x->pieces.count; i++) {
@@ -106,19 +102,15 @@ void copse__exchange_release(copse_exchange **at)
         }
         copse__piece_fini(x, p);
     }
-    for (uint32_t r = 0; r < x->rank_count; r++) {
-        copse_buffer_release(&x->scratch[r]);
+    for (uint32_t r = 0; r < x->rank_count; r++)
         copse_buffer_release(&x->ranks[r].step.buffer);
-        copse_queue_release(&x->ranks[r].queue);
-        if (is_idle)
-            copse__free_aligned(x->mem, x->staging[r]);
-    }
+    copse__reducer_release(&x->reducer);
     if (copse__has_workers(x))
         copse__exchange_workers_fini(x);
     if (is_idle) {
-        copse__free_aligned(x->mem, x->sums_out);
-        copse__free_aligned(x->mem, x->values);
-        copse__free_aligned(x->mem, x->sums_in);
+        copse__free_aligned(x->mem, x->sums_out.at);
+        copse__free_aligned(x->mem, x->values.at);
+        copse__free_aligned(x->mem, x->sums_in.at);
     }
     copse__free(x->mem, x->buckets.at);
     copse__free(x->mem, x->pieces.at);
@@ -145,13 +137,14 @@ static copse_status run_step(copse_exchange *x, uint32_t bucket, const struct co
     case COPSE_STEP_AWAIT_READY:
         if (!ready)
             return copse_fail(COPSE_ERR_INTERNAL, "exchange: an update waits for gradients");
-        return copse__rank_wait_unless(x, step->rank, ready[step->rank], "computing its gradients", stop);
+        return copse__reducer_wait(x->reducer, step->rank, ready[step->rank], "computing its gradients", stop);
     case COPSE_STEP_AWAIT_LAST:
-        return copse__rank_wait(x, step->rank, x->last[step->rank], "reducing its part");
+        return copse__reducer_wait(x->reducer, step->rank, x->last[step->rank], "reducing its slices", NULL);
     case COPSE_STEP_PLAY:
         return play(x, step);
     case COPSE_STEP_SEND:
-        return copse__messages_send(x, b, step->first, step->count);
+        COPSE_TRY(copse__copies_send(x->reducer, &b->copies, step->first, step->count));
+        return copse__reducer_submit(x->reducer);
     case COPSE_STEP_BEGIN:
     case COPSE_STEP_READ:
     case COPSE_STEP_WORKER_SEND:
@@ -188,18 +181,18 @@ static copse_status run_steps(copse_exchange *x, uint32_t bucket, size_t first, 
 }
 
 copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
-                                 copse_exchange_busy_fn *busy, void *user)
+                                 copse_busy_fn *busy, void *user)
 {
     COPSE_TRY(check_bucket(x, bucket));
-    x->busy = busy;
-    x->busy_user = user;
+    x->reducer->busy = busy;
+    x->reducer->user = user;
     return run_steps(x, bucket, 0, x->buckets.at[bucket].half, ready);
 }
 
 copse_status copse__exchange_finish(copse_exchange *x, uint32_t bucket)
 {
     COPSE_TRY(check_bucket(x, bucket));
-    x->busy = NULL;
+    x->reducer->busy = NULL;
     return run_steps(x, bucket, x->buckets.at[bucket].half, x->buckets.at[bucket].steps.count, NULL);
 }
 
@@ -215,8 +208,7 @@ bool copse__exchange_is_one_queue(const copse_exchange *x)
 
 copse_status copse__exchange_queue(copse_exchange *x, uint32_t bucket)
 {
-    if (bucket >= x->buckets.count || !x->buckets.at[bucket].is_used || !x->is_one_queue)
-        return copse_fail(COPSE_ERR_ARGUMENT, "exchange: there is no bucket %u on one queue", bucket);
+    COPSE_TRY(check_bucket(x, bucket));
     const struct copse_bucket *b = &x->buckets.at[bucket];
     for (size_t i = 0; i < b->half; i++) {
         const struct copse_exchange_step *step = &b->steps.at[i];
@@ -242,17 +234,17 @@ void copse__exchange_drop(copse_exchange *x, uint32_t bucket)
 }
 
 void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
-                           const struct copse_slot_range **list, size_t *count)
+                           const struct copse_slice_memory **list, size_t *count)
 {
     *list = x->buckets.at[bucket].slots.at;
     *count = x->buckets.at[bucket].slots.count;
 }
 
-void copse__exchange_parts(const copse_exchange *x, uint32_t bucket, const struct copse_slot_range **list,
+void copse__exchange_measures(const copse_exchange *x, uint32_t bucket, const struct copse_slice_memory **list,
                            size_t *count)
 {
-    *list = x->buckets.at[bucket].parts.at;
-    *count = x->buckets.at[bucket].parts.count;
+    *list = x->buckets.at[bucket].measures.at;
+    *count = x->buckets.at[bucket].measures.count;
 }
 
 bool copse__exchange_is_shared(const copse_exchange *x)

@@ -19,10 +19,11 @@ struct copse_exchange_rank {
 /* The command that updates `count` elements: values from gradients, with the slots. */
 struct copse_update {
     struct copse_binding values, gradients, slots, step;
-    struct copse_binding parts; /* of a rule that measures: COPSE_PART_WORDS floats for each COPSE_UNIT elements */
+    struct copse_binding measures; /* of a rule that measures: COPSE_MEASURE_WORDS f32 for each COPSE_UNIT elements */
     uint64_t count;
 };
-#define COPSE_PART_WORDS 2
+#define COPSE_MEASURE_WORDS 2
+#define COPSE_MEASURE_BYTES (COPSE_MEASURE_WORDS * COPSE_WORD_BYTES)
 
 /* The use of the sums of a bucket. */
 struct copse_exchange_rule {
@@ -35,15 +36,11 @@ struct copse_exchange_rule {
     /* Commands before and after the update, like `update`; NULL: none. */
     copse_status (*before)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
     copse_status (*behind)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
-    /* Not NULL: a run ends when each owner has its sums and this command has filled `parts` from them. The
-       update is done by copse__exchange_finish, or not at all. In between the host may read `parts` and write
+    /* Not NULL: a run ends when each owner has its sums and this command has filled `measures` from them. The
+       update is done by copse__exchange_finish, or not at all. In between the host may read `measures` and write
        there, for `before`. */
     copse_status (*measure)(void *user, copse_device *dev, const struct copse_update *u, struct copse_command *out);
 };
-
-/* Called before the host waits for a rank: a chance to queue work that does not depend on the bucket,
-   so that the devices are not idle meanwhile. May be called many times. */
-typedef copse_busy_fn copse_exchange_busy_fn;
 
 struct copse_exchange_params {
     copse_context *ctx;
@@ -54,7 +51,7 @@ struct copse_exchange_params {
     size_t message_bytes;
     struct copse_group *group; /* the other workers, which run the same buckets in the same order. NULL: none.
                                   Outlives the exchange */
-    /* For tests, else NULL: called before each step of a run, with a move that it is part of. */
+    /* For tests, else NULL: called before each step of a run, with a move that it belongs to. */
     void (*pause)(void *user, const struct copse_move *move);
     void *user;
 };
@@ -87,17 +84,16 @@ void copse__exchange_drop(copse_exchange *x, uint32_t bucket);
 
 /* Optimizer slots of elements [first, first + count) of the bucket's piece; the rule's kernel defines the
    order of their words. */
-struct copse_slot_range {
+struct copse_slice_memory {
     uint32_t rank;
-    copse_buffer *buffer; /* 4 * slots * count bytes */
+    copse_buffer *buffer; /* slots * count words */
     uint64_t first, count;
 };
 void copse__exchange_slots(const copse_exchange *x, uint32_t bucket,
-                           const struct copse_slot_range **list, size_t *count);
+                           const struct copse_slice_memory **list, size_t *count);
 
-/* Where the parts of a rule that measures are; the same of each slice, COPSE_PART_WORDS floats for each
-   COPSE_UNIT elements from `first` on. */
-void copse__exchange_parts(const copse_exchange *x, uint32_t bucket, const struct copse_slot_range **list,
+/* Where the measures of each slice are: COPSE_MEASURE_WORDS floats for each COPSE_UNIT elements from `first` on. */
+void copse__exchange_measures(const copse_exchange *x, uint32_t bucket, const struct copse_slice_memory **list,
                            size_t *count);
 
 /* Reduce, update and broadcast; if the rule measures: reduce and measure. Rank r's gradients of the bucket
@@ -105,10 +101,10 @@ void copse__exchange_parts(const copse_exchange *x, uint32_t bucket, const struc
    queued and submitted; later work of every queue sees the new values, and may write new gradients. Waits on
    the host only where one device needs another's result, with a deadline. */
 copse_status copse__exchange_run(copse_exchange *x, uint32_t bucket, const uint64_t *ready,
-                                 copse_exchange_busy_fn *busy, void *user);
+                                 copse_busy_fn *busy, void *user);
 
 /* If the rule measures: update from the sums of the newest run, and broadcast. The caller has waited for the
-   parts of all owners, and all workers finish the same buckets in the same order. */
+   measures of all owners, and all workers finish the same buckets in the same order. */
 copse_status copse__exchange_finish(copse_exchange *x, uint32_t bucket);
 
 /* From now on a run that is still waiting for complete gradients, and has moved none, returns

@@ -12,33 +12,29 @@ struct trial {
     copse_queue *queue;
     copse_buffer *buffer; /* ROWS + 1 rows of BYTES */
     unsigned char *host;  /* the same */
+    size_t size;          /* of a read or write */
 };
 
 typedef copse_status trial_fn(struct trial *t);
 
-static copse_status read_nothing(struct trial *t)
+static copse_status read_bytes(struct trial *t)
 {
-    return copse_queue_read(t->queue, t->buffer, 0, t->host, 4);
+    return copse_queue_read(t->queue, t->buffer, 0, t->host, t->size);
 }
 
-static copse_status read_row(struct trial *t)
+static copse_status write_bytes(struct trial *t)
 {
-    return copse_queue_read(t->queue, t->buffer, 0, t->host, BYTES);
-}
-
-static copse_status write_row(struct trial *t)
-{
-    return copse_queue_write(t->queue, t->buffer, 0, t->host, BYTES);
+    return copse_queue_write(t->queue, t->buffer, 0, t->host, t->size);
 }
 
 static copse_status sum_rows(struct trial *t)
 {
     const struct copse_tree_sum sum = {
-        .parts = { t->buffer, 0, ROWS * BYTES },
+        .terms = { t->buffer, 0, ROWS * BYTES },
         .sum = { t->buffer, ROWS * BYTES, BYTES },
         .rows = ROWS,
-        .stride = BYTES / 4,
-        .count = BYTES / 4,
+        .stride = BYTES / COPSE_WORD_BYTES,
+        .count = BYTES / COPSE_WORD_BYTES,
     };
     struct copse_command c;
     COPSE_TRY(copse__tree_command(t->queue->dev, &sum, &c));
@@ -69,9 +65,11 @@ static copse_status measure_device(struct trial *t, struct copse_link *out)
 {
     double read, write, sum;
     COPSE_TRY(copse_queue_fill(t->queue, t->buffer, 0, (ROWS + 1) * BYTES, 0));
-    COPSE_TRY(time_of(t, read_nothing, &out->latency));
-    COPSE_TRY(time_of(t, read_row, &read));
-    COPSE_TRY(time_of(t, write_row, &write));
+    t->size = COPSE_WORD_BYTES;
+    COPSE_TRY(time_of(t, read_bytes, &out->latency));
+    t->size = BYTES;
+    COPSE_TRY(time_of(t, read_bytes, &read));
+    COPSE_TRY(time_of(t, write_bytes, &write));
     COPSE_TRY(time_of(t, sum_rows, &sum));
     out->read_rate = rate(BYTES, read, out->latency);
     out->write_rate = rate(BYTES, write, out->latency);
@@ -89,7 +87,7 @@ static void measure_host(struct trial *t, struct copse_link *out)
         const uint64_t start = copse__now_ns();
         memcpy(t->host + ROWS * BYTES, t->host, BYTES);
         const uint64_t middle = copse__now_ns();
-        copse__tree_rows(rows, ROWS, BYTES / 4, false);
+        copse__tree_rows(rows, ROWS, BYTES / COPSE_WORD_BYTES, COPSE_F32);
         copy = COPSE_MIN(copy, middle - start);
         sum = COPSE_MIN(sum, copse__now_ns() - middle);
     }
@@ -100,7 +98,7 @@ static void measure_host(struct trial *t, struct copse_link *out)
 
 copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, struct copse_link *out)
 {
-    struct trial t = { queue, NULL, copse__alloc(mem, ROWS + 1, BYTES) };
+    struct trial t = { .queue = queue, .host = copse__alloc(mem, ROWS + 1, BYTES) };
     copse_status s = COPSE_OK;
     if (!t.host)
         return copse_fail(COPSE_ERR_NO_MEMORY, "link: no memory to measure with");
@@ -121,9 +119,9 @@ copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, stru
 
 /* ---- estimates ---- */
 
-static const struct copse_link *at(const struct copse_link *links, uint32_t ranks, uint32_t place)
+static const struct copse_link *at(const struct copse_link *links, uint32_t ranks, uint32_t rank)
 {
-    return &links[place == COPSE_HOST ? ranks : place];
+    return &links[rank == COPSE_HOST ? ranks : rank];
 }
 
 /* Reads of several devices run in parallel. */
@@ -145,10 +143,10 @@ static double write_to_all(const struct copse_link *links, uint32_t ranks, doubl
     return sum;
 }
 
-static bool has_other(const uint32_t *to, uint32_t to_count, uint32_t place)
+static bool has_other(const uint32_t *to, uint32_t to_count, uint32_t rank)
 {
     for (uint32_t i = 0; i < to_count; i++)
-        if (to[i] != place)
+        if (to[i] != rank)
             return true;
     return false;
 }
@@ -168,11 +166,11 @@ static double to_one(const struct copse_link *links, uint32_t ranks, uint32_t ro
 static double sharded(const struct copse_link *links, uint32_t ranks, double bytes, const uint32_t *to,
                       uint32_t to_count)
 {
-    const double share = bytes / ranks;
-    double sum = 0, cost = read_from_all(links, ranks, bytes - share);
+    const double slice = bytes / ranks;
+    double sum = 0, cost = read_from_all(links, ranks, bytes - slice);
     for (uint32_t r = 0; r < ranks; r++) {
-        cost += (ranks - 1) * share / links[r].write_rate;
-        sum = COPSE_MAX(sum, links[r].latency + bytes / links[r].sum_rate + share / links[r].read_rate);
+        cost += (ranks - 1) * slice / links[r].write_rate;
+        sum = COPSE_MAX(sum, links[r].latency + bytes / links[r].sum_rate + slice / links[r].read_rate);
     }
     return cost + sum + write_to_all(links, ranks, bytes, to, to_count);
 }
@@ -192,18 +190,13 @@ static double hierarchical(const struct copse_link *links, uint32_t ranks, doubl
            write_to_all(links, ranks, bytes, to, to_count);
 }
 
-double copse__link_cost(const struct copse_link *links, uint32_t ranks, enum copse_collective algorithm,
-                        uint32_t root, double bytes, const uint32_t *to, uint32_t to_count)
+/* Seconds; the steps are those of value_reduce.c. */
+static double cost_of(const struct copse_link *links, uint32_t ranks, struct copse_way way, double bytes,
+                      const uint32_t *to, uint32_t to_count)
 {
-    switch (algorithm) {
-    case COPSE_COLLECTIVE_TO_ONE:
-        return to_one(links, ranks, root, bytes, to, to_count);
-    case COPSE_COLLECTIVE_SHARDED:
-        return sharded(links, ranks, bytes, to, to_count);
-    case COPSE_COLLECTIVE_HIERARCHICAL:
-        break;
-    }
-    return hierarchical(links, ranks, bytes, to, to_count);
+    return way.algorithm == COPSE_COLLECTIVE_TO_ONE   ? to_one(links, ranks, way.root, bytes, to, to_count)
+           : way.algorithm == COPSE_COLLECTIVE_SHARDED ? sharded(links, ranks, bytes, to, to_count)
+                                                       : hierarchical(links, ranks, bytes, to, to_count);
 }
 
 struct copse_way copse__link_choose(const struct copse_link *links, uint32_t ranks, double bytes,
@@ -218,8 +211,7 @@ struct copse_way copse__link_choose(const struct copse_link *links, uint32_t ran
     size_t best = 0;
     double least = 0;
     for (size_t i = 0; i < COPSE_COUNT(ways); i++) {
-        const double cost = copse__link_cost(links, ranks, ways[i].algorithm, ways[i].root, bytes, to,
-                                             to_count);
+        const double cost = cost_of(links, ranks, ways[i], bytes, to, to_count);
         if (i == 0 || cost < least) {
             best = i;
             least = cost;

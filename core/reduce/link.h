@@ -8,12 +8,8 @@
 /* Of a queue's device; NULL = of the host itself. Waits for the queue. */
 copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, struct copse_link *out);
 
-/* Estimated seconds to reduce `bytes` of each of `ranks` contributors to `to` (ranks or COPSE_HOST). Pure
-   arithmetic; the steps are those of value_reduce.c. */
-double copse__link_cost(const struct copse_link *links, uint32_t ranks, enum copse_collective algorithm,
-                        uint32_t root, double bytes, const uint32_t *to, uint32_t to_count);
-
-/* The cheapest algorithm and root; the first of those that cost the same. */
+/* The cheapest algorithm and root to reduce `bytes` of each of `ranks` contributors to `to` (ranks or COPSE_HOST), by
+   estimate; the first of those that cost the same. Pure arithmetic. */
 struct copse_way {
     enum copse_collective algorithm;
     uint32_t root;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of the exchange: shared or private pieces of the store, scratch and staging memory. */
+/* Memory of the exchange: shared or private pieces of the store. */
 #include <stdio.h>
 
 #include "core/reduce/exchange_internal.h"
@@ -34,7 +34,7 @@ static bool block_size(const copse_exchange *x, uint64_t elements, size_t *bytes
     *alignment = 4096;
     for (uint32_t r = 0; r < x->rank_count; r++)
         *alignment = COPSE_MAX(*alignment, copse__rank_device(x, r)->limits->host_import_alignment);
-    if (elements > SIZE_MAX / 4 || !copse__mul((size_t)elements * 4, x->rank_count, bytes) ||
+    if (elements > SIZE_MAX / COPSE_WORD_BYTES || !copse__mul((size_t)elements * COPSE_WORD_BYTES, x->rank_count, bytes) ||
         *bytes > SIZE_MAX - *alignment)
         return false;
     *bytes = copse__round_up(*bytes, *alignment);
@@ -46,7 +46,7 @@ static uint32_t too_large_for(const copse_exchange *x, size_t bytes)
 {
     for (uint32_t r = 0; r < x->rank_count; r++) {
         const struct copse_limits *l = copse__rank_device(x, r)->limits;
-        if (bytes > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes) || bytes / 4 > UINT32_MAX)
+        if (bytes > COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes) || bytes / COPSE_WORD_BYTES > UINT32_MAX)
             return r;
     }
     return x->rank_count;
@@ -94,7 +94,7 @@ static copse_status make_private(copse_exchange *x, struct copse_piece *p)
     for (uint32_t r = 0; r < x->rank_count; r++)
         for (int i = 0; i < 2; i++) {
             copse_buffer **buf = i == 0 ? &p->values[r] : &p->gradients[r];
-            const struct copse_buffer_params params = { .size = (size_t)p->elements * 4 };
+            const struct copse_buffer_params params = { .size = (size_t)p->elements * COPSE_WORD_BYTES };
             COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(x, r), &params, buf),
                                  "while making the store of rank %u", r));
             COPSE_TRY(copse_queue_fill(x->ranks[r].queue, *buf, 0, params.size, 0));
@@ -134,7 +134,8 @@ copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_
     } else {
         COPSE_TRY_OR(fail, s, make_private(x, &p));
         if (x->rank_count > 1 && !x->is_one_queue)
-            COPSE_TRY_OR(fail, s, copse__staging_make(x));
+            for (uint32_t r = 0; r < x->rank_count; r++)
+                COPSE_TRY_OR(fail, s, copse__reducer_staging(x->reducer, r));
     }
     *piece = 0;
     while (*piece < x->pieces.count && x->pieces.at[*piece].elements > 0)
@@ -156,61 +157,29 @@ fail:
 void copse__exchange_piece_drop(copse_exchange *x, uint32_t piece)
 {
     struct copse_piece *p = &x->pieces.at[piece];
-    bool is_idle = true;
-    for (uint32_t r = 0; r < x->rank_count; r++)
-        is_idle = copse_queue_finish(x->ranks[r].queue) != COPSE_ERR_TIMEOUT && is_idle;
-    if (!is_idle) /* a device that does not answer may still write there */
+    if (!copse__reducer_drain(x->reducer)) /* a device that does not answer may still write there */
         p->host[0] = p->host[1] = NULL;
     copse__piece_fini(x, p);
     *p = (struct copse_piece){ .elements = 0 };
 }
 
-struct copse_binding copse__piece_range(const struct copse_piece *p, copse_buffer *const *buffers,
+struct copse_binding copse__piece_binding(const struct copse_piece *p, copse_buffer *const *buffers,
                                         uint32_t rank, uint64_t first, uint64_t count)
 {
     const uint64_t row = p->is_shared ? rank * p->elements : 0;
-    return (struct copse_binding){ buffers[rank], (size_t)(4 * (row + first)),
-                                   (size_t)(4 * count) };
+    return (struct copse_binding){ buffers[rank], COPSE_WORD_BYTES * (size_t)(row + first),
+                                   COPSE_WORD_BYTES * (size_t)count };
 }
 
 struct copse_binding copse__exchange_values(const copse_exchange *x, uint32_t piece, uint32_t rank)
 {
     const struct copse_piece *p = &x->pieces.at[piece];
-    return copse__piece_range(p, p->values, rank, 0, p->elements);
+    return copse__piece_binding(p, p->values, rank, 0, p->elements);
 }
 
 struct copse_binding copse__exchange_gradients(const copse_exchange *x, uint32_t piece,
                                                uint32_t rank)
 {
     const struct copse_piece *p = &x->pieces.at[piece];
-    return copse__piece_range(p, p->gradients, rank, 0, p->elements);
-}
-
-/* ---- scratch and staging ---- */
-
-copse_status copse__scratch_grow(copse_exchange *x, uint32_t rank, size_t bytes)
-{
-    copse_buffer *larger = NULL;
-    if (copse_buffer_size(x->scratch[rank]) >= bytes)
-        return COPSE_OK;
-    COPSE_TRY(
-        copse_note(copse_buffer_create(copse__rank_device(x, rank),
-                                       &(struct copse_buffer_params){ .size = bytes }, &larger),
-                   "while making the inbox of rank %u", rank));
-    copse_buffer_release(&x->scratch[rank]);
-    x->scratch[rank] = larger;
-    return COPSE_OK;
-}
-
-copse_status copse__staging_make(copse_exchange *x)
-{
-    for (uint32_t r = 0; r < x->rank_count; r++) {
-        if (x->staging[r])
-            continue;
-        x->staging[r] = copse__alloc_aligned(x->mem, 2 * x->params.message_bytes, 4096);
-        if (!x->staging[r])
-            return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for messages of %zu bytes",
-                              x->params.message_bytes);
-    }
-    return COPSE_OK;
+    return copse__piece_binding(p, p->gradients, rank, 0, p->elements);
 }

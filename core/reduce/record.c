@@ -3,13 +3,6 @@
    explains why the recorded waits are enough. */
 #include "core/reduce/record.h"
 
-#define MAX_SCRATCH (1u << 28) /* bytes: longer ranges are done in rounds */
-
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for a bucket");
-}
-
 /* The pending commands of each rank become one segment. */
 static copse_status play_pending(struct copse_recorder *r)
 {
@@ -32,7 +25,7 @@ static copse_status play_pending(struct copse_recorder *r)
     return COPSE_OK;
 }
 
-/* ---- ranges ---- */
+/* ---- memory ---- */
 
 static uint32_t inbox_rows(const struct copse_recorder *r)
 {
@@ -44,11 +37,11 @@ static struct copse_binding inbox(const struct copse_recorder *r, const struct c
 {
     const bool is_by_pairs = r->x->params.reduction == COPSE_REDUCE_TREE && !copse__has_workers(r->x);
     const uint64_t row = is_by_pairs ? 0 : m->src;
-    return (struct copse_binding){ r->x->scratch[m->dst], (size_t)(4 * row * copse__record_row(m)),
-                                   (size_t)(4 * m->count) };
+    return (struct copse_binding){ r->x->reducer->inbox[m->dst], copse__record_row_bytes(m) * row,
+                                   copse__record_bytes(m) };
 }
 
-/* All scratch memory of a round is allocated before its commands are recorded. */
+/* The inbox of a chunk is allocated before its commands are recorded. */
 static copse_status make_room(struct copse_recorder *r)
 {
     size_t most[COPSE_MAX_REPLICAS] = { 0 };
@@ -59,26 +52,26 @@ static copse_status make_room(struct copse_recorder *r)
             rows = inbox_rows(r) + 1;
         else if (m->kind == COPSE_MOVE_ACCUMULATE && !r->piece->is_shared)
             rows = 1;
-        most[m->dst] = COPSE_MAX(most[m->dst], (size_t)(4 * rows * copse__record_row(m)));
+        most[m->dst] = COPSE_MAX(most[m->dst], copse__record_row_bytes(m) * rows);
     }
     if (copse__has_workers(r->x))
-        return copse__record_workers_scratch(r, most);
+        return copse__record_workers_inbox(r, most);
     for (uint32_t rank = 0; rank < r->x->rank_count; rank++)
         if (most[rank] > 0)
-            COPSE_TRY(copse__scratch_grow(r->x, rank, most[rank]));
+            COPSE_TRY(copse__reducer_inbox(r->x->reducer, rank, most[rank]));
     return COPSE_OK;
 }
 
 /* ---- commands ---- */
 
-/* Shared: the contributions are read in place. Staged: from the inbox, own part included. */
+/* Shared: the contributions are read in place. Staged: from the inbox, own one included. */
 static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
 {
     const struct copse_exchange *x = r->x;
     const uint64_t row = copse__record_row(m);
     struct copse_binding *total = &r->total[m->slice];
     struct copse_tree_sum t = {
-        .parts = { x->scratch[m->dst], 0, (size_t)(4 * row * x->rank_count) },
+        .terms = { x->reducer->inbox[m->dst], 0, copse__record_row_bytes(m) * x->rank_count },
         .rows = x->rank_count,
         .stride = (uint32_t)row,
         .count = m->count,
@@ -86,17 +79,17 @@ static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
     if (r->piece->is_shared) {
         t.base = (uint32_t)m->first;
         t.stride = (uint32_t)r->piece->elements;
-        t.parts = (struct copse_binding){ r->piece->gradients[m->dst], 0,
-                                          (size_t)(4 * r->piece->elements * x->rank_count) };
+        t.terms = (struct copse_binding){ r->piece->gradients[m->dst], 0,
+                                          COPSE_WORD_BYTES * (size_t)r->piece->elements * x->rank_count };
     } else {
         COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m), inbox(r, m)));
     }
-    *total = (struct copse_binding){ x->scratch[m->dst], (size_t)(4 * row * inbox_rows(r)),
-                                     (size_t)(4 * m->count) };
+    *total = (struct copse_binding){ x->reducer->inbox[m->dst], copse__record_row_bytes(m) * inbox_rows(r),
+                                     copse__record_bytes(m) };
     if (copse__has_workers(x) && m->worker == x->workers.worker)
         *total = copse__record_workers_row(r, m, m->worker);
     if (r->half == COPSE_HALF_SUM && !copse__has_workers(x))
-        COPSE_TRY(copse__record_hold(r, m, total));
+        COPSE_TRY(copse__record_keep(r, &r->bucket->sums, m, copse__record_bytes(m), total));
     t.sum = *total;
     return copse__record_tree(r, m, &t);
 }
@@ -114,51 +107,20 @@ static copse_status accumulate(struct copse_recorder *r, const struct copse_move
     return copse__record_command(r, m, &c);
 }
 
-/* The first half makes them, the second finds them. */
-static copse_status parts_of(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
-{
-    struct copse_bucket *b = r->bucket;
-    const size_t bytes = (size_t)(4 * COPSE_PART_WORDS * (copse__record_row(m) / COPSE_UNIT));
-    struct copse_slot_range range = { m->dst, NULL, m->first, m->count };
-    for (size_t i = 0; i < b->parts.count && !range.buffer; i++)
-        if (b->parts.at[i].first == m->first)
-            range.buffer = b->parts.at[i].buffer;
-    if (!range.buffer) {
-        if (!COPSE_RESERVE(r->x->mem, &b->parts, b->parts.count + 1))
-            return no_memory();
-        COPSE_TRY(copse_buffer_create(copse__rank_device(r->x, m->dst), &(struct copse_buffer_params){ .size = bytes },
-                                      &range.buffer));
-        b->parts.at[b->parts.count++] = range;
-    }
-    *out = (struct copse_binding){ range.buffer, 0, bytes };
-    return COPSE_OK;
-}
-
-static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m,
-                               struct copse_binding *out)
-{
-    copse_exchange *x = r->x;
-    const struct copse_buffer_params params = { .size = (size_t)(4 * r->rule->slots * m->count) };
-    copse_buffer *buf;
-    COPSE_TRY(copse_note(copse_buffer_create(copse__rank_device(x, m->dst), &params, &buf),
-                         "while making the optimizer slots of rank %u", m->dst));
-    const struct copse_slot_range range = { m->dst, buf, m->first, m->count };
-    if (!COPSE_PUSH(x->mem, &r->bucket->slots, range)) {
-        copse_buffer_release(&buf);
-        return no_memory();
-    }
-    x->slot_bytes[m->dst] += copse_buffer_size(buf);
-    *out = (struct copse_binding){ buf, 0, params.size };
-    return copse_queue_fill(x->ranks[m->dst].queue, buf, 0, params.size, 0);
-}
-
 static struct copse_binding sums_of(const struct copse_recorder *r, const struct copse_move *m)
 {
-    const struct copse_bucket *b = r->bucket;
-    for (size_t i = 0; r->half == COPSE_HALF_UPDATE && i < b->sums.count; i++)
-        if (b->sums.at[i].first == m->first)
-            return (struct copse_binding){ b->sums.at[i].buffer, 0, (size_t)(4 * m->count) };
+    const copse_buffer *kept = r->half == COPSE_HALF_UPDATE ? copse__kept(&r->bucket->sums, m) : NULL;
+    if (kept)
+        return (struct copse_binding){ (copse_buffer *)kept, 0, copse__record_bytes(m) };
     return r->total[m->slice].buffer ? r->total[m->slice] : copse__record_gradients(r, m->dst, m);
+}
+
+static copse_status make_slots(struct copse_recorder *r, const struct copse_move *m, struct copse_binding *out)
+{
+    copse_exchange *x = r->x;
+    COPSE_TRY(copse__record_keep(r, &r->bucket->slots, m, r->rule->slots * copse__record_bytes(m), out));
+    x->slot_bytes[m->dst] += copse_buffer_size(out->buffer);
+    return copse_queue_fill(x->ranks[m->dst].queue, out->buffer, 0, out->size, 0);
 }
 
 static copse_status call(struct copse_recorder *r, const struct copse_move *m, const struct copse_update *u,
@@ -181,7 +143,8 @@ static copse_status update(struct copse_recorder *r, const struct copse_move *m)
         .count = m->count,
     };
     if (r->half != COPSE_HALF_BOTH)
-        COPSE_TRY(parts_of(r, m, &u.parts));
+        COPSE_TRY(copse__record_keep(r, &r->bucket->measures, m,
+                                     COPSE_MEASURE_BYTES * (size_t)(copse__record_row(m) / COPSE_UNIT), &u.measures));
     if (r->half == COPSE_HALF_SUM)
         return call(r, m, &u, r->rule->measure);
     if (r->rule->slots > 0)
@@ -251,74 +214,55 @@ static bool is_local(const struct copse_recorder *r, const struct copse_move *m)
     return copse__is_same_queue(r->x, m->src, m->dst);
 }
 
-static struct copse_binding range_from(const struct copse_recorder *r, const struct copse_move *m)
+static struct copse_binding source_of(const struct copse_recorder *r, const struct copse_move *m)
 {
     return m->kind == COPSE_MOVE_BROADCAST ? copse__record_values(r, m->src, m)
                                       : copse__record_gradients(r, m->src, m);
 }
 
-static struct copse_binding range_to(const struct copse_recorder *r, const struct copse_move *m)
+static struct copse_binding target_of(const struct copse_recorder *r, const struct copse_move *m)
 {
     return m->kind == COPSE_MOVE_BROADCAST ? copse__record_values(r, m->dst, m) : inbox(r, m);
 }
 
-/* One range to those ranks that have another queue, in messages. The moves differ in their destination
-   only. */
-static copse_status push_messages(struct copse_recorder *r, const struct copse_move *moves, size_t count)
+/* One view to those ranks that have another queue. The moves differ in their destination only. */
+static copse_status add_copy(struct copse_recorder *r, const struct copse_move *moves, size_t count)
 {
-    const struct copse_binding from = range_from(r, moves);
-    bool is_any = false;
+    const struct copse_view from = { moves->src, source_of(r, moves), NULL };
+    struct copse_view to[COPSE_MAX_REPLICAS];
+    size_t targets = 0, fill = 0;
     for (size_t i = 0; i < count; i++)
-        is_any |= !is_local(r, &moves[i]);
-    for (size_t at = 0; is_any && at < from.size; at += r->x->params.message_bytes) {
-        const size_t size = COPSE_MIN(from.size - at, r->x->params.message_bytes);
-        struct copse_message message = {
-            .from = { from.buffer, from.offset + at, size },
-            .src = moves->src,
-            .first = r->bucket->targets.count,
-        };
-        for (size_t i = 0; i < count; i++) {
-            if (is_local(r, &moves[i]))
-                continue;
-            const struct copse_binding to = range_to(r, &moves[i]);
-            const struct copse_target target = { moves[i].dst,
-                                                 { to.buffer, to.offset + at, size } };
-            if (!COPSE_PUSH(r->x->mem, &r->bucket->targets, target))
-                return no_memory();
-            message.count++;
-        }
-        if (!COPSE_PUSH(r->x->mem, &r->bucket->messages, message))
-            return no_memory();
-    }
-    return COPSE_OK;
+        if (!is_local(r, &moves[i]))
+            to[targets++] = (struct copse_view){ moves[i].dst, target_of(r, &moves[i]), NULL };
+    return targets == 0 || copse__copies_add(r->x->mem, &r->bucket->copies, r->x->reducer->message_bytes, &fill, &from, to,
+                                             targets)
+               ? COPSE_OK
+               : copse__record_no_memory();
 }
 
-/* Staged: messages first; ranks with the source's queue copy when they play. */
+/* Staged: copies through host memory first; ranks with the source's queue copy when they play. */
 static copse_status send(struct copse_recorder *r, const struct copse_move *moves, size_t count)
 {
     struct copse_exchange_step step = { .kind = COPSE_STEP_SEND,
                                         .rank = moves->src,
-                                        .first = r->bucket->messages.count,
+                                        .first = r->bucket->copies.list.count,
                                         .move = *moves };
-    for (uint32_t src = 0; src < r->x->rank_count; src++)
-        for (size_t i = 0, end; i < count; i = end) {
-            for (end = i + 1; end < count && moves[end].src == moves[i].src &&
-                              moves[end].slice == moves[i].slice;)
-                end++;
-            if (moves[i].src == src)
-                COPSE_TRY(push_messages(r, &moves[i], end - i));
-        }
-    step.count = r->bucket->messages.count - step.first;
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && moves[end].src == moves[i].src && moves[end].slice == moves[i].slice;)
+            end++;
+        COPSE_TRY(add_copy(r, &moves[i], end - i));
+    }
+    step.count = r->bucket->copies.list.count - step.first;
     if (step.count > 0)
         COPSE_TRY(copse__record_step(r, &step));
     for (size_t i = 0; i < count; i++)
         if (is_local(r, &moves[i]))
-            COPSE_TRY(copse__record_copy(r, &moves[i], range_from(r, &moves[i]),
-                                         range_to(r, &moves[i])));
+            COPSE_TRY(copse__record_copy(r, &moves[i], source_of(r, &moves[i]),
+                                         target_of(r, &moves[i])));
     return COPSE_OK;
 }
 
-/* ---- rounds ---- */
+/* ---- chunks ---- */
 
 /* Whether moves of this kind belong to the half that is recorded. */
 static bool is_due(const struct copse_recorder *r, enum copse_move_kind kind)
@@ -359,7 +303,7 @@ static copse_status record_phases(struct copse_recorder *r)
     return play_pending(r);
 }
 
-static copse_status record_round(struct copse_recorder *r, uint64_t first, uint64_t count)
+static copse_status record_chunk(struct copse_recorder *r, uint64_t first, uint64_t count)
 {
     struct copse_mem *mem = r->x->mem;
     struct copse_schedule schedule;
@@ -369,11 +313,11 @@ static copse_status record_round(struct copse_recorder *r, uint64_t first, uint6
                                                  &schedule)
                   : copse__schedule_make(mem, how, r->x->rank_count, first, count, &schedule));
     r->schedule = &schedule;
-    r->round = first;
+    r->chunk = first;
     r->total = copse__alloc(mem, schedule.slices.count, sizeof *r->total);
     memset(r->has_played, 0, sizeof r->has_played);
     memset(r->is_ready, 0, sizeof r->is_ready);
-    copse_status s = r->total ? make_room(r) : no_memory();
+    copse_status s = r->total ? make_room(r) : copse__record_no_memory();
     if (!s && copse__has_workers(r->x))
         s = copse__record_workers_begin(r, count);
     if (!s)
@@ -388,10 +332,9 @@ static bool is_one_slice(const copse_exchange *x)
     return x->params.reduction == COPSE_REDUCE_TREE || x->params.reduction == COPSE_REDUCE_TO_ONE;
 }
 
-/* Longest range whose rows fit every device's bindings. */
-static uint64_t round_elements(const copse_exchange *x, const struct copse_piece *p, uint32_t slots)
+/* Most elements whose rows fit every device's bindings. */
+static uint64_t chunk_elements(const copse_exchange *x, const struct copse_piece *p, uint32_t slots)
 {
-    uint64_t bytes = MAX_SCRATCH;
     uint32_t ranks = x->rank_count;
     if (copse__has_workers(x)) { /* the same result on all workers */
         const struct copse_workers *w = &x->workers;
@@ -401,25 +344,21 @@ static uint64_t round_elements(const copse_exchange *x, const struct copse_piece
             most = COPSE_MAX(most, w->rank_counts[v]);
             ranks += w->rank_counts[v];
         }
-        return COPSE_MIN(bytes, x->messages.group->binding_bytes) / 4 / (most + w->count + 3) / COPSE_UNIT *
+        return COPSE_MIN(COPSE_MOST_ROWS, x->messages.group->binding_bytes) / COPSE_WORD_BYTES / (most + w->count + 3) / COPSE_UNIT *
                COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
     }
-    for (uint32_t r = 0; r < x->rank_count; r++) {
-        const struct copse_limits *l = copse__rank_device(x, r)->limits;
-        bytes = COPSE_MIN(bytes, COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes));
-    }
     const uint64_t rows = p->is_shared || x->rank_count == 1 ? 1 : x->rank_count + 1;
-    const uint64_t row = bytes / 4 / COPSE_MAX(rows, slots);
+    const uint64_t row = copse__reducer_binding_bytes(x->reducer) / COPSE_WORD_BYTES / COPSE_MAX(rows, slots);
     return row / COPSE_UNIT * COPSE_UNIT * (is_one_slice(x) ? 1 : ranks);
 }
 
 static copse_status record_half(struct copse_recorder *r, enum copse_half half, uint64_t first, uint64_t count)
 {
-    const uint64_t most = round_elements(r->x, r->piece, r->rule->slots);
+    const uint64_t most = chunk_elements(r->x, r->piece, r->rule->slots);
     copse_status s = COPSE_OK;
     r->half = half;
     for (uint64_t at = 0; at < count && !s; at += most)
-        s = record_round(r, first + at, COPSE_MIN(count - at, most));
+        s = record_chunk(r, first + at, COPSE_MIN(count - at, most));
     if (half != COPSE_HALF_UPDATE)
         r->bucket->half = r->bucket->steps.count;
     return s;
@@ -442,7 +381,7 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
     struct copse_bucket b = { .is_used = true };
     struct copse_recorder *r = copse__alloc(x->mem, 1, sizeof *r);
     if (!r)
-        return no_memory();
+        return copse__record_no_memory();
     r->x = x;
     r->piece = &x->pieces.at[piece];
     r->bucket = &b;
@@ -457,7 +396,7 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
     while (at < x->buckets.count && x->buckets.at[at].is_used)
         at++;
     if (!s && at == x->buckets.count && !COPSE_PUSH(x->mem, &x->buckets, b))
-        s = no_memory();
+        s = copse__record_no_memory();
     if (s) {
         copse__bucket_fini(x, &b);
         return copse_note(s, "while recording the exchange of %llu elements",
@@ -468,22 +407,22 @@ copse_status copse__exchange_bucket(copse_exchange *x, uint32_t piece, uint64_t 
     return COPSE_OK;
 }
 
+static void kept_fini(copse_exchange *x, struct copse_kept *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        copse_buffer_release(&list->at[i].buffer);
+    copse__free(x->mem, list->at);
+}
+
 void copse__bucket_fini(copse_exchange *x, struct copse_bucket *b)
 {
     for (size_t i = 0; i < b->steps.count; i++)
         copse__segment_release(&b->steps.at[i].segment);
-    for (size_t i = 0; i < b->slots.count; i++)
-        copse_buffer_release(&b->slots.at[i].buffer);
-    for (size_t i = 0; i < b->parts.count; i++)
-        copse_buffer_release(&b->parts.at[i].buffer);
-    for (size_t i = 0; i < b->sums.count; i++)
-        copse_buffer_release(&b->sums.at[i].buffer);
-    copse__free(x->mem, b->parts.at);
-    copse__free(x->mem, b->sums.at);
-    copse__free(x->mem, b->host_ranges.at);
-    copse__free(x->mem, b->shares.at);
+    kept_fini(x, &b->slots);
+    kept_fini(x, &b->measures);
+    kept_fini(x, &b->sums);
+    copse__copies_fini(x->mem, &b->copies);
+    copse__free(x->mem, b->host_copies.at);
+    copse__free(x->mem, b->worker_slices.at);
     copse__free(x->mem, b->steps.at);
-    copse__free(x->mem, b->messages.at);
-    copse__free(x->mem, b->targets.at);
-    copse__free(x->mem, b->slots.at);
 }

@@ -2,7 +2,7 @@
 /* Slices, owners and moves of the three schedules, and the bucket plan. See schedule.h. */
 #include "core/reduce/schedule.h"
 
-#define MIN_SLICE 1024u /* elements: a smaller share is not worth a rank's launches */
+#define MIN_SLICE 1024u /* elements: a smaller slice is not worth a rank's launches */
 
 struct maker {
     struct copse_mem *mem;
@@ -13,15 +13,12 @@ struct maker {
 static bool move(struct maker *m, enum copse_move_kind kind, uint32_t src, uint32_t dst,
                  uint32_t slice)
 {
-    const struct copse_slice *range = &m->s->slices.at[slice];
-    return COPSE_PUSH(
-        m->mem, &m->s->moves,
-        ((struct copse_move){ kind, m->s->phases, src, dst, range->first, range->count, slice,
-                              range->worker }));
+    const struct copse_slice *s = &m->s->slices.at[slice];
+    return COPSE_PUSH(m->mem, &m->s->moves,
+                      ((struct copse_move){ kind, m->s->phases, src, dst, s->first, s->count, slice, s->worker }));
 }
 
-/* Even shares in units of COPSE_UNIT elements. The first owners have the larger ones, and owners without a
-   share have no slice. */
+/* Even slices in units of COPSE_UNIT elements. The first owners have the larger ones, and the last may have none. */
 static bool cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count)
 {
     const uint64_t units = (count + COPSE_UNIT - 1) / COPSE_UNIT;
@@ -36,7 +33,7 @@ static bool cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count
     return true;
 }
 
-/* The owner of a slice gathers the parts of all ranks and sums them at once. */
+/* The owner of a slice gathers the gradients of all ranks and sums them at once. */
 static bool sum_at_owners(struct maker *m)
 {
     const struct copse_schedule *s = m->s;
@@ -97,8 +94,8 @@ static copse_status check(copse_reduce_algorithm reduction, uint32_t ranks, uint
 static uint32_t owners_of(copse_reduce_algorithm reduction, uint32_t ranks, uint64_t count)
 {
     const bool is_sharded = reduction == COPSE_REDUCE_AUTO || reduction == COPSE_REDUCE_SHARDED;
-    const uint64_t shares = is_sharded ? (count + MIN_SLICE - 1) / MIN_SLICE : 1;
-    return (uint32_t)COPSE_MIN(shares, ranks);
+    const uint64_t slices = is_sharded ? (count + MIN_SLICE - 1) / MIN_SLICE : 1;
+    return (uint32_t)COPSE_MIN(slices, ranks);
 }
 
 copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm reduction,

@@ -4,7 +4,7 @@
  * The sum over ranks 0..N-1 is defined element by element: at level k = 0, 1, 2, ... every rank r
  * that is a multiple of 2^(k+1) takes value[r] = value[r] + value[r + 2^k] where rank r + 2^k
  * exists. So for five ranks ((0+1)+(2+3))+4. Every schedule below evaluates just this tree, so
- * algorithm, range sizes and arrival order change no bit.
+ * algorithm, sizes of slices and arrival order change no bit.
  */
 #ifndef COPSE_SCHEDULE_H
 #define COPSE_SCHEDULE_H
@@ -16,7 +16,7 @@ enum copse_move_kind {
     COPSE_MOVE_GATHER,     /* src's gradients become readable by dst */
     COPSE_MOVE_SUM,        /* dst sums the contributions of all ranks by the tree */
     COPSE_MOVE_ACCUMULATE, /* dst's partial sum += src's */
-    COPSE_MOVE_UPDATE,     /* dst applies the update rule to its range */
+    COPSE_MOVE_UPDATE,     /* dst applies the update rule to its slice */
     COPSE_MOVE_BROADCAST,       /* src's new values go to dst */
     /* across workers: ranks are local, `worker` is the other side */
     COPSE_MOVE_PUSH,    /* src's sum over this worker goes to `worker` */
@@ -35,7 +35,7 @@ struct copse_move {
     uint32_t worker;
 };
 
-/* A range and the rank that reduces and updates it. */
+/* Elements of a bucket and the rank that reduces and updates them. */
 struct copse_slice {
     uint64_t first, count;
     uint32_t owner;  /* rank within its worker */

@@ -3,33 +3,35 @@
 #include "core/reduce/tree.h"
 #include "core/device/mean.h"
 
-#define BLOCK_WORDS 2048 /* words that stay in the nearest cache while the tree is evaluated */
+#define NEAR 2048 /* numbers of a row that stay in the nearest cache while the tree is evaluated */
 #define PER         32   /* elements of an invocation of the reduction kernels */
 
 /* ---- host memory ---- */
 
-static void add_floats(float *to, const float *from, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        to[i] = to[i] + from[i];
-}
+#define ADD_ROW(form, element)                                              \
+    static void add_##form(void *to, const void *from, size_t at, size_t n) \
+    {                                                                       \
+        element *sum = (element *)to + at;                                  \
+        const element *term = (const element *)from + at;                   \
+        for (size_t i = 0; i < n; i++)                                      \
+            sum[i] = sum[i] + term[i];                                      \
+    }
+ADD_ROW(f32, float)
+ADD_ROW(i32, uint32_t)
+ADD_ROW(i64, uint64_t)
 
-static void add_whole(uint32_t *to, const uint32_t *from, size_t count)
+void copse__tree_rows(void *const *rows, uint32_t row_count, size_t count, copse_type type)
 {
-    for (size_t i = 0; i < count; i++)
-        to[i] += from[i];
-}
-
-void copse__tree_rows(void *const *rows, uint32_t row_count, size_t count, bool is_whole)
-{
-    for (size_t at = 0; at < count; at += BLOCK_WORDS) {
-        const size_t n = COPSE_MIN(count - at, BLOCK_WORDS);
+    for (size_t at = 0; at < count; at += NEAR) {
+        const size_t n = COPSE_MIN(count - at, NEAR);
         for (uint32_t width = 1; width < row_count; width *= 2)
             for (uint32_t r = 0; r + width < row_count; r += 2 * width) {
-                if (is_whole)
-                    add_whole((uint32_t *)rows[r] + at, (const uint32_t *)rows[r + width] + at, n);
+                if (type == COPSE_F32)
+                    add_f32(rows[r], rows[r + width], at, n);
+                else if (type == COPSE_I32)
+                    add_i32(rows[r], rows[r + width], at, n);
                 else
-                    add_floats((float *)rows[r] + at, (const float *)rows[r + width] + at, n);
+                    add_i64(rows[r], rows[r + width], at, n);
             }
     }
 }
@@ -43,10 +45,10 @@ void copse__mean_values(const void *sums, void *means, size_t count, uint32_t di
     for (size_t i = 0; i < count; i++) {
         int32_t whole;
         float sum, mean;
-        memcpy(&whole, from + 4 * i, sizeof whole);
-        memcpy(&sum, from + 4 * i, sizeof sum);
+        memcpy(&whole, from + COPSE_WORD_BYTES * i, sizeof whole);
+        memcpy(&sum, from + COPSE_WORD_BYTES * i, sizeof sum);
         mean = is_whole ? (float)((double)whole / divisor) : sum / (float)divisor;
-        memcpy(to + 4 * i, &mean, sizeof mean);
+        memcpy(to + COPSE_WORD_BYTES * i, &mean, sizeof mean);
     }
 }
 
@@ -65,19 +67,19 @@ static copse_status dispatch(copse_device *dev, enum copse_kernel_id id, int32_t
 
 copse_status copse__tree_command(copse_device *dev, const struct copse_tree_sum *t, struct copse_command *out)
 {
-    const struct copse_binding both[] = { t->parts, t->sum };
+    const struct copse_binding both[] = { t->terms, t->sum };
     const struct copse_params_tree_sum floats = { .n = (uint32_t)t->count, .base = t->base, .stride = t->stride };
     const struct copse_params_sum_i32 whole = { .n = (uint32_t)t->count, .stride = t->stride };
     return t->is_whole ? dispatch(dev, COPSE_KERNEL_sum_i32, (int32_t)t->rows, 0, &whole, t->count, both, out)
                        : dispatch(dev, COPSE_KERNEL_tree_sum, (int32_t)t->rows, 0, &floats, t->count, both, out);
 }
 
-copse_status copse__accumulate_command(copse_device *dev, uint32_t rows, struct copse_binding part,
+copse_status copse__accumulate_command(copse_device *dev, uint32_t rows, struct copse_binding term,
                                        struct copse_binding sum, uint64_t count, struct copse_command *out)
 {
     const struct copse_params_accumulate p = { .n = (uint32_t)count };
     return dispatch(dev, COPSE_KERNEL_accumulate, (int32_t)rows, 0, &p, count,
-                    (const struct copse_binding[]){ part, sum }, out);
+                    (const struct copse_binding[]){ term, sum }, out);
 }
 
 copse_status copse__mean_command(copse_device *dev, struct copse_binding sums, struct copse_binding means,

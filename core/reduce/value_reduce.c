@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions of blocks, round by round:
+/* Reductions of blocks, chunk by chunk: contributions are copied into rows of the owner's inbox, the owner sums the rows,
+ * and the result is copied to its destinations (reducer.h). An owner may be the host: its inbox is host memory.
  *
- * 1. Parts on other devices than the owner's are read to host memory, from all devices at once. 2. They are
- * written to the owner's inbox, a row for each contributor, and the owner sums the rows. Parts on the owner's
- * device are copied there; an owner on the host sums in host memory. 3. Sums are read to host memory and
- * written to their destinations; the owner's own copy stays on its device.
- *
- * Queues are in order, so all rounds use the same inbox. A read of the next round overwrites host memory only
- * after the writes of this round have copied it.
+ * Queues are in order, so all chunks use the same inbox. Host memory of the inbox is written again only after the result
+ * of the chunk before was copied.
  */
 #include "core/reduce/value_reduce.h"
 #include "core/reduce/link.h"
@@ -15,17 +11,10 @@
 
 #define PLANS 16 /* that are kept */
 
-struct copse_reducer {
-    copse_context *ctx; /* retained */
+struct copse_value_reducer {
+    copse_reducer *r;
     struct copse_mem *mem;
-    copse_queue *queues[COPSE_MAX_REPLICAS]; /* retained */
-    uint32_t ranks;
-    copse_buffer *inbox[COPSE_MAX_REPLICAS]; /* contributors' rows, then the row of the sum */
-    unsigned char *stage[COPSE_MAX_REPLICAS]; /* parts of contributors, in host memory */
-    unsigned char *total;                     /* sums of a round, in host memory */
-    size_t stage_room[COPSE_MAX_REPLICAS], total_room; /* bytes */
-    bool is_open[COPSE_MAX_REPLICAS];         /* has work that is not submitted */
-    uint64_t ticket[COPSE_MAX_REPLICAS];
+    struct copse_host_memory host; /* the inbox of the host */
     struct copse_plan plans[PLANS]; /* the newest first */
     unsigned plans_made;
     bool has_links;
@@ -34,95 +23,48 @@ struct copse_reducer {
 
 /* ---- life ---- */
 
-copse_status copse__reducer_create(copse_context *ctx, copse_queue *const *queues, uint32_t count,
-                                   copse_reducer **out)
+copse_status copse__value_reducer_create(copse_context *ctx, copse_queue *const *queues, uint32_t count,
+                                         copse_value_reducer **out)
 {
-    copse_reducer *x = copse__alloc(&ctx->base.mem, 1, sizeof *x);
-    *out = x;
+    copse_value_reducer *x = copse__alloc(&ctx->base.mem, 1, sizeof *x);
+    *out = NULL;
     if (!x)
         return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory");
-    x->ctx = copse_context_retain(ctx);
     x->mem = &ctx->base.mem;
-    x->ranks = count;
-    for (uint32_t r = 0; r < count; r++)
-        x->queues[r] = copse_queue_retain(queues[r]);
-    return COPSE_OK;
+    const copse_status s = copse__reducer_create(ctx, queues, count, 0, &x->r);
+    if (s)
+        copse__free(x->mem, x);
+    else
+        *out = x;
+    return s;
 }
 
 /* Nothing that a device may still write to is freed or used again. */
-static void drain(copse_reducer *x)
+static void drain(copse_value_reducer *x)
 {
-    bool is_stuck = false;
-    for (uint32_t r = 0; r < x->ranks; r++) {
-        is_stuck = copse_queue_finish(x->queues[r]) == COPSE_ERR_TIMEOUT || is_stuck;
-        x->is_open[r] = false;
-    }
-    if (!is_stuck)
-        return;
-    copse__log(&x->ctx->base.log, COPSE_LOG_ERROR,
-               "reduction: a device hangs, the host memory it writes to is not freed");
-    memset(x->stage, 0, sizeof x->stage);
-    memset(x->stage_room, 0, sizeof x->stage_room);
-    x->total = NULL;
-    x->total_room = 0;
+    if (!copse__reducer_drain(x->r))
+        x->host = (struct copse_host_memory){ NULL, 0 };
 }
 
-void copse__reducer_release(copse_reducer **at)
+void copse__value_reducer_release(copse_value_reducer **at)
 {
-    copse_reducer *x = *at;
+    copse_value_reducer *x = *at;
     if (!x)
         return;
     *at = NULL;
     drain(x);
     for (size_t i = 0; i < PLANS; i++)
         copse__plan_fini(x->mem, &x->plans[i]);
-    for (uint32_t r = 0; r < COPSE_MAX_REPLICAS; r++) {
-        copse_buffer_release(&x->inbox[r]);
-        copse__free_aligned(x->mem, x->stage[r]);
-        copse_queue_release(&x->queues[r]);
-    }
-    copse__free_aligned(x->mem, x->total);
-    copse_context *ctx = x->ctx;
+    copse__free_aligned(x->mem, x->host.at);
+    copse_reducer *r = x->r;
     copse__free(x->mem, x);
-    copse_context_release(&ctx);
-}
-
-static copse_status grow(copse_reducer *x, unsigned char **memory, size_t *room, uint64_t elements)
-{
-    return copse__host_grow(x->mem, memory, room, (size_t)(4 * elements))
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for %llu staged elements",
-                            (unsigned long long)elements);
-}
-
-static copse_status grow_inbox(copse_reducer *x, uint32_t rank, uint64_t elements)
-{
-    copse_buffer *larger;
-    if (copse_buffer_size(x->inbox[rank]) >= 4 * elements)
-        return COPSE_OK;
-    COPSE_TRY(copse_note(
-        copse__buffer_acquire(x->queues[rank]->dev, (size_t)(4 * elements), &larger),
-        "while making the inbox of replica %u", rank));
-    copse_buffer_release(&x->inbox[rank]);
-    x->inbox[rank] = larger;
-    return COPSE_OK;
+    copse__reducer_release(&r);
 }
 
 /* ---- plans ---- */
 
-/* Longest row of which `rows` fit every device's memory and bindings. */
-static uint64_t longest_row(const copse_reducer *x, uint32_t rows)
-{
-    uint64_t bytes = (uint64_t)1 << 28;
-    for (uint32_t r = 0; r < x->ranks; r++) {
-        const struct copse_limits *l = x->queues[r]->dev->limits;
-        bytes = COPSE_MIN(bytes, COPSE_MIN(l->max_binding_bytes, l->max_buffer_bytes));
-    }
-    return bytes / 4 / rows / COPSE_UNIT * COPSE_UNIT;
-}
-
 /* A cached plan, or a new one, which replaces the least recently used. */
-static copse_status find_plan(copse_reducer *x, const struct copse_plan_params *params,
+static copse_status find_plan(copse_value_reducer *x, const struct copse_plan_params *params,
                               const struct copse_plan **out)
 {
     struct copse_plan plan;
@@ -143,7 +85,7 @@ static copse_status find_plan(copse_reducer *x, const struct copse_plan_params *
     return COPSE_OK;
 }
 
-unsigned copse__reducer_plans(const copse_reducer *x)
+unsigned copse__value_plans(const copse_value_reducer *x)
 {
     return x->plans_made;
 }
@@ -151,14 +93,15 @@ unsigned copse__reducer_plans(const copse_reducer *x)
 /* ---- a run ---- */
 
 struct run {
-    copse_reducer *x;
+    copse_value_reducer *x;
     const struct copse_reduction *r;
     const struct copse_plan *plan;
+    const struct copse_chunk *chunk;
     struct copse_block **out;
 };
 
-/* The rank of a block's queue, or COPSE_HOST. */
-static uint32_t place_of(const copse_reducer *x, const struct copse_block *b)
+/* The rank of a block's queue, COPSE_HOST, or the number of ranks: none. */
+static uint32_t rank_of(const copse_reducer *x, const struct copse_block *b)
 {
     uint32_t r = 0;
     if (!b->queue)
@@ -168,267 +111,171 @@ static uint32_t place_of(const copse_reducer *x, const struct copse_block *b)
     return r;
 }
 
-static const struct copse_block *part_of(const struct run *run, uint32_t contributor, size_t array)
+static struct copse_view block_view(uint32_t rank, const struct copse_block *b, uint64_t first, uint64_t count)
 {
-    return run->r->from[contributor * run->r->arrays + array];
+    return (struct copse_view){ rank,
+                                { b->buffer, COPSE_WORD_BYTES * (size_t)first, COPSE_WORD_BYTES * (size_t)count },
+                                b->queue ? NULL : (unsigned char *)b->host + COPSE_WORD_BYTES * first };
 }
 
-static unsigned char *host_at(const struct copse_block *b, uint64_t element)
+static uint64_t row_elements(const struct copse_partial_sum *sum)
 {
-    return (unsigned char *)b->host + 4 * element;
+    return copse__round_up((size_t)sum->count, COPSE_UNIT);
 }
 
-static copse_status submit_open(copse_reducer *x)
+/* Elements [first, first + count) of a row of the owner's inbox. */
+static struct copse_view row_view(const struct run *run, const struct copse_partial_sum *sum, uint32_t row,
+                                  uint64_t first, uint64_t count)
 {
-    for (uint32_t r = 0; r < x->ranks; r++)
-        if (x->is_open[r]) {
-            COPSE_TRY(copse_queue_submit(x->queues[r], &x->ticket[r]));
-            x->is_open[r] = false;
-        }
-    return COPSE_OK;
+    const size_t offset = COPSE_WORD_BYTES * (size_t)(row_elements(sum) * row + first);
+    const size_t size = COPSE_WORD_BYTES * (size_t)count;
+    return sum->owner == COPSE_HOST
+               ? (struct copse_view){ COPSE_HOST, { NULL, 0, size }, run->x->host.at + offset }
+               : (struct copse_view){ sum->owner, { run->x->r->inbox[sum->owner], offset, size }, NULL };
 }
 
-/* Submit everything and wait for the ranks with open work. */
-static copse_status finish_open(copse_reducer *x, const char *what)
+static struct copse_binding row_of(const struct run *run, const struct copse_partial_sum *sum, uint32_t row)
 {
-    bool is_waited[COPSE_MAX_REPLICAS];
-    memcpy(is_waited, x->is_open, sizeof is_waited);
-    COPSE_TRY(submit_open(x));
-    for (uint32_t r = 0; r < x->ranks; r++)
-        if (is_waited[r])
-            COPSE_TRY(copse_note(copse__queue_await(x->queues[r], x->ticket[r]),
-                                 "while waiting for replica %u on %s (%s)", r,
-                                 x->queues[r]->dev->info.id, what));
-    return COPSE_OK;
+    return row_view(run, sum, row, 0, sum->count).at;
 }
 
-/* Every contribution of a job that is elsewhere on a device, to host memory. */
-static copse_status read_parts(const struct run *run, const struct copse_round *round,
-                               const struct copse_job *job)
+/* A contribution to a row of the owner's inbox. */
+static copse_status gather(const struct run *run, const struct copse_partial_sum *sum, uint32_t contributor)
 {
-    copse_reducer *x = run->x;
-    const uint64_t first = round->first + job->first;
-    for (uint32_t c = job->lo; c < job->hi; c++) {
-        size_t cursor = copse__piece_start(run->plan, round->pack, first);
-        struct copse_part p;
-        while (copse__piece_next(run->plan, round->pack, first, job->count, &cursor, &p)) {
-            const struct copse_block *b = part_of(run, c, p.array);
-            const uint32_t place = place_of(x, b);
-            unsigned char *to = x->stage[c] + 4 * (job->first + p.at);
-            if (place == COPSE_HOST && job->owner == COPSE_HOST)
-                memcpy(to, host_at(b, p.first), (size_t)(4 * p.count));
-            if (place == COPSE_HOST || place == job->owner)
-                continue;
-            COPSE_TRY(copse_queue_read(b->queue, b->buffer, (size_t)(4 * p.first), to,
-                                       (size_t)(4 * p.count)));
-            x->is_open[place] = true;
-        }
+    copse_reducer *x = run->x->r;
+    const struct copse_array_buckets *b = &run->plan->buckets;
+    const uint64_t first = run->chunk->first + sum->first;
+    size_t cursor = copse__views_start(b, run->chunk->bucket, first);
+    struct copse_bucket_view v;
+    while (copse__view_next(b, run->chunk->bucket, first, sum->count, &cursor, &v)) {
+        const struct copse_block *block = run->r->from[contributor * run->r->arrays + v.array];
+        const uint32_t rank = rank_of(x, block);
+        const struct copse_view from = block_view(rank, block, v.first, v.count),
+                                to = row_view(run, sum, contributor - sum->lo, v.at, v.count);
+        if (sum->owner == COPSE_HOST && rank != COPSE_HOST)
+            COPSE_TRY(copse__reducer_read(x, rank, &from.at, to.host));
+        else
+            COPSE_TRY(copse__reducer_copy(x, &from, &to, 1));
     }
     return COPSE_OK;
 }
 
-static uint64_t row_elements(const struct copse_job *job)
+/* A command on the owner of a sum. */
+static copse_status encode(const struct run *run, const struct copse_partial_sum *sum, const struct copse_command *c)
 {
-    return copse__round_up((size_t)job->count, COPSE_UNIT);
+    copse_reducer *x = run->x->r;
+    x->is_open[sum->owner] = true;
+    return copse__queue_encode(x->queues[sum->owner], c);
 }
 
-static struct copse_binding inbox_row(const copse_reducer *x, const struct copse_job *job, uint32_t row)
+/* The first rows become the row of the sum: on the host row 0, else the row behind those of all contributors. */
+static copse_status add_rows(const struct run *run, const struct copse_partial_sum *sum, uint32_t rows)
 {
-    return (struct copse_binding){ x->inbox[job->owner], (size_t)(4 * row_elements(job) * row),
-                                   (size_t)(4 * job->count) };
-}
-
-/* Contributions into the owner's inbox. */
-static copse_status fill_inbox(const struct run *run, const struct copse_round *round,
-                               const struct copse_job *job)
-{
-    copse_reducer *x = run->x;
-    copse_queue *queue = x->queues[job->owner];
-    const uint64_t first = round->first + job->first;
-    for (uint32_t c = job->lo; c < job->hi; c++) {
-        const struct copse_binding row = inbox_row(x, job, c - job->lo);
-        size_t cursor = copse__piece_start(run->plan, round->pack, first);
-        struct copse_part p;
-        while (copse__piece_next(run->plan, round->pack, first, job->count, &cursor, &p)) {
-            const struct copse_block *b = part_of(run, c, p.array);
-            const uint32_t place = place_of(x, b);
-            const size_t at = row.offset + (size_t)(4 * p.at), size = (size_t)(4 * p.count);
-            if (place == job->owner)
-                COPSE_TRY(copse_queue_copy(queue, b->buffer, (size_t)(4 * p.first), row.buffer, at,
-                                           size));
-            else
-                COPSE_TRY(copse_queue_write(queue, row.buffer, at,
-                                            place == COPSE_HOST
-                                                ? host_at(b, p.first)
-                                                : x->stage[c] + 4 * (job->first + p.at),
-                                            size));
-        }
+    const bool is_whole = run->r->type == COPSE_I32;
+    const uint32_t stride = (uint32_t)row_elements(sum);
+    if (sum->owner == COPSE_HOST) {
+        void *at[COPSE_MAX_REPLICAS];
+        for (uint32_t row = 0; row < rows; row++)
+            at[row] = row_view(run, sum, row, 0, sum->count).host;
+        copse__tree_rows(at, rows, (size_t)sum->count, run->r->type);
+        return COPSE_OK;
     }
-    x->is_open[job->owner] = true;
-    return COPSE_OK;
-}
-
-/* The first `rows` rows of the inbox become the row of the sum. */
-static copse_status sum_rows(const struct run *run, const struct copse_job *job, uint32_t rows)
-{
-    copse_reducer *x = run->x;
-    copse_queue *queue = x->queues[job->owner];
-    const uint32_t row = (uint32_t)row_elements(job);
     const struct copse_tree_sum t = {
-        .parts = { x->inbox[job->owner], 0, (size_t)row * 4 * rows },
-        .sum = inbox_row(x, job, run->r->contributors),
+        .terms = { run->x->r->inbox[sum->owner], 0, (size_t)stride * COPSE_WORD_BYTES * rows },
+        .sum = row_of(run, sum, run->r->contributors),
         .rows = rows,
-        .stride = row,
-        .count = job->count,
-        .is_whole = run->r->type == COPSE_I32,
+        .stride = stride,
+        .count = sum->count,
+        .is_whole = is_whole,
     };
     struct copse_command c;
-    COPSE_TRY(copse__tree_command(queue->dev, &t, &c));
-    x->is_open[job->owner] = true;
-    return copse__queue_encode(queue, &c);
-}
-
-/* The sum is in x->stage[job->lo] if the owner is the host, else in the row of the sum. */
-static copse_status sum(const struct run *run, const struct copse_round *round,
-                        const struct copse_job *job)
-{
-    copse_reducer *x = run->x;
-    void *rows[COPSE_MAX_REPLICAS];
-    if (job->owner != COPSE_HOST) {
-        COPSE_TRY(fill_inbox(run, round, job));
-        return sum_rows(run, job, job->hi - job->lo);
-    }
-    for (uint32_t c = job->lo; c < job->hi; c++)
-        rows[c - job->lo] = x->stage[c] + 4 * job->first;
-    copse__tree_rows(rows, job->hi - job->lo, (size_t)job->count, run->r->type == COPSE_I32);
-    return COPSE_OK;
+    COPSE_TRY(copse__tree_command(run->x->r->queues[sum->owner]->dev, &t, &c));
+    return encode(run, sum, &c);
 }
 
 /* The right half of the tree is added to the left one, at the left one's owner. */
-static copse_status join(const struct run *run, const struct copse_job *left,
-                         const struct copse_job *right)
+static copse_status join(const struct run *run, const struct copse_partial_sum *left,
+                         const struct copse_partial_sum *right)
 {
-    copse_reducer *x = run->x;
-    copse_queue *queue = x->queues[left->owner];
+    copse_reducer *x = run->x->r;
     const uint32_t last = run->r->contributors;
-    const struct copse_binding from = inbox_row(x, right, last), sum = inbox_row(x, left, last),
-                               first = inbox_row(x, left, 0), second = inbox_row(x, left, 1);
-    COPSE_TRY(copse_queue_read(x->queues[right->owner], from.buffer, from.offset, x->total,
-                               from.size));
-    x->is_open[right->owner] = true;
-    COPSE_TRY(finish_open(x, "reading half of a sum"));
-    COPSE_TRY(copse_queue_copy(queue, sum.buffer, sum.offset, first.buffer, first.offset,
-                               first.size));
-    COPSE_TRY(copse_queue_write(queue, second.buffer, second.offset, x->total, second.size));
-    return sum_rows(run, left, 2);
+    const struct copse_partial_sum *const sums[] = { left, right };
+    for (uint32_t row = 0; row < 2; row++) {
+        const struct copse_view from = row_view(run, sums[row], last, 0, left->count),
+                                to = row_view(run, left, row, 0, left->count);
+        COPSE_TRY(copse__reducer_copy(x, &from, &to, 1));
+    }
+    COPSE_TRY(copse__reducer_send(x));
+    return add_rows(run, left, 2);
 }
 
-/* On the host in place; on devices into row 0 of the inbox, which is free now. */
-static copse_status divide(const struct run *run, const struct copse_job *job)
+/* Into row 0, which is free now. */
+static copse_status divide(const struct run *run, const struct copse_partial_sum *sum)
 {
-    copse_reducer *x = run->x;
     const bool is_whole = run->r->type == COPSE_I32;
-    if (job->owner == COPSE_HOST) {
-        unsigned char *sums = x->stage[job->lo] + 4 * job->first;
-        copse__mean_values(sums, sums, (size_t)job->count, run->r->divisor, is_whole);
+    if (run->r->divisor == 0)
+        return COPSE_OK;
+    if (sum->owner == COPSE_HOST) {
+        unsigned char *sums = row_view(run, sum, 0, 0, sum->count).host;
+        copse__mean_values(sums, sums, (size_t)sum->count, run->r->divisor, is_whole);
         return COPSE_OK;
     }
-    copse_queue *queue = x->queues[job->owner];
     struct copse_command c;
-    COPSE_TRY(copse__mean_command(queue->dev, inbox_row(x, job, run->r->contributors), inbox_row(x, job, 0), job->count,
-                                  run->r->divisor, is_whole, &c));
-    x->is_open[job->owner] = true;
-    return copse__queue_encode(queue, &c);
+    COPSE_TRY(copse__mean_command(run->x->r->queues[sum->owner]->dev, row_of(run, sum, run->r->contributors),
+                                  row_of(run, sum, 0), sum->count, run->r->divisor, is_whole, &c));
+    return encode(run, sum, &c);
 }
 
-static struct copse_binding result_row(const struct run *run, const struct copse_job *job)
+static copse_status broadcast(const struct run *run, const struct copse_partial_sum *sum)
 {
-    return inbox_row(run->x, job, run->r->divisor ? 0 : run->r->contributors);
-}
-
-/* Read the result of a job to host memory, if it has destinations other than its owner. */
-static copse_status read_result(const struct run *run, const struct copse_job *job)
-{
-    copse_reducer *x = run->x;
-    bool is_wanted = false;
-    for (uint32_t i = 0; i < run->r->to_count; i++)
-        is_wanted = is_wanted || run->r->to[i] != job->owner;
-    if (job->owner == COPSE_HOST || !is_wanted)
-        return COPSE_OK;
-    const struct copse_binding row = result_row(run, job);
-    x->is_open[job->owner] = true;
-    return copse_queue_read(x->queues[job->owner], row.buffer, row.offset, x->total + 4 * job->first,
-                            row.size);
-}
-
-static copse_status hand_piece(const struct run *run, const struct copse_job *job,
-                               const struct copse_part *p, uint32_t to, struct copse_block *b)
-{
-    copse_reducer *x = run->x;
-    const size_t at = (size_t)(4 * p->first), size = (size_t)(4 * p->count);
-    const unsigned char *from =
-        (job->owner == COPSE_HOST ? x->stage[job->lo] : x->total) + 4 * (job->first + p->at);
-    if (to == COPSE_HOST) {
-        memcpy(host_at(b, p->first), from, size);
-        return COPSE_OK;
-    }
-    x->is_open[to] = true;
-    if (to != job->owner)
-        return copse_queue_write(b->queue, b->buffer, at, from, size);
-    const struct copse_binding row = result_row(run, job);
-    return copse_queue_copy(b->queue, row.buffer, row.offset + (size_t)(4 * p->at), b->buffer, at,
-                            size);
-}
-
-static copse_status hand(const struct run *run, const struct copse_round *round,
-                         const struct copse_job *job)
-{
-    const uint64_t first = round->first + job->first;
-    for (uint32_t i = 0; i < run->r->to_count; i++) {
-        size_t cursor = copse__piece_start(run->plan, round->pack, first);
-        struct copse_part p;
-        while (copse__piece_next(run->plan, round->pack, first, job->count, &cursor, &p))
-            COPSE_TRY(hand_piece(run, job, &p, run->r->to[i],
-                                 run->out[p.array * run->r->to_count + i]));
+    const uint32_t row = sum->owner == COPSE_HOST || run->r->divisor ? 0 : run->r->contributors;
+    const struct copse_array_buckets *b = &run->plan->buckets;
+    const uint64_t first = run->chunk->first + sum->first;
+    size_t cursor = copse__views_start(b, run->chunk->bucket, first);
+    struct copse_bucket_view v;
+    while (copse__view_next(b, run->chunk->bucket, first, sum->count, &cursor, &v)) {
+        const struct copse_view from = row_view(run, sum, row, v.at, v.count);
+        struct copse_view to[COPSE_MAX_REPLICAS + 1];
+        for (uint32_t i = 0; i < run->r->to_count; i++)
+            to[i] = block_view(run->r->to[i], run->out[v.array * run->r->to_count + i], v.first, v.count);
+        COPSE_TRY(copse__reducer_copy(run->x->r, &from, to, run->r->to_count));
     }
     return COPSE_OK;
 }
 
-static copse_status run_round(const struct run *run, const struct copse_round *round)
+static copse_status run_chunk(const struct run *run)
 {
-    const struct copse_job *jobs = &run->plan->jobs.at[round->first_job];
-    const size_t finished = round->is_joined ? 1 : round->job_count;
-    for (size_t j = 0; j < round->job_count; j++)
-        COPSE_TRY(read_parts(run, round, &jobs[j]));
-    COPSE_TRY(finish_open(run->x, "reading its part"));
-    for (size_t j = 0; j < round->job_count; j++)
-        COPSE_TRY(sum(run, round, &jobs[j]));
-    if (round->is_joined)
-        COPSE_TRY(join(run, &jobs[0], &jobs[1]));
-    for (size_t j = 0; j < finished; j++) {
-        if (run->r->divisor)
-            COPSE_TRY(divide(run, &jobs[j]));
-        COPSE_TRY(read_result(run, &jobs[j]));
+    copse_reducer *x = run->x->r;
+    const struct copse_partial_sum *sums = &run->plan->sums.at[run->chunk->first_sum];
+    const size_t sum_count = run->chunk->sum_count, result_count = run->chunk->is_joined ? 1 : sum_count;
+    for (uint32_t c = 0; c < run->r->contributors; c++)
+        for (size_t i = 0; i < sum_count; i++)
+            if (c >= sums[i].lo && c < sums[i].hi)
+                COPSE_TRY(gather(run, &sums[i], c));
+    COPSE_TRY(copse__reducer_send(x));
+    COPSE_TRY(copse__reducer_wait_reads(x, "reading its contribution"));
+    for (size_t i = 0; i < sum_count; i++)
+        COPSE_TRY(add_rows(run, &sums[i], sums[i].hi - sums[i].lo));
+    if (run->chunk->is_joined)
+        COPSE_TRY(join(run, &sums[0], &sums[1]));
+    for (size_t i = 0; i < result_count; i++) {
+        COPSE_TRY(divide(run, &sums[i]));
+        COPSE_TRY(broadcast(run, &sums[i]));
     }
-    COPSE_TRY(finish_open(run->x, "reading a sum"));
-    for (size_t j = 0; j < finished; j++)
-        COPSE_TRY(hand(run, round, &jobs[j]));
-    return submit_open(run->x);
+    COPSE_TRY(copse__reducer_send(x));
+    return copse__reducer_submit(x);
 }
 
 /* ---- from start to end ---- */
 
 static copse_status make_room(const struct run *run)
 {
-    copse_reducer *x = run->x;
-    for (uint32_t c = 0; c < run->r->contributors; c++)
-        COPSE_TRY(grow(x, &x->stage[c], &x->stage_room[c], run->plan->longest));
-    COPSE_TRY(grow(x, &x->total, &x->total_room, run->plan->longest));
-    for (size_t j = 0; j < run->plan->jobs.count; j++) {
-        const struct copse_job *job = &run->plan->jobs.at[j];
-        if (job->owner != COPSE_HOST)
-            COPSE_TRY(grow_inbox(x, job->owner,
-                                 row_elements(job) * (run->r->contributors + 1)));
+    copse_value_reducer *x = run->x;
+    for (size_t i = 0; i < run->plan->sums.count; i++) {
+        const struct copse_partial_sum *sum = &run->plan->sums.at[i];
+        const size_t bytes = COPSE_WORD_BYTES * (size_t)row_elements(sum) * (run->r->contributors + 1);
+        COPSE_TRY(sum->owner == COPSE_HOST ? copse__reducer_host(x->r, &x->host, bytes)
+                                           : copse__reducer_inbox(x->r, sum->owner, bytes));
     }
     return COPSE_OK;
 }
@@ -439,8 +286,8 @@ static copse_status make_results(const struct run *run)
     const copse_type type = r->divisor ? COPSE_F32 : r->type;
     for (size_t a = 0; a < r->arrays; a++)
         for (uint32_t i = 0; i < r->to_count; i++)
-            COPSE_TRY(copse__block_create(run->x->ctx,
-                                          r->to[i] == COPSE_HOST ? NULL : run->x->queues[r->to[i]],
+            COPSE_TRY(copse__block_create(run->x->r->ctx,
+                                          r->to[i] == COPSE_HOST ? NULL : run->x->r->queues[r->to[i]],
                                           type, r->from[a]->count,
                                           &run->out[a * r->to_count + i]));
     return COPSE_OK;
@@ -454,18 +301,21 @@ static copse_status reduce(struct run *run, uint64_t *elements)
     const struct copse_plan_params params = {
         .algorithm = r->algorithm,
         .root = r->root,
-        .ranks = run->x->ranks,
+        .ranks = run->x->r->ranks,
         .contributors = r->contributors,
-        .max_row = longest_row(run->x, r->contributors + 1),
-        .packing = *r->packing,
+        .max_row = copse__reducer_binding_bytes(run->x->r) / COPSE_WORD_BYTES / (r->contributors + 1) / COPSE_UNIT *
+                   COPSE_UNIT,
+        .bucketing = *r->bucketing,
         .elements = elements,
         .arrays = r->arrays,
     };
     COPSE_TRY(find_plan(run->x, &params, &run->plan));
     COPSE_TRY(make_room(run));
     COPSE_TRY(make_results(run));
-    for (size_t i = 0; i < run->plan->rounds.count; i++)
-        COPSE_TRY(run_round(run, &run->plan->rounds.at[i]));
+    for (size_t i = 0; i < run->plan->chunks.count; i++) {
+        run->chunk = &run->plan->chunks.at[i];
+        COPSE_TRY(run_chunk(run));
+    }
     return COPSE_OK;
 }
 
@@ -473,19 +323,19 @@ static copse_status check(const copse_reducer *x, const struct copse_reduction *
 {
     for (size_t i = 0; i < r->contributors * r->arrays; i++)
         if (r->from[i]->count != r->from[i % r->arrays]->count || r->from[i]->type != r->type ||
-            (r->from[i]->queue && place_of(x, r->from[i]) == x->ranks))
+            (r->from[i]->queue && rank_of(x, r->from[i]) == x->ranks))
             return copse_fail(COPSE_ERR_INTERNAL, "reduction: array %zu of contributor %zu does not "
                                                   "belong to the others",
                               i % r->arrays, i / r->arrays);
     return COPSE_OK;
 }
 
-copse_status copse__blocks_reduce(copse_reducer *x, const struct copse_reduction *r,
+copse_status copse__blocks_reduce(copse_value_reducer *x, const struct copse_reduction *r,
                                   struct copse_block **out)
 {
-    struct run run = { x, r, NULL, out };
+    struct run run = { .x = x, .r = r, .out = out };
     char text[COPSE_ERROR_BYTES];
-    COPSE_TRY(check(x, r));
+    COPSE_TRY(check(x->r, r));
     for (size_t i = 0; i < r->arrays * r->to_count; i++)
         out[i] = NULL;
     uint64_t *elements = copse__alloc(x->mem, r->arrays, sizeof *elements);
@@ -505,22 +355,22 @@ copse_status copse__blocks_reduce(copse_reducer *x, const struct copse_reduction
 
 /* ---- links ---- */
 
-copse_status copse__reducer_links(copse_reducer *x, const struct copse_link **links)
+copse_status copse__value_links(copse_value_reducer *x, const struct copse_link **links)
 {
     *links = x->links;
     if (x->has_links)
         return COPSE_OK;
-    for (uint32_t r = 0; r < x->ranks; r++)
-        COPSE_TRY(copse_note(copse__link_measure(x->mem, x->queues[r], &x->links[r]),
+    for (uint32_t r = 0; r < x->r->ranks; r++)
+        COPSE_TRY(copse_note(copse__link_measure(x->mem, x->r->queues[r], &x->links[r]),
                              "while measuring the link to replica %u on %s", r,
-                             x->queues[r]->dev->info.id));
-    COPSE_TRY(copse__link_measure(x->mem, NULL, &x->links[x->ranks]));
+                             x->r->queues[r]->dev->info.id));
+    COPSE_TRY(copse__link_measure(x->mem, NULL, &x->links[x->r->ranks]));
     x->has_links = true;
     return COPSE_OK;
 }
 
-void copse__reducer_set_links(copse_reducer *x, const struct copse_link *links)
+void copse__value_set_links(copse_value_reducer *x, const struct copse_link *links)
 {
-    memcpy(x->links, links, (x->ranks + 1) * sizeof *links);
+    memcpy(x->links, links, (x->r->ranks + 1) * sizeof *links);
     x->has_links = true;
 }

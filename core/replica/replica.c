@@ -78,13 +78,13 @@ uint64_t copse__replicas_binding_bytes(const copse_strategy *st)
 
 /* ---- what belongs to a strategy ---- */
 
-copse_status copse__strategy_reducer(copse_strategy *st, copse_reducer **out)
+copse_status copse__strategy_reducer(copse_strategy *st, copse_value_reducer **out)
 {
     copse_queue *queues[COPSE_MAX_REPLICAS];
     for (uint32_t r = 0; r < st->replica_count; r++)
         queues[r] = st->replicas[r].queue;
     if (!st->reducer)
-        COPSE_TRY(copse__reducer_create(st->ctx, queues, st->replica_count, &st->reducer));
+        COPSE_TRY(copse__value_reducer_create(st->ctx, queues, st->replica_count, &st->reducer));
     *out = st->reducer;
     return COPSE_OK;
 }

@@ -50,7 +50,7 @@ struct copse_strategy {
     struct { copse_variable **at; size_t count, room; } variables; /* in order of creation */
     struct copse_store *store;     /* memory of the trained variables (core/variable/store.h) */
     struct copse_storage *storage; /* where values of variables are kept (core/variable/storage.h) */
-    struct copse_reducer *reducer; /* of values; NULL until the first reduction */
+    struct copse_value_reducer *reducer; /* of values; NULL until the first reduction */
     struct copse_cross_device *cross; /* the application's operations on values; NULL = the library's choice */
     struct copse_dependant *dependants; /* newest first */
     uint64_t global_step; /* see train_step.h */
@@ -70,7 +70,7 @@ static inline uint32_t copse__strategy_copies(const copse_strategy *st)
 }
 
 /* The strategy's reducer of values, made by the first call. */
-copse_status copse__strategy_reducer(copse_strategy *st, struct copse_reducer **out);
+copse_status copse__strategy_reducer(copse_strategy *st, struct copse_value_reducer **out);
 
 void copse__dependant_add(copse_strategy *st, struct copse_dependant *d, const void *kind);
 void copse__dependant_remove(copse_strategy *st, struct copse_dependant *d);

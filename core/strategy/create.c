@@ -13,7 +13,7 @@ void copse__strategy_dispose(copse_strategy *st)
     struct copse_mem *mem = &ctx->base.mem;
     copse_cross_device_release(&st->cross);
     copse__store_release(st);
-    copse__reducer_release(&st->reducer);
+    copse__value_reducer_release(&st->reducer);
     if (st->storage->table->release)
         st->storage->table->release(st);
     copse__group_leave(&st->group);

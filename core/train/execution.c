@@ -5,6 +5,17 @@
 
 #include "core/train/execution.h"
 
+struct copse_execution copse__execution_begin(copse_trainer *t, const struct copse_shares *s)
+{
+    struct copse_step_slot *slot = copse__slot_of(t, t->step);
+    const uint32_t part = t->accumulation.parts;
+    slot->step = t->step + 1;
+    copse__slot_note(t, slot, part, s);
+    return (struct copse_execution){ .t = t, .layout = &t->layouts[1], .shares = s, .slot = slot, .part = part,
+                                     .is_training = true, .is_updating = part + 1 == t->params.accumulate,
+                                     .since = copse__group_sequence(&t->strategy->group) };
+}
+
 static uint32_t next_all_reduce(const struct copse_layout *l, uint32_t from)
 {
     while (from < l->events.count && l->events.at[from] == COPSE_NO_ALL_REDUCE)
@@ -19,8 +30,7 @@ static copse_status read_reports(const struct copse_execution *e, uint32_t r)
     if (e->keeps_reports)
         return copse_queue_copy(t->strategy->replicas[r].queue, t->reports.buffers[r], 0, t->ring.outfeed[r],
                                 (size_t)(copse__slot_row(e->slot, e->part * e->slot->replicas) -
-                                         t->ring.landing),
-                                (1 + t->reports.count) * COPSE_REPORT_STRIDE);
+                                         t->ring.landing), (1 + t->reports.count) * COPSE_REPORT_STRIDE);
     return copse_queue_read(t->strategy->replicas[r].queue, t->reports.buffers[r], 0,
                             copse__slot_row(e->slot, row), COPSE_REPORT_BYTES);
 }
@@ -129,7 +139,7 @@ static copse_status update_bucket(struct copse_execution *e, uint32_t i)
     const uint32_t b = e->bucket++;
     const copse_status s = apply(e, i, b);
     if (s && b == 0 &&
-        (copse__workers_are_whole(t, e->since) || (s == COPSE_ERR_CANCELLED && t->strategy->group.workers == 1)))
+        (copse__group_is_whole(&t->strategy->group, e->since) || (s == COPSE_ERR_CANCELLED && t->strategy->group.workers == 1)))
         t->is_failed = false; /* a worker refused, or the step was cancelled: no parameter has changed */
     return s;
 }

@@ -14,7 +14,7 @@ struct copse_execution {
     bool is_training, is_updating;
     bool is_resident;   /* all replicas have one queue: nothing is submitted, and nothing waits */
     bool keeps_reports; /* reports go to the outfeed, which is read behind the run */
-    uint64_t since;     /* copse__workers_sequence before it */
+    uint64_t since;     /* copse__group_sequence before it */
     /* progress */
     uint32_t queued;    /* segments */
     uint32_t exchanged; /* segments behind which the exchange is done */
@@ -23,6 +23,8 @@ struct copse_execution {
     uint32_t bucket;    /* next one */
 };
 
+/* The next micro-batch, of these shares, begins. */
+struct copse_execution copse__execution_begin(copse_trainer *t, const struct copse_shares *s);
 copse_status copse__execute(struct copse_execution *e);
 /* All buckets of an update were applied. */
 copse_status copse__trainer_commit(copse_trainer *t, struct copse_step_slot *slot);

@@ -3,11 +3,13 @@
 #include "copse/distribute/accelerator.h"
 #include "core/train/trainer.h"
 
+static const struct copse_feed_table direct;
+
 copse_status copse__feed_init(copse_trainer *t)
 {
     const uint32_t steps_per_run = t->strategy->accelerator.steps_per_run, prefetch = t->params.prefetch;
     struct copse_feed *f = &t->feed;
-    f->table = steps_per_run > 0 ? &copse__feed_run : prefetch > 0 ? &copse__feed_prefetch : &copse__feed_direct;
+    f->table = steps_per_run > 0 ? &copse__feed_run : prefetch > 0 ? &copse__feed_prefetch : &direct;
     if (steps_per_run > 0 && prefetch > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: prefetch is %u, and an accelerator takes whole runs of "
                                               "batches ahead: leave it 0", prefetch);
@@ -20,9 +22,21 @@ copse_status copse__feed_init(copse_trainer *t)
 
 void copse__feed_fini(copse_trainer *t)
 {
+    for (uint32_t i = 0; t->feed.slots && i < t->feed.depth; i++)
+        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+            copse_buffer_release(&t->feed.slots[i].at[r].buffer);
     if (t->feed.slots && t->feed.table->fini)
         t->feed.table->fini(t);
     copse__free(&t->strategy->ctx->base.mem, t->feed.slots);
+}
+
+static copse_status check_is_fed(const copse_trainer *t)
+{
+    return t->feed.table->plan
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: runs of several steps need an accelerator strategy, its "
+                                                   "strategy is %s; to take batches ahead of its steps set `prefetch`",
+                            copse_strategy_name(t->strategy));
 }
 
 copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch *batch)
@@ -31,7 +45,16 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__callback_check("copse_trainer_feed", t));
     COPSE_TRY(copse__trainer_check(t));
-    return t->feed.table->put(t, batch);
+    COPSE_TRY(check_is_fed(t));
+    struct copse_feed *f = &t->feed;
+    struct copse_shares s;
+    if (f->count == f->depth)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u batches are fed, there is no room for one more: %s is %u",
+                          f->count, f->table->depth, f->depth);
+    COPSE_TRY(f->table->plan(t, batch, &s));
+    COPSE_TRY(copse__feed_upload(t, batch, &s, copse__feed_slot(t, f->count)));
+    f->count++;
+    return COPSE_OK;
 }
 
 uint32_t copse_trainer_fed(const copse_trainer *t)
@@ -49,6 +72,7 @@ copse_status copse__trainer_run(copse_trainer *t, uint32_t *done)
 {
     *done = 0;
     COPSE_TRY(copse__trainer_check(t));
+    COPSE_TRY(check_is_fed(t));
     return t->feed.table->run(t, done);
 }
 

@@ -20,12 +20,14 @@ struct copse_batch_slot {
 };
 
 struct copse_feed_table {
-    copse_status (*init)(copse_trainer *t);
+    const char *depth;  /* the setting that is the number of slots, in texts */
+    bool has_transfers; /* uploads are on the replicas' transfer queues; else on their own */
+    copse_status (*init)(copse_trainer *t); /* memory besides the slots; NULL: none */
     void (*fini)(copse_trainer *t);
-    /* copse_trainer_feed, on a batch that is not NULL. */
-    copse_status (*put)(copse_trainer *t, const struct copse_host_batch *batch);
+    /* All of copse_trainer_feed that can fail before the upload: fill `s` for the batch. NULL: batches are not fed. */
+    copse_status (*plan)(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s);
     /* All of a step that can fail before anything is queued: fill `s` for the batch; NULL: for the oldest that is fed.
-       *slot: the slot that the step takes; NULL: it writes the batch itself. */
+       *slot: the slot that the step takes; NULL: it writes the batch itself. NULL: each step does. */
     copse_status (*prepare)(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
                             struct copse_shares *s, struct copse_batch_slot **slot);
     /* Queue the copy of a replica's share from its slot to where the recording reads it. NULL: `prepare` gives no
@@ -34,16 +36,15 @@ struct copse_feed_table {
     /* Train on all batches that are fed. *done: how many steps were queued. */
     copse_status (*run)(copse_trainer *t, uint32_t *done);
 };
-extern const struct copse_feed_table copse__feed_direct, copse__feed_prefetch, copse__feed_run;
+extern const struct copse_feed_table copse__feed_prefetch, copse__feed_run;
 
 struct copse_feed {
     const struct copse_feed_table *table;
     struct copse_batch_slot *slots; /* [depth], a ring */
     uint32_t depth, count;          /* slots; batches that are fed */
     uint32_t first;                 /* slot of the oldest that is fed, or the next one */
-    /* run: of each replica, the step words of all slots and then their shares, in one buffer; the words on the host,
-       [replicas][depth][COPSE_STEP_WORDS] */
-    copse_buffer *buffers[COPSE_MAX_REPLICAS];
+    /* run: step words of all slots, of each replica on its device, and on the host: [replicas][depth][COPSE_STEP_WORDS] */
+    copse_buffer *step_words[COPSE_MAX_REPLICAS];
     uint32_t *words;
 };
 
@@ -55,10 +56,6 @@ void copse__feed_fini(copse_trainer *t);
 /* copse_trainer_run, which also says how many batches it has done. */
 copse_status copse__trainer_run(copse_trainer *t, uint32_t *done);
 
-/* feed_direct.c: the step writes its batch itself. */
-copse_status copse__feed_prepare_direct(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                        struct copse_shares *s, struct copse_batch_slot **slot);
-
 /* ---- feed_slots.c: what the tables have in common ---- */
 
 /* The slot of the batch that is fed as number `i`, 0 = the oldest. */
@@ -67,8 +64,6 @@ struct copse_batch_slot *copse__feed_slot(const copse_trainer *t, uint32_t i);
 enum copse_pass copse__feed_pass(const copse_trainer *t, uint32_t i);
 /* A batch that is fed needs the recording. */
 bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec);
-/* Bytes of a slot for the recording's inputs. */
-size_t copse__feed_bytes(const struct copse_step_recording *rec);
 /* The batch has data for all inputs of a share that its recording uses. */
 copse_status copse__share_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
                                 const struct copse_shard *share);
@@ -81,9 +76,9 @@ copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec
                                const struct copse_binding *slot);
 /* Queue the copy from a slot to where the recording reads it. */
 copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording *rec, const struct copse_binding *slot);
-/* The slot has this batch, with these shares. */
-void copse__batch_slot_fill(const copse_trainer *t, struct copse_batch_slot *slot, const struct copse_host_batch *batch,
-                            const struct copse_shares *s);
+/* Queue the upload of a batch, with these shares, to a slot. Its memory grows where need be. */
+copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
+                                struct copse_batch_slot *slot);
 /* Whether a batch has columns like those of the slot's. */
 bool copse__batch_slot_is_like(const struct copse_batch_slot *slot, const struct copse_host_batch *batch);
 

@@ -11,64 +11,9 @@ static copse_status init(copse_trainer *t)
     return COPSE_OK;
 }
 
-static void fini(copse_trainer *t)
+static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
 {
-    for (uint32_t i = 0; i < t->feed.depth; i++)
-        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-            copse_buffer_release(&t->feed.slots[i].at[r].buffer);
-}
-
-/* ---- upload ---- */
-
-static copse_status make_room(copse_trainer *t, uint32_t r, size_t bytes, struct copse_binding *at)
-{
-    if (copse_buffer_size(at->buffer) >= bytes)
-        return COPSE_OK;
-    copse_buffer_release(&at->buffer);
-    return copse_note(copse_buffer_create(t->strategy->replicas[r].dev, &(struct copse_buffer_params){ .size = bytes },
-                                          &at->buffer),
-                      "while making memory for a batch ahead; a smaller prefetch needs less");
-}
-
-/* The step that read the slot last may still be under way. */
-static copse_status wait_for_reader(const struct copse_replica *rep, uint64_t ticket)
-{
-    if (ticket > copse_queue_submissions(rep->queue)) /* a step that failed is not started yet */
-        COPSE_TRY(copse_queue_submit(rep->queue, NULL));
-    return copse__queue_wait_for(rep->transfer, rep->queue, ticket);
-}
-
-static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
-                           uint32_t r, struct copse_batch_slot *slot)
-{
-    const struct copse_replica *rep = &t->strategy->replicas[r];
-    COPSE_TRY(make_room(t, r, copse__feed_bytes(s->recordings[r]), &slot->at[r]));
-    COPSE_TRY(wait_for_reader(rep, slot->read[r]));
-    COPSE_TRY(copse__feed_write(rep->transfer, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]));
-    return copse_queue_submit(rep->transfer, &slot->written[r]);
-}
-
-static copse_status upload_all(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
-                               struct copse_batch_slot *slot)
-{
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        if (s->at[r].count > 0)
-            COPSE_TRY(copse_note(upload(t, batch, s, r, slot), "while uploading replica %u's part of a batch ahead", r));
-    copse__batch_slot_fill(t, slot, batch, s);
-    return COPSE_OK;
-}
-
-static copse_status put(copse_trainer *t, const struct copse_host_batch *batch)
-{
-    struct copse_feed *f = &t->feed;
-    struct copse_shares s;
-    if (f->count == f->depth)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u batches are fed, there is no room for one more: "
-                                              "prefetch is %u", f->count, f->depth);
-    COPSE_TRY(copse__shares_plan(t, batch, copse__feed_pass(t, f->count), &s));
-    COPSE_TRY(upload_all(t, batch, &s, copse__feed_slot(t, f->count)));
-    f->count++;
-    return COPSE_OK;
+    return copse__shares_plan(t, batch, copse__feed_pass(t, t->feed.count), s);
 }
 
 /* ---- the step's side ---- */
@@ -100,7 +45,7 @@ static copse_status prepare(copse_trainer *t, const struct copse_host_batch *bat
         COPSE_TRY(copse__shares_prepare(t, batch, pass, s));
         if (f->count > 0) /* the batches that are fed keep their slots */
             return COPSE_OK;
-        COPSE_TRY(upload_all(t, batch, s, oldest));
+        COPSE_TRY(copse__feed_upload(t, batch, s, oldest));
     }
     *slot = oldest;
     f->first = (f->first + 1) % f->depth;
@@ -131,5 +76,5 @@ static copse_status run(copse_trainer *t, uint32_t *done)
 }
 
 const struct copse_feed_table copse__feed_prefetch = {
-    .init = init, .fini = fini, .put = put, .prepare = prepare, .take = take, .run = run,
+    .depth = "prefetch", .has_transfers = true, .init = init, .plan = plan, .prepare = prepare, .take = take, .run = run,
 };

@@ -17,43 +17,21 @@ static copse_status init(copse_trainer *t)
     t->feed.words = copse__alloc(&st->ctx->base.mem, (size_t)t->feed.depth * st->replica_count, WORD_BYTES);
     if (!t->feed.words)
         return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory for runs of %u steps", t->feed.depth);
-    for (uint32_t r = 0; r < st->replica_count; r++)
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        COPSE_TRY(copse__trainer_buffer(t, r, t->feed.depth * WORD_BYTES, &t->feed.step_words[r]));
         COPSE_TRY(copse_note(copse__trainer_buffer(t, r, t->ring.at->stride, &t->ring.outfeed[r]),
                              "while making memory for the results of runs"));
+    }
     return COPSE_OK;
 }
 
 static void fini(copse_trainer *t)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        copse_buffer_release(&t->feed.buffers[r]);
+        copse_buffer_release(&t->feed.step_words[r]);
         copse_buffer_release(&t->ring.outfeed[r]);
     }
     copse__free(&t->strategy->ctx->base.mem, t->feed.words);
-}
-
-/* Where batch `i` is in a replica's buffer, for slots of these bytes. */
-static size_t slot_at(const copse_trainer *t, size_t bytes, uint32_t i)
-{
-    return copse__round_up(t->feed.depth * WORD_BYTES, COPSE_ALIGNMENT) + i * bytes;
-}
-
-static copse_status make_room(copse_trainer *t, uint32_t r, size_t slot_bytes)
-{
-    struct copse_feed *f = &t->feed;
-    size_t most;
-    if (!copse__mul(slot_bytes + WORD_BYTES + COPSE_ALIGNMENT, f->depth, &most)) /* no sum in slot_at is larger */
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: %u batches are too large", f->depth);
-    const size_t bytes = slot_at(t, slot_bytes, f->depth);
-    if (copse_buffer_size(f->buffers[r]) < bytes) {
-        copse_buffer_release(&f->buffers[r]);
-        COPSE_TRY(copse_note(copse_buffer_create(t->strategy->replicas[r].dev,
-                                                 &(struct copse_buffer_params){ .size = bytes }, &f->buffers[r]),
-                             "while making memory for the batches of %u steps; fewer steps_per_run need less", f->depth));
-    }
-    for (uint32_t i = 0; i < f->depth; i++)
-        f->slots[i].at[r] = (struct copse_binding){ f->buffers[r], slot_at(t, slot_bytes, i), slot_bytes };
-    return COPSE_OK;
 }
 
 /* ---- feeding ---- */
@@ -64,8 +42,6 @@ static copse_status check_batch(const copse_trainer *t, const struct copse_host_
     const struct copse_feed *f = &t->feed;
     const struct copse_batch_slot *first = &f->slots[0];
     COPSE_TRY(copse__batch_check(batch));
-    if (f->count == f->depth)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a run has %u steps, there is no room for one more", f->depth);
     if (f->count > 0 && batch->count != first->batch.count)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch of %zu examples in a run of batches of %zu; "
                                               "shapes within a run are static: leave the last batch of "
@@ -84,40 +60,15 @@ static void copy_shares(const copse_trainer *t, struct copse_shares *to)
     to->at = to->of_all + t->strategy->group.first;
 }
 
-static copse_status begin_feed(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
+static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
 {
-    COPSE_TRY(copse__shares_prepare(t, batch, copse__feed_pass(t, 0), s));
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        COPSE_TRY(make_room(t, r, copse__feed_bytes(s->recordings[r])));
-    return COPSE_OK;
-}
-
-static copse_status go_on_feeding(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
-{
-    copy_shares(t, s);
-    COPSE_TRY(copse__shares_record(t, batch, copse__feed_pass(t, t->feed.count), s));
-    return copse__feed_check(t, s, batch);
-}
-
-static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
-                           const struct copse_batch_slot *slot)
-{
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        COPSE_TRY(copse__feed_write(t->strategy->replicas[r].queue, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]));
-    return COPSE_OK;
-}
-
-static copse_status put(copse_trainer *t, const struct copse_host_batch *batch)
-{
-    struct copse_feed *f = &t->feed;
-    struct copse_shares s;
+    const enum copse_pass pass = copse__feed_pass(t, t->feed.count);
     COPSE_TRY(check_batch(t, batch));
-    COPSE_TRY(f->count == 0 ? begin_feed(t, batch, &s) : go_on_feeding(t, batch, &s));
-    struct copse_batch_slot *slot = copse__feed_slot(t, f->count);
-    COPSE_TRY(copse_note(upload(t, batch, &s, slot), "while feeding batch %u of a run", f->count));
-    copse__batch_slot_fill(t, slot, batch, &s);
-    f->count++;
-    return COPSE_OK;
+    if (t->feed.count == 0)
+        return copse__shares_prepare(t, batch, pass, s);
+    copy_shares(t, s);
+    COPSE_TRY(copse__shares_record(t, batch, pass, s));
+    return copse__feed_check(t, s, batch);
 }
 
 /* ---- the run ---- */
@@ -163,7 +114,7 @@ static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count
         }
     }
     for (uint32_t r = 0; r < replicas; r++)
-        COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, f->buffers[r], first * WORD_BYTES,
+        COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, f->step_words[r], first * WORD_BYTES,
                                     words_of(t, r, first), count * WORD_BYTES));
     return COPSE_OK;
 }
@@ -173,7 +124,7 @@ static copse_status copy_in(const copse_trainer *t, const struct copse_shares *s
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.buffers[r], i * WORD_BYTES, rep->step, 0, WORD_BYTES));
+        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.step_words[r], i * WORD_BYTES, rep->step, 0, WORD_BYTES));
         COPSE_TRY(copse__feed_copy(rep->queue, s->recordings[r], &copse__feed_slot(t, i)->at[r]));
     }
     return COPSE_OK;
@@ -182,15 +133,11 @@ static copse_status copy_in(const copse_trainer *t, const struct copse_shares *s
 static copse_status run_batch(struct run *run)
 {
     copse_trainer *t = run->t;
-    const uint32_t last = t->strategy->replica_count - 1, part = t->accumulation.parts;
-    const struct copse_shares *s = &run->shares[part > 0];
-    struct copse_step_slot *slot = copse__slot_of(t, t->step);
-    struct copse_execution e = { .t = t, .layout = &t->layouts[1], .shares = s, .slot = slot,
-                                 .part = part, .is_training = true,
-                                 .is_updating = part + 1 == t->params.accumulate,
-                                 .is_resident = run->is_resident, .keeps_reports = run->keeps_reports };
-    slot->step = t->step + 1;
-    copse__slot_note(t, slot, part, s);
+    const uint32_t last = t->strategy->replica_count - 1;
+    const struct copse_shares *s = &run->shares[t->accumulation.parts > 0];
+    struct copse_execution e = copse__execution_begin(t, s);
+    e.is_resident = run->is_resident;
+    e.keeps_reports = run->keeps_reports;
     if (t->optimizer->scaling.scale > 0.0f) /* the scale depends on the steps before */
         COPSE_TRY(write_words(t, run->done, 1));
     (void)copse__accumulation_add(t, t->feed.slots[0].batch.count);
@@ -292,5 +239,5 @@ static copse_status run_all(copse_trainer *t, uint32_t *done)
 }
 
 const struct copse_feed_table copse__feed_run = {
-    .init = init, .fini = fini, .put = put, .prepare = copse__feed_prepare_direct, .run = run_all,
+    .depth = "steps_per_run", .init = init, .fini = fini, .plan = plan, .run = run_all,
 };

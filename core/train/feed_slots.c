@@ -27,8 +27,8 @@ bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording
 
 /* The names of the columns are those of a recording, which is kept while the batch is fed. Without examples on this
    worker the batch has no columns, and needs none. */
-void copse__batch_slot_fill(const copse_trainer *t, struct copse_batch_slot *slot, const struct copse_host_batch *batch,
-                            const struct copse_shares *s)
+static void fill(const copse_trainer *t, struct copse_batch_slot *slot, const struct copse_host_batch *batch,
+                 const struct copse_shares *s)
 {
     const uint32_t replicas = t->strategy->replica_count;
     uint32_t r = 0;
@@ -60,7 +60,8 @@ bool copse__batch_slot_is_like(const struct copse_batch_slot *slot, const struct
 
 /* ---- bytes ---- */
 
-size_t copse__feed_bytes(const struct copse_step_recording *rec)
+/* Of a slot for the recording's inputs. */
+static size_t slot_bytes(const struct copse_step_recording *rec)
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < rec->base.input_count; i++)
@@ -153,5 +154,47 @@ copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording 
         COPSE_TRY(copse_queue_copy(q, slot->buffer, at, to->buffer, to->offset, copse__round_up(to->size, 4)));
         at += copse__round_up(to->size, COPSE_ALIGNMENT);
     }
+    return COPSE_OK;
+}
+
+/* ---- upload ---- */
+
+static copse_status make_room(copse_trainer *t, uint32_t r, size_t bytes, struct copse_binding *at)
+{
+    if (copse_buffer_size(at->buffer) >= bytes)
+        return COPSE_OK;
+    copse_buffer_release(&at->buffer);
+    return copse_note(copse_buffer_create(t->strategy->replicas[r].dev, &(struct copse_buffer_params){ .size = bytes },
+                                          &at->buffer),
+                      "while making memory for a batch ahead; a smaller %s needs less", t->feed.table->depth);
+}
+
+/* The step that read the slot last may still be under way. */
+static copse_status wait_for_reader(const struct copse_replica *rep, uint64_t ticket)
+{
+    if (ticket > copse_queue_submissions(rep->queue)) /* a step that failed is not started yet */
+        COPSE_TRY(copse_queue_submit(rep->queue, NULL));
+    return copse__queue_wait_for(rep->transfer, rep->queue, ticket);
+}
+
+static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
+                           uint32_t r, struct copse_batch_slot *slot)
+{
+    const struct copse_replica *rep = &t->strategy->replicas[r];
+    COPSE_TRY(make_room(t, r, slot_bytes(s->recordings[r]), &slot->at[r]));
+    if (!t->feed.table->has_transfers)
+        return copse__feed_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]);
+    COPSE_TRY(wait_for_reader(rep, slot->read[r]));
+    COPSE_TRY(copse__feed_write(rep->transfer, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]));
+    return copse_queue_submit(rep->transfer, &slot->written[r]);
+}
+
+copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
+                                struct copse_batch_slot *slot)
+{
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        if (s->at[r].count > 0)
+            COPSE_TRY(copse_note(upload(t, batch, s, r, slot), "while uploading replica %u's part of a batch ahead", r));
+    fill(t, slot, batch, s);
     return COPSE_OK;
 }

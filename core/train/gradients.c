@@ -23,7 +23,7 @@ static copse_status differentiate(struct builder *b)
     copse_tensor **x = copse__arena_alloc(&b->g->arena, count, 2 * sizeof *x);
     b->pairs = copse__arena_alloc(&b->g->arena, count, sizeof *b->pairs);
     if (!x || !b->pairs)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        return copse_no_memory("trainer");
     for (size_t i = 0; i < count; i++)
         x[i] = &t->trained.at[i]->tensor;
     copse_tensor **dx = x + count;

@@ -32,7 +32,7 @@ static copse_status add_all_reduce(copse_trainer *t, struct copse_layout *l, cop
         return COPSE_OK;
     copse__exchange_drop(x, c.bucket);
     copse__exchange_piece_drop(x, c.piece);
-    return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    return copse_no_memory("trainer");
 }
 
 copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, uint32_t index,
@@ -71,9 +71,9 @@ static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const 
     const uint32_t segments = copse__program_segments(p);
     for (uint32_t i = 0; i < segments; i++)
         if (!COPSE_PUSH(mem, &l->events, copse__program_all_reduce(p, i)))
-            return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+            return copse_no_memory("trainer");
     if (!COPSE_RESERVE(mem, &t->ready, (size_t)segments * t->strategy->replica_count))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        return copse_no_memory("trainer");
     l->is_known = true;
     return COPSE_OK;
 }

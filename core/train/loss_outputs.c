@@ -4,6 +4,7 @@
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/value/cross_device.h"
+#include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
 copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
@@ -48,15 +49,14 @@ copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t
 static copse_status take_list(copse_trainer *t, const copse_graph *g)
 {
     struct copse_loss_outputs *list = &t->outputs;
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    list->at = copse__alloc(mem, g->output_count, sizeof *list->at);
+    list->at = copse__arena_alloc(&t->arena, g->output_count, sizeof *list->at);
     if (!list->at)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-    for (; list->count < g->output_count; list->count++) {
+        return copse_no_memory("trainer");
+    for (list->count = 0; list->count < g->output_count; list->count++) {
         struct copse_loss_output *o = &list->at[list->count];
-        o->name = copse__strdup(mem, g->outputs[list->count].name);
+        o->name = copse__arena_strdup(&t->arena, g->outputs[list->count].name);
         if (!o->name)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+            return copse_no_memory("trainer");
         o->reduction = g->outputs[list->count].reduction;
         o->type = g->outputs[list->count].tensor->type;
         o->shape = g->outputs[list->count].tensor->shape;
@@ -89,23 +89,14 @@ copse_status copse__loss_outputs_place(struct copse_step_recording *r)
     copse_trainer *t = r->trainer;
     const copse_graph *g = r->base.graph;
     const uint32_t last = (uint32_t)t->optimizer->buckets.count; /* bucket, from 1 */
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
     COPSE_TRY(t->outputs.is_known ? check_list(t, g) : take_list(t, g));
     if (r->pass == COPSE_PASS_EVALUATE || g->output_count == 0)
         return COPSE_OK;
-    r->outputs = copse__alloc(mem, g->output_count, sizeof(copse_buffer *));
+    r->outputs = copse__arena_alloc(&r->base.graph->arena, g->output_count, sizeof(struct copse_block *));
     if (!r->outputs)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-    for (size_t i = 0; i < g->output_count; i++) {
-        copse_tensor *x = g->outputs[i].tensor;
-        const size_t bytes = (size_t)copse__elements(x->shape) * copse__type_bytes(x->type);
-        if (bytes == 0)
-            continue;
-        COPSE_TRY(copse_buffer_create(t->strategy->replicas[r->replica].queue->dev,
-                                      &(struct copse_buffer_params){ .size = bytes }, &r->outputs[i]));
-        COPSE_TRY(copse__recording_place(&r->base, x, (struct copse_binding){ r->outputs[i], 0, bytes },
-                                         COPSE_MAX(last, 1) - 1));
-    }
+        return copse_no_memory("trainer");
+    for (size_t i = 0; i < g->output_count; i++)
+        COPSE_TRY(copse__loss_place(&r->base, g->outputs[i].tensor, COPSE_MAX(last, 1) - 1, &r->outputs[i]));
     return COPSE_OK;
 }
 
@@ -113,17 +104,8 @@ void copse__loss_outputs_free(struct copse_step_recording *r)
 {
     copse_trainer *t = r->trainer;
     for (size_t i = 0; r->outputs && i < r->base.graph->output_count; i++)
-        copse_buffer_release(&r->outputs[i]);
-    copse__free(&t->strategy->ctx->base.mem, (void *)r->outputs);
+        copse__block_release(&r->outputs[i]);
     t->outputs.is_newest = t->outputs.is_newest && t->outputs.newest[r->replica] != r;
-}
-
-void copse__loss_outputs_fini(copse_trainer *t)
-{
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    for (size_t i = 0; i < t->outputs.count; i++)
-        copse__free(mem, t->outputs.at[i].name);
-    copse__free(mem, t->outputs.at);
 }
 
 void copse__loss_outputs_begin(copse_trainer *t)
@@ -153,21 +135,11 @@ static copse_status nothing_of(const copse_trainer *t, const struct copse_loss_o
     return copse__value_from_block(t->strategy->ctx, t->strategy, COPSE_HOST, shape, block, out);
 }
 
-/* A copy, on the replica's device, of what its recording computed last. */
-static copse_status copy_of(const copse_trainer *t, const struct copse_step_recording *r, size_t i, copse_value **out)
+static copse_status part_of(const copse_trainer *t, uint32_t replica, size_t i, copse_value **out)
 {
-    copse_queue *q = t->strategy->replicas[r->replica].queue;
-    const copse_tensor *x = r->base.graph->outputs[i].tensor;
-    const uint64_t count = copse__elements(x->shape);
-    struct copse_block *block;
-    COPSE_TRY(copse__block_create(t->strategy->ctx, q, x->type, count, &block));
-    const copse_status s = count > 0 ? copse_queue_copy(q, r->outputs[i], 0, block->buffer, 0, (size_t)count * copse__type_bytes(x->type))
-                                     : COPSE_OK;
-    if (s) {
-        copse__block_release(&block);
-        return copse__queue_settle(q, s);
-    }
-    return copse__value_from_block(t->strategy->ctx, t->strategy, r->replica, x->shape, block, out);
+    const struct copse_step_recording *r = t->outputs.newest[replica];
+    return r->base.program ? copse__loss_value(&r->base, r->outputs[i], r->base.graph->outputs[i].tensor->shape, out)
+                           : nothing_of(t, &t->outputs.at[i], out);
 }
 
 /* What this worker's replicas have. */
@@ -176,14 +148,9 @@ copse_status copse__loss_output_read(const copse_trainer *t, size_t i, copse_val
     const uint32_t replicas = t->strategy->replica_count;
     copse_value *parts[COPSE_MAX_REPLICAS] = { NULL };
     copse_status s = COPSE_OK;
+    if (replicas == 1)
+        return part_of(t, 0, i, out);
     for (uint32_t r = 0; r < replicas && !s; r++)
-        s = t->outputs.newest[r]->base.program ? copy_of(t, t->outputs.newest[r], i, &parts[r])
-                                          : nothing_of(t, &t->outputs.at[i], &parts[r]);
-    if (!s && replicas == 1)
-        *out = copse_value_retain(parts[0]);
-    else if (!s)
-        s = copse__value_distributed(t->strategy, COPSE_VALUE_PER_REPLICA, parts, NULL, replicas, out);
-    for (uint32_t r = 0; r < replicas; r++)
-        copse_value_release(&parts[r]);
-    return s;
+        s = part_of(t, r, i, &parts[r]);
+    return copse__value_distributed_of(s, t->strategy, COPSE_VALUE_PER_REPLICA, parts, NULL, replicas, out);
 }

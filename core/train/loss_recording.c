@@ -2,6 +2,7 @@
 /* Recordings of a loss function on replicas: see loss_recording.h. */
 #include "core/train/loss_recording.h"
 
+#include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/variable/flat_store.h"
 
@@ -10,7 +11,7 @@ void copse__loss_recordings_init(struct copse_recordings *lists, const struct co
 {
     for (uint32_t r = 0; r < st->replica_count; r++)
         lists[r] = (struct copse_recordings){ .table = table, .user = user, .ctx = st->ctx, .strategy = st,
-                                              .replica = r, .limit = limit };
+                                              .replica = r, .limit = limit > 0 ? limit : COPSE_RECORDINGS };
 }
 
 void copse__loss_recordings_fini(struct copse_recordings *lists)
@@ -75,4 +76,21 @@ copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *
     if (r->result->shape.rank > 0)
         COPSE_TRY(copse_reshape(r->graph, seed, r->result->shape, &seed));
     return copse__gradients(r->graph, r->result, seed, x, count, dx);
+}
+
+copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint32_t bucket, struct copse_block **out)
+{
+    const uint64_t count = copse__elements(t->shape);
+    copse_queue *q = r->list->strategy->replicas[r->list->replica].queue;
+    COPSE_TRY(copse__block_create(r->list->ctx, q, t->type, count, out));
+    const struct copse_binding at = { (*out)->buffer, 0, (size_t)count * copse__type_bytes(t->type) };
+    return count > 0 ? copse__recording_place(r, t, at, bucket) : COPSE_OK;
+}
+
+copse_status copse__loss_value(const struct copse_recording *r, const struct copse_block *from, copse_shape shape,
+                               copse_value **out)
+{
+    struct copse_block *copy;
+    COPSE_TRY(copse__block_copy(from, from->queue, &copy));
+    return copse__value_from_block(r->list->ctx, r->list->strategy, r->list->replica, shape, copy, out);
 }

@@ -10,9 +10,9 @@ static copse_status keep_names(copse_trainer *t, const copse_graph *g)
 {
     if (!t->reports.is_known) {
         for (size_t i = 0; i < g->report_count; i++) {
-            t->reports.names[i] = copse__strdup(&t->strategy->ctx->base.mem, g->reports[i].name);
+            t->reports.names[i] = copse__arena_strdup(&t->arena, g->reports[i].name);
             if (!t->reports.names[i])
-                return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+                return copse_no_memory("trainer");
             t->reports.is_loss[i] = g->reports[i].is_loss;
             t->reports.count++;
         }
@@ -123,7 +123,7 @@ static copse_status record_zeros(struct copse_recording *base)
     struct copse_command *commands = copse__alloc(mem, t->trained.count, sizeof *commands);
     copse_status s = COPSE_OK;
     if (!r->zeros || !commands)
-        s = copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        s = copse_no_memory("trainer");
     for (uint32_t i = 0, b = 0; s == COPSE_OK && i < l->events.count; i++) {
         const size_t n = zeros_of(r, i, b, commands);
         b += l->events.at[i] == COPSE_NO_ALL_REDUCE;

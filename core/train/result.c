@@ -9,41 +9,41 @@ bool copse__value_is_sum(const copse_trainer *t, uint32_t i)
     return (i == 0 || t->reports.is_loss[i - 1]) && t->params.reduction == COPSE_LOSS_SUM;
 }
 
-/* The weight of value `i` of some examples among `all`: 1 for a sum, their share for a mean. */
-static double weight_of(const copse_trainer *t, uint32_t i, size_t examples, size_t all)
+/* The values of rows first, first + step, ... of a slot for all of their examples: sums, or means that weight each row by
+   its examples. Returns the number of examples. */
+static size_t combine(const copse_trainer *t, const struct copse_step_slot *slot, size_t first, size_t step,
+                      double values[1 + COPSE_MAX_REPORTS])
 {
-    return copse__value_is_sum(t, i) ? 1.0 : (double)examples / (double)all;
-}
-
-void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
-                        struct copse_step_result *out)
-{
-    double sums[1 + COPSE_MAX_REPORTS] = { 0 };
     const size_t rows = (size_t)slot->parts * t->strategy->group.ranks;
     size_t total = 0;
-    for (size_t row = 0; row < rows; row++)
+    memset(values, 0, (1 + COPSE_MAX_REPORTS) * sizeof *values);
+    for (size_t row = first; row < rows; row += step)
         total += slot->examples[row];
-    for (size_t row = 0; row < rows; row++)
-        for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->reports.count; i++)
-            sums[i] += weight_of(t, i, slot->examples[row], total) *
-                       (double)copse__rank_value(t, slot, row, i);
-    memset(out, 0, sizeof *out);
-    out->step = slot->step;
-    out->loss = sums[0];
-    out->is_skipped = slot->is_skipped;
-    out->loss_scale = slot->loss_scale;
-    out->report_count = t->reports.count;
+    for (size_t row = first; row < rows; row += step)
+        for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->reports.count; i++) {
+            const double weight =
+                copse__value_is_sum(t, i) ? 1.0 : (double)slot->examples[row] / (double)total;
+            values[i] += weight * (double)copse__rank_value(t, slot, row, i);
+        }
+    return total;
+}
+
+void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot, struct copse_step_result *out)
+{
+    double values[1 + COPSE_MAX_REPORTS];
+    (void)combine(t, slot, 0, 1, values);
+    *out = (struct copse_step_result){ .step = slot->step, .loss = values[0], .is_skipped = slot->is_skipped,
+                                       .loss_scale = slot->loss_scale, .report_count = t->reports.count };
     for (uint32_t i = 0; i < t->reports.count; i++) {
         out->report_names[i] = t->reports.names[i];
-        out->reports[i] = sums[1 + i];
+        out->reports[i] = values[1 + i];
     }
 }
 
 copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step_result *out)
 {
     COPSE_TRY(copse__callback_check("copse_trainer_result", t));
-    if (!t || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or the place for the result, is NULL");
+    COPSE_TRY(copse_need("trainer", t, out));
     if (t->ring.taken == t->step)
         return copse_fail(COPSE_ERR_END, "trainer: no step is under way");
     struct copse_step_slot *slot = copse__slot_of(t, t->ring.taken);
@@ -68,20 +68,13 @@ copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_re
     *out = (struct copse_replica_result){ 0 };
     const struct copse_step_slot *slot = copse__slot_of(t, t->ring.taken + t->ring.count - 1);
     if (t->ring.taken == 0 || slot->step != t->ring.taken)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no result, or its memory is in use "
-                                              "again");
-    const uint32_t total_ranks = t->strategy->group.ranks;
-    size_t own = 0, total = 0;
-    for (size_t row = 0; row < (size_t)slot->parts * total_ranks; row++) {
-        total += slot->examples[row];
-        own += row % total_ranks == rank ? slot->examples[row] : 0;
-    }
-    out->share = (double)own / (double)total;
-    for (size_t row = rank; row < (size_t)slot->parts * total_ranks; row += total_ranks)
-        for (uint32_t i = 0; slot->examples[row] > 0 && i < 1 + t->reports.count; i++)
-            *(i == 0 ? &out->loss : &out->reports[i - 1]) +=
-                weight_of(t, i, slot->examples[row], own) *
-                (double)copse__rank_value(t, slot, row, i);
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no result, or its memory is in use again");
+    double values[1 + COPSE_MAX_REPORTS], unused[1 + COPSE_MAX_REPORTS];
+    const size_t own = combine(t, slot, rank, t->strategy->group.ranks, values);
+    out->share = (double)own / (double)combine(t, slot, 0, 1, unused);
+    out->loss = values[0];
+    for (uint32_t i = 0; i < t->reports.count; i++)
+        out->reports[i] = values[1 + i];
     return COPSE_OK;
 }
 

@@ -64,8 +64,7 @@ static copse_status measure_replica(copse_trainer *t, uint32_t r, size_t example
     }
     t->split.weights[r] = 1.0 / (double)best;
     copse__log(&t->strategy->ctx->base.log, COPSE_LOG_INFO, "trainer: replica %u (%s) takes %.3f ms "
-               "for %zu examples", r, t->strategy->replicas[r].dev->info.id, (double)best * 1e-6,
-               examples);
+               "for %zu examples", r, t->strategy->replicas[r].dev->info.id, (double)best * 1e-6, examples);
     return COPSE_OK;
 }
 
@@ -76,8 +75,7 @@ static copse_status measure(copse_trainer *t, const struct copse_host_batch *bat
     const size_t examples = COPSE_MAX(batch->count / replicas, 1);
     double largest = 0.0;
     for (uint32_t r = 0; r < replicas; r++)
-        COPSE_TRY(copse_note(measure_replica(t, r, examples, batch), "while measuring replica %u",
-                             r));
+        COPSE_TRY(copse_note(measure_replica(t, r, examples, batch), "while measuring replica %u", r));
     for (uint32_t r = 0; r < replicas; r++)
         largest = COPSE_MAX(largest, t->split.weights[r]);
     for (uint32_t r = 0; r < replicas; r++)
@@ -103,8 +101,7 @@ copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch
 
 copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *is_known)
 {
-    if (!t || !shares || !is_known)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or the place for shares, is NULL");
+    COPSE_TRY(copse_need("trainer", t, shares, is_known));
     *is_known = !is_weighted(t) || t->split.is_known;
     for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
         shares[r] = t->split.is_known ? (float)t->split.weights[r] : 1.0f;
@@ -130,8 +127,7 @@ void copse__split_set(copse_trainer *t, const float *shares)
 copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
 {
     COPSE_TRY(copse__callback_check("copse_trainer_set_shares", t));
-    if (!t || !shares)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it, or its shares, are NULL");
+    COPSE_TRY(copse_need("trainer", t, shares));
     if (!is_weighted(t))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its split is not weighted");
     COPSE_TRY(copse__split_check(t, shares));

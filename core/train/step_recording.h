@@ -58,7 +58,7 @@ struct copse_step_recording {
     enum copse_pass pass;
     uint64_t used; /* newest `use` of the trainer that has asked for it */
     struct copse_segment **zeros; /* empty share: by segment, the fill in the place of the program's; or NULL */
-    copse_buffer **outputs;       /* of the graph's outputs, NULL entries where one is empty; NULL: none */
+    struct copse_block **outputs; /* where a replay leaves the graph's outputs, in its arena; NULL: none */
 };
 
 /* The recordings of a trainer. */
@@ -101,7 +101,7 @@ void copse__updates_fini(copse_trainer *t, struct copse_layout *l);
 /* ---- arrays that the loss function sets as outputs (loss_outputs.c) ---- */
 
 struct copse_loss_output {
-    char *name;
+    const char *name;
     int reduction; /* enum copse_output_reduction */
     copse_type type;
     copse_shape shape; /* in the first recording; the same in all where it is reduced */
@@ -118,7 +118,6 @@ struct copse_loss_outputs {
 /* Compare a new graph's outputs with the trainer's, and place them. */
 copse_status copse__loss_outputs_place(struct copse_step_recording *r);
 void copse__loss_outputs_free(struct copse_step_recording *r);
-void copse__loss_outputs_fini(copse_trainer *t);
 /* A training step begins to overwrite the outputs of the one before; all of it is queued. */
 void copse__loss_outputs_begin(copse_trainer *t);
 void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s);

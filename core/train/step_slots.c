@@ -2,8 +2,7 @@
 /* The ring of step slots: memory for the reports of each step. */
 #include "core/train/trainer.h"
 
-copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot,
-                              bool wait)
+copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot, bool wait)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         copse_queue *q = t->strategy->replicas[r].queue;
@@ -19,8 +18,7 @@ float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t
     return value;
 }
 
-size_t copse__slot_message_bytes(const copse_trainer *t, const struct copse_step_slot *slot,
-                            uint32_t worker)
+size_t copse__slot_message_bytes(const copse_trainer *t, const struct copse_step_slot *slot, uint32_t worker)
 {
     return COPSE_MESSAGE_HEAD + (size_t)slot->room * t->strategy->group.rank_counts[worker] *
                                      COPSE_MESSAGE_VALUES * sizeof(float);
@@ -43,7 +41,7 @@ static copse_status make_messages(copse_trainer *t, struct copse_step_slot *slot
     for (uint32_t v = 0; v < t->strategy->group.workers; v++)
         bytes += copse__slot_message_bytes(t, slot, v);
     slot->all = copse__alloc(&t->strategy->ctx->base.mem, bytes, 1);
-    return slot->all ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    return slot->all ? COPSE_OK : copse_no_memory("trainer");
 }
 
 static void free_messages(copse_trainer *t, struct copse_step_slot *slot)
@@ -73,11 +71,11 @@ static copse_status make_slot(copse_trainer *t, struct copse_step_slot *slot, ui
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     size_t all;
     if (!copse__mul(parts, t->strategy->group.ranks, &all))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        return copse_no_memory("trainer");
     slot->room = parts;
     slot->replicas = t->strategy->replica_count;
     slot->examples = copse__alloc(mem, all, sizeof *slot->examples);
-    return slot->examples ? make_messages(t, slot) : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    return slot->examples ? make_messages(t, slot) : copse_no_memory("trainer");
 }
 
 /* The rows of one replica follow each other in all slots, so that one read has the reports of a run. */
@@ -91,12 +89,12 @@ copse_status copse__slots_make(copse_trainer *t)
     if (!t->ring.at || !copse__mul(parts, COPSE_REPORT_BYTES, &each) ||
         !copse__mul(each, t->ring.count, &stride) || !copse__mul(t->ring.count, parts, &rows) ||
         !copse__mul(rows, replicas, &rows))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        return copse_no_memory("trainer");
     t->ring.landing = copse__alloc(mem, rows, COPSE_REPORT_BYTES);
     t->ring.evaluation.bytes = copse__alloc(mem, replicas, COPSE_REPORT_BYTES);
     t->ring.evaluation.stride = COPSE_REPORT_BYTES;
     if (!t->ring.landing || !t->ring.evaluation.bytes)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        return copse_no_memory("trainer");
     for (uint32_t i = 0; i < t->ring.count; i++) {
         t->ring.at[i].bytes = t->ring.landing + i * each;
         t->ring.at[i].stride = stride;

@@ -3,31 +3,16 @@
 #include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
-}
-
 /* ---- trained variables ---- */
 
-static copse_status check_trained(const copse_strategy *st, const copse_variable *v, size_t i)
-{
-    if (!v)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable %zu to train is NULL", i);
-    COPSE_TRY(copse__variable_of(v, st, "trainer"));
-    if (!v->is_trained)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' is not trainable: it is frozen, "
-                                              "replica-local or of whole numbers", v->name);
-    return COPSE_OK;
-}
-
 /* `list` by index of the variable. */
-static copse_status mark_trained(const copse_trainer *t, const struct copse_trainer_params *p,
-                                 bool *list)
+static copse_status mark_trained(const copse_trainer *t, const struct copse_trainer_params *p, bool *list)
 {
     const copse_strategy *st = t->strategy;
     for (size_t i = 0; p->variables && i < p->variable_count; i++) {
-        COPSE_TRY(check_trained(st, p->variables[i], i));
+        if (!p->variables[i])
+            return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable %zu to train is NULL", i);
+        COPSE_TRY(copse__optimizer_trains(t->optimizer, p->variables[i], "trainer"));
         if (list[p->variables[i]->index])
             return copse_fail(COPSE_ERR_ARGUMENT, "trainer: variable '%s' is twice in the list of those to train",
                               p->variables[i]->name);
@@ -44,7 +29,7 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
     struct copse_mem *mem = &st->ctx->base.mem;
     bool *list = copse__alloc(mem, st->variables.count, sizeof *list);
     t->trained.at = copse__alloc(mem, st->variables.count, sizeof(copse_variable *));
-    copse_status s = list && t->trained.at ? mark_trained(t, p, list) : no_memory();
+    copse_status s = list && t->trained.at ? mark_trained(t, p, list) : copse_no_memory("trainer");
     for (size_t i = 0; s == COPSE_OK && i < st->variables.count; i++)
         if (list[i])
             t->trained.at[t->trained.count++] = st->variables.at[i];
@@ -98,8 +83,7 @@ static copse_status check(const struct copse_trainer_params *p)
 copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer_params *params,
                                   copse_trainer **out)
 {
-    if (!st || !params || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: strategy, params or result is NULL");
+    COPSE_TRY(copse_need("trainer", st, params, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_trainer_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
@@ -110,14 +94,13 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
                                                  "strategy with one");
     copse_trainer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
     if (!t)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        return copse_no_memory("trainer");
     t->strategy = copse_strategy_retain(st);
+    t->arena.mem = &st->ctx->base.mem;
     t->params = *params;
     t->params.variables = NULL; /* the caller's */
     t->trained.is_listed = params->variables != NULL;
     t->params.accumulate = COPSE_MAX(params->accumulate, 1);
-    if (params->recordings == 0)
-        t->params.recordings = COPSE_RECORDINGS;
     copse__recordings_init(t);
     const copse_status s = init(t, params);
     if (s != COPSE_OK)
@@ -148,7 +131,6 @@ void copse_trainer_release(copse_trainer **trainer)
     copse__loss_recordings_fini(t->recordings.of);
     copse__predictor_fini(&t->predictor);
     copse__weights_end(&t->weights);
-    copse__loss_outputs_fini(t);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);
     copse__optimizer_release(&t->optimizer);
@@ -160,10 +142,9 @@ void copse_trainer_release(copse_trainer **trainer)
         copse_buffer_release(&t->reports.buffers[r]);
         copse_buffer_release(&t->watches.buffers[r]);
     }
-    for (uint32_t i = 0; i < t->reports.count; i++)
-        copse__free(mem, t->reports.names[i]);
     copse__free(mem, t->trained.at);
     copse__free(mem, t->ready.at);
+    copse__arena_fini(&t->arena);
     copse_context *ctx = copse_context_retain(st->ctx); /* mem lives in it */
     copse__free(mem, t);
     copse_strategy_release(&st);

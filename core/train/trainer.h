@@ -9,8 +9,6 @@
 #include "core/train/predictor.h"
 #include "core/train/step_slots.h"
 
-#define COPSE_RECORDINGS 32 /* of a replica that are kept, unless the application says */
-
 /* The variables that it trains, in order of creation. */
 struct copse_trained {
     copse_variable **at;
@@ -21,7 +19,7 @@ struct copse_trained {
 /* Values that a recording leaves on its device: the loss, and what the loss function reports. */
 struct copse_reports {
     copse_buffer *buffers[COPSE_MAX_REPLICAS]; /* COPSE_REPORT_BYTES, of the newest step */
-    char *names[COPSE_MAX_REPORTS];
+    const char *names[COPSE_MAX_REPORTS];
     bool is_loss[COPSE_MAX_REPORTS];
     uint32_t count;
     bool is_known; /* from the first recording on */
@@ -52,6 +50,7 @@ struct copse_trainer {
     copse_strategy *strategy;
     struct copse_trainer_params params; /* without what the caller may free: variables, shares */
     struct copse_optimizer *optimizer;  /* of what it trains */
+    struct copse_arena arena;           /* of what the first recording makes known: names, the list of outputs */
     struct copse_trained trained;
     struct copse_layout layouts[2]; /* evaluation, training */
     struct copse_trainer_recordings recordings;
@@ -149,15 +148,9 @@ copse_status copse__workers_refuse(copse_trainer *t, copse_status why);
 /* Returns `why`. Where a device of this worker has failed, or an update was cut short, tells the others that this
    worker cannot go on. */
 copse_status copse__workers_report(copse_trainer *t, copse_status why);
-/* How many collectives have begun; 0 without other workers. */
-uint64_t copse__workers_sequence(const copse_trainer *t);
-/* A failure since then changed nothing on any worker: one of them refused, or no other has heard of it. */
-bool copse__workers_are_whole(const copse_trainer *t, uint64_t since);
 /* Returns `why`, a failure since then. Unless a worker refused, tells the others that this worker cannot go on. */
 copse_status copse__workers_abort(copse_trainer *t, uint64_t since, copse_status why);
 /* The same; but where the step has not yet met the other workers, refuses it. */
 copse_status copse__workers_notify(copse_trainer *t, uint64_t since, copse_status why);
-/* The headers of the step's collectives say which step and batch they belong to. */
-void copse__workers_label(copse_trainer *t, uint64_t step, const struct copse_host_batch *batch);
 
 #endif

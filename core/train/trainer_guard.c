@@ -4,8 +4,7 @@
 
 copse_status copse__trainer_check(copse_trainer *t)
 {
-    if (!t)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: it is NULL");
+    COPSE_TRY(copse_need("trainer", t));
     if (t->is_failed)
         return copse_fail(COPSE_ERR_DEVICE_LOST, "trainer: an update was cut short by a failed "
                                                  "device or worker; make a new trainer and load the last "

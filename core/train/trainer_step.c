@@ -22,19 +22,14 @@ static copse_status queue_inputs(copse_trainer *t, bool is_training, const struc
 
 /* One micro-batch, and the update behind the last of a step. */
 static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_batch *batch,
-                                    struct copse_batch_slot *from, const struct copse_shares *s, bool is_updating)
+                                    struct copse_batch_slot *from, const struct copse_shares *s)
 {
-    struct copse_step_slot *slot = copse__slot_of(t, t->step);
-    const uint32_t part = t->accumulation.parts;
-    struct copse_execution e = { .t = t, .layout = &t->layouts[1], .shares = s, .slot = slot,
-                                 .part = part, .is_training = true, .is_updating = is_updating,
-                                 .since = copse__workers_sequence(t) };
-    slot->step = t->step + 1;
+    struct copse_execution e = copse__execution_begin(t, s);
+    const uint64_t label[] = { e.slot->step, batch->count, batch->first, batch->epoch };
     t->next = (struct copse_position){ batch->epoch, batch->index + 1 };
-    copse__slot_note(t, slot, part, s);
     const struct copse_micro_batch m = copse__accumulation_add(t, batch->count);
     COPSE_TRY(queue_inputs(t, true, batch, from, s, &m));
-    copse__workers_label(t, slot->step, batch);
+    copse__group_note(&t->strategy->group, (uint32_t)copse__hash(COPSE_HASH_START, label, sizeof label));
     return copse__execute(&e);
 }
 
@@ -57,14 +52,16 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
     if (room != COPSE_OK) /* a result that the application has not taken may be of a loss that is not finite */
         return refuse(t, room);
     struct copse_shares s;
-    struct copse_batch_slot *from;
+    struct copse_batch_slot *from = NULL;
     const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
     struct copse_step_slot *slot = copse__slot_of(t, t->step);
-    const copse_status can = t->feed.table->prepare(t, batch, copse__feed_pass(t, 0), &s, &from);
+    const enum copse_pass pass = copse__feed_pass(t, 0);
+    const copse_status can = t->feed.table->prepare ? t->feed.table->prepare(t, batch, pass, &s, &from)
+                                                    : copse__shares_prepare(t, batch, pass, &s);
     if (can != COPSE_OK)
         return refuse(t, can);
-    const uint64_t since = copse__workers_sequence(t);
-    copse_status status = run_micro_batch(t, from ? &from->batch : batch, from, &s, is_last);
+    const uint64_t since = copse__group_sequence(&t->strategy->group);
+    copse_status status = run_micro_batch(t, from ? &from->batch : batch, from, &s);
     if (status != COPSE_OK) {
         status = copse__workers_notify(t, since, status);
         copse__accumulation_drop(t); /* the gradients are mixed with what failed */
@@ -92,12 +89,12 @@ static copse_status flush(copse_trainer *t)
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
         COPSE_TRY(copse_queue_submit(rep->queue, &copse__ready_of(t, last)[r]));
     }
-    const uint64_t since = copse__workers_sequence(t);
+    const uint64_t since = copse__group_sequence(&t->strategy->group);
     t->is_failed = true;
     for (uint32_t b = 0; b < t->optimizer->buckets.count; b++) {
         const struct copse_optimizer_ready ready = { .tickets = copse__ready_of(t, last) };
         const copse_status s = t->optimizer->table->apply(t->optimizer, b, &ready);
-        if (s && b == 0 && copse__workers_are_whole(t, since))
+        if (s && b == 0 && copse__group_is_whole(&t->strategy->group, since))
             t->is_failed = false; /* a worker could not take part: nothing was changed */
         COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
     }
@@ -112,7 +109,7 @@ copse_status copse_trainer_flush(copse_trainer *t)
 {
     COPSE_TRY(copse__callback_check("copse_trainer_flush", t));
     COPSE_TRY(copse__trainer_check(t));
-    const uint64_t since = copse__workers_sequence(t);
+    const uint64_t since = copse__group_sequence(&t->strategy->group);
     return t->accumulation.parts > 0 ? copse__workers_report(t, copse__workers_notify(t, since, flush(t))) : COPSE_OK;
 }
 
@@ -128,7 +125,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     COPSE_TRY(copse__shares_split(t, batch, false, &s));
     if (t->strategy->store->accumulators == 0) /* else an update accumulates, and keeps the values that it began with */
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
-    const uint64_t since = copse__workers_sequence(t);
+    const uint64_t since = copse__group_sequence(&t->strategy->group);
     copse_status status = copse__shares_record(t, batch, COPSE_PASS_EVALUATE, &s);
     if (status == COPSE_OK)
         status = copse__feed_check(t, &s, batch);
@@ -139,8 +136,7 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     t->ring.evaluation.step = t->step;
     copse__slot_note(t, &t->ring.evaluation, 0, &s);
     memcpy(words, t->words, sizeof words);
-    status = queue_inputs(t, false, batch, NULL, &s,
-                   &(struct copse_micro_batch){ .step = t->step + 1,
+    status = queue_inputs(t, false, batch, NULL, &s, &(struct copse_micro_batch){ .step = t->step + 1,
                                              .examples = batch->count,
                                              .first_examples = batch->count });
     memcpy(t->words, words, sizeof words);

@@ -35,8 +35,7 @@ static copse_status check_norm(float largest)
 }
 
 /* largest / max(norm, largest): exactly 1 where the norm is not larger, NaN where it is NaN. */
-static copse_status clip_factor(copse_graph *g, copse_tensor *norm, float largest,
-                                copse_tensor **out)
+static copse_status clip_factor(copse_graph *g, copse_tensor *norm, float largest, copse_tensor **out)
 {
     copse_tensor *limit, *divisor;
     COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)largest, &limit));
@@ -104,8 +103,7 @@ copse_status copse_gradients_multiply(copse_graph *g, struct copse_gradient *pai
                                                   "trained here", k,
                               factors[k].variable ? factors[k].variable->name : "(NULL)");
         if (pairs[i].gradient)
-            COPSE_TRY(copse_multiply_by(g, pairs[i].gradient, factors[k].factor,
-                                        &pairs[i].gradient));
+            COPSE_TRY(copse_multiply_by(g, pairs[i].gradient, factors[k].factor, &pairs[i].gradient));
     }
     return COPSE_OK;
 }

@@ -58,7 +58,7 @@ copse_status copse_update(copse_graph *g, copse_variable *v, copse_tensor *value
     struct copse_graph_update u = { .variable = v, .is_shared = g->replicas > 1 && !copse__variable_is_local(v) };
     COPSE_TRY(u.is_shared ? share(g, v, value, &u.value) : copse__own(g, value, &u.value));
     return COPSE_PUSH(&g->ctx->base.mem, &g->updates, u) ? COPSE_OK
-                                                         : copse_fail(COPSE_ERR_NO_MEMORY, "update: no memory");
+                                                         : copse_no_memory("update");
 }
 
 /* ---- the layout's list ---- */
@@ -77,12 +77,12 @@ static copse_status append(copse_trainer *t, struct copse_layout *l, const struc
     if (!copse__storage(u->variable)->target(u->variable, 0).buffer) {
         new.host = copse__alloc(mem, 1, bytes_of(u->variable));
         if (!new.host)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+            return copse_no_memory("trainer");
     }
     if (COPSE_PUSH(mem, &l->updates, new))
         return COPSE_OK;
     copse__free(mem, new.host);
-    return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+    return copse_no_memory("trainer");
 }
 
 static copse_status check_same(const struct copse_step_recording *r, const struct copse_layout *l)

@@ -6,10 +6,10 @@ copse_status copse__watches_make(copse_trainer *t)
 {
     size_t bytes;
     if (!copse__mul(t->trained.count, COPSE_WATCHES * COPSE_REPORT_STRIDE, &bytes))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        return copse_no_memory("trainer");
     t->watches.values = copse__alloc(&t->strategy->ctx->base.mem, t->strategy->replica_count, bytes);
     if (!t->watches.values)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory");
+        return copse_no_memory("trainer");
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         COPSE_TRY(copse__trainer_buffer(t, r, bytes, &t->watches.buffers[r]));
     return COPSE_OK;
@@ -58,8 +58,7 @@ copse_status copse_trainer_gradient(const copse_trainer *t, const copse_variable
     while (i < t->trained.count && t->trained.at[i] != v)
         i++;
     if (!t->params.summarize_gradients || i == t->trained.count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: gradients of '%s' are not summarized here",
-                          v->name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: gradients of '%s' are not summarized here", v->name);
     *out = (struct copse_gradient_summary){ .is_known = t->watches.has[replica] };
     if (!out->is_known)
         return COPSE_OK;

@@ -43,8 +43,7 @@ copse_status copse__worker_results_receive(copse_trainer *t, struct copse_step_s
         uint64_t step;
         memcpy(&step, copse__slot_message(t, slot, v), sizeof step);
         if (step != slot->step)
-            return copse_fail(COPSE_ERR_COMM,
-                              "trainer: worker %u is at step %llu, this one at step %llu", v,
+            return copse_fail(COPSE_ERR_COMM, "trainer: worker %u is at step %llu, this one at step %llu", v,
                               (unsigned long long)step, (unsigned long long)slot->step);
     }
     return COPSE_OK;
@@ -61,9 +60,7 @@ float copse__rank_value(const copse_trainer *t, const struct copse_step_slot *sl
     uint32_t v = 0, rank = (uint32_t)(row % t->strategy->group.ranks);
     for (; rank >= counts[v]; v++)
         rank -= counts[v];
-    memcpy(&value,
-           copse__slot_message(t, slot, v) + COPSE_MESSAGE_HEAD +
-               ((part * counts[v] + rank) * COPSE_MESSAGE_VALUES + index) * sizeof value,
-           sizeof value);
+    memcpy(&value, copse__slot_message(t, slot, v) + COPSE_MESSAGE_HEAD +
+               ((part * counts[v] + rank) * COPSE_MESSAGE_VALUES + index) * sizeof value, sizeof value);
     return value;
 }

@@ -29,16 +29,6 @@ copse_status copse__workers_refuse(copse_trainer *t, copse_status why)
     return copse__group_refuse(&t->strategy->group, "a step", copse__workers_report(t, why));
 }
 
-uint64_t copse__workers_sequence(const copse_trainer *t)
-{
-    return copse__group_sequence(&t->strategy->group);
-}
-
-bool copse__workers_are_whole(const copse_trainer *t, uint64_t since)
-{
-    return copse__group_is_whole(&t->strategy->group, since);
-}
-
 copse_status copse__workers_abort(copse_trainer *t, uint64_t since, copse_status why)
 {
     if (why && !copse__group_was_refused(&t->strategy->group, since))
@@ -51,10 +41,4 @@ copse_status copse__workers_notify(copse_trainer *t, uint64_t since, copse_statu
     const struct copse_group *g = &t->strategy->group;
     const bool is_early = copse__group_is_whole(g, since) && !copse__group_was_refused(g, since);
     return why && is_early && !t->is_failed ? copse__workers_refuse(t, why) : copse__workers_abort(t, since, why);
-}
-
-void copse__workers_label(copse_trainer *t, uint64_t step, const struct copse_host_batch *batch)
-{
-    const uint64_t words[] = { step, batch->count, batch->first, batch->epoch };
-    copse__group_note(&t->strategy->group, (uint32_t)copse__hash(COPSE_HASH_START, words, sizeof words));
 }

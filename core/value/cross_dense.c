@@ -54,7 +54,7 @@ static copse_status find_root(const struct copse_cross_batch *b, uint32_t *root)
     return COPSE_OK;
 }
 
-static copse_status choose(const struct group *g, copse_reducer *x, struct copse_way *way)
+static copse_status choose(const struct group *g, copse_value_reducer *x, struct copse_way *way)
 {
     const struct copse_link *links;
     double bytes = 0;
@@ -73,19 +73,19 @@ static copse_status choose(const struct group *g, copse_reducer *x, struct copse
     }
     for (size_t i = 0; i < g->count; i++)
         bytes += 4.0 * (double)g->from[i]->count;
-    COPSE_TRY(copse__reducer_links(x, &links));
+    COPSE_TRY(copse__value_links(x, &links));
     *way = copse__link_choose(links, g->b->st->replica_count, bytes, g->b->to.at, g->b->to.count);
     return COPSE_OK;
 }
 
-static struct copse_packing packing_of(const struct copse_cross_device_params *p)
+static struct copse_bucketing bucketing_of(const struct copse_cross_device_params *p)
 {
-    return (struct copse_packing){
+    return (struct copse_bucketing){
         .is_each = p->kind == COPSE_CROSS_TO_ONE,
-        .packs = p->packs,
+        .count = p->packs,
         .small_bytes = p->small_bytes,
         .small_group = p->small_group ? p->small_group : SMALL_GROUP,
-        .pack_bytes = p->pack_bytes,
+        .bucket_bytes = p->pack_bytes,
     };
 }
 
@@ -106,15 +106,15 @@ static copse_status wrap_result(struct group *g, size_t i)
 /* What is in `from`, to all destinations. */
 static copse_status reduce_blocks(struct group *g)
 {
-    copse_reducer *x;
+    copse_value_reducer *x;
     struct copse_way way;
     COPSE_TRY(copse__strategy_reducer(g->b->st, &x));
     COPSE_TRY(choose(g, x, &way));
-    const struct copse_packing packing = packing_of(g->b->params);
+    const struct copse_bucketing bucketing = bucketing_of(g->b->params);
     const struct copse_reduction r = {
         .algorithm = way.algorithm,
         .root = way.root,
-        .packing = &packing,
+        .bucketing = &bucketing,
         .type = g->from[0]->type,
         .divisor = g->b->divisor,
         .from = g->from,

@@ -16,7 +16,7 @@ struct copse_cross_device {
 extern const struct copse_cross_device_params copse__cross_defaults;
 
 /* The strategy's reducer, made by the first call. */
-copse_status copse__strategy_reducer(copse_strategy *st, copse_reducer **out);
+copse_status copse__strategy_reducer(copse_strategy *st, copse_value_reducer **out);
 
 /* Destinations, resolved: ranks or COPSE_HOST. `count` 0 = none were given. */
 struct copse_ranks {

@@ -103,21 +103,21 @@ const char *copse_cross_device_name(const copse_cross_device *x)
 
 copse_status copse_strategy_links(copse_strategy *st, struct copse_link *links)
 {
-    copse_reducer *x;
+    copse_value_reducer *x;
     const struct copse_link *all;
     COPSE_TRY(copse_need("links", st, links));
     if (!st->ctx)
         return copse_fail(COPSE_ERR_ARGUMENT, "links: the default strategy has no devices");
     COPSE_TRY(copse__callback_check("copse_strategy_links", st));
     COPSE_TRY(copse__strategy_reducer(st, &x));
-    COPSE_TRY(copse__reducer_links(x, &all));
+    COPSE_TRY(copse__value_links(x, &all));
     memcpy(links, all, (st->replica_count + 1) * sizeof *links);
     return COPSE_OK;
 }
 
 copse_status copse_strategy_set_links(copse_strategy *st, const struct copse_link *links)
 {
-    copse_reducer *x;
+    copse_value_reducer *x;
     COPSE_TRY(copse_need("links", st, links));
     if (!st->ctx)
         return copse_fail(COPSE_ERR_ARGUMENT, "links: the default strategy has no devices");
@@ -128,6 +128,6 @@ copse_status copse_strategy_set_links(copse_strategy *st, const struct copse_lin
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "links: entry %u: rates must be positive, the latency not negative", i);
     COPSE_TRY(copse__strategy_reducer(st, &x));
-    copse__reducer_set_links(x, links);
+    copse__value_set_links(x, links);
     return COPSE_OK;
 }

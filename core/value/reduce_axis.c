@@ -3,6 +3,8 @@
    workers, on the host. */
 #include <stdio.h>
 
+#include "core/graph/type.h"
+#include "core/reduce/tree.h"
 #include "core/value/cross_device.h"
 #include "core/value/replica_run.h"
 
@@ -17,8 +19,10 @@ struct parts {
     size_t outer, inner; /* elements before and behind the axis */
     uint64_t length;     /* of the axis, all parts together */
     copse_shape shape;   /* of the result */
-    double *sums;        /* [count][outer * inner]: exact for i32, f32 values for f32 */
-    double *of_workers;  /* [workers][outer * inner + 1]: their sums, and then their length */
+    copse_type summed;   /* f32; i64 for i32 */
+    size_t row;          /* bytes of outer * inner sums */
+    unsigned char *sums; /* [count][row] */
+    unsigned char *of_workers; /* [workers][row + 8]: their sums, and then their length */
 };
 
 /* An array is what each replica of this worker gives; what is mirrored is the same on all workers. */
@@ -55,6 +59,7 @@ static copse_status find_axis(int axis, struct parts *p)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: axis %d of a value with %d axes", axis, rank);
     p->axis = (uint32_t)(axis < 0 ? axis + rank : axis);
     p->type = copse_value_type(p->at[0]);
+    p->summed = p->type == COPSE_I32 ? COPSE_I64 : COPSE_F32;
     p->outer = p->inner = 1;
     for (uint32_t d = 0; d < first.rank; d++) {
         if (d == p->axis)
@@ -82,18 +87,24 @@ static copse_status check_parts(struct parts *p)
     return COPSE_OK;
 }
 
-/* Sums of one part along the axis, in double precision, rounded once. */
-static void sum_part(const struct parts *p, size_t length, const void *values, double *sums)
+/* Sums of one part along the axis: of f32 in double precision, rounded once. */
+static void sum_part(const struct parts *p, size_t length, const void *values, void *sums)
 {
     for (size_t o = 0; o < p->outer; o++)
         for (size_t i = 0; i < p->inner; i++) {
             double sum = 0;
+            int64_t whole = 0;
             for (size_t k = 0; k < length; k++) {
                 const size_t at = (o * length + k) * p->inner + i;
-                sum += p->type == COPSE_I32 ? ((const int32_t *)values)[at]
-                                            : (double)((const float *)values)[at];
+                if (p->type == COPSE_I32)
+                    whole += ((const int32_t *)values)[at];
+                else
+                    sum += (double)((const float *)values)[at];
             }
-            sums[o * p->inner + i] = p->type == COPSE_I32 ? sum : (double)(float)sum;
+            if (p->type == COPSE_I32)
+                ((int64_t *)sums)[o * p->inner + i] = whole;
+            else
+                ((float *)sums)[o * p->inner + i] = (float)sum;
         }
 }
 
@@ -104,29 +115,25 @@ static copse_status sum_parts(struct parts *p)
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < p->count && s == COPSE_OK; i++) {
         const size_t length = copse_value_shape(p->at[i]).dims[p->axis];
-        void *values = copse__alloc(mem, length * elements, 4);
+        void *values = copse__alloc(mem, length * elements, copse__type_bytes(p->type));
         if (!values)
             return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory");
         if (length * elements > 0)
             s = copse_value_read(p->at[i], values);
         if (s == COPSE_OK)
-            sum_part(p, length, values, p->sums + i * elements);
+            sum_part(p, length, values, p->sums + i * p->row);
         if (s != COPSE_ERR_TIMEOUT) /* the device may still write there */
             copse__free(mem, values);
     }
     return s;
 }
 
-/* The canonical tree over rows of sums, in the type's own arithmetic. */
-static void add_rows(const struct parts *p, double *rows, size_t count, size_t stride)
+static void add_rows(const struct parts *p, unsigned char *rows, size_t count, size_t stride)
 {
-    for (size_t step = 1; step < count; step *= 2)
-        for (size_t r = 0; r + step < count; r += 2 * step)
-            for (size_t i = 0; i < p->outer * p->inner; i++) {
-                double *to = &rows[r * stride + i];
-                const double from = rows[(r + step) * stride + i];
-                *to = p->type == COPSE_I32 ? *to + from : (double)((float)*to + (float)from);
-            }
+    void *at[COPSE_MAX_REPLICAS];
+    for (size_t r = 0; r < count; r++)
+        at[r] = rows + r * stride;
+    copse__tree_rows(at, (uint32_t)count, p->outer * p->inner, p->summed);
 }
 
 static copse_status make_result(const struct parts *p, copse_reduce_op op, copse_value **out)
@@ -136,7 +143,7 @@ static copse_status make_result(const struct parts *p, copse_reduce_op op, copse
     struct copse_block *block;
     COPSE_TRY(copse__block_create(p->ctx, NULL, is_int ? COPSE_I32 : COPSE_F32, elements, &block));
     for (size_t i = 0; i < elements; i++) {
-        const double sum = p->sums[i];
+        const double sum = copse__type(p->summed)->get(p->sums, i);
         if (is_int && (sum > INT32_MAX || sum < INT32_MIN)) {
             copse__block_release(&block);
             return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the sum %.0f is no i32", sum);
@@ -158,12 +165,13 @@ static copse_status reduce_here(struct parts *p, copse_strategy *st, copse_reduc
     COPSE_TRY(find_axis(axis, p));
     COPSE_TRY(check_parts(p));
     const size_t elements = p->outer * p->inner;
-    p->sums = copse__alloc(mem, p->count * sizeof(double), elements);
-    p->of_workers = copse__alloc(mem, p->g->workers * sizeof(double), elements + 1);
+    p->row = elements * copse__type_bytes(p->summed);
+    p->sums = copse__alloc(mem, p->count, p->row);
+    p->of_workers = copse__alloc(mem, p->g->workers, p->row + sizeof p->length);
     if (!p->sums || !p->of_workers)
         return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory");
     COPSE_TRY(sum_parts(p));
-    add_rows(p, p->sums, p->count, elements);
+    add_rows(p, p->sums, p->count, p->row);
     return COPSE_OK;
 }
 
@@ -171,22 +179,25 @@ static copse_status reduce_here(struct parts *p, copse_strategy *st, copse_reduc
 static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_status mine)
 {
     char what[sizeof ((struct copse_header *)0)->what], form[COPSE_FORM_BYTES];
-    const size_t elements = p->outer * p->inner, row = elements + 1;
+    const size_t row = p->row + sizeof p->length;
     size_t sizes[COPSE_MAX_WORKERS];
-    double *own = mine ? NULL : p->of_workers + p->g->worker * row;
+    unsigned char *own = mine ? NULL : p->of_workers + p->g->worker * row;
     snprintf(what, sizeof what, "%s along axis %u", op == COPSE_REDUCE_MEAN ? "mean" : "sum", p->axis);
-    copse__form_text(p->type == COPSE_I32 ? "i32" : "f32", p->shape, form);
-    COPSE_TRY(copse__group_barrier_on(p->g, what, form, sizeof(double) * row, mine));
-    memcpy(own, p->sums, elements * sizeof *own);
-    own[elements] = (double)p->length;
+    copse__form_text(copse__type_name(p->type), p->shape, form);
+    COPSE_TRY(copse__group_barrier_on(p->g, what, form, row, mine));
+    memcpy(own, p->sums, p->row);
+    memcpy(own + p->row, &p->length, sizeof p->length);
     for (uint32_t v = 0; v < p->g->workers; v++)
-        sizes[v] = row * sizeof(double);
+        sizes[v] = row;
     COPSE_TRY(copse__group_allgatherv(p->g, p->of_workers, sizes));
     p->length = 0;
-    for (uint32_t v = 0; v < p->g->workers; v++)
-        p->length += (uint64_t)p->of_workers[v * row + elements];
+    for (uint32_t v = 0; v < p->g->workers; v++) {
+        uint64_t length;
+        memcpy(&length, p->of_workers + v * row + p->row, sizeof length);
+        p->length += length;
+    }
     add_rows(p, p->of_workers, p->g->workers, row);
-    memcpy(p->sums, p->of_workers, elements * sizeof *own);
+    memcpy(p->sums, p->of_workers, p->row);
     return COPSE_OK;
 }
 

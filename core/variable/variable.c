@@ -3,44 +3,14 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/base/random.h"
 #include "core/replica/replica_threads.h"
 #include "core/variable/storage.h"
-
-static void initialize_ints(int32_t *to, uint64_t count, copse_initializer initializer)
-{
-    for (uint64_t i = 0; i < count; i++)
-        to[i] = initializer == COPSE_INIT_ONES;
-}
-
-static void initialize_floats(float *to, uint64_t count, const struct copse_variable_params *p)
-{
-    const copse_shape s = p->shape;
-    const double fan_in = s.rank ? s.dims[0] : 1, fan_out = s.rank ? s.dims[s.rank - 1] : 1;
-    const float scale = p->scale == 0.0f ? 1.0f : p->scale;
-    const uint64_t name = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
-    struct copse_stream stream;
-    copse__stream_init(&stream, p->seed ^ name, 0);
-    const float glorot = (float)sqrt(6.0 / (fan_in + fan_out)), he = (float)sqrt(2.0 / fan_in);
-    for (uint64_t i = 0; i < count; i++) {
-        float x = 0.0f;
-        if (p->initializer == COPSE_INIT_ONES)
-            x = scale;
-        else if (p->initializer == COPSE_INIT_GLOROT_UNIFORM)
-            x = scale * glorot * (2.0f * copse__stream_unit(&stream) - 1.0f);
-        else if (p->initializer == COPSE_INIT_HE_NORMAL)
-            x = scale * he * copse__stream_normal(&stream);
-        else if (p->initializer == COPSE_INIT_NORMAL)
-            x = scale * copse__stream_normal(&stream);
-        to[i] = x;
-    }
-}
 
 static copse_status check_type(const struct copse_variable_params *p)
 {
     if (p->type != COPSE_F32 && p->type != COPSE_I32)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown type %d", p->name, (int)p->type);
-    if ((int)p->initializer < 0 || p->initializer > COPSE_INIT_NORMAL)
+    if (!copse__initializer_is_known(p->initializer))
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown initializer %d", p->name,
                           (int)p->initializer);
     if (p->type == COPSE_I32 && (p->initializer > COPSE_INIT_ONES || p->scale != 0.0f))
@@ -86,16 +56,19 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
 static copse_status first_values(struct copse_mem *mem, const struct copse_variable_params *p, void **out)
 {
     const uint64_t count = copse__elements(p->shape);
-    *out = copse__alloc(mem, (size_t)count, 4);
-    if (!*out)
+    void *values = copse__alloc(mem, (size_t)count, 4);
+    if (!values)
         return copse_no_memory("variable '%s'", p->name);
+    copse_status s = COPSE_OK;
     if (p->values)
-        memcpy(*out, p->values, (size_t)count * 4);
-    else if (p->type == COPSE_I32)
-        initialize_ints(*out, count, p->initializer);
+        memcpy(values, p->values, (size_t)count * 4);
     else
-        initialize_floats(*out, count, p);
-    return COPSE_OK;
+        s = copse__initialize(mem, p, values);
+    if (s != COPSE_OK)
+        copse__free(mem, values);
+    else
+        *out = values;
+    return s;
 }
 
 copse_status copse__variable_first_values(const copse_strategy *st,

@@ -36,6 +36,10 @@ struct copse_variable {
     const void *accumulator; /* the trainer that accumulates gradients of several micro-batches in it, or NULL */
 };
 
+/* First values of a variable, by its initializer (initializers.c): elements of its type. */
+copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values);
+bool copse__initializer_is_known(copse_initializer initializer);
+
 /* Release a variable that the application has never seen. */
 void copse__variable_free(copse_variable *v);
 /* Release what a variable holds, with its strategy. The application may keep the handle: the context keeps the

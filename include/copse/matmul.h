@@ -25,8 +25,8 @@ typedef enum copse_activation {
  * Matrix product op(a) op(b), where op transposes the last two axes or does nothing.
  *
  * @param a  f32 [.., m, k], or [.., k, m] when `transpose_a`.
- * @param b  f32 [.., k, n], or [.., n, k] when `transpose_b`; leading axes equal to those of `a`.
- * @param y  [.., m, n]; zeros where k is 0.
+ * @param b  f32 [.., k, n], or [.., n, k] when `transpose_b`.
+ * @param y  [.., m, n]; zeros where k is 0. Leading axes broadcast by NumPy's rule.
  *
  * No chain of additions is longer than 256: the error of an element stays within
  * 16 u sum |a| |b| (u = 2^-24) for every k.

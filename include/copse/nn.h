@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Layers: a network as a description, from text or from calls. copse_layer_build makes its variables;
- * copse_layer_apply calls the operations of ops.h and matmul.h in a loss function. docs/layers.md has the language and
- * the variables of each layer.
- *
- *     copse_layer *net;
- *     COPSE_TRY(copse_nn_parse(ctx, "dense 64 relu; dropout 0.1; dense out", &net));
- *     COPSE_TRY(copse_layer_build(net, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(64), .outputs = 10 }));
+ * Layers: a network as a description, from text or calls. copse_layer_build makes its variables; copse_layer_apply calls
+ * the operations of ops.h and matmul.h in a loss function. docs/layers.md has the language, all settings and examples.
  */
 #ifndef COPSE_PUBLIC_NN_H
 #define COPSE_PUBLIC_NN_H
@@ -23,9 +18,8 @@ extern "C" {
 typedef struct copse_layer copse_layer;
 
 /**
- * Make layers from a description. Settings that the calls below lack are set here.
- * @param text  "dense 64 relu; residual { layer_norm; dense 64 gelu }; dense out". Layers end at ';' or at the end of the
- *              line; '#' begins a comment.
+ * Make layers from a description.
+ * @param text  "dense 64 relu; residual { layer_norm; dense 64 gelu }; dense out"
  * @retval COPSE_ERR_ARGUMENT  The text is wrong; the error text names line and layer.
  */
 COPSE_API COPSE_CHECKED copse_status copse_nn_parse(copse_context *ctx, const char *text, copse_layer **out);
@@ -33,19 +27,26 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_parse(copse_context *ctx, const ch
 /** Dense layer, copse_dense: [.., k] to [.., units]. @param units  0: the `outputs` of copse_layer_build. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dense(copse_context *ctx, uint32_t units, copse_activation activation,
                                                     copse_layer **out);
+/** Rows of a table [rows, width] by index, copse_gather: i32 [..] to [.., width]. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width,
+                                                        copse_layer **out);
 /** An activation alone; not COPSE_LINEAR. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_activation(copse_context *ctx, copse_activation activation,
                                                          copse_layer **out);
 /** Dropout while training, copse_dropout. @param rate  0 <= rate < 1. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dropout(copse_context *ctx, float rate, copse_layer **out);
+/** Layer norm, copse_layer_norm, and RMS norm, over the last axis of each example. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_layer_norm(copse_context *ctx, copse_layer **out);
+COPSE_API COPSE_CHECKED copse_status copse_nn_rms_norm(copse_context *ctx, copse_layer **out);
+/** Batch norm of each element of the last axis over the global batch; evaluations use moving averages. */
+COPSE_API COPSE_CHECKED copse_status copse_nn_batch_norm(copse_context *ctx, copse_layer **out);
 /** Each example becomes one axis. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_flatten(copse_context *ctx, copse_layer **out);
 /** x + inner(x). @param inner  Copied. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_residual(const copse_layer *inner, copse_layer **out);
 /** Layers in a row, at least one. @param layers  Copied. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_sequential(copse_layer *const *layers, size_t count, copse_layer **out);
-/** Multilayer perceptron: flatten, `count` hidden dense layers of these widths with an activation, and a dense layer with
-    the `outputs` of copse_layer_build. @param widths  NULL where `count` is 0. */
+/** Perceptron: flatten, `count` hidden dense layers of these widths, dense out. @param widths  NULL where `count` is 0. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_mlp(copse_context *ctx, const uint32_t *widths, size_t count,
                                                   copse_activation activation, copse_layer **out);
 
@@ -63,13 +64,12 @@ struct copse_build_params {
 };
 
 /**
- * Make the variables of layers, named by kind and number of the kind in the whole tree: "dense1.weight", "dense1.bias",
- * "dense2.weight". Layers are built once, and retain the strategy. They cannot be built in a loss function or in a replica.
+ * Make the variables of layers, named by kind and number of the kind in the whole tree: "dense1.weight", "dense2.weight".
+ * Layers are built once, not in a loss function or a replica, and retain the strategy.
  * @param params  NULL for defaults.
- * @retval COPSE_ERR_ARGUMENT  The layers are built, a name is taken, or `dense out` has no outputs. This and ERR_SHAPE make
- *                             no variable.
- * @retval COPSE_ERR_SHAPE     A layer does not fit its input; the text names line, layer and shapes.
- * Errors and blocking otherwise as copse_variable_create.
+ * @retval COPSE_ERR_ARGUMENT  The layers are built, a name is taken, or `outputs` is missing. No variable is made.
+ * @retval COPSE_ERR_SHAPE     A layer does not fit its input; the text names line, layer and shapes. No variable is made.
+ * Otherwise as copse_variable_create.
  */
 COPSE_API COPSE_CHECKED copse_status copse_layer_build(copse_layer *l, copse_strategy *st,
                                                        const struct copse_build_params *params);
@@ -91,13 +91,13 @@ COPSE_API COPSE_CHECKED copse_status copse_layer_output(const copse_layer *l, co
 COPSE_API uint64_t copse_layer_parameters(const copse_layer *l);
 
 /**
- * The description: copse_nn_parse makes the same layers from it. Built layers have a number instead of `out`.
+ * The description, for copse_nn_parse. Built layers have a number instead of `out`.
  * @param text    Receives at most `room` bytes with the final NUL; NULL where `room` is 0.
  * @param needed  Receives the bytes needed with the final NUL.
  * @retval COPSE_ERR_ARGUMENT  `room` is above 0 and too small.
  */
 COPSE_API COPSE_CHECKED copse_status copse_layer_text(const copse_layer *l, char *text, size_t room, size_t *needed);
-/** A table of built layers for people: layer, output, parameters. Otherwise as copse_layer_text. */
+/** A table of built layers: layer, output, parameters; as copse_layer_text. */
 COPSE_API COPSE_CHECKED copse_status copse_layer_summary(const copse_layer *l, char *text, size_t room,
                                                          size_t *needed);
 

@@ -123,6 +123,11 @@ COPSE_API COPSE_CHECKED copse_status copse_mean_squared_error(copse_graph *g, co
 COPSE_API COPSE_CHECKED copse_status copse_layer_norm(copse_graph *g, copse_tensor *x,
                                                       copse_tensor *scale, copse_tensor *offset,
                                                       float epsilon, copse_tensor **out);
+/** RMS norm (Zhang and Sennrich, 2019): x / sqrt(mean of x^2 + epsilon) scale; operands as copse_layer_norm. Elements
+    must be below 1e18. A row with a NaN is NaN; an infinity gives NaN, and 0 in the rest of its row. */
+COPSE_API COPSE_CHECKED copse_status copse_rms_norm(copse_graph *g, copse_tensor *x,
+                                                    copse_tensor *scale, float epsilon,
+                                                    copse_tensor **out);
 
 /* ---- shapes; f32 and i32 ---- */
 
@@ -139,6 +144,24 @@ COPSE_API COPSE_CHECKED copse_status copse_slice(copse_graph *g, copse_tensor *x
 /** Join `count` (at least one) tensors along `axis`; types and other dimensions are equal. */
 COPSE_API COPSE_CHECKED copse_status copse_concat(copse_graph *g, copse_tensor *const *x,
                                                   size_t count, uint32_t axis, copse_tensor **out);
+/** x in `count` parts along `axis`, of `sizes` that sum to its size.
+    @param sizes  NULL: equal parts.
+    @param out    `count` results. */
+COPSE_API COPSE_CHECKED copse_status copse_split(copse_graph *g, copse_tensor *x, uint32_t axis,
+                                                 const uint32_t *sizes, size_t count,
+                                                 copse_tensor **out);
+/** Join `count` tensors of one type and shape along a new axis. */
+COPSE_API COPSE_CHECKED copse_status copse_stack(copse_graph *g, copse_tensor *const *x,
+                                                 size_t count, uint32_t axis, copse_tensor **out);
+/** x with before[i] and after[i] elements of `value`, rounded to the type, around it on axis i. */
+COPSE_API COPSE_CHECKED copse_status copse_pad(copse_graph *g, copse_tensor *x,
+                                               const uint32_t *before, const uint32_t *after,
+                                               double value, copse_tensor **out);
+/** a where `condition` (f32 or i32) is not zero, else b: both f32 or both i32; all three broadcast by NumPy's rule. NaN
+    counts as nonzero. The other operand has no effect, not even with a NaN. `condition` has no derivative. */
+COPSE_API COPSE_CHECKED copse_status copse_where(copse_graph *g, copse_tensor *condition,
+                                                 copse_tensor *a, copse_tensor *b,
+                                                 copse_tensor **out);
 /** x repeated to a larger shape by NumPy's rule. */
 COPSE_API COPSE_CHECKED copse_status copse_broadcast_to(copse_graph *g, copse_tensor *x,
                                                         copse_shape shape, copse_tensor **out);
@@ -158,6 +181,13 @@ COPSE_API COPSE_CHECKED copse_status copse_gather(copse_graph *g, copse_tensor *
     f32 rounds to nearest. No derivative. The same type returns x. */
 COPSE_API COPSE_CHECKED copse_status copse_cast(copse_graph *g, copse_tensor *x, copse_type type,
                                                 copse_tensor **out);
+/** f32 [indices..., classes]: 1 at the index (i32), else 0; zeros for an index out of range. No derivative. */
+COPSE_API COPSE_CHECKED copse_status copse_one_hot(copse_graph *g, copse_tensor *indices,
+                                                   uint32_t classes, copse_tensor **out);
+/** A tensor with these values of `type`, f32 or i32, row-major. They are copied. */
+COPSE_API COPSE_CHECKED copse_status copse_constant(copse_graph *g, copse_type type,
+                                                    copse_shape shape, const void *values,
+                                                    copse_tensor **out);
 /** A tensor of one value, rounded to the type. */
 COPSE_API COPSE_CHECKED copse_status copse_fill(copse_graph *g, copse_type type, copse_shape shape,
                                                 double value, copse_tensor **out);

@@ -105,10 +105,13 @@ COPSE_API const char *copse_strategy_transfer(const copse_strategy *st);
 /** Initial values of a variable. fan_in, fan_out: first and last dimension. */
 typedef enum copse_initializer {
     COPSE_INIT_ZEROS,
-    COPSE_INIT_ONES,
+    COPSE_INIT_ONES,           /**< with `scale`: a constant */
     COPSE_INIT_GLOROT_UNIFORM, /**< U(+-sqrt(6 / (fan_in + fan_out))); Glorot and Bengio, 2010 */
     COPSE_INIT_HE_NORMAL,      /**< N(0, 2 / fan_in); He et al., 2015 */
     COPSE_INIT_NORMAL,         /**< N(0, 1) times `scale` */
+    COPSE_INIT_ORTHOGONAL,     /**< orthonormal columns or, if fewer, rows of [all axes but the last, last], times `scale`;
+                                    Saxe et al., 2013 */
+    COPSE_INIT_TRUNCATED_NORMAL, /**< N(0, 1) within +-2, times `scale` */
 } copse_initializer;
 
 /** When the components of a variable, one on each replica, become equal. */

@@ -8,7 +8,7 @@ SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
 SPEC(2, LOG_VECTORS)
 PARAMS(uint m; uint n; uint k; uint a_row; uint a_step; uint b_panel; uint b_step; uint a_batch;
-       uint b_batch; uint batch;)
+       uint b_batch; uint batch; uint a_each; uint a_count; uint b_each; uint b_count;)
 
 #define ROWS 6u
 #define VECTORS (1u << LOG_VECTORS)
@@ -36,8 +36,8 @@ KERNEL4(matmul_wide, IN(float, a), IN(float, b), IN(float, bias), OUT(float, c))
     const uint rows = min(p.m - i0, ROWS), cols = min(p.n - j0, COLS);
 
     const size_t a_step = p.a_step, b_step = p.b_step;
-    __global const float *pa = a + (size_t)item * p.a_batch + (size_t)i0 * p.a_row;
-    __global const float *pb = b + (size_t)item * p.b_batch + (size_t)panel * p.b_panel;
+    __global const float *pa = a + (size_t)(item / p.a_each % p.a_count) * p.a_batch + (size_t)i0 * p.a_row;
+    __global const float *pb = b + (size_t)(item / p.b_each % p.b_count) * p.b_batch + (size_t)panel * p.b_panel;
     size_t row[ROWS];
 #pragma unroll
     for (uint r = 0; r < ROWS; r++) /* rows past the end repeat the last one */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Layer norm of the rows of x, with u = (x - mean) / sqrt(variance + epsilon): y = scale u + offset (a, b), the
-   derivative of x (scale, dy), or u dy. A group processes a row; its lanes interleave the elements. Mean and variance
+   derivative of x (scale, dy), or u dy. RMS norm (CENTERED 0): u = x / sqrt(mean of x^2 + epsilon), no offset. A group processes a row; its lanes interleave the elements. Mean and variance
    are computed from the differences to a first mean, or to 0 if that mean is small, because subtracting it would
    round most elements with the same error. No chain of additions is longer than 64. */
 GROUP(64, 1)
 SPEC(0, OP)
+SPEC(1, CENTERED)
 PARAMS(uint rows; uint cols; float epsilon;)
 GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 
@@ -73,17 +74,24 @@ KERNEL4(layer_norm, IN(real, x), IN(real, a), IN(real, b), OUT(real, y))
     float first = 0.0f, shift = 0.0f, inverse = 1.0f;
     EXACT float s = 0.0f;
     EXACT float t = 0.0f;
-    ROW_SUMS(X, fabs(X))
-    first = SELECT(4.0f * fabs(s) < t, 0.0f, s / count);
+    if (CENTERED != 0) {
+        ROW_SUMS(X, fabs(X))
+        first = SELECT(4.0f * fabs(s) < t, 0.0f, s / count);
+    }
     ROW_SUMS(X, X * X)
-    shift = s / count;
+    if (CENTERED != 0)
+        shift = s / count;
     EXACT float spread = t / count - shift * shift;
     inverse = 1.0f / m_sqrt(SELECT(spread < 0.0f, 0.0f, spread) + p.epsilon);
-    if (OP == FORWARD)
-        STORE_ROW(U * LOAD(a, k) + LOAD(b, k))
+    if (OP == FORWARD) {
+        if (CENTERED != 0)
+            STORE_ROW(U * LOAD(a, k) + LOAD(b, k))
+        if (CENTERED == 0)
+            STORE_ROW(U * LOAD(a, k))
+    }
     if (OP == GRADIENT) {
         ROW_SUMS(SLOPE, SLOPE * U)
-        const float mean = s / count, share = t / count;
+        const float mean = SELECT(CENTERED != 0, s / count, 0.0f), share = t / count;
         STORE_ROW(((SLOPE - mean) - U * share) * inverse)
     }
     if (OP > GRADIENT)

@@ -4,6 +4,7 @@
    chain of additions is longer than 64. */
 GROUP(1, 1)
 SPEC(0, OP)
+SPEC(1, CENTERED)
 PARAMS(uint rows; uint cols; float epsilon; uint each;)
 
 #include "math.clh"
@@ -83,18 +84,25 @@ KERNEL4(layer_norm_wide, IN(float, x), IN(float, a), IN(float, b), OUT(float, y)
         __global float *py = y + (size_t)r * cols;
         float first = 0.0f, shift = 0.0f, inverse = 1.0f;
         float s, t;
-        ROW_SUMS(X, fabs(X))
-        first = 4.0f * fabs(s) < t ? 0.0f : s / count;
+        if (CENTERED) {
+            ROW_SUMS(X, fabs(X))
+            first = 4.0f * fabs(s) < t ? 0.0f : s / count;
+        }
         ROW_SUMS(X, X * X)
-        shift = s / count;
+        if (CENTERED)
+            shift = s / count;
         const float spread = t / count - shift * shift;
         inverse = 1.0f / m_sqrt((spread < 0.0f ? 0.0f : spread) + p.epsilon);
         if (OP == FORWARD) {
-            STORE_ROW(U * ROW(a) + ROW(b))
+            if (CENTERED) {
+                STORE_ROW(U * ROW(a) + ROW(b))
+            } else {
+                STORE_ROW(U * ROW(a))
+            }
         }
         if (OP == GRADIENT) {
             ROW_SUMS(SLOPE, SLOPE * U)
-            const float mean = s / count, share = t / count;
+            const float mean = CENTERED ? s / count : 0.0f, share = t / count;
             STORE_ROW(((SLOPE - mean) - U * share) * inverse)
         }
         if (OP > GRADIENT) {

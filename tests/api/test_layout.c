@@ -66,8 +66,35 @@ static void structs_keep_their_layout(void **state)
     assert_int_equal(wrong, 0);
 }
 
+static bool has_member(const char *type, const char *member)
+{
+    for (size_t i = 0; i < COPSE_COUNT(rows); i++)
+        if (strcmp(rows[i].type, type) == 0 && strcmp(rows[i].what, member) == 0)
+            return true;
+    return false;
+}
+
+/* A train step can set everything that a trainer can: its loss is its own, and the check of numbers has another name. */
+static void train_steps_have_the_settings_of_trainers(void **state)
+{
+    static const char *const own[] = { "size", "reserved", "loss", "check_numerics" };
+    int missing = 0;
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(rows); i++) {
+        bool is_own = strcmp(rows[i].type, "copse_trainer_params") != 0;
+        for (size_t k = 0; k < COPSE_COUNT(own); k++)
+            is_own |= strcmp(rows[i].what, own[k]) == 0;
+        if (is_own || has_member("copse_train_step_params", rows[i].what))
+            continue;
+        missing++;
+        fprintf(stderr, "copse_train_step_params lacks '%s' of copse_trainer_params\n", rows[i].what);
+    }
+    assert_int_equal(missing, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(structs_keep_their_layout) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(structs_keep_their_layout),
+                                        cmocka_unit_test(train_steps_have_the_settings_of_trainers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

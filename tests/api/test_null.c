@@ -291,6 +291,13 @@ static void graphs(struct probe *p)
     ROW(copse_maximum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_minimum, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_gather, NEED(g), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_where, NEED(g), NEED(x), NEED(x), NEED(x), NEED(&y));
+    ROW(copse_one_hot, NEED(g), NEED(x), 3, NEED(&y));
+    ROW(copse_constant, NEED(g), COPSE_F32, COPSE_SCALAR, NEED("1234"), NEED(&y));
+    ROW(copse_split, NEED(g), NEED(x), 0, NULL, 1, NEED(&y));
+    ROW(copse_stack, NEED(g), NEED(&x), 1, 0, NEED(&y));
+    ROW(copse_pad, NEED(g), NEED(x), NEED(places), NEED(places), 0.0, NEED(&y));
+    ROW(copse_rms_norm, NEED(g), NEED(x), NEED(x), 1e-5f, NEED(&y));
     ROW(copse_layer_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f, NEED(&y));
     ROW(copse_kernel_choice, NEED(dev), NULL, NEED("matmul"), NEED("small"), NEED(&chosen));
     ROW(copse_matmul, NEED(g), NEED(x), NEED(x), false, false, NEED(&y));
@@ -631,8 +638,12 @@ static void layers(struct probe *p)
     list[0] = relu;
     ROW(copse_nn_parse, NEED(ctx), NEED("relu"), NEED(&made));
     ROW(copse_nn_dense, NEED(ctx), 4, COPSE_LINEAR, NEED(&made));
+    ROW(copse_nn_embedding, NEED(ctx), 4, 2, NEED(&made));
     ROW(copse_nn_activation, NEED(ctx), COPSE_RELU, NEED(&made));
     ROW(copse_nn_dropout, NEED(ctx), 0.5f, NEED(&made));
+    ROW(copse_nn_layer_norm, NEED(ctx), NEED(&made));
+    ROW(copse_nn_rms_norm, NEED(ctx), NEED(&made));
+    ROW(copse_nn_batch_norm, NEED(ctx), NEED(&made));
     ROW(copse_nn_flatten, NEED(ctx), NEED(&made));
     ROW(copse_nn_residual, NEED(relu), NEED(&made));
     ROW(copse_nn_sequential, NEED(list), 1, NEED(&made));

@@ -60,7 +60,7 @@ static copse_status expect(copse_strategy *st, uint32_t count, const float *got)
         rows[k] = all + (size_t)k * count;
         fill(k, count, rows[k]);
     }
-    copse__tree_rows(rows, total, count, false);
+    copse__tree_rows(rows, total, count, COPSE_F32);
     const bool is_same = memcmp(all, got, 4 * (size_t)count) == 0;
     free(all);
     return is_same ? COPSE_OK : wrong("a sum has other bits");

@@ -70,6 +70,40 @@ static void cts_1(void **state)
     }
 }
 
+/* Batches that were fed to the trainer inside train as batches that a run is given. */
+static void prefetched(void **state)
+{
+    (void)state;
+    enum { STEPS = 4 };
+    static const float x[2 * STEPS][2] = { { 1, 2 }, { 2, 3 }, { 3, 4 }, { -1, 1 }, { 0, 5 }, { 2, -2 }, { 1, 1 }, { 4, 0 } };
+    static const int32_t y[2 * STEPS] = { 0, 1, 2, 1, 0, 2, 1, 0 };
+    static const float ones[6] = { 1, 1, 1, 1, 1, 1 }, zeros[3] = { 0 };
+    double losses[2][STEPS];
+    float w[2][6];
+    for (uint32_t prefetch = 0; prefetch <= 2; prefetch += 2) {
+        copse_strategy *st = rig_strategy(2, NULL);
+        struct linear l = { rig_variable(st, "w", COPSE_SHAPE(2, 3), ones), rig_variable(st, "b", COPSE_SHAPE(3), zeros) };
+        struct copse_train_step_params params = params_of(classify, &l, 0.1f);
+        params.prefetch = prefetch;
+        copse_train_step *ts;
+        OK(copse_train_step_create(st, &params, &ts));
+        copse_trainer *t = copse_train_step_trainer(ts);
+        for (uint32_t i = 0; i < STEPS; i++) {
+            const struct copse_host_batch batch = { RIG_XY(2, x[2 * i], &y[2 * i]), .count = 2, .index = i };
+            struct copse_train_step_result r;
+            if (prefetch > 0)
+                OK(copse_trainer_feed(t, &batch));
+            assert_int_equal(copse_trainer_fed(t), prefetch > 0);
+            OK(copse_train_step_run(ts, prefetch > 0 ? NULL : &batch, &r));
+            losses[prefetch > 0][i] = r.total;
+        }
+        OK(copse_variable_read(l.a, 0, w[prefetch > 0]));
+        close_step(&ts, &st);
+    }
+    assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
+    assert_memory_equal(w[0], w[1], sizeof w[0]);
+}
+
 /* ---- 2, 3: what is returned, what moves ---- */
 
 /* 3 a, whatever the batch. */
@@ -522,7 +556,7 @@ static void cts_7(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cts_1), cmocka_unit_test(cts_2), cmocka_unit_test(cts_3),
+        cmocka_unit_test(cts_1), cmocka_unit_test(prefetched), cmocka_unit_test(cts_2), cmocka_unit_test(cts_3),
         cmocka_unit_test(cts_4), cmocka_unit_test(cts_5), cmocka_unit_test(cts_6),
         cmocka_unit_test(cts_7),
     };

@@ -132,26 +132,26 @@ static void planned_values_never_share_bytes_while_both_live(void **state)
     struct copse_stream s;
     copse__stream_init(&s, 5, 0);
     for (int round = 0; round < 200; round++) {
-        struct copse_span spans[60];
-        size_t chunk_bytes[64];
-        uint32_t chunks;
+        struct copse_allocation allocations[60];
+        size_t arena_bytes[64];
+        uint32_t arenas;
         const size_t count = 1 + copse__stream_below(&s, 60);
         const size_t limit = 256 * (16 + copse__stream_below(&s, 200));
         for (size_t i = 0; i < count; i++) {
-            spans[i].size = 256 * (1 + copse__stream_below(&s, 16));
-            spans[i].first = copse__stream_below(&s, 50);
-            spans[i].last = spans[i].first + copse__stream_below(&s, 20);
+            allocations[i].size = 256 * (1 + copse__stream_below(&s, 16));
+            allocations[i].first = copse__stream_below(&s, 50);
+            allocations[i].last = allocations[i].first + copse__stream_below(&s, 20);
         }
-        OK(copse__plan(mem, spans, count, limit, chunk_bytes, 64, &chunks));
+        OK(copse__plan(mem, allocations, count, limit, arena_bytes, 64, &arenas));
         for (size_t i = 0; i < count; i++) {
-            assert_true(spans[i].chunk < chunks);
-            assert_true(spans[i].offset + spans[i].size <= chunk_bytes[spans[i].chunk]);
-            assert_true(chunk_bytes[spans[i].chunk] <= limit);
+            assert_true(allocations[i].arena < arenas);
+            assert_true(allocations[i].offset + allocations[i].size <= arena_bytes[allocations[i].arena]);
+            assert_true(arena_bytes[allocations[i].arena] <= limit);
             for (size_t k = 0; k < i; k++) {
-                const bool in_time = spans[i].first <= spans[k].last && spans[k].first <= spans[i].last;
-                const bool in_space = spans[i].chunk == spans[k].chunk &&
-                                      spans[i].offset < spans[k].offset + spans[k].size &&
-                                      spans[k].offset < spans[i].offset + spans[i].size;
+                const bool in_time = allocations[i].first <= allocations[k].last && allocations[k].first <= allocations[i].last;
+                const bool in_space = allocations[i].arena == allocations[k].arena &&
+                                      allocations[i].offset < allocations[k].offset + allocations[k].size &&
+                                      allocations[k].offset < allocations[i].offset + allocations[i].size;
                 assert_false(in_time && in_space);
             }
         }
@@ -161,16 +161,16 @@ static void planned_values_never_share_bytes_while_both_live(void **state)
 static void plan_reuses_memory(void **state)
 {
     (void)state;
-    struct copse_span spans[100];
-    size_t chunk_bytes[4];
-    uint32_t chunks;
+    struct copse_allocation allocations[100];
+    size_t arena_bytes[4];
+    uint32_t arenas;
     for (uint32_t i = 0; i < 100; i++)
-        spans[i] = (struct copse_span){ .size = 1024, .first = i, .last = i + 1 };
-    OK(copse__plan(&ctx->base.mem, spans, 100, 1 << 20, chunk_bytes, 4, &chunks));
-    assert_int_equal(chunks, 1);
-    assert_int_equal(chunk_bytes[0], 2048);
-    spans[0].size = 2 << 20;
-    assert_int_equal(copse__plan(&ctx->base.mem, spans, 100, 1 << 20, chunk_bytes, 4, &chunks),
+        allocations[i] = (struct copse_allocation){ .size = 1024, .first = i, .last = i + 1 };
+    OK(copse__plan(&ctx->base.mem, allocations, 100, 1 << 20, arena_bytes, 4, &arenas));
+    assert_int_equal(arenas, 1);
+    assert_int_equal(arena_bytes[0], 2048);
+    allocations[0].size = 2 << 20;
+    assert_int_equal(copse__plan(&ctx->base.mem, allocations, 100, 1 << 20, arena_bytes, 4, &arenas),
                      COPSE_ERR_NO_DEVICE_MEMORY);
 }
 

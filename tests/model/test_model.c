@@ -473,7 +473,7 @@ static void networks_and_data_that_do_not_fit_are_refused(void **state)
     copse_model *m = NULL;
     const copse_schema *schema = copse_dataset_schema(data);
     const struct copse_model_params wide = { .network = "dense 8", .scope = "a" }, wrong = { .network = "dens 8" };
-    FAILS(COPSE_ERR_SHAPE, copse_model_create(st, schema, &wide, &m), "the task needs [3]");
+    FAILS(COPSE_ERR_SHAPE, copse_model_create(st, schema, &wide, &m), "3 classes need [3]");
     FAILS(COPSE_ERR_ARGUMENT, copse_model_create(st, schema, &wrong, &m), "dens");
     FAILS(COPSE_ERR_ARGUMENT, copse_model_create(st, schema, &(struct copse_model_params){ .seed = 1 }, &m), "NULL");
     assert_null(m);

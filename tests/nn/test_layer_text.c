@@ -74,7 +74,7 @@ static void errors_name_line_and_layer(void **state)
     refuses("dense 64 =3", "'=3' does not belong to this layer");
     refuses("dense 64 bias=", "bias is '': yes or no is needed");
     refuses("dense 64 bias=no bias=no", "bias is given twice");
-    refuses("dense 64 init=best", "init is 'best': auto, glorot, he, ");
+    refuses("dense 64 init=best", "init is 'best': auto, glorot, he, normal, truncated_normal, orthogonal, zeros, ");
     refuses("dense 64 init=nan", "init is 'nan'");
     refuses("dense 64 init=1e999", "init is '1e999'");
     refuses("dense 64 scale=0", "scale is '0': a number from 1e-30");
@@ -171,7 +171,8 @@ static uint32_t below(struct copse_stream *s, uint32_t bound)
 static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
 {
     static const char *const texts[] = { "dense 7 bias=no", "dense out init=he", "dense 3 gelu init=0.1 scale=0.7",
-                                         "flatten", "dropout 0.3" };
+                                         "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001", "embedding 4 5",
+                                         "batch_norm momentum=0.99" };
     copse_layer *l = NULL, *inner[4];
     const uint32_t kind = below(s, depth > 0 ? 7 : 5);
     if (kind == 0)
@@ -219,7 +220,7 @@ static void random_texts_are_read_or_refused(void **state)
     static const char *const pieces[] = {
         "dense", "dense 4", " ", "\n", ";", "{", "}", "#", "residual", "residual {", "relu", "mlp:", ",", "=", "bias=no",
         "init=", "0.5", "out", "-1", "1e9", "99999999999999999999", "\xff", "\xc3\xa9", "\x01", "dropout 0.1", "scale=2",
-        "flatten;", "\r", "mlp:3,4 dropout=0.1", "\t",
+        "flatten;", "layer_norm\n", "\r", "mlp:3,4 dropout=0.1", "\t",
     };
     struct copse_stream s;
     uint32_t accepted = 0;
@@ -253,6 +254,52 @@ static void random_texts_are_read_or_refused(void **state)
     assert_true(accepted > 500);
 }
 
+/* ---- memory ---- */
+
+static int allocations_left = -1; /* < 0: no limit */
+
+static void *limited(void *user, void *block, size_t size)
+{
+    (void)user;
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (allocations_left == 0)
+        return NULL;
+    allocations_left -= allocations_left > 0;
+    return realloc(block, size);
+}
+
+/* Whichever allocation fails: the status says so, and nothing is left. */
+static void memory_may_end_anywhere(void **state)
+{
+    static const char text[] = "mlp:4,3 dropout=0.1; residual { relu; residual { dense 4 } }; layer_norm";
+    const struct copse_context_params params = { .resize = limited, .disable = "opencl,vulkan" };
+    struct copse_memory_stats before, after;
+    copse_context *small;
+    copse_layer *l, *copy = NULL;
+    copse_status s = COPSE_ERR_NO_MEMORY;
+    int tries = 0;
+    (void)state;
+    OK(copse_context_create(&params, &small));
+    copse_context_memory(small, &before);
+    for (; s == COPSE_ERR_NO_MEMORY && tries < 1000; tries++) {
+        allocations_left = tries;
+        s = copse_nn_parse(small, text, &l);
+        if (s == COPSE_OK && (s = copse_nn_residual(l, &copy)) == COPSE_OK)
+            copse_layer_release(&copy);
+        assert_null(copy);
+        copse_layer_release(&l);
+        copse_context_memory(small, &after);
+        assert_int_equal(after.live_blocks, before.live_blocks);
+    }
+    allocations_left = -1;
+    assert_int_equal(s, COPSE_OK);
+    assert_true(tries > 20);
+    copse_context_release(&small);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +311,7 @@ int main(void)
         cmocka_unit_test(depth_and_number_of_layers_are_limited),
         cmocka_unit_test(text_of_any_tree_makes_the_same_tree),
         cmocka_unit_test(random_texts_are_read_or_refused),
+        cmocka_unit_test(memory_may_end_anywhere),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -2,6 +2,8 @@
 /* Layers: their variables, shapes, values, tables, and the calls that are refused. */
 #include <math.h>
 
+#include "copse/distribute/replica.h"
+#include "core/base/base.h"
 #include "tests/nn/layer_rig.h"
 
 /* ---- variables ---- */
@@ -96,7 +98,8 @@ static void initial_values_follow_their_rule(void **state)
     copse_strategy *st = on_host();
     copse_layer *l = parsed("dense 300 relu; dense 300; dense 300 tanh init=he; dense 300 gelu init=glorot scale=2;"
                             "dense 300 init=normal scale=0.5; dense 300 init=zeros; dense 300 init=ones; dense 300 "
-                            "init=-0.25; dense 300 silu");
+                            "init=-0.25; dense 300 silu; dense 300 init=truncated_normal; "
+                            "dense 300 init=truncated_normal scale=0.5; dense 100 init=orthogonal scale=2");
     OK(copse_layer_build(l, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(200), .seed = 3 }));
     const double he = sqrt(2.0 / 300), glorot = sqrt(6.0 / 600);
     struct moments m = moments_of(st, "dense1.weight"); /* before ReLU: He */
@@ -117,6 +120,13 @@ static void initial_values_follow_their_rule(void **state)
     near(moments_of(st, "dense8.weight").most, -0.25, 0);
     near(moments_of(st, "dense9.weight").deviation, he, 0.001);
     near(moments_of(st, "dense1.bias").most, 0, 0);
+    m = moments_of(st, "dense10.weight");
+    near(m.deviation, 0.02 * 0.8796, 2e-4);
+    assert_true(m.most <= 0.04 && m.least >= -0.04);
+    m = moments_of(st, "dense11.weight");
+    near(m.most, 1, 0.01);
+    assert_true(m.most <= 1);
+    near(moments_of(st, "dense12.weight").deviation, 2 / sqrt(300.0), 1e-3); /* columns of length 2 */
     copse_layer_release(&l);
     copse_strategy_release(&st);
 }
@@ -127,6 +137,7 @@ struct net {
     copse_layer *layers;
     copse_tensor *dummy;
     copse_type type;
+    copse_strategy *strategy;
 };
 
 /* Reports the first elements of the output. */
@@ -158,7 +169,7 @@ static void gives(const char *text, copse_type type, copse_shape shape, const vo
     copse_trainer *t;
     struct copse_step_result r;
     OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
-    struct net net = { parsed(text), copse_variable_tensor(dummy), type };
+    struct net net = { parsed(text), copse_variable_tensor(dummy), type, st };
     OK(copse_layer_build(net.layers, st, &(struct copse_build_params){ .type = type, .shape = shape, .outputs = 2 }));
     OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = report_output, .user = &net }, &t));
     const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", type, shape, x }), .count = rows };
@@ -190,6 +201,18 @@ static void outputs_have_the_values_of_the_definition(void **state)
     gives("gelu", COPSE_F32, COPSE_SHAPE(1), x, 1, (const double[]){ 0.5 * (1 + erf(sqrt(0.5))) }, 1);
     gives("dropout 0.5", COPSE_F32, four, x, 1, (const double[]){ 1, -2, 3, 0.5 }, 4); /* an evaluation drops nothing */
     gives("residual { relu; relu }", COPSE_F32, four, x, 1, (const double[]){ 2, -2, 6, 1 }, 4);
+    const double m = 0.625, d = sqrt((0.375 * 0.375 + 2.625 * 2.625 + 2.375 * 2.375 + 0.125 * 0.125) / 4 + 1e-5);
+    gives("layer_norm", COPSE_F32, four, x, 1, (const double[]){ (1 - m) / d, (-2 - m) / d, (3 - m) / d, (0.5 - m) / d }, 4);
+    const double r = sqrt(14.25 / 4 + 1e-5);
+    gives("rms_norm", COPSE_F32, four, x, 1, (const double[]){ 1 / r, -2 / r, 3 / r, 0.5 / r }, 4);
+    gives("rms_norm epsilon=2", COPSE_F32, pair, x, 1,
+          (const double[]){ 1 / sqrt(4.5), -2 / sqrt(4.5), 3 / sqrt(6.625), 0.5 / sqrt(6.625) }, 4);
+    gives("batch_norm epsilon=3", COPSE_F32, four, x, 1, (const double[]){ 0.5, -1, 1.5, 0.25 }, 4);
+    const int32_t tokens[] = { 1, 0, 2 };
+    const uint8_t letters[] = { 2, 2 };
+    gives("embedding 3 2 init=0.5; dense 1 init=ones", COPSE_I32, COPSE_SHAPE(3), tokens, 1, (const double[]){ 1, 1, 1 }, 3);
+    gives("embedding 3 2 init=0.5", COPSE_U8, COPSE_SHAPE(2), letters, 1, (const double[]){ 0.5, 0.5, 0.5, 0.5 }, 4);
+    gives("embedding 3 1 init=0.5 scale=4", COPSE_I64, COPSE_SCALAR, (const int64_t[]){ 2, 0 }, 2, (const double[]){ 2, 2 }, 2);
     gives("mlp:3", COPSE_F32, pair, (const float[]){ 0, 0, 0, 0 }, 1, (const double[]){ 0, 0 }, 2);
     gives("dense 1 init=ones", COPSE_U8, four, bytes, 1, (const double[]){ 256 }, 1); /* stored types are converted */
 }
@@ -208,7 +231,7 @@ static void dropout_acts_while_training(void **state)
 {
     (void)state;
     copse_strategy *st = on_host();
-    struct net net = { parsed("dense 64 init=ones; dropout 0.5"), NULL, COPSE_F32 };
+    struct net net = { parsed("dense 64 init=ones; dropout 0.5"), NULL, COPSE_F32, st };
     float x[8];
     struct copse_step_result r;
     copse_trainer *t;
@@ -230,6 +253,40 @@ static void dropout_acts_while_training(void **state)
     assert_true(zeros > 0 && twos > 0);
     copse_trainer_release(&t);
     copse_layer_release(&net.layers);
+    copse_strategy_release(&st);
+}
+
+/* Learns a permutation of tokens: the rows of the table must be found, and get their own gradients. */
+static copse_status permute(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    copse_tensor *x, *y, *logits;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_input(in, "y", &y));
+    COPSE_TRY(copse_layer_apply(user, g, in, x, &logits));
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, loss);
+}
+
+static void embeddings_learn(void **state)
+{
+    (void)state;
+    const int32_t x[] = { 0, 1, 2, 3, 4 }, y[] = { 3, 0, 4, 1, 2 };
+    copse_strategy *st = on_host();
+    copse_layer *l = parsed("embedding 5 8; dense out");
+    copse_trainer *t;
+    struct copse_step_result r;
+    OK(copse_layer_build(l, st, &(struct copse_build_params){ .type = COPSE_I64, .outputs = 5 }));
+    near(moments_of(st, "embedding1.weight").deviation, 1, 0.3);
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = permute, .user = l,
+                                                                .optimizer = { .learning_rate = 0.05f } }, &t));
+    const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_I32, COPSE_SCALAR, x },
+                                                          { "y", COPSE_I32, COPSE_SCALAR, y }), .count = 5 };
+    for (int i = 0; i < 60; i++) {
+        OK(copse_trainer_step(t, &batch));
+        OK(copse_trainer_result(t, true, &r));
+    }
+    assert_true(r.loss < 0.1);
+    copse_trainer_release(&t);
+    copse_layer_release(&l);
     copse_strategy_release(&st);
 }
 
@@ -256,6 +313,15 @@ static void calls_and_text_make_the_same_layers(void **state)
     OK(copse_nn_sequential(&all, 1, &inner));
     assert_string_equal(text_of(inner), text_of(all));
     copse_layer_release(&inner);
+    copse_layer_release(&all);
+    OK(copse_nn_layer_norm(ctx, &l[0]));
+    OK(copse_nn_rms_norm(ctx, &l[1]));
+    OK(copse_nn_batch_norm(ctx, &l[2]));
+    OK(copse_nn_embedding(ctx, 1000, 32, &l[3]));
+    OK(copse_nn_sequential(l, 4, &all));
+    for (int i = 0; i < 4; i++)
+        copse_layer_release(&l[i]);
+    assert_string_equal(text_of(all), "layer_norm; rms_norm; batch_norm; embedding 1000 32");
     copse_layer_release(&all);
     OK(copse_nn_mlp(ctx, (const uint32_t[]){ 512, 256 }, 2, COPSE_GELU, &all));
     inner = parsed("mlp:512,256 gelu");
@@ -293,8 +359,9 @@ static void calls_refuse_wrong_numbers(void **state)
     (void)state;
     copse_layer *l = NULL, *none[1] = { NULL };
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1u << 31, COPSE_RELU, &l), "dense: UNITS is 2147483648");
-    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1, (copse_activation)99, &l), "99 is no activation");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1, (copse_activation)99, &l), "dense: ACTIVATION is 99: linear, relu");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_activation(ctx, COPSE_LINEAR, &l), "0 is no activation that changes");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_embedding(ctx, 0, 3, &l), "embedding: ROWS is 0: a whole number from 1");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dropout(ctx, 1.0f, &l), "dropout: RATE is 1: a number from 0 to below 1");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dropout(ctx, NAN, &l), "dropout: RATE is");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_mlp(ctx, (const uint32_t[]){ 3, 0 }, 2, COPSE_RELU, &l), "width is 0");
@@ -360,6 +427,8 @@ static void builds_name_line_layer_and_shapes(void **state)
     refused_build("flatten", COPSE_SHAPE(2000, 2000, 2000), COPSE_ERR_SHAPE, "the input [2000, 2000, 2000] has not");
     refused_build("dense 4 relu init=glorot scale=1.25 bias=no; dense out", COPSE_SHAPE(0), COPSE_ERR_SHAPE,
                   "layer 1 'dense 4 relu bias=no init=glorot scale=1.25': the last axis of the input is empty");
+    refused_build("embedding 3 2", COPSE_SHAPE(2), COPSE_ERR_SHAPE,
+                  "line 1, layer 1 'embedding 3 2': it takes i32, the input is f32[2]");
     refused_build("relu", COPSE_SHAPE(1, 1, 1, 1, 1, 1), COPSE_ERR_ARGUMENT, "rank 6: at most 5");
 }
 
@@ -382,6 +451,47 @@ static void other_refused_builds(void **state)
     OK(copse_layer_build(b, st, &(struct copse_build_params){ .shape = p.shape, .scope = "b" }));
     copse_layer_release(&a);
     copse_layer_release(&b);
+    copse_strategy_release(&st);
+}
+
+static copse_status build_in_replica(copse_replica_context *rc, copse_value *const *args, size_t count, void *user,
+                                     copse_value **result)
+{
+    (void)args, (void)count, (void)result;
+    const copse_status s = copse_layer_build(user, copse_replica_strategy(rc),
+                                             &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
+    CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "the thread is in a replica or in"));
+    return COPSE_OK;
+}
+
+static copse_status build_in_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss)
+{
+    struct net *net = user;
+    const copse_status s = copse_layer_build(net->layers, net->strategy,
+                                             &(struct copse_build_params){ .shape = COPSE_SHAPE(2) });
+    (void)in;
+    CHECK(s == COPSE_ERR_CONTEXT && strstr(copse_last_error(), "or in a loss function"));
+    return copse_sum(g, net->dummy, NULL, 0, false, loss);
+}
+
+static void functions_of_the_application_cannot_build(void **state)
+{
+    (void)state;
+    copse_strategy *st = on_host();
+    copse_variable *dummy, *const *list;
+    copse_trainer *t;
+    struct copse_step_result r;
+    size_t count;
+    OK(copse_variable_create(st, &(struct copse_variable_params){ .name = "dummy", .shape = COPSE_SHAPE(1) }, &dummy));
+    struct net net = { parsed("dense 2"), copse_variable_tensor(dummy), COPSE_F32, st };
+    OK(copse_strategy_run(st, build_in_replica, NULL, 0, net.layers, NULL));
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = build_in_loss, .user = &net }, &t));
+    const struct copse_host_batch batch = { RIG_X(1, (const float[]){ 1 }), .count = 1 };
+    OK(copse_trainer_evaluate(t, &batch, &r));
+    copse_strategy_variables(st, &list, &count);
+    assert_int_equal(count, 1);
+    copse_trainer_release(&t);
+    copse_layer_release(&net.layers);
     copse_strategy_release(&st);
 }
 
@@ -468,12 +578,14 @@ int main(void)
         cmocka_unit_test(initial_values_follow_their_rule),
         cmocka_unit_test(outputs_have_the_values_of_the_definition),
         cmocka_unit_test(dropout_acts_while_training),
+        cmocka_unit_test(embeddings_learn),
         cmocka_unit_test(calls_and_text_make_the_same_layers),
         cmocka_unit_test(inner_layers_are_copied),
         cmocka_unit_test(calls_refuse_wrong_numbers),
         cmocka_unit_test(trees_have_limits),
         cmocka_unit_test(builds_name_line_layer_and_shapes),
         cmocka_unit_test(other_refused_builds),
+        cmocka_unit_test(functions_of_the_application_cannot_build),
         cmocka_unit_test(refused_applications),
         cmocka_unit_test(layers_outlive_other_references),
         cmocka_unit_test(a_table_shows_layers_outputs_and_parameters),

@@ -67,6 +67,76 @@ static void the_reference_is_the_definition(void **state)
     free(got);
 }
 
+/* ---- leading axes ---- */
+
+static copse_tensor *repeated(copse_graph *g, copse_tensor *x, copse_shape lead)
+{
+    const copse_shape s = copse_tensor_shape(x);
+    lead.dims[lead.rank++] = s.dims[s.rank - 2];
+    lead.dims[lead.rank++] = s.dims[s.rank - 1];
+    OK(copse_broadcast_to(g, x, lead, &x));
+    return x;
+}
+
+static copse_tensor *operand(copse_graph *g, copse_shape lead, uint32_t rows, uint32_t cols)
+{
+    copse_tensor *x;
+    lead.dims[lead.rank++] = rows;
+    lead.dims[lead.rank++] = cols;
+    OK(copse_graph_input(g, "x", COPSE_F32, lead, &x));
+    return x;
+}
+
+/* The same as the product of the repeated matrices, with all its derivatives: whole numbers, so without an error. */
+static void check_leads(copse_device *dev, copse_shape a, copse_shape b, copse_shape both, bool ta, bool tb)
+{
+    enum { MOST = 4000, M = 3, N = 4, K = 2 };
+    static double values[3][MOST], got[6][MOST];
+    double *in[] = { values[0], values[1], values[2] };
+    copse_graph *g;
+    copse_tensor *x[3], *out[6];
+    OK(copse_graph_create(harness_context(), &g));
+    x[0] = operand(g, a, ta ? K : M, ta ? M : K);
+    x[1] = operand(g, b, tb ? N : K, tb ? K : N);
+    x[2] = operand(g, both, M, N);
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < MOST; k++)
+            values[i][k] = whole(k + 5 * i);
+    OK(copse_matmul(g, x[0], x[1], ta, tb, &out[0]));
+    OK(copse_matmul(g, repeated(g, x[0], both), repeated(g, x[1], both), ta, tb, &out[3]));
+    OK(copse_gradients(g, out[0], x[2], x, 2, &out[1]));
+    OK(copse_gradients(g, out[3], x[2], x, 2, &out[4]));
+    harness_on_device(dev, g, x, in, 3, out, 6, NULL,
+                      (double *[]){ got[0], got[1], got[2], got[3], got[4], got[5] });
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < copse__elements(out[i]->shape); k++)
+            if (got[i][k] != got[i + 3][k])
+                fail_msg("%s, output %zu, element %zu: %g, with repeated matrices %g", ta ? "a transposed" : "a", i, k,
+                         got[i][k], got[i + 3][k]);
+    copse_graph_release(&g);
+}
+
+static void leading_axes_repeat(void **state)
+{
+    static const struct {
+        copse_shape a, b, both;
+    } rows[] = {
+        { { 1, { 3 } }, { 0, { 0 } }, { 1, { 3 } } },
+        { { 0, { 0 } }, { 2, { 2, 3 } }, { 2, { 2, 3 } } },
+        { { 2, { 2, 3 } }, { 1, { 3 } }, { 2, { 2, 3 } } },
+        { { 2, { 2, 1 } }, { 2, { 1, 3 } }, { 2, { 2, 3 } } },
+        { { 2, { 2, 3 } }, { 2, { 2, 1 } }, { 2, { 2, 3 } } },
+        { { 3, { 2, 3, 4 } }, { 3, { 1, 3, 1 } }, { 3, { 2, 3, 4 } } },
+        { { 3, { 2, 1, 4 } }, { 3, { 2, 3, 4 } }, { 3, { 2, 3, 4 } } },
+        { { 1, { 1 } }, { 2, { 3, 1 } }, { 2, { 3, 1 } } },
+    };
+    (void)state;
+    for (size_t d = 0; d < harness_device_count(); d++)
+        for (size_t i = 0; i < COPSE_COUNT(rows); i++)
+            for (int t = 0; t < 4; t++)
+                check_leads(harness_device(d), rows[i].a, rows[i].b, rows[i].both, t & 1, t & 2);
+}
+
 static void variants_are_refused_by_name(void **state)
 {
     (void)state;
@@ -97,6 +167,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variants_are_refused_by_name),
         cmocka_unit_test(the_reference_is_the_definition),
+        cmocka_unit_test(leading_axes_repeat),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);
 }

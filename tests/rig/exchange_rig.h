@@ -100,7 +100,7 @@ static inline copse_status measure(void *user, copse_device *dev, const struct c
                                    struct copse_command *out)
 {
     (void)user;
-    return copse__rule_measure(dev, &u->gradients, &u->parts, u->count, out);
+    return copse__rule_measure(dev, &u->gradients, &u->measures, u->count, out);
 }
 
 static inline void hold(void *user, const struct copse_move *m)

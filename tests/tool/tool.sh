@@ -40,6 +40,19 @@ grep -vq '^{' "$work/stdout" && no 'a line that is not an object'
 for optimizer in adamw sgd momentum nesterov; do
     good "$optimizer" 'right' train $host --optimizer $optimizer --quiet
 done
+printf '# layers\nflatten; dense 32 relu\ndropout 0.1\nresidual { layer_norm\n dense 32 gelu }; batch_norm\ndense out' \
+    >"$work/net.txt"
+good 'a file of layers' '^model    flatten; dense 32 relu; .* batch_norm; dense out: 3594 parameters; adam' \
+    train $host --model "$work/net.txt" --checkpoint "$work/layers.safetensors"
+tail -n 5 "$work/stdout" | grep '^[0-9.]* % of' >"$work/a"
+good 'evaluating layers' "^$(cat "$work/a" | sed 's/[.()]/[&]/g')" evaluate --devices host \
+    --checkpoint "$work/layers.safetensors"
+good 'resuming layers' '0 of 46 steps' train $host --checkpoint "$work/layers.safetensors" --resume \
+    --model 'flatten; dense 32 relu; dropout 0.1; residual { layer_norm; dense 32 gelu }; batch_norm; dense out'
+"$copse" train $host --quiet --model mlp:24,12 --dropout 0.25 --save "$work/mlp.st" >/dev/null
+"$copse" train $host --quiet --save "$work/layers.st" --model \
+    'flatten; dense 24 relu; dropout 0.25; dense 12 relu; dropout 0.25; dense out' >/dev/null
+cmp -s "$work/mlp.st" "$work/layers.st" || no 'the layers of a perceptron give other bits'
 good dropout 'right' train $host --dropout 0.2 --weight-decay 0.01 --schedule constant --quiet
 
 # The same seed gives the same figures, another one others.
@@ -83,8 +96,18 @@ bad 'negative count' "--batch: '-3'" train --batch -3
 bad 'zero batch' '--batch' train --batch 0
 bad 'negative rate' '--lr' train --lr=-1
 bad 'unknown optimizer' 'adam' train --optimizer lion
-bad 'bad model' 'mlp:' train --model cnn
-bad 'model without width' 'mlp:' train --model mlp:0
+bad 'bad model' "line 1, layer 1 'cnn': no layer has this name; the layers are dense, .*mlp:" train --model cnn
+bad 'model without width' "'mlp:0': UNITS is '0'" train --model mlp:0
+bad 'unknown layer' "^copse train: --model: line 1, layer 2 'dens 3': .*did you mean dense" train --model 'relu; dens 3'
+printf '# a comment\nrelu\ndropout 2\n' >"$work/net.txt"
+bad 'file with a wrong layer' "^copse train: --model: '.*net.txt': line 3, layer 2 'dropout 2': RATE is '2'" \
+    train --model "$work/net.txt"
+printf 'dense 4 relu\nresidual {\n    dense 3\n}\ndense out' >"$work/net.txt"
+bad 'layers that do not fit' "^copse: --model: line 2, layer 2 'residual': .* turn the input \[4\] into \[3\]" \
+    train $host $save --model "$work/net.txt"
+bad 'layers without the outputs' '--model: the last layer gives \[3\], 10 classes need \[10\]' \
+    train $host $save --model 'dense 3'
+bad '--dropout with layers' '--dropout is for --model mlp:' train --model 'dense out' --dropout 0.1
 bad 'missing file' 'nowhere.csv' train $host $save --data "$work/nowhere.csv"
 bad 'empty folder' 'IDX' train $host $save --data "$work/out"
 

@@ -214,7 +214,7 @@ static void repeating_takes_no_memory_of_devices(void **unused)
         for (int round = 0; round < 4; round++) {
             if (round == 2) {
                 copse_context_memory(ctx, &before);
-                plans = copse__reducer_plans(st->reducer);
+                plans = copse__value_plans(st->reducer);
             }
             OK(copse_cross_batch_reduce(x, st, COPSE_REDUCE_MEAN, values, NULL, TENSORS, out));
             for (uint32_t t = 0; t < TENSORS; t++) {
@@ -224,7 +224,7 @@ static void repeating_takes_no_memory_of_devices(void **unused)
         }
         copse_context_memory(ctx, &after);
         assert_int_equal(after.device_allocations, before.device_allocations);
-        assert_int_equal(copse__reducer_plans(st->reducer), plans);
+        assert_int_equal(copse__value_plans(st->reducer), plans);
         assert_int_equal(after.live_blocks, before.live_blocks);
         for (uint32_t t = 0; t < TENSORS; t++)
             copse_value_release(&values[t]);

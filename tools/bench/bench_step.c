@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/data/schema.h"
 #include "copse/distribute/accelerator.h"
 
 #include "tools/bench/bench.h"
@@ -155,7 +156,7 @@ static double step_limit(const struct bench *b, const struct model *m)
            parameters * UPDATE_BYTES / update;
 }
 
-static copse_status make_trainer(const struct bench *b, const struct model *m, struct mlp *mlp,
+static copse_status make_trainer(const struct bench *b, const struct model *m, struct network *network,
                                  const char *const *ids, size_t count, const struct way *way,
                                  copse_strategy **st, copse_trainer **out)
 {
@@ -169,13 +170,20 @@ static copse_status make_trainer(const struct bench *b, const struct model *m, s
         COPSE_TRY(copse_one_device_create(b->ctx, ids[0], &params, st));
     else
         COPSE_TRY(copse_mirrored_create(b->ctx, ids, count, &params, st));
-    mlp->layers = m->layers;
-    memcpy(mlp->widths, m->widths, sizeof m->widths);
-    COPSE_TRY(mlp_create(mlp, *st, 1));
+    char text[64], meaning[256];
+    snprintf(text, sizeof text, "mlp:%u,%u", m->widths[1], m->widths[2]); /* all have two hidden layers */
+    snprintf(meaning, sizeof meaning, "{\"version\":1,\"kind\":\"array\",\"task\":\"classification\",\"input\":{\"type\":"
+             "\"f32\",\"shape\":[%u],\"offset\":0,\"scale\":1},\"classes\":%u,\"numbered\":true}", m->widths[0],
+             m->widths[m->layers]);
+    copse_schema *schema;
+    COPSE_TRY(copse_schema_parse(b->ctx, meaning, &schema));
+    const copse_status s = network_create(network, *st, b->ctx, schema, text, 0.0f, 1);
+    copse_schema_release(&schema);
+    COPSE_TRY(s);
     return copse_trainer_create(*st,
                                 &(struct copse_trainer_params){
-                                    .loss = mlp_loss,
-                                    .user = mlp,
+                                    .loss = copse_model_loss,
+                                    .user = network->model,
                                     .optimizer = { .kind = COPSE_ADAM },
                                     .prefetch = way->prefetch,
                                 },
@@ -187,7 +195,7 @@ static copse_status time_steps(const struct bench *b, const struct model *m,
                                struct timing *t)
 {
     const size_t values = (size_t)m->batch * m->widths[0];
-    struct mlp mlp = { 0 };
+    struct network network = { 0 };
     struct steps steps = { .classes = m->widths[m->layers], .random = 1, .way = *way };
     copse_strategy *st = NULL;
     float *x = malloc(values * sizeof *x);
@@ -200,10 +208,11 @@ static copse_status time_steps(const struct bench *b, const struct model *m,
     const struct copse_column columns[] = { { "x", COPSE_F32, COPSE_SHAPE(m->widths[0]), x },
                                             { "y", COPSE_I32, COPSE_SCALAR, steps.labels } };
     steps.batch = (struct copse_host_batch){ .columns = columns, .column_count = 2, .count = m->batch };
-    COPSE_TRY_OR(done, s, make_trainer(b, m, &mlp, ids, count, way, &st, &steps.trainer));
+    COPSE_TRY_OR(done, s, make_trainer(b, m, &network, ids, count, way, &st, &steps.trainer));
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.05, 2.0 * bench_budget(b), t));
 done:
     copse_trainer_release(&steps.trainer);
+    copse_model_release(&network.model);
     copse_strategy_release(&st);
     free(steps.labels);
     free(x);

@@ -56,7 +56,7 @@ struct watch {
     bool is_below;
     uint64_t count;   /* evaluated */
     uint64_t step;    /* of the newest of them */
-    char path[4096], made_with[2048];
+    char path[4096], made_with[SETTINGS_BYTES];
     struct copse_position at; /* the chief's */
     uint32_t workers;         /* workers that share the batches: those of a job with parameter servers, else 1 */
 };

@@ -133,36 +133,16 @@ static copse_optimizer_kind optimizer_of(const struct train_settings *s)
     return has_momentum && s->momentum == 0.0f ? COPSE_SGD : kind;
 }
 
-static void show_model(const struct run *r)
-{
-    const struct train_settings *s = &r->settings;
-    struct mlp m = { 0 };
-    if (mlp_parse(s->model, &m)) {
-        printf("model    %u", r->model.inputs);
-        for (uint32_t i = 1; i < m.layers; i++)
-            printf("-%u", m.widths[i]);
-        printf("-%u perceptron", r->model.outputs);
-    } else {
-        printf("model    %s", s->model);
-    }
-    printf(", %llu parameters; %s, learning rate %g (%s), batch %u\n",
-           (unsigned long long)copse_layer_parameters(copse_model_layer(r->net)), s->optimizer.at->name, (double)s->lr,
-           s->schedule.at->name, s->batch);
-}
-
 static copse_status make_trainer(struct run *r)
 {
     const struct train_settings *s = &r->settings;
-    char text[NETWORK_TEXT];
     r->progress.epochs = s->epochs;
     r->progress.steps = run_steps(r);
-    if (!network_text(s, text, sizeof text))
-        return session_set_error(COPSE_ERR_ARGUMENT, "--model: the description is too long");
-    COPSE_TRY(copse_model_create(r->strategy, copse_dataset_schema(r->all),
-                                 &(struct copse_model_params){ .network = text, .seed = s->seed }, &r->net));
+    COPSE_TRY(network_create(&r->model, r->strategy, r->ctx, copse_dataset_schema(r->all),
+                             s->network ? s->network : s->model, s->dropout, s->seed));
     const struct copse_trainer_params params = {
         .loss = copse_model_loss,
-        .user = r->net,
+        .user = r->model.model,
         .optimizer = {
             .kind = optimizer_of(s),
             .learning_rate = s->lr,
@@ -176,7 +156,9 @@ static copse_status make_trainer(struct run *r)
     };
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
     if (is_talking(r) && !r->is_recovering) {
-        show_model(r);
+        printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,
+               (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)), s->optimizer.at->name, (double)s->lr,
+               s->schedule.at->name, s->batch);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),
@@ -197,7 +179,7 @@ void run_close(struct run *r)
 {
     copse_monitor_release(&r->monitor);
     copse_trainer_release(&r->trainer);
-    copse_model_release(&r->net);
+    copse_model_release(&r->model.model);
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
     copse_cluster_spec_release(&r->job);
@@ -313,7 +295,7 @@ static copse_status recover(void *user)
     struct run *r = user;
     r->is_recovering = true;
     copse_trainer_release(&r->trainer);
-    copse_model_release(&r->net);
+    copse_model_release(&r->model.model); /* keeps the strategy */
     copse_strategy_release(&r->strategy);
     if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
         const bool was_first = copse_cluster_rank(r->cluster) == 0;

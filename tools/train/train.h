@@ -17,6 +17,7 @@ enum { SCHEDULE_COSINE, SCHEDULE_CONSTANT };
 enum { EXIT_LOST = 3 };
 
 struct train_settings {
+    const char *network; /* the description as it was written, for messages; NULL: `model` */
     const char *data, *labels, *model, *devices, *kernels, *save, *plot, *cluster;
     const char *init;       /* file of weights to start from, or NULL */
     struct option_choice init_layout;
@@ -63,30 +64,25 @@ bool train_settings_take(struct train_settings *s, char *text);
 
 /* ---- the model (model.c) ---- */
 
-#define MLP_MAX_LAYERS 16
-#define NETWORK_TEXT   4096 /* bytes of a description */
+/* Check --model: mlp:..., a description of layers, or a file with one. `out` is what checkpoints keep, static:
+   mlp:... as it is, else the description on one line. `source` is the text as it was written, until the next call. */
+copse_status network_settle(const char *spec, float dropout, const char **out, const char **source);
+/* Whether a description is mlp:..., which --dropout is for. */
+bool network_is_mlp(const char *text);
 
-/* A multilayer perceptron: dense layers with ReLU between them; at the end softmax cross-entropy, or the mean squared error
-   of a regression. */
-struct mlp {
-    uint32_t inputs, outputs;
-    float input_offset, input_scale;      /* see copse_schema_info */
+/* The network and what it is trained for. */
+struct network {
+    copse_type type;                 /* of input "x" */
+    copse_shape shape;               /* of one example of it */
+    float input_offset, input_scale; /* see copse_schema_info; 0 and 1: the network gets "x" as it is */
+    uint32_t outputs;                /* classes, or targets of a regression */
     bool is_regression;
-    double target_scale;                  /* unit of "mae" */
-    uint32_t layers;                      /* hidden layers and the last one */
-    uint32_t widths[MLP_MAX_LAYERS + 1];  /* [0] = inputs, [layers] = classes */
-    copse_tensor *w[MLP_MAX_LAYERS], *b[MLP_MAX_LAYERS];
-    float dropout;
+    double target_scale;             /* unit of "mae" */
+    copse_model *model;
 };
-
-/* Parse "mlp:128,64". False on a syntax error. */
-bool mlp_parse(const char *text, struct mlp *out);
-/* The description of a network as layers (copse/nn.h): of the settings --model and --dropout. False: no room. */
-bool network_text(const struct train_settings *s, char *text, size_t room);
-/* Create its variables; `out->widths` must be complete. */
-copse_status mlp_create(struct mlp *m, copse_strategy *st, uint64_t seed);
-/* A copse_loss_fn; `user` is the struct mlp. Reports "accuracy", or "mae" of a regression: the mean absolute error. */
-copse_status mlp_loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **loss);
+/* Make the model of such a text, which must end with the outputs, for data of this schema. */
+copse_status network_create(struct network *n, copse_strategy *st, copse_context *ctx, const copse_schema *schema,
+                            const char *text, float dropout, uint64_t seed);
 
 /* ---- what is shown (progress.c, events.c, curve.c, plot.c) ---- */
 

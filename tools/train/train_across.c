@@ -61,7 +61,7 @@ copse_status run_compare(const struct run *r)
 {
     static float all[COPSE_MAX_WORKERS * LINES_MAX];
     float mine[LINES_MAX] = { 0 };
-    char text[2600], who[300];
+    char text[SETTINGS_BYTES + 512], who[300];
     const char *line[LINES_MAX];
     uint32_t lines = 0;
     if (!r->cluster || run_is_served(r) || copse_cluster_size(r->cluster) == 1)

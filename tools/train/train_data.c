@@ -123,10 +123,9 @@ static copse_status take_schema(struct run *r, const copse_schema *schema)
     const char *name;
     double mean;
     COPSE_TRY(copse_schema_describe(schema, &info));
-    struct mlp *m = &r->model;
-    m->inputs = 1;
-    for (uint32_t i = 0; i < info.shape.rank; i++)
-        m->inputs *= info.shape.dims[i];
+    struct network *m = &r->model;
+    m->type = info.type;
+    m->shape = info.shape;
     m->outputs = info.outputs;
     m->input_offset = info.input_offset;
     m->input_scale = info.input_scale;

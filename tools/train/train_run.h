@@ -7,6 +7,9 @@
 
 #include "tools/train/train.h"
 
+/* Room for the settings in a checkpoint. */
+#define SETTINGS_BYTES 9216
+
 /* Everything a run owns. */
 struct run {
     struct train_settings settings;
@@ -19,8 +22,7 @@ struct run {
     copse_strategy *strategy;
     copse_trainer *trainer;
     copse_monitor *monitor;
-    struct mlp model; /* what the settings and the data say */
-    copse_model *net; /* what is trained */
+    struct network model;
     struct history history;
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */

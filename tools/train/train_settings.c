@@ -82,6 +82,7 @@ static const struct option_name layouts[] = {
     { "torch", COPSE_LAYOUT_TORCH },
     { NULL, 0 },
 };
+
 static const struct option_name scales[] = {
     { "auto", COPSE_SCALE_AUTO },
     { "none", COPSE_SCALE_NONE },
@@ -241,21 +242,18 @@ static const char *check_strategy(struct train_settings *s)
 static int check(struct train_settings *s, const char *every)
 {
     const char *wrong = check_checkpoints(s, every);
-    struct mlp m = { 0 };
     if (!wrong)
         wrong = check_strategy(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
         wrong = "--data and --labels: a path is empty";
-    else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
-        wrong = "--label: give the name of a column, or its position from 1";
-    else if (!mlp_parse(s->model, &m))
-        wrong = "--model: write mlp:WIDTH,WIDTH,... with 1 to 15 hidden layers, such as mlp:128,64";
     else if (s->init && !*s->init)
         wrong = "--init: the path is empty";
     else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
         wrong = "--init-layout belongs to --init";
+    else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
+        wrong = "--label: give the name of a column, or its position from 1";
     else if (s->batch == 0)
         wrong = "--batch: must be at least 1";
     else if (s->epochs == 0)
@@ -270,6 +268,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
         wrong = "--bucket-bytes: too large";
+    else if (network_settle(s->model, s->dropout != UNSET_RATE ? s->dropout : 0.0f, &s->model, &s->network) != COPSE_OK)
+        wrong = session_error();
     if (wrong)
         fprintf(stderr, "copse train: %s\n", wrong);
     return wrong ? EXIT_BAD_INPUT : check_files(s);
@@ -284,7 +284,7 @@ void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
     if (s->epochs == UNSET)
         s->epochs = is_small && 40 * steps < SMALL_STEPS ? (SMALL_STEPS + steps - 1) / steps : 40;
     if (s->dropout == UNSET_RATE)
-        s->dropout = is_small ? SMALL_DROPOUT : 0.0f;
+        s->dropout = is_small && network_is_mlp(s->model) ? SMALL_DROPOUT : 0.0f;
 }
 
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
@@ -318,8 +318,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
-        { "model", OPTION_TEXT, &s->model, "SPEC", "hidden layers of the network [mlp:128,64]" },
-        { "dropout", OPTION_FLOAT, &s->dropout, "X", "fraction of hidden units dropped [0; CSV under 1000 rows: 0.3]" },
+        { "model", OPTION_TEXT, &s->model, "SPEC",
+          "mlp:WIDTHS, layers (\"dense 64 relu; dense out\"), or a file [mlp:128,64]" },
+        { "dropout", OPTION_FLOAT, &s->dropout, "X", "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
         { "init", OPTION_TEXT, &s->init, "FILE", "start from the weights of a safetensors file, by name" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
@@ -490,7 +491,6 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         { "--lr", &s->lr }, { "--momentum", &s->momentum },
         { "--weight-decay", &s->weight_decay }, { "--dropout", &s->dropout },
     };
-    struct mlp m = { 0 };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
             *numbers[i].to = strtof(value, NULL);
@@ -522,7 +522,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->ignore = *value ? value : NULL;
     else
         return strcmp(name, "--data") == 0; /* the content of the data, not its path */
-    return mlp_parse(s->model, &m);
+    return *s->model != '\0';
 }
 
 bool train_settings_take(struct train_settings *s, char *text)

@@ -17,7 +17,7 @@
 /* ---- settings: "--name=value" lines ---- */
 
 struct text {
-    char bytes[2048];
+    char bytes[SETTINGS_BYTES];
     size_t used;
 };
 
@@ -191,7 +191,7 @@ static copse_status collect(const struct run *r, bool is_checkpoint, struct extr
     e->lines[e->line_count++] = (struct copse_metadata){ SETTINGS, e->settings.bytes };
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_fraction", "0.2" };
-    const struct copse_metadata *model = copse_model_metadata(r->net, &count);
+    const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
     for (size_t i = 0; is_checkpoint && i < count && e->line_count < sizeof e->lines / sizeof *e->lines; i++)
         e->lines[e->line_count++] = model[i];
     const size_t columns = epoch_columns(r);
@@ -217,7 +217,7 @@ copse_status run_save_model(struct run *r, const char *path)
 {
     struct extras e;
     COPSE_TRY(collect(r, false, &e));
-    const copse_status s = copse_model_save(r->net, path,
+    const copse_status s = copse_model_save(r->model.model, path,
                                             &(struct copse_model_save_params){ .arrays = e.arrays, .array_count = 2,
                                                                                .metadata = e.lines,
                                                                                .metadata_count = e.line_count });

@@ -75,7 +75,10 @@ struct copse_train_step_params {
     copse_shard_rule sharing;
     size_t batch_size;
     const float *shares;
-    uint64_t reserved[4]; /**< 0 */
+    uint32_t prefetch;            /**< batches uploaded ahead, see copse_trainer_feed: feed the trainer inside, and run
+                                       with a batch of NULL          [0 = none] */
+    uint32_t recordings;          /**< see copse/trainer.h            [0 = 32] */
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /** @retval COPSE_ERR_ARGUMENT  A setting breaks its rule; the text names it.

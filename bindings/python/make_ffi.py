@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""Makes copse/_ffi.py from the public headers: their declarations in the form that cffi loads without a C compiler.
+
+usage: make_ffi.py COMPILER OUTPUT INCLUDE...
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cffi import FFI
+
+HEADERS = [
+    "copse/copse.h",
+    "copse/data/checkpoint.h",
+    "copse/nn.h",
+    "copse/schema.h",
+    "copse/model.h",
+    "copse/device/conformance.h",
+    "copse/distribute/cluster.h",
+    "copse/distribute/collective.h",
+]
+# Types of the standard headers that cffi knows itself.
+STANDARD = ["stdbool.h", "stddef.h", "stdint.h", "stdio.h", "float.h", "limits.h"]
+
+
+def declarations(compiler: str, folders: list[Path]) -> str:
+    """The text of the headers after the preprocessor, without the standard headers."""
+    with tempfile.TemporaryDirectory() as empty:
+        for name in STANDARD:
+            Path(empty, name).touch()
+        found = [h for h in HEADERS if any((f / h).exists() for f in folders)]
+        source = "".join(f'#include "{h}"\n' for h in found)
+        text = subprocess.run(
+            [compiler, "-E", "-P", "-nostdinc", f"-I{empty}", *(f"-I{f}" for f in folders),
+             "-D__attribute__(x)=", "-DUINT32_MAX=4294967295u", "-x", "c", "-"],
+            input=source, capture_output=True, text=True, check=True).stdout
+    # Functions with a body are of no use without a compiler.
+    return re.sub(r"static\s+inline[^;{]*\{.*?\n\}", "", text, flags=re.S)
+
+
+def constants(folders: list[Path]) -> dict[str, int]:
+    """Whole numbers that the everyday headers define."""
+    found = {}
+    for path in sorted(p for f in folders for p in f.glob("copse/*.h")):
+        for name, value in re.findall(r"^#define (COPSE_[A-Z_]+) (\d+)\s*$", path.read_text(), flags=re.M):
+            found[name] = int(value)
+    return found
+
+
+def main() -> None:
+    compiler, output, folders = sys.argv[1], Path(sys.argv[2]), [Path(a) for a in sys.argv[3:]]
+    text = declarations(compiler, folders)
+    text += "".join(f"\n#define {k} {v}" for k, v in constants(folders).items())
+    ffi = FFI()
+    ffi.set_source("copse._ffi", None)
+    ffi.cdef(text)
+    ffi.emit_python_code(str(output))
+
+
+if __name__ == "__main__":
+    main()

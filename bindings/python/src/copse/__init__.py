@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""Copse trains neural networks on AMD, Intel and NVIDIA GPUs, through OpenCL and Vulkan, several devices at once."""
+import os as _os
+from pathlib import Path as _Path
+
+from . import conformance, errors, ops, safetensors
+from .data import Batches, Dataset
+from .devices import Device, context, devices, select, version
+from .errors import Error
+from .strategy import Strategy, Variable
+from .tensor import Tensor
+from .trainer import Inputs, StepResult, Trainer
+
+__version__ = version()
+
+DIGITS = _os.environ.get("COPSE_DIGITS") or str(
+    _Path(__file__).resolve().parent / "share" / "copse" / "digits" / "digits.csv.gz")
+"""A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
+
+__all__ = [
+    "Batches", "DIGITS", "Dataset", "Device", "Error", "Inputs", "StepResult", "Strategy", "Tensor", "Trainer", "Variable",
+    "conformance", "context", "devices", "errors", "ops", "safetensors", "select", "version",
+]

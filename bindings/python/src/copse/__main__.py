@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""`python -m copse ...` is the command `copse ...` of this package."""
+import os
+import shutil
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    inside = Path(__file__).resolve().parent / "bin" / ("copse.exe" if sys.platform == "win32" else "copse")
+    command = os.environ.get("COPSE_COMMAND") or (str(inside) if inside.exists() else shutil.which("copse"))
+    if not command:
+        sys.exit("copse: the command is not in this package and not in PATH")
+    sys.stdout.flush()
+    os.execv(command, ["copse", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Loads the shared library and checks statuses. The declarations come from the public headers (make_ffi.py)."""
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import errors
+from ._ffi import ffi
+
+HERE = Path(__file__).resolve().parent
+
+
+def _candidates() -> list[str]:
+    names = {"darwin": ["libcopse.dylib"], "win32": ["copse.dll"]}.get(sys.platform, ["libcopse.so.0", "libcopse.so"])
+    inside = [str(HERE / "lib" / n) for n in names]
+    given = os.environ.get("COPSE_LIBRARY")
+    return [given] if given else [p for p in inside if Path(p).exists()] or names
+
+
+def _open() -> Any:
+    reasons = []
+    for path in _candidates():
+        try:
+            return ffi.dlopen(path)
+        except OSError as e:
+            reasons.append(str(e))
+    raise ImportError("the Copse library cannot be loaded: " + "; ".join(reasons))
+
+
+lib = _open()
+
+
+def text(pointer: Any) -> str:
+    """A C string as str; "" for NULL."""
+    return ffi.string(pointer).decode("utf-8", "replace") if pointer else ""
+
+
+def check(status: int) -> None:
+    """Raise the exception of a status, with the library's text."""
+    if status != lib.COPSE_OK:
+        raise errors.of(text(lib.copse_status_name(status)), text(lib.copse_last_error()))
+
+
+def c_string(value: str | os.PathLike | None) -> Any:
+    """UTF-8 bytes that live as long as the result; NULL for None."""
+    return ffi.NULL if value is None else ffi.new("char[]", os.fspath(value).encode("utf-8"))
+
+
+def owned(kind: str, pointer: Any, *keep: Any) -> Any:
+    """A handle that releases its reference when Python drops it. `keep` lives as long as the handle."""
+    release = getattr(lib, f"copse_{kind}_release")
+
+    def drop(p: Any, _keep: tuple = keep) -> None:
+        release(ffi.new(f"copse_{kind} **", p))
+
+    return ffi.gc(pointer, drop)
+
+
+def make(kind: str, function: Any, *arguments: Any, keep: tuple = ()) -> Any:
+    """Call a function whose last parameter receives a new object."""
+    out = ffi.new(f"copse_{kind} **")
+    check(function(*arguments, out))
+    return owned(kind, out[0], *keep)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+"""Ops: each adds a node to the graph of its operands. Operands are tensors, variables, and numbers where the other
+operand is a tensor. Call them inside a loss function."""
+from __future__ import annotations
+
+import threading
+from typing import Any, Optional, Sequence, Union
+
+from ._library import c_string, check, ffi, lib
+from .errors import ArgumentError
+from .strategy import Variable, choice
+from .tensor import Tensor, shape_of, type_of
+
+Operand = Union[Tensor, Variable]
+_now = threading.local()
+
+ACTIVATIONS = {
+    "linear": lib.COPSE_LINEAR, "relu": lib.COPSE_RELU, "sigmoid": lib.COPSE_SIGMOID, "tanh": lib.COPSE_TANH,
+    "gelu": lib.COPSE_GELU, "silu": lib.COPSE_SILU,
+}
+AVERAGINGS = {"mean": lib.COPSE_MEAN, "sum": lib.COPSE_SUM}
+
+
+def graph() -> Any:
+    """The graph that is being built in this thread."""
+    g = getattr(_now, "graph", None)
+    if g is None:
+        raise ArgumentError("ops work inside a loss function only")
+    return g
+
+
+class building:
+    """The graph that ops add to, during a call of the application's function."""
+
+    def __init__(self, g: Any) -> None:
+        self._graph = g
+
+    def __enter__(self) -> None:
+        self._before = getattr(_now, "graph", None)
+        _now.graph = self._graph
+
+    def __exit__(self, *_: Any) -> None:
+        _now.graph = self._before
+
+
+def _pointer(x: Any, like: Optional[Operand] = None) -> Any:
+    if isinstance(x, Tensor):
+        return x._pointer
+    if isinstance(x, Variable):
+        return x._tensor
+    if like is not None and isinstance(x, (int, float)):
+        return fill((), x, like.dtype)._pointer
+    raise ArgumentError(f"an operand is {type(x).__name__}: use a Tensor, a Variable, or a number beside one of them")
+
+
+def _call(function: Any, *arguments: Any) -> Tensor:
+    g, out = graph(), ffi.new("copse_tensor **")
+    check(function(g, *arguments, out))
+    return Tensor(g, out[0])
+
+
+def _pair(function: Any, a: Any, b: Any) -> Tensor:
+    like = a if isinstance(a, (Tensor, Variable)) else b
+    return _call(function, _pointer(a, like), _pointer(b, like))
+
+
+def _unary(name: str) -> Any:
+    function = getattr(lib, f"copse_{name}")
+
+    def op(x: Operand) -> Tensor:
+        return _call(function, _pointer(x))
+
+    op.__name__ = op.__qualname__ = name
+    op.__doc__ = f"{name}(x) of each element."
+    return op
+
+
+def _binary(name: str) -> Any:
+    function = getattr(lib, f"copse_{name}")
+
+    def op(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+        return _pair(function, a, b)
+
+    op.__name__ = op.__qualname__ = name
+    op.__doc__ = f"{name}(a, b) of each element, with broadcasting."
+    return op
+
+
+neg, abs, square, sqrt, rsqrt, exp, log = map(_unary, ("neg", "abs", "square", "sqrt", "rsqrt", "exp", "log"))
+relu, sigmoid, tanh, softplus, silu, gelu, erf = map(
+    _unary, ("relu", "sigmoid", "tanh", "softplus", "silu", "gelu", "erf"))
+softmax, log_softmax = map(_unary, ("softmax", "log_softmax"))
+add, sub, mul, div, maximum, minimum = map(_binary, ("add", "sub", "mul", "div", "maximum", "minimum"))
+equal, greater_equal, less = map(_binary, ("equal", "greater_equal", "less"))
+
+
+def leaky_relu(x: Operand, slope: float = 0.01) -> Tensor:
+    return _call(lib.copse_leaky_relu, _pointer(x), slope)
+
+
+def elu(x: Operand, alpha: float = 1.0) -> Tensor:
+    return _call(lib.copse_elu, _pointer(x), alpha)
+
+
+def pow(x: Operand, exponent: float) -> Tensor:
+    return _call(lib.copse_pow, _pointer(x), exponent)
+
+
+def clip(x: Operand, low: float, high: float) -> Tensor:
+    return _call(lib.copse_clip, _pointer(x), low, high)
+
+
+def _reduce(function: Any, x: Operand, axes: Union[int, Sequence[int], None], keep_dims: bool) -> Tensor:
+    rank = len(x.shape)
+    listed = [] if axes is None else [axes] if isinstance(axes, int) else list(axes)
+    if axes is not None and not listed:  # of no axes; the library reads an empty list as all
+        return reshape(x, x.shape)
+    positions = [a + rank if a < 0 else a for a in listed]
+    if any(p < 0 for p in positions):
+        raise ArgumentError(f"the tensor has {rank} axes, not an axis {min(listed)}")
+    return _call(function, _pointer(x), positions or ffi.NULL, len(positions), keep_dims)
+
+
+def sum(x: Operand, axes: Union[int, Sequence[int], None] = None, keep_dims: bool = False) -> Tensor:
+    """Sum over some axes, or all."""
+    return _reduce(lib.copse_sum, x, axes, keep_dims)
+
+
+def mean(x: Operand, axes: Union[int, Sequence[int], None] = None, keep_dims: bool = False) -> Tensor:
+    """Mean over some axes, or all."""
+    return _reduce(lib.copse_mean, x, axes, keep_dims)
+
+
+def max(x: Operand, axes: Union[int, Sequence[int], None] = None, keep_dims: bool = False) -> Tensor:
+    """Largest element over some axes, or all."""
+    return _reduce(lib.copse_max, x, axes, keep_dims)
+
+
+def argmax(x: Operand, axis: int = -1) -> Tensor:
+    """Index (int32) of the largest element along an axis."""
+    return _call(lib.copse_argmax, _pointer(x), axis + len(x.shape) if axis < 0 else axis)
+
+
+def matmul(a: Operand, b: Operand, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    """Matrix product over the last two axes."""
+    return _call(lib.copse_matmul, _pointer(a), _pointer(b), transpose_a, transpose_b)
+
+
+def dense(x: Operand, w: Operand, bias: Optional[Operand] = None, activation: str = "linear") -> Tensor:
+    """activation(x w + bias)."""
+    return _call(lib.copse_dense, _pointer(x), _pointer(w), ffi.NULL if bias is None else _pointer(bias),
+                 choice("the activation", activation, ACTIVATIONS))
+
+
+def sparse_cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean") -> Tensor:
+    """Cross-entropy of logits [n, classes] and int32 labels [n]; a scalar."""
+    return _call(lib.copse_sparse_cross_entropy, _pointer(logits), _pointer(labels),
+                 choice("the reduction", reduction, AVERAGINGS))
+
+
+def mean_squared_error(a: Operand, b: Operand) -> Tensor:
+    """Mean of (a - b)^2 over all elements; a scalar."""
+    return _pair(lib.copse_mean_squared_error, a, b)
+
+
+def layer_norm(x: Operand, scale: Operand, offset: Operand, epsilon: float = 1e-5) -> Tensor:
+    """Layer norm over the last axis."""
+    return _call(lib.copse_layer_norm, _pointer(x), _pointer(scale), _pointer(offset), epsilon)
+
+
+def dropout(x: Operand, rate: float, is_training: bool) -> Tensor:
+    """Each element is 0 with probability `rate`, else x / (1 - rate); unchanged outside training."""
+    return _call(lib.copse_dropout, _pointer(x), rate, is_training)
+
+
+def reshape(x: Operand, shape: Sequence[int]) -> Tensor:
+    """The same elements under another shape; one dimension may be -1."""
+    shape, size = list(shape), 1
+    for d in x.shape:
+        size *= d
+    if shape.count(-1) == 1:
+        known = 1
+        for d in shape:
+            known *= 1 if d == -1 else d
+        shape[shape.index(-1)] = size // known if known else 0
+    return _call(lib.copse_reshape, _pointer(x), shape_of(shape))
+
+
+def transpose(x: Operand, order: Optional[Sequence[int]] = None) -> Tensor:
+    """Axis i of the result is axis order[i] of x; without an order the axes are reversed."""
+    return _call(lib.copse_transpose, _pointer(x), list(order if order is not None else range(len(x.shape))[::-1]))
+
+
+def slice(x: Operand, start: Sequence[int], size: Sequence[int]) -> Tensor:
+    """The part of x from `start` with the sizes `size`."""
+    return _call(lib.copse_slice, _pointer(x), list(start), list(size))
+
+
+def concat(x: Sequence[Operand], axis: int = 0) -> Tensor:
+    """Join tensors along an axis."""
+    return _call(lib.copse_concat, [_pointer(t) for t in x], len(x), axis + len(x[0].shape) if axis < 0 else axis)
+
+
+def broadcast_to(x: Operand, shape: Sequence[int]) -> Tensor:
+    """x repeated to a larger shape."""
+    return _call(lib.copse_broadcast_to, _pointer(x), shape_of(shape))
+
+
+def cast(x: Operand, dtype: str) -> Tensor:
+    """Another element type."""
+    return _call(lib.copse_cast, _pointer(x), type_of(dtype))
+
+
+def fill(shape: Sequence[int], value: float, dtype: str = "float32") -> Tensor:
+    """A tensor of one value."""
+    return _call(lib.copse_fill, type_of(dtype), shape_of(shape), value)
+
+
+def report(name: str, value: Tensor) -> None:
+    """Add a scalar to the result of every step: its mean over the global batch."""
+    check(lib.copse_report(graph(), c_string(name), _pointer(value)))
+
+
+def update(variable: Variable, value: Tensor) -> None:
+    """Assign a tensor to a variable that is not trained, with every training step."""
+    check(lib.copse_update(graph(), variable._pointer, _pointer(value)))

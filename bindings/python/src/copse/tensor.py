@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""Element types, NumPy arrays as memory of the library, and symbolic tensors."""
+from __future__ import annotations
+
+from typing import Any, Sequence, Union
+
+import numpy as np
+
+from ._library import ffi, lib
+from .errors import ArgumentError
+
+# Types of batches, data sets and tensors.
+_TYPES = {
+    "float32": lib.COPSE_F32, "int32": lib.COPSE_I32, "uint8": lib.COPSE_U8, "float16": lib.COPSE_F16,
+    "int64": lib.COPSE_I64,
+}
+_NAMES = {v: k for k, v in _TYPES.items()} | {lib.COPSE_BF16: "bfloat16"}
+# Types of arrays in files and of features.
+_ELEMENTS = {
+    "float32": lib.COPSE_ELEMENT_F32, "float64": lib.COPSE_ELEMENT_F64, "float16": lib.COPSE_ELEMENT_F16,
+    "int8": lib.COPSE_ELEMENT_I8, "int16": lib.COPSE_ELEMENT_I16, "int32": lib.COPSE_ELEMENT_I32,
+    "int64": lib.COPSE_ELEMENT_I64, "uint8": lib.COPSE_ELEMENT_U8, "uint16": lib.COPSE_ELEMENT_U16,
+    "uint32": lib.COPSE_ELEMENT_U32, "uint64": lib.COPSE_ELEMENT_U64, "bool": lib.COPSE_ELEMENT_BOOL,
+}
+
+
+def array(value: Any) -> np.ndarray:
+    """A contiguous NumPy array. Takes arrays, lists, and any object with DLPack on the CPU, such as a PyTorch tensor."""
+    if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+        value = np.from_dlpack(value)
+    return np.ascontiguousarray(value)
+
+
+def column(value: Any) -> np.ndarray:
+    """An array of a type that a batch can have. Floats become float32, whole numbers int32 if they fit."""
+    a = array(value)
+    if a.dtype.name in _TYPES:
+        return a
+    if a.dtype.kind == "f":
+        return a.astype(np.float32)
+    if a.dtype.kind in "iub":
+        b = a.astype(np.int64)
+        if a.dtype == np.uint64 and (a > np.iinfo(np.int64).max).any():
+            raise ArgumentError("an array has whole numbers above 2^63 - 1")
+        return b
+    raise ArgumentError(f"arrays of {a.dtype} are not supported: use one of {', '.join(_TYPES)}")
+
+
+def type_of(name: Union[str, np.dtype, type]) -> int:
+    """The library's number of an element type."""
+    text = "bfloat16" if name == "bfloat16" else np.dtype(name).name
+    found = {v: k for k, v in _NAMES.items()}.get(text)
+    if found is None:
+        raise ArgumentError(f"no element type '{name}': use one of {', '.join(_NAMES.values())}")
+    return found
+
+
+def shape_of(dims: Sequence[int]) -> Any:
+    """A copse_shape."""
+    dims = [dims] if isinstance(dims, int) else list(dims)
+    if len(dims) > lib.COPSE_MAX_RANK:
+        raise ArgumentError(f"a shape has {len(dims)} axes, the most are {lib.COPSE_MAX_RANK}")
+    return ffi.new("copse_shape *", {"rank": len(dims), "dims": dims})[0]
+
+
+def view_of(a: np.ndarray) -> Any:
+    """A copse_array_view of an array; it does not keep the array alive."""
+    if a.dtype.name not in _ELEMENTS:
+        raise ArgumentError(f"arrays of {a.dtype} are not supported: use one of {', '.join(_ELEMENTS)}")
+    return ffi.new("struct copse_array_view *", {
+        "type": _ELEMENTS[a.dtype.name], "rank": a.ndim, "shape": list(a.shape), "data": ffi.from_buffer(a),
+    })
+
+
+class Tensor:
+    """A result of a node of a graph. Exists inside a loss function only; it has a shape and a type, and no values."""
+
+    __slots__ = ("_graph", "_pointer")
+    __array_ufunc__ = None  # NumPy must not take over `array + tensor`
+
+    def __init__(self, graph: Any, pointer: Any) -> None:
+        self._graph = graph
+        self._pointer = pointer
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        s = lib.copse_tensor_shape(self._pointer)
+        return tuple(s.dims[i] for i in range(s.rank))
+
+    @property
+    def dtype(self) -> str:
+        return _NAMES[lib.copse_tensor_type(self._pointer)]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.dtype}{list(self.shape)})"
+
+    def __add__(self, other: Any) -> "Tensor":
+        return _ops().add(self, other)
+
+    def __radd__(self, other: Any) -> "Tensor":
+        return _ops().add(other, self)
+
+    def __sub__(self, other: Any) -> "Tensor":
+        return _ops().sub(self, other)
+
+    def __rsub__(self, other: Any) -> "Tensor":
+        return _ops().sub(other, self)
+
+    def __mul__(self, other: Any) -> "Tensor":
+        return _ops().mul(self, other)
+
+    def __rmul__(self, other: Any) -> "Tensor":
+        return _ops().mul(other, self)
+
+    def __truediv__(self, other: Any) -> "Tensor":
+        return _ops().div(self, other)
+
+    def __rtruediv__(self, other: Any) -> "Tensor":
+        return _ops().div(other, self)
+
+    def __neg__(self) -> "Tensor":
+        return _ops().neg(self)
+
+    def __pow__(self, exponent: float) -> "Tensor":
+        return _ops().pow(self, exponent)
+
+    def __matmul__(self, other: Any) -> "Tensor":
+        return _ops().matmul(self, other)
+
+
+def _ops() -> Any:
+    from . import ops
+    return ops

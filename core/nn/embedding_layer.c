@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* Embedding: rows of a table by index. */
+#include "core/graph/graph.h"
+#include "core/nn/layer.h"
+#include "copse/ops.h"
+
+enum { ROWS, WIDTH, INIT, SCALE };
+
+static copse_status infer(copse_layer *l, struct copse_flow *f)
+{
+    char text[96];
+    if (f->shape.rank + 2 > COPSE_MAX_RANK) /* one axis counts the examples */
+        return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s has no room for another axis",
+                                copse__shape_text(f->shape, text));
+    f->shape.dims[f->shape.rank++] = l->value[WIDTH].count;
+    f->type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
+{
+    struct copse_variable_params p = { .shape = COPSE_SHAPE(l->value[ROWS].count, l->value[WIDTH].count) };
+    copse__setting_initialize(l->value[INIT], COPSE_INIT_NORMAL, l->value[SCALE].number, &p);
+    return copse__layer_variable(l, m, 0, "weight", &p);
+}
+
+static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x, copse_tensor **y)
+{
+    (void)in;
+    return copse_gather(g, copse__layer_tensor(l, 0), x, y);
+}
+
+const struct copse_layer_kind copse__layer_embedding = {
+    .name = "embedding",
+    .setting = {
+        [ROWS] = { .name = "ROWS", .form = COPSE_SETTING_COUNT, .is_word = true, .is_required = true },
+        [WIDTH] = { .name = "WIDTH", .form = COPSE_SETTING_COUNT, .is_word = true, .is_required = true },
+        [INIT] = { .name = "init", .form = COPSE_SETTING_INITIALIZER },
+        [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },
+    },
+    .takes = COPSE_I32,
+    .infer = infer,
+    .make = make,
+    .apply = apply,
+};
+
+copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width, copse_layer **out)
+{
+    const struct copse_setting_value values[] = { { .count = rows }, { .count = width } };
+    return copse__layer_create(ctx, &copse__layer_embedding, values, 2, out);
+}

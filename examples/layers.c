@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* A model in ten lines: make_model and the call of copse_layer_apply. The rest is data, trainer and loop. */
+#include <stdio.h>
+
+#include "copse/copse.h"
+
+static copse_status make_model(copse_context *ctx, copse_strategy *st, copse_layer **net)
+{
+    COPSE_TRY(copse_nn_parse(ctx, "dense 64 relu; residual { layer_norm; dense 64 gelu; dense 64 }; dense out", net));
+    return copse_layer_build(*net, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(64), .outputs = 10 });
+}
+
+static copse_status loss(copse_graph *g, const copse_batch *in, void *user, copse_tensor **out)
+{
+    copse_tensor *x, *y, *logits;
+    COPSE_TRY(copse_input(in, "x", &x));
+    COPSE_TRY(copse_input(in, "y", &y));
+    COPSE_TRY(copse_layer_apply(user, g, in, x, &logits));
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN, out);
+}
+
+static copse_status train(copse_trainer *t, copse_batches *batches)
+{
+    struct copse_host_batch batch;
+    struct copse_step_result result = { 0 };
+    for (uint32_t epoch = 0; epoch < 8; epoch++) {
+        COPSE_TRY(copse_batches_start(batches, epoch, 0));
+        while (copse_batches_next(batches, &batch) == COPSE_OK) {
+            COPSE_TRY(copse_trainer_step(t, &batch));
+            COPSE_TRY(copse_trainer_result(t, true, &result));
+        }
+        printf("epoch %u  loss %.4f\n", epoch + 1, result.loss);
+    }
+    return COPSE_OK;
+}
+
+static copse_status test(copse_trainer *t, copse_dataset *data)
+{
+    struct copse_dataset_info info;
+    struct copse_host_batch batch;
+    struct copse_step_result result;
+    copse_batches *all;
+    copse_dataset_describe(data, &info);
+    COPSE_TRY(copse_batches_create(data, &(struct copse_batches_params){ .batch = info.rows }, &all));
+    copse_status s = copse_batches_next(all, &batch);
+    if (!s)
+        s = copse_trainer_evaluate(t, &batch, &result);
+    copse_batches_release(&all);
+    if (!s)
+        printf("held-out loss %.4f\n", result.loss);
+    return s;
+}
+
+static copse_status run(const char *path, const char *device)
+{
+    copse_context *ctx = NULL;
+    copse_dataset *all = NULL, *train_part = NULL, *test_part = NULL;
+    copse_batches *batches = NULL;
+    copse_strategy *st = NULL;
+    copse_layer *net = NULL;
+    copse_trainer *t = NULL;
+    char table[1024];
+    size_t needed;
+    copse_status s;
+    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
+    COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &all));
+    COPSE_TRY_OR(end, s, copse_dataset_split(all, NULL, &train_part, &test_part));
+    COPSE_TRY_OR(end, s, copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 }, &batches));
+    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, device, NULL, &st));
+    COPSE_TRY_OR(end, s, make_model(ctx, st, &net));
+    COPSE_TRY_OR(end, s, copse_layer_summary(net, table, sizeof table, &needed));
+    printf("%s", table);
+    COPSE_TRY_OR(end, s, copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = net }, &t));
+    COPSE_TRY_OR(end, s, train(t, batches));
+    COPSE_TRY_OR(end, s, test(t, test_part));
+end:
+    copse_trainer_release(&t);
+    copse_layer_release(&net);
+    copse_strategy_release(&st);
+    copse_batches_release(&batches);
+    copse_dataset_release(&test_part);
+    copse_dataset_release(&train_part);
+    copse_dataset_release(&all);
+    copse_context_release(&ctx);
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = argc > 1 ? argv[1] : "examples/data/digits/digits.csv.gz";
+    if (run(path, argc > 2 ? argv[2] : "host:0") == COPSE_OK)
+        return 0;
+    fprintf(stderr, "layers: %s\n", copse_last_error());
+    return 1;
+}
