@@ -52,7 +52,10 @@ good 'resuming layers' '0 of 46 steps' train $host --checkpoint "$work/layers.sa
 "$copse" train $host --quiet --model mlp:24,12 --dropout 0.25 --save "$work/mlp.st" >/dev/null
 "$copse" train $host --quiet --save "$work/layers.st" --model \
     'flatten; dense 24 relu; dropout 0.25; dense 12 relu; dropout 0.25; dense out' >/dev/null
-cmp -s "$work/mlp.st" "$work/layers.st" || no 'the layers of a perceptron give other bits'
+for kind in mlp layers; do
+    "$copse" export "$work/$kind.st" --npy "$work/$kind.npy" >/dev/null || no "export of $kind"
+done
+diff -r "$work/mlp.npy" "$work/layers.npy" || no 'the layers of a perceptron give other bits'
 good dropout 'right' train $host --dropout 0.2 --weight-decay 0.01 --schedule constant --quiet
 
 # The same seed gives the same figures, another one others.
@@ -283,7 +286,7 @@ good 'evaluating an older one' '^[0-9.]+ % of the 359 held-out' evaluate --devic
     --checkpoint "$work/cut-points/$2"
 tail -n 1 "$work/stdout" >"$work/older"
 for name in "$3" "$1"; do
-    head -c 9000 "$work/points-c/$name" >"$work/cut-points/$name"
+    head -c 20000 "$work/points-c/$name" >"$work/cut-points/$name"
 done
 (cd "$work/out" && "$copse" evaluate --devices host --quiet --checkpoint "$work/cut-points") \
     >"$work/stdout" 2>"$work/stderr" || no "past a damaged checkpoint: $(cat "$work/stderr")"

@@ -432,7 +432,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "", OPTION_WORDS, &s->words, "[MODEL DATA]", "what `copse train --save` wrote; labelled data" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "MODEL: draw the confusion matrix" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
-          "instead of MODEL: what `copse train --checkpoint` wrote: a folder, or FILE.safetensors" },
+          "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE", "its labels, as for `copse train`" },
         { "classes", OPTION_COUNT, &s->classes, "N", "as for `copse train` [largest label + 1]" },

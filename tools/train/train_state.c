@@ -12,7 +12,8 @@
 #define STEPS  "application/steps"  /* f64 [steps, 2]: loss, accuracy */
 #define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]:
                                        step, held-out loss, R2, mean absolute error */
-#define SETTINGS "application.settings"
+#define SETTINGS "application.settings" /* a run continues only with them */
+#define TRAINING "application.training" /* the same in a model file, for people */
 
 /* ---- settings: "--name=value" lines ---- */
 
@@ -188,7 +189,7 @@ static copse_status collect(const struct run *r, bool is_checkpoint, struct extr
     *e = (struct extras){ .line_count = 0 };
     COPSE_TRY(describe(r, true, &e->settings));
     snprintf(e->seed, sizeof e->seed, "%llu", (unsigned long long)r->settings.seed);
-    e->lines[e->line_count++] = (struct copse_metadata){ SETTINGS, e->settings.bytes };
+    e->lines[e->line_count++] = (struct copse_metadata){ is_checkpoint ? SETTINGS : TRAINING, e->settings.bytes };
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_fraction", "0.2" };
     const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
