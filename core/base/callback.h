@@ -22,6 +22,8 @@ struct copse_callback {
    status was refused inside. */
 void copse__callback_enter(struct copse_callback *c);
 copse_status copse__callback_leave(struct copse_callback *c, copse_status s);
+/* The status of `call`, which is evaluated between both. */
+#define copse_callback_call(c, call) (copse__callback_enter(c), copse__callback_leave(c, call))
 
 /* The innermost entry of this thread; on a thread that works for a waiting thread, the entry of that thread. */
 struct copse_callback *copse__callback_top(void);

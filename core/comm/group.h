@@ -57,6 +57,9 @@ copse_status copse__group_broadcast(struct copse_group *g, const char *what, voi
 /* all[w] receives `mine` of worker w, `size` bytes each. */
 copse_status copse__group_allgather(struct copse_group *g, const char *what, const void *mine, void *all,
                                     size_t size);
+/* A barrier, then `all` has `size` bytes of every rank; those of this worker's replicas are already there. */
+copse_status copse__group_gather_ranks(struct copse_group *g, const char *what, void *all, size_t size,
+                                       copse_status mine);
 /* Whether all have the same text, line by line; else COPSE_ERR_ARGUMENT on all of them with the first
    difference. */
 copse_status copse__group_agree(struct copse_group *g, const char *what, const char *text);

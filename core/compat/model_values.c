@@ -41,13 +41,13 @@ static copse_status bring(const struct walk *w, copse_value **out)
     const copse_value *v = w->from;
     const uint32_t n = w->st->replica_count;
     if (v->kind != COPSE_VALUE_ARRAY && v->kind != COPSE_VALUE_SPARSE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: only arrays, sparse values, lists and dictionaries of "
-                                              "them are split");
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: only arrays, sparse values, lists and "
+                                              "dictionaries of them are split");
     if (v->shape.rank == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: a scalar has no axis 0 to split along");
     if (v->kind == COPSE_VALUE_ARRAY && v->shape.dims[0] % n != 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u rows cannot be split evenly over %u replicas; leave "
-                                              "out %u, or fill the batch",
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u rows cannot be split evenly over %u "
+                                              "replicas; leave out %u, or fill the batch",
                           v->shape.dims[0], n, v->shape.dims[0] % n);
     return copse__value_at(w->st, w->from, COPSE_HOST, out);
 }
@@ -87,8 +87,8 @@ static copse_status cut(const struct walk *w, copse_value **out)
         return cut_slices(w, w->rank * rows + COPSE_MIN(w->rank, more), rows + (w->rank < more), out);
     copse_shape shape = v->shape;
     shape.dims[0] = rows;
-    const char *values = (const char *)v->block->host + w->rank * copse__elements(shape) * copse__type_bytes(v->type);
-    return copse_value_create_on(w->st, w->rank, v->type, shape, values, out);
+    const size_t bytes = (size_t)copse__elements(shape) * copse__type_bytes(v->type);
+    return copse_value_create_on(w->st, w->rank, v->type, shape, (const char *)v->block->host + w->rank * bytes, out);
 }
 
 copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts)
@@ -126,13 +126,13 @@ static copse_status add_rows(const struct walk *w, copse_shape *all)
     for (uint32_t r = 0; r < w->st->replica_count; r++) {
         const copse_value *part = part_of(w, r);
         if (part->kind != COPSE_VALUE_ARRAY || part->shape.rank == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: outputs are arrays with an axis 0, that of replica "
-                                                  "%u is none", r);
+            return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: outputs are arrays with an axis 0, that "
+                                                  "of replica %u is none", r);
         rows += part->shape.dims[0];
         all->dims[0] = part->shape.dims[0];
         if (!copse__shape_equal(part->shape, *all) || part->type != first->type)
-            return copse_fail(COPSE_ERR_SHAPE, "replicated model: replica 0 puts out %s, replica %u %s; they may only "
-                                               "differ along axis 0",
+            return copse_fail(COPSE_ERR_SHAPE, "replicated model: replica 0 puts out %s, replica %u %s; they "
+                                               "may only differ along axis 0",
                               copse__shape_text(first->shape, a), r, copse__shape_text(part->shape, b));
     }
     all->dims[0] = (uint32_t)rows;

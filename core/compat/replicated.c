@@ -81,8 +81,8 @@ static copse_status call_models(struct model_run *m)
     return finish_optimizers(st);
 }
 
-/* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this worker alone becomes that
-   of all workers, at their next collective. */
+/* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this worker alone
+   becomes that of all workers, at their next collective. */
 static copse_status give_up(copse_strategy *st, copse_status mine)
 {
     char text[COPSE_ERROR_BYTES];
@@ -112,17 +112,7 @@ static copse_status read_loss(const struct model_run *m, uint32_t r, float *out)
     return COPSE_OK;
 }
 
-/* `mine`: why this worker has no results. */
-static copse_status swap_losses(copse_strategy *st, float *losses, bool has_any, copse_status mine)
-{
-    size_t sizes[COPSE_MAX_WORKERS];
-    COPSE_TRY(copse__group_barrier(&st->group, "losses of a replicated model", has_any, mine));
-    for (uint32_t w = 0; w < st->group.workers; w++)
-        sizes[w] = has_any ? st->group.rank_counts[w] * sizeof *losses : 0;
-    return copse__group_allgatherv(&st->group, losses, sizes);
-}
-
-/* The losses of all replicas by rank, added up. */
+/* The losses of all replicas by rank, added up. `mine`: why this worker has no results. */
 static copse_status add_losses(const struct model_run *m, copse_status mine, double *out)
 {
     const struct copse_group *group = &m->strategy->group;
@@ -131,7 +121,8 @@ static copse_status add_losses(const struct model_run *m, copse_status mine, dou
     void *rows[COPSE_MAX_REPLICAS];
     for (uint32_t r = 0; !mine && has_any && r < m->strategy->replica_count; r++)
         mine = read_loss(m, r, &losses[group->first + r]);
-    COPSE_TRY(swap_losses(m->strategy, losses, has_any, mine));
+    COPSE_TRY(copse__group_gather_ranks(&m->strategy->group, "losses of a replicated model", losses,
+                                        has_any ? sizeof *losses : 0, mine));
     for (uint32_t r = 0; r < group->ranks; r++)
         rows[r] = &losses[r];
     copse__tree_rows(rows, group->ranks, 1, COPSE_F32);
@@ -198,7 +189,8 @@ static copse_status combine(struct model_run *m, struct copse_replicated_result 
 
 static copse_status split(const struct model_run *m, copse_value *from, const char *what, copse_value **parts)
 {
-    return from ? copse_note(copse__value_split(m->strategy, from, parts), "while splitting %s", what) : COPSE_OK;
+    const copse_status s = from ? copse__value_split(m->strategy, from, parts) : COPSE_OK;
+    return copse_note(s, "while splitting %s", what);
 }
 
 static void release(struct copse_mem *mem, struct model_run *m)
@@ -274,14 +266,9 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
 
 static copse_status sum_components(copse_variable *v, copse_value **out)
 {
-    copse_strategy *st = v->strategy;
-    const struct copse_destinations to = { .ranks = (const uint32_t[]){ COPSE_HOST }, .count = 1 };
-    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all;
-    copse_status s = COPSE_OK;
-    for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
-        s = copse__component_read(v, r, &parts[r]);
-    COPSE_TRY(copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all));
-    s = copse__strategy_cross(st, COPSE_REDUCE_SUM, all, &to, out);
+    copse_value *all;
+    COPSE_TRY(copse__components_read(v, &all));
+    const copse_status s = copse__strategy_reduce_to_host(v->strategy, COPSE_REDUCE_SUM, all, out);
     copse_value_release(&all);
     return s;
 }

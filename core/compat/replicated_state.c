@@ -11,7 +11,7 @@ static copse_status init(copse_strategy *st, struct copse_state_job *job)
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: the default strategy has no variables");
     *job = (struct copse_state_job){ .strategy = st, .consequence = "" };
-    for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));) /* the most updates of one */
+    for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));) /* most updates of one */
         if (o->name[0])
             job->step = COPSE_MAX(job->step, o->step);
     return copse__require_cross(st, "checkpoint");

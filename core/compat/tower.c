@@ -29,7 +29,8 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted, ch
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: a name has 1 to %d bytes, this one %zu",
                           COPSE_OPTIMIZER_NAME - 1, strlen(wanted));
     if (wanted && is_taken(st, wanted))
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name '%s'", wanted);
+        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the strategy has another one of the name '%s'",
+                          wanted);
     snprintf(name, COPSE_OPTIMIZER_NAME, "%s", wanted ? wanted : "tower");
     for (uint32_t i = 1; is_taken(st, name); i++)
         snprintf(name, COPSE_OPTIMIZER_NAME, "tower_%u", i);
@@ -156,7 +157,8 @@ static size_t list_pairs(const copse_tower_optimizer *t, copse_variable *const *
 }
 
 copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_tower_loss *of,
-                                  copse_variable *const *variables, size_t count, bool moves_step, copse_value **loss)
+                                  copse_variable *const *variables, size_t count, bool moves_step,
+                                  copse_value **loss)
 {
     if (loss)
         *loss = NULL;
@@ -186,9 +188,10 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
             odd = r;
     copse_status s = COPSE_OK;
     if (odd > 0)
-        s = copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu times, replica 0 %llu "
-                                          "times; all must do it equally often", t->strategy->group.first + odd,
-                       (unsigned long long)t->calls[odd], (unsigned long long)t->calls[0]);
+        s = copse_fail(COPSE_ERR_CONTEXT, "tower optimizer: replica %u handed gradients over %llu times, "
+                                          "replica 0 %llu times; all must do it equally often",
+                       t->strategy->group.first + odd, (unsigned long long)t->calls[odd],
+                       (unsigned long long)t->calls[0]);
     copse__tower_drop_all(t);
     copse__scaling_end(t->optimizer);
     return copse__tower_barrier(t, "the end of a step", 0, s);

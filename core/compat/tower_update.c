@@ -100,20 +100,19 @@ static copse_status check_free(const struct update *u)
 {
     for (const copse_variable *v = NULL; (v = next(u, v));)
         if (v->accumulator)
-            return copse_fail(COPSE_ERR_ARGUMENT, "a trainer gathers gradients of '%s'; let it finish, or flush it",
-                              v->name);
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "a trainer gathers gradients of '%s'; let it finish, or flush it", v->name);
     return COPSE_OK;
 }
 
 /* ---- sums of slices ---- */
 
-/* Over the replicas of all workers, on the host; replicas without a gradient have no slices. Where it fails on this worker
-   alone, the others have its slices. */
+/* Over the replicas of all workers, on the host; replicas without a gradient have no slices. Where it fails on
+   this worker alone, the others have its slices. */
 static copse_status sum_slices_of(const struct update *u, const copse_variable *v, copse_value **out)
 {
     copse_strategy *st = u->t->strategy;
     const struct copse_sparse_params none = { .dense_shape = v->tensor.shape };
-    const struct copse_destinations to = { .ranks = (const uint32_t[]){ COPSE_HOST }, .count = 1 };
     copse_value *parts[COPSE_MAX_REPLICAS] = { NULL }, *all = NULL, *sum = NULL;
     copse_status s = COPSE_OK;
     for (uint32_t r = 0; r < st->replica_count && !s; r++) {
@@ -125,7 +124,7 @@ static copse_status sum_slices_of(const struct update *u, const copse_variable *
     }
     s = copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
     s = s ? copse__group_barrier(&st->group, v->name, 0, s)
-          : copse__cross_reduce_for(v->name, NULL, st, COPSE_REDUCE_SUM, &all, &to, 1, &sum);
+          : copse__cross_reduce_for(v->name, NULL, st, COPSE_REDUCE_SUM, &all, &copse__to_host, 1, &sum);
     if (!s)
         *out = copse_value_retain(sum->kind == COPSE_VALUE_MIRRORED ? sum->items[0] : sum);
     copse_value_release(&all);
@@ -140,7 +139,8 @@ static copse_status sum_slices(struct update *u)
     for (const copse_variable *v = NULL; (v = next(u, v));) {
         if (is_dense(u, v))
             continue;
-        const copse_status one = copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'", v->name);
+        const copse_status one = copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'",
+                                            v->name);
         s = s ? s : one;
     }
     return s;
@@ -188,7 +188,8 @@ static copse_status write_step(struct update *u)
     return COPSE_OK;
 }
 
-/* All work that can fail on one worker alone. A variable gets its bucket at its first update: its slots start at zero. */
+/* All work that can fail on one worker alone. A variable gets its bucket at its first update: its slots start
+   at zero. */
 static copse_status prepare(struct update *u)
 {
     struct copse_optimizer *o = u->t->optimizer;
@@ -251,7 +252,7 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
     copse_strategy *st = t->strategy;
     struct copse_optimizer *o = t->optimizer;
     struct update u = { .t = t };
-    uint64_t count;
+    uint64_t count = 1;
     const copse_status s = update(&u);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__tower_drop_first(t, r);
@@ -259,6 +260,6 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
         return s;
     o->step++;
     if (moves_step)
-        COPSE_TRY(st->table->count->add(st, &count));
+        COPSE_TRY(st->table->count(st, false, &count));
     return o->table->pull(o, COPSE_PULL_ALWAYS, 0); /* later computations see the update */
 }

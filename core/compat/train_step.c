@@ -32,8 +32,7 @@ static copse_status build(copse_graph *g, const copse_batch *in, void *user, cop
     const struct copse_train_step_params *p = &ts->params;
     struct copse_losses losses = { .count = 0 };
     struct copse_callback here = { .name = "the losses function of a train step", .is_passive = true, .used = { ts } };
-    copse__callback_enter(&here);
-    COPSE_TRY(copse__callback_leave(&here, p->losses(g, in, p->user, &losses)));
+    COPSE_TRY(copse_callback_call(&here, p->losses(g, in, p->user, &losses)));
     COPSE_TRY(check_losses(&losses));
     if (g->report_count > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: its losses are the reports; '%s' cannot be "
@@ -44,9 +43,8 @@ static copse_status build(copse_graph *g, const copse_batch *in, void *user, cop
     }
     if (p->total_loss) {
         here.name = "the total loss function of a train step";
-        copse__callback_enter(&here);
-        const copse_status s = copse__callback_leave(&here, p->total_loss(g, &losses, p->total_user, total));
-        return copse_note(s, "while making the total loss");
+        return copse_note(copse_callback_call(&here, p->total_loss(g, &losses, p->total_user, total)),
+                          "while making the total loss");
     }
     if (losses.count > 1)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses need a total_loss function, which "
@@ -102,7 +100,8 @@ static struct copse_trainer_params trainer_params(copse_train_step *ts, const st
 }
 
 /* All variables are named where none are, so that the loss must depend on one. */
-static copse_status make_trainer(copse_train_step *ts, copse_strategy *st, const struct copse_train_step_params *p)
+static copse_status make_trainer(copse_train_step *ts, copse_strategy *st,
+                                 const struct copse_train_step_params *p)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_trainer_params params = trainer_params(ts, p);
@@ -179,12 +178,12 @@ copse_trainer *copse_train_step_trainer(copse_train_step *ts)
 static uint64_t count_step(copse_train_step *ts)
 {
     copse_strategy *st = ts->trainer->strategy;
-    uint64_t step;
+    uint64_t step = 1;
     if (ts->params.global_step == COPSE_GLOBAL_STEP_NONE)
         return 0;
     if (ts->params.global_step == COPSE_GLOBAL_STEP_OWN)
         return ++*ts->params.counter;
-    return st->table->count->add(st, &step) == COPSE_OK ? step : ++st->global_step;
+    return st->table->count(st, false, &step) == COPSE_OK ? step : ++st->global_step;
 }
 
 static void fill(copse_train_step *ts, const struct copse_step_result *r, struct copse_train_step_result *out)
@@ -205,9 +204,8 @@ static copse_status call_hooks(copse_train_step *ts)
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();
         struct copse_callback here = { .name = "an update hook of a train step", .used = { ts, ts->trainer } };
-        copse__callback_enter(&here);
-        copse_status s = ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user);
-        s = copse__callback_leave(&here, s);
+        const copse_status s = copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy,
+                                                                          ts->hooks[i].user));
         COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
     }
     return COPSE_OK;

@@ -57,7 +57,7 @@ static copse_status devices(struct copse_conform_run *r, void *user,
     REFUSED(out, ARGUMENT, q, copse_queue_create(NULL, &q));
     REFUSED_PLAIN(out, ARGUMENT, copse_queue_create(dev, NULL));
     if (bytes != 7 || count != 0)
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "a refused call left a number");
+        copse__conform_set(out, COPSE_VERDICT_FAIL, "a refused call left a number");
     return COPSE_OK;
 }
 
@@ -128,11 +128,11 @@ static copse_status check_transfers(struct copse_conform_run *r, struct stage *s
         COPSE_TRY(copse_queue_read(s->q, i ? s->b : s->a, 0, got, sizeof got));
         COPSE_TRY(copse_queue_finish(s->q));
         if (memcmp(got, image, sizeof got) != 0)
-            copse__conform_say(out, COPSE_VERDICT_FAIL, "a refused call changed a buffer");
+            copse__conform_set(out, COPSE_VERDICT_FAIL, "a refused call changed a buffer");
     }
     for (uint32_t i = 0; i < WORDS; i++)
         if (room[i] != ~i)
-            copse__conform_say(out, COPSE_VERDICT_FAIL, "a refused read wrote to the host");
+            copse__conform_set(out, COPSE_VERDICT_FAIL, "a refused read wrote to the host");
     return COPSE_OK;
 }
 
@@ -210,12 +210,12 @@ static copse_status check_functions(copse_device *dev, copse_graph *g, copse_gra
     REFUSED_PLAIN(out, ARGUMENT, copse_function_read(*made, 1, values));
     REFUSED_PLAIN(out, ARGUMENT, copse_function_read(*made, 0, NULL));
     if (values[0] != 1 || values[3] != 4)
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "a refused read wrote to the host");
+        copse__conform_set(out, COPSE_VERDICT_FAIL, "a refused read wrote to the host");
     COPSE_TRY(copse_function_write(*made, x, values)); /* the refused calls had no effect */
     COPSE_TRY(copse_function_run(*made));
     COPSE_TRY(copse_function_read(*made, 0, values));
     if (values[0] != -1 || values[3] != -4)
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "after refused calls a function is wrong");
+        copse__conform_set(out, COPSE_VERDICT_FAIL, "after refused calls a function is wrong");
     return COPSE_OK;
 }
 
@@ -273,7 +273,7 @@ static void refuse_variables(copse_strategy *st, copse_variable *v,
     REFUSED_PLAIN(out, ARGUMENT, copse_variable_assign(NULL, values));
     REFUSED_PLAIN(out, ARGUMENT, copse_variable_assign(v, NULL));
     if (values[0] != 7 || values[1] != 7)
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "a refused read wrote to the host");
+        copse__conform_set(out, COPSE_VERDICT_FAIL, "a refused read wrote to the host");
 }
 
 static void refuse_trainers(copse_strategy *st, const struct copse_trainer_params *good,

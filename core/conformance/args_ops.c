@@ -83,12 +83,12 @@ static copse_status check_operands(struct copse_conform_run *r, void *user,
 /* ---- refusals ---- */
 
 static void judge_refusal(struct copse_refusals *r, const char *call, copse_status got,
-                          copse_status expected, const char *says, const copse_tensor *y)
+                          copse_status expected, const char *part, const copse_tensor *y)
 {
     const char *text = got == COPSE_OK ? "" : copse_last_error();
-    if (got == expected && !strstr(text, says))
-        copse__conform_say(r->user, COPSE_VERDICT_FAIL, "%s: the error says '%s', not '%s'", call, text,
-                           says);
+    if (got == expected && !strstr(text, part))
+        copse__conform_set(r->user, COPSE_VERDICT_FAIL, "%s: the error is '%s', without '%s'", call, text,
+                           part);
     copse__args_judge(r->user, call, got, expected, y == NULL);
 }
 

@@ -16,7 +16,7 @@ static void compare(const struct copse_rig_program *p, size_t i, const uint32_t 
     size_t wrong = 0;
     for (size_t k = 0; k < count; k++)
         if (bits[k] != keep[k] && wrong++ == 0)
-            copse__conform_say(out, COPSE_VERDICT_FAIL,
+            copse__conform_set(out, COPSE_VERDICT_FAIL,
                                "element %zu of result %zu is %08x %s, %08x before", k, i, bits[k],
                                when, keep[k]);
     out->result.worst += (double)wrong;

@@ -107,7 +107,7 @@ void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *r
 /* The device that the parameters name, with the user kernel if there is one. */
 copse_status copse__conform_open(struct copse_conform_run *r);
 void copse__conform_close(struct copse_conform_run *r);
-/* Tell the device which cases passed that failed in earlier runs. */
+/* Record on the device which cases passed that failed in earlier runs. */
 void copse__conform_take_passes(struct copse_conform_run *r);
 /* The verdict for a status: OK -> PASS, UNSUPPORTED, NO_MEMORY -> OOM, ... */
 copse_verdict copse__conform_verdict(copse_status s);

@@ -45,7 +45,7 @@ copse_status copse__conform_result(struct copse_conform_run *r, const struct cop
     }
     out->result = worst;
     if (i < passes)
-        copse__conform_say(out, COPSE_VERDICT_SKIP, "only %llu of %llu passes in the time given",
+        copse__conform_set(out, COPSE_VERDICT_SKIP, "only %llu of %llu passes in the time given",
                            (unsigned long long)i, (unsigned long long)passes);
     return COPSE_OK;
 }

@@ -62,7 +62,7 @@ static copse_status check_gradient(const struct differences *d, size_t o,
         COPSE_TRY(difference(d, &rig->values[rig->source[o]][k], &slope));
         if (fabs(slope - g) <= LIMIT * (1e-3 + fabs(g)) + d->noise / (2 * STEP))
             continue;
-        copse__conform_say(out, COPSE_VERDICT_FAIL,
+        copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "the reference's own gradient of input %zu, element %zu, is %.12g, a "
                            "central difference says %.12g", rig->source[o], k, g, slope);
         break;

@@ -177,7 +177,7 @@ static void compare_bits(const struct copse_rig *rig, const struct copse_rig_pro
         hash = copse__hash(hash, b, COPSE_WORD_BYTES * count);
         for (size_t k = 0; k < count; k++)
             if (a[k] != b[k])
-                copse__conform_say(out, COPSE_VERDICT_FAIL,
+                copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "element %zu of result %zu is %08x on the lent device, %08x on "
                                    "the library's own", k, i, b[k], a[k]);
     }
@@ -191,14 +191,14 @@ static void check_application(const struct copse_lending *l, unsigned before,
     const unsigned nested = atomic_load(&l->watch.nested);
     const unsigned unbalanced = atomic_load(&l->watch.unbalanced);
     if (atomic_load(&l->watch.taken) == before)
-        copse__conform_say(out, COPSE_VERDICT_FAIL,
+        copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "work was submitted without the application's lock");
     if (nested || unbalanced)
-        copse__conform_say(out, COPSE_VERDICT_FAIL,
+        copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "the application's lock was taken %u times by a thread that had it, and "
                            "given back %u times by one that had it not", nested, unbalanced);
     if (atomic_load(&l->status))
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "the application's own work fails: %s", l->text);
+        copse__conform_set(out, COPSE_VERDICT_FAIL, "the application's own work fails: %s", l->text);
 }
 
 static copse_status op(struct copse_conform_run *r, const struct copse_case *c, const char *variant,
@@ -246,7 +246,7 @@ static copse_status train(struct copse_conform_run *r, void *user,
                                             t->beside ? 2 : 1, &own));
         out->result.metric = "bits";
         if (own != lent)
-            copse__conform_say(out, COPSE_VERDICT_FAIL,
+            copse__conform_set(out, COPSE_VERDICT_FAIL,
                                "training ends with other bits than on the library's own device");
     }
     copse__conform_digest(out, &lent, sizeof lent);

@@ -5,7 +5,7 @@
 
 #include "core/conformance/mode.h"
 
-void copse__conform_say(struct copse_conform_outcome *out, copse_verdict verdict, const char *fmt,
+void copse__conform_set(struct copse_conform_outcome *out, copse_verdict verdict, const char *fmt,
                         ...)
 {
     va_list args;

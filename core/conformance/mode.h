@@ -28,7 +28,7 @@ void copse__conform_one(struct copse_conform_run *r, const struct copse_conform_
                         copse_conform_fn *run, void *user);
 
 /* Set verdict and text if the case still passes, so that the first failure is reported. */
-void copse__conform_say(struct copse_conform_outcome *out, copse_verdict verdict, const char *fmt,
+void copse__conform_set(struct copse_conform_outcome *out, copse_verdict verdict, const char *fmt,
                         ...) COPSE_PRINTF(3, 4);
 /* Set the digest of the result's bits. */
 void copse__conform_digest(struct copse_conform_outcome *out, const void *bytes, size_t size);

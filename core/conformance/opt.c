@@ -189,7 +189,7 @@ static copse_status read_guarded(struct rig *g, copse_buffer *from, uint32_t *im
     COPSE_TRY(copse_queue_finish(g->queue));
     for (size_t i = 0; i < STRIDE; i++)
         if (image[i] != BAND || image[words - 1 - i] != BAND)
-            copse__conform_say(out, COPSE_VERDICT_FAIL, "a write out of range: %s the %s",
+            copse__conform_set(out, COPSE_VERDICT_FAIL, "a write out of range: %s the %s",
                                image[i] != BAND ? "before" : "behind",
                                from == g->values ? "values" : "slots");
     return COPSE_OK;
@@ -245,7 +245,7 @@ static copse_status few_steps(struct copse_conform_run *r, const struct work *w,
                                  : n->size[i] == 0.0 ? INFINITY
                                                      : excess / (UNIT * n->size[i]);
             if (!copse__conform_measure(out, units, i, n->after.value[i], n->want.value[i]))
-                copse__conform_say(out, COPSE_VERDICT_FAIL,
+                copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "step %u, element %u: %.9g, expected %.17g (the change is %.3g)",
                                    step, i, n->after.value[i], n->want.value[i], n->size[i]);
         }
@@ -282,7 +282,7 @@ static copse_status many_steps(struct copse_conform_run *r, const struct work *w
     out->result.nmse = difference / size;
     if (!copse__conform_measure(out, sqrt(difference / size), at, n->after.value[at],
                                 n->want.value[at]))
-        copse__conform_say(out, COPSE_VERDICT_FAIL, "after %u steps the parameters are %.3g off",
+        copse__conform_set(out, COPSE_VERDICT_FAIL, "after %u steps the parameters are %.3g off",
                            w->steps, sqrt(difference / size));
     return COPSE_OK;
 }

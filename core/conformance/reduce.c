@@ -229,7 +229,7 @@ static copse_status compare(struct rig *g, const char *what, struct copse_confor
                 c->index = i;
                 c->got = (double)g->room[i];
                 c->expected = (double)g->want[i];
-                copse__conform_say(out, COPSE_VERDICT_FAIL,
+                copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "%s: rank %u on %s, element %u: %a, the tree gives %a", what,
                                    rank, g->set->ids[rank], i, (double)g->room[i],
                                    (double)g->want[i]);

@@ -229,7 +229,7 @@ static void check(const struct copse_rig_program *p, size_t i, struct copse_conf
         const bool is_inside = w >= first && w < end;
         if (!is_inside && x->image[w] != GUARD) {
             const size_t far = w < first ? first - w : w - end + 1;
-            copse__conform_say(out, COPSE_VERDICT_FAIL, "a kernel wrote %zu element%s %s %s", far,
+            copse__conform_set(out, COPSE_VERDICT_FAIL, "a kernel wrote %zu element%s %s %s", far,
                                far == 1 ? "" : "s", w < first ? "before" : "past the end of",
                                describe(p, i, text));
             return;
@@ -238,12 +238,12 @@ static void check(const struct copse_rig_program *p, size_t i, struct copse_conf
             continue;
         if (i < p->in_count &&
             x->image[w] != input_word(x, p->rig->values[i], w - first)) {
-            copse__conform_say(out, COPSE_VERDICT_FAIL, "a kernel changed element %zu of %s",
+            copse__conform_set(out, COPSE_VERDICT_FAIL, "a kernel changed element %zu of %s",
                                (w - first) * (4 / copse__type_bytes(x->tensor->type)), describe(p, i, text));
             return;
         }
         if (i >= p->in_count && x->image[w] == POISON) {
-            copse__conform_say(out, COPSE_VERDICT_FAIL, "element %zu of %s was not written",
+            copse__conform_set(out, COPSE_VERDICT_FAIL, "element %zu of %s was not written",
                                w - first, describe(p, i, text));
             return;
         }
@@ -368,7 +368,7 @@ copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
             take(out, &c);
         out->result.nmse = fmax(out->result.nmse, c.nmse);
         if (!c.is_within)
-            copse__conform_say(out, COPSE_VERDICT_FAIL, "%s is outside the tolerance%s",
+            copse__conform_set(out, COPSE_VERDICT_FAIL, "%s is outside the tolerance%s",
                                describe(p, p->in_count + i, text),
                                c.worst <= c.limit ? ": mean square error" : "");
         if (c.is_poor && poor == 0)
@@ -376,7 +376,7 @@ copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
     }
     /* The gradient of a scalar may be equal everywhere. */
     if (poor && !rig->c->is_poor && copse__elements(rig->out[0]->shape) > 1)
-        copse__conform_say(out, COPSE_VERDICT_MISTRUSTED,
+        copse__conform_set(out, COPSE_VERDICT_MISTRUSTED,
                            "%s is nearly all zero or all the same: proves little",
                            describe(p, p->in_count + poor - 1, text));
     return COPSE_OK;

@@ -47,7 +47,7 @@ static copse_status many_groups(struct copse_conform_run *r, void *user,
     const size_t count = (size_t)65541 * x * y + 5;
     if (COPSE_WORD_BYTES * count > COPSE_MIN(r->dev->limits->max_binding_bytes,
                               r->dev->limits->max_buffer_bytes - 2 * COPSE_ALIGNMENT)) {
-        copse__conform_say(out, COPSE_VERDICT_SKIP, "%zu bytes are more than a kernel sees",
+        copse__conform_set(out, COPSE_VERDICT_SKIP, "%zu bytes are more than a kernel sees",
                            COPSE_WORD_BYTES * count);
         return COPSE_OK;
     }

@@ -26,7 +26,7 @@ static bool has_room(const struct copse_conform_run *r, uint64_t bytes,
 {
     if (bytes <= budget(r))
         return true;
-    copse__conform_say(out, COPSE_VERDICT_SKIP,
+    copse__conform_set(out, COPSE_VERDICT_SKIP,
                        "takes %llu MiB, here and in this tier %llu are used",
                        (unsigned long long)(bytes / MIB), (unsigned long long)(budget(r) / MIB));
     return false;
@@ -59,7 +59,7 @@ static copse_status largest_binding(struct copse_conform_run *r, void *user,
     const uint64_t bytes = r->dev->limits->max_binding_bytes;
     (void)user;
     if (bytes / COPSE_WORD_BYTES >= (uint64_t)1 << 31) {
-        copse__conform_say(out, COPSE_VERDICT_SKIP,
+        copse__conform_set(out, COPSE_VERDICT_SKIP,
                            "a kernel may see %llu MiB, more than any tensor has",
                            (unsigned long long)(bytes / MIB));
         return COPSE_OK;
@@ -74,7 +74,7 @@ static copse_status past_2_gib(struct copse_conform_run *r, void *user,
     const uint64_t size = offset + COPSE_WORD_BYTES * count + COPSE_ALIGNMENT;
     (void)user;
     if (size > r->dev->limits->max_buffer_bytes) {
-        copse__conform_say(out, COPSE_VERDICT_SKIP, "the largest buffer has %llu MiB",
+        copse__conform_set(out, COPSE_VERDICT_SKIP, "the largest buffer has %llu MiB",
                            (unsigned long long)(r->dev->limits->max_buffer_bytes / MIB));
         return COPSE_OK;
     }
@@ -126,7 +126,7 @@ static copse_status check_variable(struct copse_conform_run *r, copse_variable *
         s = copse_variable_read(v, k, values);
         for (size_t i = 0; i < count && !s; i++) /* two steps with rate 1/2 */
             if (values[i] != start(i) - (float)(index + 1))
-                copse__conform_say(out, COPSE_VERDICT_FAIL,
+                copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "variable %u on replica %u: element %zu is %.9g, not %.9g",
                                    index, k, i, (double)values[i],
                                    (double)(start(i) - (float)(index + 1)));
@@ -187,7 +187,7 @@ static copse_status large_store(struct copse_conform_run *r, void *user,
     const float x[2] = { 0.0f, 0.0f };
     /* Values, gradients, the products of the loss and its intermediate results. */
     if (count >= (size_t)1 << 31 || !has_room(r, 4 * VARIABLES * w->replicas * binding / 2, out)) {
-        copse__conform_say(out, COPSE_VERDICT_SKIP, "bindings are larger than tensors");
+        copse__conform_set(out, COPSE_VERDICT_SKIP, "bindings are larger than tensors");
         return COPSE_OK;
     }
     COPSE_TRY_OR(done, s, copse_mirrored_create(r->ctx, ids, w->replicas, NULL, &st));
@@ -200,7 +200,7 @@ static copse_status large_store(struct copse_conform_run *r, void *user,
                          t, &(struct copse_host_batch){ COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x }),
                                                    .count = 2 }));
     if (st->store->piece_count < 2)
-        copse__conform_say(out, COPSE_VERDICT_MISTRUSTED, "the store stood in one binding");
+        copse__conform_set(out, COPSE_VERDICT_MISTRUSTED, "the store stood in one binding");
     for (uint32_t v = 0; v < VARIABLES; v++)
         COPSE_TRY_OR(done, s, check_variable(r, variables[v], v, w->replicas, count, out));
 done:
@@ -244,7 +244,7 @@ static copse_status memory_exhausted(struct copse_conform_run *r, void *user,
     /* No machine has 2^48 bytes, so one buffer suffices and no memory is filled. */
     if (largest < (uint64_t)1 << 48 && (r->dev->info.kind != COPSE_DEVICE_DISCRETE ||
                                         r->params->tier == COPSE_CONFORM_QUICK)) {
-        copse__conform_say(out, COPSE_VERDICT_SKIP, "%s is not filled up%s",
+        copse__conform_set(out, COPSE_VERDICT_SKIP, "%s is not filled up%s",
                            r->dev->info.kind == COPSE_DEVICE_DISCRETE ? "the device's memory"
                                                                       : "the host's memory",
                            r->dev->info.kind == COPSE_DEVICE_DISCRETE ? " in this tier" : "");
@@ -258,7 +258,7 @@ static copse_status memory_exhausted(struct copse_conform_run *r, void *user,
     if (s)
         return s;
     if (!is_refused)
-        copse__conform_say(out, COPSE_VERDICT_SKIP, "the driver gives more than there is");
+        copse__conform_set(out, COPSE_VERDICT_SKIP, "the driver gives more than there is");
     return copse_note(negate_at(r, 65536, 512, 10007, out), "after memory was exhausted");
 }
 
@@ -297,7 +297,7 @@ static copse_status many_submissions(struct copse_conform_run *r, void *user,
     COPSE_TRY_OR(done, s, copse_queue_finish(q));
     for (uint32_t i = 0; i < COUNT; i++)
         if (got[i] != (float)turns)
-            copse__conform_say(out, COPSE_VERDICT_FAIL,
+            copse__conform_set(out, COPSE_VERDICT_FAIL,
                                "element %u counts %g of %u submissions", i, (double)got[i], turns);
 done:
     copse_buffer_release(&x);

@@ -39,7 +39,7 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
             s = copse_queue_finish(q);
         for (size_t i = 0; !is_write && !s && i < n; i++)
             if (words[i] != (pattern(at + i) ^ 0x80000000u))
-                copse__conform_say(out, COPSE_VERDICT_FAIL,
+                copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "element %zu of %zu has the bits %08x, expected %08x", at + i,
                                    count, words[i], pattern(at + i) ^ 0x80000000u);
     }
@@ -48,7 +48,7 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
 }
 
 /* The contents of the buffer around the range: at most BANDS words on each side. */
-static copse_status look_around(copse_queue *q, copse_buffer *buf, size_t offset, size_t bytes,
+static copse_status check_around(copse_queue *q, copse_buffer *buf, size_t offset, size_t bytes,
                                 bool is_write, struct copse_conform_outcome *out)
 {
     uint32_t words[BANDS];
@@ -67,7 +67,7 @@ static copse_status look_around(copse_queue *q, copse_buffer *buf, size_t offset
         COPSE_TRY(copse_queue_finish(q));
         for (size_t k = 0; k < sides[i].count; k++)
             if (words[k] != BAND)
-                copse__conform_say(out, COPSE_VERDICT_FAIL, "a write out of range, %s %zu bytes",
+                copse__conform_set(out, COPSE_VERDICT_FAIL, "a write out of range, %s %zu bytes",
                                    sides[i].name, bytes);
     }
     return COPSE_OK;
@@ -87,8 +87,8 @@ copse_status copse__stress_negate(struct copse_conform_run *r, copse_queue *q, c
     COPSE_TRY(copse__dispatch_init(&c, k, bindings, 2, &params, (count + each - 1) / each, 0));
     COPSE_TRY(walk(r, q, x, offset, count, true, out));
     COPSE_TRY(copse_queue_fill(q, y, offset, COPSE_WORD_BYTES * count, BAND));
-    COPSE_TRY(look_around(q, y, offset, COPSE_WORD_BYTES * count, true, out));
+    COPSE_TRY(check_around(q, y, offset, COPSE_WORD_BYTES * count, true, out));
     COPSE_TRY(copse__queue_encode(q, &c));
-    COPSE_TRY(look_around(q, y, offset, COPSE_WORD_BYTES * count, false, out));
+    COPSE_TRY(check_around(q, y, offset, COPSE_WORD_BYTES * count, false, out));
     return walk(r, q, y, offset, count, false, out);
 }

@@ -276,15 +276,15 @@ static copse_status compare_losses(struct copse_conform_run *r, const struct job
     out->result.metric = "norm";
     out->result.limit = 1e-3;
     if (!copse__conform_measure(out, last_off, last, j->losses[last], want[last]))
-        copse__conform_say(out, COPSE_VERDICT_FAIL,
+        copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "the loss of step %u is %.9g, %.9g in double precision", last,
                            j->losses[last], want[last]);
     if (!(first_off <= 1e-6))
-        copse__conform_say(out, COPSE_VERDICT_FAIL,
+        copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "the loss of step 1 is %.9g, %.9g in double precision: %.2g off, 1e-06 "
                            "is allowed", j->losses[1], want[1], first_off);
     if (!(want[last] < 0.5 * want[1]))
-        copse__conform_say(out, COPSE_VERDICT_MISTRUSTED, "nothing was learned: %.3g after %.3g",
+        copse__conform_set(out, COPSE_VERDICT_MISTRUSTED, "nothing was learned: %.3g after %.3g",
                            want[last], want[1]);
     return COPSE_OK;
 }
@@ -313,7 +313,7 @@ static void compare_replicas(const struct job *one, const struct job *several,
     out->result.limit = 1e-5;
     for (uint32_t k = 1; k < several->replicas; k++)
         if (memcmp(b, b + k * parameters(), parameters() * COPSE_WORD_BYTES) != 0)
-            copse__conform_say(out, COPSE_VERDICT_FAIL,
+            copse__conform_set(out, COPSE_VERDICT_FAIL,
                                "replica %u on %s does not hold the bits of replica 0", k,
                                several->ids[k]);
     for (int v = 0; v < VARIABLES; v++) {
@@ -325,7 +325,7 @@ static void compare_replicas(const struct job *one, const struct job *several,
         }
         const double off = sqrt(difference) / sqrt(norm);
         if (!copse__conform_measure(out, off, (uint64_t)v, sqrt(norm), sqrt(norm)))
-            copse__conform_say(out, COPSE_VERDICT_FAIL,
+            copse__conform_set(out, COPSE_VERDICT_FAIL,
                                "variable %d differs by %.2g of its norm from one replica's", v,
                                off);
     }
@@ -368,7 +368,7 @@ copse_status copse__conform_train_hash(struct copse_conform_run *r, const char *
                            k, ids[k]);
     if (!s) {
         *hash = copse__hash(COPSE_HASH_START, j->losses, sizeof j->losses);
-        *hash = copse__hash(*hash, j->values, parameters() * sizeof(float));
+        *hash = copse__hash(*hash, j->values, parameters() * COPSE_WORD_BYTES);
     }
     free_job(r, j);
     return s;

@@ -106,7 +106,7 @@ static copse_status measure(struct copse_conform_run *r, struct trial *t, copse_
     COPSE_TRY(copse_function_read(f, 0, t->out));
     COPSE_TRY(expect(r, t));
     if (!is_right(t)) {
-        copse__conform_say(out, COPSE_VERDICT_FAIL,
+        copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "the result of whole numbers is wrong; mode run says where");
         return keep(r, t, 0.0);
     }

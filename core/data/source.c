@@ -52,7 +52,7 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
 }
 
-/* The label file in the folder of `images`, a path with an images_word; *found tells whether it exists. */
+/* The label file in the folder of `images`, a path with an images_word; *found: whether it exists. */
 static copse_status find_labels(struct copse_mem *mem, const char *images, char **labels,
                                 bool *found)
 {

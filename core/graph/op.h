@@ -61,6 +61,8 @@ copse_status copse__node(copse_graph *g, const struct copse_op *op, const void *
 /* 1 for a scalar; UINT64_MAX on overflow. Shapes of graph tensors have < 2^31. */
 uint64_t copse__elements(copse_shape s);
 bool copse__shape_equal(copse_shape a, copse_shape b);
+/* [rows, row...]; the rank of `row` is less than COPSE_MAX_RANK. */
+copse_shape copse__shape_of_rows(size_t rows, copse_shape row);
 /* NumPy rule; false if they are incompatible. */
 bool copse__broadcast(copse_shape a, copse_shape b, copse_shape *out);
 /* "[64, 10]" into `text` (>= 96 bytes); returns text. */

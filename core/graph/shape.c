@@ -23,6 +23,13 @@ bool copse__shape_equal(copse_shape a, copse_shape b)
     return true;
 }
 
+copse_shape copse__shape_of_rows(size_t rows, copse_shape row)
+{
+    copse_shape s = { row.rank + 1, { (uint32_t)rows } };
+    memcpy(s.dims + 1, row.dims, row.rank * sizeof *s.dims);
+    return s;
+}
+
 bool copse__broadcast(copse_shape a, copse_shape b, copse_shape *out)
 {
     out->rank = COPSE_MAX(a.rank, b.rank);

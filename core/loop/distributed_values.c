@@ -54,13 +54,12 @@ static copse_status check_columns(const struct step *s, uint32_t r)
 static copse_status make_component(const struct step *s, uint32_t r, size_t i, copse_value **out)
 {
     const struct copse_host_batch *share = &s->shares[r];
-    copse_shape shape = { s->columns[i].shape.rank + 1, { (uint32_t)share->count } };
-    if (share->count > UINT32_MAX || shape.rank > COPSE_MAX_RANK)
-        return copse_fail(COPSE_ERR_SHAPE, "input: column '%s' has too many rows or axes", s->columns[i].name);
-    memcpy(shape.dims + 1, s->columns[i].shape.dims, s->columns[i].shape.rank * sizeof *shape.dims);
+    const struct copse_column *c = &s->columns[i];
+    if (share->count > UINT32_MAX || c->shape.rank >= COPSE_MAX_RANK)
+        return copse_fail(COPSE_ERR_SHAPE, "input: column '%s' has too many rows or axes", c->name);
     if (share->count > 0 && !share->columns[i].data)
-        return copse_fail(COPSE_ERR_ARGUMENT, "input: column '%s' has no data", s->columns[i].name);
-    return copse_value_create_on(s->st, r, s->columns[i].type, shape,
+        return copse_fail(COPSE_ERR_ARGUMENT, "input: column '%s' has no data", c->name);
+    return copse_value_create_on(s->st, r, c->type, copse__shape_of_rows(share->count, c->shape),
                                  share->count > 0 ? share->columns[i].data : NULL, out);
 }
 

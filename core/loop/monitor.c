@@ -100,10 +100,9 @@ static copse_status save_if_due(copse_monitor *m)
 }
 
 /* Around everything that calls functions of the step. */
-static void enter(const copse_monitor *m, struct copse_callback *here)
+static struct copse_callback around(const copse_monitor *m)
 {
-    *here = (struct copse_callback){ .name = "a function of the step that a monitor calls", .used = { m } };
-    copse__callback_enter(here);
+    return (struct copse_callback){ .name = "a function of the step that a monitor calls", .used = { m } };
 }
 
 copse_status copse_monitor_checkpoint(copse_monitor *m)
@@ -114,9 +113,8 @@ copse_status copse_monitor_checkpoint(copse_monitor *m)
         return COPSE_OK;
     if (!m->has_place)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it has no place for checkpoints");
-    struct copse_callback here;
-    enter(m, &here);
-    return copse__callback_leave(&here, is_saved(m) ? COPSE_OK : save(m));
+    struct copse_callback here = around(m);
+    return copse_callback_call(&here, is_saved(m) ? COPSE_OK : save(m));
 }
 
 /* ---- resuming ---- */
@@ -211,8 +209,7 @@ static copse_status recover_device(copse_monitor *m, copse_status status)
     while (status == COPSE_ERR_DEVICE_LOST && m->newest && m->tries < m->retries) {
         m->tries++;
         copse__log(m->log, COPSE_LOG_WARN, "monitor: %s; starting over from %s (%llu of %llu)",
-                   copse_last_error(), m->newest, (unsigned long long)m->tries,
-                   (unsigned long long)m->retries);
+                   copse_last_error(), m->newest, (unsigned long long)m->tries, (unsigned long long)m->retries);
         status = try_again(m);
     }
     return status;
@@ -305,11 +302,10 @@ copse_status copse_monitor_run(copse_monitor *m, uint64_t steps, uint64_t *done)
     COPSE_TRY(copse_need("monitor", m));
     const uint64_t before = m->completed;
     const uint64_t goal = steps > UINT64_MAX - before ? UINT64_MAX : before + steps;
-    struct copse_callback here;
+    struct copse_callback here = around(m);
     COPSE_TRY(copse__callback_check("copse_monitor_run", m));
     COPSE_TRY(copse__callback_check("copse_monitor_run", m->step));
-    enter(m, &here);
-    const copse_status s = copse__callback_leave(&here, run(m, goal));
+    const copse_status s = copse_callback_call(&here, run(m, goal));
     if (done && m->completed > before)
         *done = m->completed - before;
     return s;
@@ -321,8 +317,7 @@ static copse_status check(const copse_step *step, const struct copse_monitor_par
 {
     const bool has_place = p->folder || p->file;
     if (p->folder && p->file)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: checkpoints go to a folder or to a file, not to "
-                                              "both");
+        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: checkpoints go to a folder or to a file, not to both");
     if ((p->folder && !*p->folder) || (p->file && !*p->file))
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: the path for checkpoints is empty");
     if (has_place && !step->f.save)
@@ -416,9 +411,8 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
     m->every_progress = p->every_progress;
     m->every_ns = (uint64_t)ceil(seconds * 1e9);
     m->retries = p->retries == COPSE_NO_RETRIES ? 0 : p->retries ? p->retries : RETRIES_DEFAULT;
-    struct copse_callback here;
-    enter(m, &here);
-    const copse_status s = copse__callback_leave(&here, begin(m, p));
+    struct copse_callback here = around(m);
+    const copse_status s = copse_callback_call(&here, begin(m, p));
     if (s != COPSE_OK)
         copse_monitor_release(&m);
     *out = m;

@@ -56,8 +56,7 @@ static bool parse(const char *name, uint64_t *progress, const char **end)
     return true;
 }
 
-static copse_status join(const struct copse_monitor_files *f, const char *folder, const char *name,
-                         char **out)
+static copse_status join(const struct copse_monitor_files *f, const char *folder, const char *name, char **out)
 {
     const size_t room = strlen(folder) + strlen(name) + 2;
     *out = copse__alloc(f->mem, room, 1);

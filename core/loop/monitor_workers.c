@@ -6,7 +6,7 @@
 
 #include "copse/distribute/cluster.h"
 
-#define LOOK_MOST ((uint64_t)1 << 20)
+#define POLL_MOST ((uint64_t)1 << 20)
 
 bool copse__monitor_is_shared(const copse_cluster *c)
 {
@@ -43,5 +43,5 @@ uint64_t copse__monitor_next_check(uint64_t steps, uint64_t elapsed, uint64_t ev
 {
     const uint64_t left = every > elapsed ? every - elapsed : 0;
     const double next = (double)left / 2.0 * (double)steps / (double)COPSE_MAX(elapsed, 1);
-    return next < 1.0 ? 1 : next > (double)LOOK_MOST ? LOOK_MOST : (uint64_t)next;
+    return next < 1.0 ? 1 : next > (double)POLL_MOST ? POLL_MOST : (uint64_t)next;
 }

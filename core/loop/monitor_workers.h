@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Decisions of the first worker's monitor for all workers: it alone reads the files and the clock. */
-#ifndef COPSE_MONITOR_ACROSS_H
-#define COPSE_MONITOR_ACROSS_H
+#ifndef COPSE_MONITOR_WORKERS_H
+#define COPSE_MONITOR_WORKERS_H
 
 #include "core/comm/cluster.h"
 

@@ -21,17 +21,10 @@ static copse_status reduce(copse_strategy *st, copse_value *value, copse_output_
                            copse_value **out)
 {
     const copse_reduce_op op = reduction == COPSE_OUTPUT_SUM ? COPSE_REDUCE_SUM : COPSE_REDUCE_MEAN;
-    const uint32_t host = COPSE_HOST;
-    const struct copse_destinations to = { .ranks = &host, .count = 1 };
-    copse_value *all;
-    if (st->group.ranks == 1) {
-        *out = copse_value_retain(value);
-        return COPSE_OK;
-    }
-    COPSE_TRY(copse__strategy_cross(st, op, value, &to, &all));
-    const copse_status s = copse__select_replica(all, 0, out);
-    copse_value_release(&all);
-    return s;
+    if (st->group.ranks > 1)
+        return copse__strategy_reduce_to_host(st, op, value, out);
+    *out = copse_value_retain(value);
+    return COPSE_OK;
 }
 
 copse_status copse__output_combine(copse_strategy *st, copse_value *value, copse_output_reduction reduction,
@@ -61,7 +54,7 @@ struct setting {
     copse_output_reduction reduction;
 };
 
-static copse_status set_across(copse_strategy *st, copse_value *value, const struct setting *s)
+static copse_status set_combined(copse_strategy *st, copse_value *value, const struct setting *s)
 {
     copse_value *all;
     COPSE_TRY(copse__output_combine(st, value, s->reduction, COPSE_OK, &all));
@@ -75,7 +68,7 @@ static copse_status set_merged(copse_strategy *st, copse_value *const *args, siz
                                copse_value **result)
 {
     (void)count, (void)result;
-    return set_across(st, args[0], user);
+    return set_combined(st, args[0], user);
 }
 
 copse_status copse_outputs_set_value(copse_outputs *o, const char *name, copse_value *value,
@@ -89,11 +82,11 @@ copse_status copse_outputs_set_value(copse_outputs *o, const char *name, copse_v
     COPSE_TRY(copse__outputs_check_reduction(name, reduction));
     COPSE_TRY(copse__outputs_named(o, name, &n));
     if (!copse_has_strategy()) /* no context is entered: the strategy of the step, or of the value */
-        return set_across(o->strategy ? o->strategy : value->strategy ? value->strategy : st, value, &setting);
+        return set_combined(o->strategy ? o->strategy : value->strategy ? value->strategy : st, value, &setting);
     if (o->strategy && st != o->strategy)
         return copse_fail(COPSE_ERR_CONTEXT, "outputs: '%s' is set in another strategy than that of its step", name);
     if (!rc)
-        return set_across(st, value, &setting);
+        return set_combined(st, value, &setting);
     if (reduction == COPSE_OUTPUT_NONE)
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': a replica's value needs a reduction", name);
     return copse_note(copse_merge_call(rc, set_merged, &value, 1, &setting, NULL), "while setting output '%s'", name);

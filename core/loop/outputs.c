@@ -14,7 +14,7 @@ static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t repl
     if (!*out)
         return copse_no_memory("outputs");
     **out = (struct copse_outputs){
-        .ctx = copse_context_retain(ctx), .mem = mem, .replicas = replicas, .own = replicas,
+        .ctx = copse_context_retain(ctx), .mem = mem, .arena.mem = mem, .replicas = replicas, .own = replicas,
         .strategy = st ? copse_strategy_retain(st) : NULL,
     };
     return COPSE_OK;
@@ -38,15 +38,6 @@ copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, c
     return COPSE_OK;
 }
 
-static void free_named(struct copse_mem *mem, struct copse_named_output *n)
-{
-    copse__free(mem, n->name);
-    copse__free(mem, n->values);
-    copse__free(mem, (void *)n->objects);
-    copse__free(mem, n->numbers.has);
-    copse_value_release(&n->value);
-}
-
 void copse_outputs_release(copse_outputs **outputs)
 {
     if (!outputs || !*outputs)
@@ -54,8 +45,9 @@ void copse_outputs_release(copse_outputs **outputs)
     copse_outputs *o = *outputs;
     *outputs = NULL;
     for (size_t i = 0; i < o->list.count; i++)
-        free_named(o->mem, &o->list.at[i]);
+        copse_value_release(&o->list.at[i].value);
     copse__free(o->mem, o->list.at);
+    copse__arena_fini(&o->arena);
     copse_strategy_release(&o->strategy);
     copse_context *ctx = o->ctx;
     copse__free(o->mem, o);
@@ -78,18 +70,19 @@ copse_status copse__outputs_named(copse_outputs *o, const char *name, struct cop
     *out = copse__outputs_find(o, name);
     if (*out)
         return COPSE_OK;
-    struct copse_named_output n = { .name = copse__strdup(o->mem, name) };
-    n.values = copse__alloc(o->mem, o->replicas, 2 * sizeof *n.values);
-    n.objects = copse__alloc(o->mem, o->own, 2 * sizeof *n.objects);
-    n.numbers.has = copse__alloc(o->mem, o->own, 2 * sizeof(bool));
-    if (!n.name || !n.values || !n.objects || !n.numbers.has || !COPSE_PUSH(o->mem, &o->list, n)) {
-        free_named(o->mem, &n);
+    struct copse_named_output n = {
+        .name = copse__arena_strdup(&o->arena, name),
+        .values = copse__arena_alloc(&o->arena, o->replicas, sizeof *n.values),
+        .pending = copse__arena_alloc(&o->arena, o->replicas, sizeof *n.pending),
+        .objects = copse__arena_alloc(&o->arena, o->own, sizeof *n.objects),
+        .pending_objects = copse__arena_alloc(&o->arena, o->own, sizeof *n.pending_objects),
+        .numbers.has = copse__arena_alloc(&o->arena, o->own, sizeof(bool)),
+        .pointers.has = copse__arena_alloc(&o->arena, o->own, sizeof(bool)),
+    };
+    if (!n.name || !n.values || !n.pending || !n.objects || !n.pending_objects || !n.numbers.has ||
+        !n.pointers.has || !COPSE_PUSH(o->mem, &o->list, n))
         return copse_fail(COPSE_ERR_NO_MEMORY, "outputs: no memory for '%s'", name);
-    }
     *out = &o->list.at[o->list.count - 1];
-    (*out)->pending = n.values + o->replicas;
-    (*out)->pending_objects = n.objects + o->own;
-    (*out)->pointers.has = n.numbers.has + o->own;
     return COPSE_OK;
 }
 
@@ -110,14 +103,14 @@ static copse_status find_replica(const copse_outputs *o, const char *name, uint3
     return COPSE_OK;
 }
 
-/* A replica of this worker, with number `at` among them, sets its entry. *is_full: it is the last one, and a new round
-   begins. */
-static copse_status enter_round(const copse_outputs *o, const char *name, struct copse_output_round *round, uint32_t at,
-                                bool *is_full)
+/* A replica of this worker, with number `at` among them, sets its entry. *is_full: it is the last one, and a
+   new round begins. */
+static copse_status enter_round(const copse_outputs *o, const char *name, struct copse_output_round *round,
+                                uint32_t at, bool *is_full)
 {
     if (round->has[at])
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did", name,
-                          o->first + at);
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u set it twice before all others did",
+                          name, o->first + at);
     round->has[at] = true;
     *is_full = ++round->count == o->own;
     if (*is_full)
@@ -166,14 +159,10 @@ static copse_status set(const copse_outputs *o, struct copse_named_output *n, co
     struct copse_group *g = o->strategy ? &o->strategy->group : &copse__group_of_one;
     char what[sizeof ((struct copse_header *)0)->what];
     double all[COPSE_MAX_REPLICAS];
-    size_t sizes[COPSE_MAX_WORKERS];
     const uint64_t hash = copse__hash(COPSE_HASH_START, n->name, strlen(n->name));
     snprintf(what, sizeof what, "%s of output '%.24s', %08x", words[reduction], n->name, (unsigned)hash);
-    COPSE_TRY(copse__group_barrier(g, what, sizeof *values, mine));
-    for (uint32_t w = 0; w < g->workers; w++)
-        sizes[w] = g->rank_counts[w] * sizeof *values;
     memcpy(all + o->first, values, o->own * sizeof *values);
-    COPSE_TRY(copse__group_allgatherv(g, all, sizes));
+    COPSE_TRY(copse__group_gather_ranks(g, what, all, sizeof *values, mine));
     reduce(o, n, all, reduction);
     return COPSE_OK;
 }
@@ -202,8 +191,8 @@ copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const
     COPSE_TRY(find_replica(o, name, replica, &at));
     copse_status can = COPSE_OK;
     if (n->numbers.count > 0 && !n->numbers.has[at] && n->reduction != reduction)
-        can = copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': replica %u asks for another reduction than the others", name,
-                         replica);
+        can = copse_fail(COPSE_ERR_ARGUMENT,
+                         "outputs: '%s': replica %u asks for another reduction than the others", name, replica);
     if (!can)
         can = enter_round(o, name, &n->numbers, at, &is_full);
     if (can) {
@@ -239,7 +228,8 @@ copse_status copse_outputs_set_object(copse_outputs *o, const char *name, void *
     return COPSE_OK;
 }
 
-copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name, void *object)
+copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica, const char *name,
+                                              void *object)
 {
     struct copse_named_output *n;
     uint32_t at;
@@ -257,8 +247,7 @@ copse_status copse_outputs_set_replica_object(copse_outputs *o, uint32_t replica
     return COPSE_OK;
 }
 
-copse_status copse_outputs_objects(const copse_outputs *o, const char *name, void *const **list,
-                                   size_t *count)
+copse_status copse_outputs_objects(const copse_outputs *o, const char *name, void *const **list, size_t *count)
 {
     COPSE_TRY(copse_need("outputs", o, name, list, count));
     const struct copse_named_output *n = copse__outputs_find(o, name);

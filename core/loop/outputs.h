@@ -33,6 +33,7 @@ struct copse_named_output {
 struct copse_outputs {
     copse_context *ctx;       /* retained */
     struct copse_mem *mem;
+    struct copse_arena arena; /* of what the list points to */
     copse_strategy *strategy; /* retained; NULL: the table of no step */
     uint32_t replicas;        /* of all workers */
     uint32_t first, own;      /* this worker's: the number of the first, and how many */

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the last. */
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 #include "core/loop/outputs.h"
 #include "core/loop/step.h"
 #include "core/train/trainer.h"
 
 #define OUTPUTS_MAX (1 + COPSE_MAX_REPORTS)
-
-struct wanted {
-    char *name;
-    copse_output_reduction reduction;
-    double initial;
-};
 
 struct single_loss {
     copse_step *step; /* not a reference: the step owns this */
@@ -23,8 +18,9 @@ struct single_loss {
     bool is_default;                 /* iterations: as many as the strategy has to a run */
     struct copse_position *fed;      /* accelerator: positions of the batches of the run */
     struct copse_position begun;     /* position of the first batch of the update under way */
-    struct wanted wanted[OUTPUTS_MAX];
+    struct copse_output_params wanted[OUTPUTS_MAX]; /* their names in `names` */
     size_t wanted_count;
+    struct copse_arena names;
     struct copse_step_result newest; /* taken, not yet in the outputs, when has_newest */
     bool has_newest;
 };
@@ -63,12 +59,12 @@ static copse_status set_initial(struct single_loss *u)
     double values[COPSE_MAX_REPLICAS];
     u->has_newest = false;
     for (size_t i = 0; i < u->wanted_count; i++) {
-        const struct wanted *w = &u->wanted[i];
+        const struct copse_output_params *w = &u->wanted[i];
         for (uint32_t r = 0; r < COPSE_MAX_REPLICAS; r++)
             values[r] = w->initial;
         COPSE_TRY(copse__outputs_put(u->step->outputs, w->name, values, w->reduction != COPSE_OUTPUT_NONE));
     }
-    copse__loss_outputs_begin(u->trainer); /* those of the loss function are not set */
+    u->trainer->outputs.is_newest = false; /* those of the loss function are not set */
     return read_loss_outputs(u->trainer, u->step->outputs);
 }
 
@@ -89,7 +85,7 @@ static copse_status index_of(const struct single_loss *u, const char *name, uint
 
 /* Value `index` of all ranks of all workers, reduced or each for itself. A mean of values that are means over examples
    weights the ranks by their examples: it is the value of the global batch. */
-static copse_status set_output(struct single_loss *u, const struct wanted *w)
+static copse_status set_output(struct single_loss *u, const struct copse_output_params *w)
 {
     const uint32_t ranks = u->trainer->strategy->group.ranks;
     double values[COPSE_MAX_REPLICAS], sum = 0;
@@ -128,8 +124,7 @@ static copse_status check_trainer(const struct single_loss *u)
 }
 
 /* A step on a batch from `at`; NULL = the oldest that is fed. */
-static copse_status train(struct single_loss *u, const struct copse_host_batch *batch,
-                          struct copse_position at)
+static copse_status train(struct single_loss *u, const struct copse_host_batch *batch, struct copse_position at)
 {
     if (copse_trainer_gathered(u->trainer) == 0)
         u->begun = at;
@@ -333,8 +328,7 @@ static void release(void *user)
     copse_trainer_release(&u->trainer);
     copse_cluster_release(&u->cluster);
     copse__free(mem, u->fed);
-    for (size_t i = 0; i < u->wanted_count; i++)
-        copse__free(mem, u->wanted[i].name);
+    copse__arena_fini(&u->names);
     copse__free(mem, u);
 }
 
@@ -359,14 +353,13 @@ static copse_status check(const struct copse_single_loss_params *p)
 
 static copse_status copy_wanted(struct single_loss *u, const struct copse_single_loss_params *p)
 {
-    for (size_t i = 0; i < p->output_count; i++) {
-        struct wanted *w = &u->wanted[u->wanted_count];
-        w->name = copse__strdup(mem_of(u), p->outputs[i].name);
+    u->names.mem = mem_of(u);
+    for (; u->wanted_count < p->output_count; u->wanted_count++) {
+        struct copse_output_params *w = &u->wanted[u->wanted_count];
+        *w = p->outputs[u->wanted_count];
+        w->name = copse__arena_strdup(&u->names, w->name);
         if (!w->name)
             return copse_no_memory("step");
-        w->reduction = p->outputs[i].reduction;
-        w->initial = p->outputs[i].initial;
-        u->wanted_count++;
     }
     return COPSE_OK;
 }

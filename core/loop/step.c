@@ -94,8 +94,7 @@ copse_status copse_step_run(copse_step *step)
     struct copse_callback here = { .name = "the run function of a step", .used = { step } };
     COPSE_TRY(copse__callback_check("copse_step_run", step));
     copse_step_retain(step); /* the function may release the application's reference */
-    copse__callback_enter(&here);
-    const copse_status s = copse__callback_leave(&here, step->f.run(step->user));
+    const copse_status s = copse_callback_call(&here, step->f.run(step->user));
     copse_step_release(&step);
     return s;
 }
@@ -122,8 +121,7 @@ copse_status copse__step_open_input(copse_step *step, const struct copse_input_p
 
 copse_status copse_input_step_create(copse_context *ctx, copse_strategy *strategy,
                                      const struct copse_input_params *params,
-                                     const struct copse_step_functions *functions, void *user,
-                                     copse_step **out)
+                                     const struct copse_step_functions *functions, void *user, copse_step **out)
 {
     COPSE_TRY(copse_need("step", ctx, params, out));
     COPSE_TRY(copse_no_reserved(copse_input_params, params));

@@ -20,12 +20,12 @@
 
 /* ---- refusals ---- */
 
-/* The call, which writes its result to &y, must return COPSE_ERR_<code>; the error text must contain `says`. */
-#define REFUSES(r, code, says, ...)                                                                \
+/* The call, which writes its result to &y, must return COPSE_ERR_<code>; the error text must contain `part`. */
+#define REFUSES(r, code, part, ...)                                                                \
     do {                                                                                           \
         copse_tensor *y = (r)->other;                                                              \
         const copse_status refused_ = (__VA_ARGS__);                                               \
-        (r)->judge(r, #__VA_ARGS__, refused_, COPSE_ERR_##code, says, y);                          \
+        (r)->judge(r, #__VA_ARGS__, refused_, COPSE_ERR_##code, part, y);                          \
     } while (0)
 
 /* An input of the refusals' graph; NULL, with a status, without memory. */

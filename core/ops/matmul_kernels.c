@@ -128,11 +128,11 @@ static void soften(struct copse_self_test *t, uint32_t buffer, int32_t activatio
 
 void copse_self_test_matmul(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    /* Two products with one B. */
+    /* Two products, with one B if operands repeat. */
     const struct copse_params_matmul p = { .m = M, .n = N, .k = K, .k_end = K, .batch = 2, .a_each = 1, .a_count = 2,
-                                           .b_each = 2, .b_count = 1 };
+                                           .b_each = k->spec[4] ? 2 : 1, .b_count = k->spec[4] ? 1 : 2 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
-                    2 * M * K, K * N, N, 2 * M * N);
+                    2 * M * K, 2 * K * N, N, 2 * M * N);
     soften(t, 0, k->spec[1]);
 }
 

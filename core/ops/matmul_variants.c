@@ -30,7 +30,8 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
     uint32_t x, y;
     copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul, &x, &y);
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
-                                            p->a_transposed, p->b_transposed };
+                                            p->a_transposed, p->b_transposed,
+                                            p->of_a.count < p->batch || p->of_b.count < p->batch };
     const uint64_t groups = p->batch * divide_up(p->m, 4 * y) * divide_up(p->n, 4 * x);
     struct copse_params_matmul params = { p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count,
                                           p->of_b.each, p->of_b.count };

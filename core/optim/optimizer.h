@@ -64,7 +64,7 @@ struct copse_optimizer_table {
     copse_status (*commit)(struct copse_optimizer *o, const struct copse_optimizer_commit *c);
     /* Bring the variables of the strategy up to date. */
     copse_status (*pull)(struct copse_optimizer *o, enum copse_pull when, uint32_t replica);
-    /* Number of the update that words are for, where this worker's own count says `step`. */
+    /* Number of the update that words are for, where this worker's own count is `step`. */
     uint64_t (*next)(const struct copse_optimizer *o, uint64_t step);
     /* Queue the transfers of a whole slot of a variable. Reading: this worker's ranges; the rest of `values` stays. A
        variable without a bucket has none. The caller waits for the queues. */
@@ -116,7 +116,8 @@ struct copse_optimizer {
 copse_status copse__optimizer_create(copse_strategy *st, const char *name, struct copse_optimizer **out);
 copse_status copse__optimizer_rule(struct copse_optimizer *o, const struct copse_optimizer_params *params);
 /* COPSE_ERR_ARGUMENT unless it can train the variable; `what` begins the text. */
-copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v, const char *what);
+copse_status copse__optimizer_trains(const struct copse_optimizer *o, const copse_variable *v,
+                                     const char *what);
 /* list.c: add it to its strategy. */
 void copse__optimizer_join(struct copse_optimizer *o);
 /* The optimizer of a strategy that was made before `o`, or the newest one (NULL); NULL at the end. */

@@ -7,7 +7,7 @@
 
 #include "core/variable/servers.h"
 
-#define LOOK_NS 20000000ull
+#define POLL_NS 20000000ull
 
 static uint32_t workers_of(const struct copse_optimizer *o)
 {
@@ -81,7 +81,7 @@ copse_status copse__progress_read(const struct copse_optimizer *o, const char *p
     *out = (struct copse_server_progress){ .at = { *mine } };
     const uint32_t count = text ? parse(text, out->at) : 1;
     if (count == 0)
-        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"" COPSE_PROGRESS_KEY "\" is no list of places",
+        return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"" COPSE_PROGRESS_KEY "\" is no list of worker progress",
                           path);
     if (count == wanted)
         return COPSE_OK;
@@ -119,7 +119,7 @@ static copse_status await(const copse_strategy *st, read_progress_fn *read, void
             return copse_fail(COPSE_ERR_TIMEOUT, "checkpoint: the chief has restored or written none within "
                                                  "%.3g s: do all workers have the same settings?",
                               (double)most / 1e9);
-        copse__sleep_ns(LOOK_NS);
+        copse__sleep_ns(POLL_NS);
     }
 }
 

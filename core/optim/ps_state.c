@@ -106,7 +106,7 @@ copse_status copse__ps_progress(struct copse_optimizer *o, enum copse_progress_o
     for (size_t k = 0; k < ps->groups.count; k++) {
         const struct copse_ps_group *g = &ps->groups.at[k];
         COPSE_TRY(g->server->table->progress(g->server, g->id, op, all));
-        if (op == COPSE_PROGRESS_READ && !all->is_open) /* the first that has not opened says so */
+        if (op == COPSE_PROGRESS_READ && !all->is_open) /* the first that is not open decides */
             break;
     }
     return COPSE_OK;

@@ -66,17 +66,27 @@ static size_t of_source(const struct copse_copies *c, uint32_t rank, size_t i, s
     return i;
 }
 
-/* Read the message that begins with copy s->next, which then is the first of the message after it. */
+/* Read the message that begins with copy s->next, which then is the first of the message after it. Neighbours in memory
+   are read at once. */
 static copse_status start_read(copse_reducer *x, const struct copse_copies *c, uint32_t rank, struct source *s,
                                size_t index)
 {
     const struct copse_copy *copy = &c->list.at[s->next];
-    do {
-        COPSE_TRY(copse_queue_read(x->queues[rank], copy->from.at.buffer, copy->from.at.offset,
-                                   half_of(x, rank, index) + copy->offset, copy->from.at.size));
+    struct copse_binding from = copy->from.at;
+    size_t to = 0;
+    for (bool is_last = false; !is_last;) {
         s->next = of_source(c, rank, s->next + 1, s->end);
         copy = &c->list.at[s->next];
-    } while (s->next < s->end && copy->offset > 0);
+        is_last = s->next >= s->end || copy->offset == 0;
+        if (!is_last && copy->from.at.buffer == from.buffer && copy->from.at.offset == from.offset + from.size) {
+            from.size += copy->from.at.size;
+            continue;
+        }
+        COPSE_TRY(copse_queue_read(x->queues[rank], from.buffer, from.offset, half_of(x, rank, index) + to, from.size));
+        to += from.size;
+        if (!is_last)
+            from = copy->from.at;
+    }
     return copse__reducer_submit_rank(x, rank, &x->staged[rank][index % 2]);
 }
 

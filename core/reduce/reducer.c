@@ -166,7 +166,9 @@ copse_status copse__reducer_submit(copse_reducer *x)
 
 copse_status copse__reducer_wait_reads(copse_reducer *x, const char *what)
 {
-    COPSE_TRY(copse__reducer_submit(x));
+    for (uint32_t r = 0; r < x->ranks; r++)
+        if (x->read[r] == UINT64_MAX)
+            COPSE_TRY(copse__reducer_submit_rank(x, r, &x->read[r]));
     for (uint32_t r = 0; r < x->ranks; r++)
         if (x->read[r]) {
             COPSE_TRY(copse__reducer_wait(x, r, x->read[r], what, NULL));

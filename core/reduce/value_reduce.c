@@ -9,7 +9,8 @@
 #include "core/reduce/link.h"
 #include "core/reduce/tree.h"
 
-#define PLANS 16 /* that are kept */
+#define PLANS         16 /* that are kept */
+#define MESSAGE_BYTES ((size_t)1 << 22)
 
 struct copse_value_reducer {
     copse_reducer *r;
@@ -31,7 +32,7 @@ copse_status copse__value_reducer_create(copse_context *ctx, copse_queue *const 
     if (!x)
         return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory");
     x->mem = &ctx->base.mem;
-    const copse_status s = copse__reducer_create(ctx, queues, count, 0, &x->r);
+    const copse_status s = copse__reducer_create(ctx, queues, count, MESSAGE_BYTES, &x->r);
     if (s)
         copse__free(x->mem, x);
     else

@@ -37,13 +37,7 @@ struct copse_frame *copse__context_top(void)
 
 void copse__context_push_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank)
 {
-    copse__context_start_replica(f, st, rank, top);
-}
-
-void copse__context_start_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank,
-                                  struct copse_frame *caller)
-{
-    *f = (struct copse_frame){ .outer = caller, .strategy = st, .rank = rank,
+    *f = (struct copse_frame){ .outer = top, .strategy = st, .rank = rank,
                                .update_rank = COPSE_HOST, .handle = make_handle(st),
                                .failures = copse__failures() };
     top = f;
@@ -65,34 +59,33 @@ copse_status copse__context_pop(struct copse_frame *f, copse_status s)
     return copse__returned(s, f->failures);
 }
 
-const char *copse__context_place(char text[COPSE_PLACE_BYTES])
+const char *copse__context_place(void)
 {
+    static COPSE_THREAD_LOCAL char text[128];
     if (!top)
         return "outside of every strategy";
     const char *name = top->strategy->table->name;
     if (top->handle)
-        snprintf(text, COPSE_PLACE_BYTES, "in replica %u of the %s strategy", top->rank, name);
+        snprintf(text, sizeof text, "in replica %u of the %s strategy", top->rank, name);
     else if (top->update_rank != COPSE_HOST)
-        snprintf(text, COPSE_PLACE_BYTES, "in an update function of the %s strategy", name);
+        snprintf(text, sizeof text, "in an update function of the %s strategy", name);
     else
-        snprintf(text, COPSE_PLACE_BYTES, "in the cross-replica context of the %s strategy", name);
+        snprintf(text, sizeof text, "in the cross-replica context of the %s strategy", name);
     return text;
 }
 
 copse_status copse__require_cross(copse_strategy *st, const char *what)
 {
-    char place[COPSE_PLACE_BYTES];
     if (!st)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy is NULL", what);
     COPSE_TRY(copse__callback_check(what, st));
     if (!top || (!top->handle && top->strategy == st))
         return COPSE_OK;
     if (top->handle)
-        return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s; it sees all replicas, and belongs into a "
-                                             "merge function (copse_merge_call)",
-                          what, copse__context_place(place));
+        return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s; it sees all replicas, and belongs into a merge "
+                                             "function (copse_merge_call)", what, copse__context_place());
     return copse_fail(COPSE_ERR_CONTEXT, "%s: called %s for another strategy; leave that scope first",
-                      what, copse__context_place(place));
+                      what, copse__context_place());
 }
 
 /* ---- where am I? ---- */
@@ -122,40 +115,31 @@ uint32_t copse_current_update_rank(void)
     return top ? top->update_rank : COPSE_HOST;
 }
 
-void copse__current_place(copse_strategy **st, uint32_t *rank)
-{
-    const bool has_device = top && top->handle && top->strategy != &copse__default_strategy;
-    *st = has_device ? top->strategy : NULL;
-    *rank = has_device ? top->rank : COPSE_HOST;
-}
-
 copse_status copse_require_replica(const copse_replica_context *rc)
 {
-    char place[COPSE_PLACE_BYTES];
     const copse_replica_context *now = copse_current_replica();
     if (rc == now && rc)
         return COPSE_OK;
     if (!now)
         return copse_fail(COPSE_ERR_CONTEXT, "context: the thread is in no replica context, but %s",
-                          copse__context_place(place));
+                          copse__context_place());
     if (handle_of(rc) >> NUMBER_BITS == handle_of(now) >> NUMBER_BITS)
         return copse_fail(COPSE_ERR_CONTEXT, "context: this is another replica context of the same "
                                              "strategy, or one whose call has ended; the thread is %s",
-                          copse__context_place(place));
+                          copse__context_place());
     return copse_fail(COPSE_ERR_CONTEXT, "context: this is a replica context of another strategy; the "
-                                         "thread is %s", copse__context_place(place));
+                                         "thread is %s", copse__context_place());
 }
 
 /* ---- scope ---- */
 
 copse_status copse_scope_enter(copse_strategy *st)
 {
-    char place[COPSE_PLACE_BYTES];
     if (!st)
         return copse_fail(COPSE_ERR_ARGUMENT, "scope: the strategy is NULL");
     if (top && top->handle)
         return copse_fail(COPSE_ERR_CONTEXT, "scope: a scope is not entered in a replica; the thread "
-                                             "is %s", copse__context_place(place));
+                                             "is %s", copse__context_place());
     if (in_default_scope || (st == &copse__default_strategy && top))
         return copse_fail(COPSE_ERR_CONTEXT, "scope: the default strategy's scope does not nest");
     if (st == &copse__default_strategy) {
@@ -164,7 +148,7 @@ copse_status copse_scope_enter(copse_strategy *st)
     }
     if (top && top->strategy != st)
         return copse_fail(COPSE_ERR_CONTEXT, "scope: strategies do not mix; the thread is %s, which is "
-                                             "another one", copse__context_place(place));
+                                             "another one", copse__context_place());
     if (!top) {
         copse__context_push_cross(&scope, st, COPSE_HOST);
         copse_strategy_retain(st);
@@ -175,7 +159,6 @@ copse_status copse_scope_enter(copse_strategy *st)
 
 copse_status copse_scope_leave(copse_strategy *st)
 {
-    char place[COPSE_PLACE_BYTES];
     if (!st)
         return copse_fail(COPSE_ERR_ARGUMENT, "scope: the strategy is NULL");
     if (st == &copse__default_strategy && in_default_scope && !top) {
@@ -184,7 +167,7 @@ copse_status copse_scope_leave(copse_strategy *st)
     }
     if (!top || top->handle || top->strategy != st || top->scopes == 0)
         return copse_fail(COPSE_ERR_CONTEXT, "scope: this is not the innermost scope; the thread is %s",
-                          copse__context_place(place));
+                          copse__context_place());
     if (--top->scopes == 0 && top == &scope) {
         copse_strategy *held = scope.strategy;
         top = NULL;
@@ -205,10 +188,13 @@ static const struct copse_frame *find_waiting(const struct copse_run *run, uintp
 }
 
 /* The frame of a context that this thread is in or, through merge functions and the threads that wait
-   for it, was called from; NULL when its call has ended. */
+   for it, was called from, or of the default context; NULL when its call has ended. */
 static const struct copse_frame *find(const copse_replica_context *rc)
 {
+    static const struct copse_frame default_frame = { .strategy = &copse__default_strategy };
     const uintptr_t handle = handle_of(rc);
+    if (handle == DEFAULT_HANDLE)
+        return &default_frame;
     for (const struct copse_frame *f = top; f && handle; f = f->outer) {
         const struct copse_frame *found = f->handle == handle ? f : find_waiting(f->run, handle);
         if (found)
@@ -220,27 +206,25 @@ static const struct copse_frame *find(const copse_replica_context *rc)
 uint32_t copse_replica_id(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    return f ? f->strategy->group.first + f->rank : handle_of(rc) == DEFAULT_HANDLE ? 0 : UINT32_MAX;
+    return f ? f->strategy->group.first + f->rank : UINT32_MAX;
 }
 
 uint32_t copse_replica_count(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    return f ? f->strategy->group.ranks : handle_of(rc) == DEFAULT_HANDLE;
+    return f ? f->strategy->group.ranks : 0;
 }
 
 copse_strategy *copse_replica_strategy(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    if (f)
-        return f->strategy;
-    return handle_of(rc) == DEFAULT_HANDLE ? &copse__default_strategy : NULL;
+    return f ? f->strategy : NULL;
 }
 
 const char *copse_replica_device(const copse_replica_context *rc)
 {
     const struct copse_frame *f = find(rc);
-    if (f && f->strategy != &copse__default_strategy)
-        return f->strategy->replicas[f->rank].dev->info.id;
-    return f || handle_of(rc) == DEFAULT_HANDLE ? "host" : "";
+    if (!f)
+        return "";
+    return f->strategy == &copse__default_strategy ? "host" : f->strategy->replicas[f->rank].dev->info.id;
 }

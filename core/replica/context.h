@@ -23,30 +23,20 @@ struct copse_frame {
     bool is_partial;           /* the update does not run for every replica of this worker */
 };
 
-/* One replica, number 0 of 1, without a device; static, and never released. Its context is NULL. */
-extern copse_strategy copse__default_strategy;
-
 /* The innermost frame, NULL outside of everything. */
 struct copse_frame *copse__context_top(void);
 /* Enter a replica context; handles are never given twice. */
 void copse__context_push_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank);
-/* The same on the replica's own thread: `caller` is the innermost frame of the thread that waits. */
-void copse__context_start_replica(struct copse_frame *f, copse_strategy *st, uint32_t rank,
-                                  struct copse_frame *caller);
 /* Enter a cross-replica context, for an update function with its rank. */
 void copse__context_push_cross(struct copse_frame *f, copse_strategy *st, uint32_t update_rank);
 /* Leave; whatever a function pushed and left there goes with it. COPSE_ERR_CONTEXT when the function
    that returned `s` left scopes open; else `s`, with a text. */
 copse_status copse__context_pop(struct copse_frame *f, copse_status s);
 
-/* Where values that the thread makes go: the replica's device, or NULL and COPSE_HOST. */
-void copse__current_place(copse_strategy **st, uint32_t *rank);
-
 /* COPSE_ERR_CONTEXT unless the thread is in the cross-replica context of `st` or outside of everything;
    `what` begins the text. */
 copse_status copse__require_cross(copse_strategy *st, const char *what);
-/* Where the thread is, in words, such as "in replica 1 of the mirrored strategy". */
-#define COPSE_PLACE_BYTES 128
-const char *copse__context_place(char text[COPSE_PLACE_BYTES]);
+/* Where the thread is, in words, such as "in replica 1 of the mirrored strategy"; valid until its next call. */
+const char *copse__context_place(void);
 
 #endif

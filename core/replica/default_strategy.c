@@ -6,7 +6,7 @@ static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_DEFAULT,
     .name = "default",
     .has_one_copy = true,
-    .count = &copse__step_count_local,
+    .count = copse__strategy_count,
 };
 
 copse_strategy copse__default_strategy = {

@@ -5,38 +5,31 @@
 
 /* ---- opening and closing ---- */
 
-/* How many replicas of the list share the device of replica r, and which of them r is. */
-static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r)
+/* How many replicas of the list share the device of replica r, which of them r is, and the first of them. */
+static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r, size_t *first)
 {
     struct copse_device_params p = { .share = 0 };
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = count; i-- > 0;)
         if (strcmp(devices[i], devices[r]) == 0) {
             p.share += i < r;
             p.shares++;
+            *first = i;
         }
     return p;
-}
-
-/* The first of the list that names the same device as replica r. */
-static size_t twin_of(const char *const *devices, size_t r)
-{
-    size_t i = 0;
-    while (strcmp(devices[i], devices[r]) != 0)
-        i++;
-    return i;
 }
 
 static copse_status open_one(copse_strategy *st, const char *const *devices, size_t count)
 {
     const uint32_t index = st->replica_count++;
-    const size_t twin = twin_of(devices, index);
+    size_t twin = index;
+    const struct copse_device_params share = share_of(devices, count, index, &twin);
     struct copse_replica *r = &st->replicas[index];
     if (st->table->shares_devices && twin < index) { /* a logical core */
         r->dev = copse_device_retain(st->replicas[twin].dev);
         r->queue = copse_queue_retain(st->replicas[twin].queue);
     } else {
-        const struct copse_device_params share = share_of(devices, count, index);
-        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share, &r->dev));
+        COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share,
+                                    &r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
     }
     COPSE_TRY(copse_buffer_create(
@@ -89,6 +82,13 @@ copse_status copse__strategy_reducer(copse_strategy *st, copse_value_reducer **o
     return COPSE_OK;
 }
 
+copse_status copse__strategy_count(copse_strategy *st, bool is_set, uint64_t *value)
+{
+    st->global_step = is_set ? *value : st->global_step + *value;
+    *value = st->global_step;
+    return COPSE_OK;
+}
+
 void copse__dependant_add(copse_strategy *st, struct copse_dependant *d, const void *kind)
 {
     d->kind = kind;
@@ -113,7 +113,6 @@ void *copse__dependant_next(const copse_strategy *st, const struct copse_dependa
 }
 
 /* ---- references ---- */
-
 
 copse_strategy *copse_strategy_retain(copse_strategy *st)
 {

@@ -21,22 +21,23 @@ static copse_status first_error(const struct copse_run *run)
     return run->status;
 }
 
-/* ---- a replica ---- */
-
-/* With the lock: give the turn to the caller and wait for it. */
-static void pass(struct copse_run *run, struct copse_run_replica *self)
+/* With the lock: `next` runs, and this thread waits until it is the turn of `self`. */
+static void pass(struct copse_run *run, uint32_t next, uint32_t self)
 {
-    run->turn = CALLER;
-    copse__cond_signal_all(&run->caller_cond);
-    while (run->turn != self->frame.rank)
-        copse__cond_wait(&self->turn_cond, &run->lock, UINT64_MAX);
+    run->turn = next;
+    copse__cond_signal_all(&run->turn_cond);
+    while (run->turn != self)
+        copse__cond_wait(&run->turn_cond, &run->lock, UINT64_MAX);
 }
+
+/* ---- a replica ---- */
 
 static void replica_main(void *arg)
 {
     struct copse_run_replica *self = arg;
     struct copse_run *run = self->run;
-    copse__context_start_replica(&self->frame, run->strategy, self->frame.rank, run->caller);
+    copse__context_push_replica(&self->frame, run->strategy, self->frame.rank);
+    self->frame.outer = run->caller;
     copse__callback_inherit(run->callbacks);
     self->frame.run = run;
     copse_status s = run->call(run, self->frame.rank);
@@ -46,7 +47,7 @@ static void replica_main(void *arg)
     end(run, s);
     self->is_done = true;
     run->turn = CALLER;
-    copse__cond_signal_all(&run->caller_cond);
+    copse__cond_signal_all(&run->turn_cond);
     copse__mutex_unlock(&run->lock);
 }
 
@@ -56,20 +57,14 @@ static void replica_main(void *arg)
 static void give_turn(struct copse_run *run, struct copse_run_replica *self)
 {
     copse__mutex_lock(&run->lock);
-    run->turn = self->frame.rank;
     if (!self->is_started) {
         const copse_status s = copse__thread_start(&self->thread, replica_main, self);
-        if (s != COPSE_OK) {
-            end(run, s);
-            self->is_done = true;
-            run->turn = CALLER;
-        }
+        end(run, s);
         self->is_started = s == COPSE_OK;
-    } else {
-        copse__cond_signal_all(&self->turn_cond);
+        self->is_done = !self->is_started;
     }
-    while (run->turn != CALLER)
-        copse__cond_wait(&run->caller_cond, &run->lock, UINT64_MAX);
+    if (self->is_started)
+        pass(run, self->frame.rank, CALLER);
     copse__mutex_unlock(&run->lock);
 }
 
@@ -134,25 +129,14 @@ static void run_rounds(struct copse_run *run)
 
 static copse_status run_threads(struct copse_run *run)
 {
-    const uint32_t count = run->strategy->replica_count;
-    copse_status s = copse__mutex_init(&run->lock);
-    if (s != COPSE_OK)
-        return s;
-    const copse_status has_cond = s = copse__cond_init(&run->caller_cond);
-    for (uint32_t r = 0; r < count && s == COPSE_OK; r++) {
-        s = copse__cond_init(&run->replicas[r].turn_cond);
-        run->replicas[r].has_cond = s == COPSE_OK;
-    }
+    COPSE_TRY(copse__mutex_init(&run->lock));
+    copse_status s = copse__cond_init(&run->turn_cond);
     if (s == COPSE_OK) {
         run->turn = CALLER;
         run_rounds(run);
         s = first_error(run);
+        copse__cond_fini(&run->turn_cond);
     }
-    for (uint32_t r = 0; r < count; r++)
-        if (run->replicas[r].has_cond)
-            copse__cond_fini(&run->replicas[r].turn_cond);
-    if (has_cond == COPSE_OK)
-        copse__cond_fini(&run->caller_cond);
     copse__mutex_fini(&run->lock);
     return s;
 }
@@ -187,7 +171,7 @@ copse_status copse__run_wait(struct copse_run *run, uint32_t rank, struct copse_
     self->merges++;
     copse__mutex_lock(&run->lock);
     self->merge = m;
-    pass(run, self);
+    pass(run, CALLER, rank);
     self->merge = NULL;
     copse__mutex_unlock(&run->lock);
     return first_error(run);

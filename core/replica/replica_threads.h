@@ -23,9 +23,8 @@ struct copse_run_replica {
     struct copse_run *run;
     struct copse_merge *merge; /* what it waits in, NULL while it runs */
     copse_thread thread;
-    copse_cond turn_cond;
     uint32_t merges; /* so far */
-    bool has_cond, is_started, is_done;
+    bool is_started, is_done;
 };
 
 struct copse_run {
@@ -38,7 +37,7 @@ struct copse_run {
     struct copse_callback *callbacks; /* of the caller's thread */
     struct { copse_variable **at; size_t count, room; } created; /* by replica 0, in this order */
     copse_mutex lock;
-    copse_cond caller_cond;
+    copse_cond turn_cond; /* signaled when `turn` changes */
     uint32_t turn;       /* which thread runs: a rank, or UINT32_MAX for the caller */
     copse_status status; /* the first error, which ends all replicas, and its text */
     char text[COPSE_ERROR_BYTES];

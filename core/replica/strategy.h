@@ -12,21 +12,14 @@
 struct copse_storage;
 struct copse_store;
 
-/* The count of training steps of the job: read it; set it; add 1, `value` receives the sum. */
-struct copse_step_count {
-    copse_status (*read)(copse_strategy *st, uint64_t *value);
-    copse_status (*set)(copse_strategy *st, uint64_t value);
-    copse_status (*add)(copse_strategy *st, uint64_t *value);
-};
-extern const struct copse_step_count copse__step_count_local; /* kept in each process */
-
 /* What distinguishes the strategies: one table each, in a file of its own. */
 struct copse_strategy_table {
     copse_strategy_kind kind;
     const char *name;    /* in messages */
     bool has_one_copy;   /* of each variable, so that synchronization has no effect */
     bool shares_devices; /* replicas that name the same device share it and its queue; else each has a part of it */
-    const struct copse_step_count *count;
+    /* Set the job's count of training steps to *value, or add *value to it; *value receives the count. */
+    copse_status (*count)(copse_strategy *st, bool is_set, uint64_t *value);
     void (*dispose)(copse_strategy *st); /* after the last release; NULL: the strategy is static */
 };
 
@@ -62,6 +55,9 @@ struct copse_strategy {
 
 /* One replica, number 0 of 1, without a device or variables; static, and never released. Its context is NULL. */
 extern copse_strategy copse__default_strategy;
+
+/* The `count` row of strategies whose processes count for themselves. */
+copse_status copse__strategy_count(copse_strategy *st, bool is_set, uint64_t *value);
 
 /* How many copies of each variable are changed: one, or one on each replica of this worker. */
 static inline uint32_t copse__strategy_copies(const copse_strategy *st)

@@ -96,8 +96,8 @@ static copse_status put_lines(const struct copse_state_job *job, struct copse_st
 }
 
 /* All checks that involve no other worker. */
-static copse_status prepare(const struct copse_state_job *job, const char *path, const struct copse_state_params *p,
-                            struct copse_state *s)
+static copse_status prepare(const struct copse_state_job *job, const char *path,
+                            const struct copse_state_params *p, struct copse_state *s)
 {
     COPSE_TRY(check_path(job, path));
     COPSE_TRY(check_whole(job));
@@ -168,7 +168,8 @@ struct loaded {
     struct copse_server_progress progress; /* of all workers, where each has its own */
 };
 
-static copse_status read_progress(const struct copse_state_job *job, const struct copse_state *s, struct loaded *l)
+static copse_status read_progress(const struct copse_state_job *job, const struct copse_state *s,
+                                  struct loaded *l)
 {
     struct copse_position *at = &l->counters.position;
     struct copse_worker_progress mine = { l->counters.step, at->batch, at->epoch, 0 };

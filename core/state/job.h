@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A training job in checkpoints: the order of work of every save and restore. Each file has the variables of a strategy,
-   its named optimizers, counters, the position in the data and what the application adds. A trainer adds its optimizer,
-   its settings, and lines of its own. With parameter servers the chief writes and restores; the other workers wait. */
+/* A training job in checkpoints: the order of work of every save and restore. Each file has the variables of a
+   strategy, its named optimizers, counters, the position in the data and what the application adds. A trainer
+   adds its optimizer, its settings, and lines of its own. With parameter servers the chief writes and restores;
+   the other workers wait. */
 #ifndef COPSE_STATE_JOB_H
 #define COPSE_STATE_JOB_H
 
@@ -17,7 +18,7 @@ struct copse_state_job {
     void *user;              /* of these functions, each of which may be NULL: */
     copse_status (*check)(void *user);                              /* it is between two updates */
     copse_status (*put)(void *user, struct copse_state *s);         /* add its lines of metadata */
-    copse_status (*match)(void *user, const struct copse_state *s); /* check its lines of the file; change nothing */
+    copse_status (*match)(void *user, const struct copse_state *s); /* check its lines; change nothing */
     void (*restored)(void *user, const struct copse_state_counters *c); /* everything was written */
 };
 

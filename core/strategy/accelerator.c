@@ -7,7 +7,7 @@ static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_ACCELERATOR,
     .name = "accelerator",
     .shares_devices = true,
-    .count = &copse__step_count_local,
+    .count = copse__strategy_count,
     .dispose = copse__strategy_dispose,
 };
 
@@ -77,26 +77,16 @@ static copse_status check(const struct copse_accelerator_params *p, size_t count
 }
 
 copse_status copse_accelerator_create(copse_context *ctx, const char *const *devices, size_t count,
-                                      const struct copse_accelerator_params *params,
-                                      copse_strategy **out)
+                                      const struct copse_accelerator_params *params, copse_strategy **out)
 {
     static const struct copse_accelerator_params defaults;
     const struct copse_accelerator_params *p = params ? params : &defaults;
     const char *order[COPSE_MAX_REPLICAS], *ids[COPSE_MAX_REPLICAS];
     uint32_t cores[COPSE_MAX_REPLICAS];
-    if (!ctx || !out || !devices)
-        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: context, devices or result is NULL");
-    *out = NULL;
+    COPSE_TRY(copse_note(copse__strategy_check(ctx, devices, count, out), "for an accelerator"));
     COPSE_TRY(copse_no_reserved(copse_accelerator_params, params));
-    if (count == 0 || count > COPSE_MAX_REPLICAS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: %zu cores; 1 to %d are possible", count,
-                          COPSE_MAX_REPLICAS);
-    for (size_t i = 0; i < count; i++) {
-        if (!devices[i])
-            return copse_fail(COPSE_ERR_ARGUMENT, "accelerator: the id of device %zu is NULL", i);
-        order[i] = devices[i];
-    }
     COPSE_TRY(check(p, count));
+    memcpy(order, devices, count * sizeof *order);
     sort_ids(order, count);
     const uint32_t replicas = p->cores ? p->cores : (uint32_t)count;
     for (uint32_t r = 0; r < replicas; r++) {

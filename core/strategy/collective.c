@@ -9,7 +9,7 @@
 static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_COLLECTIVE,
     .name = "collective",
-    .count = &copse__step_count_local,
+    .count = copse__strategy_count,
     .dispose = copse__strategy_dispose,
 };
 
@@ -41,13 +41,11 @@ static copse_status join(copse_strategy *st, copse_cluster *cluster)
     return agree(st);
 }
 
-copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
-                                     const char *const *devices, size_t count,
-                                     const struct copse_strategy_params *params,
+copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster, const char *const *devices,
+                                     size_t count, const struct copse_strategy_params *params,
                                      copse_strategy **out)
 {
-    if (!out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the result is NULL");
+    COPSE_TRY(copse_need("strategy", out));
     *out = NULL;
     if (cluster)
         COPSE_TRY(copse__cluster_check(cluster));

@@ -4,10 +4,14 @@
 
 /* ---- reduce ---- */
 
-copse_status copse__strategy_cross(copse_strategy *st, copse_reduce_op op, copse_value *value,
-                                   const struct copse_destinations *to, copse_value **out)
+copse_status copse__strategy_reduce_to_host(copse_strategy *st, copse_reduce_op op, copse_value *value,
+                                            copse_value **out)
 {
-    return copse_cross_reduce(st->cross, st, op, value, to, out);
+    copse_value *all;
+    COPSE_TRY(copse_cross_reduce(st->cross, st, op, value, &copse__to_host, &all));
+    const copse_status s = copse__select_replica(all, 0, out);
+    copse_value_release(&all);
+    return s;
 }
 
 copse_status copse_strategy_set_cross_device(copse_strategy *st, copse_cross_device *x)
@@ -15,24 +19,29 @@ copse_status copse_strategy_set_cross_device(copse_strategy *st, copse_cross_dev
     COPSE_TRY(copse__require_cross(st, "set cross-device operations"));
     if (st == &copse__default_strategy)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "strategy: the default one has no devices");
-    if (x)
-        copse_cross_device_retain(x);
+    copse_cross_device_retain(x);
     copse_cross_device_release(&st->cross);
     st->cross = x;
     return COPSE_OK;
 }
 
-static copse_status check_reduce(copse_strategy *st, const char *what, copse_reduce_op op,
-                                 const copse_value *value, copse_value **out)
+static copse_status check_op(const char *what, copse_reduce_op op)
 {
-    if (out)
-        *out = NULL;
-    COPSE_TRY(copse__require_cross(st, what));
-    if (!value || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the value or the result is NULL", what);
     if (op != COPSE_REDUCE_SUM && op != COPSE_REDUCE_MEAN)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: unknown operation %d", what, (int)op);
     return COPSE_OK;
+}
+
+static copse_status check_reduce(copse_strategy *st, const char *what, copse_reduce_op op,
+                                 copse_value *const *values, size_t count, copse_value **out)
+{
+    COPSE_TRY(copse_need(what, values, out));
+    memset(out, 0, count * sizeof *out);
+    COPSE_TRY(copse__require_cross(st, what));
+    for (size_t i = 0; i < count; i++)
+        if (!values[i])
+            return copse_fail(COPSE_ERR_ARGUMENT, "%s: value %zu is NULL", what, i);
+    return check_op(what, op);
 }
 
 /* The default strategy's one replica has nothing to reduce, and no device to bring anything to. */
@@ -44,44 +53,21 @@ static bool is_alone(const copse_strategy *st)
 copse_status copse_strategy_reduce(copse_strategy *st, copse_reduce_op op, copse_value *value,
                                    const int *axis, copse_value **out)
 {
-    COPSE_TRY(check_reduce(st, "reduce", op, value, out));
+    COPSE_TRY(check_reduce(st, "reduce", op, &value, 1, out));
     if (axis)
         return copse__reduce_axis(st, op, value, *axis, out);
     if (st->group.ranks == 1 && !copse__value_is_distributed(value)) {
         *out = copse_value_retain(value);
         return COPSE_OK;
     }
-    const uint32_t host = COPSE_HOST;
-    const struct copse_destinations to = { .ranks = &host, .count = 1 };
-    copse_value *all;
-    COPSE_TRY(copse__strategy_cross(st, op, value, &to, &all));
-    const copse_status s = copse__select_replica(all, 0, out);
-    copse_value_release(&all);
-    return s;
+    return copse__strategy_reduce_to_host(st, op, value, out);
 }
 
-copse_status copse_strategy_reduce_to(copse_strategy *st, copse_reduce_op op, copse_value *value,
-                                      const struct copse_destinations *to, copse_value **out)
+static copse_status reduce_batch(copse_strategy *st, const char *what, copse_reduce_op op,
+                                 copse_value *const *values, const struct copse_destinations *to,
+                                 size_t count, copse_value **out)
 {
-    COPSE_TRY(check_reduce(st, "reduce_to", op, value, out));
-    if (is_alone(st)) {
-        *out = copse_value_retain(value);
-        return COPSE_OK;
-    }
-    return copse__strategy_cross(st, op, value, to, out);
-}
-
-copse_status copse_strategy_batch_reduce_to(copse_strategy *st, copse_reduce_op op,
-                                            copse_value *const *values,
-                                            const struct copse_destinations *to, size_t count,
-                                            copse_value **out)
-{
-    COPSE_TRY(copse_need("batch reduce", st, values, out));
-    if (count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "batch reduce: an empty batch");
-    for (size_t i = 0; i < count; i++)
-        COPSE_TRY(copse_note(check_reduce(st, "batch reduce", op, values[i], &out[i]), "in value %zu",
-                             i));
+    COPSE_TRY(check_reduce(st, what, op, values, count, out));
     if (!is_alone(st))
         return copse_cross_batch_reduce(st->cross, st, op, values, to, count, out);
     for (size_t i = 0; i < count; i++)
@@ -89,15 +75,29 @@ copse_status copse_strategy_batch_reduce_to(copse_strategy *st, copse_reduce_op 
     return COPSE_OK;
 }
 
+copse_status copse_strategy_reduce_to(copse_strategy *st, copse_reduce_op op, copse_value *value,
+                                      const struct copse_destinations *to, copse_value **out)
+{
+    return reduce_batch(st, "reduce_to", op, &value, to, 1, out);
+}
+
+copse_status copse_strategy_batch_reduce_to(copse_strategy *st, copse_reduce_op op,
+                                            copse_value *const *values, const struct copse_destinations *to,
+                                            size_t count, copse_value **out)
+{
+    if (count == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "batch reduce: an empty batch");
+    return reduce_batch(st, "batch reduce", op, values, to, count, out);
+}
+
 copse_status copse_strategy_broadcast(copse_strategy *st, copse_value *value,
                                       const struct copse_destinations *to, copse_value **out)
 {
-    COPSE_TRY(check_reduce(st, "broadcast", COPSE_REDUCE_SUM, value, out));
-    if (is_alone(st)) {
-        *out = copse_value_retain(value);
-        return COPSE_OK;
-    }
-    return copse_cross_broadcast(st->cross, st, value, to, out);
+    COPSE_TRY(check_reduce(st, "broadcast", COPSE_REDUCE_SUM, &value, 1, out));
+    if (!is_alone(st))
+        return copse_cross_broadcast(st->cross, st, value, to, out);
+    *out = copse_value_retain(value);
+    return COPSE_OK;
 }
 
 /* ---- update ---- */
@@ -105,10 +105,10 @@ copse_status copse_strategy_broadcast(copse_strategy *st, copse_value *value,
 /* An update that runs once takes one value for each argument, not one per replica. */
 static copse_status check_single(const copse_value *v)
 {
-    if ((v->kind == COPSE_VALUE_PER_REPLICA || v->kind == COPSE_VALUE_MIRRORED) && v->count > 1)
+    if (copse__value_is_distributed(v) && v->count > 1)
         return copse_fail(COPSE_ERR_ARGUMENT, "an update of a variable with one copy runs once: the value "
                                               "has %zu components, reduce it to one", v->count);
-    for (size_t i = 0; (v->kind == COPSE_VALUE_LIST || v->kind == COPSE_VALUE_DICT) && i < v->count; i++)
+    for (size_t i = 0; copse__value_is_structure(v) && i < v->count; i++)
         COPSE_TRY(check_single(v->items[i]));
     return COPSE_OK;
 }
@@ -122,8 +122,7 @@ static copse_status update_one(copse_strategy *st, copse_variable *v, uint32_t r
     copse_status s = v ? copse__value_of_variable(v, rank, &target) : COPSE_OK;
     for (size_t i = 0; i < count && s == COPSE_OK; i++)
         if (args[i])
-            s = copse_note(copse__select_update(args[i], rank, &own[i]), "in argument %zu of an update",
-                           i);
+            s = copse_note(copse__select_update(args[i], rank, &own[i]), "in argument %zu of an update", i);
     if (s == COPSE_OK) {
         struct copse_frame frame;
         copse__context_push_cross(&frame, st, rank);
@@ -131,8 +130,7 @@ static copse_status update_one(copse_strategy *st, copse_variable *v, uint32_t r
         s = fn(st, target, own, count, user, result);
         s = copse__context_pop(&frame, s);
     }
-    for (size_t i = 0; i < count; i++)
-        copse_value_release(&own[i]);
+    copse__values_release(own, count);
     copse_value_release(&target);
     return copse_note(s, "in the update of replica %u", rank);
 }
@@ -153,8 +151,7 @@ static copse_status update_all(copse_strategy *st, copse_variable *v, const uint
     } else if (s == COPSE_OK && result) {
         s = copse__regroup(st, COPSE_VALUE_MIRRORED, results, ranks, rank_count, result);
     }
-    for (size_t i = 0; i < rank_count; i++)
-        copse_value_release(&results[i]);
+    copse__values_release(results, rank_count);
     copse_strategy_release(&st);
     return s;
 }
@@ -170,8 +167,7 @@ static copse_status check_update(copse_strategy *st, copse_update_fn *fn, copse_
 }
 
 copse_status copse_strategy_update(copse_strategy *st, copse_variable *v, copse_update_fn *fn,
-                                   copse_value *const *args, size_t count, void *user,
-                                   copse_value **result)
+                                   copse_value *const *args, size_t count, void *user, copse_value **result)
 {
     COPSE_TRY(check_update(st, fn, args, count, result));
     COPSE_TRY(copse__variable_of(v, st, "update"));
@@ -181,10 +177,9 @@ copse_status copse_strategy_update(copse_strategy *st, copse_variable *v, copse_
     return update_all(st, v, NULL, copse__strategy_copies(st), fn, args, count, user, result);
 }
 
-copse_status copse_strategy_update_non_slot(copse_strategy *st, const uint32_t *ranks,
-                                            size_t rank_count, copse_update_fn *fn,
-                                            copse_value *const *args, size_t count, void *user,
-                                            copse_value **result)
+copse_status copse_strategy_update_non_slot(copse_strategy *st, const uint32_t *ranks, size_t rank_count,
+                                            copse_update_fn *fn, copse_value *const *args, size_t count,
+                                            void *user, copse_value **result)
 {
     COPSE_TRY(check_update(st, fn, args, count, result));
     COPSE_TRY(copse_need("update", ranks));
@@ -214,8 +209,7 @@ copse_status copse_replica_all_reduce(copse_replica_context *rc, copse_reduce_op
     if (result)
         *result = NULL;
     COPSE_TRY(copse_need("all-reduce", value, result));
-    if (op != COPSE_REDUCE_SUM && op != COPSE_REDUCE_MEAN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "all-reduce: unknown operation %d", (int)op);
+    COPSE_TRY(check_op("all-reduce", op));
     struct copse_merge m = {
         .what = op == COPSE_REDUCE_SUM ? "an all-reduce by sum" : "an all-reduce by mean",
         .fn = all_reduce_merge, .user = &op, .args = &value, .count = 1,

@@ -32,23 +32,28 @@ static uint32_t next_serial(void)
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
-copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
-                                    const char *const *devices, size_t count,
-                                    const struct copse_strategy_params *params,
-                                    copse_strategy **out)
+copse_status copse__strategy_check(copse_context *ctx, const char *const *devices, size_t count,
+                                   copse_strategy **out)
 {
-    struct copse_choices choices;
-    if (!ctx || !out || !devices)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: context, devices or result is NULL");
+    COPSE_TRY(copse_need("strategy", ctx, devices, out));
     *out = NULL;
-    COPSE_TRY(copse_no_reserved(copse_strategy_params, params));
-    COPSE_TRY(copse__callback_check("creation of a strategy", NULL));
     if (count == 0 || count > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %zu replicas; 1 to %d are possible", count,
                           COPSE_MAX_REPLICAS);
     for (size_t i = 0; i < count; i++)
         if (!devices[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the id of replica %zu is NULL", i);
+    return COPSE_OK;
+}
+
+copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
+                                    const char *const *devices, size_t count,
+                                    const struct copse_strategy_params *params, copse_strategy **out)
+{
+    struct copse_choices choices;
+    COPSE_TRY(copse__strategy_check(ctx, devices, count, out));
+    COPSE_TRY(copse_no_reserved(copse_strategy_params, params));
+    COPSE_TRY(copse__callback_check("creation of a strategy", NULL));
     if (params && ((unsigned)params->reduction > COPSE_REDUCE_TO_ONE ||
                    (unsigned)params->transfer > COPSE_TRANSFER_STAGED))
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: there is no reduction %d or no transfer %d",
@@ -56,7 +61,7 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
     COPSE_TRY(copse__choices_parse(params ? params->kernels : NULL, &choices));
     copse_strategy *st = copse__alloc(&ctx->base.mem, 1, sizeof *st);
     if (!st)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
+        return copse_no_memory("strategy");
     atomic_init(&st->refs, 1);
     st->ctx = copse_context_retain(ctx);
     st->table = table;
@@ -91,12 +96,10 @@ const char *copse_strategy_name(const copse_strategy *st)
     return st ? st->table->name : "";
 }
 
-copse_status copse_strategy_update_config(const copse_strategy *st,
-                                          const struct copse_context_params *config,
+copse_status copse_strategy_update_config(const copse_strategy *st, const struct copse_context_params *config,
                                           struct copse_context_params *out)
 {
-    if (!st || !config || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: it, the settings or the result is NULL");
+    COPSE_TRY(copse_need("strategy", st, config, out));
     COPSE_TRY(copse_no_reserved(copse_context_params, config));
     COPSE_TRY(copse_no_reserved(copse_cache_params, &config->cache));
     *out = *config;

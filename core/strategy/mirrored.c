@@ -5,7 +5,7 @@
 static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_MIRRORED,
     .name = "mirrored",
-    .count = &copse__step_count_local,
+    .count = copse__strategy_count,
     .dispose = copse__strategy_dispose,
 };
 

@@ -6,7 +6,7 @@ static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_ONE_DEVICE,
     .name = "one device",
     .has_one_copy = true,
-    .count = &copse__step_count_local,
+    .count = copse__strategy_count,
     .dispose = copse__strategy_dispose,
 };
 

@@ -5,40 +5,22 @@
 #include "core/strategy/create.h"
 #include "core/variable/servers.h"
 
-/* ---- the job's count of steps: the first server adds up those of all workers ---- */
-
-static struct copse_server *first_of(const copse_strategy *st)
+/* The first server adds up the steps of all workers. */
+static copse_status count(copse_strategy *st, bool is_set, uint64_t *value)
 {
-    return copse__servers_of(st)->at[0].server;
-}
-
-static copse_status count_read(copse_strategy *st, uint64_t *value)
-{
-    *value = 0;
-    return first_of(st)->table->counter(first_of(st), false, value);
-}
-
-static copse_status count_set(copse_strategy *st, uint64_t value)
-{
-    st->global_step = value;
-    return first_of(st)->table->counter(first_of(st), true, &value);
-}
-
-static copse_status count_add(copse_strategy *st, uint64_t *value)
-{
-    *value = 1;
-    COPSE_TRY(first_of(st)->table->counter(first_of(st), false, value));
+    struct copse_server *first = copse__servers_of(st)->at[0].server;
+    if (is_set)
+        st->global_step = *value;
+    COPSE_TRY(first->table->counter(first, is_set, value));
     st->global_step = *value;
     return COPSE_OK;
 }
-
-static const struct copse_step_count step_count = { .read = count_read, .set = count_set, .add = count_add };
 
 static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_PARAMETER_SERVER,
     .name = "parameter server",
     .has_one_copy = true,
-    .count = &step_count,
+    .count = count,
     .dispose = copse__strategy_dispose,
 };
 
@@ -103,9 +85,8 @@ static copse_status check_cluster(const copse_cluster *c)
 }
 
 copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cluster,
-                                           const char *const *devices, size_t count,
-                                           const struct copse_strategy_params *params,
-                                           copse_strategy **out)
+                                           const char *const *devices, size_t replicas,
+                                           const struct copse_strategy_params *params, copse_strategy **out)
 {
     const char *device = params ? params->parameter_device : NULL;
     copse_strategy *st;
@@ -115,9 +96,9 @@ copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cl
     if (cluster && device)
         return copse_fail(COPSE_ERR_ARGUMENT, "strategy: the variables are with the cluster's parameter "
                                               "servers, not on this worker's %s", device);
-    COPSE_TRY(copse__strategy_create(ctx, &table, devices, count, params, &st));
+    COPSE_TRY(copse__strategy_create(ctx, &table, devices, replicas, params, &st));
     struct copse_servers *servers = copse__alloc(&ctx->base.mem, 1, sizeof *servers);
-    copse_status s = servers ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "strategy: no memory");
+    copse_status s = servers ? COPSE_OK : copse_no_memory("strategy");
     if (!s) {
         servers->storage.table = &copse__on_servers;
         st->storage = &servers->storage;

@@ -26,13 +26,11 @@ void copse__accumulation_drop(copse_trainer *t)
     t->accumulation = (struct copse_accumulation){ .parts = 0 };
 }
 
-struct copse_micro_batch copse__accumulation_add(copse_trainer *t, size_t examples)
+void copse__accumulation_add(struct copse_accumulation *a, size_t examples)
 {
-    struct copse_accumulation *a = &t->accumulation;
     if (a->parts == 0)
-        a->first_examples = examples;
+        *a = (struct copse_accumulation){ .first_examples = examples };
     a->examples += examples;
-    return (struct copse_micro_batch){ t->step + 1, a->parts, a->examples, a->first_examples };
 }
 
 void copse__accumulation_next(copse_trainer *t)

@@ -138,8 +138,8 @@ static copse_status update_bucket(struct copse_execution *e, uint32_t i)
     copse_trainer *t = e->t;
     const uint32_t b = e->bucket++;
     const copse_status s = apply(e, i, b);
-    if (s && b == 0 &&
-        (copse__group_is_whole(&t->strategy->group, e->since) || (s == COPSE_ERR_CANCELLED && t->strategy->group.workers == 1)))
+    const struct copse_group *g = &t->strategy->group;
+    if (s && b == 0 && (copse__group_is_whole(g, e->since) || (s == COPSE_ERR_CANCELLED && g->workers == 1)))
         t->is_failed = false; /* a worker refused, or the step was cancelled: no parameter has changed */
     return s;
 }
@@ -179,7 +179,7 @@ copse_status copse__execute(struct copse_execution *e)
     const uint32_t count = (uint32_t)l->events.count, last = count - 1;
     const bool waits = is_gated(e);
     if (e->is_training)
-        copse__loss_outputs_begin(e->t);
+        e->t->outputs.is_newest = false; /* it overwrites those of the step before */
     e->report = last;
     for (uint32_t i = 0; e->is_training && e->t->params.check_numerics && i < count; i++)
         if (l->events.at[i] == COPSE_NO_ALL_REDUCE) { /* the loss is complete when the first bucket is */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The feed of a trainer: its choice, and the calls of the application. */
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 #include "core/train/trainer.h"
 
@@ -34,9 +35,9 @@ static copse_status check_is_fed(const copse_trainer *t)
 {
     return t->feed.table->plan
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: runs of several steps need an accelerator strategy, its "
-                                                   "strategy is %s; to take batches ahead of its steps set `prefetch`",
-                            copse_strategy_name(t->strategy));
+               : copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: runs of several steps need an accelerator strategy, "
+                                                   "its strategy is %s; to take batches ahead of its steps set "
+                                                   "`prefetch`", copse_strategy_name(t->strategy));
 }
 
 copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch *batch)
@@ -49,7 +50,8 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
     struct copse_feed *f = &t->feed;
     struct copse_shares s;
     if (f->count == f->depth)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: %u batches are fed, there is no room for one more: %s is %u",
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: %u batches are fed, there is no room for one more: %s is %u",
                           f->count, f->table->depth, f->depth);
     COPSE_TRY(f->table->plan(t, batch, &s));
     COPSE_TRY(copse__feed_upload(t, batch, &s, copse__feed_slot(t, f->count)));

@@ -24,7 +24,8 @@ struct copse_feed_table {
     bool has_transfers; /* uploads are on the replicas' transfer queues; else on their own */
     copse_status (*init)(copse_trainer *t); /* memory besides the slots; NULL: none */
     void (*fini)(copse_trainer *t);
-    /* All of copse_trainer_feed that can fail before the upload: fill `s` for the batch. NULL: batches are not fed. */
+    /* All of copse_trainer_feed that can fail before the upload: fill `s` for the batch. NULL: batches are not
+       fed. */
     copse_status (*plan)(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s);
     /* All of a step that can fail before anything is queued: fill `s` for the batch; NULL: for the oldest that is fed.
        *slot: the slot that the step takes; NULL: it writes the batch itself. NULL: each step does. */
@@ -43,7 +44,8 @@ struct copse_feed {
     struct copse_batch_slot *slots; /* [depth], a ring */
     uint32_t depth, count;          /* slots; batches that are fed */
     uint32_t first;                 /* slot of the oldest that is fed, or the next one */
-    /* run: step words of all slots, of each replica on its device, and on the host: [replicas][depth][COPSE_STEP_WORDS] */
+    /* run: step words of all slots, of each replica on its device, and on the host:
+       [replicas][depth][COPSE_STEP_WORDS] */
     copse_buffer *step_words[COPSE_MAX_REPLICAS];
     uint32_t *words;
 };
@@ -53,7 +55,7 @@ struct copse_feed {
 /* Choose the table, and make memory. */
 copse_status copse__feed_init(copse_trainer *t);
 void copse__feed_fini(copse_trainer *t);
-/* copse_trainer_run, which also says how many batches it has done. */
+/* copse_trainer_run, which also returns how many batches it has done. */
 copse_status copse__trainer_run(copse_trainer *t, uint32_t *done);
 
 /* ---- feed_slots.c: what the tables have in common ---- */
@@ -77,8 +79,8 @@ copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec
 /* Queue the copy from a slot to where the recording reads it. */
 copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording *rec, const struct copse_binding *slot);
 /* Queue the upload of a batch, with these shares, to a slot. Its memory grows where need be. */
-copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
-                                struct copse_batch_slot *slot);
+copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch,
+                                const struct copse_shares *s, struct copse_batch_slot *slot);
 /* Whether a batch has columns like those of the slot's. */
 bool copse__batch_slot_is_like(const struct copse_batch_slot *slot, const struct copse_host_batch *batch);
 

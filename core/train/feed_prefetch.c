@@ -24,8 +24,7 @@ static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const st
 {
     COPSE_TRY(copse__accumulation_check(t));
     copse__recordings_begin(t);
-    *s = slot->shares;
-    s->at = s->of_all + t->strategy->group.first;
+    copse__shares_copy(&slot->shares, s);
     if (t->accumulation.parts == 0)
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
     /* Recordings may have moved. Behind a flush the pass is another one. */
@@ -76,5 +75,6 @@ static copse_status run(copse_trainer *t, uint32_t *done)
 }
 
 const struct copse_feed_table copse__feed_prefetch = {
-    .depth = "prefetch", .has_transfers = true, .init = init, .plan = plan, .prepare = prepare, .take = take, .run = run,
+    .depth = "prefetch", .has_transfers = true, .init = init,
+    .plan = plan, .prepare = prepare, .take = take, .run = run,
 };

@@ -54,19 +54,13 @@ static copse_status check_batch(const copse_trainer *t, const struct copse_host_
 }
 
 /* The shares of the first batch are those of all. */
-static void copy_shares(const copse_trainer *t, struct copse_shares *to)
-{
-    *to = t->feed.slots[0].shares;
-    to->at = to->of_all + t->strategy->group.first;
-}
-
 static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
 {
     const enum copse_pass pass = copse__feed_pass(t, t->feed.count);
     COPSE_TRY(check_batch(t, batch));
     if (t->feed.count == 0)
         return copse__shares_prepare(t, batch, pass, s);
-    copy_shares(t, s);
+    copse__shares_copy(&t->feed.slots[0].shares, s);
     COPSE_TRY(copse__shares_record(t, batch, pass, s));
     return copse__feed_check(t, s, batch);
 }
@@ -91,26 +85,22 @@ static uint32_t *words_of(const copse_trainer *t, uint32_t r, uint32_t i)
 static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count)
 {
     const struct copse_feed *f = &t->feed;
-    const struct copse_accumulation *a = &t->accumulation;
     const uint32_t replicas = t->strategy->replica_count;
-    struct copse_micro_batch m = { t->step + 1, a->parts, a->examples, a->first_examples };
+    struct copse_accumulation a = t->accumulation;
+    uint64_t step = t->step + 1;
     uint32_t words[COPSE_STEP_WORDS];
     memcpy(words, t->words, sizeof words);
     for (uint32_t i = first; i < first + count; i++) {
         const struct copse_batch_slot *slot = copse__feed_slot(t, i);
-        if (m.part == 0) {
-            m.first_examples = slot->batch.count;
-            m.examples = 0;
-        }
-        m.examples += slot->batch.count;
-        COPSE_TRY(copse__words_begin(t, true, &m, slot->batch.epoch, words));
+        copse__accumulation_add(&a, slot->batch.count);
+        COPSE_TRY(copse__words_begin(t, true, step, &a, slot->batch.epoch, words));
         for (uint32_t r = 0; r < replicas; r++) {
-            copse__words_share(t, &slot->batch, &slot->shares.at[r], m.first_examples, words);
+            copse__words_share(t, &slot->batch, &slot->shares.at[r], a.first_examples, words);
             memcpy(words_of(t, r, i), words, sizeof words);
         }
-        if (++m.part == t->params.accumulate) {
-            m.part = 0;
-            m.step++;
+        if (++a.parts == t->params.accumulate) {
+            a.parts = 0;
+            step++;
         }
     }
     for (uint32_t r = 0; r < replicas; r++)
@@ -124,7 +114,8 @@ static copse_status copy_in(const copse_trainer *t, const struct copse_shares *s
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.step_words[r], i * WORD_BYTES, rep->step, 0, WORD_BYTES));
+        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.step_words[r], i * WORD_BYTES, rep->step, 0,
+                                   WORD_BYTES));
         COPSE_TRY(copse__feed_copy(rep->queue, s->recordings[r], &copse__feed_slot(t, i)->at[r]));
     }
     return COPSE_OK;
@@ -140,7 +131,7 @@ static copse_status run_batch(struct run *run)
     e.keeps_reports = run->keeps_reports;
     if (t->optimizer->scaling.scale > 0.0f) /* the scale depends on the steps before */
         COPSE_TRY(write_words(t, run->done, 1));
-    (void)copse__accumulation_add(t, t->feed.slots[0].batch.count);
+    copse__accumulation_add(&t->accumulation, t->feed.slots[0].batch.count);
     memcpy(t->words, words_of(t, last, run->done), sizeof t->words);
     COPSE_TRY(copy_in(t, s, run->done));
     COPSE_TRY(copse__execute(&e));
@@ -149,7 +140,7 @@ static copse_status run_batch(struct run *run)
     return COPSE_OK;
 }
 
-/* Rows of the outfeed to where the slots look for them: a ring, so there may be two parts. */
+/* Rows of the outfeed to where the slots read them: a ring, so there may be two parts. */
 static copse_status read_outfeed(const struct run *run, uint32_t r)
 {
     const copse_trainer *t = run->t;
@@ -193,7 +184,7 @@ static copse_status begin_run(struct run *run)
     copse__recordings_begin(t);
     COPSE_TRY(copse__trainer_make_room(t, last + 1));
     for (int i = 0; i < 2; i++) {
-        copy_shares(t, &run->shares[i]);
+        copse__shares_copy(&t->feed.slots[0].shares, &run->shares[i]);
         if (i == 0 || t->params.accumulate > 1)
             COPSE_TRY(copse__shares_record(t, &t->feed.slots[0].batch, i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
                                            &run->shares[i]));

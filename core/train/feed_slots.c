@@ -34,8 +34,7 @@ static void fill(const copse_trainer *t, struct copse_batch_slot *slot, const st
     uint32_t r = 0;
     while (r < replicas && s->at[r].count == 0)
         r++;
-    slot->shares = *s;
-    slot->shares.at = slot->shares.of_all + t->strategy->group.first;
+    copse__shares_copy(s, &slot->shares);
     slot->batch = *batch;
     slot->batch.rows = NULL; /* the caller's, as the columns and their names */
     slot->batch.columns = slot->columns;
@@ -164,8 +163,8 @@ static copse_status make_room(copse_trainer *t, uint32_t r, size_t bytes, struct
     if (copse_buffer_size(at->buffer) >= bytes)
         return COPSE_OK;
     copse_buffer_release(&at->buffer);
-    return copse_note(copse_buffer_create(t->strategy->replicas[r].dev, &(struct copse_buffer_params){ .size = bytes },
-                                          &at->buffer),
+    return copse_note(copse_buffer_create(t->strategy->replicas[r].dev,
+                                          &(struct copse_buffer_params){ .size = bytes }, &at->buffer),
                       "while making memory for a batch ahead; a smaller %s needs less", t->feed.table->depth);
 }
 
@@ -189,12 +188,13 @@ static copse_status upload(copse_trainer *t, const struct copse_host_batch *batc
     return copse_queue_submit(rep->transfer, &slot->written[r]);
 }
 
-copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
-                                struct copse_batch_slot *slot)
+copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch,
+                                const struct copse_shares *s, struct copse_batch_slot *slot)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (s->at[r].count > 0)
-            COPSE_TRY(copse_note(upload(t, batch, s, r, slot), "while uploading replica %u's part of a batch ahead", r));
+            COPSE_TRY(copse_note(upload(t, batch, s, r, slot),
+                                 "while uploading replica %u's part of a batch ahead", r));
     fill(t, slot, batch, s);
     return COPSE_OK;
 }

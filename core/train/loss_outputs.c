@@ -10,8 +10,7 @@
 copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
 {
     if ((int)reduction < 0 || reduction > COPSE_OUTPUT_MEAN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no reduction %d", name,
-                          (int)reduction);
+        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no reduction %d", name, (int)reduction);
     return COPSE_OK;
 }
 
@@ -108,11 +107,6 @@ void copse__loss_outputs_free(struct copse_step_recording *r)
     t->outputs.is_newest = t->outputs.is_newest && t->outputs.newest[r->replica] != r;
 }
 
-void copse__loss_outputs_begin(copse_trainer *t)
-{
-    t->outputs.is_newest = false;
-}
-
 void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s)
 {
     memcpy((void *)t->outputs.newest, (void *)s->recordings,
@@ -138,8 +132,9 @@ static copse_status nothing_of(const copse_trainer *t, const struct copse_loss_o
 static copse_status part_of(const copse_trainer *t, uint32_t replica, size_t i, copse_value **out)
 {
     const struct copse_step_recording *r = t->outputs.newest[replica];
-    return r->base.program ? copse__loss_value(&r->base, r->outputs[i], r->base.graph->outputs[i].tensor->shape, out)
-                           : nothing_of(t, &t->outputs.at[i], out);
+    if (!r->base.program)
+        return nothing_of(t, &t->outputs.at[i], out);
+    return copse__loss_value(&r->base, r->outputs[i], r->base.graph->outputs[i].tensor->shape, out);
 }
 
 /* What this worker's replicas have. */

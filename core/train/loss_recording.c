@@ -6,8 +6,8 @@
 #include "core/ops/ops.h"
 #include "core/variable/flat_store.h"
 
-void copse__loss_recordings_init(struct copse_recordings *lists, const struct copse_recording_table *table, void *user,
-                                 copse_strategy *st, uint32_t limit)
+void copse__loss_recordings_init(struct copse_recordings *lists, const struct copse_recording_table *table,
+                                 void *user, copse_strategy *st, uint32_t limit)
 {
     for (uint32_t r = 0; r < st->replica_count; r++)
         lists[r] = (struct copse_recordings){ .table = table, .user = user, .ctx = st->ctx, .strategy = st,
@@ -22,7 +22,8 @@ void copse__loss_recordings_fini(struct copse_recordings *lists)
 
 void copse__graph_call_enter(struct copse_graph_call *c, const struct copse_recording *r, const char *name)
 {
-    c->callback = (struct copse_callback){ .name = name, .is_passive = true, .used = { r->list->user, r->graph } };
+    c->callback = (struct copse_callback){ .name = name, .is_passive = true,
+                                           .used = { r->list->user, r->graph } };
     copse__context_push_replica(&c->frame, r->list->strategy, r->list->replica);
     c->frame.is_graph = true;
     copse__callback_enter(&c->callback);
@@ -78,7 +79,8 @@ copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *
     return copse__gradients(r->graph, r->result, seed, x, count, dx);
 }
 
-copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint32_t bucket, struct copse_block **out)
+copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint32_t bucket,
+                               struct copse_block **out)
 {
     const uint64_t count = copse__elements(t->shape);
     copse_queue *q = r->list->strategy->replicas[r->list->replica].queue;
@@ -87,8 +89,8 @@ copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint3
     return count > 0 ? copse__recording_place(r, t, at, bucket) : COPSE_OK;
 }
 
-copse_status copse__loss_value(const struct copse_recording *r, const struct copse_block *from, copse_shape shape,
-                               copse_value **out)
+copse_status copse__loss_value(const struct copse_recording *r, const struct copse_block *from,
+                               copse_shape shape, copse_value **out)
 {
     struct copse_block *copy;
     COPSE_TRY(copse__block_copy(from, from->queue, &copy));

@@ -92,8 +92,7 @@ static struct copse_command zero(struct copse_binding at)
 
 /* The fills of a replica without examples in segment `i`: zeros for the operand of an all-reduce, or for the gradients
    of bucket `b`. A pass that adds to gradients leaves them as they are. */
-static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_t b,
-                       struct copse_command *out)
+static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_t b, struct copse_command *out)
 {
     copse_trainer *t = r->trainer;
     const copse_exchange *x = t->strategy->store->exchange;
@@ -198,14 +197,6 @@ static copse_status check_columns(const char *user, const struct copse_host_batc
     return COPSE_OK;
 }
 
-static copse_shape with_examples(size_t examples, copse_shape example)
-{
-    copse_shape s = { example.rank + 1, { (uint32_t)examples } };
-    for (uint32_t i = 0; i < example.rank; i++)
-        s.dims[i + 1] = example.dims[i];
-    return s;
-}
-
 copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
                                      struct copse_recording_key *key)
 {
@@ -216,7 +207,7 @@ copse_status copse__recording_inputs(const char *user, const struct copse_host_b
     for (size_t i = 0; i < batch->column_count; i++) {
         const struct copse_column *c = &batch->columns[i];
         key->inputs[key->input_count++] =
-            (struct copse_input_type){ c->name, c->type, with_examples(examples, c->shape) };
+            (struct copse_input_type){ c->name, c->type, copse__shape_of_rows(examples, c->shape) };
     }
     return COPSE_OK;
 }

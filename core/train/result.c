@@ -9,8 +9,8 @@ bool copse__value_is_sum(const copse_trainer *t, uint32_t i)
     return (i == 0 || t->reports.is_loss[i - 1]) && t->params.reduction == COPSE_LOSS_SUM;
 }
 
-/* The values of rows first, first + step, ... of a slot for all of their examples: sums, or means that weight each row by
-   its examples. Returns the number of examples. */
+/* The values of rows first, first + step, ... of a slot for all of their examples: sums, or means that weight
+   each row by its examples. Returns the number of examples. */
 static size_t combine(const copse_trainer *t, const struct copse_step_slot *slot, size_t first, size_t step,
                       double values[1 + COPSE_MAX_REPORTS])
 {
@@ -28,7 +28,8 @@ static size_t combine(const copse_trainer *t, const struct copse_step_slot *slot
     return total;
 }
 
-void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot, struct copse_step_result *out)
+void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
+                        struct copse_step_result *out)
 {
     double values[1 + COPSE_MAX_REPORTS];
     (void)combine(t, slot, 0, 1, values);
@@ -78,8 +79,7 @@ copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_re
     return COPSE_OK;
 }
 
-copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
-                                          struct copse_replica_result *out)
+copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica, struct copse_replica_result *out)
 {
     COPSE_TRY(copse_need("trainer", t, out));
     if (replica >= t->strategy->replica_count)

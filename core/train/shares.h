@@ -12,6 +12,13 @@ struct copse_shares {
     struct copse_step_recording *recordings[COPSE_MAX_REPLICAS];
 };
 
+/* The same shares and recordings again. */
+static inline void copse__shares_copy(const struct copse_shares *from, struct copse_shares *to)
+{
+    *to = *from;
+    to->at = to->of_all + (from->at - from->of_all);
+}
+
 /* Weights of the shares of all workers' replicas, where the split is weighted (split.c). */
 struct copse_split {
     double weights[COPSE_MAX_REPLICAS];

@@ -118,8 +118,7 @@ struct copse_loss_outputs {
 /* Compare a new graph's outputs with the trainer's, and place them. */
 copse_status copse__loss_outputs_place(struct copse_step_recording *r);
 void copse__loss_outputs_free(struct copse_step_recording *r);
-/* A training step begins to overwrite the outputs of the one before; all of it is queued. */
-void copse__loss_outputs_begin(copse_trainer *t);
+/* All of a training step is queued. */
 void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s);
 /* What this worker's replicas have of output `i` of the newest step: a new reference, one component per replica. */
 copse_status copse__loss_output_read(const copse_trainer *t, size_t i, copse_value **out);

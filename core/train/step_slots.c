@@ -24,8 +24,7 @@ size_t copse__slot_message_bytes(const copse_trainer *t, const struct copse_step
                                      COPSE_MESSAGE_VALUES * sizeof(float);
 }
 
-unsigned char *copse__slot_message(const copse_trainer *t, const struct copse_step_slot *slot,
-                                 uint32_t worker)
+unsigned char *copse__slot_message(const copse_trainer *t, const struct copse_step_slot *slot, uint32_t worker)
 {
     unsigned char *at = slot->all;
     for (uint32_t v = 0; v < worker; v++)

@@ -5,27 +5,27 @@
 
 /* A micro-batch weights its gradients by the examples of the first one, which are known while it is computed. The
    scale of the update makes these the weights among all examples. */
-static uint32_t scale_of(const copse_trainer *t, size_t first_examples, size_t examples)
+static uint32_t scale_of(const copse_trainer *t, const struct copse_accumulation *a)
 {
     double scale = 1.0 / (double)copse__scaling_of(t->optimizer);
     if (t->params.reduction != COPSE_LOSS_SUM)
-        scale *= (double)first_examples / (double)examples;
+        scale *= (double)a->first_examples / (double)a->examples;
     return copse__bits_of((float)scale);
 }
 
-copse_status copse__words_begin(copse_trainer *t, bool is_training, const struct copse_micro_batch *m, uint32_t epoch,
-                                uint32_t *words)
+copse_status copse__words_begin(copse_trainer *t, bool is_training, uint64_t step,
+                                const struct copse_accumulation *a, uint32_t epoch, uint32_t *words)
 {
-    if (!is_training || m->part == 0) {
+    if (!is_training || a->parts == 0) {
         memset(words, 0, sizeof t->words);
         if (is_training)
-            COPSE_TRY(copse__optimizer_words(t->optimizer, t, m->step, words));
+            COPSE_TRY(copse__optimizer_words(t->optimizer, t, step, words));
     }
-    words[COPSE_STEP_NUMBER] = (uint32_t)m->step;
+    words[COPSE_STEP_NUMBER] = (uint32_t)step;
     words[COPSE_STEP_SEED_LO] = (uint32_t)t->params.seed;
     words[COPSE_STEP_SEED_HI] = (uint32_t)(t->params.seed >> 32);
     words[COPSE_STEP_EPOCH] = epoch;
-    words[COPSE_STEP_SCALE] = is_training ? scale_of(t, m->first_examples, m->examples) : copse__bits_of(1.0f);
+    words[COPSE_STEP_SCALE] = is_training ? scale_of(t, a) : copse__bits_of(1.0f);
     return COPSE_OK;
 }
 
@@ -44,5 +44,5 @@ void copse__words_share(const copse_trainer *t, const struct copse_host_batch *b
 
 void copse__words_scale(const copse_trainer *t, uint32_t *words)
 {
-    words[COPSE_STEP_SCALE] = scale_of(t, t->accumulation.first_examples, t->accumulation.examples);
+    words[COPSE_STEP_SCALE] = scale_of(t, &t->accumulation);
 }

@@ -64,8 +64,7 @@ static copse_status check(const struct copse_trainer_params *p)
     if (!p->loss)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: needs a loss function");
     if (p->reduction != COPSE_LOSS_MEAN && p->reduction != COPSE_LOSS_SUM)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no reduction of losses %d",
-                          (int)p->reduction);
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no reduction of losses %d", (int)p->reduction);
     if ((int)p->gating < 0 || p->gating > COPSE_GATE_GRAPH)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no gating %d", (int)p->gating);
     if (p->variables && p->variable_count == 0)

@@ -50,7 +50,7 @@ struct copse_trainer {
     copse_strategy *strategy;
     struct copse_trainer_params params; /* without what the caller may free: variables, shares */
     struct copse_optimizer *optimizer;  /* of what it trains */
-    struct copse_arena arena;           /* of what the first recording makes known: names, the list of outputs */
+    struct copse_arena arena;           /* of what the first recording makes known: names, outputs */
     struct copse_trained trained;
     struct copse_layout layouts[2]; /* evaluation, training */
     struct copse_trainer_recordings recordings;
@@ -104,17 +104,10 @@ copse_status copse__trainer_wait(copse_trainer *t, uint32_t r, uint64_t ticket);
 
 /* ---- accumulation.c ---- */
 
-/* The micro-batch at hand, as the step words know it. */
-struct copse_micro_batch {
-    uint64_t step; /* number of the update */
-    uint32_t part; /* of the update: 0 = the first micro-batch */
-    size_t examples, first_examples; /* of the update so far, this micro-batch included; of its first one */
-};
-
 /* No other trainer accumulates gradients of its variables. */
 copse_status copse__accumulation_check(const copse_trainer *t);
-/* A micro-batch of `examples` begins. */
-struct copse_micro_batch copse__accumulation_add(copse_trainer *t, size_t examples);
+/* A micro-batch of `examples` begins: it is among the examples, and not yet among the parts. */
+void copse__accumulation_add(struct copse_accumulation *a, size_t examples);
 /* It is queued: count it, or the update. */
 void copse__accumulation_next(copse_trainer *t);
 /* Forget the gradients that are accumulated. */
@@ -122,10 +115,11 @@ void copse__accumulation_drop(copse_trainer *t);
 
 /* ---- step_words.c ---- */
 
-/* The words that are the same on all replicas. For the first micro-batch of an update the schedule is asked. */
-copse_status copse__words_begin(copse_trainer *t, bool is_training, const struct copse_micro_batch *m, uint32_t epoch,
-                                uint32_t *words);
-/* Those of one replica's share of a batch; `first_examples` as in the micro-batch. */
+/* The words of update number `step` that are the same on all replicas, for the micro-batch that was added last. For
+   the first one of an update the schedule is asked. */
+copse_status copse__words_begin(copse_trainer *t, bool is_training, uint64_t step,
+                                const struct copse_accumulation *a, uint32_t epoch, uint32_t *words);
+/* Those of one replica's share of a batch; `first_examples` as in the accumulation. */
 void copse__words_share(const copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shard *share,
                         size_t first_examples, uint32_t *words);
 /* The scale of an update that ends with the micro-batches so far. */
@@ -145,12 +139,12 @@ copse_status copse__watches_check(copse_trainer *t);
 copse_status copse__workers_agree(copse_trainer *t);
 /* This worker cannot take part in the step: the others fail with it, and nothing is changed. */
 copse_status copse__workers_refuse(copse_trainer *t, copse_status why);
-/* Returns `why`. Where a device of this worker has failed, or an update was cut short, tells the others that this
-   worker cannot go on. */
+/* Returns `why`. Where a device of this worker has failed, or an update was cut short, notifies the others that
+   this worker cannot go on. */
 copse_status copse__workers_report(copse_trainer *t, copse_status why);
-/* Returns `why`, a failure since then. Unless a worker refused, tells the others that this worker cannot go on. */
+/* Returns `why`, a failure since then. Unless a worker refused, notifies the others that this worker cannot go on. */
 copse_status copse__workers_abort(copse_trainer *t, uint64_t since, copse_status why);
-/* The same; but where the step has not yet met the other workers, refuses it. */
+/* The same; but where the step has not reached a barrier with the other workers, refuses it. */
 copse_status copse__workers_notify(copse_trainer *t, uint64_t since, copse_status why);
 
 #endif

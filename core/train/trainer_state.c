@@ -49,8 +49,8 @@ static copse_status match_shares(void *user, const struct copse_state *s)
             return copse_fail(COPSE_ERR_FORMAT, "checkpoint: %s: \"" SHARES_KEY "\" is no list of weights", s->path);
     }
     job->has_weights = count == job->t->strategy->group.ranks;
-    return job->has_weights ? copse_note(copse__split_check(job->t, job->weights), "while restoring %s", s->path)
-                            : COPSE_OK;
+    const copse_status can = job->has_weights ? copse__split_check(job->t, job->weights) : COPSE_OK;
+    return copse_note(can, "while restoring %s", s->path);
 }
 
 static copse_status check_gathered(void *user)
@@ -90,7 +90,8 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
     return &job->base;
 }
 
-copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path, const struct copse_state_params *params)
+copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
+                                      const struct copse_state_params *params)
 {
     struct trainer_job job;
     COPSE_TRY(copse__callback_check("copse_trainer_checkpoint", t));
@@ -131,8 +132,8 @@ copse_status copse_trainer_slot(copse_trainer *t, const copse_variable *v, const
     if (!copse__slot_find(t->optimizer, name, &slot))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the rule '%s' has no slot '%s'",
                           copse__rule_name(&t->optimizer->rule), name);
-    COPSE_TRY(copse_note(copse__slot_read(t->optimizer, v, slot, &block), "while reading slot '%s' of '%s'", name,
-                         v->name));
+    COPSE_TRY(copse_note(copse__slot_read(t->optimizer, v, slot, &block), "while reading slot '%s' of '%s'",
+                         name, v->name));
     memcpy(values, block->host, (size_t)v->count * sizeof *values);
     copse__block_release(&block);
     return COPSE_OK;

@@ -7,12 +7,12 @@
    words. */
 static copse_status queue_inputs(copse_trainer *t, bool is_training, const struct copse_host_batch *batch,
                                  struct copse_batch_slot *slot, const struct copse_shares *s,
-                                 const struct copse_micro_batch *m)
+                                 const struct copse_accumulation *a)
 {
-    COPSE_TRY(copse__words_begin(t, is_training, m, batch->epoch, t->words));
+    COPSE_TRY(copse__words_begin(t, is_training, t->step + 1, a, batch->epoch, t->words));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        copse__words_share(t, batch, &s->at[r], m->first_examples, t->words);
+        copse__words_share(t, batch, &s->at[r], a->first_examples, t->words);
         COPSE_TRY(slot ? t->feed.table->take(t, slot, s->recordings[r])
                        : copse__feed_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], NULL));
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
@@ -27,8 +27,8 @@ static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_ba
     struct copse_execution e = copse__execution_begin(t, s);
     const uint64_t label[] = { e.slot->step, batch->count, batch->first, batch->epoch };
     t->next = (struct copse_position){ batch->epoch, batch->index + 1 };
-    const struct copse_micro_batch m = copse__accumulation_add(t, batch->count);
-    COPSE_TRY(queue_inputs(t, true, batch, from, s, &m));
+    copse__accumulation_add(&t->accumulation, batch->count);
+    COPSE_TRY(queue_inputs(t, true, batch, from, s, &t->accumulation));
     copse__group_note(&t->strategy->group, (uint32_t)copse__hash(COPSE_HASH_START, label, sizeof label));
     return copse__execute(&e);
 }
@@ -136,9 +136,8 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     t->ring.evaluation.step = t->step;
     copse__slot_note(t, &t->ring.evaluation, 0, &s);
     memcpy(words, t->words, sizeof words);
-    status = queue_inputs(t, false, batch, NULL, &s, &(struct copse_micro_batch){ .step = t->step + 1,
-                                             .examples = batch->count,
-                                             .first_examples = batch->count });
+    const struct copse_accumulation alone = { .examples = batch->count, .first_examples = batch->count };
+    status = queue_inputs(t, false, batch, NULL, &s, &alone);
     memcpy(t->words, words, sizeof words);
     if (status == COPSE_ERR_ARGUMENT) /* the same on all workers; else they wait for this one's results */
         return status;

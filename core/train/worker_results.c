@@ -49,8 +49,7 @@ copse_status copse__worker_results_receive(copse_trainer *t, struct copse_step_s
     return COPSE_OK;
 }
 
-float copse__rank_value(const copse_trainer *t, const struct copse_step_slot *slot,
-                          size_t row, uint32_t index)
+float copse__rank_value(const copse_trainer *t, const struct copse_step_slot *slot, size_t row, uint32_t index)
 {
     float value;
     if (t->strategy->group.workers == 1)

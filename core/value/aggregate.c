@@ -17,8 +17,9 @@ static copse_status aggregate_equal(copse_variable *v, copse_value *value, copse
     if (is_same)
         *out = copse_value_retain(v->strategy->group.workers == 1 ? value->items[0] : all->items[0]);
     copse_value_release(&all);
-    return is_same ? COPSE_OK
-                   : copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': i32 values that differ have no i32 mean", v->name);
+    if (!is_same)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': i32 values that differ have no i32 mean", v->name);
+    return COPSE_OK;
 }
 
 static copse_status aggregate_first(copse_variable *v, copse_value *value, copse_status mine, copse_value **out)
@@ -48,10 +49,7 @@ copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, co
         return aggregate_equal(v, value, mine, out);
     if (mine)
         return copse__group_barrier(&st->group, v->name, 0, mine);
-    const uint32_t host = COPSE_HOST;
-    const struct copse_destinations to = { .ranks = &host, .count = 1 };
-    return copse_note(copse__cross_reduce_for(v->name, st->cross, st,
-                                              is_mean ? COPSE_REDUCE_MEAN : COPSE_REDUCE_SUM, &value, &to,
-                                              1, out),
+    const copse_reduce_op op = is_mean ? COPSE_REDUCE_MEAN : COPSE_REDUCE_SUM;
+    return copse_note(copse__cross_reduce_for(v->name, st->cross, st, op, &value, &copse__to_host, 1, out),
                       "while aggregating variable '%s'", v->name);
 }

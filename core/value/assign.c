@@ -58,8 +58,7 @@ static copse_status change_component(copse_variable *v, uint32_t rank, enum cops
 }
 
 /* The component of a mirrored value, or the plain value, into one component of the variable. */
-static copse_status change_at(copse_variable *v, uint32_t rank, enum copse_change change,
-                              copse_value *value)
+static copse_status change_at(copse_variable *v, uint32_t rank, enum copse_change change, copse_value *value)
 {
     copse_value *mine;
     COPSE_TRY(copse__select_update(value, rank, &mine));
@@ -78,21 +77,12 @@ static copse_status change_all(copse_variable *v, enum copse_change change, cops
 
 /* ---- changing ---- */
 
-static bool is_sparse(const copse_value *value)
-{
-    return value->kind == COPSE_VALUE_SPARSE ||
-           (value->kind == COPSE_VALUE_MIRRORED && value->items[0]->kind == COPSE_VALUE_SPARSE);
-}
-
 static copse_status check_value(const copse_variable *v, enum copse_change change, const copse_value *value)
 {
     char mine[96], theirs[96];
-    const bool is_right = is_scatter(change)
-                              ? is_sparse(value)
-                              : value->kind == COPSE_VALUE_ARRAY ||
-                                    value->kind == COPSE_VALUE_VARIABLE ||
-                                    (value->kind == COPSE_VALUE_MIRRORED && !is_sparse(value));
-    if (!is_right)
+    const copse_value_kind kind = value->kind == COPSE_VALUE_MIRRORED ? value->items[0]->kind : value->kind;
+    const bool is_dense = kind == COPSE_VALUE_ARRAY || kind == COPSE_VALUE_VARIABLE;
+    if (is_scatter(change) ? kind != COPSE_VALUE_SPARSE : !is_dense)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': takes a plain or mirrored %s%s", v->name,
                           is_scatter(change) ? "sparse value" : "array",
                           value->kind == COPSE_VALUE_PER_REPLICA
@@ -150,9 +140,8 @@ static copse_status check_given(const copse_strategy *st, const struct request *
     if (!is_same || r->v->aggregation != COPSE_AGGREGATION_SUM || st->group.ranks == 1 ||
         (all && st->replica_count == 1))
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': all %u replicas give the same value, which is "
-                                          "not %u values to add up; use MEAN, or a value of each "
-                                          "replica's own",
+    return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': all %u replicas give the same value, which is not "
+                                          "%u values to add up; use MEAN, or a value of each replica's own",
                       r->v->name, st->group.ranks, st->group.ranks);
 }
 
@@ -217,9 +206,9 @@ static copse_status change_in_update(const struct copse_frame *f, copse_variable
                                      copse_value *value)
 {
     if (f->is_partial && !copse__variable_is_local(v))
-        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': mirrored; an update of some replicas alone would leave its "
-                                             "components unequal; give all ranks, or use copse_strategy_update",
-                          v->name);
+        return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': mirrored; an update of some replicas alone "
+                                             "would leave its components unequal; give all ranks, or use "
+                                             "copse_strategy_update", v->name);
     COPSE_TRY(check_value(v, change, value));
     return change_at(v, f->update_rank, change, value);
 }

@@ -4,7 +4,8 @@
 
 #include "core/value/cross_batch.h"
 
-struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned needs, const struct copse_leaf *leaf)
+struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned needs,
+                                    const struct copse_leaf *leaf)
 {
     for (size_t i = leaf ? (size_t)(leaf - b->leaves.at) + 1 : 0; i < b->leaves.count; i++)
         if (b->leaves.at[i].need & needs)

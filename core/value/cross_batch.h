@@ -37,7 +37,8 @@ struct copse_cross_batch {
 };
 
 /* The next leaf with one of these needs behind `leaf`, or the first (NULL); NULL at the end. */
-struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned needs, const struct copse_leaf *leaf);
+struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned needs,
+                                    const struct copse_leaf *leaf);
 /* Type, and shape, of a leaf that needs a reduction. */
 copse_type copse__leaf_type(const struct copse_leaf *leaf);
 copse_shape copse__leaf_shape(const struct copse_leaf *leaf);

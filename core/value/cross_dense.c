@@ -50,27 +50,26 @@ static copse_status find_root(const struct copse_cross_batch *b, uint32_t *root)
 {
     *root = b->params->has_root ? b->params->root : b->to.at[0];
     if (*root != COPSE_HOST && *root >= b->st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: root %u; there are %u replicas", *root, b->st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: root %u; there are %u replicas", *root,
+                          b->st->replica_count);
     return COPSE_OK;
 }
 
 static copse_status choose(const struct group *g, copse_value_reducer *x, struct copse_way *way)
 {
+    static const enum copse_collective algorithms[] = {
+        [COPSE_CROSS_TO_ONE] = COPSE_COLLECTIVE_TO_ONE,
+        [COPSE_CROSS_ALL_REDUCE] = COPSE_COLLECTIVE_SHARDED,
+        [COPSE_CROSS_HIERARCHICAL] = COPSE_COLLECTIVE_HIERARCHICAL,
+    };
+    const copse_cross_device_kind kind = g->b->params->kind;
     const struct copse_link *links;
     double bytes = 0;
-    *way = (struct copse_way){ COPSE_COLLECTIVE_TO_ONE, 0 };
-    switch (g->b->params->kind) {
-    case COPSE_CROSS_TO_ONE:
+    *way = (struct copse_way){ algorithms[kind], 0 };
+    if (kind == COPSE_CROSS_TO_ONE)
         return find_root(g->b, &way->root);
-    case COPSE_CROSS_ALL_REDUCE:
-        way->algorithm = COPSE_COLLECTIVE_SHARDED;
+    if (kind != COPSE_CROSS_AUTO)
         return COPSE_OK;
-    case COPSE_CROSS_HIERARCHICAL:
-        way->algorithm = COPSE_COLLECTIVE_HIERARCHICAL;
-        return COPSE_OK;
-    case COPSE_CROSS_AUTO:
-        break;
-    }
     for (size_t i = 0; i < g->count; i++)
         bytes += 4.0 * (double)g->from[i]->count;
     COPSE_TRY(copse__value_links(x, &links));
@@ -100,7 +99,8 @@ static copse_status wrap_result(struct group *g, size_t i)
         g->out[i * to->count + d] = NULL;
         s = copse__value_from_block(st->ctx, st, to->at[d], copse__leaf_shape(g->leaves[i]), block, &at[d]);
     }
-    return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count, &g->leaves[i]->result);
+    return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count,
+                                       &g->leaves[i]->result);
 }
 
 /* What is in `from`, to all destinations. */

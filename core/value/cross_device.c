@@ -14,8 +14,8 @@ static copse_status check_plain(const struct copse_cross_batch *b, const copse_v
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: an object of the application has no %s",
                           b->op == COPSE_REDUCE_SUM ? "sum" : "mean");
     if (b->op == COPSE_REDUCE_SUM && b->st->group.ranks > 1)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: SUM of one value that is the same on all %u replicas; give a "
-                                              "per-replica value, or use MEAN", b->st->group.ranks);
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: SUM of one value that is the same on all %u replicas; "
+                                              "give a per-replica value, or use MEAN", b->st->group.ranks);
     return COPSE_OK;
 }
 
@@ -27,11 +27,11 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
     for (size_t i = 0; i < v->count; i++) {
         const copse_value *c = v->items[i];
         if (c->kind == COPSE_VALUE_OBJECT)
-            return copse_fail(COPSE_ERR_ARGUMENT, "reduce: replica %u has an object of the application, no numbers",
-                              v->ranks[i]);
+            return copse_fail(COPSE_ERR_ARGUMENT, "reduce: replica %u has an object of the application, no "
+                                                  "numbers", v->ranks[i]);
         if ((c->kind == COPSE_VALUE_SPARSE) != (first->kind == COPSE_VALUE_SPARSE))
-            return copse_fail(COPSE_ERR_SHAPE, "reduce: of replicas %u and %u one has a sparse value, the other a "
-                                               "dense one", v->ranks[0], v->ranks[i]);
+            return copse_fail(COPSE_ERR_SHAPE, "reduce: of replicas %u and %u one has a sparse value, the "
+                                               "other a dense one", v->ranks[0], v->ranks[i]);
         if (c->type != first->type || !copse__shape_equal(c->shape, first->shape))
             return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s", v->ranks[0],
                               copse__type_name(first->type), copse__shape_text(first->shape, a), v->ranks[i],
@@ -40,13 +40,6 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
     *need = first->kind == COPSE_VALUE_SPARSE ? COPSE_NEED_SPARSE
             : first->type == COPSE_I32        ? COPSE_NEED_I32
                                               : COPSE_NEED_F32;
-    return COPSE_OK;
-}
-
-static copse_status check_owner(const struct copse_cross_batch *b, const copse_value *v)
-{
-    if (v->strategy && v->strategy != b->st && v->kind >= COPSE_VALUE_VARIABLE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the value belongs to another strategy");
     return COPSE_OK;
 }
 
@@ -84,9 +77,11 @@ static copse_status add_plain(struct copse_cross_batch *b, copse_value *v)
         COPSE_TRY(check_plain(b, v));
     if (!is_whole && !is_given)
         return push_leaf(b, copse_value_retain(v), COPSE_NEED_NOTHING);
-    COPSE_TRY(is_whole ? copse__value_distributed(b->st, COPSE_VALUE_PER_REPLICA, v->items, NULL, v->count, &all)
-                       : copse__value_of_each(b->st, v, &all));
-    const copse_status s = add_distributed(b, all);
+    copse_status s = is_whole ? copse__value_distributed(b->st, COPSE_VALUE_PER_REPLICA, v->items, NULL,
+                                                         v->count, &all)
+                              : copse__value_of_each(b->st, v, &all);
+    if (!s)
+        s = add_distributed(b, all);
     copse_value_release(&all);
     return s;
 }
@@ -95,7 +90,8 @@ static copse_status add_leaves(struct copse_cross_batch *b, copse_value *v)
 {
     if (!v)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: a value is NULL");
-    COPSE_TRY(check_owner(b, v));
+    if (v->strategy && v->strategy != b->st && v->kind >= COPSE_VALUE_VARIABLE)
+        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the value belongs to another strategy");
     if (copse__value_is_structure(v)) {
         for (size_t i = 0; i < v->count; i++)
             COPSE_TRY(add_leaves(b, v->items[i]));
@@ -146,7 +142,8 @@ static copse_status reduce_here(struct copse_cross_batch *b)
     return copse__dense_reduce(b, COPSE_NEED_I32);
 }
 
-static copse_status run(struct copse_cross_batch *b, copse_value *const *values, size_t count, copse_value **out)
+static copse_status run(struct copse_cross_batch *b, copse_value *const *values, size_t count,
+                        copse_value **out)
 {
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < count && !s; i++)
@@ -191,8 +188,7 @@ static copse_status run_batch(struct copse_cross_batch *b, copse_value *const *v
 
 copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x, copse_strategy *st,
                                      copse_reduce_op op, copse_value *const *values,
-                                     const struct copse_destinations *to, size_t count,
-                                     copse_value **out)
+                                     const struct copse_destinations *to, size_t count, copse_value **out)
 {
     COPSE_TRY(copse_need("reduce", st, values, out));
     if (count == 0)
@@ -208,17 +204,15 @@ copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x,
 }
 
 copse_status copse_cross_batch_reduce(copse_cross_device *x, copse_strategy *st, copse_reduce_op op,
-                                      copse_value *const *values,
-                                      const struct copse_destinations *to, size_t count,
-                                      copse_value **out)
+                                      copse_value *const *values, const struct copse_destinations *to,
+                                      size_t count, copse_value **out)
 {
     COPSE_TRY(copse__callback_check("copse_cross_batch_reduce", st));
     return copse__cross_reduce_for(NULL, x, st, op, values, to, count, out);
 }
 
 copse_status copse_cross_reduce(copse_cross_device *x, copse_strategy *st, copse_reduce_op op,
-                                copse_value *value, const struct copse_destinations *to,
-                                copse_value **out)
+                                copse_value *value, const struct copse_destinations *to, copse_value **out)
 {
     return copse_cross_batch_reduce(x, st, op, &value, to, 1, out);
 }

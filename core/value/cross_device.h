@@ -23,7 +23,8 @@ struct copse_ranks {
     uint32_t at[COPSE_MAX_REPLICAS + 1];
     uint32_t count;
 };
-copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to, struct copse_ranks *out);
+copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to,
+                                    struct copse_ranks *out);
 /* All replicas. */
 void copse__destinations_all(const copse_strategy *st, struct copse_ranks *out);
 
@@ -32,14 +33,14 @@ copse_status copse__value_plain(copse_value *v, copse_value **out);
 /* A plain array or sparse value on a rank; the value itself where it is there already, since values do not change. */
 copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, copse_value **out);
 /* A plain or mirrored value on every rank of `to`, as one mirrored value. */
-copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to, copse_value **out);
+copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
+                                 copse_value **out);
 
-/* copse_cross_batch_reduce; `subject` names what the values are, such as a variable, or is NULL: workers that
-   come with different ones are told apart by it. */
+/* copse_cross_batch_reduce; `subject` names what the values are, such as a variable, or is NULL: workers with
+   different ones are at different calls. */
 copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x, copse_strategy *st,
                                      copse_reduce_op op, copse_value *const *values,
-                                     const struct copse_destinations *to, size_t count,
-                                     copse_value **out);
+                                     const struct copse_destinations *to, size_t count, copse_value **out);
 
 /* Element type and shape of an operand for a collective's header: those of all workers must be equal. */
 void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES]);

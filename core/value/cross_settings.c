@@ -27,8 +27,7 @@ static copse_status check_settings(const struct copse_cross_device_params *p)
     const bool is_one = p->kind == COPSE_CROSS_TO_ONE;
     const bool has_packing = p->packs || p->small_bytes || p->small_group || p->pack_bytes;
     if ((int)p->kind < 0 || p->kind > COPSE_CROSS_HIERARCHICAL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: there is no algorithm %d",
-                          (int)p->kind);
+        return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: there is no algorithm %d", (int)p->kind);
     if (p->has_root && !is_one)
         return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: a root belongs to TO_ONE");
     if (p->has_root && p->root >= COPSE_MAX_REPLICAS && p->root != COPSE_HOST)
@@ -37,26 +36,23 @@ static copse_status check_settings(const struct copse_cross_device_params *p)
     if (p->accumulate && !is_one)
         return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: an accumulation belongs to TO_ONE");
     if (has_packing && is_one)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "cross-device: TO_ONE reduces one by one, without packs");
+        return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: TO_ONE reduces one by one, without packs");
     if (p->small_group && !p->small_bytes)
         return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: small_group needs small_bytes");
     return COPSE_OK;
 }
 
-copse_status copse_cross_device_create(copse_context *ctx,
-                                       const struct copse_cross_device_params *params,
+copse_status copse_cross_device_create(copse_context *ctx, const struct copse_cross_device_params *params,
                                        copse_cross_device **out)
 {
-    if (!ctx || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: context or result is NULL");
+    COPSE_TRY(copse_need("cross-device", ctx, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_cross_device_params, params));
     if (params)
         COPSE_TRY(check_settings(params));
     copse_cross_device *x = copse__alloc(&ctx->base.mem, 1, sizeof *x);
     if (!x)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "cross-device: no memory");
+        return copse_no_memory("cross-device");
     atomic_init(&x->refs, 1);
     x->ctx = copse_context_retain(ctx);
     x->params = params ? *params : copse__cross_defaults;
@@ -86,30 +82,32 @@ void copse_cross_device_release(copse_cross_device **at)
 
 const char *copse_cross_device_name(const copse_cross_device *x)
 {
-    switch (x ? x->params.kind : COPSE_CROSS_AUTO) {
-    case COPSE_CROSS_AUTO:
-        return "auto";
-    case COPSE_CROSS_TO_ONE:
-        return "to_one";
-    case COPSE_CROSS_ALL_REDUCE:
-        return "all_reduce";
-    case COPSE_CROSS_HIERARCHICAL:
-        return "hierarchical";
-    }
-    return "unknown";
+    static const char *const names[] = {
+        [COPSE_CROSS_AUTO] = "auto",
+        [COPSE_CROSS_TO_ONE] = "to_one",
+        [COPSE_CROSS_ALL_REDUCE] = "all_reduce",
+        [COPSE_CROSS_HIERARCHICAL] = "hierarchical",
+    };
+    return names[x ? x->params.kind : COPSE_CROSS_AUTO];
 }
 
 /* ---- links ---- */
+
+static copse_status find_reducer(copse_strategy *st, const char *call, const struct copse_link *links,
+                                 copse_value_reducer **x)
+{
+    COPSE_TRY(copse_need("links", st, links));
+    if (!st->ctx)
+        return copse_fail(COPSE_ERR_ARGUMENT, "links: the default strategy has no devices");
+    COPSE_TRY(copse__callback_check(call, st));
+    return copse__strategy_reducer(st, x);
+}
 
 copse_status copse_strategy_links(copse_strategy *st, struct copse_link *links)
 {
     copse_value_reducer *x;
     const struct copse_link *all;
-    COPSE_TRY(copse_need("links", st, links));
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_ARGUMENT, "links: the default strategy has no devices");
-    COPSE_TRY(copse__callback_check("copse_strategy_links", st));
-    COPSE_TRY(copse__strategy_reducer(st, &x));
+    COPSE_TRY(find_reducer(st, "copse_strategy_links", links, &x));
     COPSE_TRY(copse__value_links(x, &all));
     memcpy(links, all, (st->replica_count + 1) * sizeof *links);
     return COPSE_OK;
@@ -118,16 +116,12 @@ copse_status copse_strategy_links(copse_strategy *st, struct copse_link *links)
 copse_status copse_strategy_set_links(copse_strategy *st, const struct copse_link *links)
 {
     copse_value_reducer *x;
-    COPSE_TRY(copse_need("links", st, links));
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_ARGUMENT, "links: the default strategy has no devices");
-    COPSE_TRY(copse__callback_check("copse_strategy_set_links", st));
+    COPSE_TRY(find_reducer(st, "copse_strategy_set_links", links, &x));
     for (uint32_t i = 0; i <= st->replica_count; i++)
         if (!(links[i].latency >= 0 && links[i].read_rate > 0 && links[i].write_rate > 0 &&
               links[i].sum_rate > 0))
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "links: entry %u: rates must be positive, the latency not negative", i);
-    COPSE_TRY(copse__strategy_reducer(st, &x));
     copse__value_set_links(x, links);
     return COPSE_OK;
 }

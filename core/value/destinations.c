@@ -2,6 +2,9 @@
 /* Destinations: the ranks that receive a result, and copies of values there. */
 #include "core/value/cross_device.h"
 
+static const uint32_t host = COPSE_HOST;
+const struct copse_destinations copse__to_host = { .ranks = &host, .count = 1 };
+
 /* ---- destinations ---- */
 
 static copse_status add(copse_strategy *st, struct copse_ranks *to, uint32_t rank)
@@ -41,7 +44,8 @@ static copse_status ranks_of_value(copse_strategy *st, const copse_value *v, str
     return COPSE_OK;
 }
 
-copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to, struct copse_ranks *out)
+copse_status copse__destinations_of(copse_strategy *st, const struct copse_destinations *to,
+                                    struct copse_ranks *out)
 {
     out->count = 0;
     if (!to || (!to->like && !to->ranks && to->count == 0))
@@ -79,28 +83,20 @@ copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, 
     return s;
 }
 
-/* The component on a rank, or the first. */
-static copse_value *component_at(copse_value *v, uint32_t rank)
+copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
+                                 copse_value **out)
 {
-    for (size_t i = 0; i < v->count; i++)
-        if (v->ranks[i] == rank)
-            return v->items[i];
-    return v->items[0];
-}
-
-copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to, copse_value **out)
-{
-    copse_value *at[COPSE_MAX_REPLICAS + 1] = { NULL }, *host = NULL;
+    copse_value *at[COPSE_MAX_REPLICAS + 1] = { NULL }, *on_host = NULL;
     copse_status s = COPSE_OK;
     for (uint32_t i = 0; i < to->count && !s; i++) {
-        copse_value *from = v->kind == COPSE_VALUE_MIRRORED ? component_at(v, to->at[i]) : v;
+        copse_value *from = v->kind == COPSE_VALUE_MIRRORED ? copse__component_at(v, to->at[i]) : v;
         /* A value for several devices is read from its own device once. */
-        if (!host && i + 1 < to->count && v->kind != COPSE_VALUE_MIRRORED)
-            s = copse__value_at(st, v, COPSE_HOST, &host);
+        if (!on_host && i + 1 < to->count && v->kind != COPSE_VALUE_MIRRORED)
+            s = copse__value_at(st, v, COPSE_HOST, &on_host);
         const bool is_there = from->block && from->block->queue == copse__queue_of(st, to->at[i]);
         if (!s)
-            s = copse__value_at(st, host && !is_there ? host : from, to->at[i], &at[i]);
+            s = copse__value_at(st, on_host && !is_there ? on_host : from, to->at[i], &at[i]);
     }
-    copse_value_release(&host);
+    copse_value_release(&on_host);
     return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count, out);
 }

@@ -68,9 +68,9 @@ static copse_status make(copse_strategy *st, const struct form *f, const uint32_
 static copse_status bring_all(struct gather *g, copse_value *v)
 {
     const bool is_each = v->kind == COPSE_VALUE_PER_REPLICA;
+    struct form *forms = &g->forms[g->st->group.first];
     for (uint32_t r = 0; r < g->st->replica_count; r++)
-        COPSE_TRY(copse_note(bring(g->st, is_each ? v->items[r] : v, &g->forms[g->st->group.first + r], &g->own[r]),
-                             "on replica %u", r));
+        COPSE_TRY(copse_note(bring(g->st, is_each ? v->items[r] : v, &forms[r], &g->own[r]), "on replica %u", r));
     return COPSE_OK;
 }
 
@@ -92,10 +92,7 @@ static copse_status exchange(struct gather *g, const char *what, copse_status mi
 {
     struct copse_group *group = &g->st->group;
     size_t sizes[COPSE_MAX_WORKERS];
-    COPSE_TRY(copse__group_barrier(group, what, 0, mine));
-    for (uint32_t w = 0; w < group->workers; w++)
-        sizes[w] = group->rank_counts[w] * sizeof *g->forms;
-    COPSE_TRY(copse__group_allgatherv(group, g->forms, sizes));
+    COPSE_TRY(copse__group_gather_ranks(group, what, g->forms, sizeof *g->forms, mine));
     COPSE_TRY(copse__group_barrier(group, what, 0, make_room(g)));
     for (uint32_t w = 0, r = 0; w < group->workers; r += group->rank_counts[w++])
         sizes[w] = (size_t)(4 * (g->firsts[r + group->rank_counts[w]] - g->firsts[r]));
@@ -129,7 +126,9 @@ copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const cha
     copse_value *own = NULL;
     uint32_t *words = NULL;
     *out = NULL;
-    copse_status s = copse__group_broadcast(&st->group, what, &f, sizeof f, mine ? mine : bring(st, v, &f, &own));
+    if (!mine)
+        mine = bring(st, v, &f, &own);
+    copse_status s = copse__group_broadcast(&st->group, what, &f, sizeof f, mine);
     if (!s) {
         words = copse__alloc(mem, (size_t)words_of(&f), sizeof *words);
         mine = words ? COPSE_OK : copse_no_memory("gather: the array of the first replica");

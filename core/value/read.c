@@ -7,24 +7,19 @@
 
 copse_status copse__require_strategy_of(const copse_variable *v)
 {
-    char place[COPSE_PLACE_BYTES];
     const struct copse_frame *f = copse__context_top();
     if (!f || f->strategy == v->strategy)
         return COPSE_OK;
     return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': belongs to another strategy; the thread is %s",
-                      v->name, copse__context_place(place));
+                      v->name, copse__context_place());
 }
 
 /* All components as a per-replica value, aggregated. */
 static copse_status read_local(copse_variable *v, copse_value **out)
 {
-    copse_strategy *st = v->strategy;
-    copse_value *parts[COPSE_MAX_REPLICAS] = { 0 }, *all;
-    copse_status s = COPSE_OK;
-    for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK; r++)
-        s = copse__component_read(v, r, &parts[r]);
-    s = copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all);
-    s = copse__variable_aggregate(v, all, s, out);
+    copse_value *all;
+    const copse_status mine = copse__components_read(v, &all);
+    const copse_status s = copse__variable_aggregate(v, all, mine, out);
     copse_value_release(&all);
     return s;
 }

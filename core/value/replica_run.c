@@ -11,12 +11,6 @@ struct value_run {
     copse_value *results[COPSE_MAX_REPLICAS];
 };
 
-static void release_all(copse_value **values, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        copse_value_release(&values[i]);
-}
-
 /* ---- runs ---- */
 
 /* The function's arguments as this replica sees them. */
@@ -31,8 +25,19 @@ static copse_status call(struct copse_run *base, uint32_t rank)
     if (s == COPSE_OK)
         s = run->fn((copse_replica_context *)base->replicas[rank].frame.handle, args, run->count, run->user,
                     &run->results[rank]);
-    release_all(args, run->count);
+    copse__values_release(args, run->count);
     return s;
+}
+
+/* The merge function in the cross-replica context; `run` may be NULL. */
+static copse_status call_merge(copse_strategy *st, struct copse_run *run, const struct copse_merge *m,
+                               copse_value *const *args, copse_value **result)
+{
+    struct copse_frame frame;
+    *result = NULL;
+    copse__context_push_cross(&frame, st, COPSE_HOST);
+    frame.run = run;
+    return copse__context_pop(&frame, m->fn(st, args, m->count, m->user, result));
 }
 
 /* Replica 0's merge function runs, its result is split. */
@@ -46,20 +51,14 @@ static copse_status merge(struct copse_run *run)
         copse_value *values[COPSE_MAX_REPLICAS];
         for (uint32_t r = 0; r < st->replica_count; r++)
             values[r] = run->replicas[r].merge->args[i];
-        s = copse_note(copse__regroup(st, COPSE_VALUE_PER_REPLICA, values, NULL, st->replica_count,
-                                      &args[i]),
+        s = copse_note(copse__regroup(st, COPSE_VALUE_PER_REPLICA, values, NULL, st->replica_count, &args[i]),
                        "in argument %zu of %s", i, first->what);
     }
-    if (s == COPSE_OK) {
-        struct copse_frame frame;
-        copse__context_push_cross(&frame, st, COPSE_HOST);
-        frame.run = run;
-        s = first->fn(st, args, first->count, first->user, &result);
-        s = copse_note(copse__context_pop(&frame, s), "in %s", first->what);
-    }
+    if (s == COPSE_OK)
+        s = copse_note(call_merge(st, run, first, args, &result), "in %s", first->what);
     for (uint32_t r = 0; r < st->replica_count && s == COPSE_OK && result; r++)
         s = copse__select_replica(result, r, &run->replicas[r].merge->result);
-    release_all(args, first->count);
+    copse__values_release(args, first->count);
     copse_value_release(&result);
     return s;
 }
@@ -78,9 +77,10 @@ copse_status copse__check_arguments(const char *what, copse_value *const *args, 
 {
     if (count > 0)
         COPSE_TRY(copse_need(what, args));
-    return count <= COPSE_MAX_ARGUMENTS ? COPSE_OK
-                                        : copse_fail(COPSE_ERR_ARGUMENT, "%s: %zu arguments; at most %d are possible",
-                                                     what, count, COPSE_MAX_ARGUMENTS);
+    if (count > COPSE_MAX_ARGUMENTS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: %zu arguments; at most %d are possible", what, count,
+                          COPSE_MAX_ARGUMENTS);
+    return COPSE_OK;
 }
 
 copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_value *const *args,
@@ -93,7 +93,8 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
     COPSE_TRY(copse__require_cross(st, "run"));
     for (size_t i = 0; i < count; i++) /* before the first replica runs */
         if (args[i])
-            COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count), "in argument %zu of a run", i));
+            COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count),
+                                 "in argument %zu of a run", i));
     struct value_run run = { .fn = fn, .args = args, .count = count, .user = user,
                              .run = { .strategy = copse_strategy_retain(st), .call = call, .merge = merge,
                                       .caller = copse__context_top(), .callbacks = copse__callback_top() } };
@@ -101,7 +102,7 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
     copse_value *all = NULL;
     if (s == COPSE_OK)
         s = take_result(&run, &all);
-    release_all(run.results, st->replica_count);
+    copse__values_release(run.results, st->replica_count);
     if (result)
         *result = all;
     else
@@ -115,12 +116,8 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
 /* One replica does not wait, and its values need no regrouping. */
 static copse_status merge_alone(copse_strategy *st, struct copse_run *run, struct copse_merge *m)
 {
-    copse_value *result = NULL;
-    struct copse_frame frame;
-    copse__context_push_cross(&frame, st, COPSE_HOST);
-    frame.run = run;
-    copse_status s = m->fn(st, m->args, m->count, m->user, &result);
-    s = copse__context_pop(&frame, s);
+    copse_value *result;
+    copse_status s = call_merge(st, run, m, m->args, &result);
     if (s == COPSE_OK && result)
         s = copse__select_replica(result, 0, &m->result);
     copse_value_release(&result);
@@ -132,10 +129,9 @@ copse_status copse__merge_call(copse_replica_context *rc, struct copse_merge *m)
     COPSE_TRY(copse_require_replica(rc));
     const struct copse_frame *f = copse__context_top();
     if (f && f->is_graph)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "replica %u on %s: %s inside a loss function, which builds a graph and runs "
-                          "once for all steps; use copse_all_reduce there",
-                          f->rank, copse_replica_device(rc), m->what);
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "replica %u on %s: %s inside a loss function, which builds "
+                                                 "a graph and runs once for all steps; use copse_all_reduce "
+                                                 "there", f->rank, copse_replica_device(rc), m->what);
     COPSE_TRY(copse__callback_check(m->what, NULL));
     if (!f || f->strategy->replica_count == 1)
         return merge_alone(copse_current_strategy(), f ? f->run : NULL, m);
@@ -145,16 +141,14 @@ copse_status copse__merge_call(copse_replica_context *rc, struct copse_merge *m)
     return s;
 }
 
-copse_status copse_merge_call(copse_replica_context *rc, copse_merge_fn *fn,
-                              copse_value *const *args, size_t count, void *user,
-                              copse_value **result)
+copse_status copse_merge_call(copse_replica_context *rc, copse_merge_fn *fn, copse_value *const *args,
+                              size_t count, void *user, copse_value **result)
 {
     if (result)
         *result = NULL;
     COPSE_TRY(copse_need("merge call", fn));
     COPSE_TRY(copse__check_arguments("merge call", args, count));
-    struct copse_merge m = { .what = "a merge call", .fn = fn, .user = user, .args = args,
-                               .count = count };
+    struct copse_merge m = { .what = "a merge call", .fn = fn, .user = user, .args = args, .count = count };
     COPSE_TRY(copse__merge_call(rc, &m));
     if (result)
         *result = m.result;

@@ -44,9 +44,8 @@ static copse_status mismatch(const struct regroup *g, copse_value *const *values
     char a[48], b[48];
     describe(values[0], a, sizeof a);
     describe(values[i], b, sizeof b);
-    return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s is %s on "
-                                       "replica %u, %s on replica %u",
-                      g->path, a, rank_of(g, 0), b, rank_of(g, i));
+    return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s is %s on replica "
+                                       "%u, %s on replica %u", g->path, a, rank_of(g, 0), b, rank_of(g, i));
 }
 
 static copse_status regroup_leaf(struct regroup *g, copse_value *const *values, copse_value **out)
@@ -86,10 +85,9 @@ static copse_status regroup_item(void *user, size_t at, copse_value **out)
     for (size_t i = 0; i < g->count; i++) {
         items[i] = name ? copse_value_find(all->values[i], name) : all->values[i]->items[at];
         if (!items[i])
-            return copse_fail(COPSE_ERR_SHAPE,
-                              "replicas returned different structures: result%s has an item '%s' on "
-                              "replica %u, none on replica %u",
-                              g->path, name, rank_of(g, 0), rank_of(g, i));
+            return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s has an item "
+                                               "'%s' on replica %u, none on replica %u", g->path, name,
+                              rank_of(g, 0), rank_of(g, i));
     }
     if (name)
         snprintf(g->path + length, sizeof g->path - length, ".%s", name);
@@ -120,24 +118,27 @@ copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_val
         return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu results to regroup", count);
     for (size_t i = 1; i < count; i++)
         if (!values[i] != !values[0])
-            return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: replica %u returned %s, "
-                                               "replica %u %s",
-                              rank_of(&g, 0), values[0] ? "a value" : "nothing", rank_of(&g, i),
+            return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: replica %u returned "
+                                               "%s, replica %u %s", rank_of(&g, 0),
+                              values[0] ? "a value" : "nothing", rank_of(&g, i),
                               values[i] ? "a value" : "nothing");
     return values[0] ? regroup(&g, values, out) : COPSE_OK;
 }
 
 /* ---- select ---- */
 
+copse_value *copse__component_at(const copse_value *v, uint32_t rank)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (v->ranks[i] == rank)
+            return v->items[i];
+    return v->kind == COPSE_VALUE_MIRRORED ? v->items[0] : NULL;
+}
+
 static copse_status select_component(copse_value *v, uint32_t rank, copse_value **out)
 {
-    size_t i = 0;
-    while (i < v->count && v->ranks[i] != rank)
-        i++;
-    if (i == v->count && v->kind == COPSE_VALUE_PER_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", rank);
-    *out = copse_value_retain(v->items[i < v->count ? i : 0]);
-    return COPSE_OK;
+    *out = copse_value_retain(copse__component_at(v, rank));
+    return *out ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", rank);
 }
 
 struct selection {
@@ -162,8 +163,8 @@ static copse_status select_value(struct selection *x, copse_value **out)
     if (copse__value_is_structure(v))
         return copse__value_map(v, select_item, x, out);
     if (x->is_update && v->kind == COPSE_VALUE_PER_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT, "update: replicas may differ in an argument; give a plain or mirrored "
-                                              "value, such as a reduced one");
+        return copse_fail(COPSE_ERR_ARGUMENT, "update: replicas may differ in an argument; give a plain or "
+                                              "mirrored value, such as a reduced one");
     if (copse__value_is_distributed(v))
         return select_component(v, x->rank, out);
     *out = copse_value_retain(x->is_update && is_whole && x->rank < v->count ? v->items[x->rank] : v);
@@ -185,9 +186,8 @@ copse_status copse__check_components(const copse_value *v, uint32_t replicas)
     for (size_t i = 0; copse__value_is_structure(v) && i < v->count; i++)
         COPSE_TRY(copse__check_components(v->items[i], replicas));
     if (v->kind == COPSE_VALUE_PER_REPLICA && v->count != replicas)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "value: %zu components, one for each replica of another strategy; there are %u "
-                          "replicas here", v->count, replicas);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components, one for each replica of another "
+                                              "strategy; there are %u replicas here", v->count, replicas);
     return COPSE_OK;
 }
 
@@ -195,7 +195,8 @@ copse_status copse__check_components(const copse_value *v, uint32_t replicas)
 
 void copse_local_results(copse_value *v, copse_value **list, size_t room, size_t *count)
 {
-    const bool is_apart = v && (copse__value_is_distributed(v) || (v->kind == COPSE_VALUE_VARIABLE && v->count > 1));
+    const bool is_whole = v && v->kind == COPSE_VALUE_VARIABLE && v->count > 1;
+    const bool is_apart = is_whole || (v && copse__value_is_distributed(v));
     const size_t all = is_apart ? v->count : v ? 1 : 0;
     for (size_t i = 0; i < COPSE_MIN(all, room); i++)
         list[i] = is_apart ? v->items[i] : v;

@@ -6,8 +6,7 @@
 
 /* ---- references ---- */
 
-static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind,
-                         copse_value **out)
+static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind, copse_value **out)
 {
     copse_value *v = copse__alloc(&ctx->base.mem, 1, sizeof *v);
     *out = v;
@@ -85,10 +84,14 @@ static copse_status check_array(copse_type type, copse_shape shape, uint64_t *co
     return COPSE_OK;
 }
 
-/* The replica of the calling thread, whose strategy must be of the same context. */
+/* Where values that the thread makes go: to the replica that it is in, whose strategy must be of the same context, or to
+   the host (NULL and COPSE_HOST). */
 static copse_status here(const copse_context *ctx, copse_strategy **st, uint32_t *rank)
 {
-    copse__current_place(st, rank);
+    const struct copse_frame *f = copse__context_top();
+    const bool has_device = f && f->handle && f->strategy != &copse__default_strategy;
+    *st = has_device ? f->strategy : NULL;
+    *rank = has_device ? f->rank : COPSE_HOST;
     if (*st && (*st)->ctx != ctx)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "value: the current replica's strategy was made from another context");
@@ -134,7 +137,9 @@ copse_status copse__value_copy(const copse_value *v, copse_strategy *st, uint32_
 {
     struct copse_block *block, *indices = NULL;
     COPSE_TRY(copse__block_copy(v->block, copse__queue_of(st, rank), &block));
-    const copse_status s = v->indices ? copse__block_copy(v->indices, copse__queue_of(st, rank), &indices) : COPSE_OK;
+    copse_status s = COPSE_OK;
+    if (v->indices)
+        s = copse__block_copy(v->indices, copse__queue_of(st, rank), &indices);
     if (!s)
         return from_blocks(v->ctx, st, rank, v->shape, block, indices, out);
     copse__block_release(&block);
@@ -300,20 +305,10 @@ static copse_status check_items(copse_value *const *items, size_t count)
         if (!items[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is NULL", i);
         if (items[i]->depth >= COPSE_MAX_DEPTH)
-            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i, COPSE_MAX_DEPTH);
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu is nested deeper than %d", i,
+                              COPSE_MAX_DEPTH);
     }
     return COPSE_OK;
-}
-
-copse_status copse_value_list(copse_context *ctx, copse_value *const *items, size_t count,
-                              copse_value **out)
-{
-    copse_value *v;
-    COPSE_TRY(copse_need("value", ctx, out));
-    *out = NULL;
-    COPSE_TRY(check_items(items, count));
-    COPSE_TRY(make(ctx, NULL, COPSE_VALUE_LIST, &v));
-    return give(set_items(v, items, count), v, out);
 }
 
 static copse_status set_names(copse_value *v, const char *const *names)
@@ -335,27 +330,38 @@ static copse_status set_names(copse_value *v, const char *const *names)
     return COPSE_OK;
 }
 
-copse_status copse_value_dict(copse_context *ctx, const char *const *names,
-                              copse_value *const *items, size_t count, copse_value **out)
+/* A dictionary with `names`, else a list. */
+static copse_status make_structure(copse_context *ctx, const char *const *names, copse_value *const *items,
+                                   size_t count, copse_value **out)
 {
     copse_value *v;
     COPSE_TRY(copse_need("value", ctx, out));
-    if (count > 0)
-        COPSE_TRY(copse_need("value", names));
     *out = NULL;
     COPSE_TRY(check_items(items, count));
-    COPSE_TRY(make(ctx, NULL, COPSE_VALUE_DICT, &v));
+    COPSE_TRY(make(ctx, NULL, names ? COPSE_VALUE_DICT : COPSE_VALUE_LIST, &v));
     copse_status s = set_items(v, items, count);
-    if (!s)
+    if (!s && names)
         s = set_names(v, names);
     return give(s, v, out);
 }
 
+copse_status copse_value_list(copse_context *ctx, copse_value *const *items, size_t count, copse_value **out)
+{
+    return make_structure(ctx, NULL, items, count, out);
+}
+
+copse_status copse_value_dict(copse_context *ctx, const char *const *names, copse_value *const *items,
+                              size_t count, copse_value **out)
+{
+    static const char *const none[1];
+    if (count > 0)
+        COPSE_TRY(copse_need("value", names));
+    return make_structure(ctx, names ? names : none, items, count, out);
+}
+
 copse_status copse__value_like(const copse_value *like, copse_value *const *items, copse_value **out)
 {
-    return like->kind == COPSE_VALUE_LIST
-               ? copse_value_list(like->ctx, items, like->count, out)
-               : copse_value_dict(like->ctx, (const char *const *)like->names, items, like->count, out);
+    return make_structure(like->ctx, (const char *const *)like->names, items, like->count, out);
 }
 
 copse_status copse__value_map(copse_value *like, copse_item_fn *fn, void *user, copse_value **out)
@@ -391,10 +397,9 @@ copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
         return copse_fail(COPSE_ERR_ARGUMENT, "value: a distributed value needs components");
     for (size_t i = 0; i < count; i++)
         if (copse__value_is_distributed(components[i]) || components[i]->depth > 0)
-            return copse_fail(COPSE_ERR_ARGUMENT,
-                              "value: component %zu is a list, a dictionary or distributed itself; "
-                              "make a list of distributed values instead",
-                              i);
+            return copse_fail(COPSE_ERR_ARGUMENT, "value: component %zu is a list, a dictionary or "
+                                                  "distributed itself; make a list of distributed values "
+                                                  "instead", i);
     COPSE_TRY(make(components[0]->ctx, st, kind, &v));
     copse_status s = set_items(v, components, count);
     v->depth = 0;
@@ -431,7 +436,8 @@ copse_status copse_value_per_replica(copse_strategy *st, copse_value *const *com
     COPSE_TRY(copse_need("value", st, components, out));
     *out = NULL;
     if (count != st->replica_count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count, st->replica_count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count,
+                          st->replica_count);
     if (!st->ctx)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "value: the default strategy has one replica, whose "
                                                  "values are plain");
@@ -477,6 +483,16 @@ copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value
         return copse_note(s, "while reading variable '%s'", v->name);
     }
     return copse__value_from_block(st->ctx, st, rank, v->tensor.shape, block, out);
+}
+
+copse_status copse__components_read(copse_variable *v, copse_value **out)
+{
+    copse_strategy *st = v->strategy;
+    copse_value *parts[COPSE_MAX_REPLICAS] = { NULL };
+    copse_status s = COPSE_OK;
+    for (uint32_t r = 0; r < st->replica_count && !s; r++)
+        s = copse__component_read(v, r, &parts[r]);
+    return copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, out);
 }
 
 /* ---- properties ---- */
@@ -544,9 +560,8 @@ copse_status copse__array_read(const copse_value *v, void *values)
 {
     v = representative(v);
     if (v->kind == COPSE_VALUE_PER_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "value: replicas may differ here; read one of the %zu components",
-                          v->count);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: replicas may differ here; read one of the %zu "
+                                              "components", v->count);
     if (v->kind != COPSE_VALUE_ARRAY)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: only arrays and variables can be read");
     return copse__block_read(v->block, values);

@@ -3,7 +3,7 @@
 #ifndef COPSE_CORE_VALUE_H
 #define COPSE_CORE_VALUE_H
 
-#include "copse/distribute/value.h"
+#include "copse/distribute/cross_device.h"
 #include "core/ps/change.h"
 #include "core/reduce/block.h"
 #include "core/variable/variable.h"
@@ -51,6 +51,8 @@ static inline copse_queue *copse__queue_of(const copse_strategy *st, uint32_t ra
     return rank == COPSE_HOST ? NULL : st->replicas[rank].queue;
 }
 
+extern const struct copse_destinations copse__to_host; /* the host alone */
+
 /* Release all values of a list, which may have NULL entries. */
 void copse__values_release(copse_value **list, size_t count);
 
@@ -73,6 +75,8 @@ copse_status copse__slices_read(const copse_value *v, int32_t **indices, struct 
 copse_status copse__value_of_variable(copse_variable *v, uint32_t rank, copse_value **out);
 /* An array with what a replica's component of a variable holds now, on that replica's device. */
 copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out);
+/* All components of a variable as a per-replica value of arrays. */
+copse_status copse__components_read(copse_variable *v, copse_value **out);
 /* The entry of a variable in a checkpoint, 4 bytes an element: the aggregate of a replica-local one, replica 0's
    component where it has no aggregation. */
 copse_status copse__variable_checkpoint(copse_variable *v, void *values);
@@ -101,9 +105,11 @@ bool copse__value_same(const copse_value *a, const copse_value *b);
 
 /* What the function that ran for each of `ranks` (NULL: 0 .. count-1) returned becomes one value;
    `kind` of the leaves that differ: PER_REPLICA, or MIRRORED for results of updates. Entries may be
-   NULL, all or none: then the result is NULL. COPSE_ERR_SHAPE says where structures differ. */
+   NULL, all or none: then the result is NULL. The text of COPSE_ERR_SHAPE names where structures differ. */
 copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_value *const *values,
                             const uint32_t *ranks, size_t count, copse_value **out);
+/* The component of a distributed value on a rank; of a mirrored value the first where that rank has none; else NULL. */
+copse_value *copse__component_at(const copse_value *v, uint32_t rank);
 /* A new reference to what replica `rank` sees of a structure: components of distributed values, everything
    else unchanged, whole variables too. A mirrored value without a component there gives its first. */
 copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **out);

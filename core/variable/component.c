@@ -35,9 +35,11 @@ copse_status copse__components_make(copse_variable *v, const void *initial)
     return COPSE_OK;
 }
 
-static void free_parts(copse_variable *v)
+void copse__variable_retire(copse_variable *v)
 {
-    struct copse_mem *mem = &v->strategy->ctx->base.mem;
+    copse_context *ctx = v->strategy->ctx;
+    struct copse_mem *mem = &ctx->base.mem;
+    snprintf(v->last_name, sizeof v->last_name, "%s", v->name ? v->name : "");
     for (uint32_t r = 0; v->components && r < v->strategy->replica_count; r++)
         copse_buffer_release(&v->components[r]);
     copse__free(mem, v->components);
@@ -45,27 +47,6 @@ static void free_parts(copse_variable *v)
     copse__free(mem, v->name);
     if (v->part == 0)
         copse__free(mem, (void *)(uintptr_t)v->whole);
-}
-
-static void give_back(copse_context *ctx, copse_variable *v)
-{
-    v->strategy = NULL;
-    copse__mutex_lock(&ctx->lock);
-    copse__handle_give(&ctx->variables, v);
-    copse__mutex_unlock(&ctx->lock);
-}
-
-void copse__variable_free(copse_variable *v)
-{
-    free_parts(v);
-    give_back(v->strategy->ctx, v);
-}
-
-void copse__variable_retire(copse_variable *v)
-{
-    copse_context *ctx = v->strategy->ctx;
-    snprintf(v->last_name, sizeof v->last_name, "%s", v->name);
-    free_parts(v);
     v->components = NULL;
     v->initial = NULL;
     v->whole = NULL;
@@ -73,7 +54,10 @@ void copse__variable_retire(copse_variable *v)
     v->name = v->last_name;
     v->tensor.name = v->last_name;
     v->tensor.op = &copse_op_released;
-    give_back(ctx, v);
+    v->strategy = NULL;
+    copse__mutex_lock(&ctx->lock);
+    copse__handle_give(&ctx->variables, v);
+    copse__mutex_unlock(&ctx->lock);
 }
 
 copse_status copse__variable_check(const copse_variable *v, const char *what)
@@ -81,8 +65,8 @@ copse_status copse__variable_check(const copse_variable *v, const char *what)
     if (!v)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: no variable, it is NULL", what);
     if (!v->strategy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy of variable '%s' was released, and the variable "
-                                              "with it", what, v->name);
+        return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy of variable '%s' was released, and the "
+                                              "variable with it", what, v->name);
     return COPSE_OK;
 }
 

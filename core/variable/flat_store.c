@@ -16,18 +16,20 @@ static uint64_t piece_limit(const copse_strategy *st)
     return bytes / 4 / st->group.ranks / COPSE_UNIT * COPSE_UNIT;
 }
 
-/* Variables [begin, end) of the order become a piece. */
-static copse_status make_piece(copse_strategy *st, size_t begin, size_t end)
+/* Variables from *next on become a piece, as many as fit, at least one. */
+static copse_status make_piece(copse_strategy *st, uint64_t limit, size_t *next)
 {
     struct copse_store *store = st->store;
     uint64_t elements = 0;
-    for (size_t i = begin; i < end; i++) {
-        copse_variable *v = store->order.at[i];
+    uint32_t piece;
+    for (; *next < store->order.count; ++*next) {
+        copse_variable *v = store->order.at[*next];
+        if (elements > 0 && elements + padded(v) > limit)
+            break;
         v->piece = store->piece_count;
         v->first = elements;
         elements += padded(v);
     }
-    uint32_t piece;
     COPSE_TRY(copse__exchange_piece(store->exchange, elements, &piece));
     store->piece_count++;
     return COPSE_OK;
@@ -60,17 +62,9 @@ static copse_status fill(copse_strategy *st, size_t begin)
 /* Variables from `begin` on of the order have no place yet. */
 static copse_status place(copse_strategy *st, size_t begin)
 {
-    const struct copse_store *store = st->store;
     const uint64_t limit = piece_limit(st);
-    for (size_t first = begin, end; first < store->order.count; first = end) {
-        uint64_t elements = padded(store->order.at[first]);
-        for (end = first + 1; end < store->order.count; end++) {
-            if (elements + padded(store->order.at[end]) > limit)
-                break;
-            elements += padded(store->order.at[end]);
-        }
-        COPSE_TRY(make_piece(st, first, end));
-    }
+    for (size_t next = begin; next < st->store->order.count;)
+        COPSE_TRY(make_piece(st, limit, &next));
     return fill(st, begin);
 }
 

@@ -5,22 +5,18 @@
 #include "core/variable/flat_store.h"
 
 /* Names and shapes, in order of creation. */
-static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count,
-                             char **out)
+static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count, char **out)
 {
+    char shape[96];
     size_t room = 64, used = 0;
     for (size_t i = 0; i < count; i++)
-        room += strlen(list[i]->name) + 16 + 12 * COPSE_MAX_RANK;
+        room += strlen(list[i]->name) + 16 + sizeof shape;
     char *text = copse__alloc(&st->ctx->base.mem, room, 1);
     if (!text)
         return copse_no_memory("strategy");
-    for (size_t i = count; i-- > 0;) {
-        const copse_shape shape = list[i]->tensor.shape;
-        used += (size_t)snprintf(text + used, room - used, "%s f32 [", list[i]->name);
-        for (uint32_t d = 0; d < shape.rank; d++)
-            used += (size_t)snprintf(text + used, room - used, "%s%u", d ? "," : "", shape.dims[d]);
-        used += (size_t)snprintf(text + used, room - used, "]\n");
-    }
+    for (size_t i = count; i-- > 0;)
+        used += (size_t)snprintf(text + used, room - used, "%s f32 %s\n", list[i]->name,
+                                 copse__shape_text(list[i]->tensor.shape, shape));
     snprintf(text + used, room - used, "%zu variables\n", count);
     *out = text;
     return COPSE_OK;

@@ -6,6 +6,14 @@
 #include "core/replica/replica_threads.h"
 #include "core/variable/storage.h"
 
+/* One of the enumerators 0 .. most. */
+static copse_status check_known(const struct copse_variable_params *p, const char *what, int value, int most)
+{
+    if (value < 0 || value > most)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown %s %d", p->name, what, value);
+    return COPSE_OK;
+}
+
 static copse_status check_type(const struct copse_variable_params *p)
 {
     if (p->type != COPSE_F32 && p->type != COPSE_I32)
@@ -21,12 +29,8 @@ static copse_status check_type(const struct copse_variable_params *p)
 
 static copse_status check_rules(const copse_strategy *st, const struct copse_variable_params *p)
 {
-    if ((int)p->synchronization < 0 || p->synchronization > COPSE_SYNC_ON_READ)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown synchronization %d", p->name,
-                          (int)p->synchronization);
-    if ((int)p->aggregation < 0 || p->aggregation > COPSE_AGGREGATION_ONLY_FIRST_REPLICA)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown aggregation %d", p->name,
-                          (int)p->aggregation);
+    COPSE_TRY(check_known(p, "synchronization", (int)p->synchronization, COPSE_SYNC_ON_READ));
+    COPSE_TRY(check_known(p, "aggregation", (int)p->aggregation, COPSE_AGGREGATION_ONLY_FIRST_REPLICA));
     if (p->synchronization == COPSE_SYNC_NONE && !st->table->has_one_copy)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the %s strategy has no variables without "
                                               "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
@@ -41,8 +45,8 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': needs 1 to 2^31-1 elements", p->name);
     COPSE_TRY(check_type(p));
     if (!isfinite(p->scale))
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed", p->name,
-                          (double)p->scale);
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed",
+                          p->name, (double)p->scale);
     COPSE_TRY(check_rules(st, p));
     if (p->colocate_with)
         COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'",
@@ -140,7 +144,7 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
     copse__free(mem, values);
     if (s != COPSE_OK) {
         if (v)
-            copse__variable_free(v);
+            copse__variable_retire(v);
         return s;
     }
     st->variables.at[st->variables.count++] = v;
@@ -152,7 +156,8 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
 /* ---- made by replicas ---- */
 
 /* The next variable of a replica: replica 0 has made it before. NULL for replica 0 itself, which makes it. */
-static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p, copse_variable **out)
+static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p,
+                              copse_variable **out)
 {
     char mine[96], theirs[96];
     if (f->rank == 0)
@@ -180,7 +185,6 @@ static copse_status find_made(struct copse_frame *f, const struct copse_variable
 copse_status copse_variable_create(copse_strategy *st, const struct copse_variable_params *p,
                                    copse_variable **out)
 {
-    char place[COPSE_PLACE_BYTES];
     COPSE_TRY(copse_need("variable", st, p, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_variable_params, p));
@@ -192,7 +196,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     struct copse_frame *f = copse__context_top();
     if (f && f->strategy != st)
         return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': made for another strategy; the thread is %s",
-                          p->name, copse__context_place(place));
+                          p->name, copse__context_place());
     COPSE_TRY(copse_note(copse__callback_check("copse_variable_create", st), "for variable '%s'", p->name));
     if (f && f->handle)
         COPSE_TRY(find_made(f, p, out));

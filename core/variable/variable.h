@@ -40,8 +40,6 @@ struct copse_variable {
 copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values);
 bool copse__initializer_is_known(copse_initializer initializer);
 
-/* Release a variable that the application has never seen. */
-void copse__variable_free(copse_variable *v);
 /* Release what a variable holds, with its strategy. The application may keep the handle: the context keeps the
    block, and every call refuses it. */
 void copse__variable_retire(copse_variable *v);

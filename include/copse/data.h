@@ -11,11 +11,28 @@
 
 #include "copse/array.h"
 #include "copse/batch.h"
-#include "copse/data/table.h"
 
 #if defined(__cplusplus)
 extern "C" {
 #endif
+
+/** Whether the first line of a CSV file holds column names. */
+typedef enum copse_csv_header {
+    COPSE_CSV_HEADER_AUTO, /**< see data/readers.h */
+    COPSE_CSV_HEADER_YES,
+    COPSE_CSV_HEADER_NO,
+} copse_csv_header;
+
+/** How to read a CSV file; data/readers.h describes the format. Error texts count rows and columns from 1, header included. */
+struct copse_csv_params {
+    const char *label_name;  /**< label column by its name in the header        [NULL] */
+    uint32_t label_column;   /**< label column by position, from 1              [0 = the last] */
+    copse_csv_header header;
+    char delimiter;          /**< ',' ';' '|' or a tab                          [0 = that of the first line] */
+    uint32_t classes;        /**< labels are 0..classes-1                       [0 = not checked] */
+    uint64_t max_bytes;      /**< most bytes after decompression                [0 = 8 GiB] */
+    uint64_t reserved[4]; /**< 0 */
+};
 
 /** Columns in host memory with the same number of rows. Features are column "x", labels column "y". Constant. */
 typedef struct copse_dataset copse_dataset;
@@ -25,34 +42,45 @@ typedef struct copse_schema copse_schema;
 
 /** Scaling of features when a dataset is made. */
 typedef enum copse_feature_scale {
-    COPSE_SCALE_AUTO, /**< tables: STANDARD; pictures (IDX, bytes): "x" is u8 and the schema scales it; others: NONE */
-    COPSE_SCALE_NONE, /**< leave them and regression targets unchanged */
-    COPSE_SCALE_STANDARD, /**< each number of a row: mean 0 and standard deviation 1 over all rows */
+    COPSE_SCALE_AUTO,     /**< tables: STANDARD; pictures (IDX, bytes): on the device; others: NONE */
+    COPSE_SCALE_NONE,     /**< leave them and regression targets unchanged */
+    COPSE_SCALE_STANDARD, /**< each number of a row: mean 0, standard deviation 1 over all rows */
     COPSE_SCALE_MAX,      /**< divide all by the largest magnitude in the set */
 } copse_feature_scale;
+
+/** The use of labels. */
+typedef enum copse_task {
+    COPSE_TASK_AUTO,           /**< recognised from the labels, see data/schema.h */
+    COPSE_TASK_CLASSIFICATION, /**< "y" is i32, a class */
+    COPSE_TASK_REGRESSION,     /**< "y" is f32 [targets], scaled as the features */
+    COPSE_TASK_SEQUENCE,
+} copse_task;
+
+/** Missing cells of a table: empty, NA, N/A, NaN, null or ?. */
+typedef enum copse_missing {
+    COPSE_MISSING_REFUSE,
+    COPSE_MISSING_MEAN, /**< become the column's mean, or a category of their own */
+} copse_missing;
 
 /** How to make a dataset. */
 struct copse_dataset_params {
     const char *labels; /**< file with the labels, IDX or .npy                 [NULL] */
     bool no_labels;     /**< the file has no labels                            [false] */
-    uint32_t classes;   /**< labels are 0..classes-1    [0 = the labels of a table; arrays: largest label + 1, at most
-                             65536] */
+    uint32_t classes;   /**< labels are 0..classes-1   [0 = found from the labels; at most 65536] */
     copse_feature_scale scale;
-    struct copse_csv_params csv; /**< for CSV files; its `classes` and `max_bytes` are not used */
+    struct copse_csv_params csv; /**< of these not `classes` and `max_bytes` */
     uint64_t max_bytes; /**< most bytes per file after decompression           [0 = 8 GiB] */
-    const copse_schema *schema; /**< read by this schema; the fields that it decides are not used [NULL] */
+    const copse_schema *schema; /**< how to read the columns                [NULL = decide it] */
     copse_task task;
     copse_missing missing;
-    const char *ignore; /**< table columns to leave out: names or positions from 1, separated by commas [NULL] */
+    const char *ignore; /**< columns left out: names or positions, "id,3"     [NULL] */
     uint64_t reserved[1]; /**< 0 */
 };
 
 /**
  * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and `*labels*idx1*`. The type is
- * detected by content. Of several pairs "train..." is preferred, then uncompressed files, then the first by name.
- * `params->labels` names the labels of other IDX and .npy files.
- *
- * A CSV file is a table: data/schema.h says how its columns become "x" and "y".
+ * detected by content. `params->labels` names the labels of other IDX and .npy files. data/schema.h: how the columns of a
+ * table (CSV) become "x" and "y".
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or names a column that is missing.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.
@@ -68,7 +96,7 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_open(copse_context *ctx, cons
 /**
  * Make a dataset of features and labels in memory: columns "x", f32, and "y". Rows of more than 5 axes become rank 1.
  * @param features  Any element type; the first axis counts the rows, 1 to 2^32-1. By default they are not scaled.
- * @param labels    Classes, whole numbers from 0, or values: any element type, [rows] or [rows, targets]; NULL for none.
+ * @param labels    Classes from 0, or values: any element type, [rows] or [rows, targets]; NULL for none.
  * @param params    `classes`, `scale`, `schema` and `task` are used; NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  An array is missing, or `params` breaks a rule.
  * @retval COPSE_ERR_SHAPE     Shapes do not fit together, or there is no row.
@@ -102,8 +130,8 @@ struct copse_dataset_info {
     size_t shape[COPSE_ARRAY_MAX_RANK]; /**< of one example */
     size_t row_size;                    /**< numbers in one example */
     bool has_labels;                    /**< it was made with labels */
-    uint32_t classes;                   /**< labels are 0..classes-1; 0 without labels and for a regression */
-    float scale;                        /**< features were divided by this: 1 but for COPSE_SCALE_MAX */
+    uint32_t classes;                   /**< labels are 0..classes-1; 0: there are none */
+    float scale;                        /**< divisor of COPSE_SCALE_MAX, otherwise 1 */
     uint64_t reserved[4]; /**< 0 */
 };
 

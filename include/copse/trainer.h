@@ -165,21 +165,6 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
 /** Micro-batches since the last update. */
 COPSE_API uint32_t copse_trainer_gathered(const copse_trainer *t);
 
-/**
- * Upload a batch ahead of its step, while the devices compute; copse_trainer_step takes it when its batch is NULL. An
- * accelerator strategy takes batches of one size for its next run (distribute/accelerator.h).
- * @retval COPSE_ERR_ARGUMENT     `prefetch` batches are fed (`steps_per_run` with an accelerator), or as
- *                                copse_trainer_step. Earlier batches stay fed.
- * @retval COPSE_ERR_UNSUPPORTED  `prefetch` is 0, and the strategy is not an accelerator.
- * Blocks while the batch is copied, and while a new size is recorded.
- */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_feed(copse_trainer *t,
-                                                        const struct copse_host_batch *batch);
-/** Batches that are fed. */
-COPSE_API uint32_t copse_trainer_fed(const copse_trainer *t);
-/** Drop them. */
-COPSE_API void copse_trainer_unfeed(copse_trainer *t);
-
 /** Loss and reports of one global batch without training; with parameter servers of the servers' values, except in a
     replica or while gradients are accumulated. Blocks until it is computed. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* C = f(op(A) op(B) + bias) for a batch of matrices, every size and both transposes. Item i of the batch reads the
-   matrix i / each % count of an operand. A group computes
+   matrix i of an operand or (REPEATS) i / each % count. A group computes
    a tile of C from strips of A and B in group memory; an invocation computes 4 x 4 elements, spread so that adjacent
    invocations access adjacent columns. A part of k that starts at k_begin > 0 adds to the content of C. */
 GROUP(16, 16)
@@ -8,6 +8,7 @@ SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
 SPEC(2, A_TRANSPOSED)
 SPEC(3, B_TRANSPOSED)
+SPEC(4, REPEATS)
 PARAMS(uint m; uint n; uint k; uint k_begin; uint k_end; uint batch; uint a_each; uint a_count; uint b_each;
        uint b_count;)
 
@@ -32,8 +33,8 @@ KERNEL4(matmul, IN(real, a), IN(real, b), IN(real, bias), OUT(real, c))
     const uint x = LOCAL_ID(0), y = LOCAL_ID(1);
     if (item >= p.batch)
         return;
-    const uint base_a = item / p.a_each % p.a_count * p.m * p.k;
-    const uint base_b = item / p.b_each % p.b_count * p.k * p.n;
+    const uint base_a = SELECT(REPEATS != 0, item / p.a_each % p.a_count, item) * p.m * p.k;
+    const uint base_b = SELECT(REPEATS != 0, item / p.b_each % p.b_count, item) * p.k * p.n;
 
     float sum[16];
     float total[16];

@@ -74,7 +74,8 @@ static bool has_member(const char *type, const char *member)
     return false;
 }
 
-/* A train step can set everything that a trainer can: its loss is its own, and the check of numbers has another name. */
+/* A train step can set everything that a trainer can: its loss is its own, and the check of numbers has another
+   name. */
 static void train_steps_have_the_settings_of_trainers(void **state)
 {
     static const char *const own[] = { "size", "reserved", "loss", "check_numerics" };

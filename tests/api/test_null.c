@@ -5,6 +5,7 @@
 #include "tests/rig/null_rig.h"
 
 #if defined(COPSE_HAVE_OPENCL)
+#include "copse/loop/feed.h"
 #include "copse/compat/gradients.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/single_loss.h"

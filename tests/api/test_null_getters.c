@@ -2,6 +2,7 @@
 /* The rule for NULL (copse/status.h), for functions without a status: getters of a NULL handle return 0, false, NULL,
    an empty text or the "none" of an index, and clear their results; release functions do nothing. tests/tree/null_rows.cmake
    finds functions without a row. */
+#include "copse/loop/feed.h"
 #include "copse/compat/replicated.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"

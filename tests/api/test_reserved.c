@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Structs that can grow: each call refuses every word of `reserved` that is not 0, by name, and changes nothing; results
    have zeros there. Rows: REFUSED(type, member, value of the argument struct, call), where `p` is the struct. */
+#include "copse/loop/feed.h"
 #include "copse/compat/gradients.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/single_loss.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Train steps: losses in and out, what may be asked for between them, and what is refused. */
+#include "copse/loop/feed.h"
 #include "copse/compat/gradients.h"
 #include "copse/compat/train_step.h"
 
@@ -75,14 +76,16 @@ static void prefetched(void **state)
 {
     (void)state;
     enum { STEPS = 4 };
-    static const float x[2 * STEPS][2] = { { 1, 2 }, { 2, 3 }, { 3, 4 }, { -1, 1 }, { 0, 5 }, { 2, -2 }, { 1, 1 }, { 4, 0 } };
+    static const float x[2 * STEPS][2] = { { 1, 2 }, { 2, 3 }, { 3, 4 }, { -1, 1 }, { 0, 5 }, { 2, -2 }, { 1, 1 },
+                                           { 4, 0 } };
     static const int32_t y[2 * STEPS] = { 0, 1, 2, 1, 0, 2, 1, 0 };
     static const float ones[6] = { 1, 1, 1, 1, 1, 1 }, zeros[3] = { 0 };
     double losses[2][STEPS];
     float w[2][6];
     for (uint32_t prefetch = 0; prefetch <= 2; prefetch += 2) {
         copse_strategy *st = rig_strategy(2, NULL);
-        struct linear l = { rig_variable(st, "w", COPSE_SHAPE(2, 3), ones), rig_variable(st, "b", COPSE_SHAPE(3), zeros) };
+        struct linear l = { rig_variable(st, "w", COPSE_SHAPE(2, 3), ones),
+                            rig_variable(st, "b", COPSE_SHAPE(3), zeros) };
         struct copse_train_step_params params = params_of(classify, &l, 0.1f);
         params.prefetch = prefetch;
         copse_train_step *ts;

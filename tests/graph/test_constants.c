@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Constants keep their values from step to step, on every replica, in every recording and in a run of several steps: a
    loss with them has the bits of a loss with a frozen variable. */
+#include "copse/loop/feed.h"
 #include "copse/device/function.h"
 #include "copse/distribute/accelerator.h"
 #include "core/base/base.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches of named inputs of several types: they train under every strategy, with the bits of the same numbers as f32;
    and the rules that names and columns have. */
+#include "copse/loop/feed.h"
+
 #include "tests/rig/step_rig.h"
 
 #include "copse/device/function.h"

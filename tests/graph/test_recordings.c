@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Recordings are kept up to a limit, least recently used ones go: memory does not grow with the number of sizes, no
    bit depends on the limit, what a step or a batch that is fed needs stays, and what is computed is waited for. */
+#include "copse/loop/feed.h"
+
 #include "tests/rig/step_rig.h"
 #include "tests/rig/train_model.h"
 

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "copse/loop/feed.h"
+
 #include "tests/rig/gradient_rig.h"
 
 /* ---- the truth ---- */

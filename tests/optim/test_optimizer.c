@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "copse/loop/feed.h"
 #include "copse/copse.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"

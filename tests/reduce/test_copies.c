@@ -103,6 +103,25 @@ static void small_copies_travel_together(void **unused)
     close_stage(&g);
 }
 
+/* Neighbours in the source's memory are read at once, whatever their targets. */
+static void neighbours_are_read_at_once(void **unused)
+{
+    struct stage g;
+    (void)unused;
+    open_stage(&g);
+    const uint32_t before = fake_calls(0, FAKE_READ);
+    for (uint32_t i = 0; i < 12; i++) { /* the second half after a gap */
+        const struct copse_view from = view(0, g.from[0], 10 * i + (i >= 6 ? 3 : 0), 10),
+                                to = view(1 + i % 2, g.to[1 + i % 2], 20 * i, 10);
+        OK(copse__reducer_copy(g.x, &from, &to, 1));
+    }
+    OK(copse__reducer_send(g.x));
+    assert_int_equal(fake_calls(0, FAKE_READ) - before, 2);
+    for (uint32_t i = 0; i < 12; i++)
+        arrived(&g, 1 + i % 2, 20 * i, 10, 0, 10 * i + (i >= 6 ? 3 : 0));
+    close_stage(&g);
+}
+
 /* A large copy is cut, also behind a small one; every target receives all of it, the host too. */
 static void large_copies_are_cut(void **unused)
 {
@@ -178,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_copies_travel_together),
+        cmocka_unit_test(neighbours_are_read_at_once),
         cmocka_unit_test(large_copies_are_cut),
         cmocka_unit_test(local_copies_need_no_wait),
         cmocka_unit_test(reads_are_waited_for_when_they_are_needed),

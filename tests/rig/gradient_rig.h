@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "copse/loop/feed.h"
 #include "copse/compat/replicated.h"
 #include "copse/copse.h"
 #include "copse/distribute/accelerator.h"

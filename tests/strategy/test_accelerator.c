@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The accelerator strategy: runs of several steps with the bits of single ones, submissions counted, static shapes,
    and what may happen on the way. */
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/sync.h"
 

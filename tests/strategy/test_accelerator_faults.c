@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs of several steps on devices that are slow, full or fail: nothing is waited for, every failure comes
    out, nothing is left half done in silence. */
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 #include "tests/rig/faulty_job.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of an application on the accelerator strategy: one is a run, its outputs are those of the last step in it, and
    the batches of a run that fails come again. */
+#include "copse/loop/feed.h"
 #include "copse/compat/single_loss.h"
 #include "copse/distribute/accelerator.h"
 

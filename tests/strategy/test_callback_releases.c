@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls without a status inside functions of the application: releasing what the call in progress uses is refused, the
    object stays alive, and the call in progress says so. Releasing a reference of the application is legal everywhere. */
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 
 #include "tests/rig/callback_rig.h"

@@ -3,6 +3,7 @@
    cancelling, and who differs. cluster.sh trains over MPI and Gloo between processes. */
 #include <unistd.h>
 
+#include "copse/loop/feed.h"
 #include "copse/compat/replicated.h"
 #include "copse/distribute/accelerator.h"
 #include "core/variable/flat_store.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A trainer that is cancelled while its step waits for devices that do not answer: the step ends, nothing has changed,
    and when the devices answer again training goes on with the bits of a run that was never cancelled. */
+#include "copse/loop/feed.h"
+
 #include "tests/rig/rig.h"
 
 #include "copse/distribute/accelerator.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches that are uploaded ahead of their steps: the same bits as without, on every device and mixture, with
    micro-batches, smaller batches and evaluations in between; what is fed and kept; steps and checkpoints. */
+#include "copse/loop/feed.h"
+
 #include "tests/rig/step_rig.h"
 #include "tests/rig/temp_files.h"
 #include "tests/rig/train_model.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches ahead on devices that are slow, full or fail: nothing waits in the step that need not, every failure
    comes out and names itself, nothing is left half done in silence, no bit changes. */
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 
 #include "tests/rig/faulty_job.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Assignments that a step executes (copse_update): moving averages over all replicas, counters, replica-local values;
    and steps that change nothing. */
+#include "copse/loop/feed.h"
+
 #include "tests/rig/step_rig.h"
 
 #include "copse/distribute/accelerator.h"

@@ -6,6 +6,7 @@
 
 #include "copse/data/schema.h"
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/feed.h"
 
 #include "tools/bench/bench.h"
 #include "tools/train/train.h"

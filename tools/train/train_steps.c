@@ -2,6 +2,7 @@
 /* One step, or one run of an accelerator, and its time. */
 #include <time.h>
 
+#include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
 
 #include "tools/train/train_run.h"

@@ -137,6 +137,41 @@ class Training(unittest.TestCase):
             copse.Trainer(strategy, lambda inputs: None, clip_norms=1.0)
 
 
+class Layers(unittest.TestCase):
+    def test_layers_are_the_hand_written_network(self):
+        x, y = toy()
+        losses = []
+        for by_hand in (True, False):
+            strategy = copse.Strategy("host")
+            if by_hand:
+                w1 = strategy.variable("dense1.weight", (4, 8), init="he_normal", seed=3)
+                b1 = strategy.variable("dense1.bias", (8,))
+                w2 = strategy.variable("dense2.weight", (8, 3), init="glorot_uniform", seed=3)
+                b2 = strategy.variable("dense2.bias", (3,))
+
+                def network(inputs, x):
+                    return ops.dense(ops.dense(x, w1, b1, "relu"), w2, b2)
+            else:
+                network = copse.nn.Layers("dense 8 relu; dense out", strategy, shape=(4,), outputs=3, seed=3)
+
+            def loss(inputs):
+                return ops.sparse_cross_entropy(network(inputs, inputs["x"]), inputs["y"])
+
+            trainer = copse.Trainer(strategy, loss)
+            losses.append([trainer.step({"x": x, "y": y}).loss for _ in range(5)])
+        self.assertEqual(losses[0], losses[1])
+
+    def test_description(self):
+        layers = copse.nn.Layers("mlp:16,8")
+        layers.build(copse.Strategy("host"), shape=(2, 2), outputs=3)
+        self.assertEqual(layers.output, (3,))
+        self.assertEqual(layers.parameters, 4 * 16 + 16 + 16 * 8 + 8 + 8 * 3 + 3)
+        self.assertIn("dense 3", str(layers))
+        self.assertIn("243", layers.summary())
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "line 2.*did you mean dense"):
+            copse.nn.Layers("relu\ndens 5")
+
+
 class Files(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -38,7 +38,12 @@ COPSE_API COPSE_CHECKED copse_status copse_read_text(copse_context *ctx, const c
                                                      copse_array **out);
 
 /**
- * Read a CSV file of numbers; copse_csv_params has the rules.
+ * Read a CSV file of numbers: decimal with '.' in every locale, cells may be quoted, all lines have the same number of
+ * cells and at most 1 MiB, empty lines are skipped.
+ *
+ * COPSE_CSV_HEADER_AUTO: the first line is a header when none of its cells is a number (for a dataset: unless most occur
+ * again in their columns), or when it has at least three, which count the columns: 0,1,2,... or 1,2,3,... Without a given
+ * delimiter it is the first of , ; tab | that occurs outside quotes in the first line, else ','.
  * @param params    NULL for defaults.
  * @param features  F32 [rows, columns without the label].
  * @param labels    I32 [rows], whole numbers from 0. NULL: the file has no label column.

@@ -2,13 +2,16 @@
 /** @file
  * Schemas: the meaning of the columns of a data set, and how they become inputs of a network. A dataset makes its schema
  * from the data; a model file stores it; later data is read by it (copse_dataset_params.schema), with the same scaling,
- * categories and classes. docs/model-file.md describes the text. All functions: any thread.
+ * categories and classes; then `classes`, `scale` and `task` of the params are not used. docs/model-file.md describes the
+ * text. All functions: any thread.
  *
  * Tables (CSV files). A column of numbers becomes one number of "x". A column of text becomes categories, one number of
  * "x" each: at most 1000, and at most half as many as rows if there are more than 20. A column of numbers and text becomes
  * categories only with at most 20 different cells, each text at least twice. An unnamed first column that counts the rows
  * is ignored. The label is the last column unless params.csv names another. Means and deviations are computed over all
  * rows, before a split; a constant column has scale 1.
+ *
+ * Of several IDX pairs in a folder "train..." is preferred, then uncompressed files, then the first by name.
  *
  * Task, where params.task is AUTO. Tables: a classification if the labels are text, or whole numbers with at most 20
  * different values, or 0..K-1 or 1..K with at least 20 rows for each on average; otherwise a regression. The classes are
@@ -31,7 +34,7 @@ extern "C" {
 typedef enum copse_data_kind {
     COPSE_DATA_ARRAY,    /**< arrays in memory, .npy and IDX files */
     COPSE_DATA_TABLE,    /**< CSV files */
-    COPSE_DATA_PICTURES, /**< 8-bit pictures: IDX files of bytes with at least 3 axes */
+    COPSE_DATA_PICTURES, /**< 8-bit pictures: IDX files of bytes with at least 3 axes. By default "x" stays u8 */
     COPSE_DATA_TEXT,
 } copse_data_kind;
 

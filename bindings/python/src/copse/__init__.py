@@ -3,7 +3,7 @@
 import os as _os
 from pathlib import Path as _Path
 
-from . import conformance, errors, ops, safetensors
+from . import conformance, errors, nn, ops, safetensors
 from .data import Batches, Dataset
 from .devices import Device, context, devices, select, version
 from .errors import Error
@@ -19,5 +19,5 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 
 __all__ = [
     "Batches", "DIGITS", "Dataset", "Device", "Error", "Inputs", "StepResult", "Strategy", "Tensor", "Trainer", "Variable",
-    "conformance", "context", "devices", "errors", "ops", "safetensors", "select", "version",
+    "conformance", "context", "devices", "errors", "nn", "ops", "safetensors", "select", "version",
 ]
