@@ -2,6 +2,7 @@
 /* Batch norm: training normalises by the statistics of the global batch, over all replicas, and keeps moving averages of
    them; an evaluation normalises by the averages. Features are the last axis. */
 #include "copse/distribute/sync.h"
+#include "copse/train/update.h"
 #include "copse/trainer.h"
 #include "core/graph/graph.h"
 #include "core/nn/layer.h"

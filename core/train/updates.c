@@ -2,6 +2,7 @@
 /* Assignments that a step executes (copse_update). The step computes the values; for a value that several replicas share
    it does an all-reduce. Behind all reads of the variables, and after all checks, the values are copied to them. */
 #include "copse/distribute/sync.h"
+#include "copse/train/update.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/variable/storage.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
  * Models: a network with the schema of its data. A trainer trains it; a file keeps it (docs/model-file.md); another process
- * loads it and predicts. train/evaluate.h compares it with labels.
- *
- *     copse_model_create(st, copse_dataset_schema(data), &(struct copse_model_params){ .network = "dense 64 relu; dense out" }, &m);
+ * loads it and predicts (examples/predict.c).
  */
 #ifndef COPSE_PUBLIC_MODEL_H
 #define COPSE_PUBLIC_MODEL_H
@@ -30,8 +28,7 @@ struct copse_model_params {
 /**
  * Make a model and its variables. It retains strategy and schema.
  * @param schema  Of labelled data: classification or regression.
- * @retval COPSE_ERR_SHAPE  The network does not fit the data.
- * Otherwise as copse_layer_build.
+ * Errors as copse_layer_build.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_create(copse_strategy *st, const copse_schema *schema,
                                                         const struct copse_model_params *params, copse_model **out);
@@ -57,7 +54,6 @@ COPSE_API COPSE_CHECKED copse_status copse_model_load(copse_strategy *st, const 
  * Predict for every row, on this process's replicas.
  * @param data    Read by the model's schema (copse_dataset_params.schema), labels or not.
  * @param values  [rows, outputs]: probabilities of classes, or values in the target's unit.
- * @retval COPSE_ERR_ARGUMENT  Data of another schema.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_predict(copse_model *m, const copse_dataset *data, float *values);
 

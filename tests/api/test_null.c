@@ -35,6 +35,7 @@
 #if defined(COPSE_HAVE_VULKAN)
 #include "copse/device/vulkan.h"
 #include "copse/train/slots.h"
+#include "copse/train/update.h"
 #endif
 
 static void check(const struct probe *p, copse_status s)

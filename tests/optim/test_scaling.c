@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "copse/loop/feed.h"
+#include "copse/train/update.h"
 #include "copse/state.h"
 #include "tests/rig/gradient_rig.h"
 #include "tests/rig/temp_files.h"

@@ -2,6 +2,7 @@
 /* What functions of the application may call: every public function that takes a trainer, a strategy, or what is made
    of them, in every function that the library calls. The rule is the one of strategy.h. */
 #include "copse/loop/feed.h"
+#include "copse/train/update.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"

@@ -2,6 +2,7 @@
 /* Handles of variables whose strategy was released: every function that takes one refuses it by its name. Under the
    address sanitizer nothing that was freed is read. */
 #include "copse/compat/gradients.h"
+#include "copse/train/update.h"
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
 #include "copse/distribute/parameter_server.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums over replicas inside a loss function, over the replicas of several workers: values, derivatives and batch
    normalisation with the bits of one process, and workers whose functions differ. */
+#include "copse/train/update.h"
 #include "tests/rig/norm_model.h"
 #include "tests/rig/worker_rig.h"
 

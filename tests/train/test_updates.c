@@ -2,6 +2,7 @@
 /* Assignments that a step executes (copse_update): moving averages over all replicas, counters, replica-local values;
    and steps that change nothing. */
 #include "copse/loop/feed.h"
+#include "copse/train/update.h"
 
 #include "tests/rig/step_rig.h"
 
