@@ -135,7 +135,7 @@ disturbed() {
     rm -f "$work"/saved.*
     start 2 1 30
     set -- "$1" "$2" $pids
-    until [ -e "$work/saved.0" ] || ! kill -0 "$3" 2>/dev/null; do
+    until [ -e "$work/saved.0.partial" ] || ! kill -0 "$3" 2>/dev/null; do
         sleep 0.02
     done
     eval "pkill -$1 -P \"\${$(($2 + 3))}\"" && return
