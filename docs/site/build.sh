@@ -37,5 +37,5 @@ rm -rf "$out/pages/docs/site"
 python3 "$top/docs/site/api_index.py" "$top/include" >"$out/pages/docs/api.md"
 cp "$top/docs/site/mkdocs.yml" "$out/mkdocs.yml"
 cd "$out"
-DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=1 "$mkdocs" build --strict --quiet --clean
+"$mkdocs" build --strict --clean >"$out/mkdocs.log" 2>&1 || { grep -v INFO "$out/mkdocs.log"; exit 1; }
 echo "$out/html/README.html"
