@@ -14,6 +14,8 @@ from cffi import FFI
 HEADERS = [
     "copse/copse.h",
     "copse/data/checkpoint.h",
+    "copse/data/schema.h",
+    "copse/train/evaluate.h",
     "copse/train/slots.h",
     "copse/device/conformance.h",
     "copse/distribute/cluster.h",

@@ -172,6 +172,49 @@ class Layers(unittest.TestCase):
             copse.nn.Layers("relu\ndens 5")
 
 
+class Models(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def test_train_save_load_predict(self):
+        rows = ["length,colour,kind"]
+        for i in range(200):
+            rows.append(f"{i % 2 * 2 + i % 7 / 10},{'red' if i % 2 else 'blue'},{'tulip' if i % 2 else 'crocus'}")
+        (self.folder / "train.csv").write_text("\n".join(rows) + "\n")
+        (self.folder / "new.csv").write_text("colour,length\nred,2.3\nblue,0.1\n")
+        data = copse.Dataset.open(self.folder / "train.csv")
+        strategy = copse.Strategy("host")
+        model = copse.Model(strategy, data, "dense 8 relu; dense out", seed=1)
+        copse.Trainer(strategy, model, learning_rate=0.02).fit(data.batches(50, seed=1), 40)
+        model.save(self.folder / "model.safetensors")
+        probabilities = model.predict(self.folder / "new.csv")
+        self.assertEqual(model.classes, ["crocus", "tulip"])
+        self.assertEqual(probabilities.argmax(1).tolist(), [1, 0])
+        np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-6)
+        evaluation = model.evaluate(self.folder / "train.csv")
+        self.assertEqual(evaluation.confusion.tolist(), [[100, 0], [0, 100]])
+        self.assertEqual(evaluation.accuracy, 1.0)
+        again = copse.Model.load(copse.Strategy("host"), self.folder / "model.safetensors")
+        np.testing.assert_array_equal(again.predict(self.folder / "new.csv"), probabilities)
+        (self.folder / "bad.csv").write_text("colour,length\ngreen,2.3\n")
+        with self.assertRaisesRegex(copse.errors.FormatError, "row 2.*green"):
+            again.predict(self.folder / "bad.csv")
+
+    def test_regression_from_arrays(self):
+        rng = np.random.default_rng(3)
+        x = rng.uniform(-1, 1, (400, 2)).astype(np.float32)
+        y = (1000 + 300 * x[:, 0] - 100 * x[:, 1]).astype(np.float32)
+        data = copse.Dataset.arrays(x, y, task="regression", scale="standard")
+        strategy = copse.Strategy("host")
+        model = copse.Model(strategy, data, "dense out", seed=1)
+        copse.Trainer(strategy, model, learning_rate=0.05).fit(data.batches(100, seed=1), 100)
+        np.testing.assert_allclose(model.predict(x)[:, 0], y, atol=2)
+        self.assertGreater(model.evaluate(data).r2, 0.999)
+        self.assertEqual(model.classes, [])
+
+
 class Files(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -374,13 +417,19 @@ class Documents(unittest.TestCase):
         finally:
             os.chdir(before)
 
-    def test_the_example_of_the_page(self):
+    def test_the_examples_of_the_page(self):
         page = (PACKAGE / "README.md").read_text()
-        (source,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+        source, of_models = re.findall(r"```python\n(.*?)```", page, flags=re.S)
         self.assertLessEqual(len([line for line in source.splitlines() if line.strip()]), 20)
         with contextlib.redirect_stdout(io.StringIO()) as out:
             scope, files = self.run_program(source, "README.md")
         self.assertGreaterEqual(float(re.search(r"'accuracy': ([0-9.]+)", out.getvalue()).group(1)), 0.97)
+        self.assertEqual(files, {"digits.safetensors"})
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            scope, files = self.run_program(of_models, "README.md")
+        accuracy, digit = out.getvalue().split()
+        self.assertGreaterEqual(float(accuracy), 0.97)
+        self.assertIn(digit, [str(d) for d in range(10)])
         self.assertEqual(files, {"digits.safetensors"})
 
     def test_digits_example(self):

@@ -7,6 +7,7 @@ from . import conformance, errors, nn, ops, safetensors
 from .data import Batches, Dataset
 from .devices import Device, context, devices, select, version
 from .errors import Error
+from .model import Evaluation, Model
 from .strategy import Strategy, Variable
 from .tensor import Tensor
 from .trainer import Inputs, StepResult, Trainer
@@ -18,6 +19,6 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Batches", "DIGITS", "Dataset", "Device", "Error", "Inputs", "StepResult", "Strategy", "Tensor", "Trainer", "Variable",
+    "Batches", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Inputs", "Model", "StepResult", "Strategy", "Tensor", "Trainer", "Variable",
     "conformance", "context", "devices", "errors", "nn", "ops", "safetensors", "select", "version",
 ]

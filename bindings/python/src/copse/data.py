@@ -14,6 +14,12 @@ from .strategy import choice
 from .tensor import _NAMES, array, column, view_of
 
 
+TASKS = {"auto": lib.COPSE_TASK_AUTO, "classification": lib.COPSE_TASK_CLASSIFICATION,
+         "regression": lib.COPSE_TASK_REGRESSION}
+SCALES = {"auto": lib.COPSE_SCALE_AUTO, "none": lib.COPSE_SCALE_NONE, "standard": lib.COPSE_SCALE_STANDARD,
+          "max": lib.COPSE_SCALE_MAX}
+
+
 class HostBatch:
     """Columns of one batch in host memory, as the trainer takes it."""
 
@@ -63,6 +69,17 @@ class Dataset:
         name = c_string(labels)
         params = ffi.new("struct copse_dataset_params *", {"labels": name, "classes": classes})
         return cls({}, _pointer=make("dataset", lib.copse_dataset_open, devices.context(), c_string(path), params))
+
+    @classmethod
+    def arrays(cls, features: Any, labels: Any = None, *, classes: int = 0, task: str = "auto",
+               scale: str = "auto") -> "Dataset":
+        """Features "x" and labels "y" as a data set with a schema, for a Model. task: auto, classification or regression;
+        scale: auto (none), none, standard or max."""
+        x, y = array(features), None if labels is None else array(labels)
+        params = ffi.new("struct copse_dataset_params *", {
+            "classes": classes, "task": choice("the task", task, TASKS), "scale": choice("the scale", scale, SCALES)})
+        return cls({}, _pointer=make("dataset", lib.copse_dataset_create, devices.context(), view_of(x),
+                                     ffi.NULL if y is None else view_of(y), params))
 
     @property
     def _info(self) -> Any:

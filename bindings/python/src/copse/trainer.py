@@ -12,6 +12,7 @@ from . import ops
 from ._library import c_string, check, ffi, lib, make, text
 from .data import Batches, HostBatch
 from .errors import ArgumentError, Error
+from .model import Model
 from .strategy import Strategy, Variable, choice
 from .tensor import Tensor
 
@@ -60,8 +61,20 @@ class StepResult:
     is_skipped: bool = False
 
 
+class _ModelLoss:
+    """The library's own loss function of a model."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.pointer = ffi.addressof(lib, "copse_model_loss")
+        self.user = model._pointer
+        self.check = check
+
+
 class _Callback:
-    """A Python function as a copse_loss_fn. An exception ends the call; `reraise` raises it again in the caller."""
+    """A Python function as a copse_loss_fn. An exception ends the call; `check` raises it again in the caller."""
+
+    user = ffi.NULL
 
     def __init__(self, function: Loss) -> None:
         self.function = function
@@ -96,17 +109,17 @@ class _Callback:
 class Trainer:
     """Trains the variables of a strategy.
 
-    loss: called with the inputs of one replica, builds the loss, a mean over its examples, from ops. It is called
-    once for each size of share, not for each step.
+    loss: a Model, or a function that is called with the inputs of one replica and builds the loss, a mean over its
+    examples, from ops. It is called once for each size of share, not for each step.
     learning_rate: a number, or a function of the step number (from 1).
     options: further members of copse_optimizer_params, such as weight_decay=1e-4 or clip_global_norm=1.0.
     """
 
-    def __init__(self, strategy: Strategy, loss: Loss, *, optimizer: str = "adam",
+    def __init__(self, strategy: Strategy, loss: Union[Loss, Model], *, optimizer: str = "adam",
                  learning_rate: Union[float, Callable[[int], float]] = 0.0, seed: int = 0, accumulate: int = 0,
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, **options: float) -> None:
         self.strategy = strategy
-        self._loss = _Callback(loss)
+        self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
         rule = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), **options}
         if callable(learning_rate):
             function = learning_rate
@@ -121,7 +134,7 @@ class Trainer:
         chosen = [v._pointer for v in variables] if variables is not None else None
         listed = ffi.new("copse_variable *[]", chosen) if chosen else ffi.NULL
         params = ffi.new("struct copse_trainer_params *", {
-            "loss": self._loss.pointer, "optimizer": settings[0], "seed": seed, "accumulate": accumulate,
+            "loss": self._loss.pointer, "user": self._loss.user, "optimizer": settings[0], "seed": seed, "accumulate": accumulate,
             "prefetch": prefetch, "variables": listed, "variable_count": len(chosen) if chosen else 0,
         })
         self._pointer = make("trainer", lib.copse_trainer_create, strategy._pointer, params,

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Models: a network with the meaning of its data. A file keeps both; another process loads it and predicts."""
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from . import devices
+from ._library import c_string, check, ffi, lib, make, text
+from .data import Dataset
+from .strategy import Strategy
+from .tensor import array, view_of
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Comparison of predictions with labels. `accuracy` and `confusion` ([label, prediction]) are of a classification,
+    `r2` and `mae` of a regression."""
+
+    rows: int
+    loss: float
+    accuracy: Optional[float]
+    r2: Optional[float]
+    mae: Optional[float]
+    confusion: Optional[np.ndarray]
+
+
+class Model:
+    """A network for a data set. `Trainer(strategy, model)` trains it.
+
+    data: labelled; its schema decides inputs, outputs and the task. network: a description that ends with "dense out".
+    """
+
+    def __init__(self, strategy: Strategy, data: Dataset, network: str = "mlp:128,64", *, scope: Optional[str] = None,
+                 seed: int = 0, _pointer: Any = None) -> None:
+        if _pointer is None:
+            keep = (c_string(network), c_string(scope))
+            params = ffi.new("struct copse_model_params *", {"network": keep[0], "scope": keep[1], "seed": seed})
+            _pointer = make("model", lib.copse_model_create, strategy._pointer,
+                            lib.copse_dataset_schema(data._pointer), params)
+        self.strategy = strategy
+        self._pointer = _pointer
+
+    @classmethod
+    def load(cls, strategy: Strategy, path: "str | os.PathLike") -> "Model":
+        """A model from a file. Its variables are made in the strategy."""
+        return cls(strategy, None, _pointer=make("model", lib.copse_model_load, strategy._pointer, c_string(path)))
+
+    def save(self, path: "str | os.PathLike") -> None:
+        """Write weights, network and schema."""
+        check(lib.copse_model_save(self._pointer, c_string(path), ffi.NULL))
+
+    @property
+    def _info(self) -> Any:
+        info = ffi.new("struct copse_schema_info *")
+        check(lib.copse_schema_describe(lib.copse_model_schema(self._pointer), info))
+        return info
+
+    @property
+    def outputs(self) -> int:
+        """Classes, or targets of a regression."""
+        return self._info.outputs
+
+    @property
+    def is_classification(self) -> bool:
+        return self._info.task == lib.COPSE_TASK_CLASSIFICATION
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes; of a regression none."""
+        schema = lib.copse_model_schema(self._pointer)
+        return [text(lib.copse_schema_class(schema, i)) for i in range(self.outputs)] if self.is_classification else []
+
+    def read(self, data: Any) -> Dataset:
+        """A file, or an array of features, as a data set by the schema of the model: scaled as in training."""
+        params = ffi.new("struct copse_dataset_params *", {"schema": lib.copse_model_schema(self._pointer)})
+        if isinstance(data, (str, os.PathLike)):
+            pointer = make("dataset", lib.copse_dataset_open, devices.context(), c_string(data), params)
+        else:
+            a = array(data)
+            pointer = make("dataset", lib.copse_dataset_create, devices.context(), view_of(a), ffi.NULL, params)
+        return Dataset({}, _pointer=pointer)
+
+    def predict(self, data: Union[Dataset, str, os.PathLike, Any]) -> np.ndarray:
+        """Probabilities [rows, classes], or values [rows, targets] in the unit of the target. `data`: a file, an array of
+        features, or a data set with the model's schema."""
+        rows = data if isinstance(data, Dataset) else self.read(data)
+        out = np.empty((len(rows), self.outputs), np.float32)
+        check(lib.copse_model_predict(self._pointer, rows._pointer, ffi.from_buffer("float[]", out)))
+        return out
+
+    def evaluate(self, data: Union[Dataset, str, os.PathLike]) -> Evaluation:
+        """Compare predictions with the labels of a data set or a file."""
+        rows = data if isinstance(data, Dataset) else self.read(data)
+        table = np.zeros((self.outputs, self.outputs), np.uint64) if self.is_classification else None
+        params = ffi.new("struct copse_evaluation_params *",
+                         {"confusion": ffi.NULL if table is None else ffi.from_buffer("uint64_t[]", table)})
+        e = ffi.new("struct copse_evaluation *")
+        check(lib.copse_model_evaluate(self._pointer, rows._pointer, params, e))
+        own = self.is_classification
+        return Evaluation(rows=e.rows, loss=e.loss, accuracy=e.accuracy if own else None, r2=None if own else e.r2,
+                          mae=None if own else e.mae, confusion=table)
