@@ -72,7 +72,7 @@ static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const 
     for (uint32_t i = 0; i < segments; i++)
         if (!COPSE_PUSH(mem, &l->events, copse__program_all_reduce(p, i)))
             return copse_no_memory("trainer");
-    if (!COPSE_RESERVE(mem, &t->ready, (size_t)segments * t->strategy->replica_count))
+    if (!COPSE_RESERVE(mem, &t->ring.ready, (size_t)segments * t->strategy->replica_count))
         return copse_no_memory("trainer");
     l->is_known = true;
     return COPSE_OK;

@@ -38,6 +38,7 @@ struct copse_step_ring {
     unsigned char *landing; /* [replicas][count][accumulate]: what the slots point to */
     copse_buffer *outfeed[COPSE_MAX_REPLICAS]; /* the rows of a replica on its device, for a run; or NULL */
     uint64_t taken; /* results taken */
+    struct { uint64_t *at; size_t count, room; } ready; /* [segments][replicas]: tickets of the newest step */
 };
 
 /* Address of a row, [part][replica] of this worker: COPSE_REPORT_BYTES. */

@@ -128,8 +128,8 @@ void copse_trainer_release(copse_trainer **trainer)
     }
     copse__accumulation_drop(t);
     copse__loss_recordings_fini(t->recordings.of);
-    copse__predictor_fini(&t->predictor);
-    copse__weights_end(&t->weights);
+    copse__predictor_fini(&t->uses.predictor);
+    copse__weights_end(&t->uses.weights);
     for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
         copse__layout_fini(t, &t->layouts[i]);
     copse__optimizer_release(&t->optimizer);
@@ -142,7 +142,7 @@ void copse_trainer_release(copse_trainer **trainer)
         copse_buffer_release(&t->watches.buffers[r]);
     }
     copse__free(mem, t->trained.at);
-    copse__free(mem, t->ready.at);
+    copse__free(mem, t->ring.ready.at);
     copse__arena_fini(&t->arena);
     copse_context *ctx = copse_context_retain(st->ctx); /* mem lives in it */
     copse__free(mem, t);

@@ -59,14 +59,15 @@ struct copse_trainer {
     struct copse_watches watches;
     struct copse_split split;
     struct copse_feed feed;
-    struct copse_predictor predictor; /* zero until the first prediction */
-    struct copse_weights weights; /* names of the newest report */
+    struct {
+        struct copse_predictor predictor; /* zero until the first prediction */
+        struct copse_weights weights;     /* names of the newest report */
+    } uses; /* of the variables besides training */
     struct copse_accumulation accumulation;
     struct copse_step_ring ring;
     uint64_t step;                    /* updates begun */
     struct copse_position next;       /* in the data, behind the newest batch */
     uint32_t words[COPSE_STEP_WORDS]; /* of the newest micro-batch */
-    struct { uint64_t *at; size_t count, room; } ready; /* [segments][replicas]: tickets of a step */
     bool is_failed; /* an update was cut short: the parameters are not to be used */
     atomic_bool is_cancelled;
 };
@@ -84,7 +85,7 @@ static inline struct copse_layout *copse__layout_of(copse_trainer *t, enum copse
 /* Tickets of all replicas, of this worker, behind a segment. */
 static inline uint64_t *copse__ready_of(const copse_trainer *t, uint32_t segment)
 {
-    return t->ready.at + (size_t)segment * t->strategy->replica_count;
+    return t->ring.ready.at + (size_t)segment * t->strategy->replica_count;
 }
 
 /* Bring the variables that are about to be read up to date. */

@@ -15,14 +15,14 @@ static copse_status match(copse_trainer *t, const char *path, const copse_checkp
     if (copse_trainer_gathered(t) > 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "weights: %u micro-batches are gathered since the last update: finish it, or "
                                               "call copse_trainer_flush", copse_trainer_gathered(t));
-    return copse__weights_match(&t->weights, t->strategy, NULL, 0, path, file, params);
+    return copse__weights_match(&t->uses.weights, t->strategy, NULL, 0, path, file, params);
 }
 
 static copse_status write(copse_trainer *t)
 {
     t->is_failed = true; /* until all of it is written */
-    COPSE_TRY(copse_note(copse__weights_write(&t->weights), "while loading %s; the trainer is not usable any more",
-                         t->weights.state.path));
+    COPSE_TRY(copse_note(copse__weights_write(&t->uses.weights), "while loading %s; the trainer is not usable any more",
+                         t->uses.weights.state.path));
     t->is_failed = false;
     return COPSE_OK;
 }
@@ -48,16 +48,16 @@ copse_status copse_trainer_load(copse_trainer *t, const char *path, const struct
     path = path && *path ? path : NULL;
     if (copse__progress_is_non_chief(t->strategy))
         return copse__progress_await(t->optimizer, &unused);
-    copse__weights_end(&t->weights);
+    copse__weights_end(&t->uses.weights);
     copse_status s = copse__state_load(t->strategy, path, &file);
     if (s == COPSE_OK)
         s = load(t, path, file, params);
-    t->weights.state.path = NULL; /* the caller's */
-    t->weights.state.file = NULL;
+    t->uses.weights.state.path = NULL; /* the caller's */
+    t->uses.weights.state.file = NULL;
     copse_checkpoint_release(&file);
-    copse__free(&t->strategy->ctx->base.mem, t->weights.state.words);
-    t->weights.state.words = NULL;
+    copse__free(&t->strategy->ctx->base.mem, t->uses.weights.state.words);
+    t->uses.weights.state.words = NULL;
     if (s == COPSE_OK && report)
-        *report = t->weights.report;
+        *report = t->uses.weights.report;
     return s;
 }

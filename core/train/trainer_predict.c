@@ -16,7 +16,7 @@ static copse_status predict(copse_trainer *t, const struct copse_host_batch *bat
     COPSE_TRY(split(t, batch, shares));
     if (t->strategy->store->accumulators == 0) /* else an update accumulates, and keeps the values that it began with */
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
-    return copse__predict(&t->predictor, batch, shares, values, bytes);
+    return copse__predict(&t->uses.predictor, batch, shares, values, bytes);
 }
 
 copse_status copse_trainer_predict(copse_trainer *t, copse_predict_fn *fn, void *user,
@@ -28,9 +28,9 @@ copse_status copse_trainer_predict(copse_trainer *t, copse_predict_fn *fn, void 
     COPSE_TRY(copse__callback_check("copse_trainer_predict", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__batch_check(batch));
-    if (!t->predictor.strategy)
-        COPSE_TRY(copse__predictor_init(&t->predictor, t->strategy, t, t->params.recordings));
-    t->predictor.fn = fn;
-    t->predictor.user = user;
+    if (!t->uses.predictor.strategy)
+        COPSE_TRY(copse__predictor_init(&t->uses.predictor, t->strategy, t, t->params.recordings));
+    t->uses.predictor.fn = fn;
+    t->uses.predictor.user = user;
     return predict(t, batch, values, bytes);
 }
