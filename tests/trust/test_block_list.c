@@ -506,12 +506,14 @@ static void check_training(const char *backend)
            model_distance(honest, spoiled), model_distance(honest, avoided));
     assert_true(model_distance(honest, avoided) < 1e-5);
 
-    /* Nobody blocked it: the self-test does, once, and the next process does not even try. */
+    /* Nobody blocked it: the self-test does, before its first use, and the next process does not even try. Kernels are
+       compiled and tested by up to 4 threads at once, so that as many specialisations may meet the lie; a step of
+       training would meet it more often. */
     has_self_tests = true;
     drop_kept();
     atomic_store(&copse_lie.met, 0u);
     float *checked = train(backends, NULL, &variant);
-    assert_int_equal(atomic_load(&copse_lie.met), 1);
+    assert_in_range(atomic_load(&copse_lie.met), 1, 4);
     assert_true(model_distance(honest, checked) < 1e-5);
     assert_non_null(strstr((const char *)kept[0].bytes, variant));
     assert_non_null(strstr((const char *)kept[0].bytes, "self-test: element"));
