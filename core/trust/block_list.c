@@ -303,13 +303,15 @@ static void end_change(struct copse_trust *t, void *locked)
     copse__mutex_unlock(&t->lock);
 }
 
-/* `kernel` NULL with a NULL reason: every kernel. */
+/* `kernel` NULL with a NULL reason: every kernel. *was_blocked: lastingly, before. */
 static copse_status change(struct copse_trust *t, struct copse_block_list *v, const char *kernel,
-                           const char *reason)
+                           const char *reason, bool *was_blocked)
 {
     copse_status s;
     void *locked = begin_change(t, v);
     COPSE_TRY_OR(done, s, load(t, v));
+    const struct copse_blocked_kernel *old = kernel ? find(v, kernel) : NULL;
+    *was_blocked = old && old->is_lasting;
     if (reason)
         COPSE_TRY_OR(done, s, add(t, v, kernel, reason, true));
     else
@@ -336,9 +338,11 @@ static void log_blocked(struct copse_trust *t, const char *id, const char *kerne
 copse_status copse__block_list_block(struct copse_trust *t, struct copse_block_list *v, const char *id,
                                      const char *kernel, const char *reason)
 {
+    bool was_blocked;
     COPSE_TRY(check_kernel(t, kernel));
-    COPSE_TRY(change(t, v, kernel, reason));
-    log_blocked(t, id, kernel, reason);
+    COPSE_TRY(change(t, v, kernel, reason, &was_blocked));
+    if (!was_blocked) /* threads that test specialisations of a kernel at the same time all come here */
+        log_blocked(t, id, kernel, reason);
     return COPSE_OK;
 }
 
@@ -460,7 +464,8 @@ void copse__block_list_get(struct copse_trust *t, const struct copse_block_list 
 
 copse_status copse__block_list_unblock(struct copse_trust *t, struct copse_block_list *v, const char *kernel)
 {
+    bool was_blocked;
     if (kernel)
         COPSE_TRY(check_kernel(t, kernel));
-    return change(t, v, kernel, NULL);
+    return change(t, v, kernel, NULL, &was_blocked);
 }
