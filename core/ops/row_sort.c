@@ -129,7 +129,7 @@ void copse_host_sort_starts(const void *params, const int32_t *spec, const struc
     }
 }
 
-/* ---- self-tests: 100 indices from 0 to 3, of which 3 is out of range ---- */
+/* ---- self-tests: 100 indices from 0 to 3; 3 is out of range ---- */
 
 #define N 100u
 #define ROWS 3u

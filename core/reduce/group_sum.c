@@ -34,7 +34,7 @@ static void add_rows(uint32_t *room, uint32_t row_count, size_t count, size_t fl
     copse__tree_rows(rows, row_count, count - floats, COPSE_I32);
 }
 
-/* `words` of a chunk, of which the first `floats` are f32. The results are received into `words`: the sends of the
+/* `words` of a chunk; the first `floats` are f32. The results are received into `words`: the sends of the
    partial sums there must have ended. */
 static copse_status sum_chunk(struct copse_worker_messages *m, unsigned char *words, size_t count, size_t floats,
                               uint32_t *room)

@@ -15,7 +15,7 @@ struct copse_state_job {
     uint64_t step, seed;               /* as written to a file */
     bool is_torn;            /* an update or restore was cut short; set and cleared by a restore */
     const char *consequence; /* end of the error text of a restore that was cut short, or "" */
-    void *user;              /* of these functions, each of which may be NULL: */
+    void *user;              /* of these functions; each may be NULL: */
     copse_status (*check)(void *user);                              /* it is between two updates */
     copse_status (*put)(void *user, struct copse_state *s);         /* add its lines of metadata */
     copse_status (*match)(void *user, const struct copse_state *s); /* check its lines; change nothing */

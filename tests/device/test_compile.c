@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels that no cache has: several are compiled at once, each once, with reports of progress. The backend is the fake
-   one with a driver that compiles: what it compiled is in the context's cache. */
+   one with a driver that compiles. The kernels that it compiled are in the context's cache. */
 #include "tests/rig/fault_rig.h"
 
 enum { KERNELS = 5, MOST = 64 };

@@ -126,7 +126,7 @@ static void values_are_those_of_the_function_in_row_order(void **state)
         const struct copse_host_batch batch = labelled(f, 50);
         for (int i = 0; i < 3; i++)
             OK(copse_trainer_step(f->t, &batch));
-        predict_and_check(f, 0, 37); /* after three steps of which no result was taken */
+        predict_and_check(f, 0, 37); /* after three steps; their results were not taken */
         predict_and_check(f, 11, 2);
         predict_and_check(f, 199, 1);
         predict_and_check(f, 0, MODEL_ROWS);

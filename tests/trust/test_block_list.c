@@ -506,9 +506,8 @@ static void check_training(const char *backend)
            model_distance(honest, spoiled), model_distance(honest, avoided));
     assert_true(model_distance(honest, avoided) < 1e-5);
 
-    /* Nobody blocked it: the self-test does, before its first use, and the next process does not even try. Kernels are
-       compiled and tested by up to 4 threads at once, so that as many specialisations may meet the lie; a step of
-       training would meet it more often. */
+    /* The self-test blocks the kernel before its first use, and the next process does not try it. Up to 4 threads compile
+       and test specialisations at once, so up to 4 may meet the lie. A training step would meet it more often. */
     has_self_tests = true;
     drop_kept();
     atomic_store(&copse_lie.met, 0u);

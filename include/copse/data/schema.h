@@ -72,7 +72,7 @@ struct copse_schema_column {
     double mean, scale;     /**< of a number; otherwise 0 and 1 */
     double fill;            /**< of a number: the mean of its cells, which replaces missing ones */
     const char *const *categories; /**< [width], sorted by bytes */
-    bool has_missing;       /**< the last category, "", stands for missing cells */
+    bool has_missing;       /**< the last category, "", means missing cells */
     uint64_t reserved[4]; /**< 0 */
 };
 /** Column `i` of the file, from 0.
