@@ -142,6 +142,7 @@ static const struct source_kind {
 } kinds[COPSE_SOURCE_KINDS] = {
     [COPSE_SOURCE_TABLE] = { open_tables, "not CSV" },
     [COPSE_SOURCE_ARRAYS] = { open_arrays, "neither IDX nor .npy" },
+    [COPSE_SOURCE_PICTURES] = { copse__dataset_pictures, "no picture" },
 };
 
 copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, size_t count,

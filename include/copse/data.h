@@ -183,7 +183,8 @@ struct copse_batches_params {
     bool no_shuffle;   /**< keep the order of the dataset in every epoch            [false] */
     bool drop_last;    /**< leave out a last batch that is not full                 [false] */
     uint32_t prefetch; /**< batches that a thread prepares ahead, at most 64        [0 = no thread] */
-    uint64_t reserved[4]; /**< 0 */
+    const char *augment; /**< random changes of pictures: data/pictures.h           [NULL] */
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /**
