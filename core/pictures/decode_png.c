@@ -82,6 +82,7 @@ static void read_header(struct reader *r)
 
     png_set_user_limits(r->png, 0x7fffffffu, 0x7fffffffu); /* copse__picture_check_size names the file */
     png_set_chunk_malloc_max(r->png, CHUNK_BYTES_MAX);
+    png_set_crc_action(r->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     png_set_read_fn(r->png, r, read_bytes);
     png_read_info(r->png, r->info);
     p->width = png_get_image_width(r->png, r->info);
