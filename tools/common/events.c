@@ -47,6 +47,7 @@ copse_status event_epoch(const struct progress *p, const struct score *test)
     if (test->is_regression)
         json_add_number(o, "test_mae", test->mae);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    json_add_number(o, "data_wait", progress_wait(p));
     return json_print(o);
 }
 
@@ -67,6 +68,7 @@ copse_status event_done(const struct progress *p, const struct score *test, cops
     json_add_number(o, "test_loss", test->loss);
     json_add_number(o, "seconds", p->seconds);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    json_add_number(o, "data_wait", progress_wait(p));
     json_add_count(o, "compiled_kernels", compiling_so_far().kernels);
     json_add_number(o, "compile_seconds", compiling_so_far().seconds);
     add_devices(o, st);

@@ -3,9 +3,11 @@
 #include "tools/common/use.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 copse_status use_open(struct use *u)
 {
+    struct stat file;
     char id[1][32];
     size_t count;
     COPSE_TRY(session_open(u->is_verbose, u->no_cache, &u->ctx));
@@ -16,8 +18,10 @@ copse_status use_open(struct use *u)
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, &u->model));
     u->schema = copse_model_schema(u->model);
     COPSE_TRY(copse_schema_describe(u->schema, &u->info));
+    const bool is_folder = stat(u->data_path, &file) == 0 && S_ISDIR(file.st_mode);
     COPSE_TRY(copse_dataset_open(u->ctx, u->data_path,
-                                 &(struct copse_dataset_params){ .schema = u->schema, .labels = u->labels }, &u->data));
+                                 &(struct copse_dataset_params){ .schema = u->schema, .labels = u->labels,
+                                                                 .no_labels = u->ignores_labels && is_folder }, &u->data));
     copse_dataset_describe(u->data, &u->rows);
     return COPSE_OK;
 }

@@ -11,6 +11,7 @@
 struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
     bool is_verbose, no_cache;
+    bool ignores_labels; /* of folders: the names of class folders need not be classes of the model */
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/data/pictures.h"
+
 #include "tools/common/json.h"
 
 #define MATRIX_SHOWN 20 /* classes */
@@ -70,6 +72,19 @@ static void print_matrix(const struct verdict *v)
     }
 }
 
+static void print_worst(const struct verdict *v)
+{
+    const bool has_files = copse_dataset_file(v->use.data, 0) != NULL;
+    char plain[1100];
+    printf("\n  largest losses: %s (loss)\n%s", has_files ? "file" : "row", has_files ? "" : " ");
+    for (size_t i = 0; i < v->is.worst_count; i++)
+        if (has_files)
+            printf("  %s (%.3g)\n", session_plain(plain, sizeof plain, copse_dataset_file(v->use.data, v->worst[i])),
+                   v->losses[i]);
+        else
+            printf(" %u (%.3g)%s", v->worst[i] + 1, v->losses[i], i + 1 < v->is.worst_count ? "," : "\n");
+}
+
 static void print_text(const struct verdict *v, bool is_quiet)
 {
     if (v->confusion)
@@ -82,9 +97,7 @@ static void print_text(const struct verdict *v, bool is_quiet)
         print_classes(v);
         print_matrix(v);
     }
-    printf("\n  largest losses: row (loss)\n ");
-    for (size_t i = 0; i < v->is.worst_count; i++)
-        printf(" %u (%.3g)%s", v->worst[i] + 1, v->losses[i], i + 1 < v->is.worst_count ? "," : "\n");
+    print_worst(v);
 }
 
 /* ---- JSON ---- */
@@ -125,6 +138,8 @@ static copse_status print_json(const struct verdict *v)
         cJSON *one = cJSON_CreateObject();
         ok = cJSON_AddItemToArray(worst, one);
         json_add_count(one, "row", v->worst[i] + 1u);
+        if (copse_dataset_file(v->use.data, v->worst[i]))
+            json_add_text(one, "file", copse_dataset_file(v->use.data, v->worst[i]));
         json_add_number(one, "loss", v->losses[i]);
     }
     if (ok)

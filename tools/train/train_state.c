@@ -76,6 +76,8 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
     add(t, "--header", s->header.at->name);
     add(t, "--label", s->label ? s->label : "");
     add(t, "--ignore", s->ignore ? s->ignore : "");
+    add(t, "--resize", s->resize ? s->resize : "");
+    add(t, "--augment", s->augment ? s->augment : "");
     add(t, "--model", s->model);
     add(t, "--optimizer", s->optimizer.at->name);
     add(t, "--schedule", s->schedule.at->name);
