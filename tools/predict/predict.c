@@ -123,7 +123,7 @@ int cmd_predict(int argc, char **argv)
     };
     int code = options_parse(argc, argv, rows, "Prints the class and the probability of each class for each row of the data, or "
                                                "the values of a\nregression in the unit of the target. The data needs no "
-                                               "labels; columns are found by name. DATA may be a picture, or a folder of pictures.");
+                                               "labels; columns are found by name.\nDATA may be a picture or a folder of them.");
     if (code >= 0)
         return code;
     const char *wrong = words.count != 2 ? "give MODEL and DATA" : is_csv && is_json ? "--csv or --json, not both" : NULL;

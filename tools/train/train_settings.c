@@ -306,7 +306,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     const struct option_row rows[] = {
         { "", OPTION_GROUP, NULL, NULL, "Data" },
         { "data", OPTION_TEXT, &s->data, "PATH",
-          "CSV, IDX or .npy; folder: an IDX pair, or one of pictures per class [digits]" },
+          "CSV, IDX or .npy; a folder: IDX pair, or pictures by class [digits]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE",
           "IDX or .npy [CSV: last column; IDX: beside the images, by name]" },
         { "label", OPTION_TEXT, &s->label, "NAME|N", "CSV: label column, by name or position from 1 [last]" },
