@@ -80,7 +80,7 @@ struct copse_dataset_params {
 /**
  * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and `*labels*idx1*`. The type is
  * detected by content. `params->labels` names the labels of other IDX and .npy files. data/schema.h: how the columns of a
- * table (CSV) become "x" and "y".
+ * table (CSV) become "x" and "y". Pictures: data/pictures.h.
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or names a column that is missing.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.

@@ -194,6 +194,6 @@ copse_status run_open_data(struct run *r)
     COPSE_TRY(copse_batches_create(r->held_out, &held, &r->held));
     return copse_batches_create(r->train,
                                 &(struct copse_batches_params){
-                                    .batch = s->batch, .seed = s->seed, .prefetch = 2, .augment = s->augment },
+                                    .batch = s->batch, .seed = s->seed, .prefetch = 8, .augment = s->augment },
                                 &r->batches);
 }
