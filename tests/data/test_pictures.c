@@ -203,6 +203,23 @@ static void test_pictures_are_decoded_ahead(void **state)
     }
 }
 
+/* Room for two: the first two that are read stay, although their files go. */
+static void test_kept_pictures_are_not_decoded_again(void **state)
+{
+    copse_dataset *ds;
+    uint8_t x[W * H];
+    (void)state;
+    make_classes();
+    OK(open_with(NULL, &(struct copse_source_params){ .picture_bytes = 2 * W * H }, false, &ds));
+    check_rows(ds, (const uint32_t[]){ 21, 20 }, 2);
+    check_rows(ds, (const uint32_t[]){ 1, 0 }, 2);
+    temp_remove(folder);
+    for (int i = 0; i < 3; i++)
+        check_rows(ds, (const uint32_t[]){ 20, 21 }, 2);
+    FAILS(COPSE_ERR_IO, copse_dataset_gather(ds, "x", (const uint32_t[]){ 1 }, 1, x), "Zebra/01.png");
+    copse_dataset_release(&ds);
+}
+
 static void break_picture(const char *name)
 {
     FILE *f = fopen(in_folder(name), "r+b");
@@ -518,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_classes_are_sub_folders),
         cmocka_unit_test(test_numbered_folders_are_as_idx),
         cmocka_unit_test(test_pictures_are_decoded_ahead),
+        cmocka_unit_test(test_kept_pictures_are_not_decoded_again),
         cmocka_unit_test(test_broken_pixels_are_named),
         cmocka_unit_test(test_sizes_and_resize),
         cmocka_unit_test(test_grey_and_colour_together),
