@@ -284,6 +284,9 @@ static void take(void *user, const struct copse_launch_case *c)
     struct work work = { .launch = { .form = c->form, .regime = c->regime, .values = c->values },
                          .bench = &w->bench };
     const char *kernel = copse_kernel_table[c->form->kernel].name;
+    const struct copse_own_kernel *own = w->run->params->own;
+    if (own && strcmp(own->kernel, kernel) != 0) /* a user kernel takes no part in the launches of others */
+        return;
     if ((c->tier > w->run->params->tier && !w->run->params->case_name) || w->run->is_stopped)
         return;
     copse__conform_one(w->run, &(struct copse_conform_case){ "launch", kernel, c->name, kernel }, check, &work);

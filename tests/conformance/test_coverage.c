@@ -132,11 +132,11 @@ static void measure(void *user, const struct copse_launch_case *c)
         assert_int_equal(l.groups, 1);
 }
 
-/* The references of a launch take up to eight times its buffers. */
+/* The references of a launch take up to six times its buffers. */
 static void launches_have_their_groups_in_little_memory(void **state)
 {
     (void)state;
-    copse__launch_cases(copse_launch_lists, measure, &(int){ 25 });
+    copse__launch_cases(copse_launch_lists, measure, &(int){ 33 });
 }
 
 int main(void)

@@ -22,6 +22,8 @@ static const struct mutant {
     const char *from, *to;    /* the first `from` becomes `to` */
     const char *ops, *variant; /* where to look; NULL = everywhere */
     copse_conformance_tier tier;
+    const char *launch; /* the case of mode launch; NULL = mode run */
+    bool is_opencl;     /* other compilers may treat the fault as equivalent */
 } mutants[] = {
     { "index off by one", "reduce/reduce", "LOAD(from, base + PLACE(k) * p.inner)",
       "LOAD(from, base + SELECT(PLACE(k) + 1u < p.count, PLACE(k) + 1u, PLACE(k)) * p.inner)",
@@ -50,6 +52,14 @@ static const struct mutant {
       "#define KEEP(v) (v)", "layer_norm", "layer_norm_wide", COPSE_CONFORM_QUICK },
     { "a column past the end", "reduce/column_sum_wide", "j < 32 && col + j < p.cols", "j < 32",
       "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK },
+    { "only the first 4096 elements are updated", "optim/adam", "STREAM(i, p.n)", "STREAM(i, MIN(p.n, 4096u))", "adam",
+      NULL, COPSE_CONFORM_QUICK, "many groups, mixed", false },
+    { "a wrong pair of blocks of ranks", "reduce/tree_sum", "two = one + sum;", "two = sum + sum;", "tree_sum", NULL,
+      COPSE_CONFORM_QUICK, "23 ranks: tail, usual", false },
+    { "columns past 65,535 are not read", "row/softmax", "LOAD(from, i) - m", "LOAD(from, MIN(i, 65535u)) - m",
+      "softmax", NULL, COPSE_CONFORM_QUICK, "softmax: many groups, mixed", false },
+    { "the sign of zero is lost", "reduce/accumulate", "LOAD(acc, i) + LOAD(x, i)",
+      "0.0f + (LOAD(acc, i) + LOAD(x, i))", "accumulate", NULL, COPSE_CONFORM_QUICK, "tail, zeros", true },
 };
 
 static copse_context *ctx;
@@ -69,11 +79,11 @@ static char *read_kernel(const char *name)
 }
 
 /* Some kernels say that they are for one API only. */
-static bool has_form(const char *kernel, const char *device)
+static bool has_form(const struct mutant *m, const char *device)
 {
     static const char only[] = "/* only: opencl */";
-    char *text = read_kernel(kernel);
-    const bool has = strncmp(text, only, sizeof only - 1) != 0 || strncmp(device, "opencl", 6) == 0;
+    char *text = read_kernel(m->kernel);
+    const bool has = (!m->is_opencl && strncmp(text, only, sizeof only - 1) != 0) || strncmp(device, "opencl", 6) == 0;
     free(text);
     return has;
 }
@@ -150,8 +160,8 @@ static void run(const char *device, const struct mutant *m, const char *text, st
     }
     const struct copse_own_kernel own = { strchr(m->kernel, '/') + 1, words ? words : text, size };
     const struct copse_conformance_params params = {
-        .device = device, .modes = COPSE_CONFORM_RUN, .tier = m->tier, .ops = m->ops,
-        .variant = m->variant, .own = &own, .result = note, .user = o,
+        .device = device, .modes = m->launch ? COPSE_CONFORM_LAUNCH : COPSE_CONFORM_RUN, .tier = m->tier, .ops = m->ops,
+        .case_name = m->launch, .variant = m->variant, .own = &own, .result = note, .user = o,
     };
     struct copse_conformance_summary summary;
     if (copse_conformance_run(ctx, &params, &summary) != COPSE_OK)
@@ -178,7 +188,7 @@ static void every_planted_fault_is_found(void **state)
     (void)state;
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
         for (size_t i = 0; i < sizeof mutants / sizeof *mutants && is_here(devices[d]); i++) {
-            if (!has_form(mutants[i].kernel, devices[d]))
+            if (!has_form(&mutants[i], devices[d]))
                 continue;
             struct outcome o = { .mutant = &mutants[i] };
             char *text = mutate(&mutants[i]);
@@ -196,7 +206,7 @@ static void kernel_without_fault_passes(void **state)
     (void)state;
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
         for (size_t i = 0; i < sizeof mutants / sizeof *mutants && is_here(devices[d]); i++) {
-            if (!has_form(mutants[i].kernel, devices[d]))
+            if (!has_form(&mutants[i], devices[d]))
                 continue;
             if (i > 0 && strcmp(mutants[i].kernel, mutants[i - 1].kernel) == 0)
                 continue;

@@ -15,7 +15,7 @@ static const char summary[] =
     "the library then uses another variant. Each device and mode runs in its own process, so a\n"
     "driver that crashes or hangs ends one case and not the run.\n\n"
     "Modes: run grad bitwise launch opt reduce train args stress limits import perf tune\n"
-    "[run grad]; and used alone:\n"
+    "[run grad; with --kernel also launch]; and used alone:\n"
     "  list         the cases that the options select\n"
     "  info         identity, limits and blocked kernels of the devices\n"
     "  support      a table of ops and devices, from the quick cases of each op\n"
@@ -158,7 +158,7 @@ int cmd_conformance(int argc, char **argv)
                  : s.tier->value >= COPSE_CONFORM_FULL ? 600.0
                                                        : 60.0;
     if (!s.modes)
-        s.modes = default_modes(action);
+        s.modes = default_modes(action) | (s.own_path ? COPSE_CONFORM_LAUNCH : 0u);
     if (strcmp(action, "compare") == 0)
         return conform_compare(&s, words.at[1], words.at[2]);
     return conform_run(&s, action, argc, argv);
