@@ -21,15 +21,6 @@ const struct copse_launch_list *const copse_launch_lists[] = {
     &copse_launch_sorts, &copse_launch_products, NULL,
 };
 
-uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each)
-{
-    const uint64_t last = l->regime == COPSE_REGIME_ONE    ? (each + 1) / 2
-                          : l->regime == COPSE_REGIME_FEW  ? each
-                          : l->regime == COPSE_REGIME_TAIL ? 1
-                                                           : each - each / 3;
-    return (l->want - 1) * each + last;
-}
-
 /* ---- sizes ---- */
 
 static size_t bytes_of(const struct copse_launch *l, uint32_t arg)

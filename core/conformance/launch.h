@@ -95,7 +95,7 @@ struct copse_launch_form {
 };
 
 /* Elements of a launch with `each` elements to a group. */
-uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each);
+uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each); /* launch_values.c */
 static inline uint32_t copse__launch_group(const struct copse_launch *l)
 {
     return l->group_x * l->group_y;

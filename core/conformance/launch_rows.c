@@ -219,12 +219,12 @@ static void size_norm_wide(const void *params, const int32_t *spec, const struct
 #define APART .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 #define NORM(label, op, is_centered)                                                                        \
     { .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { op, is_centered },                        \
-      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm, .arrange = arrange_norm, .size = size_norm,                 \
-      .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,                    \
+      .arrange = arrange_norm, .size = size_norm, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
 #define NORM_WIDE(label, op, is_centered)                                                                   \
     { .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered },                   \
-      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide, .arrange = arrange_norm, .size = size_norm_wide,       \
-      .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,               \
+      .arrange = arrange_norm, .size = size_norm_wide, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
 
 static const struct copse_launch_form forms[] = {
     { .kernel = COPSE_KERNEL_argmax, .name = "first", .spec = { 1 }, .contents = { VALUES, ARRANGED, WORDS },
@@ -236,7 +236,8 @@ static const struct copse_launch_form forms[] = {
     { .kernel = COPSE_KERNEL_cross_entropy, .name = "", .contents = { VALUES, INDEX, VALUES, RESULT },
       .plan = plan_cross_entropy, .arrange = arrange_loss, .limit = { .ulp = 4, .floor = 8 }, .is_rare = true },
     { .kernel = COPSE_KERNEL_cross_entropy_grad, .name = "", .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
-      .plan = plan_cross_entropy_grad, .arrange = arrange_loss_grad, .limit = { .ulp = 16, .floor = 1 }, .is_rare = true },
+      .plan = plan_cross_entropy_grad, .arrange = arrange_loss_grad, .limit = { .ulp = 16, .floor = 1 },
+      .is_rare = true },
     NORM("forward", FORWARD, 1), NORM("gradient", GRADIENT, 1), NORM("gradient of the scale", SCALE_GRADIENT, 1),
     NORM("RMS", FORWARD, 0), NORM("RMS, gradient", GRADIENT, 0),
     NORM_WIDE("forward", FORWARD, 1), NORM_WIDE("gradient", GRADIENT, 1),

@@ -152,7 +152,8 @@ static const struct copse_launch_form forms[] = {
     { .kernel = COPSE_KERNEL_column_sum_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_columns,
       .truth = truth_columns, .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f },
     GATHER_GRAD("one chunk at a time", 0), GATHER_GRAD("shared", 1),
-    DENSE_GRAD("relu", COPSE_RELU, .cap = 0), DENSE_GRAD("sigmoid", COPSE_SIGMOID, .limit = { .ulp = 4 }, .cap = 0x1p40f),
+    DENSE_GRAD("relu", COPSE_RELU, .cap = 0),
+    DENSE_GRAD("sigmoid", COPSE_SIGMOID, .limit = { .ulp = 4 }, .cap = 0x1p40f),
     DENSE_GRAD("tanh", COPSE_TANH, .limit = { .ulp = 4 }, .cap = 0x1p40f),
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Contents of the buffers of mode launch. Each word depends only on the seed, the buffer and its place. */
+/* Sizes of launches of mode launch, and contents of the buffers. Each word depends only on the seed, the buffer and its
+   place. */
 #include <math.h>
 
 #include "core/conformance/launch.h"
@@ -7,6 +8,15 @@
 const char *const copse_values_names[COPSE_VALUES_COUNT + 1] = {
     "usual", "zeros", "NaN", "infinities", "subnormals", "extremes", "edges", "mixed",
 };
+
+uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each)
+{
+    const uint64_t last = l->regime == COPSE_REGIME_ONE    ? (each + 1) / 2
+                          : l->regime == COPSE_REGIME_FEW  ? each
+                          : l->regime == COPSE_REGIME_TAIL ? 1
+                                                           : each - each / 3;
+    return (l->want - 1) * each + last;
+}
 
 #define LIST(...) { sizeof((float[]){ __VA_ARGS__ }) / sizeof(float), { __VA_ARGS__ } }
 
