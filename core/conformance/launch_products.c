@@ -75,7 +75,9 @@ static void plan_texel(struct copse_launch *l)
 static void plan_wide(struct copse_launch *l)
 {
     const uint32_t width = 16u << l->spec[2], k = terms(l);
-    const struct tiles t = tiles_of(l, 6, width);
+    struct tiles t = tiles_of(l, 6, width);
+    if (l->regime == COPSE_REGIME_AXIS && width > 16) /* whole tiles would take 96 MiB */
+        t = (struct tiles){ 6 * (uint32_t)l->want - 2, 3, l->want };
     const struct copse_params_matmul_wide p = {
         .m = t.m, .n = t.n, .k = k, .a_row = k, .a_step = 1, .b_panel = k * width, .b_step = width, .batch = 1,
         .a_each = 1, .a_count = 1, .b_each = 1, .b_count = 1,
