@@ -110,8 +110,14 @@ static void conclude(const struct sums *s, const copse_model *m, struct copse_ev
     for (uint32_t i = 0; i < m->is.outputs; i++) {
         const struct target_sums *t = &s->targets[i];
         const double spread = t->squares - t->shifted * t->shifted / n;
-        out->r2 += (spread > 0.0 ? 1.0 - t->errors / spread : NAN) / m->is.outputs;
-        out->mae += t->absolute / n * fabs(m->targets[i].scale) / m->is.outputs;
+        const double r2 = spread > 0.0 ? 1.0 - t->errors / spread : NAN;
+        const double mae = t->absolute / n * fabs(m->targets[i].scale);
+        out->r2 += r2 / m->is.outputs;
+        out->mae += mae / m->is.outputs;
+        if (s->p->target_r2)
+            s->p->target_r2[i] = r2;
+        if (s->p->target_mae)
+            s->p->target_mae[i] = mae;
     }
 }
 
