@@ -139,7 +139,7 @@ static copse_status prepare(struct sums *s, const copse_model *m)
     s->losses = s->p->worst_losses ? s->p->worst_losses : copse__alloc(mem, s->p->worst_count, sizeof *s->losses);
     if (s->p->confusion && !m->targets)
         memset(s->p->confusion, 0, outputs * outputs * sizeof *s->p->confusion);
-    return s->outputs && s->targets && s->losses ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "model: no memory");
+    return s->outputs && s->targets && s->losses ? COPSE_OK : copse_no_memory("model");
 }
 
 copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data, const struct copse_evaluation_params *params,
