@@ -3,7 +3,7 @@
 # pages.sh BUILD PAGE.md [LANGUAGE=FILE...]: follows a page literally, in an empty folder, with Copse installed in
 # $HOME/copse and in PATH. Its sh blocks run in their order; a command that fails ends the test. The blocks of each LANGUAGE
 # are added to FILE in the folder where the page is at that time. pages/NAME.awk, where there is one, checks what the
-# commands print.
+# commands print; pages/NAME.sh prepares the folder.
 set -eu
 build=$1 page=$2
 shift 2
@@ -32,6 +32,8 @@ for pair in "$@"; do
     grep -q "^cat >>${pair#*=} " "$HOME/run.sh" || { echo "$page: no block for ${pair#*=}"; exit 1; }
 done
 mkdir "$HOME/empty"
+[ ! -e "$here/pages/$name.sh" ] || (cd "$HOME/empty" && sh "$here/pages/$name.sh") >"$HOME/log" 2>&1 ||
+    { cat "$HOME/log"; echo "$page: the folder cannot be prepared"; exit 1; }
 (cd "$HOME/empty" && sh "$HOME/run.sh") >"$HOME/output" 2>"$HOME/log" ||
     { cat "$HOME/output" "$HOME/log"; echo "$page: a command failed"; exit 1; }
 check=$here/pages/$name.awk
