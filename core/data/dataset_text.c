@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Datasets of texts: windows of an array of tokens, and the tokens behind them. */
+#include "copse/data/source.h"
 #include "core/data/dataset.h"
 #include "core/data/tokens.h"
 #include "core/graph/type.h"
@@ -50,7 +51,7 @@ static void release_rows(struct copse_row_source *self)
     copse_context_release(&ctx);
 }
 
-static const struct copse_row_source_table table = { .read = read_rows, .release = release_rows };
+static const struct copse_row_table table = { .read = read_rows, .release = release_rows };
 
 /* Add the column `name`; takes over `like->starts`, also on failure. */
 static copse_status add_column(copse_dataset *ds, const char *name, copse_type type, const struct text_rows *like)
@@ -74,7 +75,7 @@ static copse_status check(const struct copse_dataset_params *p, const struct cop
 {
     const struct copse_csv_params *csv = &p->csv;
 
-    if ((int)text->tokens < 0 || text->tokens >= COPSE_TOKEN_KINDS || (int)text->rows < 0 || text->rows > COPSE_TEXT_END)
+    if ((unsigned)text->tokens >= COPSE_TOKEN_KINDS || (unsigned)text->rows > COPSE_TEXT_END)
         return copse_fail(COPSE_ERR_ARGUMENT, "text: tokens or rows out of range");
     if (text->context > INT32_MAX || text->stride > INT32_MAX)
         return copse_fail(COPSE_ERR_ARGUMENT, "text: context or stride is above 2^31-1");
@@ -139,6 +140,7 @@ static copse_status add_windows(copse_dataset *ds, const struct text_rows *r)
     COPSE_TRY(add_column(ds, "x", ds->schema->is.type, r));
     ds->info.has_labels = true;
     ds->info.classes = ds->schema->is.outputs;
+    ds->is_ordered = true;
     ds->gap = (r->length + r->stride) / r->stride - 1; /* windows with tokens of another one: ceil((length + 1) / stride) - 1 */
     return add_column(ds, "y", COPSE_I32, &behind);
 }

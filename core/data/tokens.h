@@ -27,7 +27,7 @@ struct copse_token_kind {
     /* The token that ends a line, or -1. */
     int64_t (*line_end)(const struct copse_schema_parts *p);
 };
-enum { COPSE_TOKEN_KINDS = 2 };
+#define COPSE_TOKEN_KINDS 2
 extern const struct copse_token_kind copse__token_kinds[COPSE_TOKEN_KINDS]; /* by enum copse_tokens */
 extern const char *const copse__token_names[COPSE_TOKEN_KINDS]; /* in schemas */
 

@@ -44,24 +44,14 @@ static void add_count(struct text *t, const char *name, uint64_t value)
 }
 
 /* Identifies the data by content, whatever its path. */
-static copse_status add_data(struct text *t, const struct run *r)
+static void add_data(struct text *t, const struct run *r)
 {
     struct copse_dataset_info info;
     char text[160];
-    uint32_t sum = 2166136261u; /* FNV-1a of the labels or targets, words of 32 bits */
     copse_dataset_describe(r->all, &info);
-    const size_t words = info.rows * (r->model.is_regression ? r->model.outputs : 1);
-    uint32_t *labels = malloc(words * sizeof *labels);
-    if (!labels)
-        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
-    const copse_status s = copse_dataset_gather(r->all, "y", NULL, info.rows, labels);
-    for (size_t i = 0; s == COPSE_OK && i < words; i++)
-        sum = (sum ^ labels[i]) * 16777619u;
-    free(labels);
     snprintf(text, sizeof text, "%zu examples of %zu numbers, %u %s, labels %08x", info.rows, info.row_size,
-             r->model.outputs, r->model.is_regression ? "targets" : "classes", (unsigned)sum);
+             r->model.outputs, r->model.is_regression ? "targets" : "classes", (unsigned)r->label_sum);
     add(t, "--data", text);
-    return s;
 }
 
 /* The settings that must stay the same and, only for the file, the planned length of the run: a run may be made
@@ -69,13 +59,18 @@ static copse_status add_data(struct text *t, const struct run *r)
 static copse_status describe(const struct run *r, bool is_for_file, struct text *t)
 {
     const struct train_settings *s = &r->settings;
-    COPSE_TRY(add_data(t, r));
+    add_data(t, r);
     add(t, "--scale", s->scale.at->name);
     add(t, "--task", s->task.at->name);
     add(t, "--missing", s->missing.at->name);
     add(t, "--header", s->header.at->name);
     add(t, "--label", s->label ? s->label : "");
     add(t, "--ignore", s->ignore ? s->ignore : "");
+    if (settings_are_text(s)) {
+        add(t, "--tokens", s->tokens.at->name);
+        add_count(t, "--context", s->context);
+        add_count(t, "--stride", s->stride);
+    }
     add(t, "--model", s->model);
     add(t, "--optimizer", s->optimizer.at->name);
     add(t, "--schedule", s->schedule.at->name);
