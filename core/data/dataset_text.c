@@ -12,6 +12,7 @@ struct text_rows {
     struct copse_row_source rows; /* first */
     copse_array *tokens;
     size_t *starts; /* owned; NULL: every `stride` */
+    size_t *line_ends, line_count; /* owned: the tokens that end a line; of "x" */
     size_t stride, offset, length;
     bool is_widened; /* u8 tokens as i32 */
 };
@@ -47,26 +48,26 @@ static void release_rows(struct copse_row_source *self)
 
     copse_array_release(&r->tokens);
     copse__free(&copse__base(ctx)->mem, r->starts);
+    copse__free(&copse__base(ctx)->mem, r->line_ends);
     copse__free(&copse__base(ctx)->mem, r);
     copse_context_release(&ctx);
 }
 
 static const struct copse_row_table table = { .read = read_rows, .release = release_rows };
 
-/* Add the column `name`; takes over `like->starts`, also on failure. */
-static copse_status add_column(copse_dataset *ds, const char *name, copse_type type, const struct text_rows *like)
+/* Add the column `name`, and move what `from` owns to it. */
+static copse_status add_column(copse_dataset *ds, const char *name, copse_type type, struct text_rows *from)
 {
     struct text_rows *r = copse__alloc(&copse__base(ds->ctx)->mem, 1, sizeof *r);
 
-    if (r == NULL) {
-        copse__free(&copse__base(ds->ctx)->mem, like->starts);
+    if (r == NULL)
         return copse_no_memory("dataset");
-    }
-    *r = *like;
-    r->tokens = copse_array_retain(like->tokens);
-    r->is_widened = type == COPSE_I32 && like->tokens->view.type == COPSE_ELEMENT_U8;
+    *r = *from;
+    r->tokens = copse_array_retain(from->tokens);
+    from->starts = from->line_ends = NULL;
+    r->is_widened = type == COPSE_I32 && from->tokens->view.type == COPSE_ELEMENT_U8;
     copse__row_source_init(&r->rows, &table);
-    return copse__dataset_add_rows(ds, name, type, COPSE_SHAPE((uint32_t)like->length), &r->rows);
+    return copse__dataset_add_rows(ds, name, type, COPSE_SHAPE((uint32_t)from->length), &r->rows);
 }
 
 /* ---- parameters ---- */
@@ -107,76 +108,99 @@ static copse_status make_schema(copse_context *ctx, const struct copse_text *t, 
 
 /* ---- datasets ---- */
 
-/* Ends of lines with a whole window before; the end of the last line, too. */
-static copse_status find_lines(const copse_array *tokens, int64_t line_end, size_t length, size_t **out, size_t *count)
+static copse_status find_line_ends(struct text_rows *r, int64_t line_end)
 {
-    struct copse_mem *mem = &copse__base(tokens->ctx)->mem;
-    struct { size_t *at; size_t count, room; } starts = { NULL, 0, 0 };
+    const struct copse_array_view *v = &r->tokens->view;
+    struct { size_t *at; size_t count, room; } ends = { NULL, 0, 0 };
     bool ok = true;
 
-    for (size_t i = 0; ok && i <= tokens->count; i++) {
-        const bool is_end = i == tokens->count
-                                ? i > 0 && (int64_t)copse__element_load(tokens->view.type, tokens->data, i - 1) != line_end
-                                : (int64_t)copse__element_load(tokens->view.type, tokens->data, i) == line_end;
-        if (is_end && i >= length)
-            ok = COPSE_PUSH(mem, &starts, i - length);
-    }
-    *out = starts.at;
-    *count = starts.count;
+    for (size_t i = 0; ok && line_end >= 0 && i < r->tokens->count; i++)
+        if ((v->type == COPSE_ELEMENT_U8 ? ((const uint8_t *)v->data)[i] : ((const int32_t *)v->data)[i]) == line_end)
+            ok = COPSE_PUSH(&copse__base(r->tokens->ctx)->mem, &ends, i);
+    r->line_ends = ends.at;
+    r->line_count = ends.count;
     return ok ? COPSE_OK : copse_no_memory("text");
 }
 
-static copse_status too_short(const struct copse_text *t, size_t tokens, const char *noun, size_t needed)
+/* Windows before the ends of lines; the text ends the last line. */
+static copse_status find_starts(struct text_rows *r, size_t *count)
 {
-    return copse_fail(COPSE_ERR_SHAPE, "text: %s has %zu %s, and a window%s needs %zu", t->name, tokens, noun,
-                      tokens + 1 == needed ? " with the next one" : "", needed);
+    const size_t all = r->tokens->count, lines = r->line_count;
+    const bool is_open = lines == 0 || r->line_ends[lines - 1] + 1 < all;
+
+    r->starts = copse__alloc(&copse__base(r->tokens->ctx)->mem, lines + 1, sizeof *r->starts);
+    if (r->starts == NULL)
+        return copse_no_memory("text");
+    *count = 0;
+    for (size_t i = 0; i < lines; i++)
+        if (r->line_ends[i] >= r->length)
+            r->starts[(*count)++] = r->line_ends[i] - r->length;
+    if (is_open)
+        r->starts[(*count)++] = all - r->length;
+    return COPSE_OK;
 }
 
-static copse_status add_windows(copse_dataset *ds, const struct text_rows *r)
+static copse_status add_columns(copse_dataset *ds, struct text_rows *r, copse_text_rows which)
 {
     struct text_rows behind = *r;
 
-    behind.offset = 1;
     COPSE_TRY(add_column(ds, "x", ds->schema->is.type, r));
+    if (which != COPSE_TEXT_WINDOWS)
+        return COPSE_OK;
+    behind.offset = 1;
+    behind.starts = behind.line_ends = NULL;
     ds->info.has_labels = true;
     ds->info.classes = ds->schema->is.outputs;
     ds->is_ordered = true;
-    ds->gap = (r->length + r->stride) / r->stride - 1; /* windows with tokens of another one: ceil((length + 1) / stride) - 1 */
+    ds->gap = (r->length + r->stride) / r->stride - 1; /* ceil((length + 1) / stride) - 1 */
     return add_column(ds, "y", COPSE_I32, &behind);
 }
 
-static copse_status make(copse_context *ctx, const struct copse_text *t, copse_array *tokens, copse_schema *schema,
+/* The windows of `r`, and their number. */
+static copse_status place_windows(struct text_rows *r, const struct copse_text *t, const struct copse_schema_parts *p,
+                                  copse_text_rows which, size_t *rows)
+{
+    const char *noun = copse__token_names[p->tokens];
+    const size_t needed = r->length + (which == COPSE_TEXT_WINDOWS), count = r->tokens->count;
+
+    *rows = 1;
+    if (count < needed)
+        return copse_fail(COPSE_ERR_SHAPE, "text: %s has %zu %s; a window of %zu%s needs %zu", t->name, count, noun, r->length,
+                          which == COPSE_TEXT_WINDOWS ? " and the one behind it" : "", needed);
+    COPSE_TRY(find_line_ends(r, copse__token_kinds[p->tokens].line_end(p)));
+    if (which == COPSE_TEXT_END)
+        r->offset = count - r->length;
+    if (which == COPSE_TEXT_LINES)
+        COPSE_TRY(find_starts(r, rows));
+    if (which == COPSE_TEXT_WINDOWS)
+        *rows = (count - needed) / r->stride + 1;
+    if (*rows == 0)
+        return copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends behind %zu %s", t->name, r->length, noun);
+    return *rows <= UINT32_MAX ? COPSE_OK
+                               : copse_fail(COPSE_ERR_SHAPE, "text: %s has %zu windows, more than 2^32-1: take a larger stride",
+                                            t->name, *rows);
+}
+
+static copse_status make(const struct copse_text *t, copse_array *tokens, copse_schema *schema,
                          const struct copse_text_params *text, copse_dataset **out)
 {
     const struct copse_schema_parts *p = &schema->is;
-    const char *noun = copse__token_names[p->tokens];
-    const size_t length = p->shape.dims[0], needed = length + (text->rows == COPSE_TEXT_WINDOWS);
-    struct text_rows r = { .tokens = tokens, .stride = text->stride != 0 ? text->stride : p->stride, .length = length };
-    size_t rows = 1;
+    struct copse_mem *mem = &copse__base(tokens->ctx)->mem;
+    struct text_rows r = { .tokens = tokens, .stride = text->stride != 0 ? text->stride : p->stride, .length = p->shape.dims[0] };
+    size_t rows;
 
-    if (tokens->count < needed)
-        return too_short(t, tokens->count, noun, needed);
-    if (text->rows == COPSE_TEXT_WINDOWS)
-        rows = (tokens->count - needed) / r.stride + 1;
-    if (text->rows == COPSE_TEXT_END)
-        r.offset = tokens->count - length;
-    if (text->rows == COPSE_TEXT_LINES)
-        COPSE_TRY(find_lines(tokens, copse__token_kinds[p->tokens].line_end(p), length, &r.starts, &rows));
-    if (rows == 0 || rows > UINT32_MAX) {
-        copse__free(&copse__base(ctx)->mem, r.starts);
-        return rows == 0 ? copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends behind %zu %s", t->name, length, noun)
-                         : copse_fail(COPSE_ERR_SHAPE, "text: %s has %zu windows, more than 2^32-1: take a larger stride", t->name,
-                                      rows);
+    copse_status s = place_windows(&r, t, p, text->rows, &rows);
+    if (s == COPSE_OK)
+        s = copse__dataset_new(tokens->ctx, rows, out);
+    if (s == COPSE_OK) {
+        (*out)->schema = copse_schema_retain(schema);
+        (*out)->info.rank = 1;
+        (*out)->info.shape[0] = (*out)->info.row_size = r.length;
+        s = add_columns(*out, &r, text->rows);
     }
-    copse_status s = copse__dataset_new(ctx, rows, out);
-    if (s != COPSE_OK) {
-        copse__free(&copse__base(ctx)->mem, r.starts);
-        return s;
-    }
-    (*out)->schema = copse_schema_retain(schema);
-    (*out)->info.rank = 1;
-    (*out)->info.shape[0] = (*out)->info.row_size = length;
-    return text->rows == COPSE_TEXT_WINDOWS ? add_windows(*out, &r) : add_column(*out, "x", p->type, &r);
+    copse__free(mem, r.starts); /* where no column has taken them over */
+    copse__free(mem, r.line_ends);
+    return s;
 }
 
 copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t, const struct copse_dataset_params *p,
@@ -196,7 +220,7 @@ copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t, const
     if (s == COPSE_OK)
         s = copse__token_kinds[schema->is.tokens].encode(ctx, t, &schema->is, &tokens);
     if (s == COPSE_OK)
-        s = make(ctx, t, tokens, schema, text, out);
+        s = make(t, tokens, schema, text, out);
     if (s != COPSE_OK)
         copse_dataset_release(out);
     copse_array_release(&tokens);
@@ -237,24 +261,22 @@ copse_status copse_text_describe(const copse_schema *schema, struct copse_text_i
 
 copse_status copse_text_place(const copse_dataset *data, size_t row, uint64_t *line, uint64_t *column)
 {
-    uint64_t lines = 1, columns = 1;
-
     COPSE_TRY(copse_need("text", data));
     if (data->schema == NULL || data->schema->is.kind != COPSE_DATA_TEXT || row >= data->info.rows)
         return copse_fail(COPSE_ERR_ARGUMENT, "text: the dataset is not of a text, or has no row %zu", row);
     const struct text_rows *r = (const struct text_rows *)data->columns[0].values;
-    const int64_t line_end = copse__token_kinds[data->schema->is.tokens].line_end(&data->schema->is);
-    const size_t end = start_of(r, data->rows != NULL ? data->rows[row] : row) + r->length;
-    for (size_t i = 0; i < end; i++) {
-        columns++;
-        if ((int64_t)copse__element_load(r->tokens->view.type, r->tokens->data, i) == line_end) {
-            lines++;
-            columns = 1;
-        }
+    const size_t at = start_of(r, data->rows != NULL ? data->rows[row] : row) + r->length;
+    size_t before = 0, end = r->line_count; /* lines that end before `at` */
+    while (before < end) {
+        const size_t middle = before + (end - before) / 2;
+        if (r->line_ends[middle] < at)
+            before = middle + 1;
+        else
+            end = middle;
     }
     if (line != NULL)
-        *line = lines;
+        *line = before + 1;
     if (column != NULL)
-        *column = columns;
+        *column = before > 0 ? at - r->line_ends[before - 1] : at + 1;
     return COPSE_OK;
 }

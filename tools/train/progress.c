@@ -58,7 +58,7 @@ void score_print(const struct score *s, size_t examples)
         printf("R2 %.4f, mean absolute error %.6g on the %zu held-out examples (loss %.4f)\n", s->accuracy, s->mae,
                examples, s->loss);
     else if (s->is_sequence)
-        printf("%.2f %% of the %zu held-out tokens are right (loss %.4f, perplexity %.4g)\n", 100.0 * s->accuracy, examples,
+        printf("%.2f %% of the %zu held-out tokens are right (loss %.4f, perplexity %.2f)\n", 100.0 * s->accuracy, examples,
                s->loss, score_perplexity(s));
     else
         printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * s->accuracy, examples, s->loss);

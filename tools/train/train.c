@@ -219,7 +219,7 @@ static void show_score(const struct progress *p, const struct score *test)
         printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%", 100.0 * p->accuracy, test->loss,
                100.0 * test->accuracy);
     if (test->is_sequence)
-        printf("  perplexity %.4g", score_perplexity(test));
+        printf("  perplexity %.2f", score_perplexity(test));
     if (!test->is_regression)
         printf("\n");
 }
