@@ -19,6 +19,8 @@ copse_status use_open(struct use *u)
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, &u->model));
     u->schema = copse_model_schema(u->model);
     COPSE_TRY(copse_schema_describe(u->schema, &u->info));
+    if (u->text_rows == COPSE_TEXT_LINES && u->info.kind != COPSE_DATA_TEXT)
+        return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
     const struct copse_text_params text = { .rows = u->text_rows };
     const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text : NULL };
     COPSE_TRY(copse_dataset_open(u->ctx, u->data_path,

@@ -70,12 +70,10 @@ static copse_status write_all(FILE *to, const struct use *u, bool is_json, const
     return COPSE_OK;
 }
 
-static copse_status predict(struct use *u, bool is_json, bool is_by_line, const char *path)
+static copse_status predict(struct use *u, bool is_json, const char *path)
 {
     struct output o;
     COPSE_TRY(use_open(u));
-    if (is_by_line && u->info.kind != COPSE_DATA_TEXT)
-        return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
     float *values = malloc(u->rows.rows * u->info.outputs * sizeof *values);
     copse_status s = values ? copse_model_predict(u->model, u->data, values)
                             : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu rows", u->rows.rows);
@@ -128,7 +126,7 @@ int cmd_predict(int argc, char **argv)
     if (s == COPSE_OK && path && (output_is_same(path, u.model_path) || output_is_same(path, u.data_path)))
         s = session_set_error(COPSE_ERR_ARGUMENT, "--output: '%s' is read", path);
     if (s == COPSE_OK)
-        s = predict(&u, is_json, is_by_line, path);
+        s = predict(&u, is_json, path);
     code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     use_close(&u);
     return code;

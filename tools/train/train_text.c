@@ -40,6 +40,8 @@ const char *text_check(struct train_settings *s)
         s->model = settings_are_text(s) ? TEXT_MODEL : "mlp:128,64";
     if (!settings_are_text(s))
         return s->context > 0 || s->stride > 0 ? "--context and --stride belong to --tokens" : NULL;
+    if (s->context > INT32_MAX || s->stride > INT32_MAX)
+        return "--context and --stride: at most 2147483647";
     if (s->is_default_data)
         return "--tokens reads a text: name it with --data";
     const char *other = other_option(s);
