@@ -12,7 +12,7 @@
 struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
     copse_text_rows text_rows; /* of a text */
-    bool is_verbose, no_cache;
+    struct session_how how;
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;
