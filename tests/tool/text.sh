@@ -89,6 +89,9 @@ mv out/every.safetensors .
 good bytes '^data .*: 1[67]. windows of 8 bytes, one every 20; 256 different bytes$' $run --tokens bytes --stride 20 --epochs 1 --save b.safetensors
 mv out/b.safetensors .
 
+good info '^tokens +25: "\\n\\t ' info "$work/m.safetensors"
+grep -q '"' stdout && grep -qE '^input +8 bytes: windows of characters, one every 1$' stdout || no "info: $(cat stdout)"
+grep -qE '^task +sequence of text data$' stdout || no "info: $(cat stdout)"
 good evaluate '^[0-9.]+ % of the 33.. tokens are right .loss [0-9.]+, perplexity' evaluate "$work/m.safetensors" "$work/tale.txt" --devices host:0
 [ "$(grep -cE '^  [0-9]+, [0-9]+ \([0-9.]+\): ".*" then ".*"$' stdout)" -eq 10 ] || no "worst windows: $(cat stdout)"
 grep -q '"evaluated"' stdout && no 'evaluate prints events'

@@ -49,11 +49,11 @@ const char *use_name(const struct use *u, uint32_t i)
     return name && *name ? name : "value";
 }
 
-void use_token(const struct use *u, uint32_t i, char text[16])
+void token_text(const copse_schema *schema, uint32_t i, char text[16])
 {
     struct copse_text_info info = { .tokens = COPSE_TOKENS_CHARACTERS };
-    const char *name = copse_schema_class(u->schema, i);
-    const bool is_byte = copse_text_describe(u->schema, &info) == COPSE_OK && info.tokens == COPSE_TOKENS_BYTES;
+    const char *name = copse_schema_class(schema, i);
+    const bool is_byte = copse_text_describe(schema, &info) == COPSE_OK && info.tokens == COPSE_TOKENS_BYTES;
     const unsigned char first = is_byte ? (unsigned char)i : name ? (unsigned char)name[0] : '?';
     static const char escaped[] = "\n\t\r\\", letters[] = "ntr\\";
     const char *const at = first ? strchr(escaped, first) : NULL;
@@ -77,13 +77,13 @@ copse_status use_window(const struct use *u, uint32_t row, char *text, size_t ro
     const copse_status s = copse_dataset_gather(u->data, "x", &row, 1, tokens);
     const uint8_t *narrow = (const uint8_t *)tokens;
     for (size_t i = length; s == COPSE_OK && i > 0 && bytes < room; i--) { /* those that have room */
-        use_token(u, is_wide ? (uint32_t)tokens[i - 1] : narrow[i - 1], token);
+        token_text(u->schema, is_wide ? (uint32_t)tokens[i - 1] : narrow[i - 1], token);
         bytes += strlen(token);
         first = bytes < room ? i - 1 : first;
     }
     text[0] = '\0';
     for (size_t i = first; s == COPSE_OK && i < length && at < room; i++) {
-        use_token(u, is_wide ? (uint32_t)tokens[i] : narrow[i], token);
+        token_text(u->schema, is_wide ? (uint32_t)tokens[i] : narrow[i], token);
         at += (size_t)snprintf(text + at, room - at, "%s", token);
     }
     free(tokens);

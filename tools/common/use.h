@@ -31,7 +31,7 @@ void use_close(struct use *u);
 const char *use_name(const struct use *u, uint32_t i);
 /* Token `i` of a text on one line: a character as UTF-8, a byte as ASCII; `\n`, `\t`, `\r`, `\\`, and other control
    characters and bytes as `\x1b`. */
-void use_token(const struct use *u, uint32_t i, char text[16]);
+void token_text(const copse_schema *schema, uint32_t i, char text[16]);
 /* The window of a row of a text, at most its last tokens; in `text`. */
 copse_status use_window(const struct use *u, uint32_t row, char *text, size_t room);
 /* A cell of a CSV file, quoted where necessary. */

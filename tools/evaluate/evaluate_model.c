@@ -94,7 +94,7 @@ static copse_status print_windows(const struct verdict *v)
             s = copse_text_place(v->use.data, v->worst[i], &line, &column);
         if (s != COPSE_OK)
             break;
-        use_token(&v->use, (uint32_t)next[v->use.rows.row_size - 1], token);
+        token_text(v->use.schema, (uint32_t)next[v->use.rows.row_size - 1], token);
         printf("  %llu, %llu (%.3g): \"%s\" then \"%s\"\n", (unsigned long long)line, (unsigned long long)column, v->losses[i], window,
                token);
     }
