@@ -83,13 +83,14 @@ grep -qE 'held-out loss [0-9.]+  accuracy +[0-9.]+ %  perplexity [0-9.]+$' stdou
 mv out/m.safetensors .
 good json '"event":"done",.*"accuracy":[0-9.]+,"perplexity":[0-9.]+,"test_loss"' $run --epochs 1 --json
 grep -q '"event":"epoch",.*"test_perplexity":' stdout || no "json: $(cat stdout)"
-good every '^data .*: 4.. windows of 8 characters, one every 8' $run --epochs 1 --model 'embedding in 4; dense out' --save every.safetensors
+good every '^data .*: 4.. windows of 8 characters, one every 8' $run --epochs 40 --model 'embedding in 4; dense out' --save every.safetensors
 grep -qE '^[0-9.]+ % of the (6|7).. held-out tokens' stdout || no "every: $(tail -3 stdout)"
+awk '/^epoch  40/ { exit !($6 > 15 && $6 - $12 < 10 && $12 - $6 < 10) }' stdout || no "every: $(grep '^epoch  40' stdout)"
 mv out/every.safetensors .
 good bytes '^data .*: 1[67]. windows of 8 bytes, one every 20; 256 different bytes$' $run --tokens bytes --stride 20 --epochs 1 --save b.safetensors
 mv out/b.safetensors .
 
-good info '^tokens +25: "\\n\\t ' info "$work/m.safetensors"
+good info '^tokens +25: "\\t\\n ' info "$work/m.safetensors"
 grep -q '"' stdout && grep -qE '^input +8 bytes: windows of characters, one every 1$' stdout || no "info: $(cat stdout)"
 grep -qE '^task +sequence of text data$' stdout || no "info: $(cat stdout)"
 good evaluate '^[0-9.]+ % of the 33.. tokens are right .loss [0-9.]+, perplexity' evaluate "$work/m.safetensors" "$work/tale.txt" --devices host:0
