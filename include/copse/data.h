@@ -53,7 +53,7 @@ typedef enum copse_task {
     COPSE_TASK_AUTO,           /**< recognised from the labels, see data/schema.h */
     COPSE_TASK_CLASSIFICATION, /**< "y" is i32, a class */
     COPSE_TASK_REGRESSION,     /**< "y" is f32 [targets], scaled as the features */
-    COPSE_TASK_SEQUENCE,       /**< texts: "y" is i32 [context], see data/text.h */
+    COPSE_TASK_SEQUENCE,       /**< data/text.h */
 } copse_task;
 
 /** Missing cells of a table: empty, NA, N/A, NaN, null or ?. */
@@ -163,7 +163,7 @@ struct copse_split_params {
  * cut. The parts share the features.
  * @param params  NULL for defaults.
  * @param train   round(rows * train_fraction) rows.
- * @param test    The other rows. A text is not shuffled: see data/text.h.
+ * @param test    The other rows.
  * @retval COPSE_ERR_ARGUMENT  A part would be empty.
  */
 COPSE_API COPSE_CHECKED copse_status copse_dataset_split(copse_dataset *data,

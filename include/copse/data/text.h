@@ -7,6 +7,9 @@
  * different tokens. The rows are read from one array of tokens: windows that overlap take no memory. The task is
  * COPSE_TASK_SEQUENCE. docs/text.md shows the use; docs/model-file.md the schema.
  *
+ * The outputs of a model (copse_model_create) decide what copse_model_loss compares: [context, tokens] the token behind each
+ * position, [tokens] the one behind the window. copse_model_predict gives the probabilities of the token behind the window.
+ *
  * copse_dataset_split cuts such a dataset into the first and the last windows, and leaves out those that would have tokens
  * in both parts.
  */
