@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a path leads to; sources of a dataset as arrays: a .npy or IDX file, or a folder with an IDX pair. */
 #include "copse/data/readers.h"
+#include "copse/data/source.h"
 
 #include "core/base/files.h"
 #include "core/base/platform.h"
@@ -151,7 +152,10 @@ copse_status copse__source_kind(copse_context *ctx, const char *path, const stru
     enum copse_file_kind kind;
     bool is_found = false;
 
-    (void)params;
+    *out = COPSE_SOURCE_TEXT;
+    if ((params->schema != NULL && params->schema->is.kind == COPSE_DATA_TEXT) ||
+        (params->source != NULL && params->source->text != NULL))
+        return COPSE_OK;
     if (copse__is_directory(path)) {
         COPSE_TRY(copse__folder_list(path, find_images, &is_found));
         *out = is_found ? COPSE_SOURCE_ARRAYS : COPSE_SOURCE_PICTURES;

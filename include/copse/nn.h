@@ -27,7 +27,7 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_parse(copse_context *ctx, const ch
 /** Dense layer, copse_dense: [.., k] to [.., units]. @param units  0: the `outputs` of copse_layer_build. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dense(copse_context *ctx, uint32_t units, copse_activation activation,
                                                     copse_layer **out);
-/** Rows of a table [rows, width] by index, copse_gather: i32 [..] to [.., width]. */
+/** Rows of a table [rows, width] by index, copse_gather: i32 [..] to [.., width]. `rows` 0: `in`. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width,
                                                         copse_layer **out);
 /** An activation alone; not COPSE_LINEAR. */
@@ -58,6 +58,7 @@ struct copse_build_params {
     copse_type type;     /**< of the input                               [COPSE_F32] */
     copse_shape shape;   /**< of one example, rank below COPSE_MAX_RANK  [COPSE_SCALAR] */
     uint32_t outputs;    /**< units of `dense out`: classes or targets   [0 = none] */
+    uint32_t tokens;     /**< of `embedding in 32` */
     const char *scope;   /**< variables are "scope/dense1.weight"        [NULL: "dense1.weight"] */
     uint64_t seed;       /**< of the initial values; mixed with names */
     uint64_t reserved[4]; /**< 0 */

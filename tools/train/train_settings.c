@@ -114,6 +114,8 @@ static const struct option_name headers[] = {
 
 /* Defaults for small tables, which train too few steps and overfit with those of larger data. */
 enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
+/* Steps of a text, about: of which a long one has many in a pass. */
+enum { TEXT_STEPS = 10000 };
 #define SMALL_DROPOUT 0.3f
 
 /* The first value of a table is the default. */
@@ -245,6 +247,8 @@ static int check(struct train_settings *s, const char *every)
     const char *wrong = check_checkpoints(s, every);
     if (!wrong)
         wrong = check_strategy(s);
+    if (!wrong)
+        wrong = text_check(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
@@ -271,7 +275,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
         wrong = "--bucket-bytes: too large";
-    else if (network_settle(s->model, s->dropout != UNSET_RATE ? s->dropout : 0.0f, &s->model, &s->network) != COPSE_OK)
+    else if (network_settle(s->model, s->dropout != UNSET_RATE ? s->dropout : 0.0f, &s->model, &s->network) != COPSE_OK ||
+             text_settle(s, s->network) != COPSE_OK)
         wrong = session_error();
     if (wrong)
         fprintf(stderr, "copse train: %s\n", wrong);
@@ -284,6 +289,8 @@ void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
     if (s->batch == UNSET)
         s->batch = rows < 64 ? (uint32_t)rows : 64;
     const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
+    if (s->epochs == UNSET && settings_are_text(s))
+        s->epochs = steps > TEXT_STEPS ? 1 : TEXT_STEPS / steps < 40 ? TEXT_STEPS / steps : 40;
     if (s->epochs == UNSET)
         s->epochs = is_small && 40 * steps < SMALL_STEPS ? (SMALL_STEPS + steps - 1) / steps : 40;
     if (s->dropout == UNSET_RATE)
@@ -293,7 +300,7 @@ void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
 {
     *s = (struct train_settings){
-        .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
+        .devices = "auto", .strategy = CHOICE(strategies), .tokens = CHOICE(text_tokens),
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
         .dropout = UNSET_RATE, .batch = UNSET, .epochs = UNSET, .seed = 1, .engine = CHOICE(engines),
@@ -320,6 +327,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "header", OPTION_CHOICE, &s->header, "NAME", "CSV: whether the first line has names: yes, no [auto]" },
         { "resize", OPTION_TEXT, &s->resize, "WxH", "pictures: stretch all to this size [they must have one size]" },
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
+        { "tokens", OPTION_CHOICE, &s->tokens, "NAME", "--data is a text of characters (UTF-8) or bytes [none]" },
+        { "context", OPTION_COUNT, &s->context, "N", "text: tokens from which the next one is predicted [32]" },
+        { "stride", OPTION_COUNT, &s->stride, "N", "text: tokens between two windows [each token is predicted once]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
@@ -433,7 +443,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers),
-        .engine = CHOICE(engines), .on_loss = CHOICE(answers),
+        .engine = CHOICE(engines), .on_loss = CHOICE(answers), .tokens = CHOICE(text_tokens),
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
@@ -535,7 +545,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
     else if (strcmp(name, "--augment") == 0)
         s->augment = *value ? value : NULL;
     else
-        return strcmp(name, "--data") == 0; /* the content of the data, not its path */
+        return strcmp(name, "--data") == 0 /* the content of the data, not its path */ || text_take(s, name, value);
     return *s->model != '\0';
 }
 
