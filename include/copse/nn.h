@@ -35,7 +35,7 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_activation(copse_context *ctx, cop
                                                          copse_layer **out);
 /** Dropout while training, copse_dropout. @param rate  0 <= rate < 1. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dropout(copse_context *ctx, float rate, copse_layer **out);
-/** Layer norm, copse_layer_norm, and RMS norm, over the last axis of each example. */
+/** Layer norm and RMS norm over the last axis. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_layer_norm(copse_context *ctx, copse_layer **out);
 COPSE_API COPSE_CHECKED copse_status copse_nn_rms_norm(copse_context *ctx, copse_layer **out);
 /** Batch norm of the last axis over the global batch; evaluations use moving averages. */
@@ -68,9 +68,9 @@ struct copse_build_params {
  * Make the variables of layers, named by kind and number of the kind in the whole tree: "dense1.weight", "dense2.weight".
  * Layers are built once, not in a loss function or a replica, and retain the strategy.
  * @param params  NULL for defaults.
- * @retval COPSE_ERR_ARGUMENT  The layers are built, a name is taken, or `outputs` is missing. No variable is made.
- * @retval COPSE_ERR_SHAPE     A layer does not fit its input; the text names line, layer and shapes. No variable is made.
- * Otherwise as copse_variable_create.
+ * @retval COPSE_ERR_ARGUMENT  The layers are built, a name is taken, or `outputs` is missing.
+ * @retval COPSE_ERR_SHAPE     A layer does not fit its input; the text names line, layer and shapes.
+ * These make no variable. Otherwise as copse_variable_create.
  */
 COPSE_API COPSE_CHECKED copse_status copse_layer_build(copse_layer *l, copse_strategy *st,
                                                        const struct copse_build_params *params);
@@ -79,7 +79,7 @@ COPSE_API COPSE_CHECKED copse_status copse_layer_build(copse_layer *l, copse_str
  * In a loss function: the output of built layers.
  * @param in  Of the loss function. NULL: as for an evaluation.
  * @param x   [n, shape...] of the type that was built for.
- * @param y   f32 [n, ...], see copse_layer_output.
+ * @param y   f32 [n, ...].
  * @retval COPSE_ERR_ARGUMENT  The layers are not built.
  * @retval COPSE_ERR_SHAPE     `x` has another shape or type.
  */
