@@ -146,6 +146,11 @@ rm -rf out/*
 bad 'another context' 'was made with ' $run --context 4 --epochs 3 --schedule constant --checkpoint "$work/half.safetensors" --resume
 bad 'other tokens' 'was made with ' $run --tokens bytes --epochs 3 --schedule constant --checkpoint "$work/half.safetensors" --resume
 
+# The text is identified by its content: here the last line is another one.
+sed '$s/end/den/' tale.txt >other.txt
+bad 'another text' 'was made with --data=.* labels' train --devices host:0 --data "$work/other.txt" --tokens characters --context 8 \
+    --epochs 3 --schedule constant --checkpoint "$work/half.safetensors" --resume
+
 # Two replicas train as one.
 "$copse" $run --epochs 1 --quiet >one
 "$copse" $run --epochs 1 --quiet --devices host:0,host:0 >two
