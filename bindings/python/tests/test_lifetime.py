@@ -17,7 +17,8 @@ class Lifetime(unittest.TestCase):
         for _ in range(20):
             strategy = copse.Strategy("host")
             loss = perceptron(strategy, 8, 3, 4)
-            trainer = copse.Trainer(strategy, loss)
+            trainer = copse.Trainer(strategy, loss, learning_rate=lambda step: 0.1 / step,
+                                    transform=lambda pairs: [g for g, _ in pairs])
             batches = copse.Dataset({"x": x, "y": y}).batches(16)
             v = strategy.variables()[0]
             del strategy, loss
