@@ -16,7 +16,7 @@ copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_t
 
 static bool is_taken(const copse_strategy *st, const char *name)
 {
-    for (const copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
+    for (const copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));)
         if (strcmp(t->optimizer->name, name) == 0)
             return true;
     return false;
@@ -65,17 +65,13 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_tower_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "tower optimizer: the default strategy has no device");
-    if (params->reduction != COPSE_LOSS_MEAN && params->reduction != COPSE_LOSS_SUM)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: there is no reduction of losses %d",
-                          (int)params->reduction);
+    COPSE_TRY(copse__require_device(st, "tower optimizer"));
+    COPSE_TRY(copse_need_known("tower optimizer", "reduction of losses", params->reduction, COPSE_LOSS_SUM));
     char name[COPSE_OPTIMIZER_NAME];
     COPSE_TRY(copse__callback_check("copse_tower_create", st));
     COPSE_TRY(choose_name(st, params->name, name));
     copse_tower_optimizer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
-    if (!t)
-        return copse_no_memory("tower optimizer");
+    COPSE_TRY(copse_need_memory(t, "tower optimizer"));
     copse_status s = copse__optimizer_create(st, name, &t->optimizer);
     if (!s && !params->factory)
         s = copse__optimizer_rule(t->optimizer, &params->optimizer);
@@ -166,8 +162,7 @@ copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_t
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     const size_t most = variables ? count : t->strategy->variables.count;
     struct copse_tower_call call = { copse__alloc(mem, most, sizeof *call.pairs), 0 };
-    if (!call.pairs)
-        return copse_no_memory("tower optimizer");
+    COPSE_TRY(copse_need_memory(call.pairs, "tower optimizer"));
     call.count = list_pairs(t, variables, count, call.pairs);
     copse_status s = copse_tower_compute(t, of, call.pairs, call.count, loss);
     if (s == COPSE_OK)

@@ -150,13 +150,12 @@ static copse_status sum_slices(struct update *u)
 
 static copse_status put_one(copse_strategy *st, const copse_value *g, uint32_t r, struct copse_binding to)
 {
-    copse_value *dense;
+    copse_value *dense = NULL;
     if (!g)
         return copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
-    if (g->kind != COPSE_VALUE_SPARSE)
-        return copse__tower_write(st, r, g, to);
-    COPSE_TRY(copse_value_densify(g, &dense));
-    const copse_status s = copse__tower_write(st, r, dense, to);
+    if (g->kind == COPSE_VALUE_SPARSE)
+        COPSE_TRY(copse_value_densify(g, &dense));
+    const copse_status s = copse__tower_write(st, r, dense ? dense : g, to);
     copse_value_release(&dense);
     return s;
 }
@@ -234,7 +233,7 @@ static copse_status update(struct update *u)
     const size_t count = st->variables.count;
     u->has = copse__alloc(mem, count, sizeof *u->has);
     u->sums = copse__alloc(mem, count, sizeof(copse_value *));
-    copse_status s = u->has && u->sums ? COPSE_OK : copse_no_memory("tower optimizer");
+    copse_status s = copse_need_memory(u->has && u->sums, "tower optimizer");
     if (!s)
         note_gradients(u);
     s = unite(u, s);

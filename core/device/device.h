@@ -29,6 +29,9 @@ struct copse_context {
     struct copse_handles variables;  /* live variables and those of released strategies; guarded by `lock` */
 };
 
+/* Free an object that retains the context, and release this reference. */
+void copse__context_free(copse_context *ctx, void *object);
+
 /* registry.c: the only file that names backends. NULL-terminated. The names include backends that are not in this
    build. */
 extern const struct copse_backend *const copse_backends[];

@@ -5,6 +5,7 @@
 #include "core/base/base.h"
 #include "core/graph/op.h"
 #include "core/graph/type.h"
+#include "core/replica/context.h"
 #include "core/value/value.h"
 
 struct step {
@@ -99,8 +100,7 @@ copse_status copse_distributed_next_value(copse_distributed *walk, copse_strateg
     uint64_t at;
     COPSE_TRY(copse_need("input", walk, st, out));
     *out = NULL;
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "input: the default strategy has no device");
+    COPSE_TRY(copse__require_device(st, "input"));
     if (copse_distributed_replicas(walk) != st->replica_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "input: the walk has minibatches for %u replicas, the strategy has %u here",
                           copse_distributed_replicas(walk), st->replica_count);

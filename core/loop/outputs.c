@@ -10,9 +10,7 @@
 static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t replicas, copse_outputs **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
-    *out = copse__alloc(mem, 1, sizeof **out);
-    if (!*out)
-        return copse_no_memory("outputs");
+    COPSE_TRY(copse_need_memory(*out = copse__alloc(mem, 1, sizeof **out), "outputs"));
     **out = (struct copse_outputs){
         .ctx = copse_context_retain(ctx), .mem = mem, .arena.mem = mem, .replicas = replicas, .own = replicas,
         .strategy = st ? copse_strategy_retain(st) : NULL,
@@ -49,9 +47,7 @@ void copse_outputs_release(copse_outputs **outputs)
     copse__free(o->mem, o->list.at);
     copse__arena_fini(&o->arena);
     copse_strategy_release(&o->strategy);
-    copse_context *ctx = o->ctx;
-    copse__free(o->mem, o);
-    copse_context_release(&ctx);
+    copse__context_free(o->ctx, o);
 }
 
 struct copse_named_output *copse__outputs_find(const copse_outputs *o, const char *name)

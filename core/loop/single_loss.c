@@ -303,8 +303,7 @@ static copse_status make(struct single_loss *u)
     u->fed = NULL;
     if (st->accelerator.steps_per_run > 0) {
         u->fed = copse__alloc(mem_of(u), st->accelerator.steps_per_run, sizeof *u->fed);
-        if (!u->fed)
-            return copse_no_memory("step");
+        COPSE_TRY(copse_need_memory(u->fed, "step"));
     }
     if (u->is_default)
         u->iterations = copse_accelerator_steps_per_run(st);
@@ -357,9 +356,7 @@ static copse_status copy_wanted(struct single_loss *u, const struct copse_single
     for (; u->wanted_count < p->output_count; u->wanted_count++) {
         struct copse_output_params *w = &u->wanted[u->wanted_count];
         *w = p->outputs[u->wanted_count];
-        w->name = copse__arena_strdup(&u->names, w->name);
-        if (!w->name)
-            return copse_no_memory("step");
+        COPSE_TRY(copse_need_memory(w->name = copse__arena_strdup(&u->names, w->name), "step"));
     }
     return COPSE_OK;
 }
@@ -397,8 +394,7 @@ copse_status copse_single_loss_step_create(copse_context *ctx, const struct cops
     COPSE_TRY(copse_no_reserved(copse_batches_params, &params->input.batches));
     COPSE_TRY(check(params));
     struct single_loss *u = copse__alloc(&ctx->base.mem, 1, sizeof *u);
-    if (!u)
-        return copse_no_memory("step");
+    COPSE_TRY(copse_need_memory(u, "step"));
     copse_status s = copse_step_create(ctx, NULL, &functions, u, &u->step);
     if (s != COPSE_OK) {
         copse__free(&ctx->base.mem, u);

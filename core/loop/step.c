@@ -28,8 +28,7 @@ copse_status copse_step_create(copse_context *ctx, copse_strategy *strategy,
     COPSE_TRY(copse_no_reserved(copse_step_functions, functions));
     COPSE_TRY(check(f));
     copse_step *step = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *step);
-    if (!step)
-        return copse_no_memory("step");
+    COPSE_TRY(copse_need_memory(step, "step"));
     atomic_init(&step->refs, 1);
     step->ctx = copse_context_retain(ctx);
     step->f = *f;
@@ -76,9 +75,7 @@ void copse_step_release(copse_step **at)
     copse_batches_release(&step->input.batches);
     copse_outputs_release(&step->outputs);
     copse_strategy_release(&step->strategy);
-    copse_context *ctx = step->ctx;
-    copse__free(&copse__base(ctx)->mem, step);
-    copse_context_release(&ctx);
+    copse__context_free(step->ctx, step);
 }
 
 copse_strategy *copse_step_strategy(const copse_step *step)

@@ -88,6 +88,11 @@ copse_status copse__require_cross(copse_strategy *st, const char *what)
                       what, copse__context_place());
 }
 
+copse_status copse__require_device(const copse_strategy *st, const char *what)
+{
+    return st->ctx ? COPSE_OK : copse_fail(COPSE_ERR_UNSUPPORTED, "%s: the default strategy has no device", what);
+}
+
 /* ---- where am I? ---- */
 
 copse_strategy *copse_current_strategy(void)

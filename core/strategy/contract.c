@@ -17,18 +17,10 @@ copse_status copse__strategy_reduce_to_host(copse_strategy *st, copse_reduce_op 
 copse_status copse_strategy_set_cross_device(copse_strategy *st, copse_cross_device *x)
 {
     COPSE_TRY(copse__require_cross(st, "set cross-device operations"));
-    if (st == &copse__default_strategy)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "strategy: the default one has no devices");
+    COPSE_TRY(copse__require_device(st, "strategy"));
     copse_cross_device_retain(x);
     copse_cross_device_release(&st->cross);
     st->cross = x;
-    return COPSE_OK;
-}
-
-static copse_status check_op(const char *what, copse_reduce_op op)
-{
-    if (op != COPSE_REDUCE_SUM && op != COPSE_REDUCE_MEAN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: unknown operation %d", what, (int)op);
     return COPSE_OK;
 }
 
@@ -41,7 +33,7 @@ static copse_status check_reduce(copse_strategy *st, const char *what, copse_red
     for (size_t i = 0; i < count; i++)
         if (!values[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: value %zu is NULL", what, i);
-    return check_op(what, op);
+    return copse_need_known(what, "operation", op, COPSE_REDUCE_MEAN);
 }
 
 /* The default strategy's one replica has nothing to reduce, and no device to bring anything to. */
@@ -209,7 +201,7 @@ copse_status copse_replica_all_reduce(copse_replica_context *rc, copse_reduce_op
     if (result)
         *result = NULL;
     COPSE_TRY(copse_need("all-reduce", value, result));
-    COPSE_TRY(check_op("all-reduce", op));
+    COPSE_TRY(copse_need_known("all-reduce", "operation", op, COPSE_REDUCE_MEAN));
     struct copse_merge m = {
         .what = op == COPSE_REDUCE_SUM ? "an all-reduce by sum" : "an all-reduce by mean",
         .fn = all_reduce_merge, .user = &op, .args = &value, .count = 1,

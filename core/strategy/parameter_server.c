@@ -98,7 +98,7 @@ copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cl
                                               "servers, not on this worker's %s", device);
     COPSE_TRY(copse__strategy_create(ctx, &table, devices, replicas, params, &st));
     struct copse_servers *servers = copse__alloc(&ctx->base.mem, 1, sizeof *servers);
-    copse_status s = servers ? COPSE_OK : copse_no_memory("strategy");
+    copse_status s = copse_need_memory(servers, "strategy");
     if (!s) {
         servers->storage.table = &copse__on_servers;
         st->storage = &servers->storage;

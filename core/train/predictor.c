@@ -46,13 +46,12 @@ static copse_status extend(struct copse_recording *base)
     struct copse_prediction *p = of_base(base);
     const copse_tensor *y = base->result;
     const uint32_t examples = base->inputs[0].is.shape.dims[0];
-    char text[96];
     if (y->type != COPSE_F32 && y->type != COPSE_I32)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "predict: the result is %s; convert it to f32 or i32 (copse_cast)",
                           copse__type_name(y->type));
     if (y->shape.rank == 0 || y->shape.dims[0] != examples)
         return copse_fail(COPSE_ERR_SHAPE, "predict: the result is %s for %u examples; its first axis must count them",
-                          copse__shape_text(y->shape, text), examples);
+                          COPSE_SHAPE_TEXT(y->shape), examples);
     p->bytes = (size_t)copse__elements(y->shape) * copse__type_bytes(y->type);
     const size_t room = copse__round_up(COPSE_MAX(p->bytes, 4), 16);
     COPSE_TRY(copse_buffer_create(queue_of(base)->dev, &(struct copse_buffer_params){ .size = room }, &p->result));

@@ -11,8 +11,7 @@ static copse_status keep_names(copse_trainer *t, const copse_graph *g)
     if (!t->reports.is_known) {
         for (size_t i = 0; i < g->report_count; i++) {
             t->reports.names[i] = copse__arena_strdup(&t->arena, g->reports[i].name);
-            if (!t->reports.names[i])
-                return copse_no_memory("trainer");
+            COPSE_TRY(copse_need_memory(t->reports.names[i], "trainer"));
             t->reports.is_loss[i] = g->reports[i].is_loss;
             t->reports.count++;
         }

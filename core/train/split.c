@@ -18,8 +18,7 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
     if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: shares are measured within one process; give "
                                                  "those of all workers' replicas instead");
-    if ((int)p->sharing < 0 || p->sharing > COPSE_SHARD_MEASURED)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no split %d", (int)p->sharing);
+    COPSE_TRY(copse_need_known("trainer", "split", p->sharing, COPSE_SHARD_MEASURED));
     if (p->sharing == COPSE_SHARD_FIXED && (p->batch_size == 0 || p->batch_size % replicas))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "trainer: a fixed split needs batch_size, a multiple of the %u replicas; it "

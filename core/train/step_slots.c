@@ -40,7 +40,7 @@ static copse_status make_messages(copse_trainer *t, struct copse_step_slot *slot
     for (uint32_t v = 0; v < t->strategy->group.workers; v++)
         bytes += copse__slot_message_bytes(t, slot, v);
     slot->all = copse__alloc(&t->strategy->ctx->base.mem, bytes, 1);
-    return slot->all ? COPSE_OK : copse_no_memory("trainer");
+    return copse_need_memory(slot->all, "trainer");
 }
 
 static void free_messages(copse_trainer *t, struct copse_step_slot *slot)
@@ -69,8 +69,7 @@ static copse_status make_slot(copse_trainer *t, struct copse_step_slot *slot, ui
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     size_t all;
-    if (!copse__mul(parts, t->strategy->group.ranks, &all))
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(copse__mul(parts, t->strategy->group.ranks, &all), "trainer"));
     slot->room = parts;
     slot->replicas = t->strategy->replica_count;
     slot->examples = copse__alloc(mem, all, sizeof *slot->examples);
@@ -85,15 +84,13 @@ copse_status copse__slots_make(copse_trainer *t)
     size_t each, rows, stride;
     t->ring.count = COPSE_MAX(2 * t->strategy->accelerator.steps_per_run, COPSE_STEPS_UNDER_WAY);
     t->ring.at = copse__alloc(mem, t->ring.count, sizeof *t->ring.at);
-    if (!t->ring.at || !copse__mul(parts, COPSE_REPORT_BYTES, &each) ||
-        !copse__mul(each, t->ring.count, &stride) || !copse__mul(t->ring.count, parts, &rows) ||
-        !copse__mul(rows, replicas, &rows))
-        return copse_no_memory("trainer");
+    const bool fits = copse__mul(parts, COPSE_REPORT_BYTES, &each) && copse__mul(each, t->ring.count, &stride) &&
+                      copse__mul(t->ring.count, parts, &rows) && copse__mul(rows, replicas, &rows);
+    COPSE_TRY(copse_need_memory(t->ring.at && fits, "trainer"));
     t->ring.landing = copse__alloc(mem, rows, COPSE_REPORT_BYTES);
     t->ring.evaluation.bytes = copse__alloc(mem, replicas, COPSE_REPORT_BYTES);
     t->ring.evaluation.stride = COPSE_REPORT_BYTES;
-    if (!t->ring.landing || !t->ring.evaluation.bytes)
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(t->ring.landing && t->ring.evaluation.bytes, "trainer"));
     for (uint32_t i = 0; i < t->ring.count; i++) {
         t->ring.at[i].bytes = t->ring.landing + i * each;
         t->ring.at[i].stride = stride;

@@ -12,7 +12,6 @@
 
 static copse_status check_update(const copse_graph *g, const copse_variable *v, const copse_tensor *value)
 {
-    char mine[96], theirs[96];
     COPSE_TRY(copse__variable_check(v, "update"));
     if (v->is_trained)
         return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' is trained, its optimizer updates it; freeze it",
@@ -26,8 +25,8 @@ static copse_status check_update(const copse_graph *g, const copse_variable *v, 
     return value->type == v->tensor.type && copse__shape_equal(value->shape, v->tensor.shape)
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE, "update: variable '%s' is %s%s, the value is %s%s", v->name,
-                            copse__type_name(v->tensor.type), copse__shape_text(v->tensor.shape, mine),
-                            copse__type_name(value->type), copse__shape_text(value->shape, theirs));
+                            copse__type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape),
+                            copse__type_name(value->type), COPSE_SHAPE_TEXT(value->shape));
 }
 
 /* The sum over replicas is the value that is stored: its operands are weighted, because replicas without examples run
@@ -58,8 +57,7 @@ copse_status copse_update(copse_graph *g, copse_variable *v, copse_tensor *value
         return COPSE_OK;
     struct copse_graph_update u = { .variable = v, .is_shared = g->replicas > 1 && !copse__variable_is_local(v) };
     COPSE_TRY(u.is_shared ? share(g, v, value, &u.value) : copse__own(g, value, &u.value));
-    return COPSE_PUSH(&g->ctx->base.mem, &g->updates, u) ? COPSE_OK
-                                                         : copse_no_memory("update");
+    return copse_need_memory(COPSE_PUSH(&g->ctx->base.mem, &g->updates, u), "update");
 }
 
 /* ---- the layout's list ---- */
@@ -76,9 +74,7 @@ static copse_status append(copse_trainer *t, struct copse_layout *l, const struc
     if (u->variable->strategy != t->strategy)
         return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' belongs to another strategy", u->variable->name);
     if (!copse__storage(u->variable)->target(u->variable, 0).buffer) {
-        new.host = copse__alloc(mem, 1, bytes_of(u->variable));
-        if (!new.host)
-            return copse_no_memory("trainer");
+        COPSE_TRY(copse_need_memory(new.host = copse__alloc(mem, 1, bytes_of(u->variable)), "trainer"));
     }
     if (COPSE_PUSH(mem, &l->updates, new))
         return COPSE_OK;

@@ -194,7 +194,7 @@ copse_status copse__dense_reduce(struct copse_cross_batch *b, enum copse_need ne
     g.leaves = copse__alloc(b->mem, g.count, sizeof(struct copse_leaf *));
     g.from = copse__alloc(b->mem, from, sizeof(struct copse_block *));
     g.out = copse__alloc(b->mem, out, sizeof(struct copse_block *));
-    copse_status s = g.leaves && g.from && g.out ? COPSE_OK : copse_no_memory("reduce");
+    copse_status s = copse_need_memory(g.leaves && g.from && g.out, "reduce");
     for (size_t i = 0; i < g.count && !s; i++)
         g.leaves[i] = leaf = copse__leaf_next(b, need, leaf);
     if (!s)

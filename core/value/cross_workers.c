@@ -74,8 +74,7 @@ static copse_status prepare(struct workers_batch *a)
     const size_t words = a->floats + a->whole;
     a->words = copse__alloc(a->b->mem, words, 4);
     a->room = copse__alloc(a->b->mem, copse__group_sum_room(a->g, words), 4);
-    if (!a->words || !a->room)
-        return copse_no_memory("reduce: what other workers have");
+    COPSE_TRY(copse_need_memory(a->words && a->room, "reduce: what other workers have"));
     if (a->b->params->accumulate)
         return COPSE_OK;
     COPSE_TRY(sum_here(a));

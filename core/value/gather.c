@@ -81,8 +81,7 @@ static copse_status make_room(struct gather *g)
     for (uint32_t r = 0; r < group->ranks; r++)
         g->firsts[r + 1] = g->firsts[r] + words_of(&g->forms[r]);
     g->words = copse__alloc(&g->st->ctx->base.mem, (size_t)g->firsts[group->ranks], sizeof *g->words);
-    if (!g->words)
-        return copse_no_memory("gather: the arrays of %u replicas", group->ranks);
+    COPSE_TRY(copse_need_memory(g->words, "gather: the arrays of %u replicas", group->ranks));
     for (uint32_t r = 0; r < g->st->replica_count; r++)
         COPSE_TRY(read_words(g->own[r], g->words + g->firsts[group->first + r]));
     return COPSE_OK;
@@ -131,7 +130,7 @@ copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const cha
     copse_status s = copse__group_broadcast(&st->group, what, &f, sizeof f, mine);
     if (!s) {
         words = copse__alloc(mem, (size_t)words_of(&f), sizeof *words);
-        mine = words ? COPSE_OK : copse_no_memory("gather: the array of the first replica");
+        mine = copse_need_memory(words, "gather: the array of the first replica");
         if (!mine && st->group.worker == 0)
             mine = read_words(own, words);
         s = copse__group_broadcast(&st->group, what, words, 4 * (size_t)words_of(&f), mine);

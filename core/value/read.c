@@ -85,8 +85,7 @@ copse_status copse__value_to_host(const copse_value *v, void **values)
 {
     struct copse_mem *mem = &v->ctx->base.mem;
     *values = copse__alloc(mem, (size_t)copse__elements(copse_value_shape(v)), 4);
-    if (!*values)
-        return copse_no_memory("value");
+    COPSE_TRY(copse_need_memory(*values, "value"));
     const copse_status s = copse_value_read(v, *values);
     if (s)
         copse__free_read(mem, *values, s);

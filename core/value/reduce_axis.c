@@ -74,14 +74,13 @@ static copse_status check_parts(struct parts *p)
 {
     const copse_shape first = copse_value_shape(p->at[0]);
     for (size_t i = 0; i < p->count; i++) {
-        char a[96], b[96];
         const copse_shape own = copse_value_shape(p->at[i]);
         copse_shape like = first;
         like.dims[p->axis] = own.rank == first.rank ? own.dims[p->axis] : 0;
         if (!copse__shape_equal(own, like) || copse_value_type(p->at[i]) != p->type)
             return copse_fail(COPSE_ERR_SHAPE, "reduce: replica 0 has %s, replica %zu %s; they may only "
                                                "differ along axis %u",
-                              copse__shape_text(first, a), i, copse__shape_text(own, b), p->axis);
+                              COPSE_SHAPE_TEXT(first), i, COPSE_SHAPE_TEXT(own), p->axis);
         p->length += own.dims[p->axis];
     }
     return COPSE_OK;

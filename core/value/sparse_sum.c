@@ -77,8 +77,8 @@ static copse_status gather(struct gathered *g, copse_value *const *components, s
     g->sorted = copse__alloc(mem, 2 * (size_t)g->count, sizeof *g->sorted);
     g->rows_out = copse__alloc(mem, g->count, sizeof *g->rows_out);
     g->values_out = copse__alloc(mem, g->count, g->width * sizeof *g->values_out);
-    if (!g->rows || !g->values || !g->sorted || !g->rows_out || !g->values_out)
-        return copse_no_memory("reduce: %u slices", g->count);
+    COPSE_TRY(copse_need_memory(g->rows && g->values && g->sorted && g->rows_out && g->values_out,
+                                "reduce: %u slices", g->count));
     uint32_t at = 0;
     for (size_t c = 0; c < count; at += components[c++]->slices)
         COPSE_TRY(copse_value_read_sparse(components[c], g->rows + at, g->values + g->width * at));

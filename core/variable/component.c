@@ -22,8 +22,7 @@ copse_status copse__components_make(copse_variable *v, const void *initial)
 {
     copse_strategy *st = v->strategy;
     v->components = copse__alloc(&st->ctx->base.mem, st->replica_count, sizeof *v->components);
-    if (!v->components)
-        return copse_no_memory("variable '%s'", v->name);
+    COPSE_TRY(copse_need_memory(v->components, "variable '%s'", v->name));
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const struct copse_buffer_params params = { .size = bytes_of(v) };
         copse_status s = copse_buffer_create(st->replicas[r].dev, &params, &v->components[r]);
@@ -197,7 +196,7 @@ copse_status copse__components_set_sum(copse_variable *v, const void *total)
 {
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *part = copse__alloc(mem, (size_t)v->count, 4);
-    copse_status s = part ? COPSE_OK : copse_no_memory("variable '%s'", v->name);
+    copse_status s = copse_need_memory(part, "variable '%s'", v->name);
     for (uint32_t r = 0; r < v->strategy->replica_count && s == COPSE_OK; r++) {
         take_part(v, v->strategy->group.first + r, total, part);
         s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, part);

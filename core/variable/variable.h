@@ -38,7 +38,6 @@ struct copse_variable {
 
 /* First values of a variable, by its initializer (initializers.c): elements of its type. */
 copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values);
-bool copse__initializer_is_known(copse_initializer initializer);
 
 /* Release what a variable holds, with its strategy. The application may keep the handle: the context keeps the
    block, and every call refuses it. */
