@@ -64,6 +64,13 @@ copse_status copse__returned(copse_status code, uint64_t before);
 #define copse_fail(code, ...) copse__fail(code, __FILE__, __LINE__, __VA_ARGS__)
 #define copse_note(code, ...) copse__note(code, __VA_ARGS__)
 
+/* A public function that reads a property of an object `x`; NULL has the property `none`. */
+#define COPSE_PROPERTY(type, function, object, property, none)                                     \
+    type function(const object *x)                                                                 \
+    {                                                                                              \
+        return x ? (property) : (none);                                                            \
+    }
+
 /* ---- memory (memory.c) ---- */
 
 /* Every host allocation of the library uses one of these. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Structures of values: split along axis 0 into a part for each replica, and joined again. */
+#include "copse/distribute/partition.h"
 #include "core/compat/tower.h"
 #include "core/graph/type.h"
 #include "core/value/cross_device.h"
@@ -8,12 +9,6 @@ struct part {
     copse_strategy *st;
     uint32_t rank;
 };
-
-static size_t row_elements(copse_shape s)
-{
-    s.dims[0] = 1;
-    return (size_t)copse__elements(s);
-}
 
 /* ---- splitting ---- */
 
@@ -39,7 +34,7 @@ static copse_status cut_slices(const struct part *w, const copse_value *v, uint3
                                copse_value **out)
 {
     struct copse_mem *mem = &w->st->ctx->base.mem;
-    const size_t width = row_elements(v->shape);
+    const size_t width = copse__row_elements(v->shape);
     const int32_t *indices = v->indices->host;
     const float *values = v->block->host;
     struct copse_sparse_params p = { .dense_shape = v->shape };
@@ -64,13 +59,13 @@ static copse_status cut_slices(const struct part *w, const copse_value *v, uint3
 static copse_status cut(void *user, copse_value *v, copse_value **out)
 {
     const struct part *w = user;
-    const uint32_t n = w->st->replica_count, rows = v->shape.dims[0] / n, more = v->shape.dims[0] % n;
-    if (v->kind == COPSE_VALUE_SPARSE)
-        return cut_slices(w, v, w->rank * rows + COPSE_MIN(w->rank, more), rows + (w->rank < more), out);
     copse_shape shape = v->shape;
-    shape.dims[0] = rows;
-    const size_t bytes = (size_t)copse__elements(shape) * copse__type_bytes(v->type);
-    return copse_value_create_on(w->st, w->rank, v->type, shape, (const char *)v->block->host + w->rank * bytes, out);
+    uint32_t first;
+    shape.dims[0] = copse_partition_rows(v->shape.dims[0], w->st->replica_count, w->rank, &first);
+    if (v->kind == COPSE_VALUE_SPARSE)
+        return cut_slices(w, v, first, shape.dims[0], out);
+    const size_t before = first * copse__row_elements(shape) * copse__type_bytes(v->type);
+    return copse_value_create_on(w->st, w->rank, v->type, shape, (const char *)v->block->host + before, out);
 }
 
 copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts)

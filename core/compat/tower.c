@@ -58,6 +58,15 @@ static copse_status make_rule(void *tower)
     return copse__tower_rule(tower);
 }
 
+static copse_status make_optimizer(copse_tower_optimizer *t, const char *name)
+{
+    COPSE_TRY(copse__optimizer_create(t->strategy, name, &t->optimizer));
+    t->optimizer->owner.user = t;
+    t->optimizer->owner.drop_held = drop_held;
+    t->optimizer->owner.make_rule = make_rule;
+    return t->params.factory ? COPSE_OK : copse__optimizer_rule(t->optimizer, &t->params.optimizer);
+}
+
 copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_params *params,
                                 copse_tower_optimizer **out)
 {
@@ -72,24 +81,15 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     COPSE_TRY(choose_name(st, params->name, name));
     copse_tower_optimizer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
     COPSE_TRY(copse_need_memory(t, "tower optimizer"));
-    copse_status s = copse__optimizer_create(st, name, &t->optimizer);
-    if (!s && !params->factory)
-        s = copse__optimizer_rule(t->optimizer, &params->optimizer);
-    if (s) {
-        copse__optimizer_release(&t->optimizer);
-        copse__free(&st->ctx->base.mem, t);
-        return s;
-    }
-    t->optimizer->owner.user = t;
-    t->optimizer->owner.drop_held = drop_held;
-    t->optimizer->owner.make_rule = make_rule;
     t->params = *params;
     t->params.name = NULL;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
     copse__loss_recordings_init(t->recordings, &copse__tower_recording, t, st, t->params.recordings);
     copse__dependant_add(st, &t->dependant, &kind);
-    s = agree(t);
+    copse_status s = make_optimizer(t, name);
+    if (!s)
+        s = agree(t);
     if (s)
         copse_tower_release(&t);
     *out = t;
@@ -194,25 +194,12 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
 
 /* ---- queries ---- */
 
-bool copse_tower_is_used(const copse_tower_optimizer *t)
-{
-    return t && t->is_used;
-}
-
-float copse_tower_loss_scale(const copse_tower_optimizer *t)
-{
-    return t ? t->optimizer->scaling.scale : 0.0f;
-}
-
-bool copse_tower_is_skipped(const copse_tower_optimizer *t)
-{
-    return t && t->optimizer->scaling.is_skipped;
-}
-
-uint64_t copse_tower_steps(const copse_tower_optimizer *t)
-{
-    return t ? t->optimizer->step : 0;
-}
+COPSE_PROPERTY(bool, copse_tower_is_used, copse_tower_optimizer, x->is_used, false)
+COPSE_PROPERTY(float, copse_tower_loss_scale, copse_tower_optimizer, x->optimizer->scaling.scale, 0.0f)
+COPSE_PROPERTY(bool, copse_tower_is_skipped, copse_tower_optimizer, x->optimizer->scaling.is_skipped, false)
+COPSE_PROPERTY(uint64_t, copse_tower_steps, copse_tower_optimizer, x->optimizer->step, 0)
+COPSE_PROPERTY(size_t, copse_tower_slot_count, copse_tower_optimizer,
+               x->optimizer->variable_count * x->optimizer->rule.slots, 0)
 
 copse_status copse_tower_name(copse_tower_optimizer *t, const char **name)
 {
@@ -229,11 +216,6 @@ copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const 
     *names = t->optimizer->rule.slot_names;
     *count = t->optimizer->rule.slots;
     return COPSE_OK;
-}
-
-size_t copse_tower_slot_count(const copse_tower_optimizer *t)
-{
-    return t ? t->optimizer->variable_count * t->optimizer->rule.slots : 0;
 }
 
 static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot, copse_value **out)

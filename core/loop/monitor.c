@@ -437,16 +437,9 @@ void copse_monitor_release(copse_monitor **monitor)
 
 void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *out)
 {
-    if (!out)
-        return;
-    *out = (struct copse_monitor_info){ 0 };
-    if (!m)
-        return;
-    *out = (struct copse_monitor_info){
-        .resumed_from = m->resumed_from,
-        .newest = m->newest,
-        .saved = m->saved,
-        .skipped = m->skipped,
-        .recoveries = m->recoveries,
-    };
+    if (out)
+        *out = (struct copse_monitor_info){ 0 };
+    if (out && m)
+        *out = (struct copse_monitor_info){ .resumed_from = m->resumed_from, .newest = m->newest, .saved = m->saved,
+                                            .skipped = m->skipped, .recoveries = m->recoveries };
 }

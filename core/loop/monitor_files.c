@@ -22,9 +22,7 @@ copse_status copse__monitor_files_init(struct copse_monitor_files *f, struct cop
     *f = (struct copse_monitor_files){ .mem = mem, .keep = keep ? keep : 3 };
     f->folder = folder ? copse__strdup(mem, folder) : NULL;
     f->file = file ? copse__strdup(mem, file) : NULL;
-    if ((folder && !f->folder) || (file && !f->file))
-        return copse_no_memory("monitor");
-    return COPSE_OK;
+    return copse_need_memory((!folder || f->folder) && (!file || f->file), "monitor");
 }
 
 void copse__monitor_files_fini(struct copse_monitor_files *f)

@@ -36,12 +36,6 @@ static copse_status check_reduce(copse_strategy *st, const char *what, copse_red
     return copse_need_known(what, "operation", op, COPSE_REDUCE_MEAN);
 }
 
-/* The default strategy's one replica has nothing to reduce, and no device to bring anything to. */
-static bool is_alone(const copse_strategy *st)
-{
-    return st == &copse__default_strategy;
-}
-
 copse_status copse_strategy_reduce(copse_strategy *st, copse_reduce_op op, copse_value *value,
                                    const int *axis, copse_value **out)
 {
@@ -60,9 +54,9 @@ static copse_status reduce_batch(copse_strategy *st, const char *what, copse_red
                                  size_t count, copse_value **out)
 {
     COPSE_TRY(check_reduce(st, what, op, values, count, out));
-    if (!is_alone(st))
+    if (st->ctx)
         return copse_cross_batch_reduce(st->cross, st, op, values, to, count, out);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) /* the default strategy: nothing to reduce, and no device to bring anything to */
         out[i] = copse_value_retain(values[i]);
     return COPSE_OK;
 }
@@ -86,7 +80,7 @@ copse_status copse_strategy_broadcast(copse_strategy *st, copse_value *value,
                                       const struct copse_destinations *to, copse_value **out)
 {
     COPSE_TRY(check_reduce(st, "broadcast", COPSE_REDUCE_SUM, &value, 1, out));
-    if (!is_alone(st))
+    if (st->ctx)
         return copse_cross_broadcast(st->cross, st, value, to, out);
     *out = copse_value_retain(value);
     return COPSE_OK;
@@ -137,7 +131,7 @@ static copse_status update_all(copse_strategy *st, copse_variable *v, const uint
     copse_strategy_retain(st);
     for (size_t i = 0; i < rank_count && s == COPSE_OK; i++)
         s = update_one(st, v, ranks ? ranks[i] : (uint32_t)i, is_partial, fn, args, count, user, &results[i]);
-    if (s == COPSE_OK && result && is_alone(st)) {
+    if (s == COPSE_OK && result && !st->ctx) {
         *result = results[0];
         results[0] = NULL;
     } else if (s == COPSE_OK && result) {

@@ -84,15 +84,8 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
 
 /* ---- what it is ---- */
 
-copse_strategy_kind copse_strategy_kind_of(const copse_strategy *st)
-{
-    return st ? st->table->kind : COPSE_STRATEGY_DEFAULT;
-}
-
-const char *copse_strategy_name(const copse_strategy *st)
-{
-    return st ? st->table->name : "";
-}
+COPSE_PROPERTY(copse_strategy_kind, copse_strategy_kind_of, copse_strategy, x->table->kind, COPSE_STRATEGY_DEFAULT)
+COPSE_PROPERTY(const char *, copse_strategy_name, copse_strategy, x->table->name, "")
 
 copse_status copse_strategy_update_config(const copse_strategy *st, const struct copse_context_params *config,
                                           struct copse_context_params *out)

@@ -7,8 +7,7 @@
 static copse_status assign(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out)
 {
-    (void)user;
-    (void)dev;
+    (void)user, (void)dev;
     *out = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
                                    .bindings = { u->gradients, u->values },
                                    .binding_count = 2 };
@@ -52,7 +51,7 @@ copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, ui
     if (!copse__shape_equal(c->shape, y->shape)) {
         return copse_fail(COPSE_ERR_SHAPE,
                           "all_reduce %u: %s in replica %u's loss on %zu examples, %s elsewhere; the "
-                          "shape must be the same on all replicas, whatever their shares", index,
+                          "shape must be the same on all replicas, whatever their shards", index,
                           COPSE_SHAPE_TEXT(y->shape), r->replica, r->examples,
                           COPSE_SHAPE_TEXT(c->shape));
     }
@@ -76,8 +75,9 @@ static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const 
     return COPSE_OK;
 }
 
-copse_status copse__layout_settle(struct copse_step_recording *r)
+copse_status copse__layout_settle(struct copse_recording *recording)
 {
+    const struct copse_step_recording *r = (const struct copse_step_recording *)recording;
     struct copse_layout *l = copse__layout_of(r->trainer, r->pass);
     if (!l->is_known)
         return take_layout(r->trainer, l, r->base.program);

@@ -70,7 +70,7 @@ static copse_status check_list(const copse_trainer *t, const copse_graph *g)
                   o->type == x->type && o->shape.rank == x->shape.rank;
         if (is_same && o->reduction != COPSE_OUTPUT_NONE && !copse__shape_equal(o->shape, x->shape))
             return copse_fail(COPSE_ERR_SHAPE, "trainer: output '%s' is %s here and was %s before; an output that is "
-                                               "reduced has one shape, whatever the share is", o->name,
+                                               "reduced has one shape, whatever the shard is", o->name,
                               COPSE_SHAPE_TEXT(x->shape), COPSE_SHAPE_TEXT(o->shape));
     }
     return is_same ? COPSE_OK
@@ -101,7 +101,7 @@ void copse__loss_outputs_free(struct copse_step_recording *r)
     t->outputs.is_newest = t->outputs.is_newest && t->outputs.newest[r->replica] != r;
 }
 
-void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s)
+void copse__loss_outputs_end(copse_trainer *t, const struct copse_shards *s)
 {
     memcpy((void *)t->outputs.newest, (void *)s->recordings,
            t->strategy->replica_count * sizeof *t->outputs.newest);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing trainers. */
+#include "copse/loop/feed.h"
 #include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
@@ -145,3 +146,8 @@ void copse_trainer_release(copse_trainer **trainer)
     copse_context_release(&ctx);
     *trainer = NULL;
 }
+
+COPSE_PROPERTY(copse_strategy *, copse_trainer_strategy, copse_trainer, x->strategy, NULL)
+COPSE_PROPERTY(uint64_t, copse_trainer_steps, copse_trainer, x->step, 0)
+COPSE_PROPERTY(uint32_t, copse_trainer_gathered, copse_trainer, x->accumulation.parts, 0)
+COPSE_PROPERTY(uint32_t, copse_trainer_fed, copse_trainer, x->feed.count, 0)

@@ -14,7 +14,7 @@ copse_status copse__watches_make(copse_trainer *t)
     return COPSE_OK;
 }
 
-copse_status copse__watches_read(copse_trainer *t, const struct copse_shares *s, uint32_t r)
+copse_status copse__watches_read(copse_trainer *t, const struct copse_shards *s, uint32_t r)
 {
     const size_t bytes = t->trained.count * COPSE_WATCHES * COPSE_REPORT_STRIDE;
     t->watches.has[r] = s->at[r].count > 0;

@@ -150,8 +150,7 @@ static copse_status change_merge(copse_strategy *st, copse_value *const *args, s
 {
     const struct request *r = user;
     copse_value *one = NULL, *all = NULL;
-    (void)result;
-    (void)count;
+    (void)result, (void)count;
     copse_status s = find_given(st, args[0], &all);
     if (!s)
         s = check_given(st, r, args[0], all);

@@ -13,16 +13,6 @@ struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned 
     return NULL;
 }
 
-copse_type copse__leaf_type(const struct copse_leaf *leaf)
-{
-    return leaf->value->items[0]->type;
-}
-
-copse_shape copse__leaf_shape(const struct copse_leaf *leaf)
-{
-    return leaf->value->items[0]->shape;
-}
-
 void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES])
 {
     const uint64_t hash = copse__hash(COPSE_HASH_START, shape.dims, shape.rank * sizeof *shape.dims);

@@ -97,7 +97,7 @@ static copse_status wrap_result(struct group *g, size_t i)
     for (uint32_t d = 0; d < to->count && !s; d++) {
         struct copse_block *block = g->out[i * to->count + d];
         g->out[i * to->count + d] = NULL;
-        s = copse__value_from_block(st->ctx, st, to->at[d], copse__leaf_shape(g->leaves[i]), block, &at[d]);
+        s = copse__value_from_block(st->ctx, st, to->at[d], copse__leaf_first(g->leaves[i])->shape, block, &at[d]);
     }
     return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count,
                                        &g->leaves[i]->result);

@@ -20,11 +20,6 @@ static struct copse_mem *mem_of(const copse_partitioned *p)
     return &p->strategy->ctx->base.mem;
 }
 
-static size_t row_elements(copse_shape s)
-{
-    return (size_t)(copse__elements(s) / (s.rank > 0 ? s.dims[0] : 1));
-}
-
 /* ---- making ---- */
 
 static copse_status make_part(copse_partitioned *p, const struct copse_variable_params *whole,
@@ -39,7 +34,7 @@ static copse_status make_part(copse_partitioned *p, const struct copse_variable_
     COPSE_TRY(copse_need_memory(name, "variable '%s'", whole->name));
     snprintf(name, room, "%s/part_%u", whole->name, i);
     params.name = name;
-    params.values = values + first * row_elements(whole->shape);
+    params.values = values + first * copse__row_elements(whole->shape);
     if (params.shape.rank > 0)
         params.shape.dims[0] = rows;
     const copse_status s = copse_variable_create(p->strategy, &params, &p->parts[i]);
@@ -130,10 +125,7 @@ void copse_partitioned_parts(const copse_partitioned *p, copse_variable *const *
         *count = p ? p->count : 0;
 }
 
-copse_shape copse_partitioned_shape(const copse_partitioned *p)
-{
-    return p ? p->shape : COPSE_SCALAR;
-}
+COPSE_PROPERTY(copse_shape, copse_partitioned_shape, copse_partitioned, x->shape, COPSE_SCALAR)
 
 /* ---- reading and changing ---- */
 

@@ -487,36 +487,19 @@ copse_status copse__components_read(copse_variable *v, copse_value **out)
 
 /* ---- properties ---- */
 
-copse_value_kind copse_value_kind_of(const copse_value *v)
-{
-    return v ? v->kind : COPSE_VALUE_ARRAY;
-}
-
 /* The first component of a mirrored value; any other value itself. */
 static const copse_value *representative(const copse_value *v)
 {
     return v->kind == COPSE_VALUE_MIRRORED ? v->items[0] : v;
 }
 
-copse_type copse_value_type(const copse_value *v)
-{
-    return v ? representative(v)->type : COPSE_F32;
-}
-
-copse_shape copse_value_shape(const copse_value *v)
-{
-    return v ? representative(v)->shape : COPSE_SCALAR;
-}
-
-uint32_t copse_value_rank(const copse_value *v)
-{
-    return !v || v->rank == COPSE_ALL_RANKS ? COPSE_HOST : v->rank;
-}
-
-size_t copse_value_count(const copse_value *v)
-{
-    return !v ? 0 : v->kind == COPSE_VALUE_SPARSE ? v->slices : v->count;
-}
+COPSE_PROPERTY(copse_value_kind, copse_value_kind_of, copse_value, x->kind, COPSE_VALUE_ARRAY)
+COPSE_PROPERTY(copse_type, copse_value_type, copse_value, representative(x)->type, COPSE_F32)
+COPSE_PROPERTY(copse_shape, copse_value_shape, copse_value, representative(x)->shape, COPSE_SCALAR)
+COPSE_PROPERTY(uint32_t, copse_value_rank, copse_value, x->rank == COPSE_ALL_RANKS ? COPSE_HOST : x->rank, COPSE_HOST)
+COPSE_PROPERTY(size_t, copse_value_count, copse_value, x->kind == COPSE_VALUE_SPARSE ? x->slices : x->count, 0)
+COPSE_PROPERTY(void *, copse_value_pointer, copse_value, x->object, NULL)
+COPSE_PROPERTY(copse_variable *, copse_value_variable, copse_value, x->variable, NULL)
 
 copse_value *copse_value_item(const copse_value *v, size_t i)
 {
@@ -534,16 +517,6 @@ copse_value *copse_value_find(const copse_value *v, const char *name)
         if (strcmp(v->names[i], name) == 0)
             return v->items[i];
     return NULL;
-}
-
-void *copse_value_pointer(const copse_value *v)
-{
-    return v ? v->object : NULL;
-}
-
-copse_variable *copse_value_variable(const copse_value *v)
-{
-    return v ? v->variable : NULL;
 }
 
 copse_status copse__array_read(const copse_value *v, void *values)

@@ -77,9 +77,6 @@ copse_status copse__value_of_variable(copse_variable *v, uint32_t rank, copse_va
 copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out);
 /* All components of a variable as a per-replica value of arrays. */
 copse_status copse__components_read(copse_variable *v, copse_value **out);
-/* The entry of a variable in a checkpoint, 4 bytes an element: the aggregate of a replica-local one, replica 0's
-   component where it has no aggregation. */
-copse_status copse__variable_checkpoint(copse_variable *v, void *values);
 /* COPSE_ERR_CONTEXT where the thread is in the context of another strategy. */
 copse_status copse__require_strategy_of(const copse_variable *v);
 /* A list or dictionary like `like` of these items, which with their memory (or NULL) are taken over; `like` itself where

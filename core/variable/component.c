@@ -4,17 +4,12 @@
 
 #include "core/variable/storage.h"
 
-static size_t bytes_of(const copse_variable *v)
-{
-    return (size_t)v->count * 4;
-}
-
 /* Its memory on the replica; whatever a server has. */
 static copse_status write_there(copse_variable *v, uint32_t replica, const void *values)
 {
     const struct copse_binding at = copse__variable_values(v, replica);
     copse_queue *q = v->strategy->replicas[replica].queue;
-    COPSE_TRY(copse_queue_write(q, at.buffer, at.offset, values, bytes_of(v)));
+    COPSE_TRY(copse_queue_write(q, at.buffer, at.offset, values, copse__variable_bytes(v)));
     return copse_note(copse_queue_finish(q), "while writing variable '%s'", v->name);
 }
 
@@ -24,7 +19,7 @@ copse_status copse__components_make(copse_variable *v, const void *initial)
     v->components = copse__alloc(&st->ctx->base.mem, st->replica_count, sizeof *v->components);
     COPSE_TRY(copse_need_memory(v->components, "variable '%s'", v->name));
     for (uint32_t r = 0; r < st->replica_count; r++) {
-        const struct copse_buffer_params params = { .size = bytes_of(v) };
+        const struct copse_buffer_params params = { .size = copse__variable_bytes(v) };
         copse_status s = copse_buffer_create(st->replicas[r].dev, &params, &v->components[r]);
         if (s == COPSE_OK)
             s = write_there(v, r, initial);
@@ -82,12 +77,12 @@ copse_status copse__variable_of(const copse_variable *v, const copse_strategy *s
 static copse_status read(copse_variable *v, uint32_t replica, void *values)
 {
     if (v->initial) {
-        memcpy(values, v->initial, bytes_of(v));
+        memcpy(values, v->initial, copse__variable_bytes(v));
         return COPSE_OK;
     }
     const struct copse_binding at = copse__variable_values(v, replica);
     copse_queue *q = v->strategy->replicas[replica].queue;
-    COPSE_TRY(copse_queue_read(q, at.buffer, at.offset, values, bytes_of(v)));
+    COPSE_TRY(copse_queue_read(q, at.buffer, at.offset, values, copse__variable_bytes(v)));
     return copse_note(copse_queue_finish(q), "while reading variable '%s'", v->name);
 }
 
@@ -97,7 +92,7 @@ static copse_status read_block(copse_variable *v, uint32_t replica, struct copse
         return copse__block_write(to, v->initial);
     const struct copse_binding at = copse__variable_values(v, replica);
     return copse_queue_copy(v->strategy->replicas[replica].queue, at.buffer, at.offset, to->buffer, 0,
-                            bytes_of(v));
+                            copse__variable_bytes(v));
 }
 
 static copse_status set(copse_variable *v, uint32_t replica, const void *values)
@@ -151,7 +146,7 @@ static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_chan
 static copse_status assign(copse_variable *v, const void *values)
 {
     if (v->initial) {
-        memcpy(v->initial, values, bytes_of(v));
+        memcpy(v->initial, values, copse__variable_bytes(v));
         return COPSE_OK;
     }
     for (uint32_t r = 0; r < v->strategy->replica_count; r++)
@@ -223,11 +218,4 @@ copse_status copse_variable_assign(copse_variable *v, const void *values)
     COPSE_TRY(copse_need("variable", values));
     COPSE_TRY(copse__callback_check("copse_variable_assign", v->strategy));
     return copse__storage(v)->assign(v, values);
-}
-
-copse_status copse__variable_restore(copse_variable *v, const void *values)
-{
-    if (copse__variable_is_local(v) && v->aggregation == COPSE_AGGREGATION_SUM)
-        return copse__components_set_sum(v, values);
-    return copse_variable_assign(v, values);
 }

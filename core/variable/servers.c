@@ -176,8 +176,7 @@ static copse_status assign(copse_variable *v, const void *values)
 
 static struct copse_binding target(const copse_variable *v, uint32_t replica)
 {
-    (void)v;
-    (void)replica;
+    (void)v, (void)replica;
     return (struct copse_binding){ .buffer = NULL };
 }
 

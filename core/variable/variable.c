@@ -195,35 +195,12 @@ copse_tensor *copse_variable_tensor(copse_variable *v)
     return v ? &v->tensor : NULL;
 }
 
-const char *copse_variable_name(const copse_variable *v)
-{
-    return v ? v->name : "";
-}
-
-copse_shape copse_variable_shape(const copse_variable *v)
-{
-    return v ? v->tensor.shape : COPSE_SCALAR;
-}
-
-copse_type copse_variable_type(const copse_variable *v)
-{
-    return v ? v->tensor.type : COPSE_F32;
-}
-
-copse_synchronization copse_variable_synchronization(const copse_variable *v)
-{
-    return v ? v->synchronization : COPSE_SYNC_AUTO;
-}
-
-copse_aggregation copse_variable_aggregation(const copse_variable *v)
-{
-    return v ? v->aggregation : COPSE_AGGREGATION_NONE;
-}
-
-bool copse_variable_is_trained(const copse_variable *v)
-{
-    return v && v->is_trained;
-}
+COPSE_PROPERTY(const char *, copse_variable_name, copse_variable, x->name, "")
+COPSE_PROPERTY(copse_shape, copse_variable_shape, copse_variable, x->tensor.shape, COPSE_SCALAR)
+COPSE_PROPERTY(copse_type, copse_variable_type, copse_variable, x->tensor.type, COPSE_F32)
+COPSE_PROPERTY(copse_synchronization, copse_variable_synchronization, copse_variable, x->synchronization, COPSE_SYNC_AUTO)
+COPSE_PROPERTY(copse_aggregation, copse_variable_aggregation, copse_variable, x->aggregation, COPSE_AGGREGATION_NONE)
+COPSE_PROPERTY(bool, copse_variable_is_trained, copse_variable, x->is_trained, false)
 
 void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text, size_t room)
 {
