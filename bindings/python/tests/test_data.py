@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Data sets, batches, and arrays of other libraries."""
+import struct
 import unittest
+import zlib
 
 import numpy as np
 
 import copse
+from copse._library import lib
 from rig import InFolder
 
 
@@ -111,6 +114,91 @@ class Tables(InFolder):
         self.assertIsNone(batches.take())
         with self.assertRaises(copse.errors.ArgumentError):
             batches.go(0, 4)
+
+
+def png(path, pixels):
+    """Write a grey picture of 8 bits."""
+    height, width = pixels.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels.astype(np.uint8))
+
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+                     + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+class Pictures(InFolder):
+    def setUp(self):
+        super().setUp()
+        if not lib.copse_pictures_are_read():
+            self.skipTest("the library was built without libpng and libjpeg")
+        rng = np.random.default_rng(1)
+        self.pixels = {}
+        for name, shift in (("bright", 128), ("dark", 0)):
+            (self.folder / "all" / name).mkdir(parents=True)
+            for i in range(20):
+                path = self.folder / "all" / name / f"{i:02}.png"
+                self.pixels[str(path)] = rng.integers(0, 128, (4, 6)) + shift
+                png(path, self.pixels[str(path)])
+
+    def test_a_folder_trains_a_model(self):
+        data = copse.Dataset.open(self.folder / "all")
+        self.assertEqual((len(data), data.classes, data.columns["x"]), (40, 2, ("uint8", (4, 6))))
+        x = data.column("x")
+        for i in range(40):
+            np.testing.assert_array_equal(x[i], self.pixels[data.file(i)])
+        strategy = copse.Strategy("host")
+        model = copse.Model(strategy, data, "flatten; dense 8 relu; dense out", seed=1)
+        copse.Trainer(strategy, model, learning_rate=0.02).fit(data.batches(10, seed=1, augment="flip; shift 1"), 20)
+        self.assertEqual(model.classes, ["bright", "dark"])
+        found = model.predict(self.folder / "all" / "dark" / "03.png")
+        self.assertEqual(found.argmax(1).tolist(), [1])
+        self.assertGreater(model.evaluate(data).accuracy, 0.95)
+
+    def test_sizes_and_wrong_descriptions(self):
+        png(self.folder / "all" / "dark" / "other.png", np.full((8, 12), 50))
+        with self.assertRaisesRegex(copse.Error, "other.png"):
+            copse.Dataset.open(self.folder / "all")
+        data = copse.Dataset.open(self.folder / "all", resize=(3, 2))
+        self.assertEqual(data.columns["x"], ("uint8", (2, 3)))
+        self.assertTrue((data.column("x")[-1] == 50).all())
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "flop"):
+            data.batches(4, augment="flop")
+
+
+class Texts(InFolder):
+    TEXT = "abcd" * 200
+
+    def test_a_text_trains_a_model(self):
+        (self.folder / "a.txt").write_text(self.TEXT)
+        data = copse.Dataset.open(self.folder / "a.txt", tokens="characters", context=4, stride=1)
+        same = copse.Dataset.text(self.TEXT, context=4, stride=1)
+        np.testing.assert_array_equal(data.column("x"), same.column("x"))
+        self.assertEqual(data.columns["x"], ("uint8", (4,)))
+        np.testing.assert_array_equal(data.column("x", [1]), [[1, 2, 3, 0]])
+        np.testing.assert_array_equal(data.column("y", [1]), [[2, 3, 0, 1]])
+        strategy = copse.Strategy("host")
+        model = copse.Model(strategy, data, "embedding in 8; flatten; dense out", seed=1)
+        copse.Trainer(strategy, model, learning_rate=0.05).fit(data.batches(50, seed=1), 5)
+        self.assertEqual((model.task, model.classes), ("sequence", list("abcd")))
+        (self.folder / "b.txt").write_text("bcdabc")
+        self.assertEqual(model.classes[model.predict(self.folder / "b.txt")[0].argmax()], "d")
+        evaluation = model.evaluate(data)
+        self.assertEqual((evaluation.accuracy, evaluation.confusion, evaluation.mae), (1.0, None, None))
+        model.save(self.folder / "model")
+        again = copse.Model.load(copse.Strategy("host"), self.folder / "model")
+        np.testing.assert_array_equal(again.predict(self.folder / "b.txt"), model.predict(self.folder / "b.txt"))
+
+    def test_bytes_and_wrong_settings(self):
+        data = copse.Dataset.text(bytes(range(256)), tokens="bytes", context=8)
+        self.assertEqual(len(data), 31)
+        with self.assertRaisesRegex(copse.errors.FormatError, "line 1"):
+            copse.Dataset.text(b"ab\xff" * 20)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "bytes, characters"):
+            copse.Dataset.text("abc", tokens="words")
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "belong to texts"):
+            copse.Dataset.open("a", context=4)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,18 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, owned, text
-from .devices import context
+from .devices import context as context_of
 from .errors import ArgumentError
 from .tensor import _NAMES, array, column, shape_of, type_of, view_of
 
 
 TASKS = {"auto": lib.COPSE_TASK_AUTO, "classification": lib.COPSE_TASK_CLASSIFICATION,
-         "regression": lib.COPSE_TASK_REGRESSION}
+         "regression": lib.COPSE_TASK_REGRESSION, "sequence": lib.COPSE_TASK_SEQUENCE}
 SCALES = {"auto": lib.COPSE_SCALE_AUTO, "none": lib.COPSE_SCALE_NONE, "standard": lib.COPSE_SCALE_STANDARD,
           "max": lib.COPSE_SCALE_MAX}
 HEADERS = {"auto": lib.COPSE_CSV_HEADER_AUTO, "yes": lib.COPSE_CSV_HEADER_YES, "no": lib.COPSE_CSV_HEADER_NO}
+TOKENS = {"characters": lib.COPSE_TOKENS_CHARACTERS, "bytes": lib.COPSE_TOKENS_BYTES}
+TEXT_ROWS = {"windows": lib.COPSE_TEXT_WINDOWS, "lines": lib.COPSE_TEXT_LINES, "end": lib.COPSE_TEXT_END}
 MISSING = {"refuse": lib.COPSE_MISSING_REFUSE, "mean": lib.COPSE_MISSING_MEAN}
 
 
@@ -47,6 +49,16 @@ def _columns(arrays: Mapping[str, np.ndarray], keep: list) -> Any:
     return out
 
 
+def _text_params(tokens: Optional[str], context: int, stride: int) -> Any:
+    """NULL: no text."""
+    if tokens is None:
+        if context or stride:
+            raise ArgumentError("context and stride belong to texts: say which tokens, characters or bytes")
+        return ffi.NULL
+    return ffi.new("struct copse_text_params *", {
+        "tokens": choice("the kind of token", tokens, TOKENS), "context": context, "stride": stride})
+
+
 class Dataset:
     """Columns in host memory with the same number of rows. Copse copies the arrays; they may change afterwards."""
 
@@ -58,7 +70,7 @@ class Dataset:
             if len(rows) > 1:
                 raise ArgumentError("the columns of a data set have different numbers of rows: "
                                     + ", ".join(f"{n} {list(a.shape)}" for n, a in arrays.items()))
-            _pointer = make("dataset", lib.copse_dataset_columns, context(), _columns(arrays, keep),
+            _pointer = make("dataset", lib.copse_dataset_columns, context_of(), _columns(arrays, keep),
                             len(arrays), rows.pop() if rows else 0)
         self._pointer = _pointer
 
@@ -66,12 +78,17 @@ class Dataset:
     def open(cls, path: "str | os.PathLike", *, labels: "str | os.PathLike | None" = None, classes: int = 0,
              no_labels: bool = False, label: Union[str, int, None] = None, header: str = "auto",
              delimiter: Optional[str] = None, task: str = "auto", scale: str = "auto", missing: str = "refuse",
-             ignore: Union[str, Sequence[Union[str, int]], None] = None, max_bytes: int = 0) -> "Dataset":
-        """Read a CSV, IDX or .npy file, or a folder with an IDX pair: features "x", labels "y".
+             ignore: Union[str, Sequence[Union[str, int]], None] = None, max_bytes: int = 0,
+             resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[str] = None,
+             context: int = 0, stride: int = 0) -> "Dataset":
+        """Read a CSV, IDX or .npy file, a folder with an IDX pair, a folder of pictures with a sub-folder for each class, or
+        with `tokens` a text: features "x", labels "y".
 
         labels: the file with the labels of an IDX or .npy file. label: the label column of a table, by its name or by
         position from 1; the last one without it. task: auto, classification or regression. scale: auto, none, standard
         or max. missing: refuse or mean, for missing cells. ignore: columns of a table that are left out.
+        resize: width and height that pictures get. picture_bytes: most memory for decoded pictures.
+        tokens: characters or bytes. context: tokens in a window. stride: tokens between the starts of two windows.
         """
         listed = ignore if ignore is None or isinstance(ignore, str) else ",".join(str(c) for c in ignore)
         keep = c_string(labels), c_string(label if isinstance(label, str) else None), c_string(listed)
@@ -79,13 +96,26 @@ class Dataset:
             raise ArgumentError("positions of label columns count from 1")
         if delimiter is not None and len(delimiter.encode()) != 1:
             raise ArgumentError(f"the delimiter is one character, not '{delimiter}'")
+        source = ffi.new("struct copse_source_params *", {"picture_bytes": picture_bytes})
+        size, text_ = c_string(f"{resize[0]}x{resize[1]}" if resize else None), _text_params(tokens, context, stride)
+        source.resize, source.text = size, text_
         params = ffi.new("struct copse_dataset_params *", {
-            "labels": keep[0], "classes": classes, "no_labels": no_labels, "max_bytes": max_bytes, "ignore": keep[2],
+            "source": source, "labels": keep[0], "classes": classes, "no_labels": no_labels, "max_bytes": max_bytes, "ignore": keep[2],
             "task": choice("the task", task, TASKS), "scale": choice("the scale", scale, SCALES),
             "missing": choice("the treatment of missing cells", missing, MISSING),
             "csv": {"label_name": keep[1], "label_column": label if isinstance(label, int) else 0,
                     "header": choice("the header", header, HEADERS), "delimiter": (delimiter or "\0").encode()}})
-        return cls({}, _pointer=make("dataset", lib.copse_dataset_open, context(), c_string(path), params))
+        return cls({}, _pointer=make("dataset", lib.copse_dataset_open, context_of(), c_string(path), params))
+
+    @classmethod
+    def text(cls, text: Union[str, bytes], *, tokens: str = "characters", context: int = 0, stride: int = 0) -> "Dataset":
+        """Windows of a text in memory, as `open` makes them of a file."""
+        data = text.encode() if isinstance(text, str) else text
+        settings = _text_params(tokens, context, stride)
+        source = ffi.new("struct copse_source_params *", {"text": settings})
+        params = ffi.new("struct copse_dataset_params *", {"source": source})
+        return cls({}, _pointer=make("dataset", lib.copse_text_create, context_of(), ffi.from_buffer("char[]", data),
+                                     len(data), params))
 
     @classmethod
     def arrays(cls, features: Any, labels: Any = None, *, classes: int = 0, task: str = "auto",
@@ -95,7 +125,7 @@ class Dataset:
         x, y = array(features), None if labels is None else array(labels)
         params = ffi.new("struct copse_dataset_params *", {
             "classes": classes, "task": choice("the task", task, TASKS), "scale": choice("the scale", scale, SCALES)})
-        return cls({}, _pointer=make("dataset", lib.copse_dataset_create, context(), view_of(x),
+        return cls({}, _pointer=make("dataset", lib.copse_dataset_create, context_of(), view_of(x),
                                      ffi.NULL if y is None else view_of(y), params))
 
     @property
@@ -122,6 +152,10 @@ class Dataset:
             found[text(c.name)] = (_NAMES[c.type], tuple(c.shape.dims[k] for k in range(c.shape.rank)))
         return found
 
+    def file(self, row: int) -> Optional[str]:
+        """The file of a row of pictures."""
+        return text(lib.copse_dataset_file(self._pointer, row)) or None
+
     def column(self, name: str, rows: Optional[Sequence[int]] = None) -> np.ndarray:
         """A copy of a column, or of some of its rows."""
         if name not in self.columns:
@@ -143,18 +177,21 @@ class Dataset:
         return train, test
 
     def batches(self, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
-                prefetch: int = 0) -> "Batches":
-        """An iterator over batches, in an order that depends on seed and epoch alone."""
-        return Batches(self, batch, seed=seed, shuffle=shuffle, drop_last=drop_last, prefetch=prefetch)
+                prefetch: int = 0, augment: Optional[str] = None) -> "Batches":
+        """An iterator over batches, in an order that depends on seed and epoch alone. augment: changes of pictures, such as
+        "flip; shift 2; brightness 10"."""
+        return Batches(self, batch, seed=seed, shuffle=shuffle, drop_last=drop_last, prefetch=prefetch, augment=augment)
 
 
 class Batches:
     """Batches of a data set. `epoch(n)` iterates over one pass."""
 
     def __init__(self, data: Dataset, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
-                 prefetch: int = 0) -> None:
+                 prefetch: int = 0, augment: Optional[str] = None) -> None:
+        changes = c_string(augment)
         params = ffi.new("struct copse_batches_params *", {
             "batch": batch, "seed": seed, "no_shuffle": not shuffle, "drop_last": drop_last, "prefetch": prefetch,
+            "augment": changes,
         })
         self._pointer = make("batches", lib.copse_batches_create, data._pointer, params)
 

@@ -8,8 +8,8 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from ._library import c_string, check, ffi, lib, make, text
-from .data import Dataset
+from ._library import c_string, check, choice, ffi, lib, make, text
+from .data import Dataset, TASKS, TEXT_ROWS
 from .devices import context
 from .errors import ArgumentError
 from .nn import Layers
@@ -75,18 +75,27 @@ class Model:
         return self._info.outputs
 
     @property
+    def task(self) -> str:
+        """classification, regression, or sequence, which predicts the next token of a text."""
+        return {v: k for k, v in TASKS.items()}[self._info.task]
+
+    @property
     def is_classification(self) -> bool:
         return self._info.task == lib.COPSE_TASK_CLASSIFICATION
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes; of a regression none."""
+        """Names of the classes, or tokens of a text; of a regression none."""
         schema = lib.copse_model_schema(self._pointer)
-        return [text(lib.copse_schema_class(schema, i)) for i in range(self.outputs)] if self.is_classification else []
+        return [text(lib.copse_schema_class(schema, i)) for i in range(self.outputs)] if self.task != "regression" else []
 
-    def read(self, data: Any) -> Dataset:
-        """A file, or an array of features, as a data set by the schema of the model: scaled as in training."""
+    def read(self, data: Any, *, text_rows: str = "windows") -> Dataset:
+        """A file, a folder of pictures, or an array of features, as a data set by the schema of the model: scaled as in
+        training. text_rows: the rows of a text: all windows, the "end" of the text, or the end of each of the "lines"."""
         params = ffi.new("struct copse_dataset_params *", {"schema": lib.copse_model_schema(self._pointer)})
+        rows = ffi.new("struct copse_text_params *", {"rows": choice("the rows", text_rows, TEXT_ROWS)})
+        source = ffi.new("struct copse_source_params *", {"text": rows if self.task == "sequence" else ffi.NULL})
+        params.source = source
         if isinstance(data, (str, os.PathLike)):
             pointer = make("dataset", lib.copse_dataset_open, context(), c_string(data), params)
         else:
@@ -95,9 +104,9 @@ class Model:
         return Dataset({}, _pointer=pointer)
 
     def predict(self, data: Union[Dataset, str, os.PathLike, Any]) -> np.ndarray:
-        """Probabilities [rows, classes], or values [rows, targets] in the unit of the target. `data`: a file, an array of
-        features, or a data set with the model's schema."""
-        rows = data if isinstance(data, Dataset) else self.read(data)
+        """Probabilities [rows, classes], or values [rows, targets] in the unit of the target; of a text the probabilities
+        of the token behind its end. `data`: a file, an array of features, or a data set with the model's schema."""
+        rows = data if isinstance(data, Dataset) else self.read(data, text_rows="end")
         out = np.empty((len(rows), self.outputs), np.float32)
         check(lib.copse_model_predict(self._pointer, rows._pointer, ffi.from_buffer("float[]", out)))
         return out
@@ -106,7 +115,7 @@ class Model:
         """Compare predictions with the labels of a data set or a file."""
         rows = data if isinstance(data, Dataset) else self.read(data)
         table = np.zeros((self.outputs, self.outputs), np.uint64) if self.is_classification else None
-        targets = None if self.is_classification else np.zeros((2, self.outputs))
+        targets = np.zeros((2, self.outputs)) if self.task == "regression" else None
         params = ffi.new("struct copse_evaluation_params *")
         if table is not None:
             params.confusion = ffi.from_buffer("uint64_t[]", table)
@@ -114,7 +123,7 @@ class Model:
             params.target_r2, params.target_mae = (ffi.from_buffer("double[]", row) for row in targets)
         e = ffi.new("struct copse_evaluation *")
         check(lib.copse_model_evaluate(self._pointer, rows._pointer, params, e))
-        own = self.is_classification
+        own = self.task != "regression"
         return Evaluation(rows=e.rows, loss=e.loss, accuracy=e.accuracy if own else None, r2=None if own else e.r2,
                           mae=None if own else e.mae, confusion=table, target_r2=None if targets is None else targets[0],
                           target_mae=None if targets is None else targets[1])
