@@ -152,6 +152,11 @@ bool copse__cache_folder_open(struct copse_mem *mem, const char *path, struct co
     return true;
 }
 
+const char *copse__cache_folder_path(const struct copse_cache_params *cache)
+{
+    return cache->get == get ? ((const struct folder *)cache->user)->path : NULL;
+}
+
 void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache)
 {
     if (cache->get == get)

@@ -1,319 +1,228 @@
 /* SPDX-License-Identifier: MIT */
-/* A job in a child process: this command started again, events as lines on a pipe, a deadline between events. */
-#include <errno.h>
-#include <fcntl.h>
+/* Waits for a request: starts a helper process, reads its events under a deadline, and finds how it ended. */
 #include <math.h>
-#include <poll.h>
-#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "tools/conformance/conform.h"
+#include "copse/copse.h"
+#include "core/isolation/isolation.h"
+#include "core/isolation/process.h"
 
-enum { EVENT_FD = 3, MAX_ARGS = 40, MAX_LINE = 1 << 20 };
+enum { MAX_LINE = 1 << 20, PAGE = 1 << 16 };
 
 /* Time limit for a driver's exit handlers, which may hang. The time before the first case (process start, opening
    drivers) is not part of a case and has at least this limit. */
 static const double EXIT_SECONDS = 5.0, OPEN_SECONDS = 60.0;
 
-static double now(void)
+/* Longest time between two looks at the request to cancel. */
+static const uint64_t LOOK_NS = 100000000u;
+
+static uint64_t nanoseconds(double seconds)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return (uint64_t)(fmin(seconds, 1e9) * 1e9);
 }
-
-/* ---- the child ---- */
-
-static void write_event(void *user, cJSON *event)
-{
-    (void)user;
-    char *text = cJSON_PrintUnformatted(event);
-    size_t size = text ? strlen(text) : 0, at = 0;
-    if (text)
-        text[size++] = '\n'; /* replaces the NUL, which cJSON_free does not need */
-    while (at < size) {
-        const ssize_t n = write(EVENT_FD, text + at, size - at);
-        if (n < 0 && errno != EINTR)
-            _exit(EXIT_FAILED); /* the reader is gone */
-        at += n > 0 ? (size_t)n : 0;
-    }
-    cJSON_free(text);
-    cJSON_Delete(event);
-}
-
-int conform_child(int argc, char **argv)
-{
-    struct conform_job j = { .device = "auto" };
-    uint32_t kind = 0, modes = 0, tier = 0, verdict = 0;
-    float seconds = 0.0f;
-    const struct option_row rows[] = {
-        { "kind", OPTION_COUNT, &kind, "N", "" },
-        { "device", OPTION_TEXT, &j.device, "ID", "" },
-        { "modes", OPTION_COUNT, &modes, "N", "" },
-        { "tier", OPTION_COUNT, &tier, "N", "" },
-        { "ops", OPTION_TEXT, &j.ops, "LIST", "" },
-        { "case", OPTION_TEXT, &j.case_name, "NAME", "" },
-        { "variant", OPTION_TEXT, &j.variant, "NAME", "" },
-        { "after", OPTION_TEXT, &j.after, "CASE", "" },
-        { "seconds", OPTION_FLOAT, &seconds, "N", "" },
-        { "kernel", OPTION_TEXT, &j.kernel, "NAME", "" },
-        { "reason", OPTION_TEXT, &j.reason, "TEXT", "" },
-        { "verdict", OPTION_COUNT, &verdict, "N", "" },
-        { "own", OPTION_TEXT, &j.own_path, "FILE", "" },
-        { "verbose", OPTION_FLAG, &j.is_verbose, NULL, "" },
-        { 0 },
-    };
-    const int code = options_parse(argc, argv, rows, "Used by `copse conformance` itself.");
-    if (code >= 0)
-        return code;
-    if (fcntl(EVENT_FD, F_SETFD, FD_CLOEXEC) != 0) {
-        fprintf(stderr, "copse conformance: --child is for the command itself\n");
-        return EXIT_BAD_INPUT;
-    }
-    j.kind = (enum conform_job_kind)kind;
-    j.modes = modes;
-    j.tier = (copse_conformance_tier)tier;
-    j.verdict = (copse_verdict)verdict;
-    j.seconds = (double)seconds;
-    conform_job_do(&j, write_event, NULL);
-    return EXIT_DONE;
-}
-
-/* ---- the parent: start ---- */
-
-struct arguments {
-    const char *at[MAX_ARGS];
-    char numbers[5][32];
-    size_t count;
-};
-
-static void add(struct arguments *a, const char *option, const char *value)
-{
-    if (!value)
-        return;
-    a->at[a->count++] = option;
-    a->at[a->count++] = value;
-}
-
-static void set_arguments(const struct conform_job *j, const char *self, struct arguments *a)
-{
-    a->count = 0;
-    a->at[a->count++] = self;
-    a->at[a->count++] = "conformance";
-    a->at[a->count++] = "--child";
-    snprintf(a->numbers[0], sizeof *a->numbers, "%u", (unsigned)j->kind);
-    snprintf(a->numbers[1], sizeof *a->numbers, "%u", j->modes);
-    snprintf(a->numbers[2], sizeof *a->numbers, "%u", (unsigned)j->tier);
-    snprintf(a->numbers[3], sizeof *a->numbers, "%.3f", j->seconds);
-    snprintf(a->numbers[4], sizeof *a->numbers, "%u", (unsigned)j->verdict);
-    add(a, "--kind", a->numbers[0]);
-    add(a, "--modes", a->numbers[1]);
-    add(a, "--tier", a->numbers[2]);
-    add(a, "--seconds", a->numbers[3]);
-    add(a, "--verdict", a->numbers[4]);
-    add(a, "--device", j->device);
-    add(a, "--ops", j->ops);
-    add(a, "--case", j->case_name);
-    add(a, "--variant", j->variant);
-    add(a, "--after", j->after);
-    add(a, "--kernel", j->kernel);
-    add(a, "--reason", j->reason);
-    add(a, "--own", j->own_path);
-    if (j->is_verbose)
-        a->at[a->count++] = "--verbose";
-    a->at[a->count] = NULL;
-}
-
-/* Output of a driver goes to standard error, because standard output is for the report. A hanging child is killed
-   when the parent ends for any reason. */
-static void become_child(const struct conform_job *j, int pipe_end, pid_t parent)
-{
-    struct arguments a;
-    char self[4096];
-#ifdef __linux__
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() != parent)
-        _exit(EXIT_FAILED);
-#else
-    (void)parent;
-#endif
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n > 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 &&
-        (pipe_end == EVENT_FD ? fcntl(EVENT_FD, F_SETFD, 0) : dup2(pipe_end, EVENT_FD)) >= 0) {
-        self[n] = '\0';
-        set_arguments(j, self, &a);
-        execv(self, (char *const *)a.at);
-    }
-    _exit(127);
-}
-
-/* The read end of the pipe, -1 if the process could not be started. */
-static int start(const struct conform_job *j, pid_t *pid)
-{
-    int ends[2];
-    if (pipe(ends) != 0)
-        return -1;
-    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    fflush(stdout);
-    const pid_t self = getpid();
-    *pid = fork();
-    if (*pid == 0)
-        become_child(j, ends[1], self);
-    close(ends[1]);
-    if (*pid < 0) {
-        close(ends[0]);
-        return -1;
-    }
-    return ends[0];
-}
-
-/* ---- the parent: listen ---- */
 
 struct listener {
-    conform_event_fn *emit;
+    const struct copse_isolation *how;
+    copse_request_emit *emit;
     void *user;
-    struct conform_ended *ended;
-    bool has_begun, has_end; /* a case; the job */
-    double deadline;
+    struct copse_ended *ended;
+    bool has_begun, has_end; /* a case; the request */
+    bool is_broken;          /* what it writes cannot be read */
     char *bytes;
     size_t size, room;
 };
 
-static void hear(void *user, cJSON *event)
+/* ---- events ---- */
+
+/* The first event of a helper process; false: it is no helper program of this version. */
+static bool hear_first(struct listener *l, const cJSON *event)
 {
-    struct listener *l = user;
-    l->has_begun = l->has_begun || strcmp(json_text(event, "event"), "begin") == 0;
-    if (strcmp(json_text(event, "event"), "end") != 0) {
-        l->emit(l->user, event);
-        return;
-    }
-    l->has_end = true;
-    l->ended->status = (copse_status)json_number(event, "status");
-    snprintf(l->ended->text, sizeof l->ended->text, "%s", json_text(event, "text"));
-    cJSON_Delete(event);
+    const char *version = copse__json_text(event, "version");
+    l->ended->is_helper = strcmp(copse__json_text(event, "event"), "helper") == 0 && strcmp(version, copse_version()) == 0;
+    if (!l->ended->is_helper && *version)
+        snprintf(l->ended->text, sizeof l->ended->text, "'%s' has version %.32s of the library, this program has %s",
+                 l->how->helper, version, copse_version());
+    return l->ended->is_helper;
 }
 
-static void hear_lines(struct listener *l)
+static bool hear(void *user, cJSON *event)
+{
+    struct listener *l = user;
+    l->has_begun = l->has_begun || strcmp(copse__json_text(event, "event"), "begin") == 0;
+    if (strcmp(copse__json_text(event, "event"), "end") == 0) {
+        l->has_end = true;
+        l->ended->status = (copse_status)copse__json_number(event, "status");
+        snprintf(l->ended->text, sizeof l->ended->text, "%s", copse__json_text(event, "text"));
+        cJSON_Delete(event);
+        return true;
+    }
+    return l->emit(l->user, event) && !atomic_load(l->how->is_cancelled);
+}
+
+/* True if an event arrived. Lines that are no events are ignored: drivers print, too. */
+static bool hear_line(struct listener *l, const char *line)
+{
+    cJSON *event = cJSON_Parse(line);
+    if (!l->ended->is_helper) {
+        l->is_broken = !event || !hear_first(l, event);
+        cJSON_Delete(event);
+        return !l->is_broken;
+    }
+    if (!event || !*copse__json_text(event, "event")) {
+        cJSON_Delete(event);
+        return false;
+    }
+    (void)hear(l, event); /* the caller looks whether the job is cancelled */
+    return true;
+}
+
+static bool hear_lines(struct listener *l)
 {
     char *line = l->bytes, *end;
-    while ((end = memchr(line, '\n', l->size - (size_t)(line - l->bytes))) != NULL) {
+    bool has_event = false;
+    while (!l->is_broken && (end = memchr(line, '\n', l->size - (size_t)(line - l->bytes))) != NULL) {
         *end = '\0';
-        cJSON *event = cJSON_Parse(line);
-        if (event)
-            hear(l, event);
+        has_event = hear_line(l, line) || has_event;
         line = end + 1;
     }
     l->size -= (size_t)(line - l->bytes);
     memmove(l->bytes, line, l->size);
+    return has_event;
 }
 
-/* False at the end of the pipe. */
-static bool hear_some(struct listener *l, int fd)
+/* Room for more of a line; false if it is too long. */
+static bool make_room(struct listener *l)
 {
-    if (l->size == l->room) {
-        char *more = l->room < MAX_LINE ? realloc(l->bytes, l->room + 65536) : NULL;
-        if (!more)
-            return false;
-        l->bytes = more;
-        l->room += 65536;
-    }
-    const ssize_t n = read(fd, l->bytes + l->size, l->room - l->size);
-    if (n < 0)
-        return errno == EINTR || errno == EAGAIN;
-    l->size += (size_t)n;
-    hear_lines(l);
-    return n > 0;
+    if (l->size < l->room)
+        return true;
+    char *more = l->room < MAX_LINE ? realloc(l->bytes, l->room + PAGE) : NULL;
+    l->bytes = more ? more : l->bytes;
+    l->room += more ? PAGE : 0;
+    return more != NULL;
 }
+
+/* ---- waiting ---- */
 
 static double deadline_of(const struct listener *l)
 {
-    return l->has_begun ? l->deadline : fmax(l->deadline, OPEN_SECONDS);
+    return l->has_begun ? l->how->deadline : fmax(l->how->deadline, OPEN_SECONDS);
 }
 
-/* True if the deadline passed. */
-static bool listen_to(struct listener *l, int fd)
+static bool is_late(const struct listener *l, uint64_t last)
 {
-    double last = now();
-    for (;;) {
-        const double left = last + deadline_of(l) - now();
-        if (left <= 0)
-            return true;
-        struct pollfd p = { .fd = fd, .events = POLLIN };
-        const int n = poll(&p, 1, (int)fmin(1000.0 * left + 1.0, 1e6));
+    return copse__now_ns() >= last + nanoseconds(deadline_of(l));
+}
+
+/* Until the pipe ends, the deadline passes or the job is cancelled. */
+static enum copse_ended_how listen_to(struct listener *l, const struct copse_process *p)
+{
+    uint64_t last = copse__now_ns();
+    while (!atomic_load(l->how->is_cancelled)) {
+        if (is_late(l, last))
+            return COPSE_ENDED_LATE;
+        if (!make_room(l)) {
+            l->is_broken = true;
+            return COPSE_ENDED_CRASHED;
+        }
+        const uint64_t until = COPSE_MIN(copse__now_ns() + LOOK_NS, last + nanoseconds(deadline_of(l)));
+        const int n = copse__process_read(p, l->bytes + l->size, l->room - l->size, until);
+        if (n == 0)
+            return COPSE_ENDED_DONE;
         if (n > 0) {
-            if (!hear_some(l, fd))
-                return false;
-            last = now();
+            l->size += (size_t)n;
+            if (hear_lines(l))
+                last = copse__now_ns();
+            if (l->is_broken)
+                return COPSE_ENDED_CRASHED;
         }
     }
+    return COPSE_ENDED_CANCELLED;
 }
 
-/* ---- the parent: how it ended ---- */
+/* ---- how it ended ---- */
 
-static bool reap(pid_t pid, double seconds, int *status)
+static void tell_crash(struct copse_ended *e, const struct copse_process_end *end)
 {
-    const double until = now() + seconds;
-    pid_t n;
-    while ((n = waitpid(pid, status, WNOHANG)) == 0 && now() < until)
-        nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
-    return n == pid;
-}
-
-static void tell_crash(struct conform_ended *e, int status)
-{
-    e->how = END_CRASHED;
-    if (WIFSIGNALED(status))
-        snprintf(e->text, sizeof e->text, "the process died of signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
+    e->how = COPSE_ENDED_CRASHED;
+    if (!end->is_known)
+        snprintf(e->text, sizeof e->text, "the process ended; the application took its exit status");
+    else if (end->is_signal)
+        snprintf(e->text, sizeof e->text, "the process died of signal %d (%s)", end->code, end->name);
     else
-        snprintf(e->text, sizeof e->text, "the process ended by itself with code %d",
-                 WEXITSTATUS(status));
+        snprintf(e->text, sizeof e->text, "the process ended by itself with code %d", end->code);
 }
 
-static void run_isolated(const struct conform_job *j, struct listener *l)
+static void tell_stranger(const struct listener *l)
 {
-    struct conform_ended *e = l->ended;
-    int status = 0;
-    pid_t pid;
-    const int fd = start(j, &pid);
-    if (fd < 0) {
-        e->status = session_set_error(COPSE_ERR_INTERNAL, "cannot start a process: %s",
-                                      strerror(errno));
-        snprintf(e->text, sizeof e->text, "%s", session_error());
+    struct copse_ended *e = l->ended;
+    e->how = COPSE_ENDED_DONE;
+    e->status = COPSE_ERR_INTERNAL;
+    char what[400];
+    snprintf(what, sizeof what, "%.399s", e->text);
+    snprintf(e->text, sizeof e->text,
+             "helper process: '%s' is no helper program: %s", l->how->helper,
+             *what ? what : "it ended or wrote other text first; its main must call copse_conformance_helper");
+}
+
+static void finish(struct listener *l, const struct copse_process *p, enum copse_ended_how how)
+{
+    struct copse_ended *e = l->ended;
+    struct copse_process_end end;
+    const bool is_killed = how != COPSE_ENDED_DONE && !l->has_end;
+    if (is_killed)
+        copse__process_kill(p);
+    /* A failure after the last event belongs to no case. */
+    if (!copse__process_reap(p, nanoseconds(EXIT_SECONDS), &end)) {
+        copse__process_kill(p);
+        (void)copse__process_reap(p, nanoseconds(EXIT_SECONDS), &end);
+    }
+    if (how == COPSE_ENDED_CANCELLED) {
+        e->how = how;
+    } else if (l->has_end) {
+        e->how = COPSE_ENDED_DONE;
+    } else if (how == COPSE_ENDED_LATE) {
+        e->how = how;
+        snprintf(e->text, sizeof e->text, "no end after %g s; the process was killed", deadline_of(l));
+    } else if (!e->is_helper) {
+        tell_stranger(l);
+    } else if (l->is_broken) {
+        e->how = COPSE_ENDED_CRASHED;
+        snprintf(e->text, sizeof e->text, "the process wrote a line of more than %d bytes and was killed", MAX_LINE);
+    } else {
+        tell_crash(e, &end);
+    }
+}
+
+static void wait_isolated(const struct copse_request *q, struct listener *l)
+{
+    struct copse_request request = *q;
+    struct copse_request_text arguments;
+    struct copse_process p;
+    request.parent = (long)copse__process_id();
+    copse__request_write(&request, l->how->helper, &arguments);
+    l->ended->status = copse__process_start(l->how->helper, arguments.at, &p);
+    if (l->ended->status != COPSE_OK) {
+        snprintf(l->ended->text, sizeof l->ended->text, "%s", copse_last_error());
         return;
     }
-    const bool is_late = listen_to(l, fd);
-    close(fd);
-    if (is_late && !l->has_end) {
-        e->how = END_TIMED_OUT;
-        snprintf(e->text, sizeof e->text, "no end after %g s; the process was killed",
-                 deadline_of(l));
-        kill(pid, SIGKILL);
-    }
-    /* A failure after the last event belongs to no case. */
-    if (!reap(pid, EXIT_SECONDS, &status)) {
-        kill(pid, SIGKILL);
-        (void)reap(pid, EXIT_SECONDS, &status);
-    }
-    if (!l->has_end && !is_late)
-        tell_crash(e, status);
+    const enum copse_ended_how how = listen_to(l, &p);
+    copse__process_close(&p);
+    finish(l, &p, how);
     free(l->bytes);
 }
 
-void conform_job_run(const struct conform_job *j, bool is_isolated, double deadline,
-                     conform_event_fn *emit, void *user, struct conform_ended *ended)
+void copse__request_wait(const struct copse_isolation *how, const struct copse_request *q, copse_request_emit *emit,
+                         void *user, struct copse_ended *out)
 {
-    struct listener l = { .emit = emit, .user = user, .ended = ended, .deadline = deadline };
-    *ended = (struct conform_ended){ .how = END_DONE };
-    if (is_isolated)
-        run_isolated(j, &l);
-    else
-        conform_job_do(j, hear, &l);
+    struct listener l = { .how = how, .emit = emit, .user = user, .ended = out };
+    *out = (struct copse_ended){ .how = COPSE_ENDED_DONE };
+    if (!how->in_process) {
+        wait_isolated(q, &l);
+        return;
+    }
+    out->is_helper = true;
+    copse__request_do(q, how->in_process, hear, &l);
+    if (atomic_load(how->is_cancelled))
+        out->how = COPSE_ENDED_CANCELLED;
 }
