@@ -14,6 +14,12 @@ const char *copse__cache_folder_path(const struct copse_cache_params *cache)
     return NULL;
 }
 
+bool copse__cache_folder_is(const struct copse_cache_params *cache, const char *path)
+{
+    (void)cache, (void)path;
+    return false;
+}
+
 void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache)
 {
     (void)mem, (void)cache;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "copse/strategy.h"
+#include "core/base/cache_folder.h"
 #include "core/isolation/job.h"
 
 /* A case, as the begin event names it. */
@@ -222,22 +223,26 @@ static copse_verdict verdict_of(const struct copse_ended *e)
                                                      : COPSE_VERDICT_FAIL;
 }
 
-/* Block a kernel whose process died: through the application's context if it has the device, else by a helper process. */
+/* Block a kernel whose process died: in the list of the application's context, if that has the device, and in the list
+   of the cache folder, once if both are the same. */
 static void block(struct run *r, const struct copse_request *died, const struct place *p,
                   const struct copse_ended *how)
 {
+    copse_context *ctx = r->job->ctx;
+    const char *folder = r->params->cache_folder;
     struct copse_ended ended;
     struct copse_device_info info;
     const struct copse_request q = {
         .kind = COPSE_REQUEST_BLOCK, .device = r->device, .modes = died->modes, .tier = died->tier, .ops = p->op,
         .case_name = p->name, .kernel = p->variant, .reason = how->text, .verdict = verdict_of(how),
-        .cache_folder = r->params->cache_folder,
+        .cache_folder = folder,
     };
     const struct copse_case_result failed = { .mode = p->mode, .op = p->op, .name = p->name, .variant = p->variant,
                                               .verdict = q.verdict, .text = q.reason };
-    if (copse__device_find(r->job->ctx, r->device, &info) == COPSE_OK)
-        block_in(r->job->ctx, r->device, &failed, died->tier);
-    else
+    const bool is_here = copse__device_find(ctx, r->device, &info) == COPSE_OK;
+    if (is_here)
+        block_in(ctx, r->device, &failed, died->tier);
+    if (folder && !(is_here && copse__cache_folder_is(&ctx->base.cache, folder)))
         wait_for(r, &q, &ended);
 }
 
