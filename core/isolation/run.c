@@ -322,13 +322,14 @@ static unsigned count_modes(const struct run *r, const struct copse_conform_name
     return count;
 }
 
-/* The cases of its op check a user kernel, if an op has its name. */
+/* The cases of its op check a user kernel, if an op has its name; in mode launch, ops are kernels. */
 static void plan_own(struct run *r, struct copse_ended *ended)
 {
     const cJSON *o;
     bool is_op = false;
     cJSON_ArrayForEach(o, r->plan)
-        is_op = is_op || strcmp(copse__json_text(o, "op"), r->params->own_kernel) == 0;
+        is_op = is_op || (strcmp(copse__json_text(o, "op"), r->params->own_kernel) == 0 &&
+                          strcmp(copse__json_text(o, "mode"), "launch") != 0);
     if (!is_op)
         return;
     r->ops = r->params->own_kernel;

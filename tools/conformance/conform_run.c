@@ -11,7 +11,7 @@ static copse_status open_context(void *user, const struct copse_context_params *
                                  copse_context **out)
 {
     (void)user;
-    return session_open(is_verbose, !params->cache_folder, out);
+    return session_open(&(struct session_how){ .is_verbose = is_verbose, .no_cache = !params->cache_folder }, out);
 }
 
 const struct copse_conformance_helper_params conform_helper = { .open = open_context, .read_kernel = conform_own_read };
