@@ -57,6 +57,11 @@ static copse_context *ctx;
 static copse_device *dev;
 static copse_queue *queue;
 static copse_buffer *buf;
+static void visit_cell(void *user, const struct copse_coverage_cell *cell)
+{
+    (void)user, (void)cell;
+}
+
 static copse_function *fn;
 static copse_graph *g;
 static copse_tensor *x, *out;
@@ -259,6 +264,7 @@ static void devices(struct probe *p)
     ROW(copse_conformance_results_read, NEED(ctx), NEED("/nowhere/?"), NEED(&results));
     ROW(copse_conformance_results_write, NEED(results), COPSE_CONFORM_CSV, NEED("/nowhere/?"));
     ROW(copse_device_json, NEED(ctx), NEED(ids[0]), NULL, 0, NEED(&count));
+    ROW(copse_conformance_coverage, NEED(visit_cell), NULL);
     ROW(copse_kernel_contract, NEED("unary"), NEED(text), sizeof text);
     ROW(copse_kernel_complete, COPSE_KERNEL_CL_C, NEED("x"), NULL, 0, NEED(&count));
     ROW(copse_device_blocked, NEED(ctx), NEED(ids[0]), NEED(&blocked), NEED(&count));

@@ -59,6 +59,9 @@ void table_plan(const struct copse_case_result *c);
 void table_info(const copse_conformance_results *all);
 void table_support(const struct conform_settings *s, const copse_conformance_results *all);
 
+/* conform_coverage.c: kernels, launch sizes and classes of values; the exit code */
+int conform_coverage(bool is_json);
+
 /* conform_tune.c: the measurements of mode tune on each device */
 void table_tune(const copse_conformance_results *all);
 
