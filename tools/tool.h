@@ -72,8 +72,14 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
 
 /* ---- context and errors (session.c) ---- */
 
+/* Settings of a context. */
+struct session_how {
+    bool is_verbose, no_cache;
+    bool allows_host;       /* --allow-host */
+    bool trusts_unreliable; /* --trust-device */
+};
 /* A context with the kernel cache in the user's cache folder and warnings on stderr. */
-copse_status session_open(bool is_verbose, bool no_cache, copse_context **out);
+copse_status session_open(const struct session_how *how, copse_context **out);
 /* A context that reads and writes files: it loads no driver. */
 copse_status session_open_files(copse_context **out);
 /* Store a text for session_fail, for failures outside the library; returns `status`. */

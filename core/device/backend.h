@@ -90,8 +90,10 @@ struct copse_buffer {
 struct copse_kernel {
     copse_device *dev;              /* not a reference: kernels are freed with the device */
     const struct copse_kernel_row *row;
+    uint32_t id; /* of the library's row that it is or replaces */
     int32_t spec[COPSE_MAX_SPECS];
     uint32_t group_x, group_y;      /* chosen by core within limits */
+    bool on_host; /* blocked on the device: core runs the row's host function, and the backend never sees the kernel */
     struct copse_kernel *next;
     void *priv;
 };
@@ -146,6 +148,9 @@ struct copse_segment {
     struct copse_command *commands; /* owned by core, constant after segment_init */
     size_t count;
     uint64_t last; /* ticket of its last replay; core's */
+    /* Core's: a launch that the host computes after these commands, and the commands after that launch. */
+    struct copse_host_launch *host;
+    struct copse_segment *rest;
     void *priv;
 };
 

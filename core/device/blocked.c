@@ -42,7 +42,32 @@ copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint
     return copse__block_list_pass_case(&dev->ctx->trust, dev->block_list, dev->info.id, kernel, id, tier);
 }
 
+copse_status copse__kernel_refuse(const copse_device *dev, const char *kernel, const char *reason)
+{
+    return copse_fail(COPSE_ERR_UNSUPPORTED,
+                      "kernel: %s is blocked on %s: %s; driver %.64s; use another device, allow the host to compute it "
+                      "(--allow-host, copse_context_allow), or check it again: copse conformance --device %s",
+                      kernel, dev->info.id, reason, dev->info.driver, dev->info.id);
+}
+
+void copse__kernel_note_use(const copse_device *dev, uint32_t id)
+{
+    struct copse_kernel_uses *uses = atomic_load_explicit(&dev->ctx->uses, memory_order_acquire);
+    if (uses && uses->device == dev->block_list && !atomic_exchange(&uses->used[id], true) && uses->first)
+        uses->first(uses->user, id);
+}
+
 /* ---- public ---- */
+
+copse_status copse_context_allow(copse_context *ctx, unsigned what)
+{
+    COPSE_TRY(copse_need("context", ctx));
+    if (what & ~(unsigned)(COPSE_ALLOW_HOST | COPSE_ALLOW_UNRELIABLE))
+        return copse_fail(COPSE_ERR_ARGUMENT, "context: cannot allow %#x: the bits are COPSE_ALLOW_HOST and "
+                                              "COPSE_ALLOW_UNRELIABLE", what);
+    atomic_store(&ctx->allowed, what);
+    return COPSE_OK;
+}
 
 static copse_status open_by_id(copse_context *ctx, const char *device, struct copse_block_list **out)
 {

@@ -9,7 +9,8 @@ static void close_device(copse_device *dev)
     while (dev->kernels) {
         struct copse_kernel *k = dev->kernels;
         dev->kernels = k->next;
-        dev->backend->kernel_fini(k);
+        if (!k->on_host)
+            dev->backend->kernel_fini(k);
         copse__free(&dev->base->mem, k);
     }
     dev->backend->close(dev);

@@ -25,6 +25,8 @@ struct copse_context {
     copse_progress_fn *progress;     /* of the application, or NULL */
     void *progress_user;
     bool has_kept_cache;             /* the kernel cache outlives the context */
+    atomic_uint allowed;             /* of enum copse_allowed: what the application allows */
+    struct copse_kernel_uses *_Atomic uses; /* notes the kernels that are used, during conformance; or NULL */
     struct copse_trust trust;        /* blocked kernels and speeds of variants, by device and driver */
     struct copse_handles variables;  /* live variables and those of released strategies; guarded by `lock` */
 };
@@ -41,7 +43,8 @@ copse_status copse__context_create_with(const struct copse_context_params *param
                                         copse_context **out);
 
 /* A kernel for this device, compiled on first use and kept until the device closes.
-   `spec` has row->spec_count entries, NULL = all zero. COPSE_ERR_UNSUPPORTED names the limit. */
+   `spec` has row->spec_count entries, NULL = all zero. COPSE_ERR_UNSUPPORTED names the limit, or the reason for which
+   the kernel is blocked. If the application allows it, the host computes a blocked kernel. */
 copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
                                struct copse_kernel **out);
 /* The same without reports of progress. */
@@ -83,6 +86,18 @@ bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row 
 copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, const char *reason);
 /* Whether it is blocked there, with the reason. Never true on a device that tries blocked kernels. */
 bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char *reason, size_t room);
+/* COPSE_ERR_UNSUPPORTED: the device, its driver, the kernel, the reason, and what the user can do. */
+copse_status copse__kernel_refuse(const copse_device *dev, const char *kernel, const char *reason);
+
+/* The kernels of one device that are used, by id; the last one is the library's product. */
+struct copse_kernel_uses {
+    const struct copse_block_list *device; /* devices with this list are noted */
+    atomic_bool used[COPSE_KERNEL_COUNT + 1];
+    void (*first)(void *user, uint32_t id); /* at the first use of a kernel, from any thread; or NULL */
+    void *user;
+};
+/* Note that a command uses a kernel; COPSE_KERNEL_COUNT = the library's product. */
+void copse__kernel_note_use(const copse_device *dev, uint32_t id);
 
 /* copse__block_list_fail_case and so on, for the device's list. */
 copse_status copse__device_fail_case(copse_device *dev, const struct copse_kernel_case *c,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels of a device: limits, the group size, one compilation per row and specialisation. */
+#include "copse/device/conformance.h"
 #include "core/device/device.h"
 
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
@@ -37,7 +38,7 @@ bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row 
     return k != NULL;
 }
 
-static copse_status check_fit(const copse_device *dev, enum copse_kernel_id id)
+static copse_status check_limits(const copse_device *dev, enum copse_kernel_id id)
 {
     if ((size_t)id >= copse_kernel_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "kernel: there is no kernel %u", (unsigned)id);
@@ -62,30 +63,33 @@ static copse_status check_fit(const copse_device *dev, enum copse_kernel_id id)
     if (dev->backend->has_kernel && !dev->backend->has_kernel(dev, row))
         return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s has no form for %s", row->name,
                           dev->info.id);
-    char reason[192];
-    if (copse__kernel_is_blocked(dev, row->name, reason, sizeof reason))
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s is blocked on %s: %s", row->name,
-                          dev->info.id, reason);
     return COPSE_OK;
+}
+
+static bool is_blocked(const copse_device *dev, enum copse_kernel_id id, char reason[192])
+{
+    return copse__kernel_is_blocked(dev, copse__kernel_row(dev, id)->name, reason, 192);
 }
 
 bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id)
 {
-    return check_fit(dev, id) == COPSE_OK;
+    char reason[192];
+    return check_limits(dev, id) == COPSE_OK && !is_blocked(dev, id, reason);
 }
 
 static struct copse_kernel *lookup(copse_device *dev, const struct copse_kernel_row *row,
-                                   const int32_t spec[COPSE_MAX_SPECS])
+                                   const int32_t spec[COPSE_MAX_SPECS], bool on_host)
 {
     struct copse_kernel *k = dev->kernels;
-    while (k && (k->row != row || memcmp(k->spec, spec, sizeof k->spec) != 0))
+    while (k && (k->row != row || k->on_host != on_host || memcmp(k->spec, spec, sizeof k->spec) != 0))
         k = k->next;
     return k;
 }
 
 static void destroy(struct copse_kernel *k)
 {
-    k->dev->backend->kernel_fini(k);
+    if (!k->on_host)
+        k->dev->backend->kernel_fini(k);
     copse__free(&k->dev->base->mem, k);
 }
 
@@ -94,12 +98,27 @@ static void describe(copse_device *dev, enum copse_kernel_id id, const int32_t s
 {
     k->dev = dev;
     k->row = copse__kernel_row(dev, id);
+    k->id = id;
     memcpy(k->spec, spec, sizeof k->spec);
     copse__kernel_group(dev->limits, id, &k->group_x, &k->group_y);
 }
 
-static copse_status compile(copse_device *dev, enum copse_kernel_id id,
-                            const int32_t spec[COPSE_MAX_SPECS], struct copse_kernel **out)
+static copse_status compile(struct copse_kernel *k)
+{
+    copse_device *dev = k->dev;
+    const uint64_t start = copse__now_ns();
+    const copse_status s = copse__device_result(dev, dev->backend->kernel_init(k));
+    if (s)
+        return copse_note(s, "while compiling %s for %s", k->row->name, dev->info.id);
+    copse__log(&dev->base->log, COPSE_LOG_DEBUG, "kernel: %s for %s, groups of %ux%u, %.1f ms",
+               k->row->name, dev->info.id, k->group_x, k->group_y,
+               (double)(copse__now_ns() - start) * 1e-6);
+    atomic_store(&dev->kernel_made_ns, copse__now_ns());
+    return COPSE_OK;
+}
+
+static copse_status make(copse_device *dev, enum copse_kernel_id id, const int32_t spec[COPSE_MAX_SPECS], bool on_host,
+                         struct copse_kernel **out)
 {
     void *priv = NULL;
     struct copse_kernel *k = copse__handle_alloc(&dev->base->mem, sizeof *k,
@@ -108,33 +127,32 @@ static copse_status compile(copse_device *dev, enum copse_kernel_id id,
         return copse_fail(COPSE_ERR_NO_MEMORY, "kernel: no memory for the handle");
     describe(dev, id, spec, k);
     k->priv = priv;
-
-    const uint64_t start = copse__now_ns();
-    const copse_status s = copse__device_result(dev, dev->backend->kernel_init(k));
-    if (s) {
-        copse_note(s, "while compiling %s for %s", k->row->name, dev->info.id);
+    k->on_host = on_host;
+    copse_status s = on_host ? COPSE_OK : compile(k);
+    if (s == COPSE_OK && !on_host)
+        s = copse__self_test(dev, k);
+    if (s)
         destroy(k);
-        return s;
-    }
-    copse__log(&dev->base->log, COPSE_LOG_DEBUG, "kernel: %s for %s, groups of %ux%u, %.1f ms",
-               k->row->name, dev->info.id, k->group_x, k->group_y,
-               (double)(copse__now_ns() - start) * 1e-6);
-    atomic_store(&dev->kernel_made_ns, copse__now_ns());
-    *out = k;
-    return COPSE_OK;
+    else
+        *out = k;
+    return s;
 }
 
-/* The compiled kernel, or NULL. *spec becomes the whole specialisation, in `full`. */
-static struct copse_kernel *find(copse_device *dev, enum copse_kernel_id id, const int32_t **spec,
-                                 int32_t full[COPSE_MAX_SPECS])
+/* The whole specialisation; `spec` NULL = all zero. */
+static void complete(const copse_device *dev, enum copse_kernel_id id, const int32_t *spec, int32_t full[COPSE_MAX_SPECS])
+{
+    memset(full, 0, COPSE_MAX_SPECS * sizeof *full);
+    if (spec)
+        memcpy(full, spec, copse__kernel_row(dev, id)->spec_count * sizeof *full);
+}
+
+/* The kernel if it was made before, or NULL. */
+static struct copse_kernel *find(copse_device *dev, enum copse_kernel_id id, const int32_t full[COPSE_MAX_SPECS],
+                                 bool on_host)
 {
     const struct copse_kernel_row *row = copse__kernel_row(dev, id);
-    memset(full, 0, COPSE_MAX_SPECS * sizeof *full);
-    if (*spec)
-        memcpy(full, *spec, row->spec_count * sizeof *full);
-    *spec = full;
     copse__mutex_lock(&dev->lock);
-    struct copse_kernel *k = lookup(dev, row, full);
+    struct copse_kernel *k = lookup(dev, row, full, on_host);
     copse__mutex_unlock(&dev->lock);
     return k;
 }
@@ -143,35 +161,32 @@ bool copse__kernel_is_cold(copse_device *dev, enum copse_kernel_id id, const int
 {
     int32_t full[COPSE_MAX_SPECS];
     struct copse_kernel k = { 0 };
-    if (!dev->backend->is_stored || check_fit(dev, id) != COPSE_OK || find(dev, id, &spec, full))
+    if (!dev->backend->is_stored || !copse__kernel_fits(dev, id))
+        return false;
+    complete(dev, id, spec, full);
+    if (find(dev, id, full, false))
         return false;
     describe(dev, id, full, &k);
     return !dev->backend->is_stored(&k);
 }
 
-/* The lock is not held while the driver compiles. If two threads compile the same kernel at the same time, the second
-   discards its result. */
-copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
-                                struct copse_kernel **out)
+/* Whether the host computes the kernel. An error: it is blocked. */
+static copse_status place(const copse_device *dev, enum copse_kernel_id id, bool *on_host)
 {
-    int32_t full[COPSE_MAX_SPECS];
-    struct copse_kernel *k, *mine = NULL;
-
-    *out = NULL;
-    COPSE_TRY(copse__device_check(dev));
-    COPSE_TRY(check_fit(dev, id));
-    *out = find(dev, id, &spec, full);
-    if (*out)
+    char reason[192];
+    *on_host = false;
+    if (!is_blocked(dev, id, reason))
         return COPSE_OK;
+    const struct copse_kernel_row *row = copse__kernel_row(dev, id);
+    *on_host = row->host && (atomic_load(&dev->ctx->allowed) & COPSE_ALLOW_HOST);
+    return *on_host ? COPSE_OK : copse__kernel_refuse(dev, row->name, reason);
+}
 
-    COPSE_TRY(compile(dev, id, full, &mine));
-    const copse_status s = copse__self_test(dev, mine);
-    if (s) {
-        destroy(mine);
-        return s;
-    }
+/* Add a new kernel to the device's list, unless another thread has made the same one in the meantime. */
+static struct copse_kernel *adopt(copse_device *dev, struct copse_kernel *mine)
+{
     copse__mutex_lock(&dev->lock);
-    k = lookup(dev, mine->row, full);
+    struct copse_kernel *k = lookup(dev, mine->row, mine->spec, mine->on_host);
     if (!k) {
         mine->next = dev->kernels;
         dev->kernels = mine;
@@ -179,8 +194,36 @@ copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, cons
     copse__mutex_unlock(&dev->lock);
     if (k)
         destroy(mine);
-    *out = k ? k : mine;
-    return COPSE_OK;
+    else if (mine->on_host)
+        copse__log(&dev->base->log, COPSE_LOG_WARN, "kernel: the host computes %s for %s, where it is blocked",
+                   mine->row->name, dev->info.id);
+    return k ? k : mine;
+}
+
+/* The lock is not held while the driver compiles. A kernel that fails its self-test is blocked, so that the second
+   attempt ends. */
+copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
+                                struct copse_kernel **out)
+{
+    int32_t full[COPSE_MAX_SPECS];
+    bool on_host;
+    *out = NULL;
+    COPSE_TRY(copse__device_check(dev));
+    COPSE_TRY(check_limits(dev, id));
+    complete(dev, id, spec, full);
+    for (;;) {
+        struct copse_kernel *mine = NULL;
+        COPSE_TRY(place(dev, id, &on_host));
+        *out = find(dev, id, full, on_host);
+        if (*out)
+            return COPSE_OK;
+        const copse_status s = make(dev, id, full, on_host, &mine);
+        if (s == COPSE_OK)
+            *out = adopt(dev, mine);
+        if (s != COPSE_ERR_UNSUPPORTED || copse__kernel_fits(dev, id) ||
+            !(atomic_load(&dev->ctx->allowed) & COPSE_ALLOW_HOST))
+            return s;
+    }
 }
 
 void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total)

@@ -174,8 +174,7 @@ static copse_status test(copse_device *dev, const struct copse_command *c, uint3
     const copse_status s = run_trial(dev, &t, reason, sizeof reason);
     if (*reason) {
         COPSE_TRY(copse__device_block_kernel(dev, COPSE_LIBRARY_PRODUCT, reason));
-        return copse_fail(COPSE_ERR_UNSUPPORTED, COPSE_LIBRARY_PRODUCT " is blocked on %s: %s",
-                          dev->info.id, reason);
+        return copse__kernel_refuse(dev, COPSE_LIBRARY_PRODUCT, reason);
     }
     if (s == COPSE_OK)
         copse__log(&dev->base->log, COPSE_LOG_DEBUG,

@@ -182,40 +182,6 @@ copse_status copse_queue_read(copse_queue *queue, copse_buffer *src, size_t offs
     return copse__device_result(queue->dev, queue->dev->backend->read(queue, &from, dst));
 }
 
-copse_status copse_queue_copy(copse_queue *queue, copse_buffer *src, size_t src_offset,
-                              copse_buffer *dst, size_t dst_offset, size_t size)
-{
-    COPSE_TRY(copse_need("queue: copy", queue, src, dst));
-    return copse__queue_encode(queue, &(struct copse_command){
-                                          .kind = COPSE_COMMAND_COPY,
-                                          .bindings = { { src, src_offset, size },
-                                                        { dst, dst_offset, size } },
-                                          .binding_count = 2,
-                                      });
-}
-
-copse_status copse_queue_fill(copse_queue *queue, copse_buffer *dst, size_t offset, size_t size,
-                              uint32_t word)
-{
-    COPSE_TRY(copse_need("queue: fill", queue, dst));
-    return copse__queue_encode(queue, &(struct copse_command){
-                                          .kind = COPSE_COMMAND_FILL,
-                                          .bindings = { { dst, offset, size } },
-                                          .binding_count = 1,
-                                          .word = word,
-                                      });
-}
-
-copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c)
-{
-    bool is_empty = false;
-    COPSE_TRY(copse__command_check(q->dev, c, &is_empty));
-    if (is_empty)
-        return copse__device_check(q->dev);
-    COPSE_TRY(copse__queue_begin(q));
-    return copse__device_result(q->dev, q->dev->backend->encode(q, c));
-}
-
 /* ---- submit and wait ---- */
 
 copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)

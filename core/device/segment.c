@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Segments: commands recorded once and replayed. */
-#include "core/device/device.h"
+/* Segments: commands recorded once and replayed. A launch that the host computes divides a segment into parts: the
+   commands before it, the launch, and the rest. */
+#include "core/device/host_launch.h"
 
 static void destroy(struct copse_segment *seg)
 {
@@ -8,20 +9,44 @@ static void destroy(struct copse_segment *seg)
     for (size_t i = 0; i < seg->count; i++)
         for (uint32_t j = 0; j < seg->commands[i].binding_count; j++)
             copse_buffer_release(&seg->commands[i].bindings[j].buffer);
+    copse__host_launch_release(seg->queue->dev, &seg->host);
     copse__free(mem, seg->commands);
     copse__free(mem, seg);
 }
 
-copse_status copse__segment_create(copse_queue *q, const struct copse_command *commands,
-                                   size_t count, struct copse_segment **out)
+/* Take commands up to and including the first one that the host computes; *taken is their number. */
+static copse_status take_commands(struct copse_segment *seg, const struct copse_command *commands, size_t count,
+                                  size_t *taken)
+{
+    copse_device *dev = seg->queue->dev;
+    size_t i = 0;
+    for (; i < count && !seg->host; i++) {
+        bool is_empty = false;
+        COPSE_TRY(copse_note(copse__command_check(dev, &commands[i], &is_empty), "while recording command %zu of %zu", i,
+                             count));
+        if (is_empty)
+            continue;
+        if (copse__is_on_host(&commands[i])) {
+            COPSE_TRY(copse__host_launch_create(dev, &commands[i], &seg->host));
+            continue;
+        }
+        seg->commands[seg->count++] = commands[i];
+        for (uint32_t j = 0; j < commands[i].binding_count; j++)
+            copse_buffer_retain(commands[i].bindings[j].buffer);
+    }
+    *taken = i;
+    return COPSE_OK;
+}
+
+/* One part, without its rest. */
+static copse_status create_part(copse_queue *q, const struct copse_command *commands, size_t count, size_t *taken,
+                                struct copse_segment **out)
 {
     copse_device *dev = q->dev;
     struct copse_mem *mem = &dev->base->mem;
     copse_status s = COPSE_OK;
     void *priv = NULL;
 
-    *out = NULL;
-    COPSE_TRY(copse__device_check(dev));
     struct copse_segment *seg =
         copse__handle_alloc(mem, sizeof *seg, dev->backend->segment_priv, &priv);
     if (!seg)
@@ -33,19 +58,7 @@ copse_status copse__segment_create(copse_queue *q, const struct copse_command *c
         s = copse_fail(COPSE_ERR_NO_MEMORY, "segment: no memory for %zu commands", count);
         goto fail;
     }
-    for (size_t i = 0; i < count; i++) {
-        bool is_empty = false;
-        s = copse__command_check(dev, &commands[i], &is_empty);
-        if (s) {
-            copse_note(s, "while recording command %zu of %zu", i, count);
-            goto fail;
-        }
-        if (is_empty)
-            continue;
-        seg->commands[seg->count++] = commands[i];
-        for (uint32_t j = 0; j < commands[i].binding_count; j++)
-            copse_buffer_retain(commands[i].bindings[j].buffer);
-    }
+    COPSE_TRY_OR(fail, s, take_commands(seg, commands, count, taken));
     if (seg->count) {
         s = copse__device_result(dev, dev->backend->segment_init(seg));
         if (s) {
@@ -62,14 +75,47 @@ fail:
     return s;
 }
 
+copse_status copse__segment_create(copse_queue *q, const struct copse_command *commands,
+                                   size_t count, struct copse_segment **out)
+{
+    struct copse_segment *first = NULL, **at = &first;
+    size_t taken = 0;
+    *out = NULL;
+    COPSE_TRY(copse__device_check(q->dev));
+    do {
+        size_t more = 0;
+        const copse_status s = create_part(q, commands + taken, count - taken, &more, at);
+        if (s) {
+            copse__segment_release(&first);
+            return s;
+        }
+        taken += more;
+        at = &(*at)->rest;
+    } while (taken < count);
+    *out = first;
+    return COPSE_OK;
+}
+
+static copse_status replay_part(struct copse_segment *seg)
+{
+    copse_queue *q = seg->queue;
+    if (seg->count > 0) {
+        COPSE_TRY(copse__queue_begin(q));
+        seg->last = copse__queue_next(q);
+        COPSE_TRY(copse__device_result(q->dev, q->dev->backend->replay(seg)));
+    }
+    return seg->host ? copse__host_launch_run(q, seg->host) : COPSE_OK;
+}
+
 copse_status copse__segment_replay(struct copse_segment *seg)
 {
     copse_queue *q = seg->queue;
-    if (seg->count == 0)
-        return copse__device_check(q->dev);
-    COPSE_TRY(copse__queue_begin(q));
-    seg->last = copse__queue_next(q);
-    return copse__device_result(q->dev, q->dev->backend->replay(seg));
+    COPSE_TRY(copse__device_check(q->dev));
+    for (struct copse_segment *part = seg; part; part = part->rest)
+        COPSE_TRY(replay_part(part));
+    if (seg->host) /* the first part is settled when all of them are */
+        seg->last = copse__queue_next(q);
+    return COPSE_OK;
 }
 
 copse_status copse__segment_settle(const struct copse_segment *seg)
@@ -80,18 +126,25 @@ copse_status copse__segment_settle(const struct copse_segment *seg)
     return copse__queue_await(q, seg->last);
 }
 
-void copse__segment_release(struct copse_segment **at)
+static void release_part(struct copse_segment *seg)
 {
-    if (!at || !*at)
-        return;
-    struct copse_segment *seg = *at;
     copse_device *dev = seg->queue->dev;
-    *at = NULL;
-
     if (seg->last > seg->queue->reached && !atomic_load(&dev->is_lost) && copse__segment_settle(seg))
         copse__log(&dev->base->log, COPSE_LOG_ERROR, "segment: released while in use: %s",
                    copse_last_error());
     if (seg->count)
         dev->backend->segment_fini(seg);
     destroy(seg);
+}
+
+void copse__segment_release(struct copse_segment **at)
+{
+    struct copse_segment *next = at ? *at : NULL;
+    while (next) {
+        struct copse_segment *seg = next;
+        next = seg->rest;
+        release_part(seg);
+    }
+    if (at)
+        *at = NULL;
 }

@@ -163,8 +163,7 @@ static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse
     if (s != COPSE_OK || !*reason)
         return copse_note(s, "in the self-test of %s", k->row->name);
     COPSE_TRY(copse__device_block_kernel(dev, k->row->name, reason));
-    return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s is blocked on %s: %s", k->row->name,
-                      dev->info.id, reason);
+    return copse__kernel_refuse(dev, k->row->name, reason);
 }
 
 copse_status copse__self_test(copse_device *dev, struct copse_kernel *k)

@@ -120,8 +120,8 @@ static copse_status compile(struct copse_recorder *r, bool *again)
             x->kind == COPSE_LAUNCH_GEMM
                 ? copse__library_product_test(dev, &x->gemm)
                 : copse__kernel_get(dev, x->id, x->spec, &k);
-        *again = s == COPSE_ERR_UNSUPPORTED && is_chosen && !fits(dev, x);
-        if (s != COPSE_OK)
+        *again = (s == COPSE_OK || s == COPSE_ERR_UNSUPPORTED) && is_chosen && !fits(dev, x);
+        if (s != COPSE_OK || *again)
             return s;
     }
     return COPSE_OK;
@@ -144,9 +144,9 @@ static copse_status lower_and_compile(struct copse_recorder *r)
 static copse_status emit_kernel(struct copse_recorder *r, const struct copse_launch *x,
                                 const struct copse_binding *bindings)
 {
-    const uint32_t limit = r->lowering.limits->has_group_base ? r->params->max_groups : 0;
     struct copse_kernel *k;
     COPSE_TRY(copse__kernel_get(r->program->queue->dev, x->id, x->spec, &k));
+    const uint32_t limit = r->lowering.limits->has_group_base && !k->on_host ? r->params->max_groups : 0;
     for (uint64_t base = 0; base < x->groups;) {
         const uint64_t groups = limit ? COPSE_MIN(x->groups - base, limit) : x->groups;
         struct copse_command c;
@@ -166,8 +166,10 @@ static copse_status emit(struct copse_recorder *r, const struct copse_launch *x)
     if (x->kind == COPSE_LAUNCH_KERNEL)
         return emit_kernel(r, x, bindings);
     struct copse_command c = { .kind = COPSE_COMMAND_COPY };
-    if (x->kind == COPSE_LAUNCH_GEMM)
+    if (x->kind == COPSE_LAUNCH_GEMM) {
         c = x->gemm;
+        copse__kernel_note_use(r->program->queue->dev, COPSE_KERNEL_COUNT);
+    }
     c.binding_count = x->arg_count;
     memcpy(c.bindings, bindings, x->arg_count * sizeof *bindings);
     if (x->kind == COPSE_LAUNCH_COPY)

@@ -158,9 +158,24 @@ static enum copse_device_class class_of(const struct copse_limits *l)
                                 : COPSE_CLASS_PLAIN;
 }
 
-/* Whether the device has the kernel and it is not blocked. */
+/* A kernel of the variant that is blocked on the device, with the reason; NULL = none. */
+static const char *blocked_of(const struct copse_lowering *l, const struct copse_variant *v, char reason[192])
+{
+    const char *kernel = copse__variant_kernel(v);
+    if (!l->dev || copse__kernel_is_blocked(l->dev, kernel, reason, 192))
+        return l->dev ? kernel : NULL;
+    for (size_t i = 0; i < v->need_count; i++)
+        if (copse__kernel_is_blocked(l->dev, copse_kernel_table[v->needs[i]].name, reason, 192))
+            return copse_kernel_table[v->needs[i]].name;
+    return NULL;
+}
+
+/* Whether the device has the kernel and none of the variant's kernels is blocked. */
 static bool can_run(const struct copse_lowering *l, const struct copse_variant *v)
 {
+    char reason[192];
+    if (v->need_count > 0 && blocked_of(l, v, reason))
+        return false;
     return v->kernel == COPSE_LIBRARY_KERNEL ? l->dev && copse__library_product_fits(l->dev)
                                              : copse__can_launch(l, v->kernel);
 }
@@ -215,13 +230,12 @@ static const struct copse_variant *by_rate(const struct copse_lowering *l,
 static copse_status refuse(const struct copse_lowering *l, const struct copse_family *f,
                            const struct copse_variant *v)
 {
-    const char *kernel = copse__variant_kernel(v);
     char reason[192];
-    if (l->dev && copse__kernel_is_blocked(l->dev, kernel, reason, sizeof reason))
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: the variant %s is blocked on %s: %s", f->name,
-                          kernel, l->dev->info.id, reason);
+    const char *kernel = blocked_of(l, v, reason);
+    if (kernel)
+        return copse_note(copse__kernel_refuse(l->dev, kernel, reason), "forced for %s", f->name);
     return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: this device cannot run the variant %s", f->name,
-                      kernel);
+                      copse__variant_kernel(v));
 }
 
 copse_status copse__choose(const struct copse_lowering *l, const struct copse_family *f,

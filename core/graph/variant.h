@@ -26,6 +26,9 @@ struct copse_variant {
     /* Whether it can do this work at all; NULL = all work of the family. */
     bool (*fits)(const struct copse_limits *limits, const void *work);
     copse_status (*lower)(struct copse_lowering *l, const void *work);
+    /* Other kernels that `lower` may launch; NULL = none. The variant is not chosen where one of them is blocked. */
+    const enum copse_kernel_id *needs;
+    size_t need_count;
 };
 
 #define COPSE_TUNE_INPUTS 3

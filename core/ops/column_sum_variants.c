@@ -53,8 +53,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "reduce", COPSE_KERNEL_reduce, { 0, 1, 0 }, NULL, lower_reduce },
-    { "wide", COPSE_KERNEL_column_sum_wide, { 1, 0, 1 }, has_elements, lower_wide },
+    { "reduce", COPSE_KERNEL_reduce, { 0, 1, 0 }, NULL, lower_reduce, NULL, 0 },
+    { "wide", COPSE_KERNEL_column_sum_wide, { 1, 0, 1 }, has_elements, lower_wide, NULL, 0 },
 };
 
 static const uint32_t row_sizes[] = { 32, 256, 2048 }, col_sizes[] = { 8, 32, 128, 512 };

@@ -67,8 +67,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0 }, NULL, lower_shared },
-    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1 }, NULL, lower_wide },
+    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0 }, NULL, lower_shared, NULL, 0 },
+    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1 }, NULL, lower_wide, NULL, 0 },
 };
 
 static const uint32_t sizes[] = { 32, 256, 2048 };

@@ -251,13 +251,17 @@ static bool is_one_product(const struct copse_limits *limits, const void *work)
 
 /* ---- the family ---- */
 
+static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_matmul_wide_turn, COPSE_KERNEL_matmul_wide_pack };
+static const enum copse_kernel_id texel_needs[] = { COPSE_KERNEL_matmul_pad };
+static const enum copse_kernel_id clblast_needs[] = { COPSE_KERNEL_bias_activation };
+
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1 }, NULL, lower_shared },
-    { "wide", COPSE_KERNEL_matmul_wide, { 1, 0, 2 }, has_terms, lower_wide },
-    { "texel", COPSE_KERNEL_matmul_texel, { 2, 2, 0 }, fits_texels, lower_texel },
+    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1 }, NULL, lower_shared, NULL, 0 },
+    { "wide", COPSE_KERNEL_matmul_wide, { 1, 0, 2 }, has_terms, lower_wide, wide_needs, COPSE_COUNT(wide_needs) },
+    { "texel", COPSE_KERNEL_matmul_texel, { 2, 2, 0 }, fits_texels, lower_texel, texel_needs, COPSE_COUNT(texel_needs) },
     { "clblast", COPSE_LIBRARY_KERNEL, { COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR },
-      is_one_product, lower_clblast },
+      is_one_product, lower_clblast, clblast_needs, COPSE_COUNT(clblast_needs) },
 };
 
 /* m, n and k are each rounded to one of these. */

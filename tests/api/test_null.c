@@ -257,6 +257,7 @@ static void devices(struct probe *p)
     ROW(copse_device_block, NEED(ctx), NEED(ids[0]), NEED("unary"), NULL);
     ROW(copse_device_block_case, NEED(ctx), NEED(ids[0]), NEED(&failed), COPSE_CONFORM_STANDARD);
     ROW(copse_device_unblock, NEED(ctx), NEED(ids[0]), NULL);
+    ROW(copse_context_allow, NEED(ctx), 0);
 #if defined(COPSE_HAVE_OPENCL)
     ROW(copse_opencl_import, NEED(ctx), NEED(&(struct copse_opencl_handles){ .context = NULL }), NEED(&opened));
 #endif

@@ -29,9 +29,9 @@ static copse_status lower(struct copse_lowering *l, const void *work)
 
 /* Plain devices take the second row, those with wide vectors the third, those with fast texels the first. */
 static const struct copse_variant rows[] = {
-    { "first", COPSE_KERNEL_reduce, { 5, 5, 0 }, NULL, lower },
-    { "second", COPSE_KERNEL_softmax, { 1, 6, 1 }, is_small, lower },
-    { "third", COPSE_KERNEL_argmax, { COPSE_NO_PRIOR, 0, 4 }, NULL, lower },
+    { "first", COPSE_KERNEL_reduce, { 5, 5, 0 }, NULL, lower, NULL, 0 },
+    { "second", COPSE_KERNEL_softmax, { 1, 6, 1 }, is_small, lower, NULL, 0 },
+    { "third", COPSE_KERNEL_argmax, { COPSE_NO_PRIOR, 0, 4 }, NULL, lower, NULL, 0 },
 };
 static const struct copse_family three = { .name = "three", .variants = rows, .count = 3,
                                            .size_class = size_class };

@@ -237,6 +237,14 @@ forgives() {
     expect 1 'forgives: hang again' "$liar" "$@" --deadline 2
     says 'blocked on lying:0: matmul \(run/matmul/'
     unset COPSE_LIE
+    # no other variant is left: training is refused in one line, or the host computes the products
+    expect 2 'refuses' "$liar" train --devices lying:0 --epochs 1
+    [ "$(grep -c '^copse: kernel: matmul is blocked on lying:0: run/matmul/.*; driver .*--allow-host' "$work/stderr")" -eq 1 ] ||
+        no "refuses: $(cat "$work/stderr")"
+    expect 0 'allows the host' "$liar" train --devices lying:0 --epochs 3 --allow-host --json
+    with=$(tail -n 1 "$work/stdout" | sed 's/.*"accuracy":\([0-9.]*\).*/\1/')
+    grep -q 'the host computes matmul for lying:0' "$work/stderr" || no "allows the host: $(cat "$work/stderr")"
+    awk "BEGIN { exit !($with > 0.7) }" || no "allows the host: accuracy $with"
     expect 0 'forgives: unblock' "$liar" devices --unblock lying:0
     unset COPSE_LIE_OVER
 }

@@ -6,6 +6,7 @@
 #include "tests/rig/rig.h"
 
 #include "tests/rig/fake_backend.h"
+#include "tests/rig/spec_rig.h"
 
 static unsigned warnings, tested;
 
@@ -31,79 +32,6 @@ static int reset(void **state)
     fake_reset();
     warnings = tested = 0;
     return 0;
-}
-
-/* A few specialisations of a kernel: numbers that its SPECs may have. */
-static bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec)
-{
-    const uint32_t count = copse_kernel_table[id].spec_count;
-    memset(spec, 0, COPSE_MAX_SPECS * sizeof *spec);
-    switch (id) {
-    case COPSE_KERNEL_unary:
-    case COPSE_KERNEL_unary_grad:
-        spec[0] = (int32_t)turn * 3 % 20;
-        return turn < 7;
-    case COPSE_KERNEL_binary:
-    case COPSE_KERNEL_compare_i32:
-        spec[0] = id == COPSE_KERNEL_compare_i32 ? 6 + (int32_t)turn % 3 : (int32_t)turn;
-        spec[1] = (int32_t)turn % 3;
-        spec[2] = (int32_t)(turn + 2) % 3;
-        spec[3] = 1 + (int32_t)turn % 6;
-        return turn < 7;
-    case COPSE_KERNEL_binary_grad:
-        spec[0] = 2 + (int32_t)turn % 4;
-        spec[1] = (int32_t)turn % 3;
-        spec[2] = (int32_t)(turn + 1) % 3;
-        spec[3] = 1 + (int32_t)turn % 6;
-        spec[4] = (int32_t)turn % 2;
-        return turn < 6;
-    case COPSE_KERNEL_copy:
-    case COPSE_KERNEL_copy_i32:
-        spec[0] = 1 + (int32_t)turn;
-        spec[1] = (int32_t)turn % 2;
-        return turn < 6;
-    case COPSE_KERNEL_matmul_wide:
-        spec[0] = (int32_t)turn % 2;
-        spec[1] = (int32_t)turn;
-        spec[2] = (int32_t)turn % 3;
-        return turn < 4;
-    case COPSE_KERNEL_matmul:
-    case COPSE_KERNEL_matmul_texel:
-        spec[0] = (int32_t)(turn + 1) % 2;
-        spec[1] = (int32_t)turn;
-        spec[2] = (int32_t)turn / 2;
-        spec[3] = (int32_t)turn % 2;
-        return turn < 4;
-    case COPSE_KERNEL_sgd:
-    case COPSE_KERNEL_momentum:
-    case COPSE_KERNEL_adam:
-    case COPSE_KERNEL_average:
-    case COPSE_KERNEL_clip:
-    case COPSE_KERNEL_block_scale:
-    case COPSE_KERNEL_dense_grad:
-    case COPSE_KERNEL_accumulate:
-    case COPSE_KERNEL_tree_sum:
-    case COPSE_KERNEL_sum_i32:
-        spec[0] = turn ? 32 : 7;
-        spec[1] = (int32_t)turn % 2;
-        spec[2] = id == COPSE_KERNEL_tree_sum || id == COPSE_KERNEL_sum_i32
-                      ? (int32_t[]){ 2, 11, 64 }[turn % 3]
-                      : (int32_t)turn;
-        spec[3] = (int32_t)turn % 2;
-        for (uint32_t i = count; i < COPSE_MAX_SPECS; i++)
-            spec[i] = 0;
-        return turn < 3;
-    case COPSE_KERNEL_mean: /* f32, i32, f32 by a power of two */
-        spec[0] = turn ? 32 : 7;
-        spec[1] = (int32_t)turn % 2;
-        spec[2] = turn == 1;
-        spec[3] = turn == 2;
-        return turn < 3;
-    default: /* switches */
-        for (uint32_t i = 0; i < count; i++)
-            spec[i] = (int32_t)(turn >> i & 1u);
-        return turn < (1u << count);
-    }
 }
 
 static bool is_here(copse_context *ctx, const char *id)

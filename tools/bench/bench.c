@@ -38,7 +38,7 @@ static copse_status run_all(struct bench *b)
     const struct copse_device_info *infos[COPSE_MAX_REPLICAS];
     const bool is_json = b->settings.is_json;
     size_t count = 0;
-    COPSE_TRY(session_open(b->settings.is_verbose, false, &b->ctx));
+    COPSE_TRY(session_open(&(struct session_how){ .is_verbose = b->settings.is_verbose }, &b->ctx));
     COPSE_TRY(copse_select_devices(b->ctx, b->settings.devices, ids, COPSE_MAX_REPLICAS, &count));
     const double start = bench_now();
     limits_measure(&b->limits);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "copse/device/conformance.h"
+
 #include "tools/tool.h"
 
 static bool is_debug;
@@ -22,15 +24,17 @@ static void print_log(void *user, copse_log_level level, const char *line)
             session_plain(plain, sizeof plain, line));
 }
 
-copse_status session_open(bool is_verbose, bool no_cache, copse_context **out)
+copse_status session_open(const struct session_how *how, copse_context **out)
 {
     struct copse_context_params params = {
         .log = print_log,
-        .log_level = is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
-        .cache_folder = no_cache ? NULL : "",
+        .log_level = how->is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
+        .cache_folder = how->no_cache ? NULL : "",
         .progress = compiling_progress,
     };
-    return copse_context_create(&params, out);
+    COPSE_TRY(copse_context_create(&params, out));
+    return copse_context_allow(*out, (how->allows_host ? COPSE_ALLOW_HOST : 0u) |
+                                         (how->trusts_unreliable ? COPSE_ALLOW_UNRELIABLE : 0u));
 }
 
 copse_status session_open_files(copse_context **out)

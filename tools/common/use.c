@@ -8,7 +8,7 @@ copse_status use_open(struct use *u)
 {
     char id[1][32];
     size_t count;
-    COPSE_TRY(session_open(u->is_verbose, u->no_cache, &u->ctx));
+    COPSE_TRY(session_open(&u->how, &u->ctx));
     const copse_status s = copse_select_devices(u->ctx, u->devices, id, 1, &count);
     if (s != COPSE_OK) /* more devices than one are fine: the first is used */
         return s;

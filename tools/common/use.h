@@ -10,7 +10,7 @@
 
 struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
-    bool is_verbose, no_cache;
+    struct session_how how;
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;

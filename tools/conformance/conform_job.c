@@ -159,7 +159,7 @@ static copse_status do_block(struct doer *d)
 
 static copse_status do_it(struct doer *d)
 {
-    COPSE_TRY(session_open(d->job->is_verbose, false, &d->ctx));
+    COPSE_TRY(session_open(&(struct session_how){ .is_verbose = d->job->is_verbose }, &d->ctx));
     switch (d->job->kind) {
     case JOB_DEVICES:
         return do_devices(d);

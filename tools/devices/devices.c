@@ -258,7 +258,7 @@ int cmd_devices(int argc, char **argv)
     if (code >= 0)
         return code;
     copse_context *ctx = NULL;
-    copse_status s = session_open(is_verbose, false, &ctx);
+    copse_status s = session_open(&(struct session_how){ .is_verbose = is_verbose }, &ctx);
     if (s == COPSE_OK && unblock)
         s = copse_device_unblock(ctx, unblock, NULL);
     if (s == COPSE_OK && is_json)

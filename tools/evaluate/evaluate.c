@@ -338,9 +338,9 @@ int cmd_evaluate(int argc, char **argv)
     const struct train_settings *p = &r.settings;
     if (p->words.count == 2)
         return evaluate_model(&(struct use){ .model_path = p->words.at[0], .data_path = p->words.at[1], .labels = p->labels,
-                                             .devices = p->devices, .is_verbose = p->is_verbose, .no_cache = p->no_cache },
+                                             .devices = p->devices, .how = p->how },
                               p->plot, p->is_json, p->is_quiet);
-    copse_status s = session_open(r.settings.is_verbose, r.settings.no_cache, &r.ctx);
+    copse_status s = session_open(&r.settings.how, &r.ctx);
     if (s == COPSE_OK)
         s = r.settings.is_watching ? watch(&w) : evaluate_once(&w);
     code = s == COPSE_OK ? EXIT_DONE : evaluation_fail(&r, s);

@@ -105,8 +105,10 @@ int cmd_predict(int argc, char **argv)
         { "json", OPTION_FLAG, &is_json, NULL, "one JSON object per row" },
         { "output", OPTION_TEXT, &path, "FILE", "write to this file [standard output]" },
         { "devices", OPTION_TEXT, &u.devices, "WHICH", "the first of these devices is used [auto]" },
-        { "no-cache", OPTION_FLAG, &u.no_cache, NULL, "compile all kernels anew" },
-        { "verbose", OPTION_FLAG, &u.is_verbose, NULL, "log what the library does" },
+        { "no-cache", OPTION_FLAG, &u.how.no_cache, NULL, "compile all kernels anew" },
+        { "allow-host", OPTION_FLAG, &u.how.allows_host, NULL,
+          "compute kernels that are blocked on the device on the host: right, but slow" },
+        { "verbose", OPTION_FLAG, &u.how.is_verbose, NULL, "log what the library does" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse predict model.safetensors new.csv --output predictions.csv" },
         { 0 },
     };

@@ -389,7 +389,7 @@ static copse_status finish(struct run *r)
 static copse_status run(struct run *r)
 {
     struct copse_dataset_info train, test;
-    COPSE_TRY(session_open(r->settings.is_verbose, r->settings.no_cache, &r->ctx));
+    COPSE_TRY(session_open(&r->settings.how, &r->ctx));
     COPSE_TRY(open_cluster(r));
     compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
     if (r->settings.checkpoint || r->settings.save) /* a server that gets a signal lets its workers end first */

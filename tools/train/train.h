@@ -36,7 +36,8 @@ struct train_settings {
     uint64_t seed, bucket_bytes, window_bytes, one_sided_bytes;
     bool is_default_data; /* `data` is the digits set */
     bool is_one_file, is_resume;
-    bool is_json, is_quiet, is_verbose, no_cache;
+    bool is_json, is_quiet;
+    struct session_how how;
     uint32_t servers; /* under mpirun: the last ranks are parameter servers */
     struct option_words words; /* of `copse evaluate`: MODEL DATA */
     bool is_watching; /* `copse evaluate --watch` */

@@ -98,7 +98,7 @@ static const char summary[] =
 static int forget(const char *device)
 {
     copse_context *ctx = NULL;
-    copse_status s = session_open(false, false, &ctx);
+    copse_status s = session_open(&(struct session_how){ .no_cache = false }, &ctx);
     if (s == COPSE_OK)
         s = copse_device_tuning_clear(ctx, device);
     const int code = s == COPSE_OK ? EXIT_DONE : session_fail(s);

@@ -182,6 +182,21 @@ COPSE_API COPSE_CHECKED copse_status copse_kernel_complete(copse_kernel_language
 
 /* ---- the verdict is used ---- */
 
+/** What a context does although kernels or devices have failed: bits for copse_context_allow. */
+typedef enum copse_allowed {
+    COPSE_ALLOW_HOST = 1 << 0,       /**< where no variant of a kernel is left, the host computes the launch with the
+                                          functions of `host:0`: right, but slow, with a wait in each step */
+    COPSE_ALLOW_UNRELIABLE = 1 << 1, /**< devices whose faults come and go are used */
+} copse_allowed;
+
+/**
+ * Set what the context allows [nothing]. It applies to programs, trainers and strategies that are made afterwards.
+ * @param what  bits of `copse_allowed`
+ * @retval COPSE_ERR_ARGUMENT  Another bit is set.
+ * Thread-safety: any.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_context_allow(copse_context *ctx, unsigned what);
+
 /** A kernel that the library does not use on a device, and why. */
 struct copse_blocked_kernel {
     char kernel[48];  /**< "matmul_wide"; "matmul_clblast": the vendor's library */
