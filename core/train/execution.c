@@ -49,6 +49,8 @@ static copse_status queue_segment(struct copse_execution *e)
             COPSE_TRY(copse__segment_replay(rec->zeros[i]));
         if (i == e->report && rec->base.program)
             COPSE_TRY(read_reports(e, r));
+        if (e->is_audited)
+            COPSE_TRY(copse__audit_segment(e, r, i));
         if (is_last && e->is_training && copse__trainer_watches(t))
             COPSE_TRY(copse__watches_read(t, e->shares, r));
         if (!e->is_resident)
@@ -187,6 +189,7 @@ copse_status copse__execute(struct copse_execution *e)
             break;
         }
     e->barrier = next_all_reduce(l, 0);
+    COPSE_TRY(copse__audit_begin(e));
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t all_reduce = l->events.at[i];
         if (e->queued == i)
