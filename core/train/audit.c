@@ -5,6 +5,7 @@
 #include "core/train/execution.h"
 
 #define EVERY 128u
+#define FIRST 8u /* all steps up to here, apart from the first one */
 
 enum row { ROW_VALUES, ROW_FIRST, ROW_SECOND, ROWS }; /* of the digests */
 
@@ -50,7 +51,7 @@ static bool is_due(const struct copse_execution *e)
     const uint64_t step = e->t->step + 1, every = a->params.every > 0 ? a->params.every : EVERY;
     return e->is_training && e->part == 0 && !e->is_resident && !a->params.is_off && a->step == 0 &&
            e->layout->all_reduces.count == 0 &&
-           (step % every == 0 || (step > 1 && step < every && (step & (step - 1)) == 0));
+           (step % every == 0 || (step > 1 && step < every && (step <= FIRST || (step & (step - 1)) == 0)));
 }
 
 static bool compares_values(const copse_trainer *t)

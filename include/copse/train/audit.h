@@ -5,7 +5,7 @@
  * occur now and then are found (a launch that is lost, two that change places, memory that changes), which a test at
  * the start does not see.
  *
- * Audits are done in the steps 2, 4, 8, ... and then in every 128th: less than 1 % of the time. They change no result. A
+ * Audits are done in the steps 2 to 8, 16, 32, 64, and then in every 128th: less than 1 % of the time. They change no result. A
  * fault is reported by copse_trainer_result of the step, or by the next checkpoint, with COPSE_ERR_UNRELIABLE and a text
  * that names device, step and variable. Then the trainer cannot be used any more and writes no checkpoint.
  *
@@ -23,7 +23,7 @@ extern "C" {
 
 /** When a trainer audits. */
 struct copse_audit_params {
-    uint32_t every;       /**< steps, a power of two or not; steps 2, 4, 8, ... below it, too [0 = 128] */
+    uint32_t every;       /**< steps; also in those of 2 to 8, 16, 32, ... that are smaller [0 = 128] */
     bool is_off;          /**< never */
     uint64_t reserved[4]; /**< 0 */
 };
