@@ -27,7 +27,7 @@ set(may_core/model train audit state data optim value variable replica ps comm r
 set(may_core/loop train audit state data optim value variable replica ps comm reduce graph device)
 set(may_core/compat train audit state optim value variable replica ps comm reduce ops graph device)
 set(may_core/nn data graph device)
-set(may_core/conformance data variable replica reduce rule ops graph device)
+set(may_core/conformance audit data variable replica reduce rule ops graph device)
 
 set(faults "")
 
