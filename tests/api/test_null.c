@@ -26,6 +26,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
 #include "copse/loop/monitor.h"
@@ -572,6 +573,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_run, NEED(trainer));
     ROW(copse_trainer_result, NEED(trainer), true, NEED(&done));
     ROW(copse_trainer_flush, NEED(trainer));
+    ROW(copse_trainer_audit, NEED(trainer), NULL);
     ROW(copse_trainer_shares, NEED(trainer), NEED(shares), NEED(&is_known));
     ROW(copse_trainer_set_shares, NEED(trainer), NEED(shares));
     ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));

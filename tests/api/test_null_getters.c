@@ -4,6 +4,7 @@
    finds functions without a row. */
 #include "copse/loop/feed.h"
 #include "copse/compat/replicated.h"
+#include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
 #include "copse/compat/single_loss.h"
@@ -202,6 +203,7 @@ static void training(struct probe *p)
     ZERO(copse_trainer_gathered, NULL);
     DOES_NOTHING(copse_trainer_cancel, NULL);
     ZERO(copse_trainer_steps, NULL);
+    ZERO(copse_trainer_audits, NULL);
     NOTHING(copse_trainer_strategy, NULL);
     RELEASE(copse_train_step_release, copse_train_step);
     NOTHING(copse_train_step_trainer, NULL);

@@ -24,6 +24,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict.h"
@@ -247,6 +248,7 @@ static void training(void)
     const float x[2] = { 1, 2 };
     REFUSED(copse_host_batch, copse_trainer_step(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_feed(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
     REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);
     REFUSED(copse_model_params, copse_model_create(st, copse_dataset_schema(labelled), &p, &model), .network = "dense out");
     OK(copse_model_create(st, copse_dataset_schema(labelled), &(struct copse_model_params){ .network = "dense out" }, &model));
