@@ -23,7 +23,7 @@ hostile empty 'empty.txt is empty' '' $chars
 hostile empty_bytes 'empty_bytes.txt is empty' '' --tokens bytes --context 4
 hostile mark_only 'mark_only.txt is empty' '\357\273\277' $chars
 hostile one 'has 1 characters; a window of 4 and the one behind it needs 5' 'a' $chars
-hostile short 'has 5 characters; a window of 32' 'abcde' --tokens characters
+hostile short 'has 5 characters; a window of 16' 'abcde' --tokens characters
 hostile one_window 'cannot be split' 'abcdefg' $chars
 hostile same 'all characters are "a"' "$(printf 'a%.0s' $(seq 100))" $chars
 hostile start 'line 2, column 1 .byte 3.: invalid UTF-8: a byte that continues no character' 'ab\n\200' $chars
@@ -46,7 +46,7 @@ hostile header '--header belongs to other data' 'abcdefghijkl' $chars --header n
 hostile labels '--labels belongs to other data' 'abcdefghijkl' $chars --labels l.npy
 hostile words 'no choice .*words|words.*characters' 'abcdefghijkl' --tokens words
 hostile context_alone '--context and --stride belong to --tokens' 'abcdefghijkl' --context 4
-hostile context_zero 'has 12 characters; a window of 32' 'abcdefghijkl' --tokens characters --context 0
+hostile context_zero 'has 12 characters; a window of 16' 'abcdefghijkl' --tokens characters --context 0
 hostile context_huge 'at most 2147483647' 'abcdefghijkl' --tokens characters --context 4294967295
 hostile no_embedding "layer 2 'dense 8 relu': it takes f32, the input is i32.4.; put an embedding in front" 'abcdefghijkl' $chars --model mlp:8
 hostile outputs 'tokens need .12., for the token behind the window, or .4, 12.' 'abcdefghijklabcdefghijkl' $chars \
