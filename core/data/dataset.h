@@ -7,6 +7,7 @@
 #include "core/data/array.h"
 #include "core/data/row_source.h"
 #include "core/data/schema.h"
+#include "core/data/tokens.h"
 
 /* One column. */
 struct copse_dataset_column {
@@ -23,6 +24,8 @@ struct copse_dataset {
     uint32_t *rows; /* indices of the rows in the arrays, NULL = all in order */
     copse_schema *schema; /* NULL: unknown */
     struct copse_dataset_info info;
+    bool is_ordered; /* a split keeps the order of the rows */
+    size_t gap;      /* then: rows before and behind a row that share data with it */
 };
 
 /* A dataset without columns. */
@@ -48,6 +51,10 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
 copse_status copse__dataset_table(copse_context *ctx, const char *const *paths, size_t count, const copse_array *labels,
                                   const struct copse_dataset_params *params, copse_dataset **out);
 
+/* A text; `t` may lose its bytes. (dataset_text.c) */
+copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t, const struct copse_dataset_params *p,
+                                 copse_dataset **out);
+
 /* The rows of several files, concatenated; each file is read like in copse_dataset_open. `count` >= 1. */
 copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, size_t count,
                                  const struct copse_dataset_params *params, copse_dataset **out);
@@ -62,7 +69,7 @@ copse_status copse__source_read(copse_context *ctx, const char *path, const stru
 /* The labels of params->labels. */
 copse_status copse__source_labels(copse_context *ctx, const struct copse_dataset_params *params, copse_array **out);
 /* What a path leads to. open.c has a row for each kind. */
-enum copse_source_kind { COPSE_SOURCE_TABLE, COPSE_SOURCE_ARRAYS, COPSE_SOURCE_KINDS };
+enum copse_source_kind { COPSE_SOURCE_TABLE, COPSE_SOURCE_ARRAYS, COPSE_SOURCE_TEXT, COPSE_SOURCE_KINDS };
 copse_status copse__source_kind(copse_context *ctx, const char *path, const struct copse_dataset_params *params,
                                 enum copse_source_kind *out);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The source of a dataset as arrays: a .npy or IDX file, or a folder with an IDX pair. */
 #include "copse/data/readers.h"
+#include "copse/data/source.h"
 
 #include "core/base/files.h"
 #include "core/base/platform.h"
@@ -143,8 +144,11 @@ copse_status copse__source_kind(copse_context *ctx, const char *path, const stru
 {
     enum copse_file_kind kind;
 
-    (void)params;
-    *out = COPSE_SOURCE_ARRAYS;
+    const bool is_text = (params->schema != NULL && params->schema->is.kind == COPSE_DATA_TEXT) ||
+                         (params->source != NULL && params->source->text != NULL);
+    *out = is_text ? COPSE_SOURCE_TEXT : COPSE_SOURCE_ARRAYS;
+    if (is_text)
+        return COPSE_OK;
     if (copse__is_directory(path))
         return COPSE_OK;
     COPSE_TRY(copse__file_kind(&copse__base(ctx)->mem, path, &kind));

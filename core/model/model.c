@@ -27,20 +27,37 @@ static copse_status check_schema(const copse_model *m)
 {
     if (m->is.task == COPSE_TASK_AUTO || m->is.outputs == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "model: the schema has no task: its data has no labels");
-    if (m->is.task != COPSE_TASK_CLASSIFICATION && m->is.task != COPSE_TASK_REGRESSION)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "model: only classification and regression are supported");
     return COPSE_OK;
 }
 
-static copse_status check_output(const copse_model *m)
+/* What the layers get, and what column "y" has. */
+static void set_types(copse_model *m)
+{
+    m->input = m->is.task == COPSE_TASK_SEQUENCE || m->is.type == COPSE_I32 ? COPSE_I32 : COPSE_F32;
+    m->label_type = m->is.task == COPSE_TASK_REGRESSION ? COPSE_F32 : COPSE_I32;
+    m->label_shape = m->is.task == COPSE_TASK_REGRESSION ? COPSE_SHAPE(m->is.outputs)
+                     : m->is.task == COPSE_TASK_SEQUENCE ? m->is.shape
+                                                         : COPSE_SCALAR;
+    m->positions = 1;
+}
+
+/* The shape of the outputs decides what a sequence model learns: the token behind each position, or behind the last. */
+static copse_status check_output(copse_model *m)
 {
     copse_shape shape;
     char text[96];
     COPSE_TRY(copse_layer_output(m->layer, &shape));
     if (shape.rank == 1 && shape.dims[0] == m->is.outputs)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "the last layer gives %s, %u %s need [%u]: end the description with `flatten; dense out`",
-                      copse__shape_text(shape, text), m->is.outputs, m->targets ? "targets" : "classes", m->is.outputs);
+    if (m->is.task != COPSE_TASK_SEQUENCE)
+        return copse_fail(COPSE_ERR_SHAPE, "the last layer gives %s, %u %s need [%u]: end the description with `flatten; dense out`",
+                          copse__shape_text(shape, text), m->is.outputs, m->targets ? "targets" : "classes", m->is.outputs);
+    m->positions = m->is.shape.dims[0];
+    return shape.rank == 2 && shape.dims[0] == m->positions && shape.dims[1] == m->is.outputs
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_SHAPE, "the last layer gives %s, %u tokens need [%u], for the token behind the window, or "
+                                             "[%u, %u], for the token behind each: end the description with `dense out`",
+                            copse__shape_text(shape, text), m->is.outputs, m->is.outputs, m->positions, m->is.outputs);
 }
 
 /* The variables that the layers make are the strategy's newest. */
@@ -50,8 +67,8 @@ static copse_status build(copse_model *m)
     size_t before, count;
     copse_strategy_variables(m->strategy, &list, &before);
     const struct copse_build_params p = {
-        .type = m->is.type == COPSE_I32 ? COPSE_I32 : COPSE_F32,
-        .shape = m->is.shape, .outputs = m->is.outputs, .scope = m->scope[0] ? m->scope : NULL, .seed = m->seed,
+        .type = m->input, .shape = m->is.shape, .outputs = m->is.outputs,
+        .tokens = m->is.task == COPSE_TASK_SEQUENCE ? m->is.outputs : 0, .scope = m->scope[0] ? m->scope : NULL, .seed = m->seed,
     };
     COPSE_TRY(copse_layer_build(m->layer, m->strategy, &p));
     copse_strategy_variables(m->strategy, &list, &count);
@@ -90,6 +107,7 @@ static copse_status init(copse_model *m, const struct copse_model_params *p)
         return copse_no_memory("model");
     COPSE_TRY(copse_schema_describe(m->schema, &m->is));
     COPSE_TRY(check_schema(m));
+    set_types(m);
     COPSE_TRY(take_targets(m));
     if (p->layer)
         m->layer = copse_layer_retain(p->layer);

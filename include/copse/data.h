@@ -53,7 +53,7 @@ typedef enum copse_task {
     COPSE_TASK_AUTO,           /**< recognised from the labels, see data/schema.h */
     COPSE_TASK_CLASSIFICATION, /**< "y" is i32, a class */
     COPSE_TASK_REGRESSION,     /**< "y" is f32 [targets], scaled as the features */
-    COPSE_TASK_SEQUENCE,
+    COPSE_TASK_SEQUENCE,       /**< data/text.h */
 } copse_task;
 
 /** Missing cells of a table: empty, NA, N/A, NaN, null or ?. */

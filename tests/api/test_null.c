@@ -14,6 +14,8 @@
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/device/conformance_job.h"
+#include "copse/data/text.h"
+#include "copse/device/conformance.h"
 #include "copse/device/function.h"
 #include "copse/device/opencl.h"
 #include "copse/device/queue.h"
@@ -380,6 +382,7 @@ static void files(struct probe *p)
     const struct copse_batches_params pairs = { .batch = 2 };
     const copse_schema *schema = copse_dataset_schema(data);
     struct copse_schema_info about;
+    struct copse_text_info text_info;
     struct copse_schema_column described;
     copse_schema *parsed;
     const char *name;
@@ -396,6 +399,9 @@ static void files(struct probe *p)
     ROW(copse_schema_column, NEED(schema), 0, NEED(&described));
     ROW(copse_schema_target, NEED(schema), 0, NEED(&name), NEED(&mean), NEED(&mean));
     ROW(copse_schema_parse, NEED(ctx), NEED(copse_schema_text(schema)), NEED(&parsed));
+    ROW(copse_text_create, NEED(ctx), NEED("none"), 4, NULL, NEED(&one));
+    ROW(copse_text_describe, NEED(schema), NEED(&text_info));
+    ROW(copse_text_place, NEED(data), 0, NULL, NULL);
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
@@ -670,6 +676,7 @@ static void layers(struct probe *p)
     ROW(copse_layer_build, NEED(relu), NEED(st), NULL);
     ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
+    ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape));
     ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));
     ROW(copse_layer_summary, NEED(relu), NEED(text), sizeof text, NEED(&size));
     copse_layer_release(&relu);

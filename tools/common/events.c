@@ -46,6 +46,8 @@ copse_status event_epoch(const struct progress *p, const struct score *test)
     json_add_number(o, test->is_regression ? "test_r2" : "test_accuracy", test->accuracy);
     if (test->is_regression)
         json_add_number(o, "test_mae", test->mae);
+    if (test->is_sequence)
+        json_add_number(o, "test_perplexity", score_perplexity(test));
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
     return json_print(o);
 }
@@ -56,6 +58,8 @@ static void add_score(cJSON *o, const struct score *test)
     json_add_number(o, test->is_regression ? "r2" : "accuracy", test->accuracy);
     if (test->is_regression)
         json_add_number(o, "mae", test->mae);
+    if (test->is_sequence)
+        json_add_number(o, "perplexity", score_perplexity(test));
 }
 
 copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st, uint64_t audits)

@@ -219,8 +219,12 @@ static void show_score(const struct progress *p, const struct score *test)
         printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy, test->loss, test->mae,
                test->accuracy);
     else
-        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%\n", 100.0 * p->accuracy, test->loss,
+        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%", 100.0 * p->accuracy, test->loss,
                100.0 * test->accuracy);
+    if (test->is_sequence)
+        printf("  perplexity %.2f", score_perplexity(test));
+    if (!test->is_regression)
+        printf("\n");
 }
 
 static copse_status show_epoch(const struct run *r)
@@ -368,7 +372,7 @@ static copse_status finish(struct run *r)
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
     printf("%s", s->is_quiet ? "" : "\n");
-    score_print(&r->test, test.rows);
+    score_print(&r->test, test.rows * r->model.positions);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
     printf("%llu steps in %.1f s, %.0f samples/s on %u device%s\n",

@@ -14,7 +14,8 @@ extern "C" {
 /** How to read sources that are not tables or arrays. */
 struct copse_source_params {
     const char *resize; /**< pictures get this size, "WIDTHxHEIGHT"  [NULL = all have one size] */
-    uint64_t reserved[15]; /**< 0 */
+    const struct copse_text_params *text; /**< the file is a text, data/text.h [NULL] */
+    uint64_t reserved[14]; /**< 0 */
 };
 
 #if defined(__cplusplus)
