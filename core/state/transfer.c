@@ -34,7 +34,7 @@ static copse_status read_entry(const struct copse_state *s, const struct copse_s
     if (o)
         return o->table->read_slot(o, e->variable, e->slot, to);
     return seen ? seen->table->read_slot(seen, e->variable, COPSE_SLOT_VALUE, to)
-                : copse__variable_checkpoint(e->variable, to);
+                : copse__state_read_variable(e->variable, to);
 }
 
 static copse_status read_entries(struct copse_state *s)
@@ -136,7 +136,7 @@ copse_status copse__state_write(struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->variable && !e->optimizer)
-            COPSE_TRY(copse_note(copse__variable_restore(e->variable, e->view.data), "while writing '%s'",
+            COPSE_TRY(copse_note(copse__state_write_variable(e->variable, e->view.data), "while writing '%s'",
                                  e->name));
     }
     COPSE_TRY(copse__state_reset_named(s));

@@ -240,7 +240,7 @@ copse_status copse__weights_write(struct copse_weights *w)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->view.data)
-            COPSE_TRY(copse_note(copse__variable_restore(e->variable, e->view.data), "while writing '%s'", e->name));
+            COPSE_TRY(copse_note(copse__state_write_variable(e->variable, e->view.data), "while writing '%s'", e->name));
     }
     return COPSE_OK;
 }
