@@ -66,7 +66,7 @@ size_t copse__launch_size(struct copse_launch *l, struct copse_limits *limits)
         l->want /= 2;
         plan(l, limits);
     }
-    while (is_axis && all_bytes(l) > AXIS_BYTES && limits->max_group_size > COPSE_MAX(l->form->least_group, 1)) {
+    while (is_axis && all_bytes(l) > AXIS_BYTES && copse__launch_group(l) > COPSE_MAX(l->form->least_group, 1)) {
         limits->max_group_size = COPSE_MIN(limits->max_group_size, copse__launch_group(l)) / 2;
         plan(l, limits);
     }
