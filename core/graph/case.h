@@ -20,6 +20,7 @@ enum copse_fill_kind {
     COPSE_FILL_SPECIAL,    /* the special values of IEEE single, every pair of them across inputs */
     COPSE_FILL_PATTERNS,   /* bit patterns with a prime stride, over all of f32 */
     COPSE_FILL_VALUES,     /* `values`, repeated */
+    COPSE_FILL_LAST,       /* uniform in [low, high]; the last element of the innermost axis is high + 2 */
 };
 
 struct copse_case_input {
