@@ -22,6 +22,17 @@ PAIRS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" 
 DECLARATION = re.compile(r"\s*(#include|GROUP\(|SPEC\(|PARAMS\(|uint h0|/\*|\*|#pragma|KERNEL\d)|.*GROUP_ARRAY")
 
 
+def first_argument(code, start):
+    depth = 0
+    for i in range(start, len(code)):
+        if code[i] == "," and depth == 0:
+            return code[start:i]
+        depth += (code[i] == "(") - (code[i] == ")")
+        if depth < 0:
+            break
+    return ""
+
+
 def mutations(text):
     """(line number, what, line) for every mutation of a kernel's body."""
     out, is_comment, is_params = [], False, False
@@ -41,7 +52,7 @@ def mutations(text):
                 if not (old.endswith("(") and m.start() and (code[m.start() - 1].isalnum() or code[m.start() - 1] == "_")):
                     add(m.start(), old, new)
         for m in re.finditer(r"(?<![\w.])(\d+)u?(?![\w.])", code):
-            if "unroll" not in code and "define" not in code[:m.start()].replace("#define", "", 0)[:0]:
+            if "unroll" not in code:
                 add(m.start(), m.group(0), f"{int(m.group(1)) + 1}" + ("u" if m.group(0).endswith("u") else ""))
         for m in re.finditer(r"(?<![\w.])(\d+\.\d*(?:e-?\d+)?)f", code):
             add(m.start(), m.group(0), "1.0f" if float(m.group(1)) == 0.0 else "0.0f")
@@ -56,7 +67,9 @@ def mutations(text):
         for m in re.finditer(r"\bp\.\w+", code):
             add(m.start(), m.group(0), f"({m.group(0)} + 1)")
         for m in re.finditer(r"SELECT\(", code):
-            add(m.start(), m.group(0), "SELECT(!(1 == 0) && ")
+            condition = first_argument(code, m.end())
+            if condition:
+                add(m.end(), condition, f"!({condition})")
     return out
 
 
