@@ -4,7 +4,7 @@
 
 Makes small faults in the kernels, one at a time, and runs `copse conformance` with each faulty kernel in the place of
 the library's. A fault that no case finds is a survivor. The mutants are the same for the same seed. A survivor must have
-an entry in the file of explained survivors."""
+an entry in the file of explained survivors: kernel @ faulty line @ reason."""
 import argparse
 import hashlib
 import json
@@ -98,7 +98,7 @@ def run(tool, device, modes, tier, kernel, path, limit):
         code = child.wait()
         return ("survived", "") if code == 0 else ("stillborn", child.stderr.read()[:200])
     finally:
-        child.terminate() # the command ends its own children
+        child.terminate()  # the command ends its own children
         child.stdout.close()
         child.stderr.close()
         child.wait()
@@ -108,7 +108,7 @@ def explained(path):
     known = {}
     with open(path, encoding="utf-8") as f:
         for line in f:
-            parts = [p.strip() for p in line.split("|")]
+            parts = [p.strip() for p in line.split("@")]
             if len(parts) == 3 and not line.startswith("#"):
                 known[(parts[0], parts[1])] = parts[2]
     return known
@@ -133,7 +133,7 @@ def main():
     score, unexplained = {"killed": 0, "survived": 0, "stillborn": 0}, []
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("COPSE_MUTATION_CACHE", folder)
-        os.environ["XDG_CACHE_HOME"] = os.environ["COPSE_MUTATION_CACHE"] # faulty kernels stay out of the user's cache
+        os.environ["XDG_CACHE_HOME"] = os.environ["COPSE_MUTATION_CACHE"]  # faulty kernels stay out of the user's cache
         for top, _, names in sorted(os.walk(a.kernels)):
             for name in sorted(names):
                 kernel, ending = os.path.splitext(name)
@@ -147,7 +147,7 @@ def main():
                 for number, what, line in pick(mutations(text), kernel, a.seed, a.per_kernel):
                     label = f"{number + 1}: {what}"
                     if a.list:
-                        print(f"{kernel} | {label} | {line.strip()}")
+                        print(f"{kernel} @ {line.strip()} @ line {label}")
                         continue
                     lines = text.split("\n")
                     lines[number] = line
@@ -157,8 +157,9 @@ def main():
                     verdict, why = run(a.tool, a.device, a.modes.split(","), a.tier, kernel, path, a.limit)
                     mine[verdict] += 1
                     if verdict == "survived":
-                        reason = known.get((kernel, label), "")
-                        print(f"survivor: {kernel} | {label} | {reason or 'NOT EXPLAINED'} | {line.strip()} {why}", flush=True)
+                        reason = known.get((kernel, line.strip()), "")
+                        print(f"survivor: {kernel} @ {line.strip()} @ {reason or 'NOT EXPLAINED'} (line {label}) {why}",
+                              flush=True)
                         if not reason:
                             unexplained.append((kernel, label))
                 if not a.list:
