@@ -162,17 +162,19 @@ static void arrange_gather_far(const struct copse_launch *l, uint32_t *const *wo
 
 /* ---- dropout ---- */
 
-/* The threshold is the random word of the first element of the step that COPSE_CONTENT_STEP has: the element is kept,
-   a word lower by one would not be. */
+/* The threshold, about a half, is the random word of one of the first elements of the step that COPSE_CONTENT_STEP has:
+   the element is kept, with a word lower by one it would not be. */
 static void plan_dropout(struct copse_launch *l)
 {
     struct copse_params_dropout p = { .n = extent(l), .row_elements = 7, .stream = 3, .scale = 1.25f };
     uint32_t step[COPSE_STEP_WORDS], random[4];
     copse__launch_step(step, COPSE_STEP_WORDS);
-    const uint32_t counter[4] = { step[COPSE_STEP_FIRST_EXAMPLE] * p.row_elements, 0, step[COPSE_STEP_NUMBER],
-                                  p.stream };
-    copse__philox(counter, (const uint32_t[]){ step[COPSE_STEP_SEED_LO], step[COPSE_STEP_SEED_HI] }, random);
-    p.threshold = random[0];
+    uint32_t counter[4] = { step[COPSE_STEP_FIRST_EXAMPLE] * p.row_elements, 0, step[COPSE_STEP_NUMBER], p.stream };
+    do {
+        copse__philox(counter, (const uint32_t[]){ step[COPSE_STEP_SEED_LO], step[COPSE_STEP_SEED_HI] }, random);
+        p.threshold = random[0];
+        counter[0]++;
+    } while (p.threshold < 0x40000000u || p.threshold > 0x90000000u);
     copse__divisor(p.row_elements, &p.m, &p.h);
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, COPSE_STEP_WORDS, p.n);
 }
