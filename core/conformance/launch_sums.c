@@ -135,7 +135,7 @@ static void plan_dense_grad(struct copse_launch *l)
     STREAM(sum_i32, #ranks " ranks", .spec = { 0, 0, ranks }, .contents = { WHOLE, WORDS }, NO_REALS)
 #define REDUCE(label, kind, ...)                                                                            \
     { .kernel = COPSE_KERNEL_reduce, .name = label, .spec = { kind }, .contents = { VALUES, RESULT },       \
-      .plan = plan_reduce, .is_rare = true, __VA_ARGS__ }
+      .plan = plan_reduce, .is_rare = kind != COPSE_AXIS_MAX, __VA_ARGS__ }
 #define GATHER_GRAD(label, is_shared)                                                                       \
     { .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { is_shared },                             \
       .contents = { VALUES, ARRANGED, ARRANGED, RESULT }, .plan = plan_gather_grad,                         \
