@@ -81,6 +81,9 @@ grep -qE '^[0-9.]+ % of the 6.. held-out tokens are right \(loss [0-9.]+, perple
 grep -q 'held out: the end of the text' stdout || no "train: $(head -3 stdout)"
 grep -qE 'held-out loss [0-9.]+  accuracy +[0-9.]+ %  perplexity [0-9.]+$' stdout || no "train: $(tail -8 stdout)"
 mv out/m.safetensors .
+gzip -c tale.txt >tale.gz
+good gzip '^data .*: 33.. windows of 8 characters, one every 1; 25 different characters$' train --devices host:0 --data "$work/tale.gz" \
+    --tokens characters --context 8 --epochs 1
 good json '"event":"done",.*"accuracy":[0-9.]+,"perplexity":[0-9.]+,"test_loss"' $run --epochs 1 --json
 grep -q '"event":"epoch",.*"test_perplexity":' stdout || no "json: $(cat stdout)"
 good every '^data .*: 4.. windows of 8 characters, one every 8' $run --epochs 40 --model 'embedding in 4; dense out' --save every.safetensors
