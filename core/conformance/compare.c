@@ -44,6 +44,9 @@ static struct deviation measure(const struct copse_case_limit *l, double y, doub
     d.allowed = l->ulp * ulp_of(fmax(fabs(y), l->floor)) + l->ratio * UNIT * magnitude +
                 l->of_max * largest;
     d.error = d.allowed > 0 ? fabs(value - y) : got == rounded ? 0 : fabs(value - rounded);
+    const bool is_exact = !(l->ulp > 0) && !(l->ratio > 0) && !(l->of_max > 0);
+    if (is_exact && !flushes && got == 0 && rounded == 0 && signbit(got) != signbit(rounded))
+        d.error = INFINITY; /* the same bits are promised */
     if (isinf(got) && (got > 0) != (y > 0))
         d.error = INFINITY;
     else if (isinf(got) && isinf(rounded))

@@ -180,6 +180,11 @@ void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size
         case COPSE_FILL_VALUES:
             v = in.value_count ? in.values[i % in.value_count] : 0;
             break;
+        case COPSE_FILL_LAST: {
+            const uint32_t row = in.shape.rank ? in.shape.dims[in.shape.rank - 1] : 1;
+            v = i % row + 1 == row ? in.high + 2 : draw(&s, &in, a);
+            break;
+        }
         case COPSE_FILL_CANCELLING:
             v = cancelling(in.shape, index, seed, i, (double)copse__stream_unit(&s));
             break;

@@ -6,6 +6,8 @@
 
 #define BAND  COPSE_ALIGNMENT
 #define GUARD 0xffffa5a5u /* a NaN, so that an out-of-range read also shows */
+#define OTHER 0x7149f2cau /* 1e30, and more for each buffer: the guard in class edges, because a NaN hides a read past a
+                             table that should give NaN, and a NaN stays the same in an update */
 
 /* Bytes of all buffers of a launch. The references take several times as much. */
 #define MANY_BYTES ((size_t)4 << 20)
@@ -66,7 +68,7 @@ size_t copse__launch_size(struct copse_launch *l, struct copse_limits *limits)
         l->want /= 2;
         plan(l, limits);
     }
-    while (is_axis && all_bytes(l) > AXIS_BYTES && limits->max_group_size > COPSE_MAX(l->form->least_group, 1)) {
+    while (is_axis && all_bytes(l) > AXIS_BYTES && copse__launch_group(l) > COPSE_MAX(l->form->least_group, 1)) {
         limits->max_group_size = COPSE_MIN(limits->max_group_size, copse__launch_group(l)) / 2;
         plan(l, limits);
     }
@@ -144,7 +146,7 @@ static copse_status open_rig(struct copse_conform_run *r, copse_device *dev, con
         COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->before[a]));
         COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->after[a]));
         for (size_t i = 0; i < bytes / COPSE_WORD_BYTES; i++)
-            g->before[a][i] = GUARD;
+            g->before[a][i] = l->values == COPSE_VALUES_EDGES ? OTHER + 0x100000u * a : GUARD;
         words[a] = g->before[a] + BAND / COPSE_WORD_BYTES;
         copse__launch_fill(l, a, words[a]);
     }

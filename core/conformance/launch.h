@@ -119,6 +119,7 @@ size_t copse__launch_size(struct copse_launch *l, struct copse_limits *limits);
 
 /* The initial content of buffer `arg` (launch_values.c). */
 void copse__launch_fill(const struct copse_launch *l, uint32_t arg, uint32_t *words);
+void copse__launch_step(uint32_t *words, size_t count);
 bool copse__content_is_real(uint8_t content);
 
 #define COPSE_LAUNCH_POISON 0xffffdeadu /* a NaN */

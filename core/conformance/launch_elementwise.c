@@ -96,20 +96,20 @@ PLAN_WHERE(where_i32)
 
 /* ---- the forms ---- */
 
-#define UNARY(op, ...)                                                                                      \
+#define ONE(op, ...)                                                                                        \
     { .kernel = COPSE_KERNEL_unary, .name = #op, .spec = { UNARY_##op }, .contents = { VALUES, RESULT },    \
       .plan = plan_unary, __VA_ARGS__ }
-#define UNARY_GRAD(op, ...)                                                                                 \
+#define ONE_GRAD(op, ...)                                                                                   \
     { .kernel = COPSE_KERNEL_unary_grad, .name = #op, .spec = { UNARY_##op },                               \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad, __VA_ARGS__ }
-#define BINARY(op, label, a_mode, b_mode, ...)                                                              \
+#define TWO(op, label, a_mode, b_mode, ...)                                                                 \
     { .kernel = COPSE_KERNEL_binary, .name = #op label, .spec = { BINARY_##op, a_mode, b_mode, 2 },         \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_binary, __VA_ARGS__ }
-#define BINARY_GRAD(op, side, ...)                                                                          \
+#define TWO_GRAD(op, side, ...)                                                                             \
     { .kernel = COPSE_KERNEL_binary_grad, .name = #op ", side " #side,                                      \
       .spec = { BINARY_##op, 0, side == 1 ? 2 : 0, 2, side }, .contents = { VALUES, VALUES, VALUES, RESULT }, \
       .plan = plan_binary_grad, __VA_ARGS__ }
-#define COMPARE(op, a_mode, b_mode)                                                                         \
+#define TWO_WHOLE(op, a_mode, b_mode)                                                                       \
     { .kernel = COPSE_KERNEL_compare_i32, .name = #op, .spec = { BINARY_##op, a_mode, b_mode, 2 },          \
       .contents = { WHOLE, WHOLE, RESULT }, .plan = plan_compare, .is_poor = true, NO_REALS }
 #define WHERE(label, c_mode, a_mode, b_mode)                                                                \
@@ -124,15 +124,39 @@ PLAN_WHERE(where_i32)
 #define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
 #define ULP(x)   .limit = { .ulp = (x) }
 
+/* Known: these derivatives multiply in steps, so they overflow or vanish early for the largest and smallest numbers, and
+   return NaN for an infinite slope. Their limit is relative to the slope where the derivative has a zero. */
+#define IS_PLAIN(op)                                                                                        \
+    (UNARY_##op <= UNARY_square || UNARY_##op == UNARY_log || UNARY_##op == UNARY_relu ||                   \
+     UNARY_##op == UNARY_leaky_relu || (UNARY_##op >= UNARY_clip && UNARY_##op <= UNARY_divide_by))
+#define STEPWISE                                                                                            \
+    (COPSE_BIT(COPSE_VALUES_INFINITIES) | COPSE_BIT(COPSE_VALUES_SUBNORMALS) |                              \
+     COPSE_BIT(COPSE_VALUES_EXTREMES))
+#define AT_ZERO (COPSE_BIT(COPSE_VALUES_ZEROS) | COPSE_BIT(COPSE_VALUES_EDGES))
+#define EARLY(op)                                                                                           \
+    .no_values = IS_PLAIN(op) ? 0 : UNARY_##op == UNARY_pow ? STEPWISE | AT_ZERO : STEPWISE,                \
+    .why = IS_PLAIN(op) ? NULL : "the derivative is computed in steps, which overflow early"
+#define FLOOR(op) (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu ? 0.5 : 0)
+#define TIER(op)                                                                                            \
+    .tier = UNARY_##op <= UNARY_square || UNARY_##op == UNARY_exp || UNARY_##op == UNARY_relu ||            \
+                    UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_clip                                    \
+                ? COPSE_CONFORM_QUICK                                                                       \
+                : COPSE_CONFORM_STANDARD
+
 static const struct copse_launch_form forms[] = {
-    UNARY(neg, ULP(0)), UNARY(relu, ULP(0)), UNARY(clip, ULP(0)), UNARY(exp, ULP(3)), UNARY(tanh, ULP(5)),
-    UNARY_GRAD(abs, ULP(0)), UNARY_GRAD(relu, ULP(0)), UNARY_GRAD(clip, ULP(0)), UNARY_GRAD(square, ULP(1)),
-    BINARY(add, "", 0, 0, ULP(1)), BINARY(mul, ", scalar", 0, 1, ULP(1)), BINARY(div, ", repeated", 2, 0, ULP(3)),
-    BINARY(maximum, ", both repeated", 2, 2, ULP(0)), BINARY(minimum, "", 0, 0, ULP(0)),
-    BINARY(less, "", 0, 2, ULP(0), .is_poor = true), BINARY(equal, "", 0, 0, ULP(0), .is_poor = true),
-    BINARY_GRAD(mul, 0, ULP(1)), BINARY_GRAD(mul, 1, ULP(1)), BINARY_GRAD(maximum, 0, ULP(0)),
-    BINARY_GRAD(minimum, 1, ULP(0)),
-    COMPARE(equal, 0, 0), COMPARE(less, 0, 2), COMPARE(greater_equal, 2, 1),
+/* Every function of the table; the commonest ones in tier quick. */
+#define UNARY(op, number, f, g, ref, ref_g, low, high, ulp_, ulp_g, class)                                  \
+    ONE(op, ULP(ulp_), TIER(op)), ONE_GRAD(op, .limit = { .ulp = (ulp_g), .floor = FLOOR(op) }, TIER(op), EARLY(op)),
+#define SCALED UNARY
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+    TWO(add, "", 0, 0, ULP(1)), TWO(mul, ", scalar", 0, 1, ULP(1)), TWO(div, ", repeated", 2, 0, ULP(3)),
+    TWO(maximum, ", both repeated", 2, 2, ULP(0)), TWO(minimum, "", 0, 0, ULP(0)),
+    TWO(less, "", 0, 2, ULP(0), .is_poor = true), TWO(equal, "", 0, 0, ULP(0), .is_poor = true),
+    TWO_GRAD(mul, 0, ULP(1)), TWO_GRAD(mul, 1, ULP(1)), TWO_GRAD(maximum, 0, ULP(0)),
+    TWO_GRAD(minimum, 1, ULP(0)),
+    TWO_WHOLE(equal, 0, 0), TWO_WHOLE(less, 0, 2), TWO_WHOLE(greater_equal, 2, 1),
     WHERE("", 0, 0, 0), WHERE("repeated", 1, 0, 1), WHERE("repeated operands", 0, 1, 0),
     WHERE_I32("", 0, 0, 0), WHERE_I32("repeated", 1, 0, 1),
     BIAS("bias", 1, COPSE_LINEAR, ULP(1)), BIAS("relu", 0, COPSE_RELU, ULP(0)),

@@ -2,6 +2,7 @@
 /* Forms of the kernels that move, convert or draw numbers. */
 #include <math.h>
 
+#include "core/base/random.h"
 #include "core/conformance/launch.h"
 #include "core/ops/ops.h"
 
@@ -161,10 +162,19 @@ static void arrange_gather_far(const struct copse_launch *l, uint32_t *const *wo
 
 /* ---- dropout ---- */
 
+/* The threshold, about a half, is the random word of one of the first elements of the step that COPSE_CONTENT_STEP has:
+   the element is kept, with a word lower by one it would not be. */
 static void plan_dropout(struct copse_launch *l)
 {
-    struct copse_params_dropout p = { .n = extent(l), .row_elements = 7, .stream = 3, .threshold = 0x40000000u,
-                                      .scale = 1.25f };
+    struct copse_params_dropout p = { .n = extent(l), .row_elements = 7, .stream = 3, .scale = 1.25f };
+    uint32_t step[COPSE_STEP_WORDS], random[4];
+    copse__launch_step(step, COPSE_STEP_WORDS);
+    uint32_t counter[4] = { step[COPSE_STEP_FIRST_EXAMPLE] * p.row_elements, 0, step[COPSE_STEP_NUMBER], p.stream };
+    do {
+        copse__philox(counter, (const uint32_t[]){ step[COPSE_STEP_SEED_LO], step[COPSE_STEP_SEED_HI] }, random);
+        p.threshold = random[0];
+        counter[0]++;
+    } while (p.threshold < 0x40000000u || p.threshold > 0x90000000u);
     copse__divisor(p.row_elements, &p.m, &p.h);
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, COPSE_STEP_WORDS, p.n);
 }

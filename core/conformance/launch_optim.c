@@ -98,6 +98,14 @@ static void plan_square_sum(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * blocks_of(p.n));
 }
 
+/* The second block has zeros and subnormal numbers only. */
+static void arrange_square_sum(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (size_t i = COPSE_RULE_BLOCK; i < COPSE_MIN(l->counts[0], 2 * COPSE_RULE_BLOCK); i++)
+        if (l->values == COPSE_VALUES_ZEROS || l->values == COPSE_VALUES_SUBNORMALS)
+            words[0][i] = l->values == COPSE_VALUES_ZEROS ? 0 : (uint32_t)i;
+}
+
 static void plan_block_scale(struct copse_launch *l)
 {
     const struct copse_params_block_scale p = { extent(l) };
@@ -125,7 +133,7 @@ static const struct copse_launch_form forms[] = {
     STREAM(average, "", .contents = { VALUES, VALUES, STEP }),
     STREAM(clip, "", .contents = { STEP, VALUES }),
     { .kernel = COPSE_KERNEL_square_sum, .name = "", .contents = { VALUES, RESULT }, .plan = plan_square_sum,
-      .is_single = true, .is_rare = true },
+      .arrange = arrange_square_sum, .is_single = true, .is_rare = true },
     STREAM(block_scale, "", .contents = { VALUES, VALUES }),
 };
 

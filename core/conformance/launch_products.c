@@ -86,10 +86,33 @@ static void plan_wide(struct copse_launch *l)
                       (size_t)t.m * t.n);
 }
 
+/* A sum of three levels. */
+static void plan_wide_long(struct copse_launch *l)
+{
+    const uint32_t width = 16, k = 2 * 64 * 256 + 5;
+    const struct copse_params_matmul_wide p = {
+        .m = 7, .n = 17, .k = k, .a_row = k, .a_step = 1, .b_panel = k * width, .b_step = width, .batch = 1,
+        .a_each = 1, .a_count = 1, .b_each = 1, .b_count = 1,
+    };
+    COPSE_LAUNCH_PLAN(l, p, 4, (size_t)p.m * k, 2 * (size_t)k * width, p.n, (size_t)p.m * p.n);
+}
+
+static void pack_panels(struct copse_launch *l, uint32_t width)
+{
+    const struct copse_params_matmul_wide_pack p = { .k = l->regime == COPSE_REGIME_FEW ? 64 : 3,
+                                                     .n = width * (uint32_t)l->want - 3, .width = width, .batch = 1 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.k * p.n, (size_t)p.k * width * l->want);
+}
+
 static void plan_pack(struct copse_launch *l)
 {
-    const struct copse_params_matmul_wide_pack p = { .k = 3, .n = 16 * (uint32_t)l->want - 3, .width = 16, .batch = 1 };
-    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.k * p.n, (size_t)p.k * 16 * l->want);
+    pack_panels(l, 16);
+}
+
+/* Panels of four vectors; they would take 100 MiB with more groups than an axis. */
+static void plan_pack_wide(struct copse_launch *l)
+{
+    pack_panels(l, 64);
 }
 
 static void plan_turn(struct copse_launch *l)
@@ -119,8 +142,9 @@ static void plan_pad(struct copse_launch *l)
       .spec = { __VA_ARGS__ } }
 #define TEXEL_LANES 8 /* a group of matmul_texel has 8 invocations on every device */
 #define PRODUCT(kernel_, label, plan_, ...) TO(kernel_, label, plan_, RESULT, __VA_ARGS__)
-#define MOVE(kernel_, plan_)                                                                                \
-    { .kernel = COPSE_KERNEL_##kernel_, .name = "", .contents = { VALUES, RESULT }, .plan = plan_, .is_single = true }
+#define MOVE(kernel_, label, plan_, ...)                                                                    \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, RESULT }, .plan = plan_,       \
+      .is_single = true, .no_regimes = __VA_ARGS__ }
 
 static const struct copse_launch_form forms[] = {
     PRODUCT(matmul, "", plan_matmul, 0),
@@ -133,7 +157,13 @@ static const struct copse_launch_form forms[] = {
     PRODUCT(matmul_texel, "B transposed", plan_texel, 0, 0, 0, 1),
     PRODUCT(matmul_wide, "16 columns", plan_wide, 0),
     PRODUCT(matmul_wide, "64 columns, bias, relu", plan_wide, 1, COPSE_RELU, 2),
-    MOVE(matmul_pad, plan_pad), MOVE(matmul_wide_pack, plan_pack), MOVE(matmul_wide_turn, plan_turn),
+    { .kernel = COPSE_KERNEL_matmul_wide, .name = "long sums", .contents = { VALUES, VALUES, VALUES, RESULT },
+      .plan = plan_wide_long, .limit = { .ulp = 0.5, .ratio = 16 }, .no_values = COPSE_ALL_VALUES & ~1u,
+      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), .why = "long sums take one launch" },
+    MOVE(matmul_pad, "", plan_pad, 0), MOVE(matmul_wide_pack, "16 columns", plan_pack, 0),
+    MOVE(matmul_wide_pack, "64 columns", plan_pack_wide, COPSE_BIT(COPSE_REGIME_AXIS),
+         .why = "panels of 16 columns have as many groups"),
+    MOVE(matmul_wide_turn, "", plan_turn, 0),
 };
 
 const struct copse_launch_list copse_launch_products = { forms, COPSE_COUNT(forms) };

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/matmul.h"
+#include "core/audit/audit.h"
 #include "core/conformance/launch.h"
 #include "core/device/mean.h"
 #include "core/ops/ops.h"
@@ -34,6 +35,14 @@ static void plan_sum_i32(struct copse_launch *l)
 {
     const struct copse_params_sum_i32 p = { .n = extent(l), .stride = extent(l) + 3 };
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)l->spec[2] * p.stride, p.n);
+}
+
+static void plan_digest(struct copse_launch *l)
+{
+    const struct copse_params_digest p = {
+        (uint32_t)copse__launch_extent(l, (uint64_t)copse__launch_group(l) * COPSE_DIGEST_BLOCK)
+    };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, (p.n + COPSE_DIGEST_BLOCK - 1) / COPSE_DIGEST_BLOCK);
 }
 
 /* The two kinds of f32 sums, and whole numbers. */
@@ -126,7 +135,7 @@ static void plan_dense_grad(struct copse_launch *l)
     STREAM(sum_i32, #ranks " ranks", .spec = { 0, 0, ranks }, .contents = { WHOLE, WORDS }, NO_REALS)
 #define REDUCE(label, kind, ...)                                                                            \
     { .kernel = COPSE_KERNEL_reduce, .name = label, .spec = { kind }, .contents = { VALUES, RESULT },       \
-      .plan = plan_reduce, .is_rare = true, __VA_ARGS__ }
+      .plan = plan_reduce, .is_rare = kind != COPSE_AXIS_MAX, __VA_ARGS__ }
 #define GATHER_GRAD(label, is_shared)                                                                       \
     { .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { is_shared },                             \
       .contents = { VALUES, ARRANGED, ARRANGED, RESULT }, .plan = plan_gather_grad,                         \
@@ -142,6 +151,7 @@ static const struct copse_launch_form forms[] = {
     TREE(40, STANDARD), TREE(47, STANDARD), TREE(48, STANDARD), TREE(55, STANDARD), TREE(56, STANDARD),
     TREE(63, STANDARD),
     SUM_I32(2), SUM_I32(64),
+    { .kernel = COPSE_KERNEL_digest, .name = "", .contents = { WHOLE, WORDS }, .plan = plan_digest, NO_REALS },
     STREAM(mean, "of 7", .contents = { VALUES, RESULT }, .is_single = true, .keeps_subnormals = true),
     STREAM(mean, "of 16", .spec = { 0, 0, 0, 1 }, .contents = { VALUES, RESULT }, .is_single = true,
            .keeps_subnormals = true),

@@ -127,7 +127,7 @@ bool copse__content_is_real(uint8_t content)
 }
 
 /* Powers of two, so that products with them are exact. */
-static void fill_step(uint32_t *words, size_t count)
+void copse__launch_step(uint32_t *words, size_t count)
 {
     memset(words, 0, count * sizeof *words);
     words[COPSE_STEP_NUMBER] = 1;
@@ -145,7 +145,7 @@ void copse__launch_fill(const struct copse_launch *l, uint32_t arg, uint32_t *wo
 {
     const uint8_t content = l->form->contents[arg];
     if (content == COPSE_CONTENT_STEP) {
-        fill_step(words, l->counts[arg]);
+        copse__launch_step(words, l->counts[arg]);
         return;
     }
     for (size_t i = 0; i < l->counts[arg]; i++) {

@@ -9,8 +9,9 @@
 #include "core/conformance/mode.h"
 #include "core/rule/rule.h"
 
-#define COUNT  1237u /* more than one group, and a multiple of no power of two */
-#define PADDED ((COUNT + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT)
+#define MOST   16389u /* elements: 4 groups of 128 invocations and a tail */
+#define SHORT  1237u  /* elements of 1000 steps, a multiple of no power of two */
+#define PADDED ((MOST + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT)
 #define SETS   8u   /* different gradients, used in turn */
 #define STRIDE (COPSE_ALIGNMENT / COPSE_WORD_BYTES) /* words from one step's buffer to the next */
 #define BAND   0xa5a5a5a5u
@@ -49,19 +50,20 @@ static const struct setup {
 };
 
 struct state {
-    double value[COUNT], first[COUNT], second[COUNT]; /* the slots */
+    double value[MOST], first[MOST], second[MOST]; /* the slots */
 };
 
 struct numbers {
-    float start[COUNT], gradients[SETS][PADDED];
+    float start[MOST], gradients[SETS][PADDED];
     struct state before, after, want;
-    double size[COUNT]; /* of the changes */
+    double size[MOST]; /* of the changes */
     uint32_t image[3 * (PADDED + 2 * STRIDE)];
 };
 
 struct work {
     const struct setup *setup;
     uint32_t steps;
+    uint32_t count; /* elements */
 };
 
 /* ---- the definitions ---- */
@@ -103,10 +105,10 @@ double copse__conform_change(const struct copse_optimizer_params *p, double t, d
     return rate * (*first / divisor + decay * x);
 }
 
-static void advance(const struct copse_rule *rule, const float *gradients, struct state *s,
+static void advance(const struct copse_rule *rule, uint32_t count, const float *gradients, struct state *s,
                     double *size, uint32_t step)
 {
-    for (uint32_t i = 0; i < COUNT; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const double x = s->value[i], g = (double)SCALE * (double)gradients[i];
         s->value[i] = x - copse__conform_change(&rule->params, step, g, x, &s->first[i],
                                                 &s->second[i], &size[i]);
@@ -121,8 +123,20 @@ struct rig {
     copse_queue *queue;
     copse_buffer *values, *slots, *gradients, *words;
     struct copse_rule rule;
+    uint32_t count;
     size_t slot_words;
 };
+
+/* Four groups and a tail of the kernel that updates; as it is launched: 32 elements for an invocation. */
+static uint32_t count_of(const copse_device *dev, const struct setup *s)
+{
+    const bool is_adam = s->params.kind == COPSE_ADAM || s->params.kind == COPSE_ADAMW;
+    uint32_t x, y;
+    copse__kernel_group(dev->limits, is_adam                       ? COPSE_KERNEL_adam
+                                     : s->params.kind == COPSE_SGD ? COPSE_KERNEL_sgd
+                                                                   : COPSE_KERNEL_momentum, &x, &y);
+    return COPSE_MIN(4 * x * y * COPSE_RULE_PER + 5, MOST);
+}
 
 static copse_status make(copse_device *dev, size_t words, copse_buffer **out)
 {
@@ -134,9 +148,10 @@ static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
 {
     copse_device *dev = r->dev;
     COPSE_TRY(copse__rule_init(&w->setup->params, &g->rule));
-    g->slot_words = (size_t)g->rule.slots * COUNT;
+    g->count = w->count;
+    g->slot_words = (size_t)g->rule.slots * g->count;
     COPSE_TRY(copse_queue_create(dev, &g->queue));
-    COPSE_TRY(make(dev, COUNT + 2 * STRIDE, &g->values));
+    COPSE_TRY(make(dev, g->count + 2 * STRIDE, &g->values));
     COPSE_TRY(make(dev, g->slot_words + 2 * STRIDE, &g->slots));
     COPSE_TRY(make(dev, SETS * PADDED, &g->gradients));
     COPSE_TRY(make(dev, w->steps * STRIDE, &g->words));
@@ -144,7 +159,8 @@ static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
     COPSE_TRY(copse_queue_fill(g->queue, g->slots, 0, copse_buffer_size(g->slots), BAND));
     if (g->slot_words)
         COPSE_TRY(copse_queue_fill(g->queue, g->slots, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->slot_words, 0));
-    COPSE_TRY(copse_queue_write(g->queue, g->values, COPSE_WORD_BYTES * STRIDE, n->start, sizeof n->start));
+    COPSE_TRY(copse_queue_write(g->queue, g->values, COPSE_WORD_BYTES * STRIDE, n->start,
+                               COPSE_WORD_BYTES * g->count));
     COPSE_TRY(copse_queue_write(g->queue, g->gradients, 0, n->gradients, sizeof n->gradients));
     for (uint32_t step = 1; step <= w->steps; step++) {
         uint32_t words[COPSE_STEP_WORDS] = { 0 };
@@ -168,15 +184,15 @@ static void close_rig(struct rig *g)
 
 static copse_status step_once(copse_device *dev, struct rig *g, uint32_t step)
 {
-    const struct copse_binding values = { g->values, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * COUNT };
+    const struct copse_binding values = { g->values, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->count };
     const struct copse_binding slots = { g->slots, COPSE_WORD_BYTES * STRIDE, COPSE_WORD_BYTES * g->slot_words };
     const struct copse_binding gradients = { g->gradients,
                                              COPSE_WORD_BYTES * PADDED * (size_t)(step % SETS),
-                                             COPSE_WORD_BYTES * COUNT };
+                                             COPSE_WORD_BYTES * g->count };
     const struct copse_binding words = { g->words, COPSE_WORD_BYTES * STRIDE * (size_t)(step - 1),
                                          COPSE_WORD_BYTES * COPSE_STEP_WORDS };
     struct copse_command c;
-    COPSE_TRY(copse__rule_command(&g->rule, dev, &values, &gradients, &slots, &words, COUNT, &c));
+    COPSE_TRY(copse__rule_command(&g->rule, dev, &values, &gradients, &slots, &words, g->count, &c));
     return copse__queue_encode(g->queue, &c);
 }
 
@@ -205,14 +221,14 @@ static double real(uint32_t word)
 static copse_status read_state(struct rig *g, struct numbers *n, struct state *to,
                                struct copse_conform_outcome *out)
 {
-    uint32_t *slots = n->image + COUNT + 2 * STRIDE;
+    uint32_t *slots = n->image + g->count + 2 * STRIDE;
     COPSE_TRY(read_guarded(g, g->values, n->image, out));
     COPSE_TRY(read_guarded(g, g->slots, slots, out));
-    copse__conform_digest(out, n->image + STRIDE, COPSE_WORD_BYTES * COUNT);
-    for (uint32_t i = 0; i < COUNT; i++) {
+    copse__conform_digest(out, n->image + STRIDE, COPSE_WORD_BYTES * g->count);
+    for (uint32_t i = 0; i < g->count; i++) {
         to->value[i] = real(n->image[STRIDE + i]);
         to->first[i] = g->rule.slots > 0 ? real(slots[STRIDE + i]) : 0.0;
-        to->second[i] = g->rule.slots > 1 ? real(slots[STRIDE + COUNT + i]) : 0.0;
+        to->second[i] = g->rule.slots > 1 ? real(slots[STRIDE + g->count + i]) : 0.0;
     }
     return COPSE_OK;
 }
@@ -236,8 +252,8 @@ static copse_status few_steps(struct copse_conform_run *r, const struct work *w,
         COPSE_TRY(step_once(r->dev, g, step));
         COPSE_TRY(read_state(g, n, &n->after, out));
         n->want = n->before;
-        advance(&g->rule, n->gradients[step % SETS], &n->want, n->size, step);
-        for (uint32_t i = 0; i < COUNT; i++) {
+        advance(&g->rule, g->count, n->gradients[step % SETS], &n->want, n->size, step);
+        for (uint32_t i = 0; i < g->count; i++) {
             const double off = fabs(n->after.value[i] - n->want.value[i]);
             const double excess = fmax(off - 0.5 * ulp(n->want.value[i]), 0.0);
             const double units = isnan(off)          ? off
@@ -259,16 +275,16 @@ static copse_status many_steps(struct copse_conform_run *r, const struct work *w
     double difference = 0.0, size = 0.0, worst = 0.0;
     uint32_t at = 0;
     memset(&n->want, 0, sizeof n->want);
-    for (uint32_t i = 0; i < COUNT; i++)
+    for (uint32_t i = 0; i < g->count; i++)
         n->want.value[i] = (double)n->start[i];
     for (uint32_t step = 1; step <= w->steps; step++) {
         COPSE_TRY(step_once(r->dev, g, step));
         if (step % 100 == 0) /* a driver need not keep a thousand commands */
             COPSE_TRY(copse_queue_submit(g->queue, NULL));
-        advance(&g->rule, n->gradients[step % SETS], &n->want, n->size, step);
+        advance(&g->rule, g->count, n->gradients[step % SETS], &n->want, n->size, step);
     }
     COPSE_TRY(read_state(g, n, &n->after, out));
-    for (uint32_t i = 0; i < COUNT; i++) {
+    for (uint32_t i = 0; i < g->count; i++) {
         const double d = n->after.value[i] - n->want.value[i];
         if (!(fabs(d) <= worst)) {
             worst = fabs(d);
@@ -290,13 +306,14 @@ static copse_status many_steps(struct copse_conform_run *r, const struct work *w
 static copse_status check(struct copse_conform_run *r, void *user,
                           struct copse_conform_outcome *out)
 {
-    const struct work *w = user;
+    struct work *w = user;
     struct rig g = { .queue = NULL };
     struct numbers *n;
     struct copse_stream s;
     COPSE_TRY(copse__conform_memory(r, 1, sizeof *n, &n));
     copse__stream_init(&s, out->result.seed, 0);
-    for (uint32_t i = 0; i < COUNT; i++) {
+    w->count = w->steps > 10 ? SHORT : count_of(r->dev, w->setup);
+    for (uint32_t i = 0; i < w->count; i++) {
         n->start[i] = copse__stream_normal(&s);
         for (uint32_t k = 0; k < SETS; k++)
             n->gradients[k][i] = copse__stream_normal(&s) * (i % 3 ? 1.0f : 1e-3f);
@@ -315,7 +332,7 @@ copse_status copse__conform_opt(struct copse_conform_run *r)
     for (size_t i = 0; i < COPSE_COUNT(setups); i++)
         for (size_t k = 0; k < COPSE_COUNT(steps); k++) {
             char name[48];
-            struct work w = { &setups[i], steps[k] };
+            struct work w = { .setup = &setups[i], .steps = steps[k] };
             if (steps[k] == 1000 && r->params->tier < setups[i].tier && !r->params->case_name)
                 continue;
             snprintf(name, sizeof name, "%s, %u step%s", setups[i].name, steps[k],

@@ -10,7 +10,7 @@
 #include "core/rule/rule.h"
 #include "core/reduce/exchange.h"
 
-#define MAX_RANKS 8
+#define MAX_RANKS 17 /* three blocks of 8, the last one with one rank */
 #define ELEMENTS  10000u /* not a multiple of COPSE_UNIT */
 #define STEPS     2
 #define RATE      0.125f
@@ -313,7 +313,7 @@ static void check_set(struct copse_conform_run *r, const struct set *set)
 /* The device alone, several times; then in turn with each other usable device. */
 copse_status copse__conform_reduce(struct copse_conform_run *r)
 {
-    static const uint32_t counts[] = { 2, 3, 5, 4, 8 };
+    static const uint32_t counts[] = { 2, 3, 5, 4, 8, 9, 17 };
     const bool is_quick = r->params->tier == COPSE_CONFORM_QUICK && !r->params->case_name;
     char own[32]; /* r->dev may change */
     memcpy(own, r->dev->info.id, sizeof own);

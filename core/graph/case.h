@@ -20,6 +20,7 @@ enum copse_fill_kind {
     COPSE_FILL_SPECIAL,    /* the special values of IEEE single, every pair of them across inputs */
     COPSE_FILL_PATTERNS,   /* bit patterns with a prime stride, over all of f32 */
     COPSE_FILL_VALUES,     /* `values`, repeated */
+    COPSE_FILL_LAST,       /* uniform in [low, high]; the last element of the innermost axis is high + 2 */
 };
 
 struct copse_case_input {
@@ -32,7 +33,8 @@ struct copse_case_input {
     bool is_constant; /* no gradient is computed */
 };
 
-/* An error is accepted up to the sum of these; all zero = the nearest f32, bit for bit (except for the sign of zero).
+/* An error is accepted up to the sum of these; all zero = the nearest f32, bit for bit. The sign of zero counts on devices
+   that keep subnormal numbers.
    u is 2^-24. Classes and limits: docs/conformance.md. */
 struct copse_case_limit {
     double ulp;    /* units in the last place of the expected value */

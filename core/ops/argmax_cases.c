@@ -60,6 +60,7 @@ static const struct copse_case cases[] = {
     ROW("rows of 4096, two passes", 1, FILL(NORMAL, DIMS(9, 4096)), STANDARD)
     ROW("rows of 4097, three passes", 1, FILL(NORMAL, DIMS(9, 4097)), STANDARD)
     ROW("rows of 8193", 1, FILL(NORMAL, DIMS(9, 8193)), FULL)
+    ROW("the largest element past column 65,536", 1, LAST(-3, 3, DIMS(2, 70001)), STANDARD)
     ROW("2^20 + 1 elements", 0, FILL(NORMAL, DIMS(1048577)), FULL)
     ROW("a batch of none", 1, FILL(NORMAL, DIMS(0, 5)), STANDARD)
     ROW("the lowest of equal ones", 1, WHOLE(0, 3, DIMS(30, 200)), QUICK)

@@ -58,6 +58,7 @@ static inline copse_tensor *copse__refusals_input(struct copse_refusals *r, cops
 #define UNIFORM(from, to, ...) RANGE(COPSE_F32, UNIFORM, from, to, __VA_ARGS__)
 #define WHOLE(from, to, ...)   RANGE(COPSE_F32, INTEGERS, from, to, __VA_ARGS__)
 #define SPREAD(from, to, ...)  RANGE(COPSE_F32, SPREAD, from, to, __VA_ARGS__)
+#define LAST(from, to, ...)    RANGE(COPSE_F32, LAST, from, to, __VA_ARGS__)
 #define VALUES(list, ...)                                                                          \
     ({ .type = COPSE_F32, .shape = __VA_ARGS__, .fill = COPSE_FILL_VALUES, .values = list,         \
        .value_count = sizeof(list) / sizeof *(list) })

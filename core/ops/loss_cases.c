@@ -99,6 +99,8 @@ static const struct copse_case cases[] = {
     ROWS("more rows than two groups", 130, 10, 4, STANDARD)
     ROWS("a row longer than a group", 5, 257, 3, STANDARD)
     ROWS("rows of 700", 5, 700, 3, STANDARD)
+    ROW(sum, "the largest element past column 65,536", LAST(-3, 3, DIMS(2, 70001)),
+        I32_UNIFORM(69990, 70000, DIMS(2)), 8, STANDARD, .skips_differences = true)
     ROWS("1000 rows", 1000, 3, 2, STANDARD)
     ROWS("4097 rows, three passes", 4097, 3, 2, FULL)
     ROWS("nothing", 0, 5, 4, STANDARD)

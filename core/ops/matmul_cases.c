@@ -129,6 +129,7 @@ static const struct copse_case cases[] = {
     BATCHES("a batch of one", INTEGERS, 1, 7, 17, 6, EXACT, STANDARD)
     BATCHES("a batch of whole tiles", INTEGERS, 2, 16, 68, 64, EXACT, STANDARD)
     BATCHES("a batch of inner products", INTEGERS, 5, 1, 1, 3, EXACT, STANDARD)
+    BATCHES("a batch of nine", INTEGERS, 9, 7, 17, 6, EXACT, STANDARD)
     BATCHES("a batch of none", INTEGERS, 0, 7, 5, 6, EXACT, STANDARD)
     ROW("a batch of two axes", nn, FILL(NORMAL, DIMS(2, 3, 3, 4)), FILL(NORMAL, DIMS(2, 3, 4, 6)),
         WITHIN(16), STANDARD)

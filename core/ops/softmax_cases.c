@@ -104,6 +104,7 @@ static const struct copse_case cases[] = {
          .skips_differences = true)
     BOTH("rows of 9000", UNIFORM(-3, 3, DIMS(2, 9000)), 6, STANDARD, .skips_differences = true)
     BOTH("a row of 300,000", UNIFORM(-3, 3, DIMS(1, 300000)), 6, FULL, .skips_differences = true)
+    BOTH("the largest element past column 65,536", LAST(-3, 3, DIMS(2, 70001)), 8, STANDARD, .skips_differences = true)
     BOTH("no rows", UNIFORM(-5, 5, DIMS(0, 10)), 10, STANDARD)
     BOTH("empty rows", UNIFORM(-5, 5, DIMS(10, 0)), 10, STANDARD)
 };

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* JPEG files through libjpeg-turbo: baseline and progressive, grey and colour, with the accurate integer DCT, so that all
    machines compute the same pixels. CMYK is refused. libjpeg allocates its memory itself. */
-#if defined(COPSE_HAVE_PICTURES)
+#include <setjmp.h>
+#include <stdio.h>
 
-#    include <setjmp.h>
-#    include <stdio.h>
+#include <jpeglib.h>
 
-#    include <jpeglib.h>
+#include <jerror.h>
 
-#    include <jerror.h>
+#include "core/pictures/picture.h"
 
-#    include "core/pictures/picture.h"
-
-#    define SCANS_MAX  500 /* of a progressive file; a small file could claim thousands, and take minutes */
-#    define EXIF_BEGIN "Exif\0"
+#define SCANS_MAX  500 /* of a progressive file; a small file could claim thousands, and take minutes */
+#define EXIF_BEGIN "Exif\0"
 
 struct reader {
     struct jpeg_decompress_struct jpeg;
@@ -143,5 +141,3 @@ copse_status copse__jpeg_read(struct copse_picture_input *in, bool has_pixels, s
     jpeg_destroy_decompress(&r.jpeg);
     return s;
 }
-
-#endif

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* PNG files through libpng: every colour type and depth, interlaced or not, as 8-bit grey or colour. Gamma and colour
    profiles are not applied. */
-#if defined(COPSE_HAVE_PICTURES)
+#include <png.h>
 
-#    include <png.h>
+#include "core/pictures/picture.h"
 
-#    include "core/pictures/picture.h"
-
-#    define CHUNK_BYTES_MAX 8000000u /* of one that is not pixels */
+#define CHUNK_BYTES_MAX 8000000u /* of one that is not pixels */
 
 struct reader {
     struct copse_picture_input *in;
@@ -91,12 +89,12 @@ static void read_header(struct reader *r)
     r->status = copse__picture_check_size(r->in->path, p->width, p->height);
     if (r->status != COPSE_OK)
         png_longjmp(r->png, 1);
-#    if defined(PNG_eXIf_SUPPORTED)
+#if defined(PNG_eXIf_SUPPORTED)
     png_bytep exif;
     png_uint_32 size;
     if (png_get_eXIf_1(r->png, r->info, &size, &exif) != 0)
         p->orientation = copse__exif_orientation(exif, size);
-#    endif
+#endif
 }
 
 static void read_pixels(struct reader *r)
@@ -170,5 +168,3 @@ copse_status copse__png_read(struct copse_picture_input *in, bool has_pixels, st
     out->channels = r.channels >= 3 ? 3 : 1;
     return r.channels != out->channels ? drop_alpha(&r) : COPSE_OK;
 }
-
-#endif

@@ -6,8 +6,6 @@
 #include "core/base/callback.h"
 #include "core/rule/rule.h"
 
-#define PER 32 /* elements per invocation: a group of 64 then takes about 10 us on a CPU */
-
 /* ---- settings ---- */
 
 static copse_status bad(const char *name, float value, const char *expected)
@@ -139,15 +137,15 @@ struct request {
     uint64_t count;
 };
 
-/* The first two entries of `spec`, PER and RUNS, are not yet set. */
+/* The first two entries of `spec`, COPSE_RULE_PER and RUNS, are not yet set. */
 static copse_status dispatch(const struct request *r, enum copse_kernel_id id, int32_t *spec,
                              const void *params, struct copse_command *out)
 {
     struct copse_kernel *k;
-    spec[0] = PER;
+    spec[0] = COPSE_RULE_PER;
     spec[1] = r->dev->limits->has_wide_vectors;
     COPSE_TRY(copse__kernel_get(r->dev, id, spec, &k));
-    const uint64_t each = (uint64_t)k->group_x * k->group_y * PER;
+    const uint64_t each = (uint64_t)k->group_x * k->group_y * COPSE_RULE_PER;
     return copse__dispatch_init(out, k, r->bindings, r->binding_count, params,
                                 (r->count + each - 1) / each, 0);
 }

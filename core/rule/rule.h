@@ -6,6 +6,7 @@
 #include "copse/optimizer.h"
 #include "core/graph/op.h"
 
+#define COPSE_RULE_PER 32 /* elements of an invocation: a group of 64 then takes about 10 us on a CPU */
 #define COPSE_RULE_BLOCK 128u /* elements that share a sum of squares and a factor */
 
 struct copse_rule {

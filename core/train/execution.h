@@ -13,6 +13,7 @@ struct copse_execution {
     uint32_t part;      /* of the slot */
     bool is_training, is_updating;
     bool is_resident;   /* all replicas have one queue: nothing is submitted, and nothing waits */
+    bool is_audited;    /* the replicas compute their gradients twice */
     bool keeps_reports; /* reports go to the outfeed, which is read behind the run */
     uint64_t since;     /* copse__group_sequence before it */
     /* progress */
@@ -28,5 +29,12 @@ struct copse_execution copse__execution_begin(copse_trainer *t, const struct cop
 copse_status copse__execute(struct copse_execution *e);
 /* The update alone, of the gradients that earlier micro-batches have left. */
 copse_status copse__execute_update(copse_trainer *t);
+
+/* ---- audit.c ---- */
+
+/* Nothing is queued yet: decide whether the micro-batch is audited, and queue the first computation. */
+copse_status copse__audit_begin(struct copse_execution *e);
+/* Segment `i` of a replica is queued: queue the digests of its gradients, and behind the last one their read. */
+copse_status copse__audit_segment(struct copse_execution *e, uint32_t r, uint32_t i);
 
 #endif

@@ -66,6 +66,7 @@ static void restored(void *user, const struct copse_state_counters *c)
     const struct trainer_job *job = user;
     copse_trainer *t = job->t;
     t->feed.count = 0;
+    t->watches.audit.step = 0;
     copse__accumulation_drop(t);
     for (size_t i = 0; i < t->ring.count; i++)
         t->ring.at[i].step = 0;
@@ -94,6 +95,7 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
     struct trainer_job job;
     COPSE_TRY(copse__callback_check("copse_trainer_checkpoint", t));
     COPSE_TRY(copse_need("checkpoint", t));
+    COPSE_TRY(copse__audit_settle(t));
     return copse__job_checkpoint(init(&job, t), path, params);
 }
 
@@ -102,6 +104,7 @@ copse_status copse_trainer_save(copse_trainer *t, const char *path)
     struct trainer_job job;
     COPSE_TRY(copse__callback_check("copse_trainer_save", t));
     COPSE_TRY(copse_need("checkpoint", t));
+    COPSE_TRY(copse__audit_settle(t));
     return copse__job_export(init(&job, t), path);
 }
 

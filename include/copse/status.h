@@ -75,7 +75,8 @@ extern "C" {
     X(ERR_NONFINITE, "a value is NaN or infinite")                                                 \
     X(ERR_CONTEXT, "called from the wrong strategy context")                                       \
     X(ERR_END, "no more elements")                                                                 \
-    X(ERR_INTERNAL, "a fault of the library itself")
+    X(ERR_INTERNAL, "a fault of the library itself")                                               \
+    X(ERR_UNRELIABLE, "a device computed wrong results")
 
 /** Result of a call. */
 typedef enum copse_status {

@@ -15,7 +15,7 @@
 #include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
-#include "copse/device/conformance.h"
+#include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/opencl.h"
 #include "copse/device/queue.h"
@@ -28,6 +28,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
 #include "copse/loop/monitor.h"
@@ -226,6 +227,8 @@ static void devices(struct probe *p)
     float numbers[16];
     uint64_t bytes[2];
     size_t count;
+    copse_conformance_job *job = (copse_conformance_job *)bytes; /* never used: every call has a NULL */
+    copse_conformance_results *results = (copse_conformance_results *)bytes;
     copse_context *other;
     copse_device *opened;
     copse_buffer *made;
@@ -258,6 +261,12 @@ static void devices(struct probe *p)
     ROW(copse_conformance_run, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }),
         NEED(&(struct copse_conformance_summary){ .seconds = 0 }));
     ROW(copse_conformance_list, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }));
+    ROW(copse_conformance_start, NEED(ctx), NEED(&(struct copse_conformance_job_params){ .helper = "/nowhere/?" }),
+        NEED(&job));
+    ROW(copse_conformance_wait, NEED(job), 0, NULL);
+    ROW(copse_conformance_results_read, NEED(ctx), NEED("/nowhere/?"), NEED(&results));
+    ROW(copse_conformance_results_write, NEED(results), COPSE_CONFORM_CSV, NEED("/nowhere/?"));
+    ROW(copse_device_json, NEED(ctx), NEED(ids[0]), NULL, 0, NEED(&count));
     ROW(copse_conformance_coverage, NEED(visit_cell), NULL);
     ROW(copse_kernel_contract, NEED("unary"), NEED(text), sizeof text);
     ROW(copse_kernel_complete, COPSE_KERNEL_CL_C, NEED("x"), NULL, 0, NEED(&count));
@@ -571,6 +580,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_run, NEED(trainer));
     ROW(copse_trainer_result, NEED(trainer), true, NEED(&done));
     ROW(copse_trainer_flush, NEED(trainer));
+    ROW(copse_trainer_audit, NEED(trainer), NULL);
     ROW(copse_trainer_shares, NEED(trainer), NEED(shares), NEED(&is_known));
     ROW(copse_trainer_set_shares, NEED(trainer), NEED(shares));
     ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));
@@ -667,7 +677,7 @@ static void layers(struct probe *p)
     ROW(copse_layer_build, NEED(relu), NEED(st), NULL);
     ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
-    ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape));
+    ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape), NULL);
     ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));
     ROW(copse_layer_summary, NEED(relu), NEED(text), sizeof text, NEED(&size));
     copse_layer_release(&relu);

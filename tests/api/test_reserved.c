@@ -13,7 +13,7 @@
 #include "copse/data/schema.h"
 #include "copse/data/source.h"
 #include "copse/data/text.h"
-#include "copse/device/conformance.h"
+#include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/distribute/accelerator.h"
@@ -25,6 +25,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict.h"
@@ -120,6 +121,7 @@ static void devices(void)
     copse_graph *g;
     copse_tensor *x, *y;
     struct copse_conformance_summary summary;
+    copse_conformance_job *job;
     REFUSED(copse_context_params, copse_context_create(&p, &other), .disable = "opencl,vulkan");
     REFUSED_IN(copse_cache_params, copse_context_params, cache., copse_context_create(&p, &other), .no_env = false);
     OK(copse_device_open(ctx, ids[0], NULL, &dev));
@@ -130,6 +132,9 @@ static void devices(void)
     REFUSED(copse_function_params, copse_function_create(dev, &p, &fn), .graph = g, .outputs = &x, .output_count = 1);
     REFUSED(copse_conformance_params, copse_conformance_run(ctx, &p, &summary), .ops = "relu");
     REFUSED(copse_conformance_params, copse_conformance_list(ctx, &p), .ops = "relu");
+    REFUSED(copse_conformance_job_params, copse_conformance_start(ctx, &p, &job), .ops = "relu");
+    REFUSED(copse_conformance_helper_params,
+            copse_conformance_start(ctx, &(struct copse_conformance_job_params){ .in_process = &p }, &job), .user = NULL);
     REFUSED(copse_batch_norm, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p, &y), .gamma = NULL);
 #if defined(COPSE_HAVE_OPENCL)
     REFUSED(copse_opencl_handles, copse_opencl_import(ctx, &p, &opened), .context = NULL);
@@ -235,7 +240,7 @@ static void training(void)
     REFUSED(copse_variable_params, copse_variable_create(st, &p, &w), .name = "w", .shape = COPSE_SHAPE(2));
     REFUSED(copse_variable_params, copse_partitioned_create(st, &p, 2, &parts), .name = "w", .shape = COPSE_SHAPE(2));
     OK(copse_nn_flatten(ctx, &layer));
-    REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of), .outputs = 2);
+    REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
     copse_layer_release(&layer);
     REFUSED(copse_trainer_params, copse_trainer_create(st, &p, &second), .loss = squares);
@@ -249,6 +254,7 @@ static void training(void)
     const float x[2] = { 1, 2 };
     REFUSED(copse_host_batch, copse_trainer_step(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_feed(t, &p), COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
     REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);
     REFUSED(copse_model_params, copse_model_create(st, copse_dataset_schema(labelled), &p, &model), .network = "dense out");
     OK(copse_model_create(st, copse_dataset_schema(labelled), &(struct copse_model_params){ .network = "dense out" }, &model));

@@ -100,7 +100,9 @@ static void one_unit_over_the_limit_fails(void **state)
     assert_true(is_within(&half, 1.5 + 0x1p-25, 1.5, false));
     assert_false(is_within(&half, 1.5 + 0x1.8p-24, 1.5, false));
     assert_true(is_within(&exact, 1.5 + 0x1p-25, 1.5, false));
-    assert_true(is_within(&exact, 0.0, -0.0, false));
+    assert_false(is_within(&exact, 0.0, -0.0, false)); /* the same bits */
+    assert_false(is_within(&exact, -0.0, 0.0, false));
+    assert_true(is_within(&exact, 0.0, -0.0, true)); /* a flushed number has a zero of either sign */
 }
 
 static void what_is_not_a_number_is_expected_or_wrong(void **state)

@@ -122,6 +122,7 @@ static void measure(void *user, const struct copse_launch_case *c)
     struct copse_launch l = { .form = c->form, .regime = c->regime, .values = c->values };
     const size_t bytes = copse__launch_size(&l, &limits);
     const bool has_table = strcmp(c->form->name, "rows past 2^24") == 0; /* 64 MiB */
+    assert_true(limits.max_group_size > 0);
     if (bytes > most && !has_table)
         fail_msg("%s, %s: %zu MiB", copse_kernel_table[c->form->kernel].name, c->name, bytes >> 20);
     if (c->regime == COPSE_REGIME_AXIS)

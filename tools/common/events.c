@@ -63,7 +63,7 @@ static void add_score(cJSON *o, const struct score *test)
         json_add_number(o, "perplexity", score_perplexity(test));
 }
 
-copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st)
+copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st, uint64_t audits)
 {
     cJSON *o = event("done");
     json_add_count(o, "steps", p->step);
@@ -72,6 +72,7 @@ copse_status event_done(const struct progress *p, const struct score *test, cops
     json_add_number(o, "test_loss", test->loss);
     json_add_number(o, "seconds", p->seconds);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    json_add_count(o, "audits", audits);
     json_add_number(o, "data_wait", progress_wait(p));
     json_add_count(o, "compiled_kernels", compiling_so_far().kernels);
     json_add_number(o, "compile_seconds", compiling_so_far().seconds);

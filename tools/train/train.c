@@ -9,6 +9,7 @@
 #include "copse/data/schema.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
+#include "copse/train/audit.h"
 #include "copse/train/model_file.h"
 
 #include "tools/common/events.h"
@@ -158,6 +159,8 @@ static copse_status make_trainer(struct run *r)
         .prefetch = s->prefetch,
     };
     COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
+    const struct copse_audit_params audit = { .every = s->audit, .is_off = s->audit == 0 };
+    COPSE_TRY(copse_trainer_audit(r->trainer, &audit));
     if (is_talking(r) && !r->is_recovering) {
         printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u\n", s->model,
                (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)), s->optimizer.at->name, (double)s->lr,
@@ -368,7 +371,7 @@ static copse_status finish(struct run *r)
         COPSE_TRY(plot_write(s->plot, &r->history, title));
     }
     if (is_json(r))
-        return event_done(p, &r->test, r->strategy);
+        return event_done(p, &r->test, r->strategy, copse_trainer_audits(r->trainer));
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
     printf("%s", s->is_quiet ? "" : "\n");
@@ -472,6 +475,14 @@ static int fail(const struct run *r, copse_status s)
     bar_clear();
     if (is_between_workers && r->cluster && copse_cluster_lost(r->cluster) > 0)
         return end_without_others(r);
+    if (s == COPSE_ERR_UNRELIABLE) {
+        struct copse_monitor_info info = { 0 };
+        if (r->monitor)
+            copse_monitor_describe(r->monitor, &info);
+        fprintf(stderr, "copse: %s; %s%s\n", session_error(),
+                info.newest ? "the last checkpoint is " : "there is no checkpoint", info.newest ? info.newest : "");
+        return EXIT_FAILED;
+    }
     if (s != COPSE_ERR_NONFINITE)
         return session_fail(s);
     fprintf(stderr, "copse train: %s in epoch %u; training stopped: lower --lr (it is %g)",

@@ -35,6 +35,7 @@ struct train_settings {
     float lr, weight_decay, dropout, momentum;
     uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */
     uint32_t prefetch;             /* batches uploaded ahead, for the other strategies */
+    uint32_t audit;                /* steps between audits, 0: none */
     uint32_t batch, epochs, classes, worker_deadline; /* worker_deadline in seconds, 0 = default */
     uint64_t seed, bucket_bytes, window_bytes, one_sided_bytes;
     bool is_default_data; /* `data` is the digits set */

@@ -9,6 +9,10 @@ class Error(Exception):
     status = "ERR_INTERNAL"
 
 
+class UnreliableError(Error):
+    status = "ERR_UNRELIABLE"
+
+
 class ArgumentError(Error, ValueError):
     status = "ERR_ARGUMENT"
 
@@ -75,6 +79,10 @@ class EndError(Error):
 
 class InternalError(Error):
     status = "ERR_INTERNAL"
+
+
+class UnreliableError(Error):
+    status = "ERR_UNRELIABLE"
 
 
 _BY_STATUS = {c.status: c for c in Error.__subclasses__()}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Audits: a trainer watches its devices. In some steps each replica computes its gradients twice, from the same inputs,
+ * and the bits must be equal; and all replicas of this process must have the same bits of each variable. So faults that
+ * occur now and then are found (a launch that is lost, two that change places, memory that changes), which a test at
+ * the start does not see.
+ *
+ * Audits are done in the steps 2 to 8, 16, 32, 64, and then in every 128th: less than 1 % of the time. They change no result. A
+ * fault is reported by copse_trainer_result of the step, or by the next checkpoint, with COPSE_ERR_UNRELIABLE and a text
+ * that names device, step and variable. Then the trainer cannot be used any more and writes no checkpoint.
+ *
+ * Not audited: steps whose loss function all-reduces (distribute/sync.h), runs of an accelerator strategy whose cores
+ * share a queue, and updates themselves where there is one replica. With parameter servers variables are not compared.
+ */
+#ifndef COPSE_PUBLIC_TRAIN_AUDIT_H
+#define COPSE_PUBLIC_TRAIN_AUDIT_H
+
+#include "copse/trainer.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** When a trainer audits. */
+struct copse_audit_params {
+    uint32_t every;       /**< steps; also in those of 2 to 8, 16, 32, ... that are smaller [0 = 128] */
+    bool is_off;          /**< never */
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/** Set it; new trainers have the defaults. `params` NULL: the defaults. */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_audit(copse_trainer *t, const struct copse_audit_params *params);
+
+/** Audits that found no fault. */
+COPSE_API uint64_t copse_trainer_audits(const copse_trainer *t);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* An OpenCL layer that plays a fault (lie.h) between the loader and every driver: OPENCL_LAYERS=FILE. */
+#define CL_TARGET_OPENCL_VERSION 300
+#include <pthread.h>
+
+#include <CL/cl_layer.h>
+
+#include "tests/layers/lie.h"
+
+static struct lie lie;
+static struct lie_reads reads;
+static const cl_icd_dispatch *next;
+static cl_icd_dispatch table;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- a dispatch that waits for the next one ---- */
+
+static struct {
+    cl_command_queue queue;
+    cl_kernel kernel; /* NULL: none */
+    cl_uint dimensions;
+    size_t global[3], local[3];
+} held;
+
+static cl_int run_held(void)
+{
+    const cl_kernel kernel = held.kernel;
+
+    if (kernel == NULL)
+        return CL_SUCCESS;
+    held.kernel = NULL;
+    return next->clEnqueueNDRangeKernel(held.queue, kernel, held.dimensions, NULL, held.global, held.local, 0, NULL, NULL);
+}
+
+static void hold(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *global, const size_t *local)
+{
+    held.queue = queue;
+    held.kernel = kernel;
+    held.dimensions = dimensions;
+    memcpy(held.global, global, dimensions * sizeof *global);
+    memcpy(held.local, local, dimensions * sizeof *local);
+}
+
+static void settle(void)
+{
+    pthread_mutex_lock(&lock);
+    (void)run_held();
+    pthread_mutex_unlock(&lock);
+}
+
+static cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    pthread_mutex_lock(&lock);
+    if (held.kernel == kernel) /* the waiting dispatch has the old arguments */
+        (void)run_held();
+    pthread_mutex_unlock(&lock);
+    return next->clSetKernelArg(kernel, index, size, value);
+}
+
+static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
+{
+    settle();
+    return next->clReleaseKernel(kernel);
+}
+
+/* ---- dispatches ---- */
+
+static cl_int CL_API_CALL dispatch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
+                                   const size_t *global, const size_t *local, cl_uint count, const cl_event *wait,
+                                   cl_event *event)
+{
+    const bool is_plain = offset == NULL && local != NULL && count == 0 && event == NULL;
+    cl_int e = CL_SUCCESS;
+
+    pthread_mutex_lock(&lock);
+    if (is_plain && lie_now(&lie, LIE_DISPATCH_LOST)) {
+        ;
+    } else if (is_plain && held.kernel == NULL && lie_now(&lie, LIE_DISPATCHES_SWAPPED)) {
+        hold(queue, kernel, dimensions, global, local);
+    } else {
+        e = next->clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count, wait, event);
+        const cl_int of_held = run_held();
+        e = e != CL_SUCCESS ? e : of_held;
+    }
+    pthread_mutex_unlock(&lock);
+    return e;
+}
+
+/* Commands that end the wait of a dispatch. */
+static cl_int CL_API_CALL flush(cl_command_queue queue)
+{
+    settle();
+    return next->clFlush(queue);
+}
+
+static cl_int CL_API_CALL finish(cl_command_queue queue)
+{
+    settle();
+    return next->clFinish(queue);
+}
+
+static cl_int CL_API_CALL copy(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset,
+                               size_t size, cl_uint count, const cl_event *wait, cl_event *event)
+{
+    settle();
+    return next->clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, size, count, wait, event);
+}
+
+static cl_int CL_API_CALL fill(cl_command_queue queue, cl_mem to, const void *pattern, size_t pattern_size, size_t offset,
+                               size_t size, cl_uint count, const cl_event *wait, cl_event *event)
+{
+    settle();
+    return next->clEnqueueFillBuffer(queue, to, pattern, pattern_size, offset, size, count, wait, event);
+}
+
+static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem to, cl_bool is_blocking, size_t offset, size_t size,
+                                       const void *bytes, cl_uint count, const cl_event *wait, cl_event *event)
+{
+    settle();
+    return next->clEnqueueWriteBuffer(queue, to, is_blocking, offset, size, bytes, count, wait, event);
+}
+
+static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint count, const cl_event *wait, cl_event *event)
+{
+    settle();
+    return next->clEnqueueMarkerWithWaitList(queue, count, wait, event);
+}
+
+static cl_int CL_API_CALL barrier(cl_command_queue queue, cl_uint count, const cl_event *wait, cl_event *event)
+{
+    settle();
+    return next->clEnqueueBarrierWithWaitList(queue, count, wait, event);
+}
+
+/* ---- results that the host reads ---- */
+
+static void spoil(void *bytes, size_t size)
+{
+    pthread_mutex_lock(&lock);
+    if (lie_now(&lie, LIE_BIT_FLIPPED))
+        lie_flip(bytes, size);
+    if (lie.fault == LIE_READ_STALE)
+        (void)lie_stale(&reads, lie_now(&lie, LIE_READ_STALE), bytes, size);
+    pthread_mutex_unlock(&lock);
+}
+
+/* A faulty read ends at once, so that the fault is there when the caller looks. */
+static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem from, cl_bool is_blocking, size_t offset, size_t size,
+                                      void *bytes, cl_uint count, const cl_event *wait, cl_event *event)
+{
+    const bool is_meant = lie.fault == LIE_BIT_FLIPPED || lie.fault == LIE_READ_STALE;
+
+    settle();
+    const cl_int e = next->clEnqueueReadBuffer(queue, from, is_meant ? CL_TRUE : is_blocking, offset, size, bytes, count,
+                                               wait, event);
+    if (e == CL_SUCCESS && is_meant)
+        spoil(bytes, size);
+    return e;
+}
+
+static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem buffer, cl_bool is_blocking, cl_map_flags flags,
+                                    size_t offset, size_t size, cl_uint count, const cl_event *wait, cl_event *event,
+                                    cl_int *status)
+{
+    const bool is_meant = (flags & CL_MAP_READ) && (lie.fault == LIE_BIT_FLIPPED || lie.fault == LIE_READ_STALE);
+
+    settle();
+    void *bytes = next->clEnqueueMapBuffer(queue, buffer, is_meant ? CL_TRUE : is_blocking, flags, offset, size, count,
+                                           wait, event, status);
+    if (bytes != NULL && is_meant)
+        spoil(bytes, size);
+    return bytes;
+}
+
+/* ---- limits ---- */
+
+static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room, void *value, size_t *needed)
+{
+    const cl_int e = next->clGetDeviceInfo(device, what, room, value, needed);
+
+    if (e != CL_SUCCESS || value == NULL || lie.fault != LIE_LIMITS)
+        return e;
+    if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE)
+        *(size_t *)value *= 16;
+    else if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE || what == CL_DEVICE_GLOBAL_MEM_SIZE || what == CL_DEVICE_LOCAL_MEM_SIZE)
+        *(cl_ulong *)value *= 16;
+    else if (what == CL_DEVICE_MEM_BASE_ADDR_ALIGN)
+        *(cl_uint *)value = 8; /* [bits] */
+    return e;
+}
+
+/* ---- the layer ---- */
+
+CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *value, size_t *needed)
+{
+    static const char name[] = "copse lying layer";
+    static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    const void *from = what == CL_LAYER_API_VERSION ? (const void *)&version : name;
+    const size_t size = what == CL_LAYER_API_VERSION ? sizeof version : sizeof name;
+
+    if ((what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME) || (value != NULL && room < size))
+        return CL_INVALID_VALUE;
+    if (value != NULL)
+        memcpy(value, from, size);
+    if (needed != NULL)
+        *needed = size;
+    return CL_SUCCESS;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target, cl_uint *count_out,
+                                            const cl_icd_dispatch **out)
+{
+    if (count < sizeof table / sizeof(void *) || count_out == NULL || out == NULL)
+        return CL_INVALID_VALUE;
+    lie_init(&lie);
+    next = target;
+    table = *target;
+    table.clSetKernelArg = set_kernel_arg;
+    table.clReleaseKernel = release_kernel;
+    table.clEnqueueNDRangeKernel = dispatch;
+    table.clFlush = flush;
+    table.clFinish = finish;
+    table.clEnqueueCopyBuffer = copy;
+    table.clEnqueueFillBuffer = fill;
+    table.clEnqueueWriteBuffer = write_buffer;
+    table.clEnqueueMarkerWithWaitList = marker;
+    table.clEnqueueBarrierWithWaitList = barrier;
+    table.clEnqueueReadBuffer = read_buffer;
+    table.clEnqueueMapBuffer = map_buffer;
+    table.clGetDeviceInfo = device_info;
+    *count_out = sizeof table / sizeof(void *);
+    *out = &table;
+    return CL_SUCCESS;
+}

@@ -1,0 +1,107 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Drivers with faults, played by layers between the loaders and the real drivers (tests/layers): each fault is noticed by
+# conformance, by a self-test or by the audits of a training run, and no result is lost or changed without a word.
+# usage: lying_layers.sh COPSE OPENCL_LAYER VULKAN_LAYER_FOLDER [full]      ("" = this API is not built)
+set -u
+copse=$1 opencl=$2 vulkan=$3 full=${4:-}
+case $copse in /*) ;; *) copse=$PWD/$copse ;; esac
+case $opencl in /* | "") ;; *) opencl=$PWD/$opencl ;; esac
+case $vulkan in /* | "") ;; *) vulkan=$PWD/$vulkan ;; esac
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/expect.sh"
+found=$("$copse" devices --json | tr '{' '\n' | sed -n 's/.*"id":"\(opencl:0\|vulkan:0\)".*/\1/p' | tr '\n' ' ')
+
+# with DEVICE FAULT ARGUMENT...: the command on a device whose driver has the fault; fresh block lists
+with() {
+    device=$1 fault=$2
+    shift 2
+    rm -f "$XDG_CACHE_HOME"/copse/blocked-*
+    case $device in
+    opencl:0) (cd "$work/out" && COPSE_LIE=$fault OPENCL_LAYERS=$opencl timeout 300 "$copse" "$@") ;;
+    vulkan:0) (cd "$work/out" && COPSE_LIE=$fault VK_INSTANCE_LAYERS=VK_LAYER_COPSE_lying VK_LAYER_PATH=$vulkan \
+        timeout 300 "$copse" "$@") ;;
+    esac >"$work/stdout" 2>"$work/stderr"
+}
+train="train --model mlp:32 --epochs 6 --json"
+loss() { sed -n 's/.*"event":"done".*"loss":\([^,]*\),.*/\1/p' "$work/stdout"; }
+
+# trains DEVICE FAULT [DEVICES]: the audits stop the run, name device and variable, and leave the last checkpoint
+trains() {
+    with $1 $2 $train --devices "${3:-$1}" --save model.safetensors --checkpoint run --checkpoint-every 16
+    code=$?
+    grep -qE "copse: trainer: audit of step [0-9]+: .*${1}.*'dense[0-9].(weight|bias)'.*copse conformance" "$work/stderr" ||
+        no "$1 $2 ${3:-}: $(cat "$work/stderr")"
+    [ $code -eq 1 ] || no "$1 $2 ${3:-}: exit code $code"
+    [ ! -e "$work/out/model.safetensors" ] || no "$1 $2 ${3:-}: wrote a model"
+    kept=$(ls "$work/out/run" 2>/dev/null | tail -1)
+    grep -qE "there is no checkpoint|the last checkpoint is .*$kept" "$work/stderr" || no "$1 $2: $(cat "$work/stderr")"
+    [ -z "$kept" ] || (cd "$work/out" && "$copse" evaluate --checkpoint run --devices host) >"$work/stdout" 2>&1 ||
+        no "$1 $2: the checkpoint: $(cat "$work/stdout")"
+    rm -rf "$work/out"; mkdir "$work/out"
+}
+
+# conforms DEVICE FAULT ARGUMENT...: conformance fails
+conforms() {
+    device=$1 fault=$2
+    shift 2
+    with "$device" "$fault" conformance --device "$device" "$@"
+    code=$?
+    [ $code -eq 1 ] || no "$device $fault: conformance $*: exit code $code: $(tail -n 3 "$work/stdout"; cat "$work/stderr")"
+}
+
+# refuses DEVICE FAULT: training ends with a line about the device, or its results are right
+refuses() {
+    with $1 $2 $train --devices $1
+    code=$?
+    [ $code -eq 0 ] && [ "$(loss)" = "$right" ] && return
+    [ $code -ne 0 ] && [ "$(grep -c "^copse: .*$1" "$work/stderr")" -ge 1 ] ||
+        no "$1 $2: exit code $code, loss $(loss), not $right: $(cat "$work/stderr")"
+}
+
+check() {
+    device=$1
+    (cd "$work/out" && "$copse" $train --devices $device) >"$work/stdout" 2>"$work/stderr" || no "$device: $(cat "$work/stderr")"
+    right=$(loss)
+    grep -q '"audits":[1-9]' "$work/stdout" || no "$device: no audits"
+    # the layer alone changes nothing
+    with $device none:1 $train --devices $device || no "$device: the layer: $(cat "$work/stderr")"
+    [ -n "$right" ] && [ "$(loss)" = "$right" ] || no "$device: the layer changes the loss from '$right' to '$(loss)'"
+    # nor do audits
+    (cd "$work/out" && "$copse" $train --audit 0 --devices $device) >"$work/stdout" 2>"$work/stderr" || no "$device: $(cat "$work/stderr")"
+    [ "$(loss)" = "$right" ] || no "$device: without audits the loss is '$(loss)', not '$right'"
+    grep -q '"audits":0,' "$work/stdout" || no "$device: audits although --audit 0"
+    trains $device lose:97
+    trains $device swap:40
+    refuses $device limits:1
+    conforms $device lose:7 --ops add,softmax
+    conforms $device flip:3 --ops add,softmax
+    conforms $device stale:3 --ops add,softmax
+    if [ "$full" ]; then
+        conforms $device lose:97
+        conforms $device lose:1000
+        conforms $device swap:40
+        conforms $device flip:100
+        conforms $device stale:100
+        trains $device lose:11
+        trains $device swap:7
+        refuses $device flip:1
+        refuses $device stale:1
+    fi
+}
+
+for api in opencl vulkan; do
+    eval layer=\$$api
+    case $found in
+    *$api:0*) [ "$layer" ] && check $api:0 || echo "$api: skipped: its layer was not built" ;;
+    *) echo "$api: skipped: no device" ;;
+    esac
+done
+# One of two replicas has the fault: the other one shows it.
+case $found,$opencl in
+*opencl:0*vulkan:0*,?*) trains opencl:0 lose:97 opencl:0,vulkan:0 ;;
+*) echo "two replicas: skipped: they need OpenCL and Vulkan" ;;
+esac
+[ $failed -eq 0 ] && echo "drivers with faults are noticed"
+exit $((failed > 0))
