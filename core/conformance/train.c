@@ -8,6 +8,7 @@
 #include "core/conformance/mode.h"
 #include "core/rule/rule.h"
 #include "core/variable/flat_store.h"
+#include "copse/train/audit.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
 #include "copse/trainer.h"
@@ -144,6 +145,8 @@ static copse_status train(struct copse_conform_run *r, struct job *j)
     COPSE_TRY_OR(done, s, make_variables(st, j));
     COPSE_TRY_OR(done, s, read_all(j, 0, j->start));
     COPSE_TRY_OR(done, s, copse_trainer_create(st, &params, &t));
+    /* The comparison of replicas is this mode's own. */
+    COPSE_TRY_OR(done, s, copse_trainer_audit(t, &(struct copse_audit_params){ .is_off = true }));
     COPSE_TRY_OR(done, s, take_steps(t, j));
     for (uint32_t k = 0; k < j->replicas; k++)
         COPSE_TRY_OR(done, s, read_all(j, k, j->values + k * parameters()));

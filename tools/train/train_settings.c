@@ -362,7 +362,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "accelerator: replicas, on the first N devices by number [all]" },
         { "prefetch", OPTION_COUNT, &s->prefetch, "N",
           "upload up to N batches while earlier ones are computed; same bits [0]" },
-        { "audit", OPTION_COUNT, &s->audit, "N", "check devices in steps 2 to 8, 16, ..., then every N; 0: never; same bits [128]" },
+        { "audit", OPTION_COUNT, &s->audit, "N", "steps between audits of the devices; 0: none; same bits [128]" },
         { "reduction", OPTION_CHOICE, &s->reduction, "NAME",
           "how gradients are summed: sharded, tree, to_one; same bits [auto]" },
         { "transfer", OPTION_CHOICE, &s->transfer, "NAME",
