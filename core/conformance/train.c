@@ -8,9 +8,9 @@
 #include "core/conformance/mode.h"
 #include "core/rule/rule.h"
 #include "core/variable/flat_store.h"
-#include "copse/train/audit.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
+#include "copse/train/audit.h"
 #include "copse/trainer.h"
 
 enum { IN = 20, CLASSES = 5, LAYERS = 3, VARIABLES = 2 * LAYERS, ROWS = 200, BATCH = 32 };
