@@ -9,7 +9,7 @@
 
 static copse_status no_memory(const struct copse_recording *r)
 {
-    return copse_fail(COPSE_ERR_NO_MEMORY, "%s: no memory", r->list ? r->list->table->name : "function");
+    return copse_no_memory("%s", r->list ? r->list->table->name : "function");
 }
 
 /* ---- inputs ---- */
@@ -262,7 +262,7 @@ static copse_status make(struct copse_recordings *list, const struct copse_recor
     COPSE_TRY(make_room(list));
     struct copse_recording *r = copse__alloc(mem, 1, list->table->size);
     if (!r)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "%s: no memory", list->table->name);
+        return copse_no_memory("%s", list->table->name);
     r->list = list;
     copse_status s = begin(r, key);
     if (s == COPSE_OK && !COPSE_PUSH(mem, list, r))

@@ -7,11 +7,6 @@
 #include "core/state/state.h"
 #include "core/value/value.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
-}
-
 static copse_status finish(const copse_strategy *st)
 {
     for (uint32_t r = 0; r < st->replica_count; r++)
@@ -109,10 +104,10 @@ copse_status copse__state_read(struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++)
         if (s->entries.at[i].variable &&
             !copse__add(elements, (size_t)s->entries.at[i].variable->count, &elements))
-            return no_memory();
+            return copse_no_memory("checkpoint");
     s->words = copse__alloc(&s->strategy->ctx->base.mem, elements, 4);
     if (!s->words)
-        return no_memory();
+        return copse_no_memory("checkpoint");
     copse_status status = take_snapshots(s);
     if (!status)
         status = read_entries(s);
