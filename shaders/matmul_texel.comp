@@ -2,13 +2,14 @@
 /* Matrix product for drivers that run shaders on a CPU. Their loads from buffers and group memory are done lane by
    lane, texel loads are not. So nothing is shared: every lane keeps 8 x 8 of C and reads A and B as texels,
    transposed or not. Rows of both and k are whole texels (4 floats); the host pads others. Indices past an edge
-   repeat the edge, and their results are not stored. A part of k that starts at k_begin > 0 adds to the content of
-   C. */
+   repeat the edge, and their results are not stored. Item i of the batch reads the matrix i of an operand or (REPEATS)
+   i / each % count. A part of k that starts at k_begin > 0 adds to the content of C. */
 GROUP(8, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
 SPEC(2, A_TRANSPOSED)
 SPEC(3, B_TRANSPOSED)
+SPEC(4, REPEATS)
 PARAMS(uint m; uint n; uint k; uint k_begin; uint k_end; uint a_row; uint b_row;
        uint a_batch; uint b_batch; uint batch; uint a_each; uint a_count; uint b_each; uint b_count;)
 
@@ -26,7 +27,9 @@ KERNEL4(matmul_texel, TEXEL(a), TEXEL(b), IN(real, bias), OUT(real, c))
         return;
     const uint row = tile % tiles_m * ROWS, col = tile / tiles_m * COLS + LOCAL_ID(0) * 4u;
 
-    const uint base_a = item / p.a_each % p.a_count * p.a_batch, base_b = item / p.b_each % p.b_count * p.b_batch;
+    /* Without REPEATS no division: every lane would do it on its own. */
+    const uint base_a = SELECT(REPEATS != 0, item / p.a_each % p.a_count, item) * p.a_batch;
+    const uint base_b = SELECT(REPEATS != 0, item / p.b_each % p.b_count, item) * p.b_batch;
     int at_a[8], at_b[8]; /* texels: 8 rows of A or 4 k x 2, 8 columns of B or 2 x 4 k */
     for (uint i = 0u; i < 8u; i++) {
         const uint low = i % 4u, high = i / 4u;

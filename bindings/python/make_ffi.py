@@ -11,16 +11,8 @@ from pathlib import Path
 
 from cffi import FFI
 
-HEADERS = [
-    "copse/copse.h",
-    "copse/data/checkpoint.h",
-    "copse/data/schema.h",
-    "copse/train/evaluate.h",
-    "copse/train/slots.h",
-    "copse/device/conformance.h",
-    "copse/distribute/cluster.h",
-    "copse/distribute/collective.h",
-]
+# Headers of devices that the application lends: they need the headers of OpenCL and Vulkan.
+LEFT_OUT = ["copse/device/opencl.h", "copse/device/vulkan.h"]
 # Types of the standard headers that cffi knows itself.
 STANDARD = ["stdbool.h", "stddef.h", "stdint.h", "stdio.h", "float.h", "limits.h"]
 
@@ -30,7 +22,7 @@ def declarations(compiler: str, folders: list[Path]) -> str:
     with tempfile.TemporaryDirectory() as empty:
         for name in STANDARD:
             Path(empty, name).touch()
-        found = [h for h in HEADERS if any((f / h).exists() for f in folders)]
+        found = sorted({h.relative_to(f).as_posix() for f in folders for h in f.glob("copse/**/*.h")} - set(LEFT_OUT))
         source = "".join(f'#include "{h}"\n' for h in found)
         text = subprocess.run(
             [compiler, "-E", "-P", "-nostdinc", f"-I{empty}", *(f"-I{f}" for f in folders),

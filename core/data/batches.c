@@ -5,6 +5,7 @@
 
 #define PREFETCH_MAX     64u
 #define BUFFER_ALIGNMENT 4096u /* so that a device can import the buffers */
+#define AHEAD            4u    /* batches that are announced to the dataset before they are read */
 #define DEADLINE_NS      (120ull * 1000000000ull)
 
 struct slot {
@@ -23,14 +24,17 @@ struct copse_batches {
     struct slot *slots;
     uint32_t slot_count;
     uint32_t epoch;
-    size_t next; /* next batch for the caller; written under the lock */
+    size_t next;      /* next batch for the caller; written under the lock */
+    size_t announced; /* batches before this one are read or announced; of the thread, if there is one, while it is busy */
 
     /* with a thread only */
     bool has_thread, has_lock, has_changed;
     copse_thread thread;
     copse_mutex lock; /* guards the fields below, and `next`; `order` while !is_busy */
     copse_cond changed;
-    size_t made;  /* batches before this one are ready */
+    size_t made;         /* batches before this one are ready */
+    copse_status status; /* of batch `made`; the text of a failure is `text` */
+    char text[COPSE_ERROR_BYTES];
     bool is_busy; /* the thread fills the slot of batch `made` */
     bool is_paused, must_stop;
 };
@@ -41,13 +45,17 @@ static size_t batch_size(const copse_batches *b, size_t index)
     return COPSE_MIN(b->params.batch, b->ds->info.rows - first);
 }
 
-static void fill_slot(const copse_batches *b, size_t index)
+static copse_status fill_slot(copse_batches *b, size_t index)
 {
     const struct slot *slot = &b->slots[index % b->slot_count];
 
     for (size_t c = 0; c < b->ds->info.columns; c++)
-        copse__dataset_gather(b->ds, c, b->order + index * b->params.batch, batch_size(b, index),
-                              slot->values[c]);
+        COPSE_TRY(copse__dataset_gather(b->ds, c, b->order + index * b->params.batch, batch_size(b, index),
+                                        slot->values[c]));
+    b->announced = COPSE_MAX(b->announced, index + 1);
+    for (; b->announced < b->count && b->announced <= index + AHEAD; b->announced++)
+        copse__dataset_ahead(b->ds, b->order + b->announced * b->params.batch, batch_size(b, b->announced));
+    return COPSE_OK;
 }
 
 static void set_order(copse_batches *b)
@@ -69,16 +77,19 @@ static void prefetch(void *arg)
     copse__mutex_lock(&b->lock);
     while (!b->must_stop) {
         /* The caller may still read batch next - 1. */
-        if (b->is_paused || b->made == b->count || b->made >= b->next + b->params.prefetch) {
+        if (b->is_paused || b->status != COPSE_OK || b->made == b->count || b->made >= b->next + b->params.prefetch) {
             copse__cond_wait(&b->changed, &b->lock, UINT64_MAX);
             continue;
         }
         b->is_busy = true;
         copse__mutex_unlock(&b->lock);
-        fill_slot(b, b->made);
+        const copse_status s = fill_slot(b, b->made);
         copse__mutex_lock(&b->lock);
         b->is_busy = false;
-        b->made++;
+        b->status = s;
+        b->made += s == COPSE_OK;
+        if (s != COPSE_OK)
+            snprintf(b->text, sizeof b->text, "%s", copse_last_error());
         copse__cond_signal_all(&b->changed);
     }
     copse__mutex_unlock(&b->lock);
@@ -227,7 +238,8 @@ copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
         b->epoch = epoch;
         set_order(b);
     }
-    b->next = b->made = index;
+    b->next = b->made = b->announced = index;
+    b->status = COPSE_OK;
     if (b->has_thread) {
         b->is_paused = false;
         copse__cond_signal_all(&b->changed);
@@ -247,17 +259,23 @@ copse_status copse_batches_next(copse_batches *b, struct copse_host_batch *out)
         return COPSE_ERR_END;
     if (b->has_thread) {
         copse__mutex_lock(&b->lock);
-        while (b->made <= index)
-            if (!copse__cond_wait(&b->changed, &b->lock, deadline) && b->made <= index) {
+        while (b->made <= index && b->status == COPSE_OK)
+            if (!copse__cond_wait(&b->changed, &b->lock, deadline) && b->made <= index && b->status == COPSE_OK) {
                 copse__mutex_unlock(&b->lock);
                 return copse_fail(COPSE_ERR_TIMEOUT,
                                   "batches: the prefetch thread does not deliver");
             }
-        b->next = index + 1;
+        const copse_status s = b->made <= index ? b->status : COPSE_OK;
+        if (s != COPSE_OK) {
+            copse__fail_again(b->text);
+            b->status = COPSE_OK; /* the next call tries again */
+        } else
+            b->next = index + 1;
         copse__cond_signal_all(&b->changed);
         copse__mutex_unlock(&b->lock);
+        COPSE_TRY(s);
     } else {
-        fill_slot(b, index);
+        COPSE_TRY(fill_slot(b, index));
         b->next = index + 1;
     }
     const struct slot *slot = &b->slots[index % b->slot_count];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: named columns in host memory with the same number of rows; splitting, gathering rows. Reads no files. */
+/* Datasets: named columns with the same number of rows; splitting, gathering rows. Reads no files. */
 #include "core/data/dataset.h"
 
 #include <math.h>
@@ -8,7 +8,19 @@
 #include "core/graph/op.h"
 #include "core/graph/type.h"
 
+/* Row numbers that are mapped at once, on the stack. */
+#define MAPPED 1024u
+
 copse_status copse__dataset_add(copse_dataset *ds, const char *name, copse_type type, copse_shape shape, copse_array *values)
+{
+    struct copse_row_source *rows;
+
+    COPSE_TRY(copse__row_source_of_array(values, &rows));
+    return copse__dataset_add_rows(ds, name, type, shape, rows);
+}
+
+copse_status copse__dataset_add_rows(copse_dataset *ds, const char *name, copse_type type, copse_shape shape,
+                                     struct copse_row_source *values)
 {
     struct copse_dataset_column *c = &ds->columns[ds->info.columns++]; /* owns `values` from here on */
     c->values = values;
@@ -104,7 +116,7 @@ void copse_dataset_release(copse_dataset **data)
     copse_context *ctx = ds->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
     for (size_t i = 0; i < ds->info.columns; i++) {
-        copse_array_release(&ds->columns[i].values);
+        copse__row_source_release(&ds->columns[i].values);
         copse__free(mem, ds->columns[i].name);
     }
     copse_schema_release(&ds->schema);
@@ -154,16 +166,44 @@ copse_status copse_dataset_column(const copse_dataset *data, size_t i, struct co
     return COPSE_OK;
 }
 
-void copse__dataset_gather(const copse_dataset *ds, size_t c, const uint32_t *rows, size_t count, void *out)
+/* The next of `count` rows as the columns number them: at most MAPPED, in `to`. */
+static size_t map_rows(const copse_dataset *ds, const uint32_t *rows, size_t count, uint32_t to[MAPPED])
 {
-    const size_t width = ds->columns[c].row_bytes;
-    const char *from = ds->columns[c].values->data;
+    const size_t n = COPSE_MIN(count, (size_t)MAPPED);
 
-    for (size_t i = 0; i < count; i++) {
-        size_t row = rows != NULL ? rows[i] : i;
-        if (ds->rows != NULL)
-            row = ds->rows[row];
-        memcpy((char *)out + i * width, from + row * width, width);
+    for (size_t i = 0; i < n; i++)
+        to[i] = ds->rows[rows[i]];
+    return n;
+}
+
+copse_status copse__dataset_gather(const copse_dataset *ds, size_t c, const uint32_t *rows, size_t count, void *out)
+{
+    struct copse_row_source *from = ds->columns[c].values;
+    uint32_t mapped[MAPPED];
+
+    if (ds->rows == NULL || rows == NULL)
+        return from->table->read(from, ds->rows == NULL ? rows : ds->rows, count, out);
+    for (size_t i = 0, n; i < count; i += n) {
+        n = map_rows(ds, rows + i, count - i, mapped);
+        COPSE_TRY(from->table->read(from, mapped, n, (char *)out + i * ds->columns[c].row_bytes));
+    }
+    return COPSE_OK;
+}
+
+void copse__dataset_ahead(const copse_dataset *ds, const uint32_t *rows, size_t count)
+{
+    uint32_t mapped[MAPPED];
+
+    for (size_t c = 0; c < ds->info.columns; c++) {
+        struct copse_row_source *from = ds->columns[c].values;
+        if (from->table->ahead == NULL)
+            continue;
+        if (ds->rows == NULL)
+            from->table->ahead(from, rows, count);
+        for (size_t i = 0, n; ds->rows != NULL && i < count; i += n) {
+            n = map_rows(ds, rows + i, count - i, mapped);
+            from->table->ahead(from, mapped, n);
+        }
     }
 }
 
@@ -183,8 +223,7 @@ copse_status copse_dataset_gather(const copse_dataset *data, const char *column,
         if (rows[i] >= data->info.rows)
             return copse_fail(COPSE_ERR_ARGUMENT, "dataset: no row %u, there are %zu", rows[i],
                               data->info.rows);
-    copse__dataset_gather(data, c, rows, count, out);
-    return COPSE_OK;
+    return copse__dataset_gather(data, c, rows, count, out);
 }
 
 void copse__shuffle(uint32_t *rows, uint32_t count, uint64_t seed, uint32_t stream)
@@ -213,7 +252,7 @@ static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t co
     copse_status s = COPSE_OK;
     for (size_t i = 0; s == COPSE_OK && i < ds->info.columns; i++) {
         const struct copse_dataset_column *c = &ds->columns[i];
-        s = copse__dataset_add(part, c->name, c->is.type, c->is.shape, copse_array_retain(c->values));
+        s = copse__dataset_add_rows(part, c->name, c->is.type, c->is.shape, copse__row_source_retain(c->values));
     }
     part->info = ds->info;
     part->schema = copse_schema_retain(ds->schema);

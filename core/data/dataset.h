@@ -5,13 +5,14 @@
 
 #include "copse/data.h"
 #include "core/data/array.h"
+#include "core/data/row_source.h"
 #include "core/data/schema.h"
 
-/* One column: an array whose first axis is the rows. */
+/* One column. */
 struct copse_dataset_column {
     struct copse_column is; /* without data */
     size_t row_bytes;
-    copse_array *values; /* shared by the parts of a split */
+    struct copse_row_source *values; /* shared by the parts of a split */
     char *name;
 };
 
@@ -29,9 +30,13 @@ copse_status copse__dataset_new(copse_context *ctx, size_t rows, copse_dataset *
 /* Add a column; the dataset owns `values`, also on failure. */
 copse_status copse__dataset_add(copse_dataset *ds, const char *name, copse_type type, copse_shape shape,
                                 copse_array *values);
+copse_status copse__dataset_add_rows(copse_dataset *ds, const char *name, copse_type type, copse_shape shape,
+                                     struct copse_row_source *values);
 /* Add column "y" of the dataset's schema. */
 copse_status copse__dataset_add_labels(copse_dataset *ds, copse_array *labels);
 
+/* COPSE_ERR_UNSUPPORTED if a reserved word of `params` is set; NULL is allowed. */
+copse_status copse__dataset_no_reserved(const struct copse_dataset_params *params);
 /* COPSE_ERR_ARGUMENT if `params` breaks a rule of every source. */
 copse_status copse__dataset_check(const struct copse_dataset_params *params);
 /* `owner`: the array of `features` if it has no other user (it may be kept and changed), otherwise NULL. `is_idx`: they
@@ -56,11 +61,15 @@ copse_status copse__source_read(copse_context *ctx, const char *path, const stru
                                 struct copse_source_arrays *out);
 /* The labels of params->labels. */
 copse_status copse__source_labels(copse_context *ctx, const struct copse_dataset_params *params, copse_array **out);
-/* Whether it is a CSV file. */
-copse_status copse__source_is_table(copse_context *ctx, const char *path, bool *out);
+/* What a path leads to. open.c has a row for each kind. */
+enum copse_source_kind { COPSE_SOURCE_TABLE, COPSE_SOURCE_ARRAYS, COPSE_SOURCE_KINDS };
+copse_status copse__source_kind(copse_context *ctx, const char *path, const struct copse_dataset_params *params,
+                                enum copse_source_kind *out);
 
 /* Rows of column `c`, without the checks of copse_dataset_gather. */
-void copse__dataset_gather(const copse_dataset *ds, size_t c, const uint32_t *rows, size_t count, void *out);
+copse_status copse__dataset_gather(const copse_dataset *ds, size_t c, const uint32_t *rows, size_t count, void *out);
+/* Announce rows that are gathered soon, in this order. */
+void copse__dataset_ahead(const copse_dataset *ds, const uint32_t *rows, size_t count);
 
 /* A permutation of 0..count-1 that depends only on `count`, `seed` and `stream`. */
 void copse__shuffle(uint32_t *rows, uint32_t count, uint64_t seed, uint32_t stream);

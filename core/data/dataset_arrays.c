@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Datasets of arrays: checks, scaling of features, and their schema. Reads no files. */
+#include "copse/data/source.h"
+
 #include <math.h>
 
 #include "core/data/dataset.h"
@@ -226,6 +228,14 @@ static copse_status check(const struct copse_array_view *features, const struct 
     return COPSE_OK;
 }
 
+copse_status copse__dataset_no_reserved(const struct copse_dataset_params *params)
+{
+    if (params == NULL)
+        return COPSE_OK;
+    COPSE_TRY(copse_no_reserved(copse_csv_params, &params->csv));
+    return copse_no_reserved(copse_source_params, params->source);
+}
+
 copse_status copse__dataset_check(const struct copse_dataset_params *params)
 {
     return check(NULL, params, "", NULL);
@@ -283,8 +293,6 @@ copse_status copse_dataset_create(copse_context *ctx, const struct copse_array_v
     static const struct copse_dataset_params defaults = { 0 };
 
     COPSE_TRY(copse_need("dataset", ctx, features, out));
-    COPSE_TRY(copse_no_reserved(copse_dataset_params, params));
-    if (params)
-        COPSE_TRY(copse_no_reserved(copse_csv_params, &params->csv));
+    COPSE_TRY(copse__dataset_no_reserved(params));
     return copse__dataset_make(ctx, features, NULL, false, labels, params != NULL ? params : &defaults, "arrays", out);
 }

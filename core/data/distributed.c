@@ -132,8 +132,7 @@ copse_status copse_distributed_create(copse_context *ctx,
 
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_distributed_params, params));
-    COPSE_TRY(copse_no_reserved(copse_dataset_params, &params->read));
-    COPSE_TRY(copse_no_reserved(copse_csv_params, &params->read.csv));
+    COPSE_TRY(copse__dataset_no_reserved(&params->read));
     COPSE_TRY(copse_no_reserved(copse_input_context, &params->input));
     COPSE_TRY(copse_no_reserved(copse_batches_params, &params->batches));
     if ((params->data == NULL) == (params->files == NULL))

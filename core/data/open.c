@@ -127,13 +127,7 @@ static copse_status open_tables(copse_context *ctx, const char *const *paths, si
                                 const struct copse_dataset_params *params, copse_dataset **out)
 {
     copse_array *labels = NULL;
-    bool is_table;
 
-    for (size_t i = 1; i < count; i++) {
-        COPSE_TRY(copse__source_is_table(ctx, paths[i], &is_table));
-        if (!is_table)
-            return copse_fail(COPSE_ERR_FORMAT, "dataset: %s is not CSV, as the files before it are", paths[i]);
-    }
     if (params->labels != NULL)
         COPSE_TRY(copse__source_labels(ctx, params, &labels));
     const copse_status s = copse__dataset_table(ctx, paths, count, labels, params, out);
@@ -141,18 +135,33 @@ static copse_status open_tables(copse_context *ctx, const char *const *paths, si
     return s;
 }
 
+static const struct source_kind {
+    copse_status (*open)(copse_context *ctx, const char *const *paths, size_t count,
+                         const struct copse_dataset_params *params, copse_dataset **out);
+    const char *differs; /* what is wrong with a file of another kind */
+} kinds[COPSE_SOURCE_KINDS] = {
+    [COPSE_SOURCE_TABLE] = { open_tables, "not CSV" },
+    [COPSE_SOURCE_ARRAYS] = { open_arrays, "neither IDX nor .npy" },
+};
+
 copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, size_t count,
                                  const struct copse_dataset_params *params, copse_dataset **out)
 {
-    bool is_table;
+    enum copse_source_kind kind, other;
 
     *out = NULL;
     if (params->labels != NULL && count > 1)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "dataset: one file of labels, %s, for %zu files of features",
                           params->labels, count);
-    COPSE_TRY(copse__source_is_table(ctx, paths[0], &is_table));
-    return is_table ? open_tables(ctx, paths, count, params, out) : open_arrays(ctx, paths, count, params, out);
+    COPSE_TRY(copse__source_kind(ctx, paths[0], params, &kind));
+    for (size_t i = 1; i < count; i++) {
+        COPSE_TRY(copse__source_kind(ctx, paths[i], params, &other));
+        if (other != kind)
+            return copse_fail(COPSE_ERR_FORMAT, "dataset: %s is %s, as the files before it are", paths[i],
+                              kinds[kind].differs);
+    }
+    return kinds[kind].open(ctx, paths, count, params, out);
 }
 
 copse_status copse_dataset_open(copse_context *ctx, const char *path,
@@ -163,9 +172,7 @@ copse_status copse_dataset_open(copse_context *ctx, const char *path,
     const struct copse_dataset_params *p = params != NULL ? params : &defaults;
 
     *out = NULL;
-    COPSE_TRY(copse_no_reserved(copse_dataset_params, params));
-    if (params)
-        COPSE_TRY(copse_no_reserved(copse_csv_params, &params->csv));
+    COPSE_TRY(copse__dataset_no_reserved(params));
     if (p->labels != NULL && p->no_labels)
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: labels and no_labels are both given");
     return copse__dataset_join(ctx, &path, 1, p, out);

@@ -138,15 +138,18 @@ copse_status copse__source_labels(copse_context *ctx, const struct copse_dataset
     return read_any(ctx, p->labels, p->max_bytes, kind, out);
 }
 
-copse_status copse__source_is_table(copse_context *ctx, const char *path, bool *out)
+copse_status copse__source_kind(copse_context *ctx, const char *path, const struct copse_dataset_params *params,
+                                enum copse_source_kind *out)
 {
     enum copse_file_kind kind;
 
-    *out = false;
+    (void)params;
+    *out = COPSE_SOURCE_ARRAYS;
     if (copse__is_directory(path))
         return COPSE_OK;
     COPSE_TRY(copse__file_kind(&copse__base(ctx)->mem, path, &kind));
-    *out = kind == COPSE_FILE_CSV;
+    if (kind == COPSE_FILE_CSV)
+        *out = COPSE_SOURCE_TABLE;
     return COPSE_OK;
 }
 
@@ -159,8 +162,6 @@ static copse_status read_file(copse_context *ctx, const char *path, const struct
     bool found;
 
     COPSE_TRY(copse__file_kind(mem, path, &kind));
-    if (kind == COPSE_FILE_CSV)
-        return copse_fail(COPSE_ERR_FORMAT, "dataset: %s is neither IDX nor .npy, as the files before it are", path);
     out->is_idx = kind == COPSE_FILE_IDX;
     COPSE_TRY(read_any(ctx, path, p->max_bytes, kind, &out->features));
     if (p->labels != NULL)

@@ -212,13 +212,15 @@ static void texel(const void *params, const int32_t *spec, const struct copse_ho
 {
     const struct copse_params_matmul_texel *p = params;
     const size_t a_row = 4 * (size_t)p->a_row, b_row = 4 * (size_t)p->b_row;
-    for (size_t i = 0; i < p->m; i++)
+    for (size_t row = 0; row < (size_t)p->batch * p->m; row++)
         for (size_t j = 0; j < p->n; j++) {
+            const size_t item = row / p->m, i = row % p->m;
+            const size_t a = item / p->a_each % p->a_count * 4 * p->a_batch, b = item / p->b_each % p->b_count * 4 * p->b_batch;
             double sum = spec[0] ? copse__load(&args[2], j) : 0;
             for (size_t l = 0; l < p->k; l++)
-                sum += copse__load(&args[0], spec[2] ? l * a_row + i : i * a_row + l) *
-                       copse__load(&args[1], spec[3] ? j * b_row + l : l * b_row + j);
-            copse__store(&args[3], i * p->n + j, copse__activate(spec[1], sum));
+                sum += copse__load(&args[0], a + (spec[2] ? l * a_row + i : i * a_row + l)) *
+                       copse__load(&args[1], b + (spec[3] ? j * b_row + l : l * b_row + j));
+            copse__store(&args[3], row * p->n + j, copse__activate(spec[1], sum));
         }
 }
 
@@ -227,12 +229,14 @@ void copse_self_test_matmul_texel(const struct copse_kernel *k, struct copse_sel
     const bool a_transposed = k->spec[2] != 0, b_transposed = k->spec[3] != 0;
     const uint32_t a_row = divide_up(a_transposed ? M : K, 4), a_rows = a_transposed ? K : M;
     const uint32_t b_row = divide_up(b_transposed ? K : N, 4), b_rows = b_transposed ? N : K;
+    /* Two products, with one B if operands repeat. */
     const struct copse_params_matmul_texel p = {
-        .m = M, .n = N, .k = K, .k_end = K, .a_row = a_row, .b_row = b_row, .batch = 1, .a_each = 1, .a_count = 1,
-        .b_each = 1, .b_count = 1,
+        .m = M, .n = N, .k = K, .k_end = K, .a_row = a_row, .b_row = b_row, .a_batch = a_row * a_rows,
+        .b_batch = b_row * b_rows, .batch = 2, .a_each = 1, .a_count = 2,
+        .b_each = k->spec[4] ? 2 : 1, .b_count = k->spec[4] ? 1 : 2,
     };
-    COPSE_SELF_TEST(t, p, (uint64_t)divide_up(M, 8) * divide_up(N, 64), 4 * a_row * a_rows,
-                    4 * b_row * b_rows, N, M * N);
+    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 8) * divide_up(N, 64), 8 * a_row * a_rows,
+                    8 * b_row * b_rows, N, 2 * M * N);
     soften(t, 0, k->spec[1]);
     t->truth = texel;
 }

@@ -22,6 +22,12 @@ static struct copse_operand bias_of(const struct copse_product *p)
     return copse__of(p->bias ? p->bias : p->b);
 }
 
+/* Whether items of the batch read one matrix of an operand. */
+static bool repeats(const struct copse_product *p)
+{
+    return p->of_a.count < p->batch || p->of_b.count < p->batch;
+}
+
 /* ---- the shared body ---- */
 
 static copse_status lower_shared(struct copse_lowering *l, const void *work)
@@ -29,9 +35,8 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
     const struct copse_product *p = work;
     uint32_t x, y;
     copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul, &x, &y);
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
-                                            p->a_transposed, p->b_transposed,
-                                            p->of_a.count < p->batch || p->of_b.count < p->batch };
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, p->a_transposed,
+                                            p->b_transposed, repeats(p) };
     const uint64_t groups = p->batch * divide_up(p->m, 4 * y) * divide_up(p->n, 4 * x);
     struct copse_params_matmul params = { p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count,
                                           p->of_b.each, p->of_b.count };
@@ -182,8 +187,8 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
                            p->a_transposed ? p->m : p->k, p->a_transposed, &a));
     COPSE_TRY(texel_matrix(l, p->b, p->of_b.count, p->b_transposed ? p->n : p->k,
                            p->b_transposed ? p->k : p->n, !p->b_transposed, &b));
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
-                                            p->a_transposed, p->b_transposed };
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, p->a_transposed,
+                                            p->b_transposed, repeats(p) };
     struct copse_params_matmul_texel params = {
         .m = p->m,
         .n = p->n,

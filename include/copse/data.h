@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Data: datasets in host memory, read from CSV, IDX and .npy files or made from arrays, and batches in a reproducible
- * order. data/readers.h reads single files.
+ * Data: datasets, read from files or made from arrays, and batches in a reproducible order. data/readers.h reads single
+ * files.
  *
  * gzip (one member) is detected by content. A file is read whole or not at all. The text of COPSE_ERR_FORMAT says where it
  * is damaged.
@@ -34,7 +34,7 @@ struct copse_csv_params {
     uint64_t reserved[4]; /**< 0 */
 };
 
-/** Columns in host memory with the same number of rows. Features are column "x", labels column "y". Constant. */
+/** Columns with the same number of rows. Features are column "x", labels "y". Constant. */
 typedef struct copse_dataset copse_dataset;
 
 /** The meaning of its columns (data/schema.h). Constant. */
@@ -74,7 +74,7 @@ struct copse_dataset_params {
     copse_task task;
     copse_missing missing;
     const char *ignore; /**< columns left out: names or positions, "id,3"     [NULL] */
-    uint64_t reserved[1]; /**< 0 */
+    const struct copse_source_params *source; /**< data/source.h [NULL] */
 };
 
 /**
@@ -146,6 +146,7 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_column(const copse_dataset *d
  * @param rows  Row numbers; NULL for 0..count-1.
  * @param out   [count, shape...].
  * @retval COPSE_ERR_ARGUMENT  The dataset has no such column or row.
+ * @retval COPSE_ERR_IO, COPSE_ERR_FORMAT  A file.
  */
 COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *data, const char *column,
                                                           const uint32_t *rows, size_t count, void *out);
@@ -158,8 +159,8 @@ struct copse_split_params {
 };
 
 /**
- * Shuffle the rows, then cut them into a training part and a held-out part. The same seed and number of rows give the
- * same cut on every machine. The parts share the features.
+ * Shuffle the rows, then cut them into a training part and a held-out part. Seed and number of rows alone decide the
+ * cut. The parts share the features.
  * @param params  NULL for defaults.
  * @param train   round(rows * train_fraction) rows.
  * @param test    The other rows.
@@ -213,7 +214,7 @@ COPSE_API void copse_batches_position(const copse_batches *batches, uint32_t *ep
  * @param out  One input for each column, valid until the next call on `batches`; zeroed on failure. Only the last batch
  *             may have fewer than `params.batch` examples.
  * @retval COPSE_ERR_END      The epoch is over, until copse_batches_start. The text of the last error stays.
- * @retval COPSE_ERR_TIMEOUT  The thread did not deliver within 120 s.
+ * @retval COPSE_ERR_TIMEOUT  The thread did not deliver within 120 s. Or as copse_dataset_gather.
  * Blocks while the batch is prepared.
  */
 COPSE_API COPSE_CHECKED copse_status copse_batches_next(copse_batches *batches,

@@ -10,6 +10,7 @@
 #include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
+#include "copse/data/source.h"
 #include "copse/device/conformance.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"

@@ -11,6 +11,7 @@
 #include "copse/loop/monitor.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
+#include "copse/data/source.h"
 #include "copse/device/conformance.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
@@ -155,15 +156,17 @@ static void input(void)
     REFUSED(copse_read_params, copse_read_npy(ctx, "none", &p, &array), .max_bytes = 1);
     REFUSED(copse_read_params, copse_read_text(ctx, "none", &p, &array), .max_bytes = 1);
     REFUSED(copse_csv_params, copse_read_csv(ctx, "none", &p, &array, &labels), .max_bytes = 1);
-    REFUSED(copse_dataset_params, copse_dataset_open(ctx, "none", &p, &made), .no_labels = true);
+    REFUSED(copse_source_params,
+            copse_dataset_open(ctx, "none", &(struct copse_dataset_params){ .source = &p }, &made), .resize = NULL);
     REFUSED_IN(copse_csv_params, copse_dataset_params, csv., copse_dataset_open(ctx, "none", &p, &made), .labels = NULL);
-    REFUSED(copse_dataset_params, copse_dataset_create(ctx, &table, NULL, &p, &made), .classes = 0);
+    REFUSED(copse_source_params,
+            copse_dataset_create(ctx, &table, NULL, &(struct copse_dataset_params){ .source = &p }, &made), .resize = NULL);
     REFUSED(copse_split_params, copse_dataset_split(data, &p, &made, &rest), .seed = 0);
     REFUSED(copse_batches_params, copse_batches_create(data, &p, &batches), .batch = 1);
     REFUSED(copse_input_context, copse_input_per_replica_batch(&p, 4, &count), .pipelines = 1);
     REFUSED(copse_input_plan_params, copse_input_plan_create(ctx, &p, &plan), .batch = 1, .rows = 3);
     REFUSED(copse_distributed_params, copse_distributed_create(ctx, &p, &walk), .data = data, .batches = { .batch = 1 });
-    REFUSED_IN(copse_dataset_params, copse_distributed_params, read., copse_distributed_create(ctx, &p, &walk),
+    REFUSED_IN(copse_csv_params, copse_distributed_params, read.csv., copse_distributed_create(ctx, &p, &walk),
                .data = data, .batches = { .batch = 1 });
     REFUSED_IN(copse_input_context, copse_distributed_params, input., copse_distributed_create(ctx, &p, &walk),
                .data = data, .batches = { .batch = 1 });

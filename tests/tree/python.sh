@@ -25,5 +25,7 @@ if ldd "$build/libcopse.so" | grep -q libasan; then
     export COPSE_TEST_DEVICES LD_PRELOAD ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}"
 fi
 cd "$work"
-"$python" -W error::ResourceWarning -m unittest discover -s "$source/bindings/python/tests" -t "$source/bindings/python/tests" ||
-    exit 1
+"$python" -W error::ResourceWarning -m unittest discover -v -s "$source/bindings/python/tests" >"$work/log" 2>&1 && code=0 || code=1
+sed -n "s/.* \.\.\. skipped ['\"]\(.*\)['\"]$/skipped: \1/p" "$work/log" | sort -u
+[ $code = 0 ] || { cat "$work/log"; exit 1; }
+tail -n 4 "$work/log"

@@ -23,7 +23,8 @@ trainer = copse.Trainer(strategy, loss, learning_rate=0.01)
 
 # %% Train and draw
 figure, axes = plt.subplots()
-curve, losses = axes.semilogy([], [])[0], []
+curve = axes.semilogy([], [])[0]
+losses: list[float] = []
 axes.set(xlabel="epoch", ylabel="loss")
 
 

@@ -4,13 +4,16 @@ import os as _os
 from pathlib import Path as _Path
 
 from . import conformance, errors, nn, ops, safetensors
+from .cluster import Cluster
 from .data import Batches, Dataset
 from .devices import Device, context, devices, select, version
 from .errors import Error
+from .inputs import Inputs
 from .model import Evaluation, Model
+from .monitor import Monitor
 from .strategy import Strategy, Variable
 from .tensor import Tensor
-from .trainer import Inputs, StepResult, Trainer
+from .trainer import Loaded, StepResult, Trainer
 
 __version__ = version()
 
@@ -19,6 +22,7 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Batches", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Inputs", "Model", "StepResult", "Strategy", "Tensor", "Trainer", "Variable",
-    "conformance", "context", "devices", "errors", "nn", "ops", "safetensors", "select", "version",
+    "Batches", "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Inputs", "Loaded", "Model", "Monitor",
+    "StepResult", "Strategy", "Tensor", "Trainer", "Variable", "conformance", "context", "devices", "errors", "nn", "ops",
+    "safetensors", "select", "version",
 ]

@@ -2,6 +2,7 @@
 """`python -m copse ...` is the command `copse ...` of this package."""
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -12,6 +13,9 @@ def main() -> None:
     if not command:
         sys.exit("copse: the command is not in this package and not in PATH")
     sys.stdout.flush()
+    for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and ignored signals stay ignored in the command
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
     os.execv(command, ["copse", *sys.argv[1:]])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, Optional
 
 from . import errors
 from ._ffi import ffi
@@ -44,6 +44,32 @@ def check(status: int) -> None:
         raise errors.of(text(lib.copse_status_name(status)), text(lib.copse_last_error()))
 
 
+class Guard:
+    """Runs the application's functions for the library. An exception must not unwind through C: it ends the call with a
+    status, and `check` raises it again in the caller."""
+
+    def __init__(self) -> None:
+        self.error: Optional[BaseException] = None
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> int:
+        """Call a function that returns nothing, or a status."""
+        try:
+            status = function(*arguments)
+            return lib.COPSE_OK if status is None else status
+        except errors.Error as e:
+            self.error = e
+            return getattr(lib, f"COPSE_{e.status}")
+        except BaseException as e:  # KeyboardInterrupt, too
+            self.error = e
+            return lib.COPSE_ERR_CANCELLED
+
+    def check(self, status: int) -> None:
+        error, self.error = self.error, None
+        if error is not None and status != lib.COPSE_OK:
+            raise error
+        check(status)
+
+
 def c_string(value: str | os.PathLike | None) -> Any:
     """UTF-8 bytes that live as long as the result; NULL for None."""
     return ffi.NULL if value is None else ffi.new("char[]", os.fspath(value).encode("utf-8"))
@@ -64,3 +90,12 @@ def make(kind: str, function: Any, *arguments: Any, keep: tuple = ()) -> Any:
     out = ffi.new(f"copse_{kind} **")
     check(function(*arguments, out))
     return owned(kind, out[0], *keep)
+
+
+def choice(what: str, name: Optional[str], table: dict[str, int], default: int = 0) -> int:
+    """The number of a name in a table, or an error that lists the names."""
+    if name is None:
+        return default
+    if name not in table:
+        raise errors.ArgumentError(f"{what} '{name}' is unknown: use one of {', '.join(sorted(table))}")
+    return table[name]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from . import devices
-from ._library import c_string, ffi, lib, text
-from .strategy import choice
+from ._library import c_string, choice, ffi, lib, text
+from .devices import context
 from .errors import Error, of
 
 TIERS = {"quick": lib.COPSE_CONFORM_QUICK, "standard": lib.COPSE_CONFORM_STANDARD, "full": lib.COPSE_CONFORM_FULL,
@@ -63,7 +62,7 @@ def run(device: str, *, tier: str = "quick", modes: Optional[list[str]] = None, 
         "begin": keep[0], "result": keep[1],
     })
     summary = ffi.new("struct copse_conformance_summary *")
-    status = lib.copse_conformance_run(devices.context(), params, summary)
+    status = lib.copse_conformance_run(context(), params, summary)
     if errors:
         raise errors[0]
     if status != lib.COPSE_OK:

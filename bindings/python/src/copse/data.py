@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from . import devices
-from ._library import c_string, check, ffi, lib, make, text
+from ._library import c_string, check, choice, ffi, lib, make, owned, text
+from .devices import context
 from .errors import ArgumentError
-from .strategy import choice
-from .tensor import _NAMES, array, column, view_of
+from .tensor import _NAMES, array, column, shape_of, type_of, view_of
 
 
 TASKS = {"auto": lib.COPSE_TASK_AUTO, "classification": lib.COPSE_TASK_CLASSIFICATION,
          "regression": lib.COPSE_TASK_REGRESSION}
 SCALES = {"auto": lib.COPSE_SCALE_AUTO, "none": lib.COPSE_SCALE_NONE, "standard": lib.COPSE_SCALE_STANDARD,
           "max": lib.COPSE_SCALE_MAX}
+HEADERS = {"auto": lib.COPSE_CSV_HEADER_AUTO, "yes": lib.COPSE_CSV_HEADER_YES, "no": lib.COPSE_CSV_HEADER_NO}
+MISSING = {"refuse": lib.COPSE_MISSING_REFUSE, "mean": lib.COPSE_MISSING_MEAN}
 
 
 class HostBatch:
@@ -38,7 +39,6 @@ class HostBatch:
 
 
 def _columns(arrays: Mapping[str, np.ndarray], keep: list) -> Any:
-    from .tensor import shape_of, type_of
     out = ffi.new(f"struct copse_column[{len(arrays)}]")
     for i, (name, a) in enumerate(arrays.items()):
         key, data = c_string(name), ffi.from_buffer(a)
@@ -58,17 +58,34 @@ class Dataset:
             if len(rows) > 1:
                 raise ArgumentError("the columns of a data set have different numbers of rows: "
                                     + ", ".join(f"{n} {list(a.shape)}" for n, a in arrays.items()))
-            _pointer = make("dataset", lib.copse_dataset_columns, devices.context(), _columns(arrays, keep),
+            _pointer = make("dataset", lib.copse_dataset_columns, context(), _columns(arrays, keep),
                             len(arrays), rows.pop() if rows else 0)
         self._pointer = _pointer
 
     @classmethod
-    def open(cls, path: "str | os.PathLike", *, labels: "str | os.PathLike | None" = None,
-             classes: int = 0) -> "Dataset":
-        """Read a CSV, IDX or .npy file, or a folder with an IDX pair: features "x", labels "y"."""
-        name = c_string(labels)
-        params = ffi.new("struct copse_dataset_params *", {"labels": name, "classes": classes})
-        return cls({}, _pointer=make("dataset", lib.copse_dataset_open, devices.context(), c_string(path), params))
+    def open(cls, path: "str | os.PathLike", *, labels: "str | os.PathLike | None" = None, classes: int = 0,
+             no_labels: bool = False, label: Union[str, int, None] = None, header: str = "auto",
+             delimiter: Optional[str] = None, task: str = "auto", scale: str = "auto", missing: str = "refuse",
+             ignore: Union[str, Sequence[Union[str, int]], None] = None, max_bytes: int = 0) -> "Dataset":
+        """Read a CSV, IDX or .npy file, or a folder with an IDX pair: features "x", labels "y".
+
+        labels: the file with the labels of an IDX or .npy file. label: the label column of a table, by its name or by
+        position from 1; the last one without it. task: auto, classification or regression. scale: auto, none, standard
+        or max. missing: refuse or mean, for missing cells. ignore: columns of a table that are left out.
+        """
+        listed = ignore if ignore is None or isinstance(ignore, str) else ",".join(str(c) for c in ignore)
+        keep = c_string(labels), c_string(label if isinstance(label, str) else None), c_string(listed)
+        if isinstance(label, int) and label < 1:
+            raise ArgumentError("positions of label columns count from 1")
+        if delimiter is not None and len(delimiter.encode()) != 1:
+            raise ArgumentError(f"the delimiter is one character, not '{delimiter}'")
+        params = ffi.new("struct copse_dataset_params *", {
+            "labels": keep[0], "classes": classes, "no_labels": no_labels, "max_bytes": max_bytes, "ignore": keep[2],
+            "task": choice("the task", task, TASKS), "scale": choice("the scale", scale, SCALES),
+            "missing": choice("the treatment of missing cells", missing, MISSING),
+            "csv": {"label_name": keep[1], "label_column": label if isinstance(label, int) else 0,
+                    "header": choice("the header", header, HEADERS), "delimiter": (delimiter or "\0").encode()}})
+        return cls({}, _pointer=make("dataset", lib.copse_dataset_open, context(), c_string(path), params))
 
     @classmethod
     def arrays(cls, features: Any, labels: Any = None, *, classes: int = 0, task: str = "auto",
@@ -78,7 +95,7 @@ class Dataset:
         x, y = array(features), None if labels is None else array(labels)
         params = ffi.new("struct copse_dataset_params *", {
             "classes": classes, "task": choice("the task", task, TASKS), "scale": choice("the scale", scale, SCALES)})
-        return cls({}, _pointer=make("dataset", lib.copse_dataset_create, devices.context(), view_of(x),
+        return cls({}, _pointer=make("dataset", lib.copse_dataset_create, context(), view_of(x),
                                      ffi.NULL if y is None else view_of(y), params))
 
     @property
@@ -122,7 +139,6 @@ class Dataset:
         params = ffi.new("struct copse_split_params *", {"train_fraction": train_fraction, "seed": seed})
         parts = [ffi.new("copse_dataset **") for _ in range(2)]
         check(lib.copse_dataset_split(self._pointer, params, *parts))
-        from ._library import owned
         train, test = (Dataset({}, _pointer=owned("dataset", p[0])) for p in parts)
         return train, test
 
@@ -147,11 +163,25 @@ class Batches:
 
     def epoch(self, epoch: int = 0, first: int = 0) -> Iterator[Any]:
         """The batches of an epoch, from batch `first` on. Each is valid until the next one is taken."""
-        check(lib.copse_batches_start(self._pointer, epoch, first))
-        while True:
-            batch = ffi.new("struct copse_host_batch *")
-            status = lib.copse_batches_next(self._pointer, batch)
-            if status == lib.COPSE_ERR_END:
-                return
-            check(status)
-            yield batch
+        self.go(epoch, first)
+        return iter(self.take, None)
+
+    def go(self, epoch: int, batch: int) -> None:
+        """Go to a batch of an epoch."""
+        check(lib.copse_batches_start(self._pointer, epoch, batch))
+
+    def take(self) -> Any:
+        """The next batch, valid until the next call; None at the end of the epoch."""
+        batch = ffi.new("struct copse_host_batch *")
+        status = lib.copse_batches_next(self._pointer, batch)
+        if status == lib.COPSE_ERR_END:
+            return None
+        check(status)
+        return batch
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Epoch and number of the next batch."""
+        epoch, batch = ffi.new("uint32_t *"), ffi.new("size_t *")
+        lib.copse_batches_position(self._pointer, epoch, batch)
+        return epoch[0], batch[0]

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ._library import c_string, ffi, lib, make, text
+from ._library import c_string, check, ffi, lib, make, text
 
 log = logging.getLogger("copse")
 _LEVELS = {}
@@ -74,7 +74,6 @@ def devices() -> list[Device]:
 
 def select(selector: Optional[str] = None) -> list[str]:
     """The ids of the devices that a selector names: "auto", "all", "opencl", "vulkan", "host", or a list of ids."""
-    from ._library import check
     room = lib.COPSE_MAX_REPLICAS
     ids, count = ffi.new(f"char[{room}][32]"), ffi.new("size_t *")
     check(lib.copse_select_devices(context(), c_string(selector), ids, room, count))

@@ -8,9 +8,11 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from . import devices
 from ._library import c_string, check, ffi, lib, make, text
 from .data import Dataset
+from .devices import context
+from .errors import ArgumentError
+from .nn import Layers
 from .strategy import Strategy
 from .tensor import array, view_of
 
@@ -31,14 +33,19 @@ class Evaluation:
 class Model:
     """A network for a data set. `Trainer(strategy, model)` trains it.
 
-    data: labelled; its schema decides inputs, outputs and the task. network: a description that ends with "dense out".
+    data: labelled; its schema decides inputs, outputs and the task. network: a description, or layers that are not built;
+    it ends with "dense out".
     """
 
-    def __init__(self, strategy: Strategy, data: Dataset, network: str = "mlp:128,64", *, scope: Optional[str] = None,
-                 seed: int = 0, _pointer: Any = None) -> None:
+    def __init__(self, strategy: Strategy, data: Optional[Dataset], network: Union[str, Layers] = "mlp:128,64", *,
+                 scope: Optional[str] = None, seed: int = 0, _pointer: Any = None) -> None:
         if _pointer is None:
-            keep = (c_string(network), c_string(scope))
-            params = ffi.new("struct copse_model_params *", {"network": keep[0], "scope": keep[1], "seed": seed})
+            if data is None:
+                raise ArgumentError("a model needs a data set")
+            keep = (c_string(network if isinstance(network, str) else None), c_string(scope))
+            params = ffi.new("struct copse_model_params *", {
+                "network": keep[0], "scope": keep[1], "seed": seed,
+                "layer": ffi.NULL if isinstance(network, str) else network._pointer})
             _pointer = make("model", lib.copse_model_create, strategy._pointer,
                             lib.copse_dataset_schema(data._pointer), params)
         self.strategy = strategy
@@ -78,10 +85,10 @@ class Model:
         """A file, or an array of features, as a data set by the schema of the model: scaled as in training."""
         params = ffi.new("struct copse_dataset_params *", {"schema": lib.copse_model_schema(self._pointer)})
         if isinstance(data, (str, os.PathLike)):
-            pointer = make("dataset", lib.copse_dataset_open, devices.context(), c_string(data), params)
+            pointer = make("dataset", lib.copse_dataset_open, context(), c_string(data), params)
         else:
             a = array(data)
-            pointer = make("dataset", lib.copse_dataset_create, devices.context(), view_of(a), ffi.NULL, params)
+            pointer = make("dataset", lib.copse_dataset_create, context(), view_of(a), ffi.NULL, params)
         return Dataset({}, _pointer=pointer)
 
     def predict(self, data: Union[Dataset, str, os.PathLike, Any]) -> np.ndarray:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Layers: a network as a description, such as "dense 64 relu; dropout 0.1; dense out"."""
+"""Layers: a network as a description, such as "dense 64 relu; dropout 0.1; dense out", or made of functions."""
 from __future__ import annotations
 
 from typing import Any, Optional, Sequence
 
-from . import devices, ops
-from ._library import c_string, check, ffi, lib, make
+from . import ops
+from ._library import c_string, check, choice, ffi, lib, make
+from .devices import context
+from .inputs import Inputs
 from .strategy import Strategy
 from .tensor import Tensor, shape_of, type_of
-from .trainer import Inputs
 
 
 class Layers:
@@ -17,9 +18,10 @@ class Layers:
     shape: of one example; dtype: of the input; outputs: units of "dense out"; scope: put before the variables' names.
     """
 
-    def __init__(self, description: str, strategy: Optional[Strategy] = None, *, shape: Sequence[int] = (),
-                 dtype: str = "float32", outputs: int = 0, scope: Optional[str] = None, seed: int = 0) -> None:
-        self._pointer = make("layer", lib.copse_nn_parse, devices.context(), c_string(description))
+    def __init__(self, description: Optional[str], strategy: Optional[Strategy] = None, *, shape: Sequence[int] = (),
+                 dtype: str = "float32", outputs: int = 0, scope: Optional[str] = None, seed: int = 0,
+                 _pointer: Any = None) -> None:
+        self._pointer = _pointer or make("layer", lib.copse_nn_parse, context(), c_string(description))
         if strategy is not None:
             self.build(strategy, shape=shape, dtype=dtype, outputs=outputs, scope=scope, seed=seed)
 
@@ -64,3 +66,63 @@ class Layers:
         room = ffi.new("char[]", needed[0])
         check(function(self._pointer, room, needed[0], needed))
         return ffi.string(room).decode("utf-8", "replace")
+
+
+def _made(function: Any, *arguments: Any) -> Layers:
+    return Layers(None, _pointer=make("layer", function, *arguments))
+
+
+def dense(units: int = 0, activation: str = "linear") -> Layers:
+    """Dense layer; without units as many as the `outputs` of `build`."""
+    return _made(lib.copse_nn_dense, context(), units, choice("the activation", activation, ops.ACTIVATIONS))
+
+
+def embedding(rows: int, width: int) -> Layers:
+    """Rows of a table by int32 index."""
+    return _made(lib.copse_nn_embedding, context(), rows, width)
+
+
+def activation(name: str) -> Layers:
+    """An activation alone."""
+    return _made(lib.copse_nn_activation, context(), choice("the activation", name, ops.ACTIVATIONS))
+
+
+def dropout(rate: float) -> Layers:
+    """Dropout while training."""
+    return _made(lib.copse_nn_dropout, context(), rate)
+
+
+def layer_norm() -> Layers:
+    """Layer norm over the last axis of each example."""
+    return _made(lib.copse_nn_layer_norm, context())
+
+
+def rms_norm() -> Layers:
+    """RMS norm over the last axis of each example."""
+    return _made(lib.copse_nn_rms_norm, context())
+
+
+def batch_norm() -> Layers:
+    """Batch norm over the global batch; evaluations use moving averages."""
+    return _made(lib.copse_nn_batch_norm, context())
+
+
+def flatten() -> Layers:
+    """Each example becomes one axis."""
+    return _made(lib.copse_nn_flatten, context())
+
+
+def residual(inner: Layers) -> Layers:
+    """x + inner(x)."""
+    return _made(lib.copse_nn_residual, inner._pointer)
+
+
+def sequential(*layers: Layers) -> Layers:
+    """Layers in a row."""
+    return _made(lib.copse_nn_sequential, [layer._pointer for layer in layers], len(layers))
+
+
+def mlp(widths: Sequence[int] = (), activation: str = "relu") -> Layers:
+    """Perceptron: flatten, hidden dense layers of these widths, dense out."""
+    return _made(lib.copse_nn_mlp, context(), list(widths) or ffi.NULL, len(widths),
+                 choice("the activation", activation, ops.ACTIVATIONS))

@@ -6,10 +6,12 @@ from __future__ import annotations
 import threading
 from typing import Any, Optional, Sequence, Union
 
-from ._library import c_string, check, ffi, lib
+import numpy as np
+
+from ._library import c_string, check, choice, ffi, lib
 from .errors import ArgumentError
-from .strategy import Variable, choice
-from .tensor import Tensor, shape_of, type_of
+from .strategy import Variable
+from .tensor import Tensor, array, shape_of, type_of
 
 Operand = Union[Tensor, Variable]
 _now = threading.local()
@@ -110,14 +112,24 @@ def clip(x: Operand, low: float, high: float) -> Tensor:
     return _call(lib.copse_clip, _pointer(x), low, high)
 
 
-def _reduce(function: Any, x: Operand, axes: Union[int, Sequence[int], None], keep_dims: bool) -> Tensor:
-    rank = len(x.shape)
-    listed = [] if axes is None else [axes] if isinstance(axes, int) else list(axes)
-    if axes is not None and not listed:  # of no axes; the library reads an empty list as all
-        return reshape(x, x.shape)
+def multiply_by(x: Operand, factor: float) -> Tensor:
+    """factor x."""
+    return _call(lib.copse_multiply_by, _pointer(x), factor)
+
+
+def _axes(axes: Union[int, Sequence[int]], rank: int) -> list[int]:
+    """Axes from 0; negative ones count from the end."""
+    listed = [axes] if isinstance(axes, int) else list(axes)
     positions = [a + rank if a < 0 else a for a in listed]
     if any(p < 0 for p in positions):
         raise ArgumentError(f"the tensor has {rank} axes, not an axis {min(listed)}")
+    return positions
+
+
+def _reduce(function: Any, x: Operand, axes: Union[int, Sequence[int], None], keep_dims: bool) -> Tensor:
+    positions = [] if axes is None else _axes(axes, len(x.shape))
+    if axes is not None and not positions:  # of no axes; the library reads an empty list as all
+        return reshape(x, x.shape)
     return _call(function, _pointer(x), positions or ffi.NULL, len(positions), keep_dims)
 
 
@@ -138,7 +150,7 @@ def max(x: Operand, axes: Union[int, Sequence[int], None] = None, keep_dims: boo
 
 def argmax(x: Operand, axis: int = -1) -> Tensor:
     """Index (int32) of the largest element along an axis."""
-    return _call(lib.copse_argmax, _pointer(x), axis + len(x.shape) if axis < 0 else axis)
+    return _call(lib.copse_argmax, _pointer(x), _axes(axis, len(x.shape))[0])
 
 
 def matmul(a: Operand, b: Operand, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
@@ -166,6 +178,11 @@ def mean_squared_error(a: Operand, b: Operand) -> Tensor:
 def layer_norm(x: Operand, scale: Operand, offset: Operand, epsilon: float = 1e-5) -> Tensor:
     """Layer norm over the last axis."""
     return _call(lib.copse_layer_norm, _pointer(x), _pointer(scale), _pointer(offset), epsilon)
+
+
+def rms_norm(x: Operand, scale: Operand, epsilon: float = 1e-5) -> Tensor:
+    """RMS norm over the last axis."""
+    return _call(lib.copse_rms_norm, _pointer(x), _pointer(scale), epsilon)
 
 
 def dropout(x: Operand, rate: float, is_training: bool) -> Tensor:
@@ -198,7 +215,47 @@ def slice(x: Operand, start: Sequence[int], size: Sequence[int]) -> Tensor:
 
 def concat(x: Sequence[Operand], axis: int = 0) -> Tensor:
     """Join tensors along an axis."""
-    return _call(lib.copse_concat, [_pointer(t) for t in x], len(x), axis + len(x[0].shape) if axis < 0 else axis)
+    return _call(lib.copse_concat, [_pointer(t) for t in x], len(x), _axes(axis, len(x[0].shape))[0] if x else 0)
+
+
+def split(x: Operand, parts: Union[int, Sequence[int]], axis: int = 0) -> list[Tensor]:
+    """x in parts along an axis: a number of equal ones, or their sizes."""
+    sizes = ffi.NULL if isinstance(parts, int) else list(parts)
+    count = parts if isinstance(parts, int) else len(parts)
+    out = ffi.new("copse_tensor *[]", count)
+    check(lib.copse_split(graph(), _pointer(x), _axes(axis, len(x.shape))[0], sizes, count, out))
+    return [Tensor(graph(), t) for t in out]
+
+
+def stack(x: Sequence[Operand], axis: int = 0) -> Tensor:
+    """Join tensors of one type and shape along a new axis."""
+    return _call(lib.copse_stack, [_pointer(t) for t in x], len(x), _axes(axis, len(x[0].shape) + 1)[0] if x else 0)
+
+
+def pad(x: Operand, before: Sequence[int], after: Sequence[int], value: float = 0.0) -> Tensor:
+    """x with before[i] and after[i] elements of `value` around it on axis i."""
+    for sizes in before, after:
+        if len(sizes) != len(x.shape):
+            raise ArgumentError(f"pad: {len(sizes)} sizes for a tensor of {len(x.shape)} axes")
+    return _call(lib.copse_pad, _pointer(x), list(before), list(after), value)
+
+
+def where(condition: Operand, a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """a where the condition is not zero, else b, with broadcasting."""
+    like = a if isinstance(a, (Tensor, Variable)) else b
+    if not isinstance(like, (Tensor, Variable)):
+        raise ArgumentError("where: one of the two values must be a Tensor or a Variable")
+    return _call(lib.copse_where, _pointer(condition), _pointer(a, like), _pointer(b, like))
+
+
+def gather(table: Operand, indices: Operand) -> Tensor:
+    """Rows of a table by int32 index: an embedding."""
+    return _call(lib.copse_gather, _pointer(table), _pointer(indices))
+
+
+def one_hot(indices: Operand, classes: int) -> Tensor:
+    """1 at each int32 index, else 0: [indices..., classes]."""
+    return _call(lib.copse_one_hot, _pointer(indices), classes)
 
 
 def broadcast_to(x: Operand, shape: Sequence[int]) -> Tensor:
@@ -211,9 +268,47 @@ def cast(x: Operand, dtype: str) -> Tensor:
     return _call(lib.copse_cast, _pointer(x), type_of(dtype))
 
 
+def constant(values: Any, dtype: Optional[str] = None) -> Tensor:
+    """A tensor with these values: int32 for whole numbers, else float32, or the given type."""
+    a = array(values)
+    a = np.ascontiguousarray(a, dtype or ("int32" if a.dtype.kind in "iub" else "float32"))
+    return _call(lib.copse_constant, type_of(a.dtype), shape_of(a.shape), ffi.from_buffer(a))
+
+
 def fill(shape: Sequence[int], value: float, dtype: str = "float32") -> Tensor:
     """A tensor of one value."""
     return _call(lib.copse_fill, type_of(dtype), shape_of(shape), value)
+
+
+def gradients(y: Operand, x: Sequence[Operand], dy: Optional[Operand] = None) -> list[Tensor]:
+    """The derivative of a scalar y, or of any y from its derivative `dy`, by each of x."""
+    out = ffi.new("copse_tensor *[]", len(x))
+    check(lib.copse_gradients(graph(), _pointer(y), ffi.NULL if dy is None else _pointer(dy), [_pointer(t) for t in x],
+                              len(x), out))
+    return [Tensor(graph(), t) for t in out]
+
+
+def all_reduce(x: Operand, op: str = "sum") -> Tensor:
+    """Sum or mean of x over all replicas."""
+    return _call(lib.copse_all_reduce, _pointer(x), choice("the operation", op, AVERAGINGS))
+
+
+def sync_moments(x: Operand, axes: Union[int, Sequence[int]] = 0) -> tuple[Tensor, Tensor]:
+    """Mean and variance over some axes, 0 among them, of the global batch."""
+    positions = _axes(axes, len(x.shape))
+    mean_, variance = ffi.new("copse_tensor **"), ffi.new("copse_tensor **")
+    check(lib.copse_sync_moments(graph(), _pointer(x), positions or ffi.NULL, len(positions), mean_, variance))
+    return Tensor(graph(), mean_[0]), Tensor(graph(), variance[0])
+
+
+def sync_batch_norm(x: Operand, axes: Union[int, Sequence[int]] = 0, gamma: Optional[Operand] = None,
+                    beta: Optional[Operand] = None, epsilon: float = 1e-3) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) gamma + beta with the moments of the global batch."""
+    positions = _axes(axes, len(x.shape))
+    settings = ffi.new("struct copse_batch_norm *", {
+        "gamma": ffi.NULL if gamma is None else _pointer(gamma), "beta": ffi.NULL if beta is None else _pointer(beta),
+        "epsilon": epsilon})
+    return _call(lib.copse_sync_batch_norm, _pointer(x), positions or ffi.NULL, len(positions), settings)
 
 
 def report(name: str, value: Tensor) -> None:

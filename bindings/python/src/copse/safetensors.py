@@ -7,8 +7,8 @@ from typing import Any, Mapping, Optional
 
 import numpy as np
 
-from . import devices
 from ._library import c_string, check, ffi, lib, make, text
+from .devices import context
 from .errors import UnsupportedError
 from .tensor import _ELEMENTS, array, view_of
 
@@ -30,12 +30,12 @@ def save(path: "str | os.PathLike", arrays: Mapping[str, Any], metadata: Optiona
     params = ffi.new("struct copse_checkpoint_params *", {
         "arrays": named, "array_count": len(held), "metadata": pairs, "metadata_count": len(metadata or {}),
     })
-    check(lib.copse_checkpoint_write(devices.context(), c_string(path), params))
+    check(lib.copse_checkpoint_write(context(), c_string(path), params))
 
 
 def load(path: "str | os.PathLike") -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Arrays and metadata of a file, in its order."""
-    file = make("checkpoint", lib.copse_checkpoint_read, devices.context(), c_string(path))
+    file = make("checkpoint", lib.copse_checkpoint_read, context(), c_string(path))
     count = ffi.new("size_t *")
     named = lib.copse_checkpoint_arrays(file, count)
     arrays = {text(named[i].name): _copy(text(named[i].name), named[i].array) for i in range(count[0])}

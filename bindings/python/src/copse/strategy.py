@@ -6,27 +6,34 @@ from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
-from . import devices
-from ._library import c_string, check, ffi, lib, make, text
+from ._library import c_string, check, choice, ffi, lib, make, text
+from .cluster import Cluster
+from .devices import context, select
 from .errors import ArgumentError, ShapeError
 from .tensor import Tensor, array, shape_of, type_of, _NAMES
 
 INITIALIZERS = {
     name[len("COPSE_INIT_"):].lower(): getattr(lib, name) for name in dir(lib) if name.startswith("COPSE_INIT_")
 }
+KINDS = {
+    name: getattr(lib, f"COPSE_STRATEGY_{name.upper()}")
+    for name in ("one_device", "mirrored", "collective", "parameter_server", "accelerator")
+}
+REDUCTIONS = {
+    "auto": lib.COPSE_REDUCE_AUTO, "sharded": lib.COPSE_REDUCE_SHARDED, "tree": lib.COPSE_REDUCE_TREE,
+    "to_one": lib.COPSE_REDUCE_TO_ONE,
+}
+TRANSFERS = {
+    "auto": lib.COPSE_TRANSFER_AUTO, "shared": lib.COPSE_TRANSFER_SHARED, "staged": lib.COPSE_TRANSFER_STAGED,
+}
+SYNCHRONIZATIONS = {
+    "auto": lib.COPSE_SYNC_AUTO, "none": lib.COPSE_SYNC_NONE, "on_write": lib.COPSE_SYNC_ON_WRITE,
+    "on_read": lib.COPSE_SYNC_ON_READ,
+}
 AGGREGATIONS = {
     "none": lib.COPSE_AGGREGATION_NONE, "sum": lib.COPSE_AGGREGATION_SUM, "mean": lib.COPSE_AGGREGATION_MEAN,
     "only_first_replica": lib.COPSE_AGGREGATION_ONLY_FIRST_REPLICA,
 }
-
-
-def choice(what: str, name: Optional[str], table: dict[str, int], default: int = 0) -> int:
-    """The number of a name in a table, or an error that lists the names."""
-    if name is None:
-        return default
-    if name not in table:
-        raise ArgumentError(f"{what} '{name}' is unknown: use one of {', '.join(sorted(table))}")
-    return table[name]
 
 
 class Variable:
@@ -71,6 +78,13 @@ class Variable:
         a = np.ascontiguousarray(a, self.dtype)
         check(lib.copse_variable_assign(self._pointer, ffi.from_buffer(a)))
 
+    def __dlpack__(self, **options: Any) -> Any:
+        """A copy of the values on replica 0, for other libraries."""
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # the CPU
+
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         return self.numpy().astype(dtype or self.dtype, copy=False)
 
@@ -79,40 +93,91 @@ class Variable:
 
 
 class Strategy:
-    """Where replicas run.
+    """Where replicas run, and how their gradients become one.
 
     devices: a selector ("auto", "all", "opencl:0,vulkan:0") or a list of ids, of which one may occur several times. One
     device makes one replica; several make one replica each, which train in step.
+    kind: one of KINDS; without it "one_device" or "mirrored", in a cluster "collective". An "accelerator" runs
+    `steps_per_run` steps at once on `cores` of the devices; a "parameter_server" keeps the variables on
+    `parameter_device` or on the servers of the cluster.
+    cluster: the other workers; all of them make the same strategy.
     """
 
-    def __init__(self, devices_: Union[str, Sequence[str], None] = None, *, kernels: Optional[str] = None) -> None:
-        ids = devices.select(devices_) if devices_ is None or isinstance(devices_, str) else list(devices_)
+    def __init__(self, devices_: Union[str, Sequence[str], None] = None, *, kind: Optional[str] = None,
+                 cluster: Optional[Cluster] = None, steps_per_run: int = 0, cores: int = 0,
+                 parameter_device: Optional[str] = None, reduction: str = "auto", transfer: str = "auto",
+                 bucket_bytes: int = 0, kernels: Optional[str] = None) -> None:
+        ids = select(devices_) if devices_ is None or isinstance(devices_, str) else list(devices_)
+        if kind is None:
+            kind = "collective" if cluster else "one_device" if len(ids) == 1 else "mirrored"
+        choice("the kind", kind, KINDS)
+        for what, given, of in (("a cluster", cluster, ("collective", "parameter_server")),
+                                ("steps_per_run", steps_per_run, ("accelerator",)), ("cores", cores, ("accelerator",)),
+                                ("a parameter device", parameter_device, ("parameter_server",))):
+            if given and kind not in of:
+                raise ArgumentError(f"a strategy of the kind '{kind}' has no use for {what}")
+        if kind == "one_device" and len(ids) != 1:
+            raise ArgumentError(f"a strategy of the kind 'one_device' runs on one device, not on {len(ids)}")
         names = [c_string(i) for i in ids]
-        forced = c_string(kernels)
-        params = ffi.new("struct copse_strategy_params *", {"kernels": forced})
-        if len(names) == 1:
-            self._pointer = make("strategy", lib.copse_one_device_create, devices.context(), names[0], params)
+        forced, parameters = c_string(kernels), c_string(parameter_device)
+        params = ffi.new("struct copse_strategy_params *", {
+            "kernels": forced, "parameter_device": parameters, "bucket_bytes": bucket_bytes,
+            "reduction": choice("the reduction", reduction, REDUCTIONS),
+            "transfer": choice("the transfer", transfer, TRANSFERS)})
+        others = ffi.NULL if cluster is None else cluster._pointer
+        if kind == "one_device":
+            self._pointer = make("strategy", lib.copse_one_device_create, context(), names[0], params)
+        elif kind == "mirrored":
+            self._pointer = make("strategy", lib.copse_mirrored_create, context(), names, len(names), params)
+        elif kind == "accelerator":
+            settings = ffi.new("struct copse_accelerator_params *", {
+                "strategy": params[0], "steps_per_run": steps_per_run, "cores": cores})
+            self._pointer = make("strategy", lib.copse_accelerator_create, context(), names, len(names), settings)
         else:
-            self._pointer = make("strategy", lib.copse_mirrored_create, devices.context(), names, len(names), params)
+            function = lib.copse_collective_create if kind == "collective" else lib.copse_parameter_server_create
+            self._pointer = make("strategy", function, context(), others, names, len(names), params)
         self.devices = ids
-        self._variables: dict[str, Variable] = {}
+        self.kind = kind
+        self.cluster = cluster
+        if cluster is not None:
+            cluster._use(self)
+
+    def close(self) -> None:
+        """Release it; afterwards calls on it fail."""
+        pointer, self._pointer = self._pointer, ffi.NULL
+        if pointer:
+            ffi.release(pointer)
 
     @property
     def replicas(self) -> int:
+        """Replicas of this process."""
         return lib.copse_strategy_replicas(self._pointer)
+
+    @property
+    def replicas_in_sync(self) -> int:
+        """Replicas of all workers that train in step."""
+        return lib.copse_strategy_replicas_in_sync(self._pointer)
+
+    @property
+    def steps_per_run(self) -> int:
+        """Batches that a trainer takes for one run: 1, except with an accelerator."""
+        return lib.copse_accelerator_steps_per_run(self._pointer)
 
     def variable(self, name: str, shape: Sequence[int] = (), *, init: str = "zeros", scale: float = 1.0, seed: int = 0,
                  values: Any = None, dtype: str = "float32", trainable: bool = True,
-                 aggregation: str = "mean") -> Variable:
-        """Make a variable. `init` is one of INITIALIZERS; `values` are used instead if given and also give the shape."""
+                 aggregation: str = "mean", synchronization: str = "auto") -> Variable:
+        """Make a variable. `init` is one of INITIALIZERS; `values` are used instead if given and also give the shape. With
+        the synchronization "on_read" each replica has a value of its own."""
         key, data = c_string(name), ffi.NULL
         if values is not None:
             a = np.ascontiguousarray(array(values), dtype)
             shape, data = a.shape, ffi.from_buffer(a)
         params = ffi.new("struct copse_variable_params *", {
-            "name": key, "shape": shape_of(shape), "type": type_of(dtype), "scale": scale, "seed": seed, "values": data,
+            "name": key, "shape": shape_of(shape), "type": type_of(dtype), "seed": seed, "values": data,
+            "scale": 0.0 if scale == 1 else scale,  # integers have none
             "initializer": choice("the initializer", init, INITIALIZERS), "is_frozen": not trainable,
             "aggregation": choice("the aggregation", aggregation, AGGREGATIONS),
+            "synchronization": choice("the synchronization", synchronization, SYNCHRONIZATIONS),
         })
         out = ffi.new("copse_variable **")
         check(lib.copse_variable_create(self._pointer, params, out))

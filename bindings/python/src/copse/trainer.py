@@ -4,51 +4,29 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from . import ops
-from ._library import c_string, check, ffi, lib, make, text
+from ._library import Guard, c_string, check, choice, ffi, lib, make, text
 from .data import Batches, HostBatch
-from .errors import ArgumentError, Error
+from .errors import ArgumentError
+from .inputs import Inputs
 from .model import Model
-from .strategy import Strategy, Variable, choice
+from .strategy import Strategy, Variable
 from .tensor import Tensor
 
 OPTIMIZERS = {
     "adam": lib.COPSE_ADAM, "adamw": lib.COPSE_ADAMW, "sgd": lib.COPSE_SGD, "momentum": lib.COPSE_MOMENTUM,
     "nesterov": lib.COPSE_NESTEROV,
 }
+LOSS_REDUCTIONS = {"mean": lib.COPSE_LOSS_MEAN, "sum": lib.COPSE_LOSS_SUM}
+LAYOUTS = {"auto": lib.COPSE_LAYOUT_AUTO, "copse": lib.COPSE_LAYOUT_COPSE, "torch": lib.COPSE_LAYOUT_TORCH}
 
 
-class Inputs:
-    """One replica's share of a batch, inside a loss function: `inputs["x"]` is a tensor."""
-
-    def __init__(self, graph: Any, pointer: Any) -> None:
-        self._graph = graph
-        self._pointer = pointer
-
-    def __getitem__(self, name: str) -> Tensor:
-        out = ffi.new("copse_tensor **")
-        check(lib.copse_input(self._pointer, c_string(name), out))
-        return Tensor(self._graph, out[0])
-
-    @property
-    def is_training(self) -> bool:
-        """False while evaluating."""
-        return bool(self._pointer.is_training)
-
-    @property
-    def replica(self) -> int:
-        return self._pointer.replica
-
-    @property
-    def replicas(self) -> int:
-        return self._pointer.replicas
-
-
-Loss = Callable[[Inputs], Tensor]
+Loss = Callable[[Inputs], Union[Tensor, Variable]]
+Transform = Callable[[list[tuple[Optional[Tensor], Variable]]], Sequence[Optional[Tensor]]]
 
 
 @dataclass(frozen=True)
@@ -61,49 +39,86 @@ class StepResult:
     is_skipped: bool = False
 
 
-class _ModelLoss:
+@dataclass(frozen=True)
+class Loaded:
+    """Variables that got values from a file, variables that the file lacks, and arrays that no variable has."""
+
+    matched: list[str]
+    missing: list[str]
+    unused: list[str]
+
+
+class _ModelLoss(Guard):
     """The library's own loss function of a model."""
 
     def __init__(self, model: Model) -> None:
+        super().__init__()
         self.model = model
         self.pointer = ffi.addressof(lib, "copse_model_loss")
         self.user = model._pointer
-        self.check = check
 
 
-class _Callback:
-    """A Python function as a copse_loss_fn. An exception ends the call; `check` raises it again in the caller."""
+class _Callback(Guard):
+    """A Python function as a copse_loss_fn or copse_predict_fn, which have the same parameters."""
 
     user = ffi.NULL
 
-    def __init__(self, function: Loss) -> None:
+    def __init__(self, function: Loss, kind: str = "copse_loss_fn") -> None:
+        super().__init__()
         self.function = function
-        self.error: Optional[BaseException] = None
-        self.pointer = ffi.callback("copse_loss_fn", self._call)
+        self.pointer = ffi.callback(kind, lambda graph, batch, _user, out: self.run(self._build, graph, batch, out))
+        self.row: Optional[tuple[str, tuple[int, ...]]] = None  # of the result that was built last
 
-    def _call(self, graph: Any, batch: Any, user: Any, out: Any) -> int:
-        try:
-            with ops.building(graph):
-                result = self.function(Inputs(graph, batch))
-                if isinstance(result, Variable):
-                    out[0] = result._tensor
-                elif isinstance(result, Tensor):
-                    out[0] = result._pointer
-                else:
-                    raise ArgumentError(f"the loss function returned {type(result).__name__}, not a Tensor")
-            return lib.COPSE_OK
-        except Error as e:
-            self.error = e
-            return getattr(lib, f"COPSE_{e.status}")
-        except BaseException as e:  # KeyboardInterrupt, too: it must not unwind through C
-            self.error = e
-            return lib.COPSE_ERR_CANCELLED
+    def _build(self, graph: Any, batch: Any, out: Any) -> None:
+        with ops.building(graph):
+            result = self.function(Inputs(graph, batch))
+            if not isinstance(result, (Tensor, Variable)):
+                raise ArgumentError(f"the function returned {type(result).__name__}, not a Tensor")
+            out[0] = result._pointer if isinstance(result, Tensor) else result._tensor
+            self.row = (result.dtype, result.shape[1:])
 
-    def check(self, status: int) -> None:
-        error, self.error = self.error, None
-        if error is not None and status != lib.COPSE_OK:
-            raise error
-        check(status)
+
+class _Predictor(_Callback):
+    """A function that predicts, and what a row of its result is, by the inputs."""
+
+    def __init__(self, function: Loss) -> None:
+        super().__init__(function, "copse_predict_fn")
+        self.rows: dict[Any, tuple[str, tuple[int, ...]]] = {}
+
+
+class _Transform:
+    """A Python function as a copse_transform_fn."""
+
+    def __init__(self, function: Transform, strategy: Strategy, guard: Guard) -> None:
+        self.function, self.strategy = function, strategy
+        self.pointer = ffi.callback(
+            "copse_transform_fn", lambda graph, pairs, count, _user: guard.run(self._build, graph, pairs, count))
+
+    def _build(self, graph: Any, pairs: Any, count: int) -> None:
+        with ops.building(graph):
+            given = [(Tensor(graph, pairs[i].gradient) if pairs[i].gradient else None,
+                      Variable(self.strategy, pairs[i].variable)) for i in range(count)]
+            changed = list(self.function(given))
+            if len(changed) != count:
+                raise ArgumentError(f"the transform returned {len(changed)} gradients, not {count}")
+            for i, gradient in enumerate(changed):
+                pairs[i].gradient = ffi.NULL if gradient is None else gradient._pointer
+
+
+class _Schedule:
+    """A Python function of the step as the schedule of an optimizer. An exception cancels the step."""
+
+    def __init__(self, function: Callable[[int], float], guard: Guard) -> None:
+        self.function, self.guard = function, guard
+        self.trainer = ffi.NULL
+        self.pointer = ffi.callback("float(void *, uint64_t)", self._rate)
+
+    def _rate(self, _user: Any, step: int) -> float:
+        rate = []
+        if self.guard.run(lambda: rate.append(float(self.function(step)))) == lib.COPSE_OK:
+            return rate[0]
+        lib.copse_trainer_cancel(self.trainer)
+        return 0.0
 
 
 class Trainer:
@@ -112,40 +127,63 @@ class Trainer:
     loss: a Model, or a function that is called with the inputs of one replica and builds the loss, a mean over its
     examples, from ops. It is called once for each size of share, not for each step.
     learning_rate: a number, or a function of the step number (from 1).
-    options: further members of copse_optimizer_params, such as weight_decay=1e-4 or clip_global_norm=1.0.
+    accumulate: micro-batches for each update. prefetch: batches that are uploaded ahead of their steps. recordings: sizes
+    of a share that are kept.
+    check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
+    transform: a function of pairs of gradient and variable that returns new gradients.
+    options: further members of copse_optimizer_params, such as weight_decay=1e-4, clip_global_norm=1.0, average=0.999 or
+    loss_scale=1024.
     """
 
     def __init__(self, strategy: Strategy, loss: Union[Loss, Model], *, optimizer: str = "adam",
                  learning_rate: Union[float, Callable[[int], float]] = 0.0, seed: int = 0, accumulate: int = 0,
-                 prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, **options: float) -> None:
+                 prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: str = "mean",
+                 check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
+                 transform: Optional[Transform] = None, **options: float) -> None:
         self.strategy = strategy
+        self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
-        rule = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), **options}
-        if callable(learning_rate):
-            function = learning_rate
-            self._schedule = ffi.callback("float(void *, uint64_t)", lambda _user, step: function(step))
-            rule["schedule"] = self._schedule
+        self._predictors: dict[Loss, _Predictor] = {}
+        rule: dict[str, Any] = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), **options}
+        schedule = _Schedule(learning_rate, self._loss) if callable(learning_rate) else None
+        if schedule:
+            rule["schedule"] = schedule.pointer
         else:
             rule["learning_rate"] = learning_rate
         try:
             settings = ffi.new("struct copse_optimizer_params *", rule)
         except KeyError as e:
             raise ArgumentError(f"the optimizer has no setting {e}") from None
+        changes = _Transform(transform, strategy, self._loss) if transform else None
         chosen = [v._pointer for v in variables] if variables is not None else None
         listed = ffi.new("copse_variable *[]", chosen) if chosen else ffi.NULL
         params = ffi.new("struct copse_trainer_params *", {
-            "loss": self._loss.pointer, "user": self._loss.user, "optimizer": settings[0], "seed": seed, "accumulate": accumulate,
-            "prefetch": prefetch, "variables": listed, "variable_count": len(chosen) if chosen else 0,
+            "loss": self._loss.pointer, "user": self._loss.user, "optimizer": settings[0], "seed": seed,
+            "accumulate": accumulate, "prefetch": prefetch, "variables": listed, "recordings": recordings,
+            "variable_count": len(chosen) if chosen else 0, "check_numerics": check_numerics,
+            "reduction": choice("the reduction", reduction, LOSS_REDUCTIONS), "check_gradients": check_gradients,
+            "transform": changes.pointer if changes else ffi.NULL,
         })
         self._pointer = make("trainer", lib.copse_trainer_create, strategy._pointer, params,
-                             keep=(self._loss, getattr(self, "_schedule", None)))
+                             keep=(self._loss, schedule, changes, self._predictors))
+        if schedule:
+            schedule.trainer = ffi.cast("copse_trainer *", self._pointer)
+        if strategy.cluster is not None:
+            strategy.cluster._use(self)
+
+    def close(self) -> None:
+        """Wait for its steps and release it; afterwards calls on it fail."""
+        pointer, self._pointer = self._pointer, ffi.NULL
+        if pointer:
+            ffi.release(pointer)
 
     def step(self, batch: Union[Mapping[str, Any], Any], wait: bool = True) -> Optional[StepResult]:
         """One training step on a global batch: arrays by name, or a batch of `Batches`. With `wait` false the step is
-        queued; `result` gives its result later."""
+        queued; `result` gives its result later. With `accumulate` only each update has a result."""
         b, _keep = self._batch(batch)
         self._loss.check(lib.copse_trainer_step(self._pointer, b))
-        return self.results()[-1] if wait else None
+        results = self.results() if wait else []
+        return results[-1] if results else None
 
     def result(self, wait: bool = True) -> Optional[StepResult]:
         """The result of the oldest step that has one; None if there is none yet, or none is outstanding."""
@@ -170,16 +208,75 @@ class Trainer:
         self._loss.check(lib.copse_trainer_evaluate(self._pointer, b, r))
         return _result(r)
 
-    def fit(self, batches: Batches, epochs: int, on_epoch: Optional[Callable[[int, StepResult], None]] = None) -> None:
-        """Train for some passes over the batches. `on_epoch` gets the epoch (from 0) and its last result."""
-        for epoch in range(epochs):
+    def predict(self, function: Loss, batch: Union[Mapping[str, Any], Any]) -> np.ndarray:
+        """What a function of the inputs gives for each row of a batch: [rows, ...]. Nothing is trained. Give the same
+        function again for further batches: it is recorded once for each size of share, as the loss function is."""
+        b, _keep = self._batch(batch)
+        known = self._predictors.get(function) or self._predictors.setdefault(function, _Predictor(function))
+        key = tuple((text(c.name), c.type, tuple(c.shape.dims[k] for k in range(c.shape.rank)))
+                    for c in (b.columns[i] for i in range(b.column_count)))
+        if key not in known.rows:  # the call records the function, and is refused because it gives no room
+            known.row = None
+            status = lib.copse_trainer_predict(self._pointer, known.pointer, ffi.NULL, b, ffi.new("char[1]"), 0)
+            if status != lib.COPSE_ERR_SHAPE or known.error is not None or known.row is None:
+                known.check(status)
+            assert known.row is not None  # a call without an error has built the result
+            known.rows[key] = known.row
+        dtype, shape = known.rows[key]
+        out = np.empty((b.count, *shape), dtype)
+        known.check(lib.copse_trainer_predict(self._pointer, known.pointer, ffi.NULL, b, ffi.from_buffer(out), out.nbytes))
+        return out
+
+    def feed(self, batch: Union[Mapping[str, Any], Any]) -> None:
+        """Upload a batch ahead of its step: with `prefetch`, or for a run of an accelerator."""
+        b, _keep = self._batch(batch)
+        self._loss.check(lib.copse_trainer_feed(self._pointer, b))
+
+    @property
+    def fed(self) -> int:
+        """Batches that are fed."""
+        return lib.copse_trainer_fed(self._pointer)
+
+    def run(self) -> None:
+        """A step on each batch that is fed; `results` gives their results."""
+        self._loss.check(lib.copse_trainer_run(self._pointer))
+
+    def flush(self) -> None:
+        """Update with the micro-batches since the last update, if any."""
+        self._loss.check(lib.copse_trainer_flush(self._pointer))
+
+    def fit(self, batches: Batches, epochs: int, on_epoch: Optional[Callable[[int, StepResult], None]] = None, *,
+            start: tuple[int, int] = (0, 0)) -> None:
+        """Train until `epochs` passes over the batches are complete, from the position `start` (epoch, batch), such as
+        that of a checkpoint. `on_epoch` gets the epoch (from 0) and its last result."""
+        for epoch in range(start[0], epochs):
             last = None
-            for batch in batches.epoch(epoch):
-                self.step(batch, wait=False)
-                last = self.result(wait=False) or last
-            last = (self.results() or [last])[-1]
+            for result in self._pass(batches.epoch(epoch, start[1] if epoch == start[0] else 0)):
+                last = result
             if on_epoch is not None and last is not None:
                 on_epoch(epoch, last)
+
+    def _pass(self, batches: Iterator[Any]) -> Iterator[StepResult]:
+        """Steps on batches; gives all results that can be had."""
+        in_run, ahead, size = self.strategy.steps_per_run, self.prefetch, 0
+        for batch in batches:
+            if in_run > 1:
+                if self.fed == in_run or (self.fed and batch.count != size):  # batches of a run have one size
+                    self.run()
+                self.feed(batch)
+                size = batch.count
+            elif ahead:
+                if self.fed == ahead:
+                    self._loss.check(lib.copse_trainer_step(self._pointer, ffi.NULL))
+                self.feed(batch)
+            else:
+                self.step(batch, wait=False)
+            yield from iter(lambda: self.result(wait=False), None)
+        if in_run > 1:
+            self.run()
+        for _ in range(self.fed):
+            self._loss.check(lib.copse_trainer_step(self._pointer, ffi.NULL))
+        yield from self.results()
 
     def save(self, path: "str | os.PathLike") -> None:
         """Write every variable as safetensors."""
@@ -196,8 +293,20 @@ class Trainer:
         check(lib.copse_trainer_restore(self._pointer, c_string(path), position, ffi.NULL))
         return position.epoch, position.batch
 
+    def load(self, path: "str | os.PathLike", *, layout: str = "auto", is_exact: bool = False,
+             needs_all: bool = False) -> Loaded:
+        """Set variables from a safetensors file, by name. layout: "torch" transposes the matrices of torch.nn.Linear.
+        is_exact: refuse float64 and float16 instead of converting them. needs_all: refuse a file that lacks a variable."""
+        params = ffi.new("struct copse_load_params *", {
+            "layout": choice("the layout", layout, LAYOUTS), "is_exact": is_exact, "needs_all": needs_all})
+        found = ffi.new("struct copse_load_report *")
+        check(lib.copse_trainer_load(self._pointer, c_string(path), params, found))
+        return Loaded(*([text(names[i]) for i in range(count)] for names, count in (
+            (found.matched, found.matched_count), (found.missing, found.missing_count),
+            (found.unused, found.unused_count))))
+
     def slot(self, variable: Variable, name: str) -> np.ndarray:
-        """An optimizer slot of a variable, such as "m"."""
+        """An optimizer slot of a variable, such as "m", or "average" for the moving average."""
         out = np.empty(variable.shape, np.float32)
         check(lib.copse_trainer_slot(self._pointer, variable._pointer, c_string(name), ffi.from_buffer("float[]", out)))
         return out

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""Errors of the library and of the application."""
+import unittest
+
+import numpy as np
+
+import copse
+from copse import ops
+from rig import perceptron
+
+
+class Errors(unittest.TestCase):
+    def test_the_librarys_text(self):
+        strategy = copse.Strategy("host")
+        trainer = copse.Trainer(strategy, perceptron(strategy))
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "no 'y'"):
+            trainer.step({"x": np.zeros((2, 64), np.float32)})
+        with self.assertRaisesRegex(copse.errors.ShapeError, "63"):
+            trainer.step({"x": np.zeros((2, 63), np.float32), "y": np.zeros(2, np.int32)})
+        with self.assertRaises(ValueError):  # they are Python's own kinds, too
+            strategy.variable("w1", (3,))
+
+    def test_an_exception_in_the_loss_function_reaches_the_caller(self):
+        strategy = copse.Strategy("host")
+        strategy.variable("v", (2,))
+
+        class Mine(Exception):
+            pass
+
+        def loss(inputs):
+            raise Mine("in the loss function")
+
+        with self.assertRaisesRegex(Mine, "in the loss function"):
+            copse.Trainer(strategy, loss).step({"x": np.zeros(3, np.float32)})
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "NoneType"):
+            copse.Trainer(strategy, lambda inputs: None).step({"x": np.zeros(3, np.float32)})
+
+    def test_ops_outside_of_a_loss_function(self):
+        strategy = copse.Strategy("host")
+        v = strategy.variable("v", (2,))
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "inside a loss function"):
+            ops.relu(v)
+
+    def test_unknown_names_list_the_known_ones(self):
+        strategy = copse.Strategy("host")
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "adam, adamw"):
+            copse.Trainer(strategy, lambda inputs: None, optimizer="adamm")
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "he_normal"):
+            strategy.variable("v", (2,), init="he")
+        with self.assertRaises(copse.errors.NoDeviceError):
+            copse.Strategy("opencl:77")
+
+    def test_wrong_shapes_of_values(self):
+        v = copse.Strategy("host").variable("v", (2, 3))
+        with self.assertRaisesRegex(copse.errors.ShapeError, r"\[2, 3\]"):
+            v.assign(np.zeros((3, 2)))
+
+    def test_every_status_has_an_exception(self):
+        from copse._library import lib, text
+        for status in range(1, lib.COPSE_ERR_INTERNAL + 1):
+            name = text(lib.copse_status_name(status))
+            self.assertEqual(copse.errors.of(name, "").status, name)
+            self.assertIsNot(type(copse.errors.of(name, "")), copse.Error)
+
+    def test_the_text_is_that_of_the_library(self):
+        from copse._library import lib, text
+        for call in (lambda: copse.Strategy("opencl:77"), lambda: copse.nn.Layers("dens 3"),
+                     lambda: copse.safetensors.load("no such file")):
+            with self.assertRaises(copse.Error) as caught:
+                call()
+            self.assertEqual(str(caught.exception), text(lib.copse_last_error()))
+
+    def test_an_exception_in_the_schedule_reaches_the_caller(self):
+        strategy = copse.Strategy("host")
+        v = strategy.variable("v", (2,))
+
+        def rate(step):
+            if step == 2:
+                raise LookupError("no rate")
+            return 0.1
+
+        trainer = copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x"] * v), learning_rate=rate)
+        batch = {"x": np.ones((3, 2), np.float32)}
+        trainer.step(batch)
+        before = v.numpy()
+        with self.assertRaisesRegex(LookupError, "no rate"):
+            trainer.step(batch)
+        np.testing.assert_array_equal(v.numpy(), before)
+
+
+if __name__ == "__main__":
+    unittest.main()

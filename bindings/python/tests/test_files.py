@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Files: variables, checkpoints, safetensors."""
+import os
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+
+import copse
+from copse import ops
+from rig import InFolder, perceptron, toy
+
+
+class Files(InFolder):
+    def test_variables_and_checkpoints(self):
+        x, y = toy()
+        strategy = copse.Strategy("host")
+        trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4))
+        for _ in range(3):
+            trainer.step({"x": x, "y": y})
+        trainer.save(self.folder / "weights.safetensors")
+        arrays, _ = copse.safetensors.load(self.folder / "weights.safetensors")
+        for v in strategy.variables():
+            np.testing.assert_array_equal(arrays[v.name], v.numpy())
+        trainer.checkpoint(self.folder / "state.safetensors", epoch=1, batch=2)
+        after = [trainer.step({"x": x, "y": y}).loss for _ in range(2)]
+        self.assertEqual(trainer.restore(self.folder / "state.safetensors"), (1, 2))
+        self.assertEqual([trainer.step({"x": x, "y": y}).loss for _ in range(2)], after)
+        self.assertEqual(trainer.slot(strategy.variables()[0], "m").shape, (4, 8))
+
+    def test_safetensors_of_every_type(self):
+        types = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+                 "uint64", "bool"]
+        arrays = {t: np.arange(6).reshape(2, 3).astype(t) for t in types} | {
+            "scalar": np.float32(3), "empty": np.zeros((0, 4), np.float32), "strided": np.arange(12.0)[::2]}
+        copse.safetensors.save(self.folder / "a.safetensors", arrays, {"key": "välue"})
+        again, metadata = copse.safetensors.load(self.folder / "a.safetensors")
+        self.assertEqual(metadata, {"key": "välue"})
+        for name, a in arrays.items():
+            self.assertEqual(again[name].dtype, np.asarray(a).dtype)
+            np.testing.assert_array_equal(again[name], a)
+
+    def test_a_damaged_file_is_a_format_error(self):
+        (self.folder / "bad").write_bytes(b"\x05\0\0\0\0\0\0\0[]   ")
+        with self.assertRaises(copse.errors.FormatError):
+            copse.safetensors.load(self.folder / "bad")
+        with self.assertRaises(copse.errors.FileError):
+            copse.safetensors.load(self.folder / "none")
+
+    def test_weights_of_pytorch_and_back(self):
+        """torch.nn.Linear has [outputs, inputs]. The forward passes are NumPy's, with the file in PyTorch's layout."""
+        rng = np.random.default_rng(4)
+        shapes = {"dense1.weight": (8, 4), "dense1.bias": (8,), "dense2.weight": (3, 8), "dense2.bias": (3,)}
+        given = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+        x, y = toy()
+
+        def forward(w):
+            return np.maximum(x @ w["dense1.weight"].T + w["dense1.bias"], 0) @ w["dense2.weight"].T + w["dense2.bias"]
+
+        def network():
+            strategy = copse.Strategy("host")
+            layers = copse.nn.Layers("dense 8 relu; dense out", strategy, shape=(4,), outputs=3)
+            trainer = copse.Trainer(strategy, lambda inputs: ops.sparse_cross_entropy(
+                layers(inputs, inputs["x"]), inputs["y"]))
+            return trainer, lambda inputs: layers(inputs, inputs["x"])
+
+        copse.safetensors.save(self.folder / "torch", given | {"other": np.zeros(2, np.float32)}, {"format": "pt"})
+        trainer, predict = network()
+        with self.assertRaisesRegex(copse.errors.ArgumentError, '"format": "pt"'):
+            trainer.load(self.folder / "torch")
+        found = trainer.load(self.folder / "torch", layout="torch", needs_all=True)
+        self.assertEqual((found.matched, found.missing, found.unused), (list(shapes), [], ["other"]))
+        np.testing.assert_allclose(trainer.predict(predict, {"x": x}), forward(given), rtol=1e-5, atol=1e-5)
+
+        for _ in range(3):
+            trainer.step({"x": x, "y": y})
+        trainer.save(self.folder / "copse")
+        back, _ = copse.safetensors.load(self.folder / "copse")
+        turned = {name: a.T if a.ndim == 2 else a for name, a in back.items()}
+        self.assertTrue((turned["dense1.weight"] != given["dense1.weight"]).any())
+        np.testing.assert_allclose(trainer.predict(predict, {"x": x}), forward(turned), rtol=1e-5, atol=1e-5)
+        copse.safetensors.save(self.folder / "half", {"dense2.bias": np.array([1, 2, 3], np.float16)})
+        found = trainer.load(self.folder / "half")
+        self.assertEqual((found.matched, found.missing), (["dense2.bias"], list(shapes)[:3]))
+        with self.assertRaisesRegex(copse.errors.ShapeError, "F16"):
+            trainer.load(self.folder / "half", is_exact=True)
+        with self.assertRaises(copse.errors.ArgumentError):
+            trainer.load(self.folder / "half", needs_all=True)
+
+
+class Resumed(InFolder):
+    """A run that is cut and resumed in another process ends with the bits of an undisturbed one."""
+
+    PROGRAM = """
+import sys
+import numpy as np
+import copse
+from rig import perceptron, toy
+way, folder = sys.argv[1:]
+x, y = toy(70)
+strategy = copse.Strategy("host:0,host:0")
+loss = perceptron(strategy, 8, 3, 4)
+trainer = copse.Trainer(strategy, loss, seed=5)
+batches = copse.Dataset({"x": x, "y": y}).batches(16, seed=2)
+start = (0, 0)
+if way == "whole":
+    trainer.fit(batches, 4)
+elif way == "first":
+    for i, batch in enumerate(batches.epoch(0)):
+        trainer.step(batch)
+    for i, batch in enumerate(batches.epoch(1)):
+        if i == 2:
+            break
+        trainer.step(batch)
+    trainer.checkpoint(folder + "/cut", epoch=1, batch=2)
+elif way == "second":
+    trainer.fit(batches, 4, start=trainer.restore(folder + "/cut"))
+elif way == "monitor":
+    monitor = copse.Monitor(trainer, batches, 4, folder=folder + "/run", every_steps=2)
+    print(monitor.resumed_from, monitor.run(7), monitor.saved)
+trainer.save(folder + "/" + way)
+"""
+
+    def run_way(self, way):
+        run = subprocess.run([sys.executable, "-c", self.PROGRAM, way, str(self.folder)], capture_output=True, text=True,
+                             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout
+
+    def weights(self, name):
+        return (self.folder / name).read_bytes()
+
+    def test_from_a_checkpoint(self):
+        self.run_way("whole")
+        self.run_way("first")
+        self.assertNotEqual(self.weights("first"), self.weights("whole"))
+        self.run_way("second")
+        self.assertEqual(self.weights("second"), self.weights("whole"))
+
+    def test_by_a_monitor(self):
+        self.run_way("whole")
+        said = [self.run_way("monitor") for _ in range(3)]
+        self.assertEqual(said[0], "None 7 4\n")
+        self.assertRegex(said[1], r"^/.*/run/step-0*6\.safetensors 7 3\n$")
+        self.assertRegex(said[2], r"step-0*12\.safetensors 7 3\n$")
+        self.run_way("monitor")
+        self.assertEqual(self.weights("monitor"), self.weights("whole"))
+
+
+class Monitored(InFolder):
+    def monitor(self, **settings):
+        x, y = toy(48)
+        strategy = copse.Strategy("host")
+        trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4))
+        return copse.Monitor(trainer, copse.Dataset({"x": x, "y": y}).batches(16), 2, **settings)
+
+    def test_steps_results_and_checkpoints(self):
+        results = []
+        monitor = self.monitor(file=self.folder / "state", every_steps=4, on_step=results.append)
+        self.assertEqual((monitor.resumed_from, monitor.saved), (None, 1))
+        self.assertEqual(monitor.run(2), 2)
+        monitor.checkpoint()
+        self.assertEqual(monitor.run(), 4)
+        self.assertEqual([r.step for r in results], [1, 2, 3, 4, 5, 6])
+        self.assertEqual(monitor.newest, str(self.folder / "state"))
+        again = self.monitor(file=self.folder / "state")
+        self.assertEqual((again.resumed_from, again.run()), (str(self.folder / "state"), 0))
+        with self.assertRaises(copse.errors.ArgumentError):
+            self.monitor(file=self.folder / "state", is_new=True)
+        with self.assertRaises(copse.errors.ArgumentError):
+            self.monitor().checkpoint()
+
+    def test_an_exception_of_the_application_ends_the_run(self):
+        def on_step(result):
+            if result.step == 3:
+                raise KeyError(result.step)
+
+        monitor = self.monitor(on_step=on_step)
+        with self.assertRaises(KeyError):
+            monitor.run()
+        self.assertEqual(monitor.trainer.steps, 3)
+        self.assertEqual(monitor.run(), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

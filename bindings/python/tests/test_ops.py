@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: MIT
+"""Ops against NumPy, and that the package has every op of the library."""
+import math
+import re
+import unittest
+
+import numpy as np
+
+import copse
+from copse import nn, ops
+from copse._library import ffi, lib
+from rig import PACKAGE
+
+X = np.random.default_rng(1).uniform(-2, 2, (4, 3, 2)).astype(np.float32)
+Y = np.random.default_rng(2).uniform(0.5, 2, (4, 3, 2)).astype(np.float32)
+I = np.array([2, 0, 1, 2], np.int32)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def norm(x, centre):
+    x = x - x.mean(-1, keepdims=True) * centre
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+
+
+erf = np.vectorize(math.erf)
+SCALE, OFFSET = np.array([2, 3], np.float32), np.array([0.5, -1], np.float32)
+# name: what the op computes of x [n, 3, 2], y of the same shape above 0 and i [n]; and the same in NumPy
+CASES = {
+    "neg": (lambda x, y, i: ops.neg(x), lambda x, y, i: -x),
+    "abs": (lambda x, y, i: ops.abs(x), lambda x, y, i: abs(x)),
+    "square": (lambda x, y, i: ops.square(x), lambda x, y, i: x * x),
+    "sqrt": (lambda x, y, i: ops.sqrt(y), lambda x, y, i: np.sqrt(y)),
+    "rsqrt": (lambda x, y, i: ops.rsqrt(y), lambda x, y, i: 1 / np.sqrt(y)),
+    "exp": (lambda x, y, i: ops.exp(x), lambda x, y, i: np.exp(x)),
+    "log": (lambda x, y, i: ops.log(y), lambda x, y, i: np.log(y)),
+    "relu": (lambda x, y, i: ops.relu(x), lambda x, y, i: np.maximum(x, 0)),
+    "sigmoid": (lambda x, y, i: ops.sigmoid(x), lambda x, y, i: 1 / (1 + np.exp(-x))),
+    "tanh": (lambda x, y, i: ops.tanh(x), lambda x, y, i: np.tanh(x)),
+    "softplus": (lambda x, y, i: ops.softplus(x), lambda x, y, i: np.log1p(np.exp(x))),
+    "silu": (lambda x, y, i: ops.silu(x), lambda x, y, i: x / (1 + np.exp(-x))),
+    "gelu": (lambda x, y, i: ops.gelu(x), lambda x, y, i: x * (1 + erf(x / math.sqrt(2))) / 2),
+    "erf": (lambda x, y, i: ops.erf(x), lambda x, y, i: erf(x)),
+    "softmax": (lambda x, y, i: ops.softmax(x), lambda x, y, i: softmax(x)),
+    "log_softmax": (lambda x, y, i: ops.log_softmax(x), lambda x, y, i: np.log(softmax(x))),
+    "add": (lambda x, y, i: ops.add(x, y), lambda x, y, i: x + y),
+    "sub": (lambda x, y, i: ops.sub(1, y), lambda x, y, i: 1 - y),
+    "mul": (lambda x, y, i: ops.mul(x, y), lambda x, y, i: x * y),
+    "div": (lambda x, y, i: ops.div(x, y), lambda x, y, i: x / y),
+    "maximum": (lambda x, y, i: ops.maximum(x, 0.3), lambda x, y, i: np.maximum(x, 0.3)),
+    "minimum": (lambda x, y, i: ops.minimum(x, y), lambda x, y, i: np.minimum(x, y)),
+    "equal": (lambda x, y, i: ops.equal(i, 2), lambda x, y, i: i == 2),
+    "greater_equal": (lambda x, y, i: ops.greater_equal(x, 0), lambda x, y, i: x >= 0),
+    "less": (lambda x, y, i: ops.less(x, y), lambda x, y, i: x < y),
+    "leaky_relu": (lambda x, y, i: ops.leaky_relu(x, 0.2), lambda x, y, i: np.where(x > 0, x, 0.2 * x)),
+    "elu": (lambda x, y, i: ops.elu(x, 0.5), lambda x, y, i: np.where(x > 0, x, 0.5 * np.expm1(x))),
+    "pow": (lambda x, y, i: ops.pow(y, 2.5), lambda x, y, i: y ** 2.5),
+    "clip": (lambda x, y, i: ops.clip(x, -0.5, 1), lambda x, y, i: np.clip(x, -0.5, 1)),
+    "multiply_by": (lambda x, y, i: ops.multiply_by(x, 3), lambda x, y, i: 3 * x),
+    "sum": (lambda x, y, i: ops.sum(x, -1, keep_dims=True), lambda x, y, i: x.sum(-1, keepdims=True)),
+    "mean": (lambda x, y, i: ops.mean(x, (1, 2)), lambda x, y, i: x.mean((1, 2))),
+    "max": (lambda x, y, i: ops.max(x, [-2]), lambda x, y, i: x.max(-2)),
+    "argmax": (lambda x, y, i: ops.argmax(x), lambda x, y, i: x.argmax(-1)),
+    "matmul": (lambda x, y, i: ops.matmul(x, y, transpose_b=True), lambda x, y, i: x @ y.transpose(0, 2, 1)),
+    "dense": (lambda x, y, i: ops.dense(x, ops.constant(np.eye(2)), ops.constant(OFFSET), "relu"),
+              lambda x, y, i: np.maximum(x + OFFSET, 0)),
+    "layer_norm": (lambda x, y, i: ops.layer_norm(x, ops.constant(SCALE), ops.constant(OFFSET)),
+                   lambda x, y, i: norm(x, 1) * SCALE + OFFSET),
+    "rms_norm": (lambda x, y, i: ops.rms_norm(x, ops.constant(SCALE)), lambda x, y, i: norm(x, 0) * SCALE),
+    "dropout": (lambda x, y, i: ops.dropout(x, 0.5, False), lambda x, y, i: x),
+    "reshape": (lambda x, y, i: ops.reshape(x, (-1, 6)), lambda x, y, i: x.reshape(-1, 6)),
+    "transpose": (lambda x, y, i: ops.transpose(x, (0, 2, 1)), lambda x, y, i: x.transpose(0, 2, 1)),
+    "slice": (lambda x, y, i: ops.slice(x, (0, 1, 0), (x.shape[0], 2, 1)), lambda x, y, i: x[:, 1:3, :1]),
+    "concat": (lambda x, y, i: ops.concat([x, y], -1), lambda x, y, i: np.concatenate([x, y], -1)),
+    "split": (lambda x, y, i: ops.sub(*ops.split(x, 2, -1)), lambda x, y, i: x[..., :1] - x[..., 1:]),
+    "stack": (lambda x, y, i: ops.stack([x, y], -1), lambda x, y, i: np.stack([x, y], -1)),
+    "pad": (lambda x, y, i: ops.pad(x, (0, 1, 0), (0, 0, 2), 7),
+            lambda x, y, i: np.pad(x, ((0, 0), (1, 0), (0, 2)), constant_values=7)),
+    "where": (lambda x, y, i: ops.where(ops.less(x, 0), 5, y), lambda x, y, i: np.where(x < 0, 5, y)),
+    "broadcast_to": (lambda x, y, i: ops.broadcast_to(ops.mean(x, 1, True), x.shape),
+                     lambda x, y, i: np.broadcast_to(x.mean(1, keepdims=True), x.shape)),
+    "gather": (lambda x, y, i: ops.gather(ops.constant(X[0]), i), lambda x, y, i: X[0][i]),
+    "one_hot": (lambda x, y, i: ops.one_hot(i, 3), lambda x, y, i: np.eye(3)[i]),
+    "cast": (lambda x, y, i: ops.cast(x, "int32"), lambda x, y, i: np.trunc(x)),
+    "constant": (lambda x, y, i: ops.equal(i, ops.constant([2])) + ops.constant([0.5]), lambda x, y, i: (i == 2) + 0.5),
+    "fill": (lambda x, y, i: x + ops.fill((2,), 0.5), lambda x, y, i: x + 0.5),
+    "sparse_cross_entropy": (
+        lambda x, y, i: ops.fill((x.shape[0], 1), 1) * ops.sparse_cross_entropy(ops.reshape(x, (-1, 6)), i, "sum"),
+        lambda x, y, i: np.full((4, 1), -np.log(softmax(x.reshape(4, 6)))[range(4), i].sum())),
+    "mean_squared_error": (lambda x, y, i: x * 0 + ops.mean_squared_error(x, y),
+                           lambda x, y, i: x * 0 + ((x - y) ** 2).mean()),
+    "gradients": (lambda x, y, i: ops.gradients(ops.sum(ops.square(x)), [x])[0], lambda x, y, i: 2 * x),
+}
+# Ops that need a trainer: the tests of the classes that are named have them.
+ELSEWHERE = {"all_reduce": "Synchronized", "sync_moments": "Synchronized", "sync_batch_norm": "Synchronized",
+             "report": "Training", "update": "Synchronized"}
+
+
+def declared():
+    """Functions of the headers that add to a graph, and those that make layers."""
+    found = {"ops": set(), "nn": set()}
+    for name in dir(lib):
+        if name.startswith("copse_nn_"):
+            found["nn"].add(name)
+        elif name.startswith("copse_"):
+            kind = ffi.typeof(getattr(lib, name))
+            if kind.kind == "function" and kind.args and kind.args[0].cname == "struct copse_graph *":
+                found["ops"].add(name)
+    return found
+
+
+class Complete(unittest.TestCase):
+    def test_every_op_is_in_the_package_or_named_on_its_page(self):
+        found = declared()
+        self.assertLess({"copse_add", "copse_gather", "copse_matmul", "copse_all_reduce"}, found["ops"])
+        self.assertGreater(len(found["ops"]), 60)
+        self.assertLess({"copse_nn_dense", "copse_nn_parse"}, found["nn"])
+        page = (PACKAGE / "README.md").read_text().split("## C functions without a Python name")[1]
+        exceptions = set(re.findall(r"`(copse_\w+)`", page))
+        lacks = {f for f in found["ops"] if not hasattr(ops, f[len("copse_"):])}
+        lacks |= {f for f in found["nn"] if not hasattr(nn, f[len("copse_nn_"):])}
+        self.assertEqual(lacks, exceptions & (found["ops"] | found["nn"]))
+
+    def test_every_op_is_tested(self):
+        names = {f[len("copse_"):] for f in declared()["ops"]}
+        self.assertEqual({n for n in names if hasattr(ops, n)}, set(CASES) | set(ELSEWHERE))
+
+
+class Ops(unittest.TestCase):
+    def test_equal_numpy(self):
+        strategy = copse.Strategy("host:0,host:0")
+        strategy.variable("unused", (1,))
+        trainer = copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x"]))
+        for name, (op, expected) in CASES.items():
+            if name in ("sparse_cross_entropy", "mean_squared_error"):
+                continue  # of a whole batch
+            with self.subTest(name):
+                y = trainer.predict(lambda inputs: op(inputs["x"], inputs["y"], inputs["i"]), {"x": X, "y": Y, "i": I})
+                wanted = np.asarray(expected(X, Y, I))
+                self.assertEqual(y.shape, wanted.shape)
+                np.testing.assert_allclose(y, wanted, rtol=2e-6, atol=2e-6)
+
+    def test_losses_equal_numpy(self):
+        strategy = copse.Strategy("host")
+        strategy.variable("unused", (1,))
+        trainer = copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x"]))
+        for name in "sparse_cross_entropy", "mean_squared_error":
+            op, expected = CASES[name]
+            y = trainer.predict(lambda inputs: op(inputs["x"], inputs["y"], inputs["i"]), {"x": X, "y": Y, "i": I})
+            np.testing.assert_allclose(y, expected(X, Y, I), rtol=2e-6)
+
+    def test_wrong_arguments(self):
+        wrong = {
+            r"3 axes, not an axis -4": lambda x: ops.sum(x, -4),
+            r"2 sizes for a tensor of 3": lambda x: ops.pad(x, (0, 0), (0, 0)),
+            r"one of the two values": lambda x: ops.where(x, 1, 2),
+            r"operand is str": lambda x: ops.add(x, "1"),
+            r"split": lambda x: ops.split(x, [1, 1], 1)[0],
+            r"stack": lambda x: ops.stack([]),
+            r"concat": lambda x: ops.concat([]),
+            r"'mode'.*mean, sum": lambda x: ops.all_reduce(x, "mode"),
+        }
+        strategy = copse.Strategy("host")
+        strategy.variable("unused", (1,))
+        trainer = copse.Trainer(strategy, lambda inputs: ops.mean(inputs["x"]))
+        for pattern, op in wrong.items():
+            with self.subTest(pattern), self.assertRaisesRegex((copse.errors.ArgumentError, copse.errors.ShapeError), pattern):
+                trainer.predict(lambda inputs: op(inputs["x"]), {"x": X})
+
+
+class Synchronized(unittest.TestCase):
+    """Ops over replicas with unequal shares: two of three examples and one."""
+
+    def trainer(self, loss):
+        strategy = copse.Strategy("host:0,host:0")
+        strategy.variable("unused", (1,))
+        total = strategy.variable("total", (2,), trainable=False, aggregation="mean")
+        return total, copse.Trainer(strategy, lambda inputs: loss(inputs["x"], total), learning_rate=0.1)
+
+    def test_all_reduce_and_update(self):
+        def loss(x, total):
+            ops.report("mean", ops.mean(ops.all_reduce(ops.sum(x, 0), "mean")))
+            ops.update(total, ops.all_reduce(ops.sum(x, 0)))
+            return ops.mean(x) + ops.sum(total) * 0 + ops.sum(strategy.variables()[0]) * 0
+
+        total, trainer = self.trainer(loss)
+        strategy = trainer.strategy
+        x = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        result = trainer.step({"x": x})
+        np.testing.assert_allclose(total.numpy(), [9, 12])
+        self.assertAlmostEqual(result.reports["mean"], 21 / 4, places=5)
+
+    def test_moments_of_the_global_batch(self):
+        x = np.array([[1, 2], [3, 4], [5, 9]], np.float32)
+
+        def loss(inputs, _total):
+            mean, variance = ops.sync_moments(inputs)
+            ops.report("mean", ops.sum(mean))
+            ops.report("variance", ops.sum(variance))
+            y = ops.sync_batch_norm(inputs, gamma=ops.constant([2.0, 1.0]), beta=ops.constant([1.0, 0.0]), epsilon=1e-6)
+            return ops.mean(ops.square(y))
+
+        reports = self.trainer(loss)[1].evaluate({"x": x})
+        self.assertAlmostEqual(reports.reports["mean"], x.mean(0).sum(), places=5)
+        self.assertAlmostEqual(reports.reports["variance"], x.var(0).sum(), places=4)
+        y = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-6) * [2, 1] + [1, 0]
+        self.assertAlmostEqual(reports.loss, (y ** 2).mean(), places=4)
+
+
+if __name__ == "__main__":
+    unittest.main()
