@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The consequence of results for kernels. A case notes the kernels that it uses. A failed case with a forced variant
-   blocks the variant's kernel. Another failed case blocks its only kernel, or of several kernels:
+   blocks the variant's kernel, unless 1 or 2 below explain the failure. Another failed case blocks its only kernel, or
+   of several kernels:
      1. those that are blocked already, which explain the failure;
      2. else those that fail their self-test now;
      3. else those that have not passed a case of their own in this run;
@@ -96,9 +97,19 @@ static struct kernel_set used(const struct copse_verdicts *v)
     return s;
 }
 
-bool copse__verdicts_has_used(const struct copse_conform_run *r)
+/* Modes in which a wrong result is that of a kernel. The others are about calls, other limits and lent devices. */
+static bool is_about_kernels(const char *mode)
 {
-    return used(r->verdicts).count > 0;
+    static const char *const modes[] = { "run", "grad", "bitwise", "opt", "reduce", "train", "stress" };
+    for (size_t i = 0; i < COPSE_COUNT(modes); i++)
+        if (strcmp(modes[i], mode) == 0)
+            return true;
+    return false;
+}
+
+bool copse__verdicts_is_about(const struct copse_conform_run *r, const char *mode)
+{
+    return is_about_kernels(mode) && used(r->verdicts).count > 0;
 }
 
 /* ---- blame ---- */
@@ -122,15 +133,15 @@ static bool is_blocked(struct copse_conform_run *r, uint32_t k)
     return copse__block_list_has(&r->ctx->trust, r->dev->block_list, name_of(k), reason, sizeof reason);
 }
 
+/* With the specialisation of its first use in the case. */
 static bool fails_self_test(struct copse_conform_run *r, uint32_t k)
 {
     char reason[192] = "";
-    copse__mutex_lock(&r->dev->lock); /* kernels are added at the head and removed when the device closes */
-    struct copse_kernel *at = r->dev->kernels;
-    copse__mutex_unlock(&r->dev->lock);
-    for (; at && !*reason && copse__device_check(r->dev) == COPSE_OK; at = at->next)
-        if (at->id == k && copse__self_test_ask(at, reason, sizeof reason) != COPSE_OK)
-            break;
+    struct copse_kernel *kernel;
+    if (k == COPSE_KERNEL_COUNT || copse__device_check(r->dev) != COPSE_OK ||
+        copse__kernel_get(r->dev, (enum copse_kernel_id)k, r->verdicts->uses.spec[k], &kernel) != COPSE_OK ||
+        copse__self_test_ask(kernel, reason, sizeof reason) != COPSE_OK)
+        return false;
     return *reason != '\0';
 }
 
@@ -139,15 +150,38 @@ static bool is_unproven(struct copse_conform_run *r, uint32_t k)
     return !r->verdicts->was_alone[k];
 }
 
+static void fail_all(struct copse_conform_run *r, const struct kernel_set *s, struct copse_kernel_case c, bool is_late,
+                     const char *text)
+{
+    for (uint32_t k = 0; k < KERNELS; k++) {
+        c.kernel = name_of(k);
+        if (s->has[k] && copse__device_fail_case(r->dev, &c, is_late, text) != COPSE_OK)
+            copse__log(&r->ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s", c.kernel, copse_last_error());
+    }
+}
+
 static void blame(struct copse_conform_run *r, struct kernel_set s, struct copse_kernel_case c, bool is_late, const char *text)
 {
     if (s.count > 1 && !narrow(r, &s, is_blocked) && (is_late || !narrow(r, &s, fails_self_test)))
         narrow(r, &s, is_unproven);
-    for (uint32_t k = 0; k < KERNELS; k++) {
-        c.kernel = name_of(k);
-        if (s.has[k] && copse__device_fail_case(r->dev, &c, is_late, text) != COPSE_OK)
-            copse__log(&r->ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s", c.kernel, copse_last_error());
+    fail_all(r, &s, c, is_late, text);
+}
+
+/* With a forced variant: its kernel, unless it passes its self-test and another kernel of the case explains the
+   failure. */
+static void blame_variant(struct copse_conform_run *r, struct kernel_set s, struct copse_kernel_case c, bool is_late,
+                          const char *text)
+{
+    uint32_t forced = 0;
+    while (forced < COPSE_KERNEL_COUNT && strcmp(name_of(forced), c.kernel) != 0)
+        forced++;
+    s.count -= s.has[forced];
+    s.has[forced] = false;
+    if (is_late || fails_self_test(r, forced) || !(narrow(r, &s, is_blocked) || narrow(r, &s, fails_self_test))) {
+        s = (struct kernel_set){ .count = 1 };
+        s.has[forced] = true;
     }
+    fail_all(r, &s, c, is_late, text);
 }
 
 /* ---- evidence ---- */
@@ -161,16 +195,6 @@ static void pass(struct copse_conform_run *r, const struct copse_kernel_case *c)
     /* If memory for it is exhausted, the block stays. */
     if (!COPSE_PUSH(&r->ctx->base.mem, &r->verdicts->passed, p))
         copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: no memory");
-}
-
-/* Modes in which a wrong result is that of a kernel. The others are about calls, other limits and lent devices. */
-static bool is_about_kernels(const char *mode)
-{
-    static const char *const modes[] = { "run", "grad", "bitwise", "opt", "reduce", "train", "stress" };
-    for (size_t i = 0; i < COPSE_COUNT(modes); i++)
-        if (strcmp(modes[i], mode) == 0)
-            return true;
-    return false;
 }
 
 static bool is_failure(copse_verdict v)
@@ -205,8 +229,7 @@ void copse__verdicts_take(struct copse_conform_run *r, const struct copse_eviden
         v->was_alone[k] |= s.has[k] && is_good && s.count == 1;
     }
     if (is_forced && is_bad) {
-        if (copse__device_fail_case(r->dev, &c, e->is_late, text) != COPSE_OK)
-            copse__log(&r->ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s", c.kernel, copse_last_error());
+        blame_variant(r, s, c, e->is_late, text);
     } else if (is_forced && is_good) {
         pass(r, &c);
     } else if (is_bad && !e->is_excused && is_about_kernels(result->mode)) {

@@ -89,8 +89,8 @@ copse_status copse__verdicts_create(struct copse_conform_run *r, struct copse_ve
 void copse__verdicts_watch(struct copse_conform_run *r, const copse_device *dev);
 /* A case begins: it has used no kernel yet. */
 void copse__verdicts_begin(struct copse_conform_run *r);
-/* Whether the running case has used a kernel. */
-bool copse__verdicts_has_used(const struct copse_conform_run *r);
+/* Whether a wrong result in this mode is that of a kernel that the running case has used. */
+bool copse__verdicts_is_about(const struct copse_conform_run *r, const char *mode);
 /* What a case says about kernels. */
 struct copse_evidence {
     const struct copse_case_result *result;

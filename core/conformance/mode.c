@@ -79,7 +79,7 @@ static bool is_shaky(struct copse_conform_run *r, const struct copse_conform_cas
 {
     struct copse_conform_outcome again;
     if (first->result.verdict != COPSE_VERDICT_FAIL || first->is_excused || first->result.seconds > MOST_REPEATED ||
-        r->params->own || !copse__verdicts_has_used(r))
+        r->params->own || !copse__verdicts_is_about(r, c->mode))
         return false;
     attempt(r, c, run, user, &again);
     return again.result.verdict == COPSE_VERDICT_PASS;

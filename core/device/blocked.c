@@ -54,10 +54,14 @@ copse_status copse__kernel_refuse(const copse_device *dev, const char *kernel, c
                       kernel, dev->info.id, reason, dev->info.driver, dev->info.id);
 }
 
-void copse__kernel_note_use(const copse_device *dev, uint32_t id)
+void copse__kernel_note_use(const copse_device *dev, uint32_t id, const int32_t spec[COPSE_MAX_SPECS])
 {
     struct copse_kernel_uses *uses = atomic_load_explicit(&dev->ctx->uses, memory_order_acquire);
-    if (uses && uses->device == dev->block_list && !atomic_exchange(&uses->used[id], true) && uses->first)
+    if (!uses || uses->device != dev->block_list || atomic_exchange(&uses->used[id], true))
+        return;
+    if (spec)
+        memcpy(uses->spec[id], spec, sizeof uses->spec[id]);
+    if (uses->first)
         uses->first(uses->user, id);
 }
 

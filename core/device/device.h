@@ -91,11 +91,12 @@ copse_status copse__kernel_refuse(const copse_device *dev, const char *kernel, c
 struct copse_kernel_uses {
     const struct copse_block_list *device; /* devices with this list are noted */
     atomic_bool used[COPSE_KERNEL_COUNT + 1];
+    int32_t spec[COPSE_KERNEL_COUNT][COPSE_MAX_SPECS]; /* of the first use */
     void (*first)(void *user, uint32_t id); /* at the first use of a kernel, from any thread; or NULL */
     void *user;
 };
-/* Note that a command uses a kernel; COPSE_KERNEL_COUNT = the library's product. */
-void copse__kernel_note_use(const copse_device *dev, uint32_t id);
+/* Note that a command uses a kernel. `spec` NULL: the library's product. */
+void copse__kernel_note_use(const copse_device *dev, uint32_t id, const int32_t spec[COPSE_MAX_SPECS]);
 
 /* Block a kernel that failed its self-test, until runs of conformance pass, in this context and, through the kernel
    cache, in later contexts. Kernels that are already recorded are unchanged. */

@@ -32,7 +32,7 @@ bool conform_is_bad(copse_verdict v);
 enum conform_job_kind {
     JOB_DEVICES, /* event "device" for each device that the selector `device` selects */
     JOB_LIST,    /* event "plan" for each case */
-    JOB_RUN,     /* events "begin" and "case" for each case */
+    JOB_RUN,     /* events "begin" and "case" for each case, between them "uses" for each kernel that it uses */
     JOB_BLOCK,   /* `kernel` failed the case of `modes`, `ops`, `case_name` and `tier`: see `reason` */
 };
 

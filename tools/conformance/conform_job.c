@@ -78,6 +78,14 @@ static bool on_begin(void *user, const char *mode, const char *op, const char *n
     return true;
 }
 
+static void on_use(void *user, const char *kernel)
+{
+    struct doer *d = user;
+    cJSON *o = event("uses");
+    cJSON_AddStringToObject(o, "kernel", kernel);
+    d->emit(d->user, o);
+}
+
 static void on_result(void *user, const struct copse_case_result *r)
 {
     struct doer *d = user;
@@ -120,7 +128,7 @@ static copse_status do_cases(struct doer *d)
     struct copse_conformance_params p = {
         .device = j->device, .modes = j->modes, .tier = j->tier, .ops = j->ops,
         .case_name = j->case_name, .variant = j->variant, .after = j->after,
-        .seconds = j->seconds, .begin = on_begin, .result = on_result, .user = d,
+        .seconds = j->seconds, .begin = on_begin, .result = on_result, .uses = on_use, .user = d,
     };
     struct copse_own_kernel own = { .kernel = j->kernel };
     struct copse_conformance_summary summary;

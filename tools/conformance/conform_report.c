@@ -273,7 +273,7 @@ void report_unblocked(const struct conform_settings *s, const struct conform_set
     const cJSON *b;
     cJSON_ArrayForEach(b, before)
         if (d && !s->is_json && !is_blocked(d, json_text(b, "kernel")))
-            printf("used again on %s: %s (every case that it had failed passes)\n", device,
+            printf("used again on %s: %s (what it had failed has passed in three runs in a row)\n", device,
                    json_text(b, "kernel"));
 }
 

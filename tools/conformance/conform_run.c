@@ -8,9 +8,18 @@
 #include "tools/conformance/card.h"
 #include "tools/conformance/conform_run.h"
 
+#define MOST_KERNELS 128
+
+/* Names of kernels, each once. */
+struct kernel_names {
+    char at[MOST_KERNELS][48];
+    size_t count;
+};
+
 /* A case, as the begin event names it. */
 struct place {
     char mode[32], op[64], name[192], variant[64];
+    struct kernel_names used;
 };
 
 struct run {
@@ -21,6 +30,8 @@ struct run {
     const char *ops;    /* as requested, or the op of the user kernel */
     cJSON *plan;        /* array of "plan" events of the device */
     struct place now;   /* started and not ended, op "" = none */
+    struct kernel_names proven; /* kernels that passed a case of their own on the device */
+    size_t blocked;     /* kernels that were blocked because a job died */
     cJSON *blocked_before; /* for each device by id: the list "blocked" before the run */
     bool has_devices_to_tell;
     bool own_was_used;  /* any mode ran the user kernel */
@@ -47,6 +58,29 @@ static void set_place(struct run *r, const cJSON *event)
     progress_draw(&r->progress);
 }
 
+static bool has_kernel(const struct kernel_names *k, const char *name)
+{
+    for (size_t i = 0; i < k->count; i++)
+        if (strcmp(k->at[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void add_kernel(struct kernel_names *k, const char *name)
+{
+    if (k->count < MOST_KERNELS && !has_kernel(k, name))
+        snprintf(k->at[k->count++], sizeof *k->at, "%s", name);
+}
+
+/* A case that ended. */
+static void note_proof(struct run *r, const cJSON *event)
+{
+    if (r->now.used.count == 1 && conform_verdict(json_text(event, "verdict")) == COPSE_VERDICT_PASS)
+        add_kernel(&r->proven, r->now.used.at[0]);
+    r->now.op[0] = '\0';
+    r->now.used.count = 0;
+}
+
 static void on_event(void *user, cJSON *event)
 {
     struct run *r = user;
@@ -54,9 +88,12 @@ static void on_event(void *user, cJSON *event)
     if (strcmp(name, "plan") == 0 && cJSON_AddItemToArray(r->plan, event))
         return;
     if (strcmp(name, "begin") == 0) {
+        r->now.used.count = 0;
         set_place(r, event);
+    } else if (strcmp(name, "uses") == 0) {
+        add_kernel(&r->now.used, json_text(event, "kernel"));
     } else if (strcmp(name, "case") == 0) {
-        r->now.op[0] = '\0';
+        note_proof(r, event);
         r->progress.done++;
         if (conform_set_take(&r->set, event)) {
             progress_clear(&r->progress);
@@ -195,20 +232,55 @@ static copse_verdict verdict_of(const struct conform_ended *e)
                                                     : COPSE_VERDICT_FAIL;
 }
 
-static void block(struct run *r, const struct conform_job *died, const struct place *p,
+static void block(struct run *r, const struct conform_job *died, const struct place *p, const char *kernel,
                   const struct conform_ended *how)
 {
     struct conform_ended ended;
     const struct conform_job j = {
         .kind = JOB_BLOCK, .device = r->device, .modes = died->modes, .tier = died->tier,
-        .ops = p->op, .case_name = p->name, .kernel = p->variant, .reason = how->text,
+        .ops = p->op, .case_name = p->name, .kernel = kernel, .reason = how->text,
         .verdict = verdict_of(how),
     };
     do_job(r, &j, &ended);
+    r->blocked++;
 }
 
-/* The process crashed with the library's choice of kernels: find the variant that caused it. */
-static void find_culprit(struct run *r, unsigned mode, const struct place *p);
+/* Whether the plan has variants of the case, which are run after it. */
+static bool has_variants(const struct run *r, const struct place *p)
+{
+    const cJSON *o;
+    cJSON_ArrayForEach(o, r->plan)
+        if (strcmp(json_text(o, "mode"), p->mode) == 0 && strcmp(json_text(o, "op"), p->op) == 0 &&
+            strcmp(json_text(o, "name"), p->name) == 0 && *json_text(o, "variant"))
+            return true;
+    return false;
+}
+
+/* Modes in which a process that dies is the fault of a kernel. */
+static bool is_about_kernels(const char *mode)
+{
+    static const char *const others[] = { "args", "limits", "import", "perf" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i], mode) == 0)
+            return false;
+    return true;
+}
+
+/* The process died with the library's choice of kernels: block those that have not passed a case of their own, or all
+   of them. */
+static void block_used(struct run *r, const struct conform_job *died, const struct place *p, const struct conform_ended *how)
+{
+    size_t unproven = 0;
+    for (size_t i = 0; i < p->used.count; i++)
+        unproven += !has_kernel(&r->proven, p->used.at[i]);
+    for (size_t i = 0; i < p->used.count && is_about_kernels(p->mode); i++)
+        if (unproven == 0 || !has_kernel(&r->proven, p->used.at[i]))
+            block(r, died, p, p->used.at[i], how);
+}
+
+/* The process died with the library's choice of kernels: find the variant, or the kernels, that caused it. */
+static void find_culprit(struct run *r, const struct conform_job *died, const struct place *p,
+                         const struct conform_ended *how);
 
 /* Run the cases of one mode. */
 static void run_cases(struct run *r, const struct conform_job *first)
@@ -237,9 +309,9 @@ static void run_cases(struct run *r, const struct conform_job *first)
         if (ended.how == END_DONE || !p.op[0] || strcmp(after, last) == 0)
             return; /* the remaining cases are skipped */
         if (p.variant[0] && !j.own_path)
-            block(r, &j, &p, &ended);
-        else if (!p.variant[0] && !j.variant)
-            find_culprit(r, j.modes, &p);
+            block(r, &j, &p, p.variant, &ended);
+        else if (!p.variant[0] && !j.own_path)
+            find_culprit(r, &j, &p, &ended);
         memcpy(last, after, sizeof last);
         j.after = last;
         if (until > 0.0) /* no time left: a tiny limit, so that the remaining cases are listed as not reached */
@@ -247,14 +319,13 @@ static void run_cases(struct run *r, const struct conform_job *first)
     }
 }
 
-static void find_culprit(struct run *r, unsigned mode, const struct place *p)
+/* In the other tiers the variants follow anyway. */
+static void run_variants(struct run *r, unsigned mode, const struct place *p)
 {
     struct conform_ended ended;
     struct conform_job j = job_of(r, JOB_LIST);
     const cJSON *o;
     cJSON *plan = r->plan;
-    if (j.tier != COPSE_CONFORM_QUICK)
-        return; /* the other tiers run every variant */
     j.modes = mode;
     j.tier = COPSE_CONFORM_STANDARD;
     j.ops = p->op;
@@ -270,6 +341,18 @@ static void find_culprit(struct run *r, unsigned mode, const struct place *p)
     }
     cJSON_Delete(r->plan);
     r->plan = plan;
+}
+
+static void find_culprit(struct run *r, const struct conform_job *died, const struct place *p,
+                         const struct conform_ended *how)
+{
+    const size_t before = r->blocked;
+    if (died->tier == COPSE_CONFORM_QUICK && !died->variant)
+        run_variants(r, died->modes, p);
+    else if (has_variants(r, p) && !died->variant)
+        return;
+    if (r->blocked == before)
+        block_used(r, died, p, how);
 }
 
 /* ---- a run ---- */
@@ -288,6 +371,7 @@ static copse_status run_device(struct run *r, const char *device)
     const double start = clock_now();
     struct conform_ended ended;
     r->device = device;
+    r->proven.count = 0;
     make_plan(r, &ended);
     if (ended.how == END_DONE && (ended.status == COPSE_ERR_ARGUMENT ||
                                   ended.status == COPSE_ERR_FORMAT || ended.status == COPSE_ERR_IO))

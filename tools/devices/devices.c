@@ -40,7 +40,26 @@ static void print_blocked(copse_context *ctx, const char *id)
     if (copse_device_blocked(ctx, id, &list, &count) != COPSE_OK)
         return;
     for (size_t i = 0; i < count; i++)
-        printf("           blocked: %s (%s)\n", list[i].kernel, list[i].reason);
+        if (list[i].passes > 0)
+            printf("           blocked: %s (%s; passed since in %u of 3 runs)\n", list[i].kernel, list[i].reason,
+                   (unsigned)list[i].passes);
+        else
+            printf("           blocked: %s (%s)\n", list[i].kernel, list[i].reason);
+}
+
+/* What conformance knows of the device. */
+static void print_state(copse_context *ctx, const struct copse_device_info *d)
+{
+    struct copse_device_state state;
+    if (d->kind == COPSE_DEVICE_REFERENCE || copse_device_state(ctx, d->id, &state) != COPSE_OK)
+        return;
+    if (state.is_unreliable)
+        printf("           unreliable: %s; not used for training: copse devices --unblock %s, or --trust-device\n",
+               state.reason, d->id);
+    if (state.modes[0])
+        printf("           tested: %s\n", state.modes);
+    else
+        printf("           not tested with this driver: copse conformance --device %s\n", d->id);
 }
 
 /* Number of size classes with a measurement. */
@@ -90,6 +109,7 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
     if (d->same_as >= 0)
         printf("           the same device as %s, through another API\n", list[d->same_as].id);
     print_blocked(ctx, d->id);
+    print_state(ctx, d);
     const size_t tuned = count_tuned(ctx, d->id);
     if (tuned)
         printf("           tuned: kernels chosen by `copse tune` for %zu size%s\n", tuned,
@@ -170,9 +190,23 @@ static cJSON *blocked_json(copse_context *ctx, const char *id)
         cJSON *o = cJSON_CreateObject();
         json_add_text(o, "kernel", list[i].kernel);
         json_add_text(o, "reason", list[i].reason);
+        cJSON_AddStringToObject(o, "until", list[i].is_lasting ? "unblocked" : "three runs pass");
+        json_add_count(o, "passes", list[i].passes);
         cJSON_AddItemToArray(array, o);
     }
     return array;
+}
+
+static void add_state(cJSON *o, copse_context *ctx, const char *id)
+{
+    struct copse_device_state state;
+    if (copse_device_state(ctx, id, &state) != COPSE_OK)
+        return;
+    json_add_text(o, "tested", state.modes);
+    cJSON_AddBoolToObject(o, "unreliable", state.is_unreliable);
+    json_add_count(o, "flips", state.flips);
+    if (state.is_unreliable)
+        json_add_text(o, "unreliable_reason", state.reason);
 }
 
 static void add_hardware(cJSON *o, const struct copse_device_info *d)
@@ -214,6 +248,7 @@ cJSON *device_json(copse_context *ctx, const struct copse_device_info *list, siz
     if (d->is_usable) {
         cJSON_AddItemToObject(o, "limits", limits_json(&d->limits));
         cJSON_AddItemToObject(o, "blocked", blocked_json(ctx, d->id));
+        add_state(o, ctx, d->id);
         json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id));
     }
     return o;
@@ -246,15 +281,15 @@ int cmd_devices(int argc, char **argv)
     bool is_json = false, is_verbose = false;
     const char *unblock = NULL;
     const struct option_row rows[] = {
-        { "unblock", OPTION_TEXT, &unblock, "ID", "use the blocked kernels of this device again" },
+        { "unblock", OPTION_TEXT, &unblock, "ID", "use the blocked kernels of this device again, and trust it" },
         { "json", OPTION_FLAG, &is_json, NULL, "one JSON object" },
         { "verbose", OPTION_FLAG, &is_verbose, NULL, "log what the library does" },
         { 0 },
     };
     int code = options_parse(argc, argv, rows,
-                                   "Lists the devices found, their limits, their blocked kernels, "
-                                   "the number of problem sizes\nthat `copse tune` measured, and "
-                                   "the reason why any device was rejected.");
+                                   "Lists the devices found, their limits, their blocked kernels, what "
+                                   "`copse conformance` has tested,\nthe number of problem sizes that `copse tune` "
+                                   "measured, and the reason why any device was rejected.");
     if (code >= 0)
         return code;
     copse_context *ctx = NULL;
