@@ -265,7 +265,7 @@ finds() {
     [ "$(grep -c '^blocked' "$work/stdout")" -eq "$6" ] || no "$1 $2: $(grep '^blocked' "$work/stdout")"
     expect 0 "$1 $2: devices" "$liar" devices
     says "blocked: $2 .*\[quick, 2"
-    [ "$5" = host ] || says '^ +not tested with this driver: copse conformance --device lying:0$"
+    [ "$5" = host ] || says '^ +not tested with this driver: copse conformance --device lying:0$'
     expect 0 "$1 $2: json" "$liar" devices --json
     says "\"kernel\":[[:space:]]*\"$2\""
     says '"tested":[[:space:]]*""'
