@@ -51,14 +51,15 @@ static void print_blocked(copse_context *ctx, const char *id)
 static void print_state(copse_context *ctx, const struct copse_device_info *d)
 {
     struct copse_device_state state;
-    if (d->kind == COPSE_DEVICE_REFERENCE || copse_device_state(ctx, d->id, &state) != COPSE_OK)
+    const bool is_reference = d->kind == COPSE_DEVICE_REFERENCE;
+    if (copse_device_state(ctx, d->id, &state) != COPSE_OK)
         return;
-    if (state.is_unreliable)
+    if (state.is_unreliable && !is_reference)
         printf("           unreliable: %s; not used for training: copse devices --unblock %s, or --trust-device\n",
                state.reason, d->id);
     if (state.modes[0])
         printf("           tested: %s\n", state.modes);
-    else
+    else if (!is_reference)
         printf("           not tested with this driver: copse conformance --device %s\n", d->id);
 }
 
