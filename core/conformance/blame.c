@@ -100,7 +100,7 @@ static struct kernel_set used(const struct copse_verdicts *v)
 /* Modes in which a wrong result is that of a kernel. The others are about calls, other limits and lent devices. */
 static bool is_about_kernels(const char *mode)
 {
-    static const char *const modes[] = { "run", "grad", "bitwise", "opt", "reduce", "train", "stress" };
+    static const char *const modes[] = { "run", "grad", "bitwise", "opt", "reduce", "train", "stress", "launch" };
     for (size_t i = 0; i < COPSE_COUNT(modes); i++)
         if (strcmp(modes[i], mode) == 0)
             return true;

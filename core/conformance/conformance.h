@@ -141,6 +141,7 @@ extern const struct copse_conform_mode copse_conform_modes[]; /* ends with a NUL
 
 copse_status copse__conform_forward(struct copse_conform_run *r);
 copse_status copse__conform_grad(struct copse_conform_run *r);
+copse_status copse__conform_launch(struct copse_conform_run *r);
 copse_status copse__conform_opt(struct copse_conform_run *r);
 copse_status copse__conform_reduce(struct copse_conform_run *r);
 copse_status copse__conform_train(struct copse_conform_run *r);

@@ -6,6 +6,7 @@ const struct copse_conform_mode copse_conform_modes[] = {
     { "run", COPSE_CONFORM_RUN, copse__conform_forward },
     { "grad", COPSE_CONFORM_GRAD, copse__conform_grad },
     { "bitwise", COPSE_CONFORM_BITWISE, copse__conform_bitwise },
+    { "launch", COPSE_CONFORM_LAUNCH, copse__conform_launch },
     { "opt", COPSE_CONFORM_OPT, copse__conform_opt },
     { "reduce", COPSE_CONFORM_REDUCE, copse__conform_reduce },
     { "train", COPSE_CONFORM_TRAIN, copse__conform_train },

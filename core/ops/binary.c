@@ -221,17 +221,20 @@ void copse_host_binary_grad(const void *params, const int32_t *spec,
         const double a = copse__load(&args[0], find(&at, 0, i));
         const double b = copse__load(&args[1], find(&at, 1, i));
         double slope = 0;
+        bool is_choice = false;
         switch (spec[0]) {
-#define BINARY(op, number, f, da, db, reference, ref_a, ref_b, ...)                                \
+#define BINARY(op, number, f, da, db, reference, ref_a, ref_b, ulp, ulp_g, class)                  \
     case number:                                                                                   \
         slope = spec[4] ? (ref_b) : (ref_a);                                                       \
+        is_choice = (ulp_g) == 0;                                                                  \
         break;
 #define COMPARE(op, number, f)
 #include "kernels/elementwise/binary.def"
 #undef BINARY
 #undef COMPARE
         }
-        copse__store(&args[3], i, copse__load(&args[2], i) * slope);
+        /* An exact derivative chooses dy or 0, also where dy is NaN. */
+        copse__store(&args[3], i, is_choice && slope == 0 ? 0 : copse__load(&args[2], i) * slope);
     }
 }
 

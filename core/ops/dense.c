@@ -151,7 +151,7 @@ void copse_host_dense_grad(const void *params, const int32_t *spec,
                              : spec[2] == COPSE_SIGMOID ? y * (1 - y)
                              : spec[2] == COPSE_TANH    ? 1 - y * y
                                                         : 1;
-        copse__store(&args[2], i, dy * slope);
+        copse__store(&args[2], i, spec[2] == COPSE_RELU && slope == 0 ? 0 : dy * slope);
     }
 }
 

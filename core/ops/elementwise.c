@@ -144,18 +144,24 @@ void copse_host_unary(const void *params, const int32_t *spec, const struct cops
     }
 }
 
+/* An exact derivative chooses dy or 0: where it is 0, the result is 0 for every dy, also for NaN. */
+static double along(double dy, double slope, double ulp)
+{
+    return slope == 0 && !(ulp > 0) ? 0 : dy * slope;
+}
+
 void copse_host_unary_grad(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args)
 {
     const struct copse_params_unary_grad *p = params;
     const double alpha = p->alpha, beta = p->beta;
     switch (spec[0]) {
-#define UNARY(op, number, f, g, reference, slope, ...)                                             \
+#define UNARY(op, number, f, g, reference, slope, low, high, ulp, ulp_g, class)                    \
     case number:                                                                                   \
         for (size_t i = 0; i < p->n; i++) {                                                        \
             const double x = copse__load(&args[0], i);                                             \
             (void)x;                                                                               \
-            copse__store(&args[2], i, copse__load(&args[1], i) * (slope));                         \
+            copse__store(&args[2], i, along(copse__load(&args[1], i), (slope), ulp_g));            \
         }                                                                                          \
         break;
 #define SCALED UNARY

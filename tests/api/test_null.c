@@ -57,6 +57,11 @@ static copse_context *ctx;
 static copse_device *dev;
 static copse_queue *queue;
 static copse_buffer *buf;
+static void visit_cell(void *user, const struct copse_coverage_cell *cell)
+{
+    (void)user, (void)cell;
+}
+
 static copse_function *fn;
 static copse_graph *g;
 static copse_tensor *x, *out;
@@ -252,6 +257,7 @@ static void devices(struct probe *p)
     ROW(copse_conformance_run, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }),
         NEED(&(struct copse_conformance_summary){ .seconds = 0 }));
     ROW(copse_conformance_list, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }));
+    ROW(copse_conformance_coverage, NEED(visit_cell), NULL);
     ROW(copse_kernel_contract, NEED("unary"), NEED(text), sizeof text);
     ROW(copse_kernel_complete, COPSE_KERNEL_CL_C, NEED("x"), NULL, 0, NEED(&count));
     ROW(copse_device_blocked, NEED(ctx), NEED(ids[0]), NEED(&blocked), NEED(&count));

@@ -22,34 +22,44 @@ static const struct mutant {
     const char *from, *to;    /* the first `from` becomes `to` */
     const char *ops, *variant; /* where to look; NULL = everywhere */
     copse_conformance_tier tier;
+    const char *launch; /* the case of mode launch; NULL = mode run */
+    bool is_opencl;     /* other compilers may treat the fault as equivalent */
 } mutants[] = {
     { "index off by one", "reduce/reduce", "LOAD(from, base + PLACE(k) * p.inner)",
       "LOAD(from, base + SELECT(PLACE(k) + 1u < p.count, PLACE(k) + 1u, PLACE(k)) * p.inner)",
-      "sum,mean,max", NULL, COPSE_CONFORM_QUICK },
+      "sum,mean,max", NULL, COPSE_CONFORM_QUICK, NULL, false },
     { "dropped barrier", "product/matmul", "            BARRIER();\n            for (uint k = 0u",
-      "            for (uint k = 0u", "matmul", "matmul", COPSE_CONFORM_QUICK },
+      "            for (uint k = 0u", "matmul", "matmul", COPSE_CONFORM_QUICK, NULL, false },
     { "one wrong element in a million", "elementwise/unary", "STORE(to, i, y);",
       "STORE(to, i, SELECT(i == 777777u, y * 1.0001f + 0.0001f, y));", "exp", NULL,
-      COPSE_CONFORM_FULL },
+      COPSE_CONFORM_FULL, NULL, false },
     { "wrong special value", "elementwise/unary", "STORE(to, i, y);",
-      "STORE(to, i, SELECT(IS_NAN(y), 0.0f, y));", FUNCTIONS, NULL, COPSE_CONFORM_QUICK },
+      "STORE(to, i, SELECT(IS_NAN(y), 0.0f, y));", FUNCTIONS, NULL, COPSE_CONFORM_QUICK, NULL, false },
     { "write one past the end", "elementwise/unary", "if (i < p.n)", "if (i <= p.n)", FUNCTIONS, NULL,
-      COPSE_CONFORM_QUICK },
+      COPSE_CONFORM_QUICK, NULL, false },
     { "last element not written", "elementwise/unary", "if (i < p.n)", "if (i + 1u < p.n)", FUNCTIONS, NULL,
-      COPSE_CONFORM_QUICK },
+      COPSE_CONFORM_QUICK, NULL, false },
     { "one ULP too much everywhere", "elementwise/unary", "STORE(to, i, y);",
       "STORE(to, i, SELECT(OP == 0 || OP == 1, AS_FLOAT(AS_UINT(y) + 1u), y));", "neg,abs", NULL,
-      COPSE_CONFORM_QUICK },
+      COPSE_CONFORM_QUICK, NULL, false },
     { "softmax without the row's maximum", "row/softmax", "LOAD(from, i) - m", "LOAD(from, i)",
-      "softmax", NULL, COPSE_CONFORM_QUICK },
+      "softmax", NULL, COPSE_CONFORM_QUICK, NULL, false },
     { "one of four sums left out", "reduce/column_sum_wide", "(sum[2][v] + sum[3][v])", "sum[2][v]",
-      "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK },
+      "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK, NULL, false },
     { "a variance around another mean", "row/layer_norm", "t / count - shift * shift", "t / count",
-      "layer_norm", "layer_norm", COPSE_CONFORM_QUICK },
+      "layer_norm", "layer_norm", COPSE_CONFORM_QUICK, NULL, false },
     { "zeros behind the row's end count", "row/layer_norm_wide", "#define KEEP(v) (tail_at <= k ? (v) * tail : (v))",
-      "#define KEEP(v) (v)", "layer_norm", "layer_norm_wide", COPSE_CONFORM_QUICK },
+      "#define KEEP(v) (v)", "layer_norm", "layer_norm_wide", COPSE_CONFORM_QUICK, NULL, false },
     { "a column past the end", "reduce/column_sum_wide", "j < 32 && col + j < p.cols", "j < 32",
-      "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK },
+      "column_sum", "column_sum_wide", COPSE_CONFORM_QUICK, NULL, false },
+    { "only the first 4096 elements are updated", "optim/adam", "STREAM(i, p.n)", "STREAM(i, MIN(p.n, 4096u))", "adam",
+      NULL, COPSE_CONFORM_QUICK, "many groups, mixed", false },
+    { "a wrong pair of blocks of ranks", "reduce/tree_sum", "two = one + sum;", "two = sum + sum;", "tree_sum", NULL,
+      COPSE_CONFORM_QUICK, "23 ranks: tail, usual", false },
+    { "columns past 65,535 are not read", "row/softmax", "LOAD(from, i) - m", "LOAD(from, MIN(i, 65535u)) - m",
+      "softmax", NULL, COPSE_CONFORM_QUICK, "softmax: many groups, mixed", false },
+    { "the sign of zero is lost", "reduce/accumulate", "LOAD(acc, i) + LOAD(x, i)",
+      "0.0f + (LOAD(acc, i) + LOAD(x, i))", "accumulate", NULL, COPSE_CONFORM_QUICK, "tail, zeros", true },
 };
 
 static copse_context *ctx;
@@ -69,11 +79,11 @@ static char *read_kernel(const char *name)
 }
 
 /* Some kernels say that they are for one API only. */
-static bool has_form(const char *kernel, const char *device)
+static bool has_form(const struct mutant *m, const char *device)
 {
     static const char only[] = "/* only: opencl */";
-    char *text = read_kernel(kernel);
-    const bool has = strncmp(text, only, sizeof only - 1) != 0 || strncmp(device, "opencl", 6) == 0;
+    char *text = read_kernel(m->kernel);
+    const bool has = (!m->is_opencl && strncmp(text, only, sizeof only - 1) != 0) || strncmp(device, "opencl", 6) == 0;
     free(text);
     return has;
 }
@@ -150,8 +160,8 @@ static void run(const char *device, const struct mutant *m, const char *text, st
     }
     const struct copse_own_kernel own = { strchr(m->kernel, '/') + 1, words ? words : text, size };
     const struct copse_conformance_params params = {
-        .device = device, .modes = COPSE_CONFORM_RUN, .tier = m->tier, .ops = m->ops,
-        .variant = m->variant, .own = &own, .result = note, .user = o,
+        .device = device, .modes = m->launch ? COPSE_CONFORM_LAUNCH : COPSE_CONFORM_RUN, .tier = m->tier, .ops = m->ops,
+        .case_name = m->launch, .variant = m->variant, .own = &own, .result = note, .user = o,
     };
     struct copse_conformance_summary summary;
     if (copse_conformance_run(ctx, &params, &summary) != COPSE_OK)
@@ -178,7 +188,7 @@ static void every_planted_fault_is_found(void **state)
     (void)state;
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
         for (size_t i = 0; i < sizeof mutants / sizeof *mutants && is_here(devices[d]); i++) {
-            if (!has_form(mutants[i].kernel, devices[d]))
+            if (!has_form(&mutants[i], devices[d]))
                 continue;
             struct outcome o = { .mutant = &mutants[i] };
             char *text = mutate(&mutants[i]);
@@ -196,7 +206,7 @@ static void kernel_without_fault_passes(void **state)
     (void)state;
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
         for (size_t i = 0; i < sizeof mutants / sizeof *mutants && is_here(devices[d]); i++) {
-            if (!has_form(mutants[i].kernel, devices[d]))
+            if (!has_form(&mutants[i], devices[d]))
                 continue;
             if (i > 0 && strcmp(mutants[i].kernel, mutants[i - 1].kernel) == 0)
                 continue;

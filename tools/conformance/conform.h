@@ -165,6 +165,9 @@ void table_list(const struct conform_settings *s, const cJSON *plan);
 void table_info(const struct conform_settings *s, const struct conform_set *set);
 void table_support(const struct conform_settings *s, const struct conform_set *set);
 
+/* conform_coverage.c: kernels, launch sizes and classes of values; the exit code */
+int conform_coverage(bool is_json);
+
 /* conform_tune.c: the measurements of mode tune on a device */
 void table_tune(const struct conform_set *set, const char *device);
 

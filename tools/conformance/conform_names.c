@@ -8,6 +8,7 @@ const struct conform_name conform_modes[] = {
     { "run", COPSE_CONFORM_RUN, "results of every op against a reference in double precision" },
     { "grad", COPSE_CONFORM_GRAD, "gradients against the reference's, and those against differences" },
     { "bitwise", COPSE_CONFORM_BITWISE, "the same bits from run to run, and where promised" },
+    { "launch", COPSE_CONFORM_LAUNCH, "each kernel alone, by launch size and class of values" },
     { "opt", COPSE_CONFORM_OPT, "every optimizer after 1, 10 and 1000 steps" },
     { "reduce", COPSE_CONFORM_REDUCE, "sums over sets of devices, by every schedule" },
     { "train", COPSE_CONFORM_TRAIN, "a small training run; 1 against several replicas" },

@@ -380,10 +380,11 @@ static copse_status run_device(struct run *r, const char *device)
         tell_loss(r, "open", verdict_of(&ended), ended.text);
         return COPSE_OK; /* other devices follow */
     }
-    /* The cases of its op check a user kernel, if an op has its name. */
+    /* The cases of its op check a user kernel, if an op has its name; in mode launch, ops are kernels. */
     const cJSON *o;
     cJSON_ArrayForEach(o, r->plan)
-        if (s->own_path && !r->ops && strcmp(json_text(o, "op"), s->kernel) == 0)
+        if (s->own_path && !r->ops && strcmp(json_text(o, "op"), s->kernel) == 0 &&
+            strcmp(json_text(o, "mode"), "launch") != 0)
             r->ops = s->kernel;
     if (r->ops && r->ops == s->kernel)
         make_plan(r, &ended);

@@ -14,8 +14,8 @@ static const char summary[] =
     "that fails is blocked on that device and driver version until its failed cases pass again;\n"
     "the library then uses another variant. Each device and mode runs in its own process, so a\n"
     "driver that crashes or hangs ends one case and not the run.\n\n"
-    "Modes: run grad bitwise opt reduce train args stress limits import perf tune [run grad]; and\n"
-    "used alone:\n"
+    "Modes: run grad bitwise launch opt reduce train args stress limits import perf tune\n"
+    "[run grad; with --kernel also launch]; and used alone:\n"
     "  list         the cases that the options select\n"
     "  info         identity, limits and blocked kernels of the devices\n"
     "  support      a table of ops and devices, from the quick cases of each op\n"
@@ -101,7 +101,7 @@ int cmd_conformance(int argc, char **argv)
     struct option_words words = { 0 };
     const char *device = NULL, *tier = "quick", *action;
     float seconds = NAN, deadline = 0.0f; /* NaN cannot be given */
-    bool no_isolation = false;
+    bool no_isolation = false, has_coverage = false;
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &words, "[MODE...]", "modes to run, see above" },
         { "device", OPTION_TEXT, &device, "ID", "one device: opencl:0" },
@@ -125,6 +125,8 @@ int cmd_conformance(int argc, char **argv)
         { "csv", OPTION_TEXT, &s.csv, "FILE", "write a table" },
         { "card", OPTION_TEXT, &s.card, "FILE.html", "write the devices' cards as a page" },
         { "markdown", OPTION_TEXT, &s.markdown, "FILE.md", "write the devices' cards as Markdown" },
+        { "coverage", OPTION_FLAG, &has_coverage, NULL,
+          "with list: kernels by launch size and class of values" },
         { "quiet", OPTION_FLAG, &s.is_quiet, NULL, "only the result: failures, blocks, the last line" },
         { "no-isolation", OPTION_FLAG, &no_isolation, NULL,
           "run in this process, for debuggers; no deadline" },
@@ -143,6 +145,12 @@ int cmd_conformance(int argc, char **argv)
         s.deadline = (double)deadline;
         code = check(&s, tier, device);
     }
+    if (code < 0 && has_coverage && strcmp(action, "list") != 0) {
+        fprintf(stderr, "copse conformance: --coverage goes with list: copse conformance list --coverage\n");
+        code = EXIT_BAD_INPUT;
+    }
+    if (code < 0 && has_coverage)
+        code = conform_coverage(s.is_json);
     if (code >= 0)
         return code;
     s.is_isolated = !no_isolation;
@@ -150,7 +158,7 @@ int cmd_conformance(int argc, char **argv)
                  : s.tier->value >= COPSE_CONFORM_FULL ? 600.0
                                                        : 60.0;
     if (!s.modes)
-        s.modes = default_modes(action);
+        s.modes = default_modes(action) | (s.own_path ? COPSE_CONFORM_LAUNCH : 0u);
     if (strcmp(action, "compare") == 0)
         return conform_compare(&s, words.at[1], words.at[2]);
     return conform_run(&s, action, argc, argv);

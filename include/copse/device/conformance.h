@@ -53,6 +53,7 @@ typedef enum copse_conformance_mode {
     COPSE_CONFORM_IMPORT = 1 << 10, /**< the same on a device that an application lends and uses */
     COPSE_CONFORM_TUNE = 1 << 11,   /**< how fast every variant is, for the library to choose by:
                                          see copse/device/tuning.h */
+    COPSE_CONFORM_LAUNCH = 1 << 12, /**< each kernel alone: launch sizes and classes of values */
 } copse_conformance_mode;
 
 /** How much is checked. */
@@ -154,6 +155,24 @@ COPSE_API COPSE_CHECKED copse_status copse_conformance_run(
 /** Describe every case that the parameters select, by `result` with verdict SKIP; runs nothing. */
 COPSE_API COPSE_CHECKED copse_status copse_conformance_list(
     copse_context *ctx, const struct copse_conformance_params *params);
+
+/** A cell of the coverage table: a kernel, with a launch of a size and a class of values. It has cases, or a reason
+    why they cannot exist. Strings live during the callback only. */
+struct copse_coverage_cell {
+    const char *kernel; /**< "adam" */
+    const char *mode;   /**< that runs the cases: "launch" */
+    const char *regime; /**< "one group", "more than an axis" */
+    const char *values; /**< "NaN" */
+    const char *cases;  /**< names, separated by "; ", as many as fit in 255 bytes; "" = none */
+    const char *reason; /**< why there can be no case; "" = there can */
+    uint32_t case_count;
+    copse_conformance_tier tier; /**< the lowest of the cases */
+    uint64_t reserved[4]; /**< 0 */
+};
+typedef void copse_coverage_fn(void *user, const struct copse_coverage_cell *cell);
+
+/** Describe every cell of the coverage table, kernel by kernel. Uses no device. Thread-safety: any. */
+COPSE_API COPSE_CHECKED copse_status copse_conformance_coverage(copse_coverage_fn *cell, void *user);
 
 /**
  * The entry contract of a kernel in words: buffers in order with their types and which are written,

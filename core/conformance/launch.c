@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* Mode launch: the cases, and one case on a device. Each buffer of a launch is between two guard bands of NaN. */
+#include <stdio.h>
+
+#include "core/conformance/launch.h"
+
+#define BAND  COPSE_ALIGNMENT
+#define GUARD 0xffffa5a5u /* a NaN, so that an out-of-range read also shows */
+
+/* Bytes of all buffers of a launch. The references take several times as much. */
+#define MANY_BYTES ((size_t)4 << 20)
+#define AXIS_BYTES ((size_t)24 << 20)
+#define PER        32u /* as update rules and reductions launch their kernels */
+
+const char *const copse_regime_names[COPSE_REGIME_COUNT] = {
+    "one group", "few groups", "tail", "many groups", "more than an axis",
+};
+
+const struct copse_launch_list *const copse_launch_lists[] = {
+    &copse_launch_elementwise, &copse_launch_moves, &copse_launch_optim, &copse_launch_sums, &copse_launch_rows,
+    &copse_launch_sorts, &copse_launch_products, NULL,
+};
+
+/* ---- sizes ---- */
+
+static size_t bytes_of(const struct copse_launch *l, uint32_t arg)
+{
+    return (size_t)copse__round_up(COPSE_WORD_BYTES * l->counts[arg], 16);
+}
+
+static size_t all_bytes(const struct copse_launch *l)
+{
+    size_t sum = 0;
+    for (uint32_t a = 0; a < COPSE_MAX_BINDINGS; a++)
+        sum += bytes_of(l, a);
+    return sum;
+}
+
+static void plan(struct copse_launch *l, const struct copse_limits *limits)
+{
+    const struct copse_launch_form *f = l->form;
+    copse__kernel_group(limits, f->kernel, &l->group_x, &l->group_y);
+    memcpy(l->spec, f->spec, sizeof l->spec);
+    if (!f->is_stream) {
+        l->per = 1;
+    } else {
+        l->spec[0] = (int32_t)l->per;
+        l->spec[1] = limits->has_wide_vectors;
+    }
+    memset(l->counts, 0, sizeof l->counts);
+    f->plan(l);
+}
+
+size_t copse__launch_size(struct copse_launch *l, struct copse_limits *limits)
+{
+    static const uint32_t counts[COPSE_REGIME_COUNT] = { 1, 3, 5, 1021, 0 };
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS;
+    l->want = counts[l->regime];
+    l->per = PER;
+    if (is_axis) {
+        limits->max_group_count = COPSE_MIN(limits->max_group_count, COPSE_AXIS_GROUPS);
+        l->want = limits->max_group_count + (uint64_t)6;
+    }
+    plan(l, limits);
+    while (l->regime == COPSE_REGIME_MANY && all_bytes(l) > MANY_BYTES && l->want > 64) {
+        l->want /= 2;
+        plan(l, limits);
+    }
+    while (is_axis && all_bytes(l) > AXIS_BYTES && limits->max_group_size > COPSE_MAX(l->form->least_group, 1)) {
+        limits->max_group_size = COPSE_MIN(limits->max_group_size, copse__launch_group(l)) / 2;
+        plan(l, limits);
+    }
+    while (l->regime >= COPSE_REGIME_MANY && all_bytes(l) > (is_axis ? AXIS_BYTES : MANY_BYTES) && l->per > 1) {
+        l->per /= 2;
+        plan(l, limits);
+    }
+    return all_bytes(l);
+}
+
+/* ---- a device with lower limits ---- */
+
+/* The devices of a run of this mode: the run's own one, and those with smaller groups, which open with their first
+   case. */
+struct bench {
+    copse_device *small[16]; /* by the logarithm of the group size */
+    struct copse_own_row *own[16];
+};
+
+static void close_bench(struct copse_conform_run *r, struct bench *b)
+{
+    for (size_t i = 0; i < COPSE_COUNT(b->small); i++) {
+        copse_device_release(&b->small[i]);
+        copse__own_kernel_close(r->ctx, &b->own[i]);
+    }
+}
+
+static copse_status device_for(struct copse_conform_run *r, struct bench *b, const struct copse_limits *limits,
+                               copse_device **out)
+{
+    size_t i = 0;
+    while (i + 1 < COPSE_COUNT(b->small) && (2u << i) <= limits->max_group_size)
+        i++;
+    if (b->small[i] && copse__device_check(b->small[i])) { /* lost */
+        copse_device_release(&b->small[i]);
+        copse__own_kernel_close(r->ctx, &b->own[i]);
+    }
+    if (!b->small[i]) {
+        COPSE_TRY(copse_device_open(r->ctx, r->dev->info.id, NULL, &b->small[i]));
+        COPSE_TRY(copse__device_limit(b->small[i], limits));
+        b->small[i]->tries_blocked = true;
+        if (r->params->own)
+            COPSE_TRY(copse__own_kernel_open(r->ctx, b->small[i], r->params->own, &b->own[i]));
+    }
+    *out = b->small[i];
+    return COPSE_OK;
+}
+
+/* ---- one launch ---- */
+
+struct work {
+    struct copse_launch launch;
+    struct bench *bench;
+};
+
+struct rig {
+    copse_queue *queue;
+    copse_buffer *buffers[COPSE_MAX_BINDINGS];
+    uint32_t *before[COPSE_MAX_BINDINGS], *after[COPSE_MAX_BINDINGS]; /* with both bands */
+};
+
+static size_t room_of(const struct copse_launch *l, uint32_t arg)
+{
+    return 2 * BAND + bytes_of(l, arg);
+}
+
+static copse_status open_rig(struct copse_conform_run *r, copse_device *dev, const struct copse_launch *l,
+                             uint32_t arg_count, struct rig *g)
+{
+    uint32_t *words[COPSE_MAX_BINDINGS] = { NULL };
+    COPSE_TRY(copse_queue_create(dev, &g->queue));
+    for (uint32_t a = 0; a < arg_count; a++) {
+        const size_t bytes = room_of(l, a);
+        COPSE_TRY(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = bytes }, &g->buffers[a]));
+        COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->before[a]));
+        COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->after[a]));
+        for (size_t i = 0; i < bytes / COPSE_WORD_BYTES; i++)
+            g->before[a][i] = GUARD;
+        words[a] = g->before[a] + BAND / COPSE_WORD_BYTES;
+        copse__launch_fill(l, a, words[a]);
+    }
+    if (l->form->arrange)
+        l->form->arrange(l, words);
+    for (uint32_t a = 0; a < arg_count; a++)
+        COPSE_TRY(copse_queue_write(g->queue, g->buffers[a], 0, g->before[a], room_of(l, a)));
+    return COPSE_OK;
+}
+
+static void close_rig(struct copse_conform_run *r, struct rig *g)
+{
+    copse_queue_release(&g->queue); /* waits for reads */
+    for (uint32_t a = 0; a < COPSE_MAX_BINDINGS; a++) {
+        copse_buffer_release(&g->buffers[a]);
+        copse__free(&r->ctx->base.mem, g->before[a]);
+        copse__free(&r->ctx->base.mem, g->after[a]);
+    }
+}
+
+static copse_status run_rig(const struct copse_launch *l, struct copse_kernel *k, struct rig *g)
+{
+    struct copse_binding bindings[COPSE_MAX_BINDINGS];
+    struct copse_command c;
+    const uint32_t count = k->row->arg_count;
+    for (uint32_t a = 0; a < count; a++)
+        bindings[a] = (struct copse_binding){ g->buffers[a], BAND, bytes_of(l, a) };
+    COPSE_TRY(copse__dispatch_init(&c, k, bindings, count, l->params, l->groups, 0));
+    COPSE_TRY(copse__queue_encode(g->queue, &c));
+    for (uint32_t a = 0; a < count; a++)
+        COPSE_TRY(copse_queue_read(g->queue, g->buffers[a], 0, g->after[a], room_of(l, a)));
+    return copse_queue_finish(g->queue);
+}
+
+/* Words around a buffer, and of buffers that the kernel may only read, must not change. */
+static void check_untouched(const struct copse_launch *l, const struct copse_kernel_row *row, const struct rig *g,
+                            struct copse_conform_outcome *out)
+{
+    for (uint32_t a = 0; a < row->arg_count; a++) {
+        const size_t first = BAND / COPSE_WORD_BYTES, end = first + l->counts[a];
+        for (size_t i = 0; i < room_of(l, a) / COPSE_WORD_BYTES; i++) {
+            const bool is_inside = i >= first && i < end;
+            if (g->after[a][i] == g->before[a][i] || (is_inside && row->args[a].is_written))
+                continue;
+            copse__conform_set(out, COPSE_VERDICT_FAIL, "the kernel wrote word %lld of buffer %u, which has %zu words%s",
+                               (long long)i - (long long)first, a, l->counts[a],
+                               is_inside ? " and is only read" : "");
+            break;
+        }
+    }
+}
+
+static copse_status check(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
+{
+    struct work *w = user;
+    struct copse_launch *l = &w->launch;
+    struct copse_limits limits = *r->dev->limits;
+    copse_device *dev = r->dev;
+    struct copse_kernel *k;
+    struct rig g = { .queue = NULL };
+    l->seed = out->result.seed;
+    out->result.metric = "";
+    copse__launch_size(l, &limits);
+    if (l->regime == COPSE_REGIME_AXIS)
+        COPSE_TRY(device_for(r, w->bench, &limits, &dev));
+    if (dev != r->dev && r->own) /* the run checks that this device compiled the user kernel */
+        COPSE_TRY(copse__kernel_get(r->dev, l->form->kernel, l->spec, &k));
+    COPSE_TRY(copse__kernel_get(dev, l->form->kernel, l->spec, &k));
+    copse_status s = open_rig(r, dev, l, k->row->arg_count, &g);
+    if (!s)
+        s = run_rig(l, k, &g);
+    if (!s) {
+        struct copse_launch_image image = { .launch = l, .row = &copse_kernel_table[l->form->kernel] };
+        for (uint32_t a = 0; a < k->row->arg_count; a++) {
+            image.before[a] = g.before[a] + BAND / COPSE_WORD_BYTES;
+            image.after[a] = g.after[a] + BAND / COPSE_WORD_BYTES;
+        }
+        check_untouched(l, k->row, &g, out);
+        s = copse__launch_judge(r, &image, dev->limits->keeps_denormals, out);
+    }
+    close_rig(r, &g);
+    return s;
+}
+
+/* ---- the cases ---- */
+
+/* Small launches have a case for each class of values, larger ones all classes in one; those of few groups, whose sums
+   are the longest, also usual numbers alone. */
+static bool is_taken(const struct copse_launch_form *f, unsigned regime, unsigned values)
+{
+    const bool is_small = regime == COPSE_REGIME_ONE || regime == COPSE_REGIME_TAIL;
+    if (f->no_regimes & COPSE_BIT(regime))
+        return false;
+    if (values == COPSE_VALUES_MIXED)
+        return !is_small;
+    return !(f->no_values & COPSE_BIT(values)) &&
+           (is_small || (f->apart & COPSE_BIT(values)) || (regime == COPSE_REGIME_FEW && values == COPSE_VALUES_USUAL));
+}
+
+void copse__launch_cases(const struct copse_launch_list *const *lists, copse_launch_case_fn *visit, void *user)
+{
+    for (size_t i = 0; lists[i]; i++)
+        for (size_t k = 0; k < lists[i]->count; k++)
+            for (unsigned regime = 0; regime < COPSE_REGIME_COUNT; regime++)
+                for (unsigned values = 0; values <= COPSE_VALUES_COUNT; values++) {
+                    struct copse_launch_case c = { .form = &lists[i]->forms[k],
+                                                   .regime = (enum copse_regime)regime,
+                                                   .values = (enum copse_values)values };
+                    if (!is_taken(c.form, regime, values))
+                        continue;
+                    snprintf(c.name, sizeof c.name, "%s%s%s, %s", c.form->name, c.form->name[0] ? ": " : "",
+                             copse_regime_names[regime], copse_values_names[values]);
+                    c.tier = regime == COPSE_REGIME_AXIS ? COPSE_CONFORM_STANDARD : COPSE_CONFORM_QUICK;
+                    c.tier = COPSE_MAX(c.tier, c.form->tier);
+                    visit(user, &c);
+                }
+}
+
+struct walk {
+    struct copse_conform_run *run;
+    struct bench bench;
+};
+
+/* The kernel is the forced variant: a failure blocks it. */
+static void take(void *user, const struct copse_launch_case *c)
+{
+    struct walk *w = user;
+    struct work work = { .launch = { .form = c->form, .regime = c->regime, .values = c->values },
+                         .bench = &w->bench };
+    const char *kernel = copse_kernel_table[c->form->kernel].name;
+    const struct copse_own_kernel *own = w->run->params->own;
+    if (own && strcmp(own->kernel, kernel) != 0) /* a user kernel takes no part in the launches of others */
+        return;
+    if ((c->tier > w->run->params->tier && !w->run->params->case_name) || w->run->is_stopped)
+        return;
+    copse__conform_one(w->run, &(struct copse_conform_case){ "launch", kernel, c->name, kernel }, check, &work);
+}
+
+copse_status copse__conform_launch(struct copse_conform_run *r)
+{
+    struct walk w = { .run = r };
+    copse__launch_cases(copse_launch_lists, take, &w);
+    close_bench(r, &w.bench);
+    return COPSE_OK;
+}

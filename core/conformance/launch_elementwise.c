@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Forms of the kernels of one element by one element. */
+#include "copse/matmul.h"
+#include "core/conformance/launch.h"
+#include "core/ops/ops.h"
+
+enum {
+#define UNARY(name, number, ...)  UNARY_##name = number,
+#define SCALED(name, number, ...) UNARY_##name = number,
+#include "kernels/elementwise/unary.def"
+#undef UNARY
+#undef SCALED
+#define BINARY(name, number, ...)  BINARY_##name = number,
+#define COMPARE(name, number, f) BINARY_##name = number,
+#include "kernels/elementwise/binary.def"
+#undef BINARY
+#undef COMPARE
+};
+
+enum { RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, VALUES = COPSE_CONTENT_VALUES,
+       WHOLE = COPSE_CONTENT_WHOLE };
+
+/* ---- one operand ---- */
+
+static void plan_unary(struct copse_launch *l)
+{
+    const struct copse_params_unary p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), -1.0f, 1.0f };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
+}
+
+static void plan_unary_grad(struct copse_launch *l)
+{
+    const struct copse_params_unary_grad p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), -1.0f,
+                                               1.0f };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
+}
+
+/* ---- two operands ---- */
+
+/* Operands of mode 2: the first repeats along the inner axis of 7, the second along the outer one. */
+#define INNER 7u
+
+static uint32_t words_of(int32_t mode, uint32_t n, bool is_second)
+{
+    return mode == 0 ? n : mode == 1 ? 1 : is_second ? INNER : (n + INNER - 1) / INNER;
+}
+
+#define STRIDES                                                                                             \
+    uint32_t m, h;                                                                                          \
+    const uint32_t n = (uint32_t)copse__launch_extent(l, copse__launch_group(l));                           \
+    const uint32_t a = words_of(l->spec[1], n, false), b = words_of(l->spec[2], n, true);                   \
+    copse__divisor(INNER, &m, &h);
+#define WALK { .n = n, .d0 = INNER, .m0 = m, .h0 = h, .a1 = 1, .b0 = 1 }
+
+static void plan_binary(struct copse_launch *l)
+{
+    STRIDES
+    const struct copse_params_binary p = WALK;
+    COPSE_LAUNCH_PLAN(l, p, l->want, a, b, n);
+}
+
+static void plan_binary_grad(struct copse_launch *l)
+{
+    STRIDES
+    const struct copse_params_binary_grad p = WALK;
+    COPSE_LAUNCH_PLAN(l, p, l->want, a, b, n, n);
+}
+
+static void plan_compare(struct copse_launch *l)
+{
+    STRIDES
+    const struct copse_params_compare_i32 p = WALK;
+    COPSE_LAUNCH_PLAN(l, p, l->want, a, b, n);
+}
+
+/* ---- bias, where ---- */
+
+static void plan_bias(struct copse_launch *l)
+{
+    const struct copse_params_bias_activation p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), 13 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.count, p.n, p.count);
+}
+
+#define PLAN_WHERE(kernel)                                                                                  \
+    static void plan_##kernel(struct copse_launch *l)                                                       \
+    {                                                                                                       \
+        uint32_t m, h;                                                                                      \
+        copse__divisor(INNER, &m, &h);                                                                      \
+        const uint32_t n = (uint32_t)copse__launch_extent(l, copse__launch_group(l));                       \
+        const struct copse_params_##kernel p = { n, INNER, m, h, INNER, m, h, INNER, m, h };                \
+        COPSE_LAUNCH_PLAN(l, p, l->want, l->spec[0] ? INNER : n, l->spec[1] ? INNER : n,                    \
+                          l->spec[2] ? INNER : n, n);                                                       \
+    }
+PLAN_WHERE(where)
+PLAN_WHERE(where_i32)
+
+/* ---- the forms ---- */
+
+#define UNARY(op, ...)                                                                                      \
+    { .kernel = COPSE_KERNEL_unary, .name = #op, .spec = { UNARY_##op }, .contents = { VALUES, RESULT },    \
+      .plan = plan_unary, __VA_ARGS__ }
+#define UNARY_GRAD(op, ...)                                                                                 \
+    { .kernel = COPSE_KERNEL_unary_grad, .name = #op, .spec = { UNARY_##op },                               \
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad, __VA_ARGS__ }
+#define BINARY(op, label, a_mode, b_mode, ...)                                                              \
+    { .kernel = COPSE_KERNEL_binary, .name = #op label, .spec = { BINARY_##op, a_mode, b_mode, 2 },         \
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_binary, __VA_ARGS__ }
+#define BINARY_GRAD(op, side, ...)                                                                          \
+    { .kernel = COPSE_KERNEL_binary_grad, .name = #op ", side " #side,                                      \
+      .spec = { BINARY_##op, 0, side == 1 ? 2 : 0, 2, side }, .contents = { VALUES, VALUES, VALUES, RESULT }, \
+      .plan = plan_binary_grad, __VA_ARGS__ }
+#define COMPARE(op, a_mode, b_mode)                                                                         \
+    { .kernel = COPSE_KERNEL_compare_i32, .name = #op, .spec = { BINARY_##op, a_mode, b_mode, 2 },          \
+      .contents = { WHOLE, WHOLE, RESULT }, .plan = plan_compare, .is_poor = true, NO_REALS }
+#define WHERE(label, c_mode, a_mode, b_mode)                                                                \
+    { .kernel = COPSE_KERNEL_where, .name = label, .spec = { c_mode, a_mode, b_mode },                      \
+      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_where }
+#define WHERE_I32(label, c_mode, a_mode, b_mode)                                                            \
+    { .kernel = COPSE_KERNEL_where_i32, .name = label, .spec = { c_mode, a_mode, b_mode },                  \
+      .contents = { VALUES, WHOLE, WHOLE, WORDS }, .plan = plan_where_i32 }
+#define BIAS(label, has_bias, activation, ...)                                                              \
+    { .kernel = COPSE_KERNEL_bias_activation, .name = label, .spec = { has_bias, activation },              \
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_bias, __VA_ARGS__ }
+#define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+#define ULP(x)   .limit = { .ulp = (x) }
+
+static const struct copse_launch_form forms[] = {
+    UNARY(neg, ULP(0)), UNARY(relu, ULP(0)), UNARY(clip, ULP(0)), UNARY(exp, ULP(3)), UNARY(tanh, ULP(5)),
+    UNARY_GRAD(abs, ULP(0)), UNARY_GRAD(relu, ULP(0)), UNARY_GRAD(clip, ULP(0)), UNARY_GRAD(square, ULP(1)),
+    BINARY(add, "", 0, 0, ULP(1)), BINARY(mul, ", scalar", 0, 1, ULP(1)), BINARY(div, ", repeated", 2, 0, ULP(3)),
+    BINARY(maximum, ", both repeated", 2, 2, ULP(0)), BINARY(minimum, "", 0, 0, ULP(0)),
+    BINARY(less, "", 0, 2, ULP(0), .is_poor = true), BINARY(equal, "", 0, 0, ULP(0), .is_poor = true),
+    BINARY_GRAD(mul, 0, ULP(1)), BINARY_GRAD(mul, 1, ULP(1)), BINARY_GRAD(maximum, 0, ULP(0)),
+    BINARY_GRAD(minimum, 1, ULP(0)),
+    COMPARE(equal, 0, 0), COMPARE(less, 0, 2), COMPARE(greater_equal, 2, 1),
+    WHERE("", 0, 0, 0), WHERE("repeated", 1, 0, 1), WHERE("repeated operands", 0, 1, 0),
+    WHERE_I32("", 0, 0, 0), WHERE_I32("repeated", 1, 0, 1),
+    BIAS("bias", 1, COPSE_LINEAR, ULP(1)), BIAS("relu", 0, COPSE_RELU, ULP(0)),
+    BIAS("bias, relu", 1, COPSE_RELU, ULP(1)), BIAS("sigmoid", 0, COPSE_SIGMOID, ULP(5)),
+    BIAS("tanh", 0, COPSE_TANH, ULP(5)),
+};
+
+const struct copse_launch_list copse_launch_elementwise = { forms, COPSE_COUNT(forms) };

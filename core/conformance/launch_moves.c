@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Forms of the kernels that move, convert or draw numbers. */
+#include <math.h>
+
+#include "core/conformance/launch.h"
+#include "core/ops/ops.h"
+
+enum { RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, VALUES = COPSE_CONTENT_VALUES,
+       WHOLE = COPSE_CONTENT_WHOLE, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED };
+
+static uint32_t extent(const struct copse_launch *l)
+{
+    return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
+}
+
+/* ---- strided copies ---- */
+
+#define OFFSET 3u
+
+struct walk {
+    uint32_t dims[COPSE_MAX_RANK], strides[COPSE_MAX_RANK], m[COPSE_MAX_RANK], h[COPSE_MAX_RANK];
+    uint32_t places; /* of the strided side */
+};
+
+/* Axes of 3 elements from the innermost one, numbered in the reverse order at the strided side; the outermost axis is
+   as long as needed. */
+static void walk_of(uint32_t rank, uint32_t n, struct walk *w)
+{
+    uint32_t inner = 1;
+    memset(w, 0, sizeof *w);
+    for (uint32_t i = 0; i + 1 < rank; i++) {
+        w->dims[i] = 3;
+        copse__divisor(w->dims[i], &w->m[i], &w->h[i]);
+        inner *= w->dims[i];
+    }
+    const uint32_t outer = (n + inner - 1) / inner;
+    for (uint32_t i = 0, step = outer * (inner / 3); i + 1 < rank; i++, step /= 3)
+        w->strides[i] = step;
+    w->strides[rank - 1] = 1;
+    w->places = OFFSET + outer * inner;
+}
+
+#define COPY(w)                                                                                             \
+    { n, OFFSET, (w).dims[0], (w).dims[1], (w).dims[2], (w).dims[3], (w).dims[4], (w).m[0], (w).m[1],       \
+      (w).m[2], (w).m[3], (w).m[4], (w).h[0], (w).h[1], (w).h[2], (w).h[3], (w).h[4], (w).strides[0],       \
+      (w).strides[1], (w).strides[2], (w).strides[3], (w).strides[4], (w).strides[5] }
+#define PLAN_COPY(kernel)                                                                                   \
+    static void plan_##kernel(struct copse_launch *l)                                                       \
+    {                                                                                                       \
+        const uint32_t n = extent(l);                                                                       \
+        struct walk w;                                                                                      \
+        walk_of((uint32_t)l->spec[0], n, &w);                                                               \
+        const struct copse_params_##kernel p = COPY(w);                                                     \
+        COPSE_LAUNCH_PLAN(l, p, l->want, l->spec[1] ? n : w.places, l->spec[1] ? w.places : n);             \
+    }
+PLAN_COPY(copy)
+PLAN_COPY(copy_i32)
+
+/* ---- constants and conversions ---- */
+
+static void plan_fill(struct copse_launch *l)
+{
+    const struct copse_params_fill p = { extent(l), copse__launch_number(l) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n);
+}
+
+static void plan_fill_i32(struct copse_launch *l)
+{
+    const struct copse_params_fill_i32 p = { extent(l), copse__launch_whole(l) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n);
+}
+
+static void plan_step_scalar(struct copse_launch *l)
+{
+    const struct copse_params_step_scalar p = { 5 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, COPSE_STEP_WORDS, 1);
+}
+
+static void arrange_step_scalar(const struct copse_launch *l, uint32_t *const *words)
+{
+    const float x = copse__launch_number(l);
+    for (uint32_t i = 0; i < COPSE_STEP_WORDS; i++)
+        words[0][i] = i;
+    memcpy(&words[0][5], &x, sizeof x);
+}
+
+static void plan_from_u8(struct copse_launch *l)
+{
+    const struct copse_params_from_u8 p = { extent(l) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, (p.n + 3) / 4, p.n);
+}
+
+static void plan_from_half(struct copse_launch *l)
+{
+    const struct copse_params_from_half p = { extent(l) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, (p.n + 1) / 2, p.n);
+}
+
+/* Every pattern of 16 bits in turn; those of the class only, unless it is a mixture. */
+static void arrange_from_half(const struct copse_launch *l, uint32_t *const *words)
+{
+    const unsigned fraction = l->spec[0] ? 7 : 10, top = 0x7fffu >> fraction;
+    uint32_t next = (uint32_t)(l->seed >> 7);
+    for (size_t i = 0; i < 2 * l->counts[0]; i++) {
+        uint32_t h = (next += 40503u) & 0xffffu, exponent = h >> fraction & top;
+        const uint32_t sign = h & 0x8000u, mask = (1u << fraction) - 1u;
+        if (l->values == COPSE_VALUES_ZEROS)
+            h = sign;
+        else if (l->values == COPSE_VALUES_NANS)
+            h |= top << fraction | 1u;
+        else if (l->values == COPSE_VALUES_INFINITIES)
+            h = sign | top << fraction;
+        else if (l->values == COPSE_VALUES_SUBNORMALS)
+            h = sign | (h & mask) | 1u;
+        else if (l->values == COPSE_VALUES_EXTREMES)
+            h = sign | (h & 1u ? 1u << fraction : (top << fraction) - 1u);
+        else if (l->values == COPSE_VALUES_USUAL && (exponent == 0 || exponent == top))
+            h = sign | 1u << fraction | (h & mask);
+        ((uint16_t *)words[0])[i] = (uint16_t)h;
+    }
+}
+
+static void plan_to_f32(struct copse_launch *l)
+{
+    const struct copse_params_to_f32 p = { extent(l) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
+}
+
+static void plan_to_i32(struct copse_launch *l)
+{
+    const struct copse_params_to_i32 p = { extent(l) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
+}
+
+/* ---- rows of a table ---- */
+
+static void plan_rows(struct copse_launch *l, uint32_t rows, uint32_t width)
+{
+    struct copse_params_gather p = { .n = extent(l), .width = width, .rows = rows };
+    copse__divisor(p.width, &p.m, &p.h);
+    l->range = rows;
+    COPSE_LAUNCH_PLAN(l, p, l->want, rows * width, (p.n + width - 1) / width, p.n);
+}
+
+static void plan_gather(struct copse_launch *l)
+{
+    plan_rows(l, 11, 3);
+}
+
+static void plan_gather_far(struct copse_launch *l)
+{
+    plan_rows(l, (1u << 24) + 5, 1);
+}
+
+/* The rows past 2^24 first. */
+static void arrange_gather_far(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (uint32_t i = 0; i < COPSE_MIN(l->counts[1], 9); i++)
+        words[1][i] = (1u << 24) - 4 + i;
+}
+
+/* ---- dropout ---- */
+
+static void plan_dropout(struct copse_launch *l)
+{
+    struct copse_params_dropout p = { .n = extent(l), .row_elements = 7, .stream = 3, .threshold = 0x40000000u,
+                                      .scale = 1.25f };
+    copse__divisor(p.row_elements, &p.m, &p.h);
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, COPSE_STEP_WORDS, p.n);
+}
+
+/* Elements on both sides of place 2^32, where the counter carries. */
+static void arrange_far(const struct copse_launch *l, uint32_t *const *words)
+{
+    words[1][COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(((uint64_t)1 << 32) / 7 - l->counts[0] / 14);
+}
+
+/* Examples on both sides of 2^32. */
+static void arrange_last(const struct copse_launch *l, uint32_t *const *words)
+{
+    words[1][COPSE_STEP_FIRST_EXAMPLE] = 0u - (uint32_t)(l->counts[0] / 14) - 1u;
+}
+
+/* ---- the forms ---- */
+
+#define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+#define ONE_GROUP                                                                                           \
+    .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_ONE), .why = "the kernel writes one number"
+#define COPY_FORM(kernel_, label, rank, is_scatter, from, to, ...)                                          \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { rank, is_scatter }, .contents = { from, to }, \
+      .plan = plan_##kernel_, .is_single = true, __VA_ARGS__ }
+#define DROPOUT(label, arrange_)                                                                            \
+    { .kernel = COPSE_KERNEL_dropout, .name = label, .contents = { VALUES, COPSE_CONTENT_STEP, RESULT },    \
+      .plan = plan_dropout, .arrange = arrange_, .limit = { .ulp = 1 } }
+
+static const struct copse_launch_form forms[] = {
+    COPY_FORM(copy, "1 axis", 1, 0, VALUES, RESULT, .tier = COPSE_CONFORM_QUICK),
+    COPY_FORM(copy, "transposed", 2, 0, VALUES, RESULT, .tier = COPSE_CONFORM_QUICK),
+    COPY_FORM(copy, "6 axes", 6, 0, VALUES, RESULT, .tier = COPSE_CONFORM_QUICK),
+    COPY_FORM(copy, "to strides", 3, 1, VALUES, RESULT, .tier = COPSE_CONFORM_QUICK),
+    COPY_FORM(copy_i32, "1 axis", 1, 0, WHOLE, WORDS, NO_REALS),
+    COPY_FORM(copy_i32, "6 axes", 6, 0, WHOLE, WORDS, NO_REALS),
+    COPY_FORM(copy_i32, "to strides", 3, 1, WHOLE, WORDS, NO_REALS),
+    { .kernel = COPSE_KERNEL_fill, .name = "", .contents = { RESULT }, .plan = plan_fill, .is_poor = true,
+      .is_single = true },
+    { .kernel = COPSE_KERNEL_fill_i32, .name = "", .contents = { WORDS }, .plan = plan_fill_i32, .is_poor = true,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_step_scalar, .name = "", .contents = { ARRANGED, RESULT }, .plan = plan_step_scalar,
+      .arrange = arrange_step_scalar, .is_poor = true, .is_single = true, ONE_GROUP },
+    { .kernel = COPSE_KERNEL_from_u8, .name = "", .contents = { WHOLE, WORDS }, .plan = plan_from_u8, NO_REALS },
+    { .kernel = COPSE_KERNEL_from_half, .name = "f16", .contents = { ARRANGED, RESULT }, .plan = plan_from_half,
+      .arrange = arrange_from_half, .is_single = true },
+    { .kernel = COPSE_KERNEL_from_half, .name = "bf16", .spec = { 1 }, .contents = { ARRANGED, RESULT },
+      .plan = plan_from_half, .arrange = arrange_from_half, .is_single = true },
+    { .kernel = COPSE_KERNEL_to_f32, .name = "", .contents = { WHOLE, RESULT }, .plan = plan_to_f32, NO_REALS },
+    { .kernel = COPSE_KERNEL_to_i32, .name = "", .contents = { VALUES, WORDS }, .plan = plan_to_i32 },
+    { .kernel = COPSE_KERNEL_gather, .name = "", .contents = { VALUES, INDEX, RESULT }, .plan = plan_gather,
+      .is_single = true },
+    { .kernel = COPSE_KERNEL_gather, .name = "rows past 2^24", .contents = { VALUES, INDEX, RESULT },
+      .plan = plan_gather_far, .arrange = arrange_gather_far, .is_single = true, .tier = COPSE_CONFORM_STANDARD,
+      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
+      .why = "one launch of this table is enough" },
+    DROPOUT("", NULL), DROPOUT("places around 2^32", arrange_far), DROPOUT("examples around 2^32", arrange_last),
+};
+
+const struct copse_launch_list copse_launch_moves = { forms, COPSE_COUNT(forms) };

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* Forms of the kernels of matrix products. */
+#include "core/conformance/launch.h"
+#include "copse/matmul.h"
+
+enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
+
+#define SHORT 5u /* terms of a sum */
+
+static uint32_t divide_up(uint64_t n, uint64_t by)
+{
+    return (uint32_t)((n + by - 1) / by);
+}
+
+/* A sum of the regime of few groups is longer than a chain of 256 additions. */
+static uint32_t terms(const struct copse_launch *l)
+{
+    return l->regime == COPSE_REGIME_FEW ? 300 : SHORT;
+}
+
+/* C in tiles of rows x cols: two columns of tiles where there are several, an odd edge on both sides. */
+struct tiles {
+    uint32_t m, n;
+    uint64_t groups;
+};
+
+static struct tiles tiles_of(const struct copse_launch *l, uint32_t rows, uint32_t cols)
+{
+    const uint32_t across = l->want > 1 ? 2 : 1, down = divide_up(l->want, across);
+    return (struct tiles){ down * rows - rows / 3, across * cols - cols / 3, (uint64_t)across * down };
+}
+
+static void plan_matmul(struct copse_launch *l)
+{
+    const struct tiles t = tiles_of(l, 4 * l->group_y, 4 * l->group_x);
+    const uint32_t k = terms(l);
+    const struct copse_params_matmul p = { .m = t.m, .n = t.n, .k = k, .k_end = k, .batch = 1, .a_each = 1,
+                                           .a_count = 1, .b_each = 1, .b_count = 1 };
+    COPSE_LAUNCH_PLAN(l, p, t.groups, (size_t)t.m * k, (size_t)k * t.n, t.n, (size_t)t.m * t.n);
+}
+
+/* Item i reads matrix i of A and matrix i / 2 % 3 of B. */
+static void plan_batch(struct copse_launch *l)
+{
+    const uint32_t m = 3, n = 2, k = terms(l), batch = (uint32_t)l->want;
+    const struct copse_params_matmul p = { .m = m, .n = n, .k = k, .k_end = k, .batch = batch, .a_each = 1,
+                                           .a_count = batch, .b_each = 2, .b_count = 3 };
+    const uint64_t groups = (uint64_t)batch * divide_up(m, 4 * l->group_y) * divide_up(n, 4 * l->group_x);
+    COPSE_LAUNCH_PLAN(l, p, groups, (size_t)batch * m * k, 3 * (size_t)k * n, n, (size_t)batch * m * n);
+}
+
+/* The second part of a sum that is split over two launches: it adds to C, then bias and activation follow. */
+static void plan_part(struct copse_launch *l)
+{
+    plan_matmul(l);
+    ((struct copse_params_matmul *)(void *)l->params)->k_begin = 2;
+}
+
+static void plan_texel(struct copse_launch *l)
+{
+    struct tiles t = tiles_of(l, 8, 64);
+    const uint32_t k = l->regime == COPSE_REGIME_AXIS ? 4 : divide_up(terms(l), 4) * 4;
+    if (l->regime == COPSE_REGIME_AXIS) /* whole tiles would take 128 MiB */
+        t = (struct tiles){ 8 * (uint32_t)l->want - 3, 3, l->want };
+    const uint32_t a_row = divide_up(l->spec[2] ? t.m : k, 4), a_rows = l->spec[2] ? k : t.m;
+    const uint32_t b_row = divide_up(l->spec[3] ? k : t.n, 4), b_rows = l->spec[3] ? t.n : k;
+    const struct copse_params_matmul_texel p = { .m = t.m, .n = t.n, .k = k, .k_end = k, .a_row = a_row,
+                                                 .b_row = b_row, .batch = 1, .a_each = 1, .a_count = 1,
+                                                 .b_each = 1, .b_count = 1 };
+    COPSE_LAUNCH_PLAN(l, p, t.groups, 4 * (size_t)a_row * a_rows, 4 * (size_t)b_row * b_rows, t.n,
+                      (size_t)t.m * t.n);
+}
+
+/* B in panels. */
+static void plan_wide(struct copse_launch *l)
+{
+    const uint32_t width = 16u << l->spec[2], k = terms(l);
+    struct tiles t = tiles_of(l, 6, width);
+    if (l->regime == COPSE_REGIME_AXIS && width > 16) /* whole tiles would take 96 MiB */
+        t = (struct tiles){ 6 * (uint32_t)l->want - 2, 3, l->want };
+    const struct copse_params_matmul_wide p = {
+        .m = t.m, .n = t.n, .k = k, .a_row = k, .a_step = 1, .b_panel = k * width, .b_step = width, .batch = 1,
+        .a_each = 1, .a_count = 1, .b_each = 1, .b_count = 1,
+    };
+    COPSE_LAUNCH_PLAN(l, p, t.groups, (size_t)t.m * k, (size_t)divide_up(t.n, width) * k * width, t.n,
+                      (size_t)t.m * t.n);
+}
+
+static void plan_pack(struct copse_launch *l)
+{
+    const struct copse_params_matmul_wide_pack p = { .k = 3, .n = 16 * (uint32_t)l->want - 3, .width = 16, .batch = 1 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.k * p.n, (size_t)p.k * 16 * l->want);
+}
+
+static void plan_turn(struct copse_launch *l)
+{
+    const uint32_t padded = 16 * (uint32_t)l->want, cols = l->regime == COPSE_REGIME_AXIS ? 3 : 19;
+    const struct copse_params_matmul_wide_turn p = { .rows = padded - 3, .cols = cols, .width = 16,
+                                                     .panel = cols * 16, .step = 16, .padded = padded,
+                                                     .to_batch = padded * cols, .batch = 1 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.rows * cols, (size_t)padded * cols);
+}
+
+static void plan_pad(struct copse_launch *l)
+{
+    const uint32_t items = l->want > 2 ? 3 : 1, strips = divide_up(l->want, items);
+    const struct copse_params_matmul_pad p = { l->group_y * strips - 1 + (l->group_y == 1), 6, l->group_y * strips, 8,
+                                               items };
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)items * strips, (size_t)items * p.rows * p.cols,
+                      (size_t)items * p.rows_to * p.cols_to);
+}
+
+/* ---- the forms ---- */
+
+#define TO(kernel_, label, plan_, c, ...)                                                                   \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, VALUES, c },           \
+      .plan = plan_, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 0x1p50f, .is_rare = true,                 \
+      .least_group = COPSE_KERNEL_##kernel_ == COPSE_KERNEL_matmul_texel ? TEXEL_LANES : 0,                 \
+      .spec = { __VA_ARGS__ } }
+#define TEXEL_LANES 8 /* a group of matmul_texel has 8 invocations on every device */
+#define PRODUCT(kernel_, label, plan_, ...) TO(kernel_, label, plan_, RESULT, __VA_ARGS__)
+#define MOVE(kernel_, plan_)                                                                                \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = "", .contents = { VALUES, RESULT }, .plan = plan_, .is_single = true }
+
+static const struct copse_launch_form forms[] = {
+    PRODUCT(matmul, "", plan_matmul, 0),
+    PRODUCT(matmul, "bias, relu", plan_matmul, 1, COPSE_RELU),
+    PRODUCT(matmul, "both transposed", plan_matmul, 0, 0, 1, 1),
+    PRODUCT(matmul, "batch", plan_batch, 0, 0, 0, 0, 1),
+    TO(matmul, "second part", plan_part, VALUES, 1, COPSE_RELU),
+    PRODUCT(matmul_texel, "", plan_texel, 0), PRODUCT(matmul_texel, "bias, relu", plan_texel, 1, COPSE_RELU),
+    PRODUCT(matmul_texel, "A transposed", plan_texel, 0, 0, 1, 0),
+    PRODUCT(matmul_texel, "B transposed", plan_texel, 0, 0, 0, 1),
+    PRODUCT(matmul_wide, "16 columns", plan_wide, 0),
+    PRODUCT(matmul_wide, "64 columns, bias, relu", plan_wide, 1, COPSE_RELU, 2),
+    MOVE(matmul_pad, plan_pad), MOVE(matmul_wide_pack, plan_pack), MOVE(matmul_wide_turn, plan_turn),
+};
+
+const struct copse_launch_list copse_launch_products = { forms, COPSE_COUNT(forms) };

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* Forms of the kernels of rows: statistics, softmax, losses, norms, argmax. */
+#include <math.h>
+
+#include "core/conformance/launch.h"
+#include "core/ops/ops.h"
+
+enum { RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, VALUES = COPSE_CONTENT_VALUES,
+       INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED };
+enum { FORWARD, GRADIENT, SCALE_GRADIENT }; /* of kernels/row/layer_norm.cl */
+
+#define COLS 5u
+
+static uint32_t extent(const struct copse_launch *l)
+{
+    return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
+}
+
+/* ---- argmax ---- */
+
+static void plan_argmax(struct copse_launch *l)
+{
+    struct copse_params_argmax p = { .n = extent(l), .extent = 9, .count = 9, .chunks = 1, .inner = 3 };
+    if (l->regime == COPSE_REGIME_FEW) { /* two invocations for each line */
+        p.extent = p.count = 70;
+        p.chunks = 2;
+    }
+    if (!l->spec[0])
+        p.count = COPSE_MIN(p.count, 7);
+    if (!l->spec[0])
+        p.chunks = 1;
+    const size_t outer = (p.n + p.chunks * p.inner - 1) / (p.chunks * p.inner);
+    COPSE_LAUNCH_PLAN(l, p, l->want, outer * p.extent * p.inner, l->spec[0] ? 1 : outer * p.count * p.inner, p.n);
+}
+
+static void arrange_argmax(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (size_t i = 0; i < l->counts[1]; i++)
+        words[1][i] = (uint32_t)(i * 5 % 9);
+}
+
+/* ---- softmax and the losses ---- */
+
+static void plan_row_stats(struct copse_launch *l)
+{
+    struct copse_params_row_stats p = { .n = extent(l), .count = COLS, .chunks = 1 };
+    if (l->regime == COPSE_REGIME_FEW) {
+        p.count = 70;
+        p.chunks = 2;
+    }
+    const size_t rows = (p.n + p.chunks - 1) / p.chunks;
+    COPSE_LAUNCH_PLAN(l, p, l->want, rows * p.count * (l->spec[0] ? 1 : 2), 2 * (size_t)p.n);
+}
+
+/* Of the pairs (m, t), t is a sum of exponentials. */
+static void positive(uint32_t *pairs, size_t words)
+{
+    for (size_t i = 1; i < words; i += 2)
+        pairs[i] &= 0x7fffffffu;
+}
+
+static void arrange_row_stats(const struct copse_launch *l, uint32_t *const *words)
+{
+    if (!l->spec[0])
+        positive(words[0], l->counts[0]);
+}
+
+static void plan_softmax(struct copse_launch *l)
+{
+    struct copse_params_softmax p = { .n = extent(l), .cols = COLS };
+    copse__divisor(p.cols, &p.m, &p.h);
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * (size_t)((p.n + COLS - 1) / COLS), p.n);
+}
+
+static void arrange_softmax(const struct copse_launch *l, uint32_t *const *words)
+{
+    positive(words[1], l->counts[1]);
+}
+
+static void plan_cross_entropy(struct copse_launch *l)
+{
+    const struct copse_params_cross_entropy p = { extent(l), COLS };
+    l->range = COLS;
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.rows * COLS, p.rows, 2 * (size_t)p.rows, p.rows);
+}
+
+static void plan_cross_entropy_grad(struct copse_launch *l)
+{
+    struct copse_params_cross_entropy_grad p = { .n = extent(l), .cols = COLS, .divisor = 4.0f };
+    const size_t rows = (p.n + COLS - 1) / COLS;
+    copse__divisor(p.cols, &p.m, &p.h);
+    l->range = COLS;
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, rows, 2 * rows, 1, p.n);
+}
+
+static void arrange_loss(const struct copse_launch *l, uint32_t *const *words)
+{
+    positive(words[2], l->counts[2]);
+}
+
+/* The one upstream slope is zero, NaN or infinite in launches of these classes. */
+static void arrange_loss_grad(const struct copse_launch *l, uint32_t *const *words)
+{
+    const bool is_special = l->values == COPSE_VALUES_ZEROS || l->values == COPSE_VALUES_NANS ||
+                            l->values == COPSE_VALUES_INFINITIES;
+    const float slope = is_special ? copse__launch_number(l) : 0.75f;
+    arrange_loss(l, words);
+    memcpy(words[3], &slope, sizeof slope);
+}
+
+/* ---- norms ---- */
+
+static size_t second_of(const struct copse_launch *l, size_t rows, size_t cols)
+{
+    return l->spec[0] == FORWARD ? cols : rows * cols;
+}
+
+/* A row of the regime of few groups takes several rounds of a group. */
+static uint32_t cols_of(const struct copse_launch *l)
+{
+    return l->regime == COPSE_REGIME_FEW ? 1100 : l->regime == COPSE_REGIME_AXIS ? 5 : 37;
+}
+
+static void plan_norm(struct copse_launch *l)
+{
+    const struct copse_params_layer_norm p = { (uint32_t)l->want, cols_of(l), 0.125f };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
+}
+
+/* The last group has one row fewer than the others. */
+static void plan_norm_wide(struct copse_launch *l)
+{
+    const struct copse_params_layer_norm_wide p = { 2 * (uint32_t)l->want - 1, cols_of(l), 0.125f, 2 };
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
+}
+
+/* The limit is relative to |x| + |mean|, so that mean must not be the result of a cancellation: usual numbers from 1
+   to 9. */
+static void arrange_norm(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (size_t i = 0; i < l->counts[0]; i++) {
+        float x;
+        memcpy(&x, &words[0][i], sizeof x);
+        if (fabsf(x) > 0x1p-20f && fabsf(x) <= 4.0f)
+            x += 5.0f;
+        memcpy(&words[0][i], &x, sizeof x);
+    }
+}
+
+struct norm {
+    uint32_t rows, cols;
+    double epsilon;
+};
+
+static double mean_of(const struct copse_host_arg *x, size_t base, size_t cols, bool is_size)
+{
+    double sum = 0;
+    for (size_t k = 0; k < cols; k++)
+        sum += is_size ? fabs(copse__load(x, base + k)) : copse__load(x, base + k);
+    return sum / (double)cols;
+}
+
+/* Intermediate results below this are rounded to a multiple of 2^-149. */
+#define LEAST 0x1p-126
+
+/* The basis of the limits in docs/conformance.md: |scale| (|x| + |mean|) / sigma + |offset|, and likewise for the
+   derivatives. */
+static void size_row(const struct norm *p, const int32_t *spec, const struct copse_host_arg *args, size_t base)
+{
+    const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
+    const double mean = spec[1] ? mean_of(x, base, p->cols, false) : 0.0;
+    double squares = 0, slopes = 0, along = 0;
+    for (size_t k = 0; k < p->cols; k++)
+        squares += pow(copse__load(x, base + k) - mean, 2);
+    const double inverse = 1 / sqrt(squares / p->cols + p->epsilon);
+    for (size_t k = 0; spec[0] == GRADIENT && k < p->cols; k++) {
+        const double slope = fabs(copse__load(b, base + k) * copse__load(a, k));
+        slopes += slope / p->cols;
+        along += slope * (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse / p->cols;
+    }
+    for (size_t k = 0; k < p->cols; k++) {
+        const double u = (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse + LEAST;
+        copse__store(&args[3], base + k,
+                     spec[0] == FORWARD    ? u * fabs(copse__load(a, k)) + (spec[1] ? fabs(copse__load(b, k)) : 0)
+                     : spec[0] == GRADIENT ? (fabs(copse__load(b, base + k) * copse__load(a, k)) + slopes + u * along) *
+                                                 inverse
+                                           : u * fabs(copse__load(b, base + k)));
+    }
+}
+
+static void size_norm(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm *k = params;
+    const struct norm p = { k->rows, k->cols, (double)k->epsilon };
+    for (size_t row = 0; row < p.rows; row++)
+        size_row(&p, spec, args, row * p.cols);
+}
+
+static void size_norm_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_layer_norm_wide *k = params;
+    const struct copse_params_layer_norm p = { k->rows, k->cols, k->epsilon };
+    size_norm(&p, spec, args);
+}
+
+/* ---- the forms ---- */
+
+#define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+#define ROW_STATS(label, is_first)                                                                          \
+    { .kernel = COPSE_KERNEL_row_stats, .name = label, .spec = { is_first }, .contents = { VALUES, RESULT }, \
+      .plan = plan_row_stats, .arrange = arrange_row_stats, .limit = { .ulp = 16 }, .is_rare = true }
+#define SOFTMAX(label, is_logarithm, ...)                                                                   \
+    { .kernel = COPSE_KERNEL_softmax, .name = label, .spec = { is_logarithm },                              \
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_softmax, .arrange = arrange_softmax, .is_rare = true, \
+      __VA_ARGS__ }
+/* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
+#define APART .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
+#define NORM(label, op, is_centered)                                                                        \
+    { .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { op, is_centered },                        \
+      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm,                    \
+      .arrange = arrange_norm, .size = size_norm, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+#define NORM_WIDE(label, op, is_centered)                                                                   \
+    { .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered },                   \
+      .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide,               \
+      .arrange = arrange_norm, .size = size_norm_wide, .limit = { .ulp = 0.5, .ratio = 16 }, .cap = 4, .is_rare = true, APART }
+
+static const struct copse_launch_form forms[] = {
+    { .kernel = COPSE_KERNEL_argmax, .name = "first", .spec = { 1 }, .contents = { VALUES, ARRANGED, WORDS },
+      .plan = plan_argmax },
+    { .kernel = COPSE_KERNEL_argmax, .name = "later", .contents = { VALUES, ARRANGED, WORDS },
+      .plan = plan_argmax, .arrange = arrange_argmax },
+    ROW_STATS("first", 1), ROW_STATS("later", 0),
+    SOFTMAX("softmax", 0, .limit = { .ulp = 16 }), SOFTMAX("logarithm", 1, .limit = { .ulp = 4, .floor = 8 }),
+    { .kernel = COPSE_KERNEL_cross_entropy, .name = "", .contents = { VALUES, INDEX, VALUES, RESULT },
+      .plan = plan_cross_entropy, .arrange = arrange_loss, .limit = { .ulp = 4, .floor = 8 }, .is_rare = true },
+    { .kernel = COPSE_KERNEL_cross_entropy_grad, .name = "", .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
+      .plan = plan_cross_entropy_grad, .arrange = arrange_loss_grad, .limit = { .ulp = 16, .floor = 1 },
+      .is_rare = true },
+    NORM("forward", FORWARD, 1), NORM("gradient", GRADIENT, 1), NORM("gradient of the scale", SCALE_GRADIENT, 1),
+    NORM("RMS", FORWARD, 0), NORM("RMS, gradient", GRADIENT, 0),
+    NORM_WIDE("forward", FORWARD, 1), NORM_WIDE("gradient", GRADIENT, 1),
+    NORM_WIDE("gradient of the scale", SCALE_GRADIENT, 1), NORM_WIDE("RMS", FORWARD, 0),
+    NORM_WIDE("RMS, gradient", GRADIENT, 0),
+};
+
+const struct copse_launch_list copse_launch_rows = { forms, COPSE_COUNT(forms) };

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Forms of the kernels that sort positions by row. */
+#include "core/conformance/launch.h"
+#include "core/ops/row_sort.h"
+
+extern copse_host_fn copse_host_sort_count, copse_host_sort_offsets;
+
+enum { WORDS = COPSE_CONTENT_WORDS, INDEX = COPSE_CONTENT_INDEX, ARRANGED = COPSE_CONTENT_ARRANGED,
+       WHOLE = COPSE_CONTENT_WHOLE };
+
+#define EACH   3u /* positions of a block */
+#define ROWS   3u /* digits 0 to 3: the last one for indices out of range */
+#define DIGITS 4u
+
+static uint32_t extent(const struct copse_launch *l)
+{
+    return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
+}
+
+static void plan_count(struct copse_launch *l)
+{
+    const uint32_t blocks = extent(l), n = EACH * blocks - 1;
+    const struct copse_params_sort_count p = { n, ROWS, blocks, EACH, 0, DIGITS };
+    l->range = ROWS;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, n, DIGITS * blocks);
+}
+
+static void reverse(uint32_t *order, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)(n - 1 - i);
+}
+
+static void arrange_count(const struct copse_launch *l, uint32_t *const *words)
+{
+    reverse(words[1], l->counts[1]);
+}
+
+static void plan_offsets(struct copse_launch *l)
+{
+    const struct copse_params_sort_offsets p = { 3, extent(l) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.blocks * p.digits, p.digits);
+}
+
+static void plan_place(struct copse_launch *l)
+{
+    const uint32_t blocks = extent(l), n = EACH * blocks - 1;
+    const struct copse_params_sort_place p = { n, ROWS, blocks, EACH, 0, DIGITS };
+    l->range = ROWS;
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, n, DIGITS, DIGITS * blocks, n);
+}
+
+/* The results of the two steps before. */
+static void arrange_place(const struct copse_launch *l, uint32_t *const *words)
+{
+    const uint32_t n = (uint32_t)l->counts[0], blocks = (uint32_t)(l->counts[3] / DIGITS);
+    const struct copse_params_sort_count count = { n, ROWS, blocks, EACH, 0, DIGITS };
+    const struct copse_params_sort_offsets offsets = { blocks, DIGITS };
+    reverse(words[1], n);
+    copse_host_sort_count(&count, l->spec, (struct copse_host_arg[]){
+        { words[0], n, false }, { words[1], n, false }, { words[3], l->counts[3], false } });
+    copse_host_sort_offsets(&offsets, l->spec, (struct copse_host_arg[]){
+        { words[3], l->counts[3], false }, { words[2], DIGITS, false } });
+}
+
+static void plan_starts(struct copse_launch *l)
+{
+    const uint32_t rows = extent(l) - 1;
+    const struct copse_params_sort_starts p = { rows + 2, rows };
+    l->range = rows;
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, rows + 1);
+}
+
+/* Every third row has three positions, others none; the last positions have indices out of range. */
+static void arrange_starts(const struct copse_launch *l, uint32_t *const *words)
+{
+    const size_t n = l->counts[0], rows = l->counts[2] - 1;
+    reverse(words[1], n);
+    for (size_t i = 0; i < n; i++) {
+        const size_t row = i / 3 * 3;
+        words[0][n - 1 - i] = row < rows ? (uint32_t)row : i % 2 ? UINT32_MAX : (uint32_t)rows;
+    }
+}
+
+#define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+
+static const struct copse_launch_form forms[] = {
+    { .kernel = COPSE_KERNEL_sort_count, .name = "first", .spec = { 1 }, .contents = { INDEX, ARRANGED, WORDS },
+      .plan = plan_count, .arrange = arrange_count, NO_REALS },
+    { .kernel = COPSE_KERNEL_sort_count, .name = "later", .contents = { INDEX, ARRANGED, WORDS },
+      .plan = plan_count, .arrange = arrange_count, NO_REALS },
+    { .kernel = COPSE_KERNEL_sort_offsets, .name = "", .contents = { WHOLE, WORDS }, .plan = plan_offsets, NO_REALS },
+    { .kernel = COPSE_KERNEL_sort_place, .name = "first", .spec = { 1 },
+      .contents = { INDEX, ARRANGED, ARRANGED, ARRANGED, WORDS }, .plan = plan_place, .arrange = arrange_place,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_sort_place, .name = "later",
+      .contents = { INDEX, ARRANGED, ARRANGED, ARRANGED, WORDS }, .plan = plan_place, .arrange = arrange_place,
+      NO_REALS },
+    { .kernel = COPSE_KERNEL_sort_starts, .name = "", .contents = { ARRANGED, ARRANGED, WORDS },
+      .plan = plan_starts, .arrange = arrange_starts, NO_REALS },
+};
+
+const struct copse_launch_list copse_launch_sorts = { forms, COPSE_COUNT(forms) };

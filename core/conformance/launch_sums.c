@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* Forms of the kernels of sums: over ranks, along an axis, by index; the dense layer's stream. */
+#include <math.h>
+
+#include "copse/matmul.h"
+#include "core/conformance/launch.h"
+#include "core/device/mean.h"
+#include "core/ops/ops.h"
+
+enum { RESULT = COPSE_CONTENT_RESULT, WORDS = COPSE_CONTENT_WORDS, VALUES = COPSE_CONTENT_VALUES,
+       WHOLE = COPSE_CONTENT_WHOLE, ARRANGED = COPSE_CONTENT_ARRANGED };
+
+static uint32_t extent(const struct copse_launch *l)
+{
+    return (uint32_t)copse__launch_extent(l, (uint64_t)copse__launch_group(l) * l->per);
+}
+
+/* ---- over ranks ---- */
+
+static void plan_accumulate(struct copse_launch *l)
+{
+    const struct copse_params_accumulate p = { extent(l) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
+}
+
+/* Ranks are further apart than their elements. */
+static void plan_tree_sum(struct copse_launch *l)
+{
+    const struct copse_params_tree_sum p = { .n = extent(l), .base = 2, .stride = extent(l) + 3 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.base + (size_t)l->spec[2] * p.stride, p.n);
+}
+
+static void plan_sum_i32(struct copse_launch *l)
+{
+    const struct copse_params_sum_i32 p = { .n = extent(l), .stride = extent(l) + 3 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)l->spec[2] * p.stride, p.n);
+}
+
+/* The two kinds of f32 sums, and whole numbers. */
+static void plan_mean(struct copse_launch *l)
+{
+    const uint32_t by = l->spec[3] ? 16 : l->spec[2] ? 65535 : 7;
+    const struct copse_params_mean p = copse__mean_params(extent(l), by);
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
+}
+
+/* ---- along an axis ---- */
+
+static void plan_reduce(struct copse_launch *l)
+{
+    struct copse_params_reduce p = { .n = extent(l), .count = 9, .chunks = 1, .inner = 3, .divisor = 9.0f };
+    if (l->regime == COPSE_REGIME_FEW) { /* several invocations of 35 terms for each line */
+        p.count = 70;
+        p.chunks = 2;
+    }
+    const uint32_t lines = (p.n + p.chunks * p.inner - 1) / (p.chunks * p.inner);
+    COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)lines * p.count * p.inner, p.n);
+}
+
+static void plan_columns(struct copse_launch *l)
+{
+    struct copse_params_column_sum_wide p = { .cols = 45, .block = l->regime == COPSE_REGIME_FEW ? 600 : 3 };
+    const uint32_t strips = (p.cols + 31) / 32, blocks = (uint32_t)((l->want + strips - 1) / strips);
+    p.rows = blocks * p.block - (p.block > 3 ? 7 : 1);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)strips * blocks, (size_t)p.rows * p.cols, (size_t)blocks * p.cols);
+}
+
+static void truth_columns(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_column_sum_wide *p = params;
+    (void)spec;
+    for (size_t b = 0; b * p->block < p->rows; b++)
+        for (size_t j = 0; j < p->cols; j++) {
+            double sum = 0;
+            for (size_t i = b * p->block; i < COPSE_MIN((b + 1) * p->block, p->rows); i++)
+                sum += copse__load(&args[0], i * p->cols + j);
+            copse__store(&args[1], b * p->cols + j, sum);
+        }
+}
+
+/* ---- by index ---- */
+
+/* Row r has r % 4 positions; a row of the regime of few groups has 200, so that several chunks are added. */
+static size_t positions_before(const struct copse_launch *l, size_t row)
+{
+    const size_t each = l->regime == COPSE_REGIME_FEW ? 200 : 0;
+    return row / 4 * 6 + (row % 4 == 0 ? 0 : row % 4 == 1 ? 0 : row % 4 == 2 ? 1 : 3) + each * row;
+}
+
+static void plan_gather_grad(struct copse_launch *l)
+{
+    const uint32_t group = copse__launch_group(l);
+    struct copse_params_gather_grad p = { .rows = (uint32_t)l->want, .width = 3, .count = 256u * 64 };
+    p.cols = l->spec[0] ? COPSE_MIN(group, 4) : group;
+    p.tiles = (p.width + p.cols - 1) / p.cols;
+    const size_t positions = COPSE_MAX(positions_before(l, p.rows), 1);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)p.rows * p.tiles, positions * p.width, positions, p.rows + 1,
+                      (size_t)p.rows * p.width);
+}
+
+static void arrange_gather_grad(const struct copse_launch *l, uint32_t *const *words)
+{
+    for (size_t i = 0; i < l->counts[1]; i++)
+        words[1][i] = (uint32_t)(l->counts[1] - 1 - i);
+    for (size_t row = 0; row < l->counts[2]; row++)
+        words[2][row] = (uint32_t)positions_before(l, row);
+}
+
+/* ---- the derivative of an activation ---- */
+
+static void plan_dense_grad(struct copse_launch *l)
+{
+    const struct copse_params_dense_grad p = { extent(l) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
+}
+
+/* ---- the forms ---- */
+
+#define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
+#define STREAM(kernel_, label, ...)                                                                         \
+    { .kernel = COPSE_KERNEL_##kernel_, .name = label, .plan = plan_##kernel_, .is_stream = true, __VA_ARGS__ }
+#define TREE(ranks, tier_)                                                                                  \
+    STREAM(tree_sum, #ranks " ranks", .spec = { 0, 0, ranks }, .contents = { VALUES, RESULT },              \
+           .is_single = true, .is_rare = ranks > 4, .tier = COPSE_CONFORM_##tier_)
+#define SUM_I32(ranks)                                                                                      \
+    STREAM(sum_i32, #ranks " ranks", .spec = { 0, 0, ranks }, .contents = { WHOLE, WORDS }, NO_REALS)
+#define REDUCE(label, kind, ...)                                                                            \
+    { .kernel = COPSE_KERNEL_reduce, .name = label, .spec = { kind }, .contents = { VALUES, RESULT },       \
+      .plan = plan_reduce, .is_rare = true, __VA_ARGS__ }
+#define GATHER_GRAD(label, is_shared)                                                                       \
+    { .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { is_shared },                             \
+      .contents = { VALUES, ARRANGED, ARRANGED, RESULT }, .plan = plan_gather_grad,                         \
+      .arrange = arrange_gather_grad, .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f }
+#define DENSE_GRAD(label, activation, ...)                                                                  \
+    STREAM(dense_grad, label, .spec = { 0, 0, activation }, .contents = { VALUES, VALUES, RESULT }, __VA_ARGS__)
+
+static const struct copse_launch_form forms[] = {
+    STREAM(accumulate, "", .contents = { VALUES, VALUES }, .is_single = true),
+    TREE(2, QUICK), TREE(3, QUICK), TREE(8, QUICK), TREE(9, QUICK), TREE(23, QUICK), TREE(64, QUICK),
+    TREE(4, STANDARD), TREE(5, STANDARD), TREE(6, STANDARD), TREE(7, STANDARD), TREE(16, STANDARD),
+    TREE(17, STANDARD), TREE(24, STANDARD), TREE(31, STANDARD), TREE(32, STANDARD), TREE(33, STANDARD),
+    TREE(40, STANDARD), TREE(47, STANDARD), TREE(48, STANDARD), TREE(55, STANDARD), TREE(56, STANDARD),
+    TREE(63, STANDARD),
+    SUM_I32(2), SUM_I32(64),
+    STREAM(mean, "of 7", .contents = { VALUES, RESULT }, .is_single = true, .keeps_subnormals = true),
+    STREAM(mean, "of 16", .spec = { 0, 0, 0, 1 }, .contents = { VALUES, RESULT }, .is_single = true,
+           .keeps_subnormals = true),
+    STREAM(mean, "of 65535 whole", .spec = { 0, 0, 1 }, .contents = { WHOLE, RESULT }, .is_single = true, NO_REALS),
+    REDUCE("sum", COPSE_AXIS_SUM, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f),
+    REDUCE("mean", COPSE_AXIS_MEAN, .limit = { .ulp = 3, .ratio = 4 }, .cap = 0x1p100f),
+    REDUCE("maximum", COPSE_AXIS_MAX, .cap = 0),
+    { .kernel = COPSE_KERNEL_column_sum_wide, .name = "", .contents = { VALUES, RESULT }, .plan = plan_columns,
+      .truth = truth_columns, .is_rare = true, .limit = { .ulp = 0.5, .ratio = 4 }, .cap = 0x1p100f },
+    GATHER_GRAD("one chunk at a time", 0), GATHER_GRAD("shared", 1),
+    DENSE_GRAD("relu", COPSE_RELU, .cap = 0),
+    DENSE_GRAD("sigmoid", COPSE_SIGMOID, .limit = { .ulp = 4 }, .cap = 0x1p40f),
+    DENSE_GRAD("tanh", COPSE_TANH, .limit = { .ulp = 4 }, .cap = 0x1p40f),
+};
+
+const struct copse_launch_list copse_launch_sums = { forms, COPSE_COUNT(forms) };

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* Sizes of launches of mode launch, and contents of the buffers. Each word depends only on the seed, the buffer and its
+   place. */
+#include <math.h>
+
+#include "core/conformance/launch.h"
+
+const char *const copse_values_names[COPSE_VALUES_COUNT + 1] = {
+    "usual", "zeros", "NaN", "infinities", "subnormals", "extremes", "edges", "mixed",
+};
+
+uint64_t copse__launch_extent(const struct copse_launch *l, uint64_t each)
+{
+    const uint64_t last = l->regime == COPSE_REGIME_ONE    ? (each + 1) / 2
+                          : l->regime == COPSE_REGIME_FEW  ? each
+                          : l->regime == COPSE_REGIME_TAIL ? 1
+                                                           : each - each / 3;
+    return (l->want - 1) * each + last;
+}
+
+#define LIST(...) { sizeof((float[]){ __VA_ARGS__ }) / sizeof(float), { __VA_ARGS__ } }
+
+/* Numbers of each class; each has both signs. */
+static const struct {
+    size_t count;
+    float at[12];
+} specials[COPSE_VALUES_COUNT] = {
+    [COPSE_VALUES_ZEROS] = LIST(0.0f),
+    [COPSE_VALUES_NANS] = LIST(NAN),
+    [COPSE_VALUES_INFINITIES] = LIST(INFINITY),
+    [COPSE_VALUES_SUBNORMALS] = LIST(0x1p-149f, 0x1.8p-148f, 0x1p-127f, 0x1.fffffcp-127f, 0x1p-126f),
+    [COPSE_VALUES_EXTREMES] = LIST(0x1.fffffep127f, 0x1p127f, 0x1p64f, 0x1.000002p32f, 0x1p31f, 0x1p-64f,
+                                   0x1p-126f, 0x1.000002p-126f),
+    [COPSE_VALUES_EDGES] = LIST(0.0f, 0.5f, 1.0f, 0x1.fffffep-1f, 0x1.000002p0f, 2.0f, 1e-30f),
+};
+
+static const int32_t extreme_words[] = { INT32_MAX, -INT32_MAX, INT32_MIN, 16777216, 16777217, -16777217, -1 };
+
+static uint32_t mix(uint64_t seed, uint32_t arg, size_t i)
+{
+    uint64_t x = seed + 0x9e3779b97f4a7c15u * (i + 1) + ((uint64_t)arg << 56);
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)(x >> 32);
+}
+
+/* Whether mixed launches have the class. */
+static bool takes(const struct copse_launch_form *f, unsigned values)
+{
+    return !((f->no_values | f->apart) & COPSE_BIT(values));
+}
+
+/* The class of word i. */
+static unsigned class_of(const struct copse_launch *l, uint32_t bits, size_t i)
+{
+    unsigned v = l->values;
+    if (bits % (l->form->is_rare ? 32u : 4u) != 0 && (i > 0 || v == COPSE_VALUES_MIXED))
+        return COPSE_VALUES_USUAL;
+    if (v != COPSE_VALUES_MIXED)
+        return v;
+    v = bits / 32u % COPSE_VALUES_COUNT;
+    while (!takes(l->form, v))
+        v = (v + 1) % COPSE_VALUES_COUNT;
+    return v;
+}
+
+static float usual(uint32_t bits)
+{
+    const float x = (float)(bits >> 8) * 0x1p-21f - 4.0f;
+    return x == 0.0f ? 1.0f : x;
+}
+
+static float number(const struct copse_launch *l, unsigned v, uint32_t bits)
+{
+    if (specials[v].count == 0)
+        return usual(bits * 2654435761u + 12345u);
+    float x = specials[v].at[bits / 256u % specials[v].count];
+    if (l->form->cap > 0.0f && isfinite(x) && x > l->form->cap)
+        x = l->form->cap;
+    return bits & 0x80000000u ? -x : x;
+}
+
+static int32_t whole(unsigned v, uint32_t bits)
+{
+    switch (v) {
+    case COPSE_VALUES_ZEROS:
+        return 0;
+    case COPSE_VALUES_EXTREMES:
+        return extreme_words[bits / 256u % COPSE_COUNT(extreme_words)];
+    case COPSE_VALUES_EDGES:
+        return (int32_t)(bits / 256u % 3u);
+    default:
+        return (int32_t)(bits / 256u % 201u) - 100;
+    }
+}
+
+static uint32_t index_below(const struct copse_launch *l, unsigned v, uint32_t bits)
+{
+    const uint32_t range = COPSE_MAX(l->range, 1u), outside[] = { range, UINT32_MAX, range - 1, INT32_MAX };
+    return v == COPSE_VALUES_ZEROS      ? 0
+           : v == COPSE_VALUES_EXTREMES ? range - 1
+           : v == COPSE_VALUES_EDGES    ? outside[bits / 256u % COPSE_COUNT(outside)]
+                                        : bits / 32u % range;
+}
+
+static uint32_t word_of(float x)
+{
+    uint32_t word;
+    memcpy(&word, &x, sizeof word);
+    return word;
+}
+
+float copse__launch_number(const struct copse_launch *l)
+{
+    const unsigned v = l->values == COPSE_VALUES_MIXED ? COPSE_VALUES_USUAL : l->values;
+    return number(l, v, mix(l->seed, 0, 0) | 0x80000000u);
+}
+
+int32_t copse__launch_whole(const struct copse_launch *l)
+{
+    return whole(l->values == COPSE_VALUES_MIXED ? COPSE_VALUES_USUAL : l->values, mix(l->seed, 0, 0));
+}
+
+bool copse__content_is_real(uint8_t content)
+{
+    return content == COPSE_CONTENT_RESULT || content == COPSE_CONTENT_VALUES || content == COPSE_CONTENT_USUAL;
+}
+
+/* Powers of two, so that products with them are exact. */
+static void fill_step(uint32_t *words, size_t count)
+{
+    memset(words, 0, count * sizeof *words);
+    words[COPSE_STEP_NUMBER] = 1;
+    words[COPSE_STEP_SEED_LO] = 0x01234567u;
+    words[COPSE_STEP_SEED_HI] = 0x89abcdefu;
+    words[COPSE_STEP_FIRST_EXAMPLE] = 3;
+    words[COPSE_STEP_RATE] = word_of(0.125f);
+    words[COPSE_STEP_BIAS1] = word_of(0.5f);
+    words[COPSE_STEP_BIAS2] = word_of(0.25f);
+    words[COPSE_STEP_SCALE] = word_of(0.5f);
+    words[COPSE_STEP_AVERAGE] = word_of(0.25f);
+}
+
+void copse__launch_fill(const struct copse_launch *l, uint32_t arg, uint32_t *words)
+{
+    const uint8_t content = l->form->contents[arg];
+    if (content == COPSE_CONTENT_STEP) {
+        fill_step(words, l->counts[arg]);
+        return;
+    }
+    for (size_t i = 0; i < l->counts[arg]; i++) {
+        const uint32_t bits = mix(l->seed, arg, i);
+        const unsigned v = class_of(l, bits, i);
+        words[i] = content == COPSE_CONTENT_VALUES  ? word_of(number(l, v, bits))
+                   : content == COPSE_CONTENT_USUAL ? word_of(usual(bits))
+                   : content == COPSE_CONTENT_WHOLE ? (uint32_t)whole(v, bits)
+                   : content == COPSE_CONTENT_INDEX ? index_below(l, v, bits)
+                   : content == COPSE_CONTENT_ARRANGED ? 0
+                                                       : COPSE_LAUNCH_POISON;
+    }
+}
