@@ -1,45 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* Structures of values: split along axis 0 into a part for each replica, and joined again. */
+#include "copse/distribute/partition.h"
 #include "core/compat/tower.h"
 #include "core/graph/type.h"
 #include "core/value/cross_device.h"
 
-/* A structure like `from` is made, of what `leaf` makes of each array or sparse value in it. */
-struct walk {
+struct part {
     copse_strategy *st;
-    copse_value *from;
-    uint32_t rank; /* of a part */
-    copse_status (*leaf)(const struct walk *w, copse_value **out);
+    uint32_t rank;
 };
-
-static copse_status walk(struct walk *w, copse_value **out);
-
-static copse_status walk_item(void *user, size_t i, copse_value **out)
-{
-    struct walk w = *(const struct walk *)user;
-    w.from = w.from->items[i];
-    return walk(&w, out);
-}
-
-static copse_status walk(struct walk *w, copse_value **out)
-{
-    *out = NULL;
-    return copse__value_is_structure(w->from) ? copse__value_map(w->from, walk_item, w, out) : w->leaf(w, out);
-}
-
-static size_t row_elements(copse_shape s)
-{
-    s.dims[0] = 1;
-    return (size_t)copse__elements(s);
-}
 
 /* ---- splitting ---- */
 
 /* To the host, once for all parts. */
-static copse_status bring(const struct walk *w, copse_value **out)
+static copse_status bring(void *strategy, copse_value *v, copse_value **out)
 {
-    const copse_value *v = w->from;
-    const uint32_t n = w->st->replica_count;
+    copse_strategy *st = strategy;
+    const uint32_t n = st->replica_count;
     if (v->kind != COPSE_VALUE_ARRAY && v->kind != COPSE_VALUE_SPARSE)
         return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: only arrays, sparse values, lists and "
                                               "dictionaries of them are split");
@@ -49,15 +26,15 @@ static copse_status bring(const struct walk *w, copse_value **out)
         return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u rows cannot be split evenly over %u "
                                               "replicas; leave out %u, or fill the batch",
                           v->shape.dims[0], n, v->shape.dims[0] % n);
-    return copse__value_at(w->st, w->from, COPSE_HOST, out);
+    return copse__value_at(st, v, COPSE_HOST, out);
 }
 
 /* The slices of rows [first, first + rows), counted from `first`. */
-static copse_status cut_slices(const struct walk *w, uint32_t first, uint32_t rows, copse_value **out)
+static copse_status cut_slices(const struct part *w, const copse_value *v, uint32_t first, uint32_t rows,
+                               copse_value **out)
 {
-    const copse_value *v = w->from;
     struct copse_mem *mem = &w->st->ctx->base.mem;
-    const size_t width = row_elements(v->shape);
+    const size_t width = copse__row_elements(v->shape);
     const int32_t *indices = v->indices->host;
     const float *values = v->block->host;
     struct copse_sparse_params p = { .dense_shape = v->shape };
@@ -79,16 +56,16 @@ static copse_status cut_slices(const struct walk *w, uint32_t first, uint32_t ro
 }
 
 /* Rows of sparse values are split as evenly as possible; the first replicas have one more. */
-static copse_status cut(const struct walk *w, copse_value **out)
+static copse_status cut(void *user, copse_value *v, copse_value **out)
 {
-    const copse_value *v = w->from;
-    const uint32_t n = w->st->replica_count, rows = v->shape.dims[0] / n, more = v->shape.dims[0] % n;
-    if (v->kind == COPSE_VALUE_SPARSE)
-        return cut_slices(w, w->rank * rows + COPSE_MIN(w->rank, more), rows + (w->rank < more), out);
+    const struct part *w = user;
     copse_shape shape = v->shape;
-    shape.dims[0] = rows;
-    const size_t bytes = (size_t)copse__elements(shape) * copse__type_bytes(v->type);
-    return copse_value_create_on(w->st, w->rank, v->type, shape, (const char *)v->block->host + w->rank * bytes, out);
+    uint32_t first;
+    shape.dims[0] = copse_partition_rows(v->shape.dims[0], w->st->replica_count, w->rank, &first);
+    if (v->kind == COPSE_VALUE_SPARSE)
+        return cut_slices(w, v, first, shape.dims[0], out);
+    const size_t before = first * copse__row_elements(shape) * copse__type_bytes(v->type);
+    return copse_value_create_on(w->st, w->rank, v->type, shape, (const char *)v->block->host + before, out);
 }
 
 copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts)
@@ -100,9 +77,9 @@ copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value 
         parts[0] = copse_value_retain(v);
         return COPSE_OK;
     }
-    copse_status s = walk(&(struct walk){ .st = st, .from = v, .leaf = bring }, &host);
+    copse_status s = copse__value_map(v, bring, st, &host);
     for (uint32_t r = 0; r < n && s == COPSE_OK; r++)
-        s = walk(&(struct walk){ .st = st, .from = host, .rank = r, .leaf = cut }, &parts[r]);
+        s = copse__value_map(host, cut, &(struct part){ st, r }, &parts[r]);
     if (s != COPSE_OK)
         copse__values_release(parts, n);
     copse_value_release(&host);
@@ -111,20 +88,13 @@ copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value 
 
 /* ---- joining ---- */
 
-/* What replica `r` has. */
-static const copse_value *part_of(const struct walk *w, uint32_t r)
+static copse_status add_rows(const copse_strategy *st, copse_value *const *parts, copse_shape *all)
 {
-    return w->from->kind == COPSE_VALUE_PER_REPLICA ? w->from->items[r] : w->from;
-}
-
-static copse_status add_rows(const struct walk *w, copse_shape *all)
-{
-    const copse_value *first = part_of(w, 0);
-    char a[96], b[96];
+    const copse_value *first = parts[0];
     uint64_t rows = 0;
     *all = first->shape;
-    for (uint32_t r = 0; r < w->st->replica_count; r++) {
-        const copse_value *part = part_of(w, r);
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        const copse_value *part = parts[r];
         if (part->kind != COPSE_VALUE_ARRAY || part->shape.rank == 0)
             return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: outputs are arrays with an axis 0, that "
                                                   "of replica %u is none", r);
@@ -133,32 +103,35 @@ static copse_status add_rows(const struct walk *w, copse_shape *all)
         if (!copse__shape_equal(part->shape, *all) || part->type != first->type)
             return copse_fail(COPSE_ERR_SHAPE, "replicated model: replica 0 puts out %s, replica %u %s; they "
                                                "may only differ along axis 0",
-                              copse__shape_text(first->shape, a), r, copse__shape_text(part->shape, b));
+                              COPSE_SHAPE_TEXT(first->shape), r, COPSE_SHAPE_TEXT(part->shape));
     }
     all->dims[0] = (uint32_t)rows;
     return rows <= UINT32_MAX ? COPSE_OK
                               : copse_fail(COPSE_ERR_ARGUMENT, "replicated model: 2^32 rows or more");
 }
 
-static copse_status join(const struct walk *w, copse_value **out)
+static copse_status join(void *strategy, copse_value *v, copse_value **out)
 {
+    const copse_strategy *st = strategy;
+    copse_value *parts[COPSE_MAX_REPLICAS] = { v };
     struct copse_block *block;
     copse_shape shape;
-    COPSE_TRY(add_rows(w, &shape));
-    COPSE_TRY(copse__block_create(w->st->ctx, NULL, part_of(w, 0)->type, copse__elements(shape), &block));
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        parts[r] = v->kind == COPSE_VALUE_PER_REPLICA ? v->items[r] : v;
+    COPSE_TRY(add_rows(st, parts, &shape));
+    COPSE_TRY(copse__block_create(st->ctx, NULL, parts[0]->type, copse__elements(shape), &block));
     char *at = block->host;
-    for (uint32_t r = 0; r < w->st->replica_count; r++) {
-        const copse_value *part = part_of(w, r);
-        const copse_status s = copse_value_read(part, at);
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        const copse_status s = copse_value_read(parts[r], at);
         if (s == COPSE_ERR_TIMEOUT)
             return s; /* the device may still write there */
         if (s != COPSE_OK) {
             copse__block_release(&block);
             return s;
         }
-        at += copse__elements(part->shape) * copse__type_bytes(part->type);
+        at += copse__elements(parts[r]->shape) * copse__type_bytes(parts[r]->type);
     }
-    return copse__value_from_block(w->st->ctx, NULL, COPSE_HOST, shape, block, out);
+    return copse__value_from_block(st->ctx, NULL, COPSE_HOST, shape, block, out);
 }
 
 copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, copse_value **out)
@@ -171,7 +144,7 @@ copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, co
     }
     COPSE_TRY(copse_note(copse__regroup(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all),
                          "in the outputs of a replicated model"));
-    const copse_status s = walk(&(struct walk){ .st = st, .from = all, .leaf = join }, out);
+    const copse_status s = copse__value_map(all, join, st, out);
     copse_value_release(&all);
     return s;
 }

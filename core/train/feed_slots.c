@@ -20,7 +20,7 @@ enum copse_pass copse__feed_pass(const copse_trainer *t, uint32_t i)
 bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec)
 {
     for (uint32_t i = 0; i < t->feed.count; i++)
-        if (copse__feed_slot(t, i)->shares.recordings[rec->replica] == rec)
+        if (copse__feed_slot(t, i)->shards.recordings[rec->replica] == rec)
             return true;
     return false;
 }
@@ -28,13 +28,13 @@ bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording
 /* The names of the columns are those of a recording, which is kept while the batch is fed. Without examples on this
    worker the batch has no columns, and needs none. */
 static void fill(const copse_trainer *t, struct copse_batch_slot *slot, const struct copse_host_batch *batch,
-                 const struct copse_shares *s)
+                 const struct copse_shards *s)
 {
     const uint32_t replicas = t->strategy->replica_count;
     uint32_t r = 0;
     while (r < replicas && s->at[r].count == 0)
         r++;
-    copse__shares_copy(s, &slot->shares);
+    copse__shards_copy(s, &slot->shards);
     slot->batch = *batch;
     slot->batch.rows = NULL; /* the caller's, as the columns and their names */
     slot->batch.columns = slot->columns;
@@ -46,11 +46,11 @@ static void fill(const copse_trainer *t, struct copse_batch_slot *slot, const st
     }
 }
 
-bool copse__batch_slot_is_like(const struct copse_batch_slot *slot, const struct copse_host_batch *batch)
+bool copse__batch_has_columns(const struct copse_host_batch *batch, const struct copse_column *columns, size_t count)
 {
-    bool is_same = slot->batch.column_count == batch->column_count && batch->columns;
-    for (size_t i = 0; is_same && i < batch->column_count; i++) {
-        const struct copse_column *a = &slot->columns[i], *b = &batch->columns[i];
+    bool is_same = batch->column_count == count && batch->columns;
+    for (size_t i = 0; is_same && i < count; i++) {
+        const struct copse_column *a = &columns[i], *b = &batch->columns[i];
         is_same = a->type == b->type && copse__shape_equal(a->shape, b->shape) && b->name &&
                   strcmp(a->name, b->name) == 0;
     }
@@ -69,14 +69,14 @@ static size_t slot_bytes(const struct copse_step_recording *rec)
     return bytes;
 }
 
-/* Whether devices can have the share's values of a host type. */
-static copse_status check_values(const char *user, const struct copse_column *c, const struct copse_shard *share)
+/* Whether devices can have the shard's values of a host type. */
+static copse_status check_values(const char *user, const struct copse_column *c, const struct copse_shard *shard)
 {
     const struct copse_type_row *type = copse__type(c->type);
     const size_t row = (size_t)copse__elements(c->shape);
     if (type->is_on_devices)
         return COPSE_OK;
-    for (size_t i = share->first * row; i < (share->first + share->count) * row; i++) {
+    for (size_t i = shard->first * row; i < (shard->first + shard->count) * row; i++) {
         const double value = type->get(c->data, i);
         if (value < INT32_MIN || value > INT32_MAX)
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: the input '%s' has %.0f in example %zu of the batch; devices "
@@ -86,25 +86,25 @@ static copse_status check_values(const char *user, const struct copse_column *c,
     return COPSE_OK;
 }
 
-copse_status copse__share_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
-                                const struct copse_shard *share)
+copse_status copse__shard_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
+                                const struct copse_shard *shard)
 {
-    for (uint32_t i = 0; share->count > 0 && i < batch->column_count; i++) {
+    for (uint32_t i = 0; shard->count > 0 && i < batch->column_count; i++) {
         if (!rec->inputs[i].at.buffer)
             continue;
         if (!batch->columns[i].data)
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: the function needs the input '%s', the batch has no data for it",
                               rec->list->table->name, batch->columns[i].name);
-        COPSE_TRY(check_values(rec->list->table->name, &batch->columns[i], share));
+        COPSE_TRY(check_values(rec->list->table->name, &batch->columns[i], shard));
     }
     return COPSE_OK;
 }
 
-copse_status copse__feed_check(const copse_trainer *t, const struct copse_shares *s,
+copse_status copse__feed_check(const copse_trainer *t, const struct copse_shards *s,
                                const struct copse_host_batch *batch)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        COPSE_TRY(copse__share_check(&s->recordings[r]->base, batch, &s->at[r]));
+        COPSE_TRY(copse__shard_check(&s->recordings[r]->base, batch, &s->at[r]));
     return COPSE_OK;
 }
 
@@ -127,7 +127,7 @@ static copse_status write_column(copse_queue *q, copse_buffer *to, size_t at, co
 }
 
 copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec,
-                               const struct copse_host_batch *batch, const struct copse_shard *share,
+                               const struct copse_host_batch *batch, const struct copse_shard *shard,
                                const struct copse_binding *slot)
 {
     size_t at = slot ? slot->offset : 0;
@@ -137,7 +137,7 @@ copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec
         if (!to->buffer)
             continue;
         COPSE_TRY(write_column(q, slot ? slot->buffer : to->buffer, slot ? at : to->offset, from,
-                               share->first * (size_t)copse__elements(from->shape), to->size));
+                               shard->first * (size_t)copse__elements(from->shape), to->size));
         at += copse__round_up(to->size, COPSE_ALIGNMENT);
     }
     return COPSE_OK;
@@ -176,7 +176,7 @@ static copse_status wait_for_reader(const struct copse_replica *rep, uint64_t ti
     return copse__queue_wait_for(rep->transfer, rep->queue, ticket);
 }
 
-static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
+static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shards *s,
                            uint32_t r, struct copse_batch_slot *slot)
 {
     const struct copse_replica *rep = &t->strategy->replicas[r];
@@ -189,7 +189,7 @@ static copse_status upload(copse_trainer *t, const struct copse_host_batch *batc
 }
 
 copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch,
-                                const struct copse_shares *s, struct copse_batch_slot *slot)
+                                const struct copse_shards *s, struct copse_batch_slot *slot)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (s->at[r].count > 0)

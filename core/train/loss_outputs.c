@@ -9,9 +9,7 @@
 
 copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
 {
-    if ((int)reduction < 0 || reduction > COPSE_OUTPUT_MEAN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no reduction %d", name, (int)reduction);
-    return COPSE_OK;
+    return copse_note(copse_need_known("outputs", "reduction", reduction, COPSE_OUTPUT_MEAN), "for '%s'", name);
 }
 
 copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t, copse_output_reduction reduction)
@@ -49,13 +47,11 @@ static copse_status take_list(copse_trainer *t, const copse_graph *g)
 {
     struct copse_loss_outputs *list = &t->outputs;
     list->at = copse__arena_alloc(&t->arena, g->output_count, sizeof *list->at);
-    if (!list->at)
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(list->at, "trainer"));
     for (list->count = 0; list->count < g->output_count; list->count++) {
         struct copse_loss_output *o = &list->at[list->count];
         o->name = copse__arena_strdup(&t->arena, g->outputs[list->count].name);
-        if (!o->name)
-            return copse_no_memory("trainer");
+        COPSE_TRY(copse_need_memory(o->name, "trainer"));
         o->reduction = g->outputs[list->count].reduction;
         o->type = g->outputs[list->count].tensor->type;
         o->shape = g->outputs[list->count].tensor->shape;
@@ -66,7 +62,6 @@ static copse_status take_list(copse_trainer *t, const copse_graph *g)
 
 static copse_status check_list(const copse_trainer *t, const copse_graph *g)
 {
-    char here[96], there[96];
     bool is_same = t->outputs.count == g->output_count;
     for (size_t i = 0; is_same && i < g->output_count; i++) {
         const struct copse_loss_output *o = &t->outputs.at[i];
@@ -75,8 +70,8 @@ static copse_status check_list(const copse_trainer *t, const copse_graph *g)
                   o->type == x->type && o->shape.rank == x->shape.rank;
         if (is_same && o->reduction != COPSE_OUTPUT_NONE && !copse__shape_equal(o->shape, x->shape))
             return copse_fail(COPSE_ERR_SHAPE, "trainer: output '%s' is %s here and was %s before; an output that is "
-                                               "reduced has one shape, whatever the share is", o->name,
-                              copse__shape_text(x->shape, here), copse__shape_text(o->shape, there));
+                                               "reduced has one shape, whatever the shard is", o->name,
+                              COPSE_SHAPE_TEXT(x->shape), COPSE_SHAPE_TEXT(o->shape));
     }
     return is_same ? COPSE_OK
                    : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss function must set the same outputs on every "
@@ -92,8 +87,7 @@ copse_status copse__loss_outputs_place(struct copse_step_recording *r)
     if (r->pass == COPSE_PASS_EVALUATE || g->output_count == 0)
         return COPSE_OK;
     r->outputs = copse__arena_alloc(&r->base.graph->arena, g->output_count, sizeof(struct copse_block *));
-    if (!r->outputs)
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(r->outputs, "trainer"));
     for (size_t i = 0; i < g->output_count; i++)
         COPSE_TRY(copse__loss_place(&r->base, g->outputs[i].tensor, COPSE_MAX(last, 1) - 1, &r->outputs[i]));
     return COPSE_OK;
@@ -107,7 +101,7 @@ void copse__loss_outputs_free(struct copse_step_recording *r)
     t->outputs.is_newest = t->outputs.is_newest && t->outputs.newest[r->replica] != r;
 }
 
-void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s)
+void copse__loss_outputs_end(copse_trainer *t, const struct copse_shards *s)
 {
     memcpy((void *)t->outputs.newest, (void *)s->recordings,
            t->strategy->replica_count * sizeof *t->outputs.newest);

@@ -15,9 +15,6 @@ struct copse_cross_device {
 /* The params of operations that the application has not set. */
 extern const struct copse_cross_device_params copse__cross_defaults;
 
-/* The strategy's reducer, made by the first call. */
-copse_status copse__strategy_reducer(copse_strategy *st, copse_value_reducer **out);
-
 /* Destinations, resolved: ranks or COPSE_HOST. `count` 0 = none were given. */
 struct copse_ranks {
     uint32_t at[COPSE_MAX_REPLICAS + 1];
@@ -55,7 +52,7 @@ void copse__call_text(const char *op, const char *subject, char what[COPSE_WHAT_
    and sparse values in host memory, in rank order: equal on all workers. */
 copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
                                  copse_value **out);
-/* What the first worker gives, in host memory. */
+/* What the first replica of all has, in host memory. */
 copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
                                    copse_value **out);
 
