@@ -186,14 +186,19 @@ static void blame_variant(struct copse_conform_run *r, struct kernel_set s, stru
 
 /* ---- evidence ---- */
 
+/* A case that is run by the library's choice and by variant counts once. */
 static void pass(struct copse_conform_run *r, const struct copse_kernel_case *c)
 {
+    struct copse_verdicts *v = r->verdicts;
     struct passed_case p;
     if (!copse__device_has_failed(r->dev, c, &p.id))
         return;
+    for (size_t i = 0; i < v->passed.count; i++)
+        if (v->passed.at[i].id == p.id && strcmp(v->passed.at[i].kernel, c->kernel) == 0)
+            return;
     snprintf(p.kernel, sizeof p.kernel, "%s", c->kernel);
     /* If memory for it is exhausted, the block stays. */
-    if (!COPSE_PUSH(&r->ctx->base.mem, &r->verdicts->passed, p))
+    if (!COPSE_PUSH(&r->ctx->base.mem, &v->passed, p))
         copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: no memory");
 }
 
