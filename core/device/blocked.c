@@ -75,6 +75,27 @@ copse_status copse__device_note_mode(copse_device *dev, const char *mode, uint32
     return copse__block_list_note_mode(&dev->ctx->trust, dev->block_list, mode, tier, is_whole);
 }
 
+void copse__device_refresh(copse_context *ctx, const struct copse_device_info *info)
+{
+    struct copse_block_list *list;
+    if (copse__block_list_open(&ctx->trust, info, &list) != COPSE_OK ||
+        copse__block_list_refresh(&ctx->trust, list) != COPSE_OK)
+        copse__log(&ctx->base.log, COPSE_LOG_WARN, "blocked kernels: %s: %s", info->id, copse_last_error());
+}
+
+void copse__device_adopt_block(copse_context *ctx, const struct copse_device_info *info, const char *kernel,
+                               const char *reason)
+{
+    struct copse_block_list *list;
+    char known[192];
+    if (copse__block_list_open(&ctx->trust, info, &list) == COPSE_OK &&
+        (copse__block_list_has(&ctx->trust, list, kernel, known, sizeof known) ||
+         copse__block_list_block(&ctx->trust, list, info->id, kernel, reason) == COPSE_OK))
+        return;
+    copse__log(&ctx->base.log, COPSE_LOG_WARN, "blocked kernels: %s is not blocked on %s: %s", kernel, info->id,
+               copse_last_error());
+}
+
 bool copse__is_unreliable(copse_context *ctx, const struct copse_device_info *info, char *reason, size_t room)
 {
     struct copse_block_list *list;

@@ -117,6 +117,11 @@ bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel
                               uint64_t *id);
 copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint64_t id,
                                      uint32_t tier);
+/* Read the device's list from the kernel cache again. */
+void copse__device_refresh(copse_context *ctx, const struct copse_device_info *info);
+/* Block a kernel that another list has blocked, unless it is blocked here. */
+void copse__device_adopt_block(copse_context *ctx, const struct copse_device_info *info, const char *kernel,
+                               const char *reason);
 /* Whether the faults of a device come and go, and why; never those of the reference. */
 bool copse__is_unreliable(copse_context *ctx, const struct copse_device_info *info, char *reason, size_t room);
 /* COPSE_ERR_UNSUPPORTED with the reason if they do, unless the application allows it or during conformance. */

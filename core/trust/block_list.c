@@ -163,6 +163,14 @@ copse_status copse__block_list_unblock(struct copse_trust *t, struct copse_block
     return change(t, v, kernel, NULL, &was_blocked);
 }
 
+copse_status copse__block_list_refresh(struct copse_trust *t, struct copse_block_list *v)
+{
+    copse__mutex_lock(&t->lock);
+    const copse_status s = copse__block_list_load(t, v);
+    copse__mutex_unlock(&t->lock);
+    return s;
+}
+
 /* ---- cases that failed ---- */
 
 static uint64_t case_id(const struct copse_kernel_case *c)

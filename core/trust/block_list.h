@@ -21,6 +21,8 @@ copse_status copse__block_list_block(struct copse_trust *t, struct copse_block_l
 /* The same for a kernel that failed its self-test: runs of conformance can unblock it. */
 copse_status copse__block_list_fail_test(struct copse_trust *t, struct copse_block_list *v, const char *device,
                                          const char *kernel, const char *reason);
+/* Read the stored list again. */
+copse_status copse__block_list_refresh(struct copse_trust *t, struct copse_block_list *v);
 /* Unblock a kernel, or all of them where `kernel` is NULL. */
 copse_status copse__block_list_unblock(struct copse_trust *t, struct copse_block_list *v, const char *kernel);
 /* Whether it is blocked; the reason, too. */
