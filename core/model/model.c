@@ -30,10 +30,31 @@ static copse_status check_schema(const copse_model *m)
     return COPSE_OK;
 }
 
+/* What layers are built for, without scope and seed. */
+static struct copse_build_params build_params(const struct copse_schema_info *is)
+{
+    const bool is_sequence = is->task == COPSE_TASK_SEQUENCE;
+    return (struct copse_build_params){ .type = is_sequence || is->type == COPSE_I32 ? COPSE_I32 : COPSE_F32, .shape = is->shape,
+                                        .outputs = is->outputs, .tokens = is_sequence ? is->outputs : 0 };
+}
+
+copse_status copse__model_elements(copse_context *ctx, const copse_schema *schema, const char *network, uint64_t *out)
+{
+    struct copse_schema_info is;
+    copse_layer *l;
+    copse_shape shape;
+    COPSE_TRY(copse_schema_describe(schema, &is));
+    COPSE_TRY(copse_nn_parse(ctx, network, &l));
+    const struct copse_build_params p = build_params(&is);
+    const copse_status s = copse_layer_shape(l, &p, &shape, out);
+    copse_layer_release(&l);
+    return s;
+}
+
 /* What the layers get, and what column "y" has. */
 static void set_types(copse_model *m)
 {
-    m->input = m->is.task == COPSE_TASK_SEQUENCE || m->is.type == COPSE_I32 ? COPSE_I32 : COPSE_F32;
+    m->input = build_params(&m->is).type;
     m->label_type = m->is.task == COPSE_TASK_REGRESSION ? COPSE_F32 : COPSE_I32;
     m->label_shape = m->is.task == COPSE_TASK_REGRESSION ? COPSE_SHAPE(m->is.outputs)
                      : m->is.task == COPSE_TASK_SEQUENCE ? m->is.shape
@@ -66,10 +87,9 @@ static copse_status build(copse_model *m)
     copse_variable *const *list;
     size_t before, count;
     copse_strategy_variables(m->strategy, &list, &before);
-    const struct copse_build_params p = {
-        .type = m->input, .shape = m->is.shape, .outputs = m->is.outputs,
-        .tokens = m->is.task == COPSE_TASK_SEQUENCE ? m->is.outputs : 0, .scope = m->scope[0] ? m->scope : NULL, .seed = m->seed,
-    };
+    struct copse_build_params p = build_params(&m->is);
+    p.scope = m->scope[0] ? m->scope : NULL;
+    p.seed = m->seed;
     COPSE_TRY(copse_layer_build(m->layer, m->strategy, &p));
     copse_strategy_variables(m->strategy, &list, &count);
     m->variable_count = count - before;

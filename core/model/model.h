@@ -41,6 +41,9 @@ struct copse_model {
     struct copse_predictor predictor; /* without a strategy until the first prediction */
 };
 
+/* Elements of all variables that the layers would make. (model.c) */
+copse_status copse__model_elements(copse_context *ctx, const copse_schema *schema, const char *network, uint64_t *out);
+
 /* ---- model_predict.c ---- */
 
 /* The outputs of the network for a batch, before softmax: f32 [count, positions, outputs]; or of the last position alone. */

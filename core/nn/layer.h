@@ -157,7 +157,8 @@ struct copse_layer_maker {
     copse_strategy *strategy;
     const char *scope; /* "" = none */
     uint64_t seed;
-    bool is_trial;     /* only check that the variables can be made */
+    bool is_trial;     /* only check that the variables can be made, and count; `strategy` may be NULL */
+    uint64_t *elements; /* of all variables so far; NULL: not counted */
 };
 /* The inner layers, one behind the other. */
 copse_status copse__layers_infer(copse_layer *l, struct copse_flow *f);

@@ -80,6 +80,8 @@ static copse_status check_variable(const copse_layer *l, const struct copse_laye
     if (elements == 0 || elements > INT32_MAX)
         return copse_layer_fail(l, COPSE_ERR_SHAPE, "its %s %s has not 1 to 2^31-1 elements", part,
                                 copse__shape_text(p->shape, shape));
+    if (m->elements)
+        *m->elements += elements;
     copse_strategy_variables(m->strategy, &list, &count);
     for (size_t i = 0; i < count; i++)
         if (strcmp(copse_variable_name(list[i]), p->name) == 0)
@@ -155,7 +157,7 @@ copse_status copse_layer_build(copse_layer *l, copse_strategy *st, const struct 
     COPSE_TRY(check(l, p));
     struct numbering n = { 0 };
     struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs, p->tokens };
-    struct copse_layer_maker m = { st, p->scope ? p->scope : "", p->seed, true };
+    struct copse_layer_maker m = { st, p->scope ? p->scope : "", p->seed, true, NULL };
     number(l, &n);
     l->type = f.type;
     COPSE_TRY(infer(l, &f));
@@ -167,8 +169,9 @@ copse_status copse_layer_build(copse_layer *l, copse_strategy *st, const struct 
     return COPSE_OK;
 }
 
-copse_status copse_layer_shape(const copse_layer *l, const struct copse_build_params *p, copse_shape *out)
+copse_status copse_layer_shape(const copse_layer *l, const struct copse_build_params *p, copse_shape *out, uint64_t *elements)
 {
+    uint64_t count = 0;
     copse_layer *trial;
     COPSE_TRY(copse_need("layer shape", l, p, out));
     *out = COPSE_SCALAR;
@@ -178,10 +181,15 @@ copse_status copse_layer_shape(const copse_layer *l, const struct copse_build_pa
     if (s == COPSE_OK) {
         struct numbering n = { 0 };
         struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs, p->tokens };
+        const struct copse_layer_maker m = { .scope = "", .is_trial = true, .elements = &count };
         number(trial, &n);
         s = infer(trial, &f);
+        if (s == COPSE_OK)
+            s = make(trial, &m);
         *out = s == COPSE_OK ? f.shape : COPSE_SCALAR;
     }
+    if (elements)
+        *elements = s == COPSE_OK ? count : 0;
     copse_layer_release(&trial);
     return s;
 }

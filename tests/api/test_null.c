@@ -14,9 +14,8 @@
 #include "copse/data/readers.h"
 #include "copse/data/pictures.h"
 #include "copse/data/schema.h"
-#include "copse/device/conformance_job.h"
 #include "copse/data/text.h"
-#include "copse/device/conformance.h"
+#include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/opencl.h"
 #include "copse/device/queue.h"
@@ -676,7 +675,7 @@ static void layers(struct probe *p)
     ROW(copse_layer_build, NEED(relu), NEED(st), NULL);
     ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
-    ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape));
+    ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape), NULL);
     ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));
     ROW(copse_layer_summary, NEED(relu), NEED(text), sizeof text, NEED(&size));
     copse_layer_release(&relu);

@@ -12,9 +12,8 @@
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/source.h"
-#include "copse/device/conformance_job.h"
 #include "copse/data/text.h"
-#include "copse/device/conformance.h"
+#include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/distribute/accelerator.h"
@@ -240,7 +239,7 @@ static void training(void)
     REFUSED(copse_variable_params, copse_variable_create(st, &p, &w), .name = "w", .shape = COPSE_SHAPE(2));
     REFUSED(copse_variable_params, copse_partitioned_create(st, &p, 2, &parts), .name = "w", .shape = COPSE_SHAPE(2));
     OK(copse_nn_flatten(ctx, &layer));
-    REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of), .outputs = 2);
+    REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
     copse_layer_release(&layer);
     REFUSED(copse_trainer_params, copse_trainer_create(st, &p, &second), .loss = squares);

@@ -279,7 +279,7 @@ static void test_hostile_texts(void **state)
         { "\xef\xbb\xbf", 3, { .context = 2 }, COPSE_ERR_FORMAT, "is empty" },
         { "a", 1, { .context = 1 }, COPSE_ERR_SHAPE, "has 1 characters; a window of 1 and the one behind it needs 2" },
         { "abc", 3, { .context = 3, .tokens = BYTES }, COPSE_ERR_SHAPE, "has 3 bytes; a window of 3 and the one behind it needs 4" },
-        { "abc", 3, { .context = 0 }, COPSE_ERR_SHAPE, "a window of 32" },
+        { "abc", 3, { .context = 0 }, COPSE_ERR_SHAPE, "a window of 16" },
         { "ab\r\n", 4, { .context = 4, .rows = COPSE_TEXT_END }, COPSE_ERR_SHAPE, "has 3 characters; a window of 4 needs 4" },
         { "ab\ncd\0e", 7, { .context = 2 }, COPSE_ERR_FORMAT, "line 2, column 3 (byte 5): a NUL; bytes (--tokens bytes) can be any file" },
         { "ab\n\x80", 4, { .context = 2 }, COPSE_ERR_FORMAT, "line 2, column 1 (byte 3): invalid UTF-8: a byte that continues no character" },

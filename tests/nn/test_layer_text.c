@@ -309,7 +309,9 @@ static void tokens_and_shapes_before_a_build(void **state)
     copse_strategy *st = on_host();
     copse_shape shape, built;
     (void)state;
-    OK(copse_layer_shape(l, &p, &shape));
+    uint64_t elements;
+    OK(copse_layer_shape(l, &p, &shape, &elements));
+    assert_int_equal(elements, 7 * 4 + 4 * 9 + 9);
     assert_true(shape.rank == 2 && shape.dims[0] == 6 && shape.dims[1] == 9);
     assert_string_equal(text_of(l), "embedding in 4; dense out"); /* unchanged */
     OK(copse_layer_build(l, st, &p));
@@ -317,11 +319,11 @@ static void tokens_and_shapes_before_a_build(void **state)
     assert_true(built.rank == 2 && built.dims[0] == 6 && built.dims[1] == 9);
     assert_string_equal(text_of(l), "embedding 7 4; dense 9");
     assert_int_equal(copse_layer_parameters(l), 7 * 4 + 4 * 9 + 9);
-    OK(copse_layer_shape(flat, &p, &shape));
+    OK(copse_layer_shape(flat, &p, &shape, NULL));
     assert_true(shape.rank == 1 && shape.dims[0] == 9);
-    FAILS(COPSE_ERR_ARGUMENT, copse_layer_shape(flat, &(struct copse_build_params){ .type = COPSE_I32, .outputs = 9 }, &shape),
+    FAILS(COPSE_ERR_ARGUMENT, copse_layer_shape(flat, &(struct copse_build_params){ .type = COPSE_I32, .outputs = 9 }, &shape, NULL),
           "layer 1 'embedding in 4': `in` is the number of different tokens of the data, which has none");
-    FAILS(COPSE_ERR_SHAPE, copse_layer_shape(flat, &(struct copse_build_params){ .outputs = 9, .tokens = 7 }, &shape), "it takes i32");
+    FAILS(COPSE_ERR_SHAPE, copse_layer_shape(flat, &(struct copse_build_params){ .outputs = 9, .tokens = 7 }, &shape, NULL), "it takes i32");
     OK(copse_nn_embedding(ctx, 0, 4, &called));
     assert_string_equal(text_of(called), "embedding in 4");
     copse_layer_release(&called);

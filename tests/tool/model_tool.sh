@@ -253,9 +253,20 @@ grep -qE '^  epoch +step +held-out loss +R2 +mean error$' stdout || no "info of 
 good 'info of a model as json' '"layers":"layer .*"schema":\{"version":1,"kind":"table".*"training":\{"data":.*"optimizer":"adam".*"history":\[\{"epoch":1,"step":[0-9]+,"loss":' \
     info "$work/kinds.safetensors" --json
 [ "$(grep -o '"epoch":' stdout | wc -l)" -eq 60 ] || no "epochs: $(grep -o '"epoch":' stdout | wc -l)"
-st future '{"__metadata__":{"format":"copse-model-1","network":"attention 4; dense out","schema":"{}"},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' '\000'
+# signed NAME METADATA: a model file of one byte with these lines, and their checksum, which the command names
+signed() {
+    st "$1" "{\"__metadata__\":{$2},\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}" '\000'
+    sum=$("$copse" predict "$1" rows.csv --devices host 2>&1 | grep -o 'crc32:[0-9a-f]*')
+    st "$1" "{\"__metadata__\":{$2,\"checksum\":\"$sum\"},\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}" '\000'
+}
+signed future '"format":"copse-model-1","seed":"1","network":"attention 4; dense out","schema":"{}"'
 good 'info of a newer model' '^its model cannot be described: schema: ' info "$work/future"
 grep -q '^  x  *U8 ' stdout || no 'the arrays of a newer model'
+# A file that describes much more than it has: nothing of that size is allocated.
+schema='{\"version\":1,\"kind\":\"array\",\"task\":\"classification\",\"input\":{\"type\":\"f32\",\"shape\":[40000],\"offset\":0,\"scale\":1},\"classes\":3,\"numbered\":true}'
+signed bomb "\"format\":\"copse-model-1\",\"seed\":\"1\",\"network\":\"dense 50000 relu; dense 40000; dense out\",\"schema\":\"$schema\""
+good 'info of a large description' 'cannot be described: model: its network has 4000210003 numbers, and the file 1' info "$work/bomb"
+bad 'predict with a large description' 'its network has 4000210003 numbers, and the file 1' predict "$work/bomb" "$work/rows.csv" --devices host
 # The history of a model file has at most 10,000 rows: means of as many steps. A checkpoint has all.
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d,%d\n", i, i % 2 }' >forty.csv
 good 'a long run' '^10400 steps' train --devices host --data "$work/forty.csv" --model mlp:1 --batch 2 --epochs 650 --lr 1e-6 --dropout 0 \

@@ -23,7 +23,7 @@ hostile empty 'empty.txt is empty' '' $chars
 hostile empty_bytes 'empty_bytes.txt is empty' '' --tokens bytes --context 4
 hostile mark_only 'mark_only.txt is empty' '\357\273\277' $chars
 hostile one 'has 1 characters; a window of 4 and the one behind it needs 5' 'a' $chars
-hostile short 'has 5 characters; a window of 32' 'abcde' --tokens characters
+hostile short 'has 5 characters; a window of 16' 'abcde' --tokens characters
 hostile one_window 'cannot be split' 'abcdefg' $chars
 hostile same 'all characters are "a"' "$(printf 'a%.0s' $(seq 100))" $chars
 hostile start 'line 2, column 1 .byte 3.: invalid UTF-8: a byte that continues no character' 'ab\n\200' $chars
@@ -46,7 +46,7 @@ hostile header '--header belongs to other data' 'abcdefghijkl' $chars --header n
 hostile labels '--labels belongs to other data' 'abcdefghijkl' $chars --labels l.npy
 hostile words 'no choice .*words|words.*characters' 'abcdefghijkl' --tokens words
 hostile context_alone '--context and --stride belong to --tokens' 'abcdefghijkl' --context 4
-hostile context_zero 'has 12 characters; a window of 32' 'abcdefghijkl' --tokens characters --context 0
+hostile context_zero 'has 12 characters; a window of 16' 'abcdefghijkl' --tokens characters --context 0
 hostile context_huge 'at most 2147483647' 'abcdefghijkl' --tokens characters --context 4294967295
 hostile no_embedding "layer 2 'dense 8 relu': it takes f32, the input is i32.4.; put an embedding in front" 'abcdefghijkl' $chars --model mlp:8
 hostile outputs 'tokens need .12., for the token behind the window, or .4, 12.' 'abcdefghijklabcdefghijkl' $chars \
@@ -81,6 +81,9 @@ grep -qE '^[0-9.]+ % of the 6.. held-out tokens are right \(loss [0-9.]+, perple
 grep -q 'held out: the end of the text' stdout || no "train: $(head -3 stdout)"
 grep -qE 'held-out loss [0-9.]+  accuracy +[0-9.]+ %  perplexity [0-9.]+$' stdout || no "train: $(tail -8 stdout)"
 mv out/m.safetensors .
+gzip -c tale.txt >tale.gz
+good gzip '^data .*: 33.. windows of 8 characters, one every 1; 25 different characters$' train --devices host:0 --data "$work/tale.gz" \
+    --tokens characters --context 8 --epochs 1
 good json '"event":"done",.*"accuracy":[0-9.]+,"perplexity":[0-9.]+,"test_loss"' $run --epochs 1 --json
 grep -q '"event":"epoch",.*"test_perplexity":' stdout || no "json: $(cat stdout)"
 good every '^data .*: 4.. windows of 8 characters, one every 8' $run --epochs 40 --model 'embedding in 4; dense out' --save every.safetensors

@@ -71,7 +71,7 @@ static copse_status examine(copse_context *ctx, struct info *in)
             in->others++;
         else
             in->parameters += elements(&in->arrays[i].array);
-    return info_model_open(ctx, in->file, &in->model);
+    return info_model_open(ctx, in->path, in->file, &in->model);
 }
 
 /* ---- text ---- */

@@ -32,22 +32,8 @@ static const char *line_of(const copse_checkpoint *file, const char *key)
     return NULL;
 }
 
-/* The variables are made on the host, to learn the shapes; their values are not read. */
-static copse_status make_model(copse_context *ctx, struct info_model *m, const char *network, const char *schema_text)
+copse_status info_model_open(copse_context *ctx, const char *path, const copse_checkpoint *file, struct info_model *m)
 {
-    const char *scope = line_of(m->file, "scope");
-    copse_schema *schema;
-    COPSE_TRY(copse_schema_parse(ctx, schema_text, &schema));
-    copse_status s = copse_one_device_create(ctx, "host:0", NULL, &m->strategy);
-    if (s == COPSE_OK)
-        s = copse_model_create(m->strategy, schema, &(struct copse_model_params){ .network = network, .scope = scope }, &m->model);
-    copse_schema_release(&schema);
-    return s;
-}
-
-copse_status info_model_open(copse_context *ctx, const copse_checkpoint *file, struct info_model *m)
-{
-    const char *network = line_of(file, "network"), *schema = line_of(file, "schema");
     const struct copse_array_view *epochs = copse_checkpoint_find(file, "application/epochs");
     *m = (struct info_model){ .file = file, .training = line_of(file, "training") };
     if (!m->training)
@@ -57,9 +43,11 @@ copse_status info_model_open(copse_context *ctx, const copse_checkpoint *file, s
         m->epoch_count = epochs->shape[0];
         m->epoch_columns = epochs->shape[1];
     }
-    if (!network || !schema)
+    if (!line_of(file, "network") || !line_of(file, "schema"))
         return COPSE_OK;
-    const copse_status s = make_model(ctx, m, network, schema);
+    copse_status s = copse_one_device_create(ctx, "host:0", NULL, &m->strategy);
+    if (s == COPSE_OK)
+        s = copse_model_load(m->strategy, path, &m->model);
     if (s == COPSE_ERR_NO_MEMORY)
         return s;
     if (s != COPSE_OK)

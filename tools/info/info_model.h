@@ -21,7 +21,7 @@ struct info_model {
 };
 
 /* Read what the file says. A description that cannot be read is no failure. */
-copse_status info_model_open(copse_context *ctx, const copse_checkpoint *file, struct info_model *out);
+copse_status info_model_open(copse_context *ctx, const char *path, const copse_checkpoint *file, struct info_model *out);
 void info_model_close(struct info_model *m);
 /* Print it; nothing of a file that describes no model. */
 copse_status info_model_print(const struct info_model *m);

@@ -115,7 +115,7 @@ static const struct option_name headers[] = {
 /* Defaults for small tables, which train too few steps and overfit with those of larger data. */
 enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
 /* Steps of a text, about: of which a long one has many in a pass. */
-enum { TEXT_STEPS = 10000 };
+enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
 #define SMALL_DROPOUT 0.3f
 
 /* The first value of a table is the default. */
@@ -286,6 +286,8 @@ static int check(struct train_settings *s, const char *every)
 void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
 {
     const bool is_small = is_table && rows < SMALL_ROWS;
+    if (s->batch == UNSET && settings_are_text(s) && rows >= TEXT_MANY)
+        s->batch = 256;
     if (s->batch == UNSET)
         s->batch = rows < 64 ? (uint32_t)rows : 64;
     const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
@@ -328,7 +330,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "resize", OPTION_TEXT, &s->resize, "WxH", "pictures: stretch all to this size [they must have one size]" },
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
         { "tokens", OPTION_CHOICE, &s->tokens, "NAME", "--data is a text of characters (UTF-8) or bytes [none]" },
-        { "context", OPTION_COUNT, &s->context, "N", "text: tokens from which the next one is predicted [32]" },
+        { "context", OPTION_COUNT, &s->context, "N", "text: tokens from which the next one is predicted [16]" },
         { "stride", OPTION_COUNT, &s->stride, "N", "text: tokens between two windows [each token is predicted once]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
@@ -339,8 +341,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
-        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all]" },
-        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; CSV under 1000 rows: 400 steps]" },
+        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all; long text: 256]" },
+        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS", "change pictures: \"flip; shift 2; brightness 20\" [none]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov [adam]" },
@@ -402,6 +404,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "", OPTION_NOTE, NULL, NULL, strategies_help },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --epochs 5" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data table.csv --model mlp:64 --save model.safetensors" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data tale.txt --tokens characters --save tale.safetensors" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --devices opencl:0,vulkan:0 --plot run.svg" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data photos --resize 32x32 --augment \"flip; shift 2\"" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --checkpoint run --resume" },

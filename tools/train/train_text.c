@@ -65,7 +65,7 @@ copse_status text_settle(struct train_settings *s, const char *network)
     copse_status status = copse_nn_parse(ctx, network, &l);
     if (status == COPSE_OK)
         status = copse_layer_shape(l, &(struct copse_build_params){ .type = COPSE_I32, .shape = COPSE_SHAPE(s->context),
-                                                                    .outputs = 2, .tokens = 2 }, &shape);
+                                                                    .outputs = 2, .tokens = 2 }, &shape, NULL);
     copse_layer_release(&l);
     copse_context_release(&ctx);
     if (status != COPSE_OK) {

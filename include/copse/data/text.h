@@ -37,7 +37,7 @@ typedef enum copse_text_rows {
     COPSE_TEXT_END,     /**< the last tokens of the text; no "y" */
 } copse_text_rows;
 
-#define COPSE_TEXT_CONTEXT 32 /**< default of `context` */
+#define COPSE_TEXT_CONTEXT 16 /**< default of `context` */
 
 /** How to read a text; copse_source_params.text. With copse_dataset_params.schema `tokens` and `context` are the schema's. */
 struct copse_text_params {
