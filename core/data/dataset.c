@@ -88,8 +88,7 @@ static copse_status copy_column(copse_dataset *ds, const struct copse_column *co
     return copse__dataset_add(ds, c->name, c->type, c->shape, values);
 }
 
-/* Its first column. */
-static void describe(copse_dataset *ds)
+void copse__dataset_describe_row(copse_dataset *ds)
 {
     const copse_shape s = ds->columns[0].is.shape;
     ds->info.rank = s.rank;
@@ -120,6 +119,7 @@ void copse_dataset_release(copse_dataset **data)
         copse__free(mem, ds->columns[i].name);
     }
     copse_schema_release(&ds->schema);
+    copse__picture_list_release(&ds->pictures);
     copse__free(mem, ds->rows);
     copse__free(mem, ds);
     copse_context_release(&ctx);
@@ -150,7 +150,7 @@ copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
         s = copy_column(ds, columns, i);
     if (s == COPSE_OK)
-        describe(ds);
+        copse__dataset_describe_row(ds);
     else
         copse_dataset_release(&ds);
     *out = ds;
@@ -256,6 +256,7 @@ static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t co
     }
     part->info = ds->info;
     part->schema = copse_schema_retain(ds->schema);
+    part->pictures = copse__picture_list_retain(ds->pictures);
     part->info.rows = count;
     part->is_ordered = ds->is_ordered;
     part->gap = ds->gap;

@@ -22,6 +22,7 @@ struct copse_schema_parts {
     copse_type type;
     copse_shape shape;
     float input_offset, input_scale;
+    bool is_resized; /* pictures of other sizes get this one */
     uint32_t outputs;
     /* Classes. NULL: the names are the numbers 0..outputs-1. */
     const char *const *classes;

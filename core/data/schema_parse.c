@@ -366,16 +366,29 @@ static copse_status take_scaling(struct parser *p, const cJSON *object)
     return COPSE_OK;
 }
 
+static copse_status take_resize(struct parser *p, const cJSON *word)
+{
+    static const char *const words[] = { COPSE_SCHEMA_RESIZE };
+    int at;
+
+    if (word == NULL)
+        return COPSE_OK;
+    if (p->parts.kind != COPSE_DATA_PICTURES)
+        return copse_fail(COPSE_ERR_FORMAT, "schema: \"resize\" is a field of pictures");
+    p->parts.is_resized = true;
+    return take_word(word, "the schema", "resize", words, COPSE_COUNT(words), &at);
+}
+
 static copse_status take_schema(struct parser *p, const cJSON *root)
 {
     const cJSON *version = NULL, *kind = NULL, *task = NULL, *input = NULL, *classes = NULL, *numbered = NULL;
-    const cJSON *targets = NULL, *header = NULL, *missing = NULL, *columns = NULL, *scaling = NULL;
+    const cJSON *targets = NULL, *header = NULL, *missing = NULL, *columns = NULL, *scaling = NULL, *resize = NULL;
     const cJSON *tokens = NULL, *stride = NULL;
     const struct field fields[] = {
         { "version", &version }, { "kind", &kind },       { "task", &task },       { "input", &input },
         { "classes", &classes }, { "numbered", &numbered }, { "targets", &targets }, { "header", &header },
         { "missing", &missing }, { "columns", &columns }, { "scaling", &scaling },
-        { "tokens", &tokens },   { "stride", &stride },
+        { "resize", &resize },   { "tokens", &tokens },   { "stride", &stride },
     };
     uint32_t number;
     int at;
@@ -398,6 +411,7 @@ static copse_status take_schema(struct parser *p, const cJSON *root)
     COPSE_TRY(take_outputs(p, classes, numbered, targets));
     COPSE_TRY(take_table(p, header, missing, columns));
     COPSE_TRY(take_text(p, tokens, stride));
+    COPSE_TRY(take_resize(p, resize));
     return take_scaling(p, scaling);
 }
 

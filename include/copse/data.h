@@ -80,7 +80,7 @@ struct copse_dataset_params {
 /**
  * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and `*labels*idx1*`. The type is
  * detected by content. `params->labels` names the labels of other IDX and .npy files. data/schema.h: how the columns of a
- * table (CSV) become "x" and "y".
+ * table (CSV) become "x" and "y". Pictures: data/pictures.h.
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or names a column that is missing.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.
@@ -183,7 +183,8 @@ struct copse_batches_params {
     bool no_shuffle;   /**< keep the order of the dataset in every epoch            [false] */
     bool drop_last;    /**< leave out a last batch that is not full                 [false] */
     uint32_t prefetch; /**< batches that a thread prepares ahead, at most 64        [0 = no thread] */
-    uint64_t reserved[4]; /**< 0 */
+    const char *augment; /**< random changes of pictures: data/pictures.h           [NULL] */
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /**

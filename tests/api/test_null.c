@@ -12,6 +12,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
+#include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
 #include "copse/device/conformance_job.h"
@@ -404,6 +405,7 @@ static void files(struct probe *p)
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
     ROW(copse_batches_create, NEED(data), NEED(&pairs), NEED(&begun));
+    ROW(copse_augment_check, NEED("flip"));
     ROW(copse_batches_start, NEED(batches), 0, 0);
     ROW(copse_batches_next, NEED(batches), NEED(&batch));
     ROW(copse_input_per_replica_batch, NULL, 4, NEED(&size));

@@ -49,6 +49,7 @@ copse_status event_epoch(const struct progress *p, const struct score *test)
     if (test->is_sequence)
         json_add_number(o, "test_perplexity", score_perplexity(test));
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    json_add_number(o, "data_wait", progress_wait(p));
     return json_print(o);
 }
 
@@ -71,6 +72,7 @@ copse_status event_done(const struct progress *p, const struct score *test, cops
     json_add_number(o, "test_loss", test->loss);
     json_add_number(o, "seconds", p->seconds);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    json_add_number(o, "data_wait", progress_wait(p));
     json_add_count(o, "compiled_kernels", compiling_so_far().kernels);
     json_add_number(o, "compile_seconds", compiling_so_far().seconds);
     add_devices(o, st);

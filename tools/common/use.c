@@ -4,11 +4,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "copse/data/source.h"
 
 copse_status use_open(struct use *u)
 {
+    struct stat file;
     char id[1][32];
     size_t count;
     COPSE_TRY(session_open(&u->how, &u->ctx));
@@ -23,9 +25,10 @@ copse_status use_open(struct use *u)
         return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
     const struct copse_text_params text = { .rows = u->text_rows };
     const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text : NULL };
+    const bool is_folder = stat(u->data_path, &file) == 0 && S_ISDIR(file.st_mode);
     COPSE_TRY(copse_dataset_open(u->ctx, u->data_path,
-                                 &(struct copse_dataset_params){ .schema = u->schema, .labels = u->labels, .source = &source },
-                                 &u->data));
+                                 &(struct copse_dataset_params){ .schema = u->schema, .labels = u->labels, .source = &source,
+                                                                 .no_labels = u->ignores_labels && is_folder }, &u->data));
     copse_dataset_describe(u->data, &u->rows);
     return COPSE_OK;
 }

@@ -13,6 +13,7 @@ struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
     copse_text_rows text_rows; /* of a text */
     struct session_how how;
+    bool ignores_labels; /* of folders: the names of class folders need not be classes of the model */
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/data/pictures.h"
 #include "copse/train/model_file.h"
 
 #include "tools/common/json.h"
@@ -73,6 +74,38 @@ static void print_matrix(const struct verdict *v)
     }
 }
 
+static void print_worst(const struct verdict *v)
+{
+    const bool has_files = copse_dataset_file(v->use.data, 0) != NULL;
+    char plain[1100];
+    printf("\n  largest losses: %s (loss)\n%s", has_files ? "file" : "row", has_files ? "" : " ");
+    for (size_t i = 0; i < v->is.worst_count; i++)
+        if (has_files)
+            printf("  %s (%.3g)\n", session_plain(plain, sizeof plain, copse_dataset_file(v->use.data, v->worst[i])),
+                   v->losses[i]);
+        else
+            printf(" %u (%.3g)%s", v->worst[i] + 1, v->losses[i], i + 1 < v->is.worst_count ? "," : "\n");
+}
+
+/* Name of a target; a number from 1 where the data has no names. */
+static const char *target_name(const struct verdict *v, uint32_t i, char number[16])
+{
+    const char *name = use_name(&v->use, i);
+    if (strcmp(name, "value") != 0)
+        return name;
+    snprintf(number, 16, "%u", i + 1);
+    return number;
+}
+
+static void print_targets(const struct verdict *v)
+{
+    char plain[200], number[16];
+    printf("R2 %.4f over %zu rows and %u targets (loss %.4f)\n", v->is.r2, v->is.rows, v->use.info.outputs, v->is.loss);
+    printf("\n  %-24s %10s %21s\n", "target", "R2", "mean absolute error");
+    for (uint32_t i = 0; i < v->use.info.outputs; i++)
+        printf("  %-24s %10.4f %21.6g\n", session_plain(plain, sizeof plain, target_name(v, i, number)), v->r2[i], v->mae[i]);
+}
+
 static bool is_text(const struct verdict *v)
 {
     return v->use.info.kind == COPSE_DATA_TEXT;
@@ -109,25 +142,6 @@ static copse_status print_text_score(const struct verdict *v, bool is_quiet)
     return is_quiet ? COPSE_OK : print_windows(v);
 }
 
-/* Name of a target; a number from 1 where the data has no names. */
-static const char *target_name(const struct verdict *v, uint32_t i, char number[16])
-{
-    const char *name = use_name(&v->use, i);
-    if (strcmp(name, "value") != 0)
-        return name;
-    snprintf(number, 16, "%u", i + 1);
-    return number;
-}
-
-static void print_targets(const struct verdict *v)
-{
-    char plain[200], number[16];
-    printf("R2 %.4f over %zu rows and %u targets (loss %.4f)\n", v->is.r2, v->is.rows, v->use.info.outputs, v->is.loss);
-    printf("\n  %-24s %10s %21s\n", "target", "R2", "mean absolute error");
-    for (uint32_t i = 0; i < v->use.info.outputs; i++)
-        printf("  %-24s %10.4f %21.6g\n", session_plain(plain, sizeof plain, target_name(v, i, number)), v->r2[i], v->mae[i]);
-}
-
 static void print_text(const struct verdict *v, bool is_quiet)
 {
     if (v->confusion)
@@ -142,9 +156,7 @@ static void print_text(const struct verdict *v, bool is_quiet)
         print_classes(v);
         print_matrix(v);
     }
-    printf("\n  largest losses: row (loss)\n ");
-    for (size_t i = 0; i < v->is.worst_count; i++)
-        printf(" %u (%.3g)%s", v->worst[i] + 1, v->losses[i], i + 1 < v->is.worst_count ? "," : "\n");
+    print_worst(v);
 }
 
 /* ---- JSON ---- */
@@ -168,20 +180,6 @@ static bool add_classes(cJSON *o, const struct verdict *v)
     return ok;
 }
 
-/* Where a window ends, and its text. */
-static bool add_window(cJSON *o, const struct verdict *v, uint32_t row)
-{
-    char window[400];
-    uint64_t line, column;
-    if (copse_text_place(v->use.data, row, &line, &column) != COPSE_OK ||
-        use_window(&v->use, row, window, sizeof window) != COPSE_OK)
-        return false;
-    json_add_count(o, "line", line);
-    json_add_count(o, "column", column);
-    json_add_text(o, "window", window);
-    return true;
-}
-
 static bool add_targets(cJSON *o, const struct verdict *v)
 {
     cJSON *list = cJSON_AddArrayToObject(o, "targets");
@@ -195,6 +193,20 @@ static bool add_targets(cJSON *o, const struct verdict *v)
         json_add_number(one, "mae", v->mae[i]);
     }
     return ok;
+}
+
+/* Where a window ends, and its text. */
+static bool add_window(cJSON *o, const struct verdict *v, uint32_t row)
+{
+    char window[400];
+    uint64_t line, column;
+    if (copse_text_place(v->use.data, row, &line, &column) != COPSE_OK ||
+        use_window(&v->use, row, window, sizeof window) != COPSE_OK)
+        return false;
+    json_add_count(o, "line", line);
+    json_add_count(o, "column", column);
+    json_add_text(o, "window", window);
+    return true;
 }
 
 static copse_status print_json(const struct verdict *v)
@@ -213,11 +225,17 @@ static copse_status print_json(const struct verdict *v)
         json_add_number(o, "mae", v->is.mae);
     }
     cJSON *worst = cJSON_AddArrayToObject(o, "worst");
-    bool ok = worst && (is_text(v) || (v->confusion ? add_classes(o, v) : v->use.info.outputs == 1 || add_targets(o, v)));
+    bool ok = worst != NULL;
+    if (v->use.info.task == COPSE_TASK_REGRESSION)
+        ok = ok && (v->use.info.outputs == 1 || add_targets(o, v));
+    else if (!is_text(v))
+        ok = ok && add_classes(o, v);
     for (size_t i = 0; ok && i < v->is.worst_count; i++) {
         cJSON *one = cJSON_CreateObject();
         ok = cJSON_AddItemToArray(worst, one);
         json_add_count(one, "row", v->worst[i] + 1u);
+        if (copse_dataset_file(v->use.data, v->worst[i]))
+            json_add_text(one, "file", copse_dataset_file(v->use.data, v->worst[i]));
         json_add_number(one, "loss", v->losses[i]);
         if (is_text(v))
             ok = ok && add_window(one, v, v->worst[i]);
@@ -246,8 +264,7 @@ static copse_status evaluate(struct verdict *v, bool is_plotted)
         v->confusion = malloc(classes * classes * sizeof *v->confusion);
         if (!v->confusion)
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a table of %zu classes", classes);
-    }
-    if (v->use.info.task == COPSE_TASK_REGRESSION) {
+    } else if (v->use.info.task == COPSE_TASK_REGRESSION) {
         v->r2 = malloc(2 * classes * sizeof *v->r2);
         if (!v->r2)
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu targets", classes);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/data/pictures.h"
+
 #include "tools/common/json.h"
 #include "tools/predict/predict_text.h"
 
@@ -21,12 +23,18 @@ static void write_csv(FILE *to, const struct use *u, const float *values)
 {
     const bool has_classes = u->info.task != COPSE_TASK_REGRESSION;
     const uint32_t outputs = u->info.outputs;
+    const bool has_files = copse_dataset_file(u->data, 0) != NULL;
+    fputs(has_files ? "file," : "", to);
     fputs(has_classes ? "class," : "", to);
     for (uint32_t i = 0; i < outputs; i++) {
         use_cell(to, use_name(u, i));
         fputc(i + 1 < outputs ? ',' : '\n', to);
     }
     for (size_t r = 0; r < u->rows.rows; r++, values += outputs) {
+        if (has_files) {
+            use_cell(to, copse_dataset_file(u->data, r));
+            fputc(',', to);
+        }
         if (has_classes) {
             use_cell(to, use_name(u, largest(values, outputs)));
             fputc(',', to);
@@ -43,6 +51,8 @@ static copse_status write_row(FILE *to, const struct use *u, size_t r, const flo
     const bool has_classes = u->info.task != COPSE_TASK_REGRESSION;
     cJSON *o = cJSON_CreateObject();
     json_add_count(o, "row", r + 1);
+    if (copse_dataset_file(u->data, r))
+        json_add_text(o, "file", copse_dataset_file(u->data, r));
     if (has_classes)
         json_add_text(o, "class", use_name(u, largest(values, u->info.outputs)));
     cJSON *list = cJSON_AddObjectToObject(o, has_classes ? "probabilities" : "values");
@@ -93,7 +103,7 @@ static copse_status predict(struct use *u, bool is_json, const char *path)
 int cmd_predict(int argc, char **argv)
 {
     struct option_words words = { .count = 0 };
-    struct use u = { .devices = "auto" };
+    struct use u = { .devices = "auto", .ignores_labels = true };
     const char *path = NULL;
     bool is_json = false, is_csv = false, is_by_line = false;
     const struct option_row rows[] = {
@@ -108,12 +118,13 @@ int cmd_predict(int argc, char **argv)
           "compute blocked kernels on the host: right, but slow" },
         { "verbose", OPTION_FLAG, &u.how.is_verbose, NULL, "log what the library does" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse predict model.safetensors new.csv --output predictions.csv" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse predict model.safetensors photo.jpg" },
         { 0 },
     };
     int code = options_parse(argc, argv, rows, "Prints the class and the probability of each class for each row of the data, or "
                                                "the values of a\nregression in the unit of the target. The data needs no "
-                                               "labels; columns are found by name.\nFor a text: the most likely next "
-                                               "character or byte.");
+                                               "labels; columns are found by name.\nDATA may be a picture or a folder of them. "
+                                               "For a text: the most likely next character or byte.");
     if (code >= 0)
         return code;
     const char *wrong = words.count != 2 ? "give MODEL and DATA" : is_csv && is_json ? "--csv or --json, not both" : NULL;

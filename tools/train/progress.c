@@ -76,6 +76,12 @@ bool terminal_is(unsigned *columns)
     return !term || strcmp(term, "dumb") != 0;
 }
 
+double progress_wait(const struct progress *p)
+{
+    const double share = p->seconds > 0.0 ? p->waited / p->seconds : 0.0;
+    return share < 1.0 ? share : 1.0;
+}
+
 void bar_draw(const struct progress *p)
 {
     unsigned columns;

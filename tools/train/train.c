@@ -14,6 +14,9 @@
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 
+#define WAIT_SHOWN         0.05 /* part of the time */
+#define WAIT_SHOWN_SECONDS 0.5
+
 /* ---- before the run ---- */
 
 /* Find other workers and connect to them. Only the chief prints and writes. */
@@ -372,11 +375,14 @@ static copse_status finish(struct run *r)
     score_print(&r->test, test.rows * r->model.positions);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
-    printf("%llu steps in %.1f s, %.0f samples/s on %u device%s\n",
+    printf("%llu steps in %.1f s, %.0f samples/s on %u device%s",
            (unsigned long long)p->step, p->seconds,
            p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
            copse_strategy_replicas_in_sync(r->strategy),
            copse_strategy_replicas_in_sync(r->strategy) == 1 ? "" : "s");
+    if (progress_wait(p) > WAIT_SHOWN && p->waited > WAIT_SHOWN_SECONDS)
+        printf("; %.0f %% of the time steps waited for data", 100.0 * progress_wait(p));
+    printf("\n");
     if (s->save && !s->is_quiet)
         printf("model:      %s (safetensors)\n", s->save);
     if (s->checkpoint && !s->is_quiet) {

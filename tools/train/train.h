@@ -27,6 +27,7 @@ struct train_settings {
     uint32_t keep;
     uint32_t patience; /* of an evaluator, in seconds; 0 = default */
     const char *label, *ignore; /* label: name or position; NULL: the last column, none */
+    const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;
     struct option_choice tokens; /* of a text */
     uint32_t context, stride;    /* 0 = default */
@@ -139,9 +140,13 @@ struct progress {
     uint32_t epoch, epochs;
     uint64_t samples;
     double seconds;
+    double waited; /* of `seconds`: until a batch was there */
     double loss, accuracy; /* training: smoothed over the last steps; the mean absolute error of a regression */
     bool is_regression;
 };
+
+/* The part of the training time in which steps waited for data, 0 to 1. */
+double progress_wait(const struct progress *p);
 
 /* A bar that is redrawn on a terminal; elsewhere no output. */
 void bar_draw(const struct progress *p);

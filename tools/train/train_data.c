@@ -5,14 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 
 #include "tools/train/train_run.h"
 
 #define CLASSES_SHOWN 5
 
-static struct copse_dataset_params params_of(const struct train_settings *s)
+/* `source`: filled in, for the result. */
+static struct copse_dataset_params params_of(const struct train_settings *s, struct copse_source_params *source)
 {
+    *source = (struct copse_source_params){ .resize = s->resize };
     const bool is_position = s->label && s->label[strspn(s->label, "0123456789")] == '\0';
     return (struct copse_dataset_params){
         .labels = s->labels,
@@ -24,6 +27,7 @@ static struct copse_dataset_params params_of(const struct train_settings *s)
         .task = (copse_task)s->task.at->value,
         .missing = (copse_missing)s->missing.at->value,
         .ignore = s->ignore,
+        .source = source,
     };
 }
 
@@ -51,9 +55,20 @@ static void show_columns(const copse_schema *schema, const struct copse_schema_i
     printf("\n");
 }
 
+static void show_pictures(const struct train_settings *s, const struct copse_schema_info *info)
+{
+    printf("         pictures: %u x %u, %s", info->shape.dims[1], info->shape.dims[0],
+           info->shape.rank == 3 ? "colour" : "grey");
+    if (s->resize)
+        printf("; resized");
+    if (s->augment)
+        printf("; changed while training: %s", s->augment);
+    printf("\n");
+}
+
 static void show_task(const struct train_settings *s, const copse_schema *schema, const struct copse_schema_info *info)
 {
-    const char *how = s->task.at->value == COPSE_TASK_AUTO ? ", found from the labels (--task sets it)" : "";
+    const char *how = info->kind == COPSE_DATA_PICTURES ? ", by folder" : s->task.at->value == COPSE_TASK_AUTO ? ", found from the labels (--task sets it)" : "";
     const char *name;
     double mean, scale;
     if (info->task != COPSE_TASK_REGRESSION) {
@@ -92,7 +107,10 @@ static void show(const struct run *r, const copse_schema *schema)
            info.task != COPSE_TASK_REGRESSION ? "classes" : "target", info.task == COPSE_TASK_REGRESSION && info.outputs > 1 ? "s" : "");
     if (info.kind == COPSE_DATA_TABLE)
         show_columns(schema, &info);
-    if (info.kind == COPSE_DATA_TABLE || info.task == COPSE_TASK_REGRESSION)
+    const bool has_files = copse_dataset_file(r->all, 0) != NULL;
+    if (has_files)
+        show_pictures(s, &info);
+    if (info.kind == COPSE_DATA_TABLE || has_files || info.task == COPSE_TASK_REGRESSION)
         show_task(s, schema, &info);
     printf("         %zu for training, %zu held out, shuffled with seed %llu\n", train.rows, test.rows,
            (unsigned long long)s->seed);
@@ -184,13 +202,17 @@ copse_status run_open_data(struct run *r)
     struct train_settings *s = &r->settings;
     struct copse_dataset_info info, train, test;
     struct copse_schema_info described;
-    struct copse_dataset_params params = params_of(s);
+    struct copse_source_params source;
+    struct copse_dataset_params params = params_of(s, &source);
     COPSE_TRY(text_open(r, &params, &r->all));
     copse_dataset_describe(r->all, &info);
     if (!info.has_labels)
         return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has no labels: name their file with --labels, or give a CSV "
-                                 "with a label column or a folder with an IDX pair", s->data);
+                                 copse_dataset_file(r->all, 0)
+                                     ? "'%s': the pictures have no classes: give a folder with one sub-folder per class"
+                                     : "'%s' has no labels: name their file with --labels, or give a CSV "
+                                       "with a label column or a folder with an IDX pair",
+                                 s->data);
     COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
                                   &r->train, &r->held_out));
     copse_dataset_describe(r->train, &train);
@@ -209,6 +231,6 @@ copse_status run_open_data(struct run *r)
     COPSE_TRY(copse_batches_create(r->held_out, &held, &r->held));
     return copse_batches_create(r->train,
                                 &(struct copse_batches_params){
-                                    .batch = s->batch, .seed = s->seed, .prefetch = 2 },
+                                    .batch = s->batch, .seed = s->seed, .prefetch = 8, .augment = s->augment },
                                 &r->batches);
 }

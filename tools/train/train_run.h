@@ -77,6 +77,8 @@ copse_status run_init(struct run *r);
 /* ---- steps (train_steps.c) ---- */
 
 double run_now(void); /* [s] */
+/* The next batch, and the time until it was there. */
+copse_status run_wait_for_batch(struct run *r, struct copse_host_batch *out);
 bool run_is_accelerator(const struct run *r);
 /* Training steps per monitor step. */
 uint32_t run_steps_per_run(const struct run *r);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "copse/data/pictures.h"
 #include "copse/train/weights.h"
 
 #include "tools/train/train.h"
@@ -258,6 +259,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--init-layout belongs to --init";
     else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
         wrong = "--label: give the name of a column, or its position from 1";
+    else if (s->augment && copse_augment_check(s->augment) != COPSE_OK)
+        wrong = session_error();
     else if (s->batch == 0)
         wrong = "--batch: must be at least 1";
     else if (s->epochs == 0)
@@ -312,7 +315,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     const struct option_row rows[] = {
         { "", OPTION_GROUP, NULL, NULL, "Data" },
         { "data", OPTION_TEXT, &s->data, "PATH",
-          "CSV, IDX or .npy file, or a folder with an IDX pair [the digits set]" },
+          "CSV, IDX or .npy; a folder: IDX pair, or pictures by class [digits]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE",
           "IDX or .npy [CSV: last column; IDX: beside the images, by name]" },
         { "label", OPTION_TEXT, &s->label, "NAME|N", "CSV: label column, by name or position from 1 [last]" },
@@ -324,6 +327,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "none, standard (each column), max [CSV: standard; pictures: 1/255]" },
         { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS", "CSV: leave out, names or positions: id,3 [none]" },
         { "header", OPTION_CHOICE, &s->header, "NAME", "CSV: whether the first line has names: yes, no [auto]" },
+        { "resize", OPTION_TEXT, &s->resize, "WxH", "pictures: stretch all to this size [they must have one size]" },
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
         { "tokens", OPTION_CHOICE, &s->tokens, "NAME", "--data is a text of characters (UTF-8) or bytes [none]" },
         { "context", OPTION_COUNT, &s->context, "N", "text: tokens from which the next one is predicted [16]" },
@@ -339,6 +343,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "", OPTION_GROUP, NULL, NULL, "Training" },
         { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all; long text: 256]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
+        { "augment", OPTION_TEXT, &s->augment, "STEPS", "change pictures: \"flip; shift 2; brightness 20\" [none]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov [adam]" },
         { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [0.002; sgd kinds 0.05]" },
@@ -401,6 +406,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data table.csv --model mlp:64 --save model.safetensors" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data tale.txt --tokens characters --save tale.safetensors" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --devices opencl:0,vulkan:0 --plot run.svg" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data photos --resize 32x32 --augment \"flip; shift 2\"" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --checkpoint run --resume" },
         { "", OPTION_EXAMPLE, NULL, "distributed", "mpirun -n 4 --bind-to none copse train --epochs 10" },
         { "", OPTION_EXAMPLE, NULL, "distributed",
@@ -537,6 +543,10 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->label = *value ? value : NULL;
     else if (strcmp(name, "--ignore") == 0)
         s->ignore = *value ? value : NULL;
+    else if (strcmp(name, "--resize") == 0)
+        s->resize = *value ? value : NULL;
+    else if (strcmp(name, "--augment") == 0)
+        s->augment = *value ? value : NULL;
     else
         return strcmp(name, "--data") == 0 /* the content of the data, not its path */ || text_take(s, name, value);
     return *s->model != '\0';

@@ -72,6 +72,8 @@ static copse_status describe(const struct run *r, bool is_for_file, struct text 
         add_count(t, "--context", s->context);
         add_count(t, "--stride", s->stride);
     }
+    add(t, "--resize", s->resize ? s->resize : "");
+    add(t, "--augment", s->augment ? s->augment : "");
     add(t, "--model", s->model);
     add(t, "--optimizer", s->optimizer.at->name);
     add(t, "--schedule", s->schedule.at->name);

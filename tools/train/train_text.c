@@ -26,6 +26,8 @@ static const char *other_option(const struct train_settings *s)
            : s->label                                    ? "--label"
            : s->ignore                                   ? "--ignore"
            : s->classes > 0                              ? "--classes"
+           : s->resize                                   ? "--resize"
+           : s->augment                                  ? "--augment"
            : s->task.at->value != COPSE_TASK_AUTO        ? "--task"
            : s->missing.at->value != COPSE_MISSING_REFUSE ? "--missing"
            : s->header.at->value != COPSE_CSV_HEADER_AUTO ? "--header"

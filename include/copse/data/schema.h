@@ -34,7 +34,7 @@ extern "C" {
 typedef enum copse_data_kind {
     COPSE_DATA_ARRAY,    /**< arrays in memory, .npy and IDX files */
     COPSE_DATA_TABLE,    /**< CSV files */
-    COPSE_DATA_PICTURES, /**< 8-bit pictures: IDX files of bytes with at least 3 axes. By default "x" stays u8 */
+    COPSE_DATA_PICTURES, /**< PNG, JPEG, and IDX files of bytes with at least 3 axes. By default "x" stays u8 */
     COPSE_DATA_TEXT,     /**< windows of tokens, data/text.h */
 } copse_data_kind;
 
