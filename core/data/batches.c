@@ -2,6 +2,7 @@
 /* Iterates over a dataset in batches, in a reproducible order; a thread may prepare batches ahead. */
 #include "core/base/platform.h"
 #include "core/data/dataset.h"
+#include "core/pictures/augment.h"
 
 #define PREFETCH_MAX     64u
 #define BUFFER_ALIGNMENT 4096u /* so that a device can import the buffers */
@@ -21,6 +22,9 @@ struct copse_batches {
     struct copse_batches_params params;
     size_t count;    /* batches in an epoch */
     uint32_t *order; /* rows of the epoch */
+    struct copse_augment augment;
+    struct copse_augment_picture picture; /* with `augment`: a row of column `changed_column`; without pixels */
+    size_t changed_column;
     struct slot *slots;
     uint32_t slot_count;
     uint32_t epoch;
@@ -45,6 +49,17 @@ static size_t batch_size(const copse_batches *b, size_t index)
     return COPSE_MIN(b->params.batch, b->ds->info.rows - first);
 }
 
+static void augment(copse_batches *b, size_t index)
+{
+    struct copse_augment_picture p = b->picture;
+    const size_t width = b->ds->columns[b->changed_column].row_bytes, count = batch_size(b, index);
+
+    for (size_t i = 0; i < count; i++) {
+        p.pixels = (uint8_t *)b->slots[index % b->slot_count].values[b->changed_column] + i * width;
+        copse__augment_apply(&b->augment, b->params.seed, b->epoch, b->order[index * b->params.batch + i], &p);
+    }
+}
+
 static copse_status fill_slot(copse_batches *b, size_t index)
 {
     const struct slot *slot = &b->slots[index % b->slot_count];
@@ -52,6 +67,8 @@ static copse_status fill_slot(copse_batches *b, size_t index)
     for (size_t c = 0; c < b->ds->info.columns; c++)
         COPSE_TRY(copse__dataset_gather(b->ds, c, b->order + index * b->params.batch, batch_size(b, index),
                                         slot->values[c]));
+    if (b->params.augment != NULL)
+        augment(b, index);
     b->announced = COPSE_MAX(b->announced, index + 1);
     for (; b->announced < b->count && b->announced <= index + AHEAD; b->announced++)
         copse__dataset_ahead(b->ds, b->order + b->announced * b->params.batch, batch_size(b, b->announced));
@@ -123,6 +140,29 @@ static copse_status make_slots(copse_batches *b)
     return COPSE_OK;
 }
 
+/* Column "x" must be of pictures. */
+static copse_status set_augment(copse_batches *b)
+{
+    const copse_dataset *ds = b->ds;
+    size_t c = 0;
+
+    if (b->params.augment == NULL)
+        return COPSE_OK;
+    COPSE_TRY(copse__augment_parse(b->params.augment, &b->augment));
+    while (c < ds->info.columns && strcmp(ds->columns[c].name, "x") != 0)
+        c++;
+    const copse_shape s = c < ds->info.columns ? ds->columns[c].is.shape : COPSE_SCALAR;
+    if ((s.rank != 2 && s.rank != 3) || ds->columns[c].is.type != COPSE_U8)
+        return copse_fail(COPSE_ERR_ARGUMENT, "augment: it changes pictures; column \"x\" must be u8 [height, width] or "
+                          "[height, width, channels]");
+    b->params.augment = ""; /* the text is the caller's */
+    b->changed_column = c;
+    b->picture = (struct copse_augment_picture){ .width = s.dims[1], .height = s.dims[0],
+                                                 .channels = s.rank == 3 ? s.dims[2] : 1 };
+    b->picture.scratch = copse__alloc(&copse__base(b->ctx)->mem, ds->columns[c].row_bytes, 1);
+    return b->picture.scratch != NULL ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "augment: no memory");
+}
+
 static copse_status start_thread(copse_batches *b)
 {
     COPSE_TRY(copse__mutex_init(&b->lock));
@@ -164,6 +204,7 @@ copse_status copse_batches_create(copse_dataset *data, const struct copse_batche
     b->params.prefetch = COPSE_MIN(params->prefetch, (uint32_t)b->count);
     COPSE_TRY_OR(fail, s, make_slots(b));
     set_order(b);
+    COPSE_TRY_OR(fail, s, set_augment(b));
     if (params->prefetch > 0)
         COPSE_TRY_OR(fail, s, start_thread(b));
     *out = b;
@@ -197,6 +238,7 @@ void copse_batches_release(copse_batches **batches)
         for (size_t c = 0; c < b->ds->info.columns; c++)
             copse__free_aligned(mem, b->slots[i].values[c]);
     copse__free(mem, b->slots);
+    copse__free(mem, b->picture.scratch);
     copse__free(mem, b->order);
     copse_dataset_release(&b->ds);
     copse__free(mem, b);

@@ -88,8 +88,7 @@ static copse_status copy_column(copse_dataset *ds, const struct copse_column *co
     return copse__dataset_add(ds, c->name, c->type, c->shape, values);
 }
 
-/* Its first column. */
-static void describe(copse_dataset *ds)
+void copse__dataset_describe_row(copse_dataset *ds)
 {
     const copse_shape s = ds->columns[0].is.shape;
     ds->info.rank = s.rank;
@@ -120,6 +119,7 @@ void copse_dataset_release(copse_dataset **data)
         copse__free(mem, ds->columns[i].name);
     }
     copse_schema_release(&ds->schema);
+    copse__picture_list_release(&ds->pictures);
     copse__free(mem, ds->rows);
     copse__free(mem, ds);
     copse_context_release(&ctx);
@@ -150,7 +150,7 @@ copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
         s = copy_column(ds, columns, i);
     if (s == COPSE_OK)
-        describe(ds);
+        copse__dataset_describe_row(ds);
     else
         copse_dataset_release(&ds);
     *out = ds;
@@ -241,7 +241,7 @@ void copse__shuffle(uint32_t *rows, uint32_t count, uint64_t seed, uint32_t stre
     }
 }
 
-/* A part of `ds`: `count` of the shuffled rows. */
+/* A part of `ds`: `count` rows. */
 static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t count,
                               copse_dataset **out)
 {
@@ -256,7 +256,10 @@ static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t co
     }
     part->info = ds->info;
     part->schema = copse_schema_retain(ds->schema);
+    part->pictures = copse__picture_list_retain(ds->pictures);
     part->info.rows = count;
+    part->is_ordered = ds->is_ordered;
+    part->gap = ds->gap;
     part->rows = s == COPSE_OK ? copse__alloc(mem, count, sizeof *part->rows) : NULL;
     if (part->rows == NULL) {
         copse_dataset_release(&part);
@@ -268,6 +271,17 @@ static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t co
     return COPSE_OK;
 }
 
+/* The order of the rows before the cut. */
+static void order_rows(const copse_dataset *ds, uint64_t seed, uint32_t *order)
+{
+    if (!ds->is_ordered) {
+        copse__shuffle(order, (uint32_t)ds->info.rows, seed, COPSE_STREAM_SPLIT);
+        return;
+    }
+    for (size_t i = 0; i < ds->info.rows; i++)
+        order[i] = (uint32_t)i;
+}
+
 copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_params *params,
                                  copse_dataset **train, copse_dataset **test)
 {
@@ -275,24 +289,23 @@ copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_p
     COPSE_TRY(copse_no_reserved(copse_split_params, params));
     struct copse_mem *mem = &copse__base(data->ctx)->mem;
     double fraction = params != NULL && params->train_fraction != 0 ? params->train_fraction : 0.8;
-    size_t rows = data->info.rows;
+    const size_t rows = data->info.rows, gap = data->is_ordered ? COPSE_MIN(data->gap, rows) : 0;
 
     *train = *test = NULL;
     if (!(fraction > 0 && fraction < 1))
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: train_fraction is %g, not between 0 and 1",
                           fraction);
-    size_t cut = (size_t)floor((double)rows * fraction + 0.5);
-    if (cut == 0 || cut >= rows)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "dataset: %zu rows cannot be split at %g, one part would be empty", rows,
-                          fraction);
+    const size_t cut = (size_t)floor((double)(rows - gap) * fraction + 0.5);
+    if (cut == 0 || cut >= rows - gap)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %zu rows cannot be split at %g, one part would be empty%s", rows,
+                          fraction, gap > 0 ? "; rows that overlap the cut are left out" : "");
     uint32_t *order = copse__alloc(mem, rows, sizeof *order);
     if (order == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
-    copse__shuffle(order, (uint32_t)rows, params != NULL ? params->seed : 0, COPSE_STREAM_SPLIT);
+    order_rows(data, params != NULL ? params->seed : 0, order);
     copse_status s = make_part(data, order, cut, train);
     if (s == COPSE_OK)
-        s = make_part(data, order + cut, rows - cut, test);
+        s = make_part(data, order + cut + gap, rows - cut - gap, test);
     copse__free(mem, order);
     if (s != COPSE_OK)
         copse_dataset_release(train);

@@ -5,8 +5,10 @@
 
 #include "copse/data.h"
 #include "core/data/array.h"
+#include "core/data/picture_list.h"
 #include "core/data/row_source.h"
 #include "core/data/schema.h"
+#include "core/data/tokens.h"
 
 /* One column. */
 struct copse_dataset_column {
@@ -22,7 +24,10 @@ struct copse_dataset {
     struct copse_dataset_column columns[COPSE_MAX_INPUTS];
     uint32_t *rows; /* indices of the rows in the arrays, NULL = all in order */
     copse_schema *schema; /* NULL: unknown */
+    struct copse_picture_list *pictures; /* the files of the rows; NULL: they are not pictures */
     struct copse_dataset_info info;
+    bool is_ordered; /* a split keeps the order of the rows */
+    size_t gap;      /* then: rows before and behind a row that share data with it */
 };
 
 /* A dataset without columns. */
@@ -34,6 +39,9 @@ copse_status copse__dataset_add_rows(copse_dataset *ds, const char *name, copse_
                                      struct copse_row_source *values);
 /* Add column "y" of the dataset's schema. */
 copse_status copse__dataset_add_labels(copse_dataset *ds, copse_array *labels);
+
+/* Set the fields of `info` that describe a row of the first column. */
+void copse__dataset_describe_row(copse_dataset *ds);
 
 /* COPSE_ERR_UNSUPPORTED if a reserved word of `params` is set; NULL is allowed. */
 copse_status copse__dataset_no_reserved(const struct copse_dataset_params *params);
@@ -47,6 +55,14 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
 /* The rows of CSV files. `labels`: those of another file, or NULL. */
 copse_status copse__dataset_table(copse_context *ctx, const char *const *paths, size_t count, const copse_array *labels,
                                   const struct copse_dataset_params *params, copse_dataset **out);
+
+/* A text; `t` may lose its bytes. (dataset_text.c) */
+copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t, const struct copse_dataset_params *p,
+                                 copse_dataset **out);
+
+/* Pictures; see include/copse/data/pictures.h. */
+copse_status copse__dataset_pictures(copse_context *ctx, const char *const *paths, size_t count,
+                                     const struct copse_dataset_params *params, copse_dataset **out);
 
 /* The rows of several files, concatenated; each file is read like in copse_dataset_open. `count` >= 1. */
 copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, size_t count,
@@ -62,7 +78,9 @@ copse_status copse__source_read(copse_context *ctx, const char *path, const stru
 /* The labels of params->labels. */
 copse_status copse__source_labels(copse_context *ctx, const struct copse_dataset_params *params, copse_array **out);
 /* What a path leads to. open.c has a row for each kind. */
-enum copse_source_kind { COPSE_SOURCE_TABLE, COPSE_SOURCE_ARRAYS, COPSE_SOURCE_KINDS };
+enum copse_source_kind {
+    COPSE_SOURCE_TABLE, COPSE_SOURCE_ARRAYS, COPSE_SOURCE_PICTURES, COPSE_SOURCE_TEXT, COPSE_SOURCE_KINDS,
+};
 copse_status copse__source_kind(copse_context *ctx, const char *path, const struct copse_dataset_params *params,
                                 enum copse_source_kind *out);
 

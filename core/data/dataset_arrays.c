@@ -233,7 +233,8 @@ copse_status copse__dataset_no_reserved(const struct copse_dataset_params *param
     if (params == NULL)
         return COPSE_OK;
     COPSE_TRY(copse_no_reserved(copse_csv_params, &params->csv));
-    return copse_no_reserved(copse_source_params, params->source);
+    COPSE_TRY(copse_no_reserved(copse_source_params, params->source));
+    return params->source != NULL ? copse_no_reserved(copse_text_params, params->source->text) : COPSE_OK;
 }
 
 copse_status copse__dataset_check(const struct copse_dataset_params *params)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens datasets: of one source, or of the rows of several files. */
+#include "copse/data/source.h"
 #include "core/data/dataset.h"
 
 static void release(struct copse_source_arrays *a)
@@ -135,6 +136,19 @@ static copse_status open_tables(copse_context *ctx, const char *const *paths, si
     return s;
 }
 
+static copse_status open_text(copse_context *ctx, const char *const *paths, size_t count,
+                              const struct copse_dataset_params *params, copse_dataset **out)
+{
+    struct copse_text t;
+
+    if (count > 1)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "dataset: a text is one file, not %zu", count);
+    COPSE_TRY(copse__text_read(ctx, paths[0], params->max_bytes, &t));
+    const copse_status s = copse__dataset_text(ctx, &t, params, out);
+    copse__text_fini(ctx, &t);
+    return s;
+}
+
 static const struct source_kind {
     copse_status (*open)(copse_context *ctx, const char *const *paths, size_t count,
                          const struct copse_dataset_params *params, copse_dataset **out);
@@ -142,6 +156,8 @@ static const struct source_kind {
 } kinds[COPSE_SOURCE_KINDS] = {
     [COPSE_SOURCE_TABLE] = { open_tables, "not CSV" },
     [COPSE_SOURCE_ARRAYS] = { open_arrays, "neither IDX nor .npy" },
+    [COPSE_SOURCE_PICTURES] = { copse__dataset_pictures, "no picture" },
+    [COPSE_SOURCE_TEXT] = { open_text, "no text" },
 };
 
 copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, size_t count,
@@ -155,6 +171,8 @@ copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, s
                           "dataset: one file of labels, %s, for %zu files of features",
                           params->labels, count);
     COPSE_TRY(copse__source_kind(ctx, paths[0], params, &kind));
+    if (kind != COPSE_SOURCE_PICTURES && params->source != NULL && params->source->resize != NULL)
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: resize is for pictures, and %s contains none", paths[0]);
     for (size_t i = 1; i < count; i++) {
         COPSE_TRY(copse__source_kind(ctx, paths[i], params, &other));
         if (other != kind)

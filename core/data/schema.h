@@ -4,6 +4,7 @@
 #define COPSE_CORE_DATA_SCHEMA_H
 
 #include "copse/data/schema.h"
+#include "copse/data/text.h"
 #include "core/base/base.h"
 
 /* Most classes with names, and most classes found in numbered labels. */
@@ -21,6 +22,7 @@ struct copse_schema_parts {
     copse_type type;
     copse_shape shape;
     float input_offset, input_scale;
+    bool is_resized; /* pictures of other sizes get this one */
     uint32_t outputs;
     /* Classes. NULL: the names are the numbers 0..outputs-1. */
     const char *const *classes;
@@ -32,6 +34,9 @@ struct copse_schema_parts {
     copse_missing missing;
     const struct copse_schema_column *columns; /* `first` and `width` of numbers and categories are set by the schema */
     uint32_t column_count;
+    /* Of a text; its vocabulary is `classes`, the window `shape`. */
+    copse_tokens tokens;
+    uint32_t stride;
     /* Scaling of an array on the host, x = (value - mean) / scale: for none of the numbers of a row (0), for all of
        them (1), or for each (their number). */
     const double *means, *scales;

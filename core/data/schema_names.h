@@ -4,6 +4,7 @@
 #define COPSE_CORE_DATA_SCHEMA_NAMES_H
 
 #define COPSE_SCHEMA_VERSION 1
+#define COPSE_SCHEMA_RESIZE  "bilinear" /* how pictures are resized */
 enum { COPSE_SCHEMA_KINDS = 4, COPSE_SCHEMA_TASKS = 4, COPSE_SCHEMA_ROLES = 4, COPSE_SCHEMA_MISSING = 2 };
 
 extern const char *const copse__schema_kinds[COPSE_SCHEMA_KINDS];

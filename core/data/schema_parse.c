@@ -9,6 +9,7 @@
 #include "core/data/input.h"
 #include "core/data/schema.h"
 #include "core/data/schema_names.h"
+#include "core/data/tokens.h"
 #include "core/graph/type.h"
 
 #define COUNT_MAX 4294967295.0 /* of a number that counts */
@@ -162,10 +163,11 @@ static copse_status take_input(struct parser *p, const cJSON *object)
     double v;
 
     COPSE_TRY(take_fields(object, "input", fields, COPSE_COUNT(fields)));
-    static const char *const types[] = { "f32", "u8" };
+    static const char *const types[] = { "f32", "u8", "i32" };
+    static const copse_type type_of[] = { COPSE_F32, COPSE_U8, COPSE_I32 };
     int at;
     COPSE_TRY(take_word(type, "input", "type", types, COPSE_COUNT(types), &at));
-    p->parts.type = at == 0 ? COPSE_F32 : COPSE_U8;
+    p->parts.type = type_of[at];
     if (!cJSON_IsArray(shape) || length(shape) >= COPSE_MAX_RANK)
         return wrong("input", "shape", "an array of at most 5 numbers");
     double elements = 1;
@@ -314,6 +316,34 @@ static copse_status take_table(struct parser *p, const cJSON *header, const cJSO
     return check_columns(&p->parts);
 }
 
+static copse_status check_window(const struct copse_schema_parts *s)
+{
+    if (s->task != COPSE_TASK_SEQUENCE || s->shape.rank != 1 || s->input_offset != 0 || s->input_scale != 1)
+        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has the task \"sequence\" and an \"input\" of one axis, without "
+                                            "offset and scale");
+    COPSE_TRY(copse__token_kinds[s->tokens].check(s));
+    return s->type == copse__token_type(s->outputs)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_FORMAT, "schema: the \"input\" of a text is u8, with more than 256 tokens i32");
+}
+
+static copse_status take_text(struct parser *p, const cJSON *tokens, const cJSON *stride)
+{
+    const bool is_text = p->parts.kind == COPSE_DATA_TEXT;
+    int at;
+
+    if ((tokens != NULL) != is_text || (stride != NULL) != is_text)
+        return copse_fail(COPSE_ERR_FORMAT, "schema: a text has the fields \"tokens\" and \"stride\", and no other kind has them");
+    if (!is_text)
+        return p->parts.type != COPSE_I32 && p->parts.task != COPSE_TASK_SEQUENCE
+                   ? COPSE_OK
+                   : copse_fail(COPSE_ERR_FORMAT, "schema: the input type i32 and the task \"sequence\" belong to a text");
+    COPSE_TRY(take_word(tokens, "the schema", "tokens", copse__token_names, COPSE_TOKEN_KINDS, &at));
+    p->parts.tokens = (copse_tokens)at;
+    COPSE_TRY(take_count(stride, "the schema", "stride", &p->parts.stride));
+    return check_window(&p->parts);
+}
+
 static copse_status take_scaling(struct parser *p, const cJSON *object)
 {
     const cJSON *mean = NULL, *scale = NULL;
@@ -336,14 +366,29 @@ static copse_status take_scaling(struct parser *p, const cJSON *object)
     return COPSE_OK;
 }
 
+static copse_status take_resize(struct parser *p, const cJSON *word)
+{
+    static const char *const words[] = { COPSE_SCHEMA_RESIZE };
+    int at;
+
+    if (word == NULL)
+        return COPSE_OK;
+    if (p->parts.kind != COPSE_DATA_PICTURES)
+        return copse_fail(COPSE_ERR_FORMAT, "schema: \"resize\" is a field of pictures");
+    p->parts.is_resized = true;
+    return take_word(word, "the schema", "resize", words, COPSE_COUNT(words), &at);
+}
+
 static copse_status take_schema(struct parser *p, const cJSON *root)
 {
     const cJSON *version = NULL, *kind = NULL, *task = NULL, *input = NULL, *classes = NULL, *numbered = NULL;
-    const cJSON *targets = NULL, *header = NULL, *missing = NULL, *columns = NULL, *scaling = NULL;
+    const cJSON *targets = NULL, *header = NULL, *missing = NULL, *columns = NULL, *scaling = NULL, *resize = NULL;
+    const cJSON *tokens = NULL, *stride = NULL;
     const struct field fields[] = {
         { "version", &version }, { "kind", &kind },       { "task", &task },       { "input", &input },
         { "classes", &classes }, { "numbered", &numbered }, { "targets", &targets }, { "header", &header },
         { "missing", &missing }, { "columns", &columns }, { "scaling", &scaling },
+        { "resize", &resize },   { "tokens", &tokens },   { "stride", &stride },
     };
     uint32_t number;
     int at;
@@ -365,6 +410,8 @@ static copse_status take_schema(struct parser *p, const cJSON *root)
     COPSE_TRY(take_input(p, input));
     COPSE_TRY(take_outputs(p, classes, numbered, targets));
     COPSE_TRY(take_table(p, header, missing, columns));
+    COPSE_TRY(take_text(p, tokens, stride));
+    COPSE_TRY(take_resize(p, resize));
     return take_scaling(p, scaling);
 }
 

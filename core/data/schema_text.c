@@ -4,6 +4,7 @@
 
 #include "core/data/schema.h"
 #include "core/data/schema_names.h"
+#include "core/data/tokens.h"
 #include "core/graph/type.h"
 
 const char *const copse__schema_kinds[COPSE_SCHEMA_KINDS] = { "array", "table", "pictures", "text" };
@@ -103,6 +104,11 @@ static bool add_table(cJSON *root, const struct copse_schema_parts *p)
     return ok;
 }
 
+static bool add_window(cJSON *root, const struct copse_schema_parts *p)
+{
+    return add_text(root, "tokens", copse__token_names[p->tokens]) && add_number(root, "stride", p->stride);
+}
+
 static bool add_scaling(cJSON *root, const struct copse_schema_parts *p)
 {
     cJSON *o = cJSON_AddObjectToObject(root, "scaling");
@@ -119,7 +125,8 @@ char *copse__schema_print(const struct copse_schema_parts *p)
     if (root != NULL && add_number(root, "version", COPSE_SCHEMA_VERSION) &&
         add_text(root, "kind", copse__schema_kinds[p->kind]) && add_text(root, "task", copse__schema_tasks[p->task]) &&
         add_input(root, p) && add_outputs(root, p) && (p->kind != COPSE_DATA_TABLE || add_table(root, p)) &&
-        (p->scaling_count == 0 || add_scaling(root, p)))
+        (p->kind != COPSE_DATA_TEXT || add_window(root, p)) && (p->scaling_count == 0 || add_scaling(root, p)) &&
+        (!p->is_resized || add_text(root, "resize", COPSE_SCHEMA_RESIZE)))
         text = cJSON_PrintUnformatted(root);
     cJSON_Delete(root);
     return text;

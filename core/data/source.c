@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The source of a dataset as arrays: a .npy or IDX file, or a folder with an IDX pair. */
+/* What a path leads to; sources of a dataset as arrays: a .npy or IDX file, or a folder with an IDX pair. */
 #include "copse/data/readers.h"
+#include "copse/data/source.h"
 
 #include "core/base/files.h"
 #include "core/base/platform.h"
@@ -138,18 +139,34 @@ copse_status copse__source_labels(copse_context *ctx, const struct copse_dataset
     return read_any(ctx, p->labels, p->max_bytes, kind, out);
 }
 
+/* Until an image file of an IDX pair is found. */
+static bool find_images(void *user, const char *name)
+{
+    *(bool *)user = name[0] != '.' && images_word(name) != NULL;
+    return !*(bool *)user;
+}
+
 copse_status copse__source_kind(copse_context *ctx, const char *path, const struct copse_dataset_params *params,
                                 enum copse_source_kind *out)
 {
     enum copse_file_kind kind;
+    bool is_found = false;
 
-    (void)params;
-    *out = COPSE_SOURCE_ARRAYS;
-    if (copse__is_directory(path))
+    *out = COPSE_SOURCE_TEXT;
+    if ((params->schema != NULL && params->schema->is.kind == COPSE_DATA_TEXT) ||
+        (params->source != NULL && params->source->text != NULL))
+        return COPSE_OK;
+    if (copse__is_directory(path)) {
+        COPSE_TRY(copse__folder_list(path, find_images, &is_found));
+        *out = is_found ? COPSE_SOURCE_ARRAYS : COPSE_SOURCE_PICTURES;
+        return COPSE_OK;
+    }
+    COPSE_TRY(copse__picture_is(path, &is_found));
+    *out = COPSE_SOURCE_PICTURES;
+    if (is_found)
         return COPSE_OK;
     COPSE_TRY(copse__file_kind(&copse__base(ctx)->mem, path, &kind));
-    if (kind == COPSE_FILE_CSV)
-        *out = COPSE_SOURCE_TABLE;
+    *out = kind == COPSE_FILE_CSV ? COPSE_SOURCE_TABLE : COPSE_SOURCE_ARRAYS;
     return COPSE_OK;
 }
 
@@ -198,9 +215,7 @@ static copse_status read_folder(copse_context *ctx, const char *path, const stru
     if (s == COPSE_OK)
         s = best.status;
     if (s == COPSE_OK && best.images == NULL)
-        s = copse_fail(COPSE_ERR_IO,
-                       "dataset: the folder %s has no IDX pair *images*idx3* and *labels*idx1*",
-                       path);
+        s = copse_fail(COPSE_ERR_IO, "dataset: the folder %s changed while it was read", path);
     if (s == COPSE_OK)
         s = read_any(ctx, best.images, p->max_bytes, COPSE_FILE_IDX, &out->features);
     out->is_idx = true;

@@ -27,20 +27,58 @@ static copse_status check_schema(const copse_model *m)
 {
     if (m->is.task == COPSE_TASK_AUTO || m->is.outputs == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "model: the schema has no task: its data has no labels");
-    if (m->is.task != COPSE_TASK_CLASSIFICATION && m->is.task != COPSE_TASK_REGRESSION)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "model: only classification and regression are supported");
     return COPSE_OK;
 }
 
-static copse_status check_output(const copse_model *m)
+/* What layers are built for, without scope and seed. */
+static struct copse_build_params build_params(const struct copse_schema_info *is)
+{
+    const bool is_sequence = is->task == COPSE_TASK_SEQUENCE;
+    return (struct copse_build_params){ .type = is_sequence || is->type == COPSE_I32 ? COPSE_I32 : COPSE_F32, .shape = is->shape,
+                                        .outputs = is->outputs, .tokens = is_sequence ? is->outputs : 0 };
+}
+
+copse_status copse__model_elements(copse_context *ctx, const copse_schema *schema, const char *network, uint64_t *out)
+{
+    struct copse_schema_info is;
+    copse_layer *l;
+    copse_shape shape;
+    COPSE_TRY(copse_schema_describe(schema, &is));
+    COPSE_TRY(copse_nn_parse(ctx, network, &l));
+    const struct copse_build_params p = build_params(&is);
+    const copse_status s = copse_layer_shape(l, &p, &shape, out);
+    copse_layer_release(&l);
+    return s;
+}
+
+/* What the layers get, and what column "y" has. */
+static void set_types(copse_model *m)
+{
+    m->input = build_params(&m->is).type;
+    m->label_type = m->is.task == COPSE_TASK_REGRESSION ? COPSE_F32 : COPSE_I32;
+    m->label_shape = m->is.task == COPSE_TASK_REGRESSION ? COPSE_SHAPE(m->is.outputs)
+                     : m->is.task == COPSE_TASK_SEQUENCE ? m->is.shape
+                                                         : COPSE_SCALAR;
+    m->positions = 1;
+}
+
+/* The shape of the outputs decides what a sequence model learns: the token behind each position, or behind the last. */
+static copse_status check_output(copse_model *m)
 {
     copse_shape shape;
     char text[96];
     COPSE_TRY(copse_layer_output(m->layer, &shape));
     if (shape.rank == 1 && shape.dims[0] == m->is.outputs)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_SHAPE, "the last layer gives %s, %u %s need [%u]: end the description with `flatten; dense out`",
-                      copse__shape_text(shape, text), m->is.outputs, m->targets ? "targets" : "classes", m->is.outputs);
+    if (m->is.task != COPSE_TASK_SEQUENCE)
+        return copse_fail(COPSE_ERR_SHAPE, "the last layer gives %s, %u %s need [%u]: end the description with `flatten; dense out`",
+                          copse__shape_text(shape, text), m->is.outputs, m->targets ? "targets" : "classes", m->is.outputs);
+    m->positions = m->is.shape.dims[0];
+    return shape.rank == 2 && shape.dims[0] == m->positions && shape.dims[1] == m->is.outputs
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_SHAPE, "the last layer gives %s, %u tokens need [%u], for the token behind the window, or "
+                                             "[%u, %u], for the token behind each: end the description with `dense out`",
+                            copse__shape_text(shape, text), m->is.outputs, m->is.outputs, m->positions, m->is.outputs);
 }
 
 /* The variables that the layers make are the strategy's newest. */
@@ -49,10 +87,9 @@ static copse_status build(copse_model *m)
     copse_variable *const *list;
     size_t before, count;
     copse_strategy_variables(m->strategy, &list, &before);
-    const struct copse_build_params p = {
-        .type = m->is.type == COPSE_I32 ? COPSE_I32 : COPSE_F32,
-        .shape = m->is.shape, .outputs = m->is.outputs, .scope = m->scope[0] ? m->scope : NULL, .seed = m->seed,
-    };
+    struct copse_build_params p = build_params(&m->is);
+    p.scope = m->scope[0] ? m->scope : NULL;
+    p.seed = m->seed;
     COPSE_TRY(copse_layer_build(m->layer, m->strategy, &p));
     copse_strategy_variables(m->strategy, &list, &count);
     m->variable_count = count - before;
@@ -90,6 +127,7 @@ static copse_status init(copse_model *m, const struct copse_model_params *p)
         return copse_no_memory("model");
     COPSE_TRY(copse_schema_describe(m->schema, &m->is));
     COPSE_TRY(check_schema(m));
+    set_types(m);
     COPSE_TRY(take_targets(m));
     if (p->layer)
         m->layer = copse_layer_retain(p->layer);

@@ -12,7 +12,8 @@
 #define COPSE_MODEL_FORMAT "copse-model-1"
 /* Lines of metadata: in a checkpoint behind "application.". */
 #define COPSE_MODEL_LINES 5
-#define COPSE_MODEL_ROWS  1000u /* predicted at once */
+#define COPSE_MODEL_ROWS  1000u /* predicted at once, at most */
+#define COPSE_MODEL_NUMBERS (1u << 24) /* outputs of the rows that are predicted at once, about */
 #define COPSE_MODEL_RECORDINGS 8
 
 /* A target of a regression: value = output * scale + mean. */
@@ -27,6 +28,10 @@ struct copse_model {
     copse_layer *layer; /* built */
     struct copse_schema_info is;
     struct copse_model_target *targets; /* [outputs] of a regression; else NULL */
+    copse_type input;                   /* of the layers' input */
+    uint32_t positions;                 /* predictions for a row: the tokens of a window, where the network predicts each; else 1 */
+    copse_type label_type;              /* of column "y" */
+    copse_shape label_shape;
     char *scope, *network;
     uint64_t seed;
     copse_variable **variables; /* in order of creation */
@@ -36,10 +41,15 @@ struct copse_model {
     struct copse_predictor predictor; /* without a strategy until the first prediction */
 };
 
+/* Elements of all variables that the layers would make. (model.c) */
+copse_status copse__model_elements(copse_context *ctx, const copse_schema *schema, const char *network, uint64_t *out);
+
 /* ---- model_predict.c ---- */
 
-/* The outputs of the network for a batch, before softmax: f32 [count, outputs]. */
-copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, float *values);
+/* The outputs of the network for a batch, before softmax: f32 [count, positions, outputs]; or of the last position alone. */
+copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, bool is_last, float *values);
+/* Rows that are predicted at once. */
+size_t copse__model_rows(const copse_model *m);
 /* Batches of all rows in their order. The data is of the model's schema. */
 copse_status copse__model_batches(const copse_model *m, const copse_dataset *data, bool needs_labels, copse_batches **out);
 /* Softmax of a row, in double. */
@@ -47,7 +57,9 @@ void copse__model_softmax(const float *outputs, uint32_t count, double *probabil
 
 /* ---- model_graph.c ---- */
 
-/* The network's input from column "x", and its outputs [examples, outputs]. */
+/* The network's input from column "x", and its outputs [examples, outputs] or [examples, positions, outputs]. */
 copse_status copse__model_apply(const copse_model *m, copse_graph *g, const copse_batch *in, copse_tensor **y);
+/* The last of the positions, [examples, ...] of a tensor [examples, positions, ...] of at most three axes. */
+copse_status copse__model_last(copse_graph *g, copse_tensor *x, copse_tensor **out);
 
 #endif

@@ -57,6 +57,20 @@ static double add_class(struct sums *s, const float *outputs, uint32_t classes, 
     return log(sum) + largest - (double)outputs[label];
 }
 
+/* The mean over the positions. */
+static copse_status add_classes(struct sums *s, const copse_model *m, const float *outputs, const int32_t *labels, double *loss)
+{
+    const uint32_t classes = m->is.outputs;
+    *loss = 0.0;
+    for (uint32_t i = 0; i < m->positions; i++) {
+        if (labels[i] < 0 || (uint32_t)labels[i] >= classes)
+            return copse_fail(COPSE_ERR_ARGUMENT, "model: row %zu has the label %d, the model has %u classes", s->rows, labels[i],
+                              classes);
+        *loss += add_class(s, outputs + (size_t)i * classes, classes, labels[i]) / m->positions;
+    }
+    return COPSE_OK;
+}
+
 static double add_values(struct sums *s, const copse_model *m, const float *outputs, const float *labels)
 {
     double loss = 0.0;
@@ -77,16 +91,15 @@ static double add_values(struct sums *s, const copse_model *m, const float *outp
 static copse_status add_batch(struct sums *s, copse_model *m, const struct copse_host_batch *batch)
 {
     const void *labels = copse_batch_column(batch, "y")->data;
-    const uint32_t outputs = m->is.outputs;
-    COPSE_TRY(copse__model_outputs(m, batch, s->outputs));
+    const size_t outputs = m->is.outputs, label_count = (size_t)copse__elements(m->label_shape);
+    COPSE_TRY(copse__model_outputs(m, batch, false, s->outputs));
     for (size_t r = 0; r < batch->count; r++) {
-        const float *row = s->outputs + r * outputs;
-        const int32_t label = m->targets ? 0 : ((const int32_t *)labels)[r];
-        if (!m->targets && (label < 0 || (uint32_t)label >= outputs))
-            return copse_fail(COPSE_ERR_ARGUMENT, "model: row %zu has the label %d, the model has %u classes", s->rows, label,
-                              outputs);
-        const double loss = m->targets ? add_values(s, m, row, (const float *)labels + r * outputs)
-                                       : add_class(s, row, outputs, label);
+        const float *row = s->outputs + r * m->positions * outputs;
+        double loss;
+        if (m->targets)
+            loss = add_values(s, m, row, (const float *)labels + r * outputs);
+        else
+            COPSE_TRY(add_classes(s, m, row, (const int32_t *)labels + (r + 1) * label_count - m->positions, &loss));
         s->loss += loss;
         if (s->p->worst_count > 0)
             note_worst(s, (uint32_t)s->rows, loss);
@@ -104,7 +117,7 @@ static void conclude(const struct sums *s, const copse_model *m, struct copse_ev
     out->loss = s->loss / n;
     out->worst_count = s->worst_count;
     if (!m->targets) {
-        out->accuracy = (double)s->right / n;
+        out->accuracy = (double)s->right / (n * m->positions);
         return;
     }
     for (uint32_t i = 0; i < m->is.outputs; i++) {
@@ -134,7 +147,7 @@ static copse_status prepare(struct sums *s, const copse_model *m)
 {
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     const size_t outputs = m->is.outputs;
-    s->outputs = copse__alloc(mem, COPSE_MODEL_ROWS * outputs, sizeof *s->outputs);
+    s->outputs = copse__alloc(mem, copse__model_rows(m) * m->positions * outputs, sizeof *s->outputs);
     s->targets = copse__alloc(mem, outputs, sizeof *s->targets);
     s->losses = s->p->worst_losses ? s->p->worst_losses : copse__alloc(mem, s->p->worst_count, sizeof *s->losses);
     if (s->p->confusion && !m->targets)

@@ -103,12 +103,33 @@ static copse_status describe(const struct copse_state *s, struct description *d)
     return copse__state_number(s, &"application.seed"[skip], UINT64_MAX, &d->seed);
 }
 
+/* Before memory is allocated: a file may describe more than it has. */
+static copse_status check_size(copse_context *ctx, const struct description *d, const copse_schema *schema,
+                               const copse_checkpoint *file)
+{
+    uint64_t described, found = 0;
+    size_t count;
+    const struct copse_named_array *arrays = copse_checkpoint_arrays(file, &count);
+    COPSE_TRY(copse__model_elements(ctx, schema, d->network, &described));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t elements = 1;
+        for (uint32_t k = 0; k < arrays[i].array.rank; k++)
+            elements *= arrays[i].array.shape[k];
+        found += elements;
+    }
+    return described <= found ? COPSE_OK
+                              : copse_fail(COPSE_ERR_FORMAT, "model: its network has %llu numbers, and the file %llu",
+                                           (unsigned long long)described, (unsigned long long)found);
+}
+
 /* The caller's error names its own file. */
-static copse_status create(copse_strategy *st, const struct description *d, copse_model **out)
+static copse_status create(copse_strategy *st, const struct description *d, const copse_checkpoint *file, copse_model **out)
 {
     copse_schema *schema;
     COPSE_TRY(copse_schema_parse(st->ctx, d->schema, &schema));
-    const copse_status s = copse_model_create(st, schema, &(struct copse_model_params){ .network = d->network,
+    copse_status s = check_size(st->ctx, d, schema, file);
+    if (s == COPSE_OK)
+        s = copse_model_create(st, schema, &(struct copse_model_params){ .network = d->network,
                                                                                         .scope = d->scope, .seed = d->seed }, out);
     copse_schema_release(&schema);
     return s;
@@ -135,7 +156,7 @@ static copse_status load(copse_strategy *st, const char *path, const copse_check
     s.file = file;
     copse_status status = describe(&s, &d);
     if (status == COPSE_OK)
-        status = create(st, &d, out);
+        status = create(st, &d, file, out);
     copse__state_end(&s);
     if (status == COPSE_OK)
         status = fill(*out, path, file);

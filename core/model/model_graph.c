@@ -9,10 +9,8 @@ static copse_status read_input(const copse_model *m, copse_graph *g, const copse
 {
     copse_tensor *offset;
     COPSE_TRY(copse_input(in, "x", x));
-    if (m->is.type == COPSE_I32)
-        return COPSE_OK;
-    if (copse_tensor_type(*x) != COPSE_F32)
-        COPSE_TRY(copse_cast(g, *x, COPSE_F32, x));
+    if (copse_tensor_type(*x) != m->input)
+        COPSE_TRY(copse_cast(g, *x, m->input, x));
     if (m->is.input_offset != 0.0f) {
         COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)m->is.input_offset, &offset));
         COPSE_TRY(copse_sub(g, *x, offset, x));
@@ -27,6 +25,15 @@ copse_status copse__model_apply(const copse_model *m, copse_graph *g, const cops
     return copse_layer_apply(m->layer, g, in, x, y);
 }
 
+copse_status copse__model_last(copse_graph *g, copse_tensor *x, copse_tensor **out)
+{
+    const copse_shape all = copse_tensor_shape(x);
+    const uint32_t start[3] = { 0, all.dims[1] - 1, 0 }, size[3] = { all.dims[0], 1, all.dims[2] };
+    copse_tensor *last;
+    COPSE_TRY(copse_slice(g, x, start, size, &last));
+    return copse_reshape(g, last, all.rank == 3 ? COPSE_SHAPE(all.dims[0], all.dims[2]) : COPSE_SHAPE(all.dims[0]), out);
+}
+
 static copse_status classification(copse_graph *g, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
 {
     copse_tensor *guess, *is_right, *accuracy;
@@ -35,6 +42,19 @@ static copse_status classification(copse_graph *g, copse_tensor *h, copse_tensor
     COPSE_TRY(copse_mean(g, is_right, NULL, 0, false, &accuracy));
     COPSE_TRY(copse_report(g, "accuracy", accuracy));
     return copse_sparse_cross_entropy(g, h, y, COPSE_MEAN, loss);
+}
+
+/* The mean over the tokens: of each position, or those behind the windows. */
+static copse_status sequence(const copse_model *m, copse_graph *g, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
+{
+    const uint32_t rows = copse_tensor_shape(y).dims[0];
+    if (m->positions == 1) {
+        COPSE_TRY(copse__model_last(g, y, &y));
+        return classification(g, h, y, loss);
+    }
+    COPSE_TRY(copse_reshape(g, h, COPSE_SHAPE(rows * m->positions, m->is.outputs), &h));
+    COPSE_TRY(copse_reshape(g, y, COPSE_SHAPE(rows * m->positions), &y));
+    return classification(g, h, y, loss);
 }
 
 static copse_status regression(const copse_model *m, copse_graph *g, copse_tensor *h, copse_tensor *y, copse_tensor **loss)
@@ -55,5 +75,7 @@ copse_status copse_model_loss(copse_graph *g, const copse_batch *in, void *model
     const copse_model *m = model;
     COPSE_TRY(copse_input(in, "y", &y)); /* first: dropout draws by the number of its node */
     COPSE_TRY(copse__model_apply(m, g, in, &h));
-    return m->targets ? regression(m, g, h, y, loss) : classification(g, h, y, loss);
+    return m->targets                            ? regression(m, g, h, y, loss)
+           : m->is.task == COPSE_TASK_SEQUENCE ? sequence(m, g, h, y, loss)
+                                               : classification(g, h, y, loss);
 }

@@ -11,6 +11,12 @@ static copse_status apply(copse_graph *g, const copse_batch *in, void *model, co
     return copse__model_apply(model, g, in, y);
 }
 
+static copse_status apply_last(copse_graph *g, const copse_batch *in, void *model, copse_tensor **y)
+{
+    COPSE_TRY(copse__model_apply(model, g, in, y));
+    return copse__model_last(g, *y, y);
+}
+
 /* The replicas' values are up to date. With servers an update that gathers micro-batches keeps the values that it began
    with. */
 static copse_status pull(copse_strategy *st)
@@ -19,17 +25,25 @@ static copse_status pull(copse_strategy *st)
     return table->pull && st->store->accumulators == 0 ? table->pull(st) : COPSE_OK;
 }
 
-copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, float *values)
+size_t copse__model_rows(const copse_model *m)
 {
+    const size_t rows = COPSE_MODEL_NUMBERS / ((size_t)m->positions * m->is.outputs);
+    return COPSE_MAX(COPSE_MIN(rows, (size_t)COPSE_MODEL_ROWS), (size_t)1);
+}
+
+copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch, bool is_last, float *values)
+{
+    const size_t positions = is_last ? 1 : m->positions;
     copse_strategy *st = m->strategy;
     struct copse_shard shares[COPSE_MAX_REPLICAS];
     if (!m->predictor.strategy)
         COPSE_TRY(copse__predictor_init(&m->predictor, st, m, COPSE_MODEL_RECORDINGS));
     COPSE_TRY(copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, st->replica_count, shares));
     COPSE_TRY(pull(st));
-    m->predictor.fn = apply;
+    m->predictor.fn = positions < m->positions ? apply_last : apply;
     m->predictor.user = m;
-    return copse__predict(&m->predictor, batch, shares, values, batch->count * m->is.outputs * sizeof *values);
+    return copse__predict(&m->predictor, batch, shares, values,
+                          batch->count * positions * m->is.outputs * sizeof *values);
 }
 
 /* ---- the data ---- */
@@ -56,7 +70,7 @@ static copse_status check_data(const copse_model *m, const copse_dataset *data, 
 static copse_status check_columns(const copse_model *m, const struct copse_host_batch *batch, bool needs_labels)
 {
     const struct copse_column *y = copse_batch_column(batch, "y");
-    const bool is_right = m->targets ? is_like(y, COPSE_F32, COPSE_SHAPE(m->is.outputs)) : is_like(y, COPSE_I32, COPSE_SCALAR);
+    const bool is_right = is_like(y, m->label_type, m->label_shape);
     if (!is_like(copse_batch_column(batch, "x"), m->is.type, m->is.shape))
         return copse_fail(COPSE_ERR_ARGUMENT, "model: the data has no column \"x\" of the type and shape that the model's "
                                               "schema has");
@@ -71,7 +85,7 @@ copse_status copse__model_batches(const copse_model *m, const copse_dataset *dat
     COPSE_TRY(check_data(m, data, needs_labels));
     copse_dataset_describe(data, &info);
     COPSE_TRY(copse_batches_create((copse_dataset *)(uintptr_t)data,
-                                   &(struct copse_batches_params){ .batch = COPSE_MIN(info.rows, COPSE_MODEL_ROWS),
+                                   &(struct copse_batches_params){ .batch = COPSE_MIN(info.rows, copse__model_rows(m)),
                                                                    .no_shuffle = true }, out));
     copse_status s = copse_batches_next(*out, &first);
     if (s == COPSE_OK)
@@ -116,7 +130,7 @@ static copse_status predict(copse_model *m, copse_batches *batches, float *value
     struct copse_host_batch batch;
     copse_status s;
     while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {
-        COPSE_TRY(copse__model_outputs(m, &batch, values));
+        COPSE_TRY(copse__model_outputs(m, &batch, true, values));
         convert(m, values, batch.count, row);
         values += batch.count * m->is.outputs;
     }

@@ -9,6 +9,9 @@ enum { ROWS, WIDTH, INIT, SCALE };
 static copse_status infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
+    if (l->value[ROWS].count == 0 && f->tokens == 0)
+        return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "`in` is the number of different tokens of the data, which has none; give "
+                                                       "a number");
     if (f->shape.rank + 2 > COPSE_MAX_RANK) /* one axis counts the examples */
         return copse_layer_fail(l, COPSE_ERR_SHAPE, "the input %s has no room for another axis",
                                 copse__shape_text(f->shape, text));
@@ -19,7 +22,8 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
 
 static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
 {
-    struct copse_variable_params p = { .shape = COPSE_SHAPE(l->value[ROWS].count, l->value[WIDTH].count) };
+    struct copse_variable_params p = { .shape = COPSE_SHAPE(l->value[ROWS].count ? l->value[ROWS].count : l->in.tokens,
+                                                              l->value[WIDTH].count) };
     copse__setting_initialize(l->value[INIT], COPSE_INIT_NORMAL, l->value[SCALE].number, &p);
     return copse__layer_variable(l, m, 0, "weight", &p);
 }
@@ -33,7 +37,7 @@ static copse_status apply(const copse_layer *l, copse_graph *g, const copse_batc
 const struct copse_layer_kind copse__layer_embedding = {
     .name = "embedding",
     .setting = {
-        [ROWS] = { .name = "ROWS", .form = COPSE_SETTING_COUNT, .is_word = true, .is_required = true },
+        [ROWS] = { .name = "ROWS", .form = COPSE_SETTING_TOKENS, .is_word = true, .is_required = true },
         [WIDTH] = { .name = "WIDTH", .form = COPSE_SETTING_COUNT, .is_word = true, .is_required = true },
         [INIT] = { .name = "init", .form = COPSE_SETTING_INITIALIZER },
         [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },

@@ -19,6 +19,7 @@
 enum copse_setting_form {
     COPSE_SETTING_COUNT,  /* a whole number from 1 to 2^31-1 */
     COPSE_SETTING_UNITS,  /* the same, or `out`: 0 */
+    COPSE_SETTING_TOKENS, /* the same, or `in`: 0 */
     COPSE_SETTING_NUMBER, /* a decimal number, low <= it < high */
     COPSE_SETTING_FLAG,   /* yes or no */
     COPSE_SETTING_ACTIVATION,
@@ -65,11 +66,11 @@ void copse__setting_initialize(struct copse_setting_value v, copse_initializer a
 
 /* ---- kinds ---- */
 
-/* What flows from a layer to the next one: type and shape of one example; and the outputs of the whole tree. */
+/* What flows from a layer to the next one: type and shape of one example; and the outputs and tokens of the whole tree. */
 struct copse_flow {
     copse_type type;
     copse_shape shape;
-    uint32_t outputs;
+    uint32_t outputs, tokens;
 };
 
 struct copse_layer_maker;
@@ -156,7 +157,8 @@ struct copse_layer_maker {
     copse_strategy *strategy;
     const char *scope; /* "" = none */
     uint64_t seed;
-    bool is_trial;     /* only check that the variables can be made */
+    bool is_trial;     /* only check that the variables can be made, and count; `strategy` may be NULL */
+    uint64_t *elements; /* of all variables so far; NULL: not counted */
 };
 /* The inner layers, one behind the other. */
 copse_status copse__layers_infer(copse_layer *l, struct copse_flow *f);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "copse/distribute/replica.h"
+#include "copse/train/model_file.h"
 #include "core/data/input.h"
 #include "core/graph/graph.h"
 #include "core/graph/type.h"
@@ -45,7 +46,8 @@ static copse_status take_type(copse_layer *l, struct copse_flow *f)
     if (!l->casts)
         return copse_layer_fail(l, COPSE_ERR_SHAPE, "it takes %s, the input is %s%s%s", copse__type_name(takes),
                                 copse__type_name(f->type), copse__shape_text(f->shape, shape),
-                                takes == COPSE_F32 ? "; convert it (copse_cast)" : "");
+                                takes != COPSE_F32 ? "" : f->type == COPSE_I32 ? "; put an embedding in front, or convert it "
+                                "(copse_cast)" : "; convert it (copse_cast)");
     f->type = takes;
     return COPSE_OK;
 }
@@ -78,6 +80,8 @@ static copse_status check_variable(const copse_layer *l, const struct copse_laye
     if (elements == 0 || elements > INT32_MAX)
         return copse_layer_fail(l, COPSE_ERR_SHAPE, "its %s %s has not 1 to 2^31-1 elements", part,
                                 copse__shape_text(p->shape, shape));
+    if (m->elements)
+        *m->elements += elements;
     copse_strategy_variables(m->strategy, &list, &count);
     for (size_t i = 0; i < count; i++)
         if (strcmp(copse_variable_name(list[i]), p->name) == 0)
@@ -111,14 +115,17 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
 
 /* ---- the build ---- */
 
-/* `dense out` gets its number, for the description. */
-static void resolve(copse_layer *l, uint32_t outputs)
+/* `dense out` and `embedding in 32` get their numbers, for the description. */
+static void resolve(copse_layer *l, const struct copse_build_params *p)
 {
-    for (uint32_t i = 0; i < COPSE_LAYER_SETTINGS && l->kind->setting[i].name; i++)
+    for (uint32_t i = 0; i < COPSE_LAYER_SETTINGS && l->kind->setting[i].name; i++) {
         if (l->kind->setting[i].form == COPSE_SETTING_UNITS && l->value[i].count == 0)
-            l->value[i].count = outputs;
+            l->value[i].count = p->outputs;
+        if (l->kind->setting[i].form == COPSE_SETTING_TOKENS && l->value[i].count == 0)
+            l->value[i].count = p->tokens;
+    }
     for (size_t i = 0; i < l->inner.count; i++)
-        resolve(l->inner.at[i], outputs);
+        resolve(l->inner.at[i], p);
 }
 
 static copse_status check(const copse_layer *l, const struct copse_build_params *p)
@@ -134,8 +141,8 @@ static copse_status check(const copse_layer *l, const struct copse_build_params 
     if (p->shape.rank >= COPSE_MAX_RANK)
         return copse_fail(COPSE_ERR_ARGUMENT, "layer build: an example of rank %u: at most %d is possible",
                           (unsigned)p->shape.rank, COPSE_MAX_RANK - 1);
-    if (p->outputs > INT32_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: %u outputs are too many", (unsigned)p->outputs);
+    if (p->outputs > INT32_MAX || p->tokens > INT32_MAX)
+        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: %u outputs are too many", (unsigned)COPSE_MAX(p->outputs, p->tokens));
     if (scope > 900 || copse__utf8_valid(p->scope ? p->scope : "", scope) != scope)
         return copse_fail(COPSE_ERR_ARGUMENT, "layer build: the scope is not UTF-8 of at most 900 bytes");
     return COPSE_OK;
@@ -149,17 +156,42 @@ copse_status copse_layer_build(copse_layer *l, copse_strategy *st, const struct 
     COPSE_TRY(copse_no_reserved(copse_build_params, params));
     COPSE_TRY(check(l, p));
     struct numbering n = { 0 };
-    struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs };
-    struct copse_layer_maker m = { st, p->scope ? p->scope : "", p->seed, true };
+    struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs, p->tokens };
+    struct copse_layer_maker m = { st, p->scope ? p->scope : "", p->seed, true, NULL };
     number(l, &n);
     l->type = f.type;
     COPSE_TRY(infer(l, &f));
     COPSE_TRY(make(l, &m));
     m.is_trial = false;
     COPSE_TRY(make(l, &m));
-    resolve(l, p->outputs);
+    resolve(l, p);
     l->strategy = copse_strategy_retain(st);
     return COPSE_OK;
+}
+
+copse_status copse_layer_shape(const copse_layer *l, const struct copse_build_params *p, copse_shape *out, uint64_t *elements)
+{
+    uint64_t count = 0;
+    copse_layer *trial;
+    COPSE_TRY(copse_need("layer shape", l, p, out));
+    *out = COPSE_SCALAR;
+    COPSE_TRY(copse_no_reserved(copse_build_params, p));
+    COPSE_TRY(copse__layer_copy(l, &trial));
+    copse_status s = check(trial, p);
+    if (s == COPSE_OK) {
+        struct numbering n = { 0 };
+        struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs, p->tokens };
+        const struct copse_layer_maker m = { .scope = "", .is_trial = true, .elements = &count };
+        number(trial, &n);
+        s = infer(trial, &f);
+        if (s == COPSE_OK)
+            s = make(trial, &m);
+        *out = s == COPSE_OK ? f.shape : COPSE_SCALAR;
+    }
+    if (elements)
+        *elements = s == COPSE_OK ? count : 0;
+    copse_layer_release(&trial);
+    return s;
 }
 
 copse_status copse_layer_output(const copse_layer *l, copse_shape *out)

@@ -76,6 +76,10 @@ bool copse__setting_parse(const struct copse_setting *s, const char *text, size_
         if (is_text(text, size, "out"))
             return true;
         return parse_count(text, size, &out->count);
+    case COPSE_SETTING_TOKENS:
+        if (is_text(text, size, "in"))
+            return true;
+        return parse_count(text, size, &out->count);
     case COPSE_SETTING_COUNT:
         return parse_count(text, size, &out->count);
     case COPSE_SETTING_NUMBER:
@@ -109,8 +113,10 @@ void copse__setting_rule(const struct copse_setting *s, char *text, size_t room)
     const char *names[COPSE_COUNT(initializers) + 1];
     switch (s->form) {
     case COPSE_SETTING_UNITS:
+    case COPSE_SETTING_TOKENS:
     case COPSE_SETTING_COUNT:
-        snprintf(text, room, "a whole number from 1 to %d%s", INT32_MAX, s->form == COPSE_SETTING_UNITS ? ", or out" : "");
+        snprintf(text, room, "a whole number from 1 to %d%s", INT32_MAX,
+                 s->form == COPSE_SETTING_UNITS ? ", or out" : s->form == COPSE_SETTING_TOKENS ? ", or in" : "");
         return;
     case COPSE_SETTING_NUMBER:
         snprintf(text, room, "a number from %g to below %g", s->low, s->high);
@@ -158,8 +164,9 @@ void copse__setting_print(const struct copse_setting *s, struct copse_setting_va
 {
     switch (s->form) {
     case COPSE_SETTING_UNITS:
+    case COPSE_SETTING_TOKENS:
     case COPSE_SETTING_COUNT:
-        snprintf(text, room, v.count == 0 ? "out" : "%u", (unsigned)v.count);
+        snprintf(text, room, v.count > 0 ? "%u" : s->form == COPSE_SETTING_TOKENS ? "in" : "out", (unsigned)v.count);
         return;
     case COPSE_SETTING_NUMBER:
         print_number(v.number, text, room);
@@ -185,7 +192,8 @@ copse_status copse__setting_check(const struct copse_setting *s, struct copse_se
     const bool is_right = s->form == COPSE_SETTING_NUMBER       ? (double)v.number >= s->low && (double)v.number < s->high
                           : s->form == COPSE_SETTING_ACTIVATION ? v.count < COPSE_COUNT(activations)
                                                                 : v.count <= INT32_MAX &&
-                                                                      (v.count > 0 || s->form == COPSE_SETTING_UNITS);
+                                                                      (v.count > 0 || s->form == COPSE_SETTING_UNITS ||
+                                                                       s->form == COPSE_SETTING_TOKENS);
     if (is_right)
         return COPSE_OK;
     copse__setting_rule(s, rule, sizeof rule);

@@ -53,7 +53,7 @@ typedef enum copse_task {
     COPSE_TASK_AUTO,           /**< recognised from the labels, see data/schema.h */
     COPSE_TASK_CLASSIFICATION, /**< "y" is i32, a class */
     COPSE_TASK_REGRESSION,     /**< "y" is f32 [targets], scaled as the features */
-    COPSE_TASK_SEQUENCE,
+    COPSE_TASK_SEQUENCE,       /**< data/text.h */
 } copse_task;
 
 /** Missing cells of a table: empty, NA, N/A, NaN, null or ?. */
@@ -80,7 +80,7 @@ struct copse_dataset_params {
 /**
  * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and `*labels*idx1*`. The type is
  * detected by content. `params->labels` names the labels of other IDX and .npy files. data/schema.h: how the columns of a
- * table (CSV) become "x" and "y".
+ * table (CSV) become "x" and "y". Pictures: data/pictures.h.
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or names a column that is missing.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.
@@ -183,7 +183,8 @@ struct copse_batches_params {
     bool no_shuffle;   /**< keep the order of the dataset in every epoch            [false] */
     bool drop_last;    /**< leave out a last batch that is not full                 [false] */
     uint32_t prefetch; /**< batches that a thread prepares ahead, at most 64        [0 = no thread] */
-    uint64_t reserved[4]; /**< 0 */
+    const char *augment; /**< random changes of pictures: data/pictures.h           [NULL] */
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /**

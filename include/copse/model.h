@@ -27,7 +27,7 @@ struct copse_model_params {
 
 /**
  * Make a model and its variables. It retains strategy and schema.
- * @param schema  Of labelled data: classification or regression.
+ * @param schema  Of labelled data.
  * Errors as copse_layer_build.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_create(copse_strategy *st, const copse_schema *schema,
@@ -35,8 +35,8 @@ COPSE_API COPSE_CHECKED copse_status copse_model_create(copse_strategy *st, cons
 COPSE_API copse_model *copse_model_retain(copse_model *m);
 COPSE_API void copse_model_release(copse_model **m);
 
-/** A copse_loss_fn; `user` is the model. Classes: softmax cross-entropy; reports "accuracy". Regression: mean squared error;
-    reports "mae", of a single target in its unit. */
+/** A copse_loss_fn; `user` is the model. Classes: softmax cross-entropy; reports "accuracy". Texts: data/text.h.
+    Regression: mean squared error; reports "mae", of a single target in its unit. */
 COPSE_API COPSE_CHECKED copse_status copse_model_loss(copse_graph *g, const copse_batch *in, void *model, copse_tensor **loss);
 
 /** Write a file, atomically. Errors as copse_trainer_checkpoint. @param params  See train/model_file.h; NULL for defaults. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Layers: a network as a description, from text or calls. copse_layer_build makes its variables; copse_layer_apply calls
- * the operations of ops.h and matmul.h in a loss function. docs/layers.md has the language, all settings and examples.
+ * Layers of a network, from text or calls (docs/layers.md). copse_layer_build makes variables; copse_layer_apply is called in a
+ * loss function.
  */
 #ifndef COPSE_PUBLIC_NN_H
 #define COPSE_PUBLIC_NN_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/** A layer, or several in a row or nested; at most 10,000 layers, nested at most 64 deep. */
+/** A layer, or several; at most 10,000, nested at most 64 deep. */
 typedef struct copse_layer copse_layer;
 
 /**
@@ -27,7 +27,7 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_parse(copse_context *ctx, const ch
 /** Dense layer, copse_dense: [.., k] to [.., units]. @param units  0: the `outputs` of copse_layer_build. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dense(copse_context *ctx, uint32_t units, copse_activation activation,
                                                     copse_layer **out);
-/** Rows of a table [rows, width] by index, copse_gather: i32 [..] to [.., width]. */
+/** Rows of a table [rows, width] by index, copse_gather: i32 [..] to [.., width]. `rows` 0: `in`. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width,
                                                         copse_layer **out);
 /** An activation alone; not COPSE_LINEAR. */
@@ -35,10 +35,10 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_activation(copse_context *ctx, cop
                                                          copse_layer **out);
 /** Dropout while training, copse_dropout. @param rate  0 <= rate < 1. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_dropout(copse_context *ctx, float rate, copse_layer **out);
-/** Layer norm, copse_layer_norm, and RMS norm, over the last axis of each example. */
+/** Layer norm and RMS norm over the last axis. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_layer_norm(copse_context *ctx, copse_layer **out);
 COPSE_API COPSE_CHECKED copse_status copse_nn_rms_norm(copse_context *ctx, copse_layer **out);
-/** Batch norm of each element of the last axis over the global batch; evaluations use moving averages. */
+/** Batch norm of the last axis over the global batch; evaluations use moving averages. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_batch_norm(copse_context *ctx, copse_layer **out);
 /** Each example becomes one axis. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_flatten(copse_context *ctx, copse_layer **out);
@@ -46,7 +46,7 @@ COPSE_API COPSE_CHECKED copse_status copse_nn_flatten(copse_context *ctx, copse_
 COPSE_API COPSE_CHECKED copse_status copse_nn_residual(const copse_layer *inner, copse_layer **out);
 /** Layers in a row, at least one. @param layers  Copied. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_sequential(copse_layer *const *layers, size_t count, copse_layer **out);
-/** Perceptron: flatten, `count` hidden dense layers of these widths, dense out. @param widths  NULL where `count` is 0. */
+/** Perceptron: flatten, hidden dense layers, dense out. @param widths  [count], or NULL. */
 COPSE_API COPSE_CHECKED copse_status copse_nn_mlp(copse_context *ctx, const uint32_t *widths, size_t count,
                                                   copse_activation activation, copse_layer **out);
 
@@ -58,6 +58,7 @@ struct copse_build_params {
     copse_type type;     /**< of the input                               [COPSE_F32] */
     copse_shape shape;   /**< of one example, rank below COPSE_MAX_RANK  [COPSE_SCALAR] */
     uint32_t outputs;    /**< units of `dense out`: classes or targets   [0 = none] */
+    uint32_t tokens;     /**< of `embedding in 32` */
     const char *scope;   /**< variables are "scope/dense1.weight"        [NULL: "dense1.weight"] */
     uint64_t seed;       /**< of the initial values; mixed with names */
     uint64_t reserved[4]; /**< 0 */
@@ -67,9 +68,9 @@ struct copse_build_params {
  * Make the variables of layers, named by kind and number of the kind in the whole tree: "dense1.weight", "dense2.weight".
  * Layers are built once, not in a loss function or a replica, and retain the strategy.
  * @param params  NULL for defaults.
- * @retval COPSE_ERR_ARGUMENT  The layers are built, a name is taken, or `outputs` is missing. No variable is made.
- * @retval COPSE_ERR_SHAPE     A layer does not fit its input; the text names line, layer and shapes. No variable is made.
- * Otherwise as copse_variable_create.
+ * @retval COPSE_ERR_ARGUMENT  The layers are built, a name is taken, or `outputs` is missing.
+ * @retval COPSE_ERR_SHAPE     A layer does not fit its input; the text names line, layer and shapes.
+ * These make no variable. Otherwise as copse_variable_create.
  */
 COPSE_API COPSE_CHECKED copse_status copse_layer_build(copse_layer *l, copse_strategy *st,
                                                        const struct copse_build_params *params);
@@ -78,7 +79,7 @@ COPSE_API COPSE_CHECKED copse_status copse_layer_build(copse_layer *l, copse_str
  * In a loss function: the output of built layers.
  * @param in  Of the loss function. NULL: as for an evaluation.
  * @param x   [n, shape...] of the type that was built for.
- * @param y   f32 [n, ...], see copse_layer_output.
+ * @param y   f32 [n, ...].
  * @retval COPSE_ERR_ARGUMENT  The layers are not built.
  * @retval COPSE_ERR_SHAPE     `x` has another shape or type.
  */
@@ -92,8 +93,8 @@ COPSE_API uint64_t copse_layer_parameters(const copse_layer *l);
 
 /**
  * The description, for copse_nn_parse. Built layers have a number instead of `out`.
- * @param text    Receives at most `room` bytes with the final NUL; NULL where `room` is 0.
- * @param needed  Receives the bytes needed with the final NUL.
+ * @param text    [room]; NULL where `room` is 0.
+ * @param needed  Receives the bytes with the final NUL.
  * @retval COPSE_ERR_ARGUMENT  `room` is above 0 and too small.
  */
 COPSE_API COPSE_CHECKED copse_status copse_layer_text(const copse_layer *l, char *text, size_t room, size_t *needed);

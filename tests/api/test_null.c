@@ -12,7 +12,9 @@
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
+#include "copse/data/pictures.h"
 #include "copse/data/schema.h"
+#include "copse/data/text.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/opencl.h"
@@ -381,6 +383,7 @@ static void files(struct probe *p)
     const struct copse_batches_params pairs = { .batch = 2 };
     const copse_schema *schema = copse_dataset_schema(data);
     struct copse_schema_info about;
+    struct copse_text_info text_info;
     struct copse_schema_column described;
     copse_schema *parsed;
     const char *name;
@@ -397,10 +400,14 @@ static void files(struct probe *p)
     ROW(copse_schema_column, NEED(schema), 0, NEED(&described));
     ROW(copse_schema_target, NEED(schema), 0, NEED(&name), NEED(&mean), NEED(&mean));
     ROW(copse_schema_parse, NEED(ctx), NEED(copse_schema_text(schema)), NEED(&parsed));
+    ROW(copse_text_create, NEED(ctx), NEED("none"), 4, NULL, NEED(&one));
+    ROW(copse_text_describe, NEED(schema), NEED(&text_info));
+    ROW(copse_text_place, NEED(data), 0, NULL, NULL);
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
     ROW(copse_batches_create, NEED(data), NEED(&pairs), NEED(&begun));
+    ROW(copse_augment_check, NEED("flip"));
     ROW(copse_batches_start, NEED(batches), 0, 0);
     ROW(copse_batches_next, NEED(batches), NEED(&batch));
     ROW(copse_input_per_replica_batch, NULL, 4, NEED(&size));
@@ -670,6 +677,7 @@ static void layers(struct probe *p)
     ROW(copse_layer_build, NEED(relu), NEED(st), NULL);
     ROW(copse_layer_apply, NEED(relu), NEED(g), NULL, NEED(x), NEED(&out));
     ROW(copse_layer_output, NEED(relu), NEED(&shape));
+    ROW(copse_layer_shape, NEED(relu), NEED(&(struct copse_build_params){ .seed = 0 }), NEED(&shape), NULL);
     ROW(copse_layer_text, NEED(relu), NEED(text), sizeof text, NEED(&size));
     ROW(copse_layer_summary, NEED(relu), NEED(text), sizeof text, NEED(&size));
     copse_layer_release(&relu);

@@ -9,6 +9,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
@@ -112,6 +113,7 @@ static void data(struct probe *p)
     RELEASE(copse_dataset_release, copse_dataset);
     DOES_NOTHING(copse_dataset_describe, NULL, NULL);
     NOTHING(copse_dataset_schema, NULL);
+    NOTHING(copse_dataset_file, NULL, 0);
     RETAIN(copse_schema_retain);
     RELEASE(copse_schema_release, copse_schema);
     NOTHING(copse_schema_class, NULL, 0);

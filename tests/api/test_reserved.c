@@ -12,6 +12,7 @@
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/source.h"
+#include "copse/data/text.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
@@ -165,6 +166,9 @@ static void input(void)
     REFUSED_IN(copse_csv_params, copse_dataset_params, csv., copse_dataset_open(ctx, "none", &p, &made), .labels = NULL);
     REFUSED(copse_source_params,
             copse_dataset_create(ctx, &table, NULL, &(struct copse_dataset_params){ .source = &p }, &made), .resize = NULL);
+    REFUSED(copse_text_params,
+            copse_text_create(ctx, "none", 4, &(struct copse_dataset_params){ .source = &(struct copse_source_params){ .text = &p } },
+                              &made), .context = 1);
     REFUSED(copse_split_params, copse_dataset_split(data, &p, &made, &rest), .seed = 0);
     REFUSED(copse_batches_params, copse_batches_create(data, &p, &batches), .batch = 1);
     REFUSED(copse_input_context, copse_input_per_replica_batch(&p, 4, &count), .pipelines = 1);
@@ -195,6 +199,7 @@ static void training(void)
 {
     copse_strategy *st, *other;
     copse_variable *v, *w;
+    copse_shape shape_of;
     copse_layer *layer;
     copse_partitioned *parts;
     copse_trainer *t, *second;
@@ -234,6 +239,7 @@ static void training(void)
     REFUSED(copse_variable_params, copse_variable_create(st, &p, &w), .name = "w", .shape = COPSE_SHAPE(2));
     REFUSED(copse_variable_params, copse_partitioned_create(st, &p, 2, &parts), .name = "w", .shape = COPSE_SHAPE(2));
     OK(copse_nn_flatten(ctx, &layer));
+    REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
     copse_layer_release(&layer);
     REFUSED(copse_trainer_params, copse_trainer_create(st, &p, &second), .loss = squares);

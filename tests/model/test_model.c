@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Models: what is trained and saved is loaded elsewhere and predicts the same; a file alone is enough to compute the
    predictions; evaluation agrees with a count by hand; what is no model file is refused in words. */
-#include "tests/rig/step_rig.h"
+#include "tests/rig/model_rig.h"
 
-#include "copse/data/checkpoint.h"
-#include "copse/data/schema.h"
 #include "copse/state.h"
-#include "copse/train/evaluate.h"
-#include "copse/train/model_file.h"
-#include "tests/rig/temp_files.h"
 
 enum { ROWS = 130, IN = 5, CLASSES = 3, HIDDEN = 8 };
 
@@ -49,38 +44,6 @@ static copse_dataset *make_data(copse_context *in, bool is_regression, bool has_
     OK(copse_dataset_create(in, &features, has_labels ? &labels : NULL,
                             &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD, .schema = schema }, &data));
     return data;
-}
-
-static copse_strategy *strategy_of(copse_context *in, size_t replicas)
-{
-    copse_strategy *st = NULL;
-    OK(copse_mirrored_create(in, rig_devices, replicas, NULL, &st));
-    return st;
-}
-
-static copse_model *make_model(copse_strategy *st, const copse_dataset *data, const char *network, const char *scope)
-{
-    copse_model *m = NULL;
-    OK(copse_model_create(st, copse_dataset_schema(data),
-                          &(struct copse_model_params){ .network = network, .scope = scope, .seed = 3 }, &m));
-    return m;
-}
-
-static copse_trainer *train(copse_model *m, copse_dataset *data, int epochs)
-{
-    copse_trainer *t = NULL;
-    copse_batches *batches = NULL;
-    struct copse_host_batch batch;
-    OK(copse_trainer_create(copse_model_strategy(m), &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
-                            .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.02f } }, &t));
-    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 32, .seed = 1 }, &batches));
-    for (uint32_t epoch = 0; epoch < (uint32_t)epochs; epoch++) {
-        OK(copse_batches_start(batches, epoch, 0));
-        while (copse_batches_next(batches, &batch) == COPSE_OK)
-            OK(copse_trainer_step(t, &batch));
-    }
-    copse_batches_release(&batches);
-    return t;
 }
 
 static const char *const network = "dense 8 relu; dropout 0.1; dense out";
@@ -132,27 +95,6 @@ static double number_behind(const char *text, const char *key)
     const char *at = strstr(text, key);
     assert_non_null(at);
     return strtod(at + strlen(key), NULL);
-}
-
-static const char *line_of(const copse_checkpoint *file, const char *key)
-{
-    size_t count;
-    const struct copse_metadata *list = copse_checkpoint_metadata(file, &count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(list[i].key, key) == 0)
-            return list[i].value;
-    fail_msg("no line '%s'", key);
-    return "";
-}
-
-static const float *array_of(const copse_checkpoint *file, const char *name, size_t rows, size_t columns)
-{
-    const struct copse_array_view *a = copse_checkpoint_find(file, name);
-    assert_non_null(a);
-    assert_int_equal(a->type, COPSE_ELEMENT_F32);
-    assert_int_equal(a->shape[0], rows);
-    assert_true(columns == 0 ? a->rank == 1 : a->shape[1] == columns);
-    return a->data;
 }
 
 /* Means and deviations of the features, "[a,b,...]". */

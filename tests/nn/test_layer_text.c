@@ -4,6 +4,7 @@
 
 #include "core/base/base.h"
 #include "core/base/random.h"
+#include "copse/train/model_file.h"
 #include "tests/nn/layer_rig.h"
 
 /* ---- accepted ---- */
@@ -171,7 +172,7 @@ static uint32_t below(struct copse_stream *s, uint32_t bound)
 static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
 {
     static const char *const texts[] = { "dense 7 bias=no", "dense out init=he", "dense 3 gelu init=0.1 scale=0.7",
-                                         "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001", "embedding 4 5",
+                                         "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001", "embedding 4 5", "embedding in 5",
                                          "batch_norm momentum=0.99" };
     copse_layer *l = NULL, *inner[4];
     const uint32_t kind = below(s, depth > 0 ? 7 : 5);
@@ -300,6 +301,37 @@ static void memory_may_end_anywhere(void **state)
     copse_context_release(&small);
 }
 
+/* `embedding in` and `dense out` get their numbers from the build; the shape of the output needs no build. */
+static void tokens_and_shapes_before_a_build(void **state)
+{
+    const struct copse_build_params p = { .type = COPSE_I32, .shape = COPSE_SHAPE(6), .outputs = 9, .tokens = 7 };
+    copse_layer *l = parsed("embedding in 4; dense out"), *flat = parsed("embedding in 4; flatten; dense out"), *called;
+    copse_strategy *st = on_host();
+    copse_shape shape, built;
+    (void)state;
+    uint64_t elements;
+    OK(copse_layer_shape(l, &p, &shape, &elements));
+    assert_int_equal(elements, 7 * 4 + 4 * 9 + 9);
+    assert_true(shape.rank == 2 && shape.dims[0] == 6 && shape.dims[1] == 9);
+    assert_string_equal(text_of(l), "embedding in 4; dense out"); /* unchanged */
+    OK(copse_layer_build(l, st, &p));
+    OK(copse_layer_output(l, &built));
+    assert_true(built.rank == 2 && built.dims[0] == 6 && built.dims[1] == 9);
+    assert_string_equal(text_of(l), "embedding 7 4; dense 9");
+    assert_int_equal(copse_layer_parameters(l), 7 * 4 + 4 * 9 + 9);
+    OK(copse_layer_shape(flat, &p, &shape, NULL));
+    assert_true(shape.rank == 1 && shape.dims[0] == 9);
+    FAILS(COPSE_ERR_ARGUMENT, copse_layer_shape(flat, &(struct copse_build_params){ .type = COPSE_I32, .outputs = 9 }, &shape, NULL),
+          "layer 1 'embedding in 4': `in` is the number of different tokens of the data, which has none");
+    FAILS(COPSE_ERR_SHAPE, copse_layer_shape(flat, &(struct copse_build_params){ .outputs = 9, .tokens = 7 }, &shape, NULL), "it takes i32");
+    OK(copse_nn_embedding(ctx, 0, 4, &called));
+    assert_string_equal(text_of(called), "embedding in 4");
+    copse_layer_release(&called);
+    copse_layer_release(&flat);
+    copse_layer_release(&l);
+    copse_strategy_release(&st);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +344,7 @@ int main(void)
         cmocka_unit_test(text_of_any_tree_makes_the_same_tree),
         cmocka_unit_test(random_texts_are_read_or_refused),
         cmocka_unit_test(memory_may_end_anywhere),
+        cmocka_unit_test(tokens_and_shapes_before_a_build),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

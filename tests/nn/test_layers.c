@@ -361,7 +361,7 @@ static void calls_refuse_wrong_numbers(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1u << 31, COPSE_RELU, &l), "dense: UNITS is 2147483648");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dense(ctx, 1, (copse_activation)99, &l), "dense: ACTIVATION is 99: linear, relu");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_activation(ctx, COPSE_LINEAR, &l), "0 is no activation that changes");
-    FAILS(COPSE_ERR_ARGUMENT, copse_nn_embedding(ctx, 0, 3, &l), "embedding: ROWS is 0: a whole number from 1");
+    FAILS(COPSE_ERR_ARGUMENT, copse_nn_embedding(ctx, 3, 0, &l), "embedding: WIDTH is 0: a whole number from 1");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dropout(ctx, 1.0f, &l), "dropout: RATE is 1: a number from 0 to below 1");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_dropout(ctx, NAN, &l), "dropout: RATE is");
     FAILS(COPSE_ERR_ARGUMENT, copse_nn_mlp(ctx, (const uint32_t[]){ 3, 0 }, 2, COPSE_RELU, &l), "width is 0");

@@ -241,6 +241,44 @@ printf 'a\n10\n150\n' >ask.csv
 "$copse" train --data prices.csv --devices host --epochs 100 --dropout 0 --quiet --save prices.safetensors >/dev/null || no 'train on prices'
 good 'predict prices' '^price$' predict "$work/prices.safetensors" "$work/ask.csv" --devices host
 awk 'NR == 2 { exit !($1 > 1100 && $1 < 1500) } NR == 3 && !($1 > 5200 && $1 < 5800) { exit 1 }' stdout || no "prices: $(cat stdout)"
+# The layers, the columns with their scaling, the options and the epochs of a model.
+good 'info of a table' '^dense2 64 relu +\[64\] +8,256$' info "$work/kinds.safetensors"
+model='^  size +number +\(x - 59\.5\) / 34\.63'
+for line in "$model" '^  colour +category +blue, red$' '^  kind +label' '^classes  large, small, light \(2\)$' '^task +classification of table data$' \
+    '^trained .*optimizer adam, lr 0\.002, .*epochs 60, seed 1' '^ +60 +[0-9]+ +[0-9.]+ +[0-9.]+ %$' '^total +[0-9,]+$'; do
+    grep -qE "$line" stdout || no "info of a table: no line $line: $(cat stdout)"
+done
+good 'info of prices' '^target +price = output \* [0-9.]+ \+ [0-9.]+$' info "$work/prices.safetensors"
+grep -qE '^  epoch +step +held-out loss +R2 +mean error$' stdout || no "info of prices: $(cat stdout)"
+good 'info of a model as json' '"layers":"layer .*"schema":\{"version":1,"kind":"table".*"training":\{"data":.*"optimizer":"adam".*"history":\[\{"epoch":1,"step":[0-9]+,"loss":' \
+    info "$work/kinds.safetensors" --json
+[ "$(grep -o '"epoch":' stdout | wc -l)" -eq 60 ] || no "epochs: $(grep -o '"epoch":' stdout | wc -l)"
+# signed NAME METADATA: a model file of one byte with these lines, and their checksum, which the command names
+signed() {
+    st "$1" "{\"__metadata__\":{$2},\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}" '\000'
+    sum=$("$copse" predict "$1" rows.csv --devices host 2>&1 | grep -o 'crc32:[0-9a-f]*')
+    st "$1" "{\"__metadata__\":{$2,\"checksum\":\"$sum\"},\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}" '\000'
+}
+signed future '"format":"copse-model-1","seed":"1","network":"attention 4; dense out","schema":"{}"'
+good 'info of a newer model' '^its model cannot be described: schema: ' info "$work/future"
+grep -q '^  x  *U8 ' stdout || no 'the arrays of a newer model'
+# A file that describes much more than it has: nothing of that size is allocated.
+schema='{\"version\":1,\"kind\":\"array\",\"task\":\"classification\",\"input\":{\"type\":\"f32\",\"shape\":[40000],\"offset\":0,\"scale\":1},\"classes\":3,\"numbered\":true}'
+signed bomb "\"format\":\"copse-model-1\",\"seed\":\"1\",\"network\":\"dense 50000 relu; dense 40000; dense out\",\"schema\":\"$schema\""
+good 'info of a large description' 'cannot be described: model: its network has 4000210003 numbers, and the file 1' info "$work/bomb"
+bad 'predict with a large description' 'its network has 4000210003 numbers, and the file 1' predict "$work/bomb" "$work/rows.csv" --devices host
+# The history of a model file has at most 10,000 rows: means of as many steps. A checkpoint has all.
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d,%d\n", i, i % 2 }' >forty.csv
+good 'a long run' '^10400 steps' train --devices host --data "$work/forty.csv" --model mlp:1 --batch 2 --epochs 650 --lr 1e-6 --dropout 0 \
+    --schedule constant --save long.safetensors --checkpoint long_run.safetensors --quiet
+"$copse" info out/long.safetensors | grep -q 'application/steps  *F64  *\[5200, 2\]' || no "history: $("$copse" info out/long.safetensors | grep steps)"
+"$copse" info out/long_run.safetensors | grep -q 'application/steps  *F64  *\[10400, 2\]' || no 'the history of a checkpoint'
+"$copse" export out/long.safetensors --npy short_npy >/dev/null && "$copse" export out/long_run.safetensors --npy long_npy >/dev/null
+# means NAME: f64 of the .npy file, one a line
+doubles() { tail -c +129 "$1" | od -An -v -tf8 -w16; }
+doubles long_npy/application%2Fsteps.npy | awk 'NR % 2 { a = $1; b = $2; next } { printf "%.12g %.12g\n", (a + $1) / 2, (b + $2) / 2 }' >expected
+doubles short_npy/application%2Fsteps.npy | awk '{ printf "%.12g %.12g\n", $1, $2 }' | cmp -s - expected || no 'the shorter history has other means'
+rm -f out/long.safetensors out/long_run.safetensors
 good 'evaluate prices' '^R2 (0\.99[0-9]+|1\.0000) over 200 rows, mean absolute error' \
     evaluate "$work/prices.safetensors" "$work/prices.csv" --devices host
 if command -v python3 >/dev/null; then

@@ -18,11 +18,12 @@ cp -r "$source/bindings/python/src/copse" "$work/copse"
 export PYTHONPATH="$work" PYTHONDONTWRITEBYTECODE=1 HOME="$work/home"
 export COPSE_LIBRARY="$build/libcopse.so" COPSE_COMMAND="$build/copse"
 export COPSE_DIGITS="$source/examples/data/digits/digits.csv.gz"
-# A sanitized library needs the sanitizer's own before Python's allocations.
+# A sanitized library needs the sanitizer's own before Python's allocations, which then come from malloc, so that the
+# sanitizer finds memory of Python that the library reads too late.
 if ldd "$build/libcopse.so" | grep -q libasan; then
     LD_PRELOAD="$("$compiler" -print-file-name=libasan.so) $("$compiler" -print-file-name=libubsan.so)"
     COPSE_TEST_DEVICES=host:0 # drivers under the sanitizer are tested by the C tests
-    export COPSE_TEST_DEVICES LD_PRELOAD ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}"
+    export COPSE_TEST_DEVICES LD_PRELOAD PYTHONMALLOC=malloc ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}"
 fi
 cd "$work"
 "$python" -W error::ResourceWarning -m unittest discover -v -s "$source/bindings/python/tests" >"$work/log" 2>&1 && code=0 || code=1

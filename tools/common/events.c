@@ -46,7 +46,10 @@ copse_status event_epoch(const struct progress *p, const struct score *test)
     json_add_number(o, test->is_regression ? "test_r2" : "test_accuracy", test->accuracy);
     if (test->is_regression)
         json_add_number(o, "test_mae", test->mae);
+    if (test->is_sequence)
+        json_add_number(o, "test_perplexity", score_perplexity(test));
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    json_add_number(o, "data_wait", progress_wait(p));
     return json_print(o);
 }
 
@@ -56,6 +59,8 @@ static void add_score(cJSON *o, const struct score *test)
     json_add_number(o, test->is_regression ? "r2" : "accuracy", test->accuracy);
     if (test->is_regression)
         json_add_number(o, "mae", test->mae);
+    if (test->is_sequence)
+        json_add_number(o, "perplexity", score_perplexity(test));
 }
 
 copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st)
@@ -67,6 +72,7 @@ copse_status event_done(const struct progress *p, const struct score *test, cops
     json_add_number(o, "test_loss", test->loss);
     json_add_number(o, "seconds", p->seconds);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
+    json_add_number(o, "data_wait", progress_wait(p));
     json_add_count(o, "compiled_kernels", compiling_so_far().kernels);
     json_add_number(o, "compile_seconds", compiling_so_far().seconds);
     add_devices(o, st);

@@ -69,11 +69,17 @@ void json_add_count(cJSON *o, const char *name, uint64_t value)
 
 copse_status json_print(cJSON *o)
 {
+    const copse_status s = json_write(stdout, o);
+    fflush(stdout);
+    return s;
+}
+
+copse_status json_write(FILE *to, cJSON *o)
+{
     char *text = is_short ? NULL : cJSON_PrintUnformatted(o);
     const bool is_printed = text != NULL;
     if (is_printed)
-        puts(text);
-    fflush(stdout);
+        fprintf(to, "%s\n", text);
     cJSON_free(text);
     cJSON_Delete(o);
     return is_printed ? COPSE_OK

@@ -13,6 +13,8 @@ void json_add_text(cJSON *o, const char *name, const char *text);
 void json_add_number(cJSON *o, const char *name, double value);
 /* Writes all digits; a double would round above 2^53. */
 void json_add_count(cJSON *o, const char *name, uint64_t value);
+/* Write on a separate line of `to`, and delete. NULL: there was no memory. */
+copse_status json_write(FILE *to, cJSON *o);
 /* Print on a separate line, flush, and delete. */
 copse_status json_print(cJSON *o);
 

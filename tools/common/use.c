@@ -2,10 +2,15 @@
 /* A trained model with data: loaded by `copse predict` and `copse evaluate`. */
 #include "tools/common/use.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include "copse/data/source.h"
 
 copse_status use_open(struct use *u)
 {
+    struct stat file;
     char id[1][32];
     size_t count;
     COPSE_TRY(session_open(&u->how, &u->ctx));
@@ -16,8 +21,14 @@ copse_status use_open(struct use *u)
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, &u->model));
     u->schema = copse_model_schema(u->model);
     COPSE_TRY(copse_schema_describe(u->schema, &u->info));
+    if (u->text_rows == COPSE_TEXT_LINES && u->info.kind != COPSE_DATA_TEXT)
+        return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
+    const struct copse_text_params text = { .rows = u->text_rows };
+    const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text : NULL };
+    const bool is_folder = stat(u->data_path, &file) == 0 && S_ISDIR(file.st_mode);
     COPSE_TRY(copse_dataset_open(u->ctx, u->data_path,
-                                 &(struct copse_dataset_params){ .schema = u->schema, .labels = u->labels }, &u->data));
+                                 &(struct copse_dataset_params){ .schema = u->schema, .labels = u->labels, .source = &source,
+                                                                 .no_labels = u->ignores_labels && is_folder }, &u->data));
     copse_dataset_describe(u->data, &u->rows);
     return COPSE_OK;
 }
@@ -39,6 +50,47 @@ const char *use_name(const struct use *u, uint32_t i)
     else if (copse_schema_target(u->schema, i, &name, &mean, &scale) != COPSE_OK)
         name = NULL;
     return name && *name ? name : "value";
+}
+
+void token_text(const copse_schema *schema, uint32_t i, char text[16])
+{
+    struct copse_text_info info = { .tokens = COPSE_TOKENS_CHARACTERS };
+    const char *name = copse_schema_class(schema, i);
+    const bool is_byte = copse_text_describe(schema, &info) == COPSE_OK && info.tokens == COPSE_TOKENS_BYTES;
+    const unsigned char first = is_byte ? (unsigned char)i : name ? (unsigned char)name[0] : '?';
+    static const char escaped[] = "\n\t\r\\", letters[] = "ntr\\";
+    const char *const at = first ? strchr(escaped, first) : NULL;
+    if (at)
+        snprintf(text, 16, "\\%c", letters[at - escaped]);
+    else if (first < 32 || first == 127 || (is_byte && first > 127))
+        snprintf(text, 16, "\\x%02x", first);
+    else
+        snprintf(text, 16, "%s", is_byte ? (const char[]){ (char)first, 0 } : name ? name : "?");
+}
+
+copse_status use_window(const struct use *u, uint32_t row, char *text, size_t room)
+{
+    const size_t length = u->rows.row_size;
+    const bool is_wide = u->info.type == COPSE_I32;
+    size_t at = 0, first = 0, bytes = 0;
+    char token[16];
+    int32_t *tokens = malloc(length * sizeof *tokens);
+    if (!tokens)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a window");
+    const copse_status s = copse_dataset_gather(u->data, "x", &row, 1, tokens);
+    const uint8_t *narrow = (const uint8_t *)tokens;
+    for (size_t i = length; s == COPSE_OK && i > 0 && bytes < room; i--) { /* those that have room */
+        token_text(u->schema, is_wide ? (uint32_t)tokens[i - 1] : narrow[i - 1], token);
+        bytes += strlen(token);
+        first = bytes < room ? i - 1 : first;
+    }
+    text[0] = '\0';
+    for (size_t i = first; s == COPSE_OK && i < length && at < room; i++) {
+        token_text(u->schema, is_wide ? (uint32_t)tokens[i] : narrow[i], token);
+        at += (size_t)snprintf(text + at, room - at, "%s", token);
+    }
+    free(tokens);
+    return s;
 }
 
 void use_cell(FILE *to, const char *text)

@@ -4,13 +4,16 @@
 #define USE_H
 
 #include "copse/data/schema.h"
+#include "copse/data/text.h"
 #include "copse/model.h"
 
 #include "tools/tool.h"
 
 struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
+    copse_text_rows text_rows; /* of a text */
     struct session_how how;
+    bool ignores_labels; /* of folders: the names of class folders need not be classes of the model */
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;
@@ -27,6 +30,11 @@ void use_close(struct use *u);
 
 /* Name of output `i`: a class, or a target ("value" without a name). */
 const char *use_name(const struct use *u, uint32_t i);
+/* Token `i` of a text on one line: a character as UTF-8, a byte as ASCII; `\n`, `\t`, `\r`, `\\`, and other control
+   characters and bytes as `\x1b`. */
+void token_text(const copse_schema *schema, uint32_t i, char text[16]);
+/* The window of a row of a text, at most its last tokens; in `text`. */
+copse_status use_window(const struct use *u, uint32_t row, char *text, size_t room);
 /* A cell of a CSV file, quoted where necessary. */
 void use_cell(FILE *to, const char *text);
 

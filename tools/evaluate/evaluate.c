@@ -28,16 +28,16 @@ copse_status run_evaluate(struct run *r)
     copse_dataset_describe(r->held_out, &info);
     COPSE_TRY(copse_batches_start(r->held, 0, 0));
     while ((s = copse_batches_next(r->held, &batch)) == COPSE_OK) {
-        const double n = (double)batch.count;
+        const double n = (double)batch.count, predictions = n * r->model.positions;
         COPSE_TRY(copse_trainer_evaluate(r->trainer, &batch, &result));
         loss += result.loss * n;
         report += r->model.is_regression ? result.reports[0] * n
-                                         : round(result.reports[0] * n); /* recovers the exact count after rounding */
+                                         : round(result.reports[0] * predictions); /* recovers the exact count after rounding */
     }
     if (s != COPSE_ERR_END)
         return s;
     r->test.loss = loss / (double)info.rows;
-    r->test.accuracy = report / (double)info.rows;
+    r->test.accuracy = report / (double)info.rows / r->model.positions;
     if (r->test.is_regression) {
         r->test.mae = r->test.accuracy;
         r->test.accuracy = r->spread > 0.0 ? 1.0 - loss * r->model.outputs / r->spread : 0.0;
@@ -137,7 +137,7 @@ static copse_status show(const struct watch *w)
     if (!r->settings.is_watching || is_talking(r)) {
         if (r->settings.is_watching)
             printf("step %llu: ", (unsigned long long)w->step);
-        score_print(&r->test, test.rows);
+        score_print(&r->test, test.rows * r->model.positions);
         fflush(stdout);
     }
     return COPSE_OK;
@@ -271,7 +271,7 @@ static copse_status finish(const struct watch *w)
         return event_evaluated("done", w->path, w->step, &w->at, &r->test);
     if (is_talking(r))
         printf("\nthe run is over; %llu of its checkpoints were evaluated:\n", (unsigned long long)w->count);
-    score_print(&r->test, test.rows);
+    score_print(&r->test, test.rows * r->model.positions);
     return COPSE_OK;
 }
 

@@ -7,9 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/data/pictures.h"
+#include "copse/train/model_file.h"
+
 #include "tools/common/json.h"
 
 #define MATRIX_SHOWN 20 /* classes */
+#define PLOT_CLASSES 1000 /* of a text */
 
 struct class_counts verdict_class(const struct verdict *v, uint32_t i)
 {
@@ -70,6 +74,19 @@ static void print_matrix(const struct verdict *v)
     }
 }
 
+static void print_worst(const struct verdict *v)
+{
+    const bool has_files = copse_dataset_file(v->use.data, 0) != NULL;
+    char plain[1100];
+    printf("\n  largest losses: %s (loss)\n%s", has_files ? "file" : "row", has_files ? "" : " ");
+    for (size_t i = 0; i < v->is.worst_count; i++)
+        if (has_files)
+            printf("  %s (%.3g)\n", session_plain(plain, sizeof plain, copse_dataset_file(v->use.data, v->worst[i])),
+                   v->losses[i]);
+        else
+            printf(" %u (%.3g)%s", v->worst[i] + 1, v->losses[i], i + 1 < v->is.worst_count ? "," : "\n");
+}
+
 /* Name of a target; a number from 1 where the data has no names. */
 static const char *target_name(const struct verdict *v, uint32_t i, char number[16])
 {
@@ -89,6 +106,42 @@ static void print_targets(const struct verdict *v)
         printf("  %-24s %10.4f %21.6g\n", session_plain(plain, sizeof plain, target_name(v, i, number)), v->r2[i], v->mae[i]);
 }
 
+static bool is_text(const struct verdict *v)
+{
+    return v->use.info.kind == COPSE_DATA_TEXT;
+}
+
+/* The windows with the largest losses, and what follows them. */
+static copse_status print_windows(const struct verdict *v)
+{
+    char window[100], token[16];
+    uint64_t line, column;
+    int32_t *next = malloc(v->use.rows.row_size * sizeof *next);
+    copse_status s = next ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a window");
+    printf("\n  largest losses: line, column of the token behind the window (loss)\n");
+    for (size_t i = 0; s == COPSE_OK && i < v->is.worst_count; i++) {
+        s = copse_dataset_gather(v->use.data, "y", &v->worst[i], 1, next);
+        if (s == COPSE_OK)
+            s = use_window(&v->use, v->worst[i], window, sizeof window);
+        if (s == COPSE_OK)
+            s = copse_text_place(v->use.data, v->worst[i], &line, &column);
+        if (s != COPSE_OK)
+            break;
+        token_text(v->use.schema, (uint32_t)next[v->use.rows.row_size - 1], token);
+        printf("  %llu, %llu (%.3g): \"%s\" then \"%s\"\n", (unsigned long long)line, (unsigned long long)column, v->losses[i], window,
+               token);
+    }
+    free(next);
+    return s;
+}
+
+static copse_status print_text_score(const struct verdict *v, bool is_quiet)
+{
+    printf("%.2f %% of the %zu tokens are right (loss %.4f, perplexity %.2f)\n", 100.0 * v->is.accuracy,
+           v->is.rows * v->positions, v->is.loss, exp(v->is.loss));
+    return is_quiet ? COPSE_OK : print_windows(v);
+}
+
 static void print_text(const struct verdict *v, bool is_quiet)
 {
     if (v->confusion)
@@ -103,9 +156,7 @@ static void print_text(const struct verdict *v, bool is_quiet)
         print_classes(v);
         print_matrix(v);
     }
-    printf("\n  largest losses: row (loss)\n ");
-    for (size_t i = 0; i < v->is.worst_count; i++)
-        printf(" %u (%.3g)%s", v->worst[i] + 1, v->losses[i], i + 1 < v->is.worst_count ? "," : "\n");
+    print_worst(v);
 }
 
 /* ---- JSON ---- */
@@ -144,24 +195,50 @@ static bool add_targets(cJSON *o, const struct verdict *v)
     return ok;
 }
 
+/* Where a window ends, and its text. */
+static bool add_window(cJSON *o, const struct verdict *v, uint32_t row)
+{
+    char window[400];
+    uint64_t line, column;
+    if (copse_text_place(v->use.data, row, &line, &column) != COPSE_OK ||
+        use_window(&v->use, row, window, sizeof window) != COPSE_OK)
+        return false;
+    json_add_count(o, "line", line);
+    json_add_count(o, "column", column);
+    json_add_text(o, "window", window);
+    return true;
+}
+
 static copse_status print_json(const struct verdict *v)
 {
     cJSON *o = cJSON_CreateObject();
     json_add_count(o, "rows", v->is.rows);
     json_add_number(o, "loss", v->is.loss);
-    if (v->confusion) {
+    if (v->use.info.task != COPSE_TASK_REGRESSION) {
         json_add_number(o, "accuracy", v->is.accuracy);
+        if (is_text(v)) {
+            json_add_count(o, "tokens", v->is.rows * v->positions);
+            json_add_number(o, "perplexity", exp(v->is.loss));
+        }
     } else {
         json_add_number(o, "r2", v->is.r2);
         json_add_number(o, "mae", v->is.mae);
     }
     cJSON *worst = cJSON_AddArrayToObject(o, "worst");
-    bool ok = worst && (v->confusion ? add_classes(o, v) : v->use.info.outputs == 1 || add_targets(o, v));
+    bool ok = worst != NULL;
+    if (v->use.info.task == COPSE_TASK_REGRESSION)
+        ok = ok && (v->use.info.outputs == 1 || add_targets(o, v));
+    else if (!is_text(v))
+        ok = ok && add_classes(o, v);
     for (size_t i = 0; ok && i < v->is.worst_count; i++) {
         cJSON *one = cJSON_CreateObject();
         ok = cJSON_AddItemToArray(worst, one);
         json_add_count(one, "row", v->worst[i] + 1u);
+        if (copse_dataset_file(v->use.data, v->worst[i]))
+            json_add_text(one, "file", copse_dataset_file(v->use.data, v->worst[i]));
         json_add_number(one, "loss", v->losses[i]);
+        if (is_text(v))
+            ok = ok && add_window(one, v, v->worst[i]);
     }
     if (ok)
         return json_print(o);
@@ -171,18 +248,23 @@ static copse_status print_json(const struct verdict *v)
 
 /* ---- the command ---- */
 
-static copse_status evaluate(struct verdict *v)
+static copse_status evaluate(struct verdict *v, bool is_plotted)
 {
+    copse_shape shape;
     COPSE_TRY(use_open(&v->use));
     if (!v->use.rows.has_labels)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' has no labels to compare with; `copse predict` needs none",
                                  v->use.data_path);
     const size_t classes = v->use.info.outputs;
-    if (v->use.info.task != COPSE_TASK_REGRESSION) {
+    COPSE_TRY(copse_layer_output(copse_model_layer(v->use.model), &shape));
+    v->positions = shape.rank == 2 ? shape.dims[0] : 1;
+    if (is_text(v) && is_plotted && classes > PLOT_CLASSES)
+        return session_set_error(COPSE_ERR_ARGUMENT, "--plot draws at most %d classes, the text has %zu", PLOT_CLASSES, classes);
+    if (v->use.info.task != COPSE_TASK_REGRESSION && (!is_text(v) || is_plotted)) {
         v->confusion = malloc(classes * classes * sizeof *v->confusion);
         if (!v->confusion)
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a table of %zu classes", classes);
-    } else {
+    } else if (v->use.info.task == COPSE_TASK_REGRESSION) {
         v->r2 = malloc(2 * classes * sizeof *v->r2);
         if (!v->r2)
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu targets", classes);
@@ -200,13 +282,15 @@ int evaluate_model(const struct use *use, const char *plot, bool is_json, bool i
     struct verdict v = { .use = *use };
     copse_status s = plot ? output_check(plot) : COPSE_OK;
     if (s == COPSE_OK)
-        s = evaluate(&v);
+        s = evaluate(&v, plot != NULL);
     if (s == COPSE_OK && plot && !v.confusion)
         s = session_set_error(COPSE_ERR_ARGUMENT, "--plot draws a confusion matrix, and the model is a regression");
     if (s == COPSE_OK && plot)
         s = confusion_plot(plot, &v);
     if (s == COPSE_OK && is_json)
         s = print_json(&v);
+    else if (s == COPSE_OK && is_text(&v))
+        s = print_text_score(&v, is_quiet);
     else if (s == COPSE_OK)
         print_text(&v, is_quiet);
     const int code = s == COPSE_OK ? EXIT_DONE : session_fail(s);

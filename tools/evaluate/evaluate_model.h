@@ -13,8 +13,9 @@
 struct verdict {
     struct use use;
     struct copse_evaluation is;
-    uint64_t *confusion; /* [classes, classes]: labels, predictions; NULL: a regression */
-    double *r2, *mae;    /* of each target, in one array; NULL: a classification */
+    uint32_t positions; /* tokens that are predicted for a window of a text; else 1 */
+    uint64_t *confusion; /* [classes, classes]: labels, predictions; NULL: a regression, or a text without --plot */
+    double *r2, *mae;    /* of each target, in one array; NULL: no regression */
     uint32_t worst[WORST_ROWS];
     double losses[WORST_ROWS];
 };

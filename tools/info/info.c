@@ -9,7 +9,7 @@
 #include "copse/data/checkpoint.h"
 
 #include "tools/common/json.h"
-#include "tools/tool.h"
+#include "tools/info/info_model.h"
 
 #define VALUE_SHOWN 400 /* bytes of a metadata value */
 
@@ -20,6 +20,7 @@ struct info {
     const struct copse_metadata *lines;
     size_t count, line_count;
     const char **names; /* sorted */
+    struct info_model model;
     uint64_t bytes, parameters;
     size_t others; /* arrays that are no parameters: slots of an optimizer, data of the application */
 };
@@ -70,7 +71,7 @@ static copse_status examine(copse_context *ctx, struct info *in)
             in->others++;
         else
             in->parameters += elements(&in->arrays[i].array);
-    return COPSE_OK;
+    return info_model_open(ctx, in->path, in->file, &in->model);
 }
 
 /* ---- text ---- */
@@ -103,7 +104,7 @@ static void print_value(const char *key, const char *value, int width)
     printf("\n");
 }
 
-static void print_text(const struct info *in)
+static copse_status print_text(const struct info *in)
 {
     char plain[1100], shape[200];
     int width = 4, key_width = 0;
@@ -119,6 +120,7 @@ static void print_text(const struct info *in)
            in->parameters, in->count, in->bytes);
     if (in->others > 0)
         printf("%zu of the arrays are slots of an optimizer or data of an application\n", in->others);
+    COPSE_TRY(info_model_print(&in->model));
     if (in->count > 0)
         printf("\n  %-*s  type  %-18s %12s\n", width, "name", "shape", "elements");
     for (size_t i = 0; i < in->count; i++) {
@@ -131,6 +133,7 @@ static void print_text(const struct info *in)
         printf("\n");
     for (size_t i = 0; i < in->line_count; i++)
         print_value(in->lines[i].key, in->lines[i].value, key_width);
+    return COPSE_OK;
 }
 
 /* ---- JSON ---- */
@@ -165,10 +168,13 @@ static copse_status print_json(const struct info *in)
         ok = add_array(list, &in->arrays[i]);
     for (size_t i = 0; ok && i < in->line_count; i++)
         json_add_text(lines, in->lines[i].key, in->lines[i].value);
-    if (ok)
+    copse_status s = ok ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the arrays as JSON");
+    if (s == COPSE_OK)
+        s = info_model_add(&in->model, o);
+    if (s == COPSE_OK)
         return json_print(o);
     cJSON_Delete(o);
-    return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the arrays as JSON");
+    return s;
 }
 
 int cmd_info(int argc, char **argv)
@@ -182,8 +188,9 @@ int cmd_info(int argc, char **argv)
         { "json", OPTION_FLAG, &is_json, NULL, "one JSON object" },
         { 0 },
     };
-    int code = options_parse(argc, argv, rows, "Prints the arrays of a safetensors file, the number of parameters, and the "
-                                               "metadata.");
+    int code = options_parse(argc, argv, rows, "Prints what a safetensors file holds: arrays and metadata; of a model also its layers, "
+                                               "its data\n(columns with their scaling, classes, vocabulary) and the course of "
+                                               "its training.");
     if (code >= 0)
         return code;
     if (words.count != 1) {
@@ -197,8 +204,9 @@ int cmd_info(int argc, char **argv)
     if (s == COPSE_OK && is_json)
         s = print_json(&in);
     else if (s == COPSE_OK)
-        print_text(&in);
+        s = print_text(&in);
     code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
+    info_model_close(&in.model);
     free(in.names);
     copse_checkpoint_release(&in.file);
     copse_context_release(&ctx);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "copse/train/model_file.h"
+
 #include "tools/train/train.h"
 
 /* Longest description on one line, as checkpoints keep it. */
@@ -93,7 +95,10 @@ copse_status network_create(struct network *n, copse_strategy *st, copse_context
     copse_layer_release(&layers);
     if (s) {
         session_plain(plain, sizeof plain, session_error());
-        session_set_error(s, "--model: %s", plain);
+        return session_set_error(s, "--model: %s", plain);
     }
-    return s;
+    copse_shape shape;
+    COPSE_TRY(copse_layer_output(copse_model_layer(n->model), &shape));
+    n->positions = shape.rank == 2 ? shape.dims[0] : 1;
+    return COPSE_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The progress bar on a terminal, and the history of a run. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,11 +47,19 @@ void history_free(struct history *h)
     *h = (struct history){ .is_regression = h->is_regression };
 }
 
+double score_perplexity(const struct score *s)
+{
+    return exp(s->loss);
+}
+
 void score_print(const struct score *s, size_t examples)
 {
     if (s->is_regression)
         printf("R2 %.4f, mean absolute error %.6g on the %zu held-out examples (loss %.4f)\n", s->accuracy, s->mae,
                examples, s->loss);
+    else if (s->is_sequence)
+        printf("%.2f %% of the %zu held-out tokens are right (loss %.4f, perplexity %.2f)\n", 100.0 * s->accuracy, examples,
+               s->loss, score_perplexity(s));
     else
         printf("%.2f %% of the %zu held-out examples are right (loss %.4f)\n", 100.0 * s->accuracy, examples, s->loss);
 }
@@ -65,6 +74,12 @@ bool terminal_is(unsigned *columns)
         *columns = size.ws_col;
     const char *term = getenv("TERM");
     return !term || strcmp(term, "dumb") != 0;
+}
+
+double progress_wait(const struct progress *p)
+{
+    const double share = p->seconds > 0.0 ? p->waited / p->seconds : 0.0;
+    return share < 1.0 ? share : 1.0;
 }
 
 void bar_draw(const struct progress *p)

@@ -14,6 +14,9 @@
 #include "tools/common/events.h"
 #include "tools/train/train_run.h"
 
+#define WAIT_SHOWN         0.05 /* part of the time */
+#define WAIT_SHOWN_SECONDS 0.5
+
 /* ---- before the run ---- */
 
 /* Find other workers and connect to them. Only the chief prints and writes. */
@@ -216,8 +219,12 @@ static void show_score(const struct progress *p, const struct score *test)
         printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy, test->loss, test->mae,
                test->accuracy);
     else
-        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%\n", 100.0 * p->accuracy, test->loss,
+        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%", 100.0 * p->accuracy, test->loss,
                100.0 * test->accuracy);
+    if (test->is_sequence)
+        printf("  perplexity %.2f", score_perplexity(test));
+    if (!test->is_regression)
+        printf("\n");
 }
 
 static copse_status show_epoch(const struct run *r)
@@ -365,14 +372,17 @@ static copse_status finish(struct run *r)
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
     printf("%s", s->is_quiet ? "" : "\n");
-    score_print(&r->test, test.rows);
+    score_print(&r->test, test.rows * r->model.positions);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
-    printf("%llu steps in %.1f s, %.0f samples/s on %u device%s\n",
+    printf("%llu steps in %.1f s, %.0f samples/s on %u device%s",
            (unsigned long long)p->step, p->seconds,
            p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
            copse_strategy_replicas_in_sync(r->strategy),
            copse_strategy_replicas_in_sync(r->strategy) == 1 ? "" : "s");
+    if (progress_wait(p) > WAIT_SHOWN && p->waited > WAIT_SHOWN_SECONDS)
+        printf("; %.0f %% of the time steps waited for data", 100.0 * progress_wait(p));
+    printf("\n");
     if (s->save && !s->is_quiet)
         printf("model:      %s (safetensors)\n", s->save);
     if (s->checkpoint && !s->is_quiet) {

@@ -27,7 +27,10 @@ struct train_settings {
     uint32_t keep;
     uint32_t patience; /* of an evaluator, in seconds; 0 = default */
     const char *label, *ignore; /* label: name or position; NULL: the last column, none */
+    const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;
+    struct option_choice tokens; /* of a text */
+    uint32_t context, stride;    /* 0 = default */
     struct option_choice strategy, optimizer, schedule, reduction, transfer, engine, on_loss, one_sided;
     float lr, weight_decay, dropout, momentum;
     uint32_t steps_per_run, cores; /* of an accelerator; 0 = default */
@@ -44,6 +47,14 @@ struct train_settings {
     bool is_worker; /* `copse worker`: always part of a job */
 };
 
+/* The values of `tokens`: TEXT_NONE, else 1 + enum copse_tokens. */
+enum { TEXT_NONE };
+extern const struct option_name text_tokens[];
+static inline bool settings_are_text(const struct train_settings *s)
+{
+    return s->tokens.at->value != TEXT_NONE;
+}
+
 /* Whether an option was given that only applies to a job with parameter servers. */
 static inline bool settings_want_windows(const struct train_settings *s)
 {
@@ -56,6 +67,15 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
 
 /* Decide the defaults that depend on the number of rows for training. */
 void train_settings_fit(struct train_settings *s, size_t rows, bool is_table);
+
+/* ---- texts (train_text.c) ---- */
+
+/* Check the options of texts, and choose the default of --model; an error text, or NULL. */
+const char *text_check(struct train_settings *s);
+/* Decide --context and --stride. A network that predicts the token behind the window alone gets windows at every token. */
+copse_status text_settle(struct train_settings *s, const char *network);
+/* Take a setting from a checkpoint; false if it is none of texts, or wrong. */
+bool text_take(struct train_settings *s, const char *name, const char *value);
 
 /* The same for `copse evaluate`; the checkpoint has the settings of the run. */
 int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);
@@ -79,6 +99,7 @@ struct network {
     uint32_t outputs;                /* classes, or targets of a regression */
     bool is_regression;
     double target_scale;             /* unit of "mae" */
+    uint32_t positions;              /* tokens that are predicted for a window; else 1 */
     copse_model *model;
 };
 /* Make the model of such a text, which must end with the outputs, for data of this schema. */
@@ -92,9 +113,12 @@ struct score {
     double loss;
     double accuracy; /* of a regression the coefficient of determination, R2 */
     double mae;      /* of a regression: mean absolute error in the unit of the target */
-    bool is_regression;
+    bool is_regression, is_sequence;
 };
-/* "97.22 % of the 36 held-out examples are right (loss 0.0637)", or R2 and mean absolute error. */
+/* e to the loss: of a text. */
+double score_perplexity(const struct score *s);
+/* "97.22 % of the 36 held-out examples are right (loss 0.0637)", or R2 and mean absolute error. `examples`: of a text the
+   tokens that were predicted. */
 void score_print(const struct score *s, size_t examples);
 
 /* The losses of a run, for the curves. */
@@ -116,9 +140,13 @@ struct progress {
     uint32_t epoch, epochs;
     uint64_t samples;
     double seconds;
+    double waited; /* of `seconds`: until a batch was there */
     double loss, accuracy; /* training: smoothed over the last steps; the mean absolute error of a regression */
     bool is_regression;
 };
+
+/* The part of the training time in which steps waited for data, 0 to 1. */
+double progress_wait(const struct progress *p);
 
 /* A bar that is redrawn on a terminal; elsewhere no output. */
 void bar_draw(const struct progress *p);

@@ -9,7 +9,7 @@
 
 #include "tools/train/train_run.h"
 
-#define LINES_MAX 24
+#define LINES_MAX 32
 
 /* The digest of a line as whole numbers that f32 represents exactly. */
 static float digest(const char *line, size_t length)

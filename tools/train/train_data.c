@@ -5,14 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 
 #include "tools/train/train_run.h"
 
 #define CLASSES_SHOWN 5
 
-static struct copse_dataset_params params_of(const struct train_settings *s)
+/* `source`: filled in, for the result. */
+static struct copse_dataset_params params_of(const struct train_settings *s, struct copse_source_params *source)
 {
+    *source = (struct copse_source_params){ .resize = s->resize };
     const bool is_position = s->label && s->label[strspn(s->label, "0123456789")] == '\0';
     return (struct copse_dataset_params){
         .labels = s->labels,
@@ -24,6 +27,7 @@ static struct copse_dataset_params params_of(const struct train_settings *s)
         .task = (copse_task)s->task.at->value,
         .missing = (copse_missing)s->missing.at->value,
         .ignore = s->ignore,
+        .source = source,
     };
 }
 
@@ -51,9 +55,20 @@ static void show_columns(const copse_schema *schema, const struct copse_schema_i
     printf("\n");
 }
 
+static void show_pictures(const struct train_settings *s, const struct copse_schema_info *info)
+{
+    printf("         pictures: %u x %u, %s", info->shape.dims[1], info->shape.dims[0],
+           info->shape.rank == 3 ? "colour" : "grey");
+    if (s->resize)
+        printf("; resized");
+    if (s->augment)
+        printf("; changed while training: %s", s->augment);
+    printf("\n");
+}
+
 static void show_task(const struct train_settings *s, const copse_schema *schema, const struct copse_schema_info *info)
 {
-    const char *how = s->task.at->value == COPSE_TASK_AUTO ? ", found from the labels (--task sets it)" : "";
+    const char *how = info->kind == COPSE_DATA_PICTURES ? ", by folder" : s->task.at->value == COPSE_TASK_AUTO ? ", found from the labels (--task sets it)" : "";
     const char *name;
     double mean, scale;
     if (info->task != COPSE_TASK_REGRESSION) {
@@ -83,12 +98,19 @@ static void show(const struct run *r, const copse_schema *schema)
     copse_dataset_describe(r->held_out, &test);
     if (copse_schema_describe(schema, &info) != COPSE_OK)
         return;
+    if (info.kind == COPSE_DATA_TEXT) {
+        text_show(r, schema);
+        return;
+    }
     printf("data     %s: %zu examples of %zu numbers, %u %s%s\n",
            s->is_default_data ? "hand-written digits" : s->data, all.rows, all.row_size, info.outputs,
            info.task != COPSE_TASK_REGRESSION ? "classes" : "target", info.task == COPSE_TASK_REGRESSION && info.outputs > 1 ? "s" : "");
     if (info.kind == COPSE_DATA_TABLE)
         show_columns(schema, &info);
-    if (info.kind == COPSE_DATA_TABLE || info.task == COPSE_TASK_REGRESSION)
+    const bool has_files = copse_dataset_file(r->all, 0) != NULL;
+    if (has_files)
+        show_pictures(s, &info);
+    if (info.kind == COPSE_DATA_TABLE || has_files || info.task == COPSE_TASK_REGRESSION)
         show_task(s, schema, &info);
     printf("         %zu for training, %zu held out, shuffled with seed %llu\n", train.rows, test.rows,
            (unsigned long long)s->seed);
@@ -117,6 +139,34 @@ static copse_status measure_spread(struct run *r, uint32_t targets)
     return s;
 }
 
+/* FNV-1a of the labels or targets, words of 32 bits. */
+static copse_status sum_labels(struct run *r)
+{
+    enum { ROWS = 1024 };
+    struct copse_dataset_info info;
+    struct copse_column y = { .name = NULL };
+    uint32_t rows[ROWS];
+    size_t words = 1;
+    copse_dataset_describe(r->all, &info);
+    for (size_t i = 0; i < info.columns && (!y.name || strcmp(y.name, "y") != 0); i++)
+        COPSE_TRY(copse_dataset_column(r->all, i, &y));
+    for (uint32_t i = 0; i < y.shape.rank; i++)
+        words *= y.shape.dims[i];
+    uint32_t *labels = malloc(ROWS * words * sizeof *labels);
+    copse_status s = labels ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
+    r->label_sum = 2166136261u;
+    for (size_t at = 0, n; s == COPSE_OK && at < info.rows; at += n) {
+        n = info.rows - at < ROWS ? info.rows - at : ROWS;
+        for (size_t i = 0; i < n; i++)
+            rows[i] = (uint32_t)(at + i);
+        s = copse_dataset_gather(r->all, "y", rows, n, labels);
+        for (size_t i = 0; s == COPSE_OK && i < n * words; i++)
+            r->label_sum = (r->label_sum ^ labels[i]) * 16777619u;
+    }
+    free(labels);
+    return s;
+}
+
 static copse_status take_schema(struct run *r, const copse_schema *schema)
 {
     struct copse_schema_info info;
@@ -132,6 +182,10 @@ static copse_status take_schema(struct run *r, const copse_schema *schema)
     m->is_regression = info.task == COPSE_TASK_REGRESSION;
     m->target_scale = 1.0;
     r->test.is_regression = r->progress.is_regression = r->history.is_regression = m->is_regression;
+    r->test.is_sequence = info.task == COPSE_TASK_SEQUENCE;
+    if (r->test.is_sequence && info.outputs < 2)
+        return session_set_error(COPSE_ERR_ARGUMENT, "'%s': all characters are \"%s\", so there is nothing to learn",
+                                 r->settings.data, copse_schema_class(schema, 0));
     if (!m->is_regression && info.outputs < 2)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s': all labels are \"%s\", so there is nothing to learn; is it the "
                                  "right column (--label)?", r->settings.data,
@@ -148,13 +202,17 @@ copse_status run_open_data(struct run *r)
     struct train_settings *s = &r->settings;
     struct copse_dataset_info info, train, test;
     struct copse_schema_info described;
-    const struct copse_dataset_params params = params_of(s);
-    COPSE_TRY(copse_dataset_open(r->ctx, s->data, &params, &r->all));
+    struct copse_source_params source;
+    struct copse_dataset_params params = params_of(s, &source);
+    COPSE_TRY(text_open(r, &params, &r->all));
     copse_dataset_describe(r->all, &info);
     if (!info.has_labels)
         return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "'%s' has no labels: name their file with --labels, or give a CSV "
-                                 "with a label column or a folder with an IDX pair", s->data);
+                                 copse_dataset_file(r->all, 0)
+                                     ? "'%s': the pictures have no classes: give a folder with one sub-folder per class"
+                                     : "'%s' has no labels: name their file with --labels, or give a CSV "
+                                       "with a label column or a folder with an IDX pair",
+                                 s->data);
     COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
                                   &r->train, &r->held_out));
     copse_dataset_describe(r->train, &train);
@@ -166,12 +224,13 @@ copse_status run_open_data(struct run *r)
                                  "'%s' has %zu examples for training, and the run has batches of %u: give the "
                                  "--data of the run", s->data, train.rows, s->batch);
     COPSE_TRY(take_schema(r, copse_dataset_schema(r->all)));
+    COPSE_TRY(sum_labels(r));
     if (is_talking(r))
         show(r, copse_dataset_schema(r->all));
     const struct copse_batches_params held = { .batch = test.rows < 1000 ? test.rows : 1000, .no_shuffle = true };
     COPSE_TRY(copse_batches_create(r->held_out, &held, &r->held));
     return copse_batches_create(r->train,
                                 &(struct copse_batches_params){
-                                    .batch = s->batch, .seed = s->seed, .prefetch = 2 },
+                                    .batch = s->batch, .seed = s->seed, .prefetch = 8, .augment = s->augment },
                                 &r->batches);
 }

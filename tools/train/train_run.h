@@ -27,6 +27,7 @@ struct run {
     struct progress progress;
     uint32_t epoch; /* current epoch, from 0; settings.epochs: all are complete */
     struct score test; /* on the held-out part */
+    uint32_t label_sum; /* identifies the data */
     double spread;     /* sum of squared differences of held-out targets from their mean */
     double clock, drawn; /* when progress.seconds was updated, when the bar was drawn */
     uint32_t saved_epoch; /* by --save; counts from 1; 0: nothing was saved */
@@ -58,6 +59,10 @@ static inline bool is_talking(const struct run *r)
 
 /* Open and split the data, and print a description. (train_data.c) */
 copse_status run_open_data(struct run *r);
+/* Open --data as these params say, or as a text. (train_text.c) */
+copse_status text_open(const struct run *r, struct copse_dataset_params *p, copse_dataset **out);
+/* Print how a text is used. */
+void text_show(const struct run *r, const copse_schema *schema);
 /* Open data and devices and create the trainer from the settings; and release everything of a run. */
 copse_status run_open(struct run *r);
 void run_close(struct run *r);
@@ -72,6 +77,8 @@ copse_status run_init(struct run *r);
 /* ---- steps (train_steps.c) ---- */
 
 double run_now(void); /* [s] */
+/* The next batch, and the time until it was there. */
+copse_status run_wait_for_batch(struct run *r, struct copse_host_batch *out);
 bool run_is_accelerator(const struct run *r);
 /* Training steps per monitor step. */
 uint32_t run_steps_per_run(const struct run *r);

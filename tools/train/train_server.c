@@ -77,7 +77,7 @@ copse_status run_next(struct run *r, struct copse_host_batch *out)
 {
     const uint32_t workers = workers_of(r), rank = workers > 1 ? copse_cluster_rank(r->cluster) : 0;
     do
-        COPSE_TRY(copse_batches_next(r->batches, out));
+        COPSE_TRY(run_wait_for_batch(r, out));
     while (out->index % workers != rank);
     return COPSE_OK;
 }

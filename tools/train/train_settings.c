@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "copse/data/pictures.h"
 #include "copse/train/weights.h"
 
 #include "tools/train/train.h"
@@ -113,6 +114,8 @@ static const struct option_name headers[] = {
 
 /* Defaults for small tables, which train too few steps and overfit with those of larger data. */
 enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
+/* Steps of a text, about: of which a long one has many in a pass. */
+enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
 #define SMALL_DROPOUT 0.3f
 
 /* The first value of a table is the default. */
@@ -244,6 +247,8 @@ static int check(struct train_settings *s, const char *every)
     const char *wrong = check_checkpoints(s, every);
     if (!wrong)
         wrong = check_strategy(s);
+    if (!wrong)
+        wrong = text_check(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
@@ -254,6 +259,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--init-layout belongs to --init";
     else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
         wrong = "--label: give the name of a column, or its position from 1";
+    else if (s->augment && copse_augment_check(s->augment) != COPSE_OK)
+        wrong = session_error();
     else if (s->batch == 0)
         wrong = "--batch: must be at least 1";
     else if (s->epochs == 0)
@@ -268,7 +275,8 @@ static int check(struct train_settings *s, const char *every)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
         wrong = "--bucket-bytes: too large";
-    else if (network_settle(s->model, s->dropout != UNSET_RATE ? s->dropout : 0.0f, &s->model, &s->network) != COPSE_OK)
+    else if (network_settle(s->model, s->dropout != UNSET_RATE ? s->dropout : 0.0f, &s->model, &s->network) != COPSE_OK ||
+             text_settle(s, s->network) != COPSE_OK)
         wrong = session_error();
     if (wrong)
         fprintf(stderr, "copse train: %s\n", wrong);
@@ -278,9 +286,13 @@ static int check(struct train_settings *s, const char *every)
 void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
 {
     const bool is_small = is_table && rows < SMALL_ROWS;
+    if (s->batch == UNSET && settings_are_text(s) && rows >= TEXT_MANY)
+        s->batch = 256;
     if (s->batch == UNSET)
         s->batch = rows < 64 ? (uint32_t)rows : 64;
     const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
+    if (s->epochs == UNSET && settings_are_text(s))
+        s->epochs = steps > TEXT_STEPS ? 1 : TEXT_STEPS / steps < 40 ? TEXT_STEPS / steps : 40;
     if (s->epochs == UNSET)
         s->epochs = is_small && 40 * steps < SMALL_STEPS ? (SMALL_STEPS + steps - 1) / steps : 40;
     if (s->dropout == UNSET_RATE)
@@ -290,7 +302,7 @@ void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
 {
     *s = (struct train_settings){
-        .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
+        .devices = "auto", .strategy = CHOICE(strategies), .tokens = CHOICE(text_tokens),
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers), .momentum = 0.9f,
         .dropout = UNSET_RATE, .batch = UNSET, .epochs = UNSET, .seed = 1, .engine = CHOICE(engines),
@@ -303,7 +315,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     const struct option_row rows[] = {
         { "", OPTION_GROUP, NULL, NULL, "Data" },
         { "data", OPTION_TEXT, &s->data, "PATH",
-          "CSV, IDX or .npy file, or a folder with an IDX pair [the digits set]" },
+          "CSV, IDX or .npy; a folder: IDX pair, or pictures by class [digits]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE",
           "IDX or .npy [CSV: last column; IDX: beside the images, by name]" },
         { "label", OPTION_TEXT, &s->label, "NAME|N", "CSV: label column, by name or position from 1 [last]" },
@@ -315,7 +327,11 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "none, standard (each column), max [CSV: standard; pictures: 1/255]" },
         { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS", "CSV: leave out, names or positions: id,3 [none]" },
         { "header", OPTION_CHOICE, &s->header, "NAME", "CSV: whether the first line has names: yes, no [auto]" },
+        { "resize", OPTION_TEXT, &s->resize, "WxH", "pictures: stretch all to this size [they must have one size]" },
         { "classes", OPTION_COUNT, &s->classes, "N", "labels are 0..N-1 [CSV: those found; else largest + 1]" },
+        { "tokens", OPTION_CHOICE, &s->tokens, "NAME", "--data is a text of characters (UTF-8) or bytes [none]" },
+        { "context", OPTION_COUNT, &s->context, "N", "text: tokens from which the next one is predicted [16]" },
+        { "stride", OPTION_COUNT, &s->stride, "N", "text: tokens between two windows [each token is predicted once]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
@@ -325,8 +341,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
-        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all]" },
-        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; CSV under 1000 rows: 400 steps]" },
+        { "batch", OPTION_COUNT, &s->batch, "N", "examples per step, over all devices [64, or all; long text: 256]" },
+        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
+        { "augment", OPTION_TEXT, &s->augment, "STEPS", "change pictures: \"flip; shift 2; brightness 20\" [none]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov [adam]" },
         { "lr", OPTION_FLOAT, &lr, "RATE", "learning rate at the start [0.002; sgd kinds 0.05]" },
@@ -389,7 +406,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "", OPTION_NOTE, NULL, NULL, strategies_help },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --epochs 5" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data table.csv --model mlp:64 --save model.safetensors" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data tale.txt --tokens characters --save tale.safetensors" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --devices opencl:0,vulkan:0 --plot run.svg" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse train --data photos --resize 32x32 --augment \"flip; shift 2\"" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --checkpoint run --resume" },
         { "", OPTION_EXAMPLE, NULL, "distributed", "mpirun -n 4 --bind-to none copse train --epochs 10" },
         { "", OPTION_EXAMPLE, NULL, "distributed",
@@ -429,7 +448,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .model = "mlp:128,64", .devices = "auto", .strategy = CHOICE(strategies),
         .optimizer = CHOICE(optimizers), .schedule = CHOICE(schedules),
         .reduction = CHOICE(reductions), .transfer = CHOICE(transfers),
-        .engine = CHOICE(engines), .on_loss = CHOICE(answers),
+        .engine = CHOICE(engines), .on_loss = CHOICE(answers), .tokens = CHOICE(text_tokens),
         .scale = CHOICE(scales), .task = CHOICE(tasks), .missing = CHOICE(missings), .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
@@ -528,8 +547,12 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->label = *value ? value : NULL;
     else if (strcmp(name, "--ignore") == 0)
         s->ignore = *value ? value : NULL;
+    else if (strcmp(name, "--resize") == 0)
+        s->resize = *value ? value : NULL;
+    else if (strcmp(name, "--augment") == 0)
+        s->augment = *value ? value : NULL;
     else
-        return strcmp(name, "--data") == 0; /* the content of the data, not its path */
+        return strcmp(name, "--data") == 0 /* the content of the data, not its path */ || text_take(s, name, value);
     return *s->model != '\0';
 }
 

@@ -12,6 +12,7 @@
 #define STEPS  "application/steps"  /* f64 [steps, 2]: loss, accuracy */
 #define EPOCHS "application/epochs" /* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]:
                                        step, held-out loss, R2, mean absolute error */
+#define HISTORY_ROWS 10000
 #define SETTINGS "application.settings" /* a run continues only with them */
 #define TRAINING "application.training" /* the same in a model file, for people */
 
@@ -44,24 +45,14 @@ static void add_count(struct text *t, const char *name, uint64_t value)
 }
 
 /* Identifies the data by content, whatever its path. */
-static copse_status add_data(struct text *t, const struct run *r)
+static void add_data(struct text *t, const struct run *r)
 {
     struct copse_dataset_info info;
     char text[160];
-    uint32_t sum = 2166136261u; /* FNV-1a of the labels or targets, words of 32 bits */
     copse_dataset_describe(r->all, &info);
-    const size_t words = info.rows * (r->model.is_regression ? r->model.outputs : 1);
-    uint32_t *labels = malloc(words * sizeof *labels);
-    if (!labels)
-        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
-    const copse_status s = copse_dataset_gather(r->all, "y", NULL, info.rows, labels);
-    for (size_t i = 0; s == COPSE_OK && i < words; i++)
-        sum = (sum ^ labels[i]) * 16777619u;
-    free(labels);
     snprintf(text, sizeof text, "%zu examples of %zu numbers, %u %s, labels %08x", info.rows, info.row_size,
-             r->model.outputs, r->model.is_regression ? "targets" : "classes", (unsigned)sum);
+             r->model.outputs, r->model.is_regression ? "targets" : "classes", (unsigned)r->label_sum);
     add(t, "--data", text);
-    return s;
 }
 
 /* The settings that must stay the same and, only for the file, the planned length of the run: a run may be made
@@ -69,13 +60,20 @@ static copse_status add_data(struct text *t, const struct run *r)
 static copse_status describe(const struct run *r, bool is_for_file, struct text *t)
 {
     const struct train_settings *s = &r->settings;
-    COPSE_TRY(add_data(t, r));
+    add_data(t, r);
     add(t, "--scale", s->scale.at->name);
     add(t, "--task", s->task.at->name);
     add(t, "--missing", s->missing.at->name);
     add(t, "--header", s->header.at->name);
     add(t, "--label", s->label ? s->label : "");
     add(t, "--ignore", s->ignore ? s->ignore : "");
+    if (settings_are_text(s)) {
+        add(t, "--tokens", s->tokens.at->name);
+        add_count(t, "--context", s->context);
+        add_count(t, "--stride", s->stride);
+    }
+    add(t, "--resize", s->resize ? s->resize : "");
+    add(t, "--augment", s->augment ? s->augment : "");
     add(t, "--model", s->model);
     add(t, "--optimizer", s->optimizer.at->name);
     add(t, "--schedule", s->schedule.at->name);
@@ -179,12 +177,66 @@ struct extras {
     struct copse_metadata lines[16];
     size_t line_count;
     struct copse_named_array arrays[2];
-    double *epochs; /* owned */
+    double *steps, *epochs; /* owned */
 };
+
+/* Rows of a history. Model files have at most HISTORY_ROWS: each is the mean of as many steps, or the last of as many epochs. */
+static size_t group_of(size_t rows, bool is_checkpoint)
+{
+    return is_checkpoint || rows <= HISTORY_ROWS ? 1 : (rows + HISTORY_ROWS - 1) / HISTORY_ROWS;
+}
+
+static copse_status collect_steps(const struct history *h, bool is_checkpoint, struct extras *e)
+{
+    const size_t group = group_of(h->step_count, is_checkpoint), rows = (h->step_count + group - 1) / group;
+    e->steps = malloc((rows + 1) * 2 * sizeof *e->steps);
+    if (!e->steps)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+    for (size_t i = 0; i < rows; i++) {
+        const size_t first = i * group, end = first + group < h->step_count ? first + group : h->step_count;
+        double loss = 0.0, accuracy = 0.0;
+        for (size_t k = first; k < end; k++) {
+            loss += h->steps[k].loss;
+            accuracy += h->steps[k].accuracy;
+        }
+        e->steps[2 * i] = loss / (double)(end - first);
+        e->steps[2 * i + 1] = accuracy / (double)(end - first);
+    }
+    e->arrays[0] = (struct copse_named_array){ STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, 2 },
+                                                        .data = e->steps } };
+    return COPSE_OK;
+}
+
+static copse_status collect_epochs(const struct run *r, bool is_checkpoint, struct extras *e)
+{
+    const struct history *h = &r->history;
+    const size_t group = group_of(h->epoch_count, is_checkpoint), rows = (h->epoch_count + group - 1) / group;
+    const size_t columns = epoch_columns(r);
+    e->epochs = malloc((rows + 1) * columns * sizeof *e->epochs);
+    if (!e->epochs)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
+    for (size_t i = 0; i < rows; i++) {
+        const size_t last = (i + 1) * group < h->epoch_count ? (i + 1) * group - 1 : h->epoch_count - 1;
+        double *to = e->epochs + columns * i;
+        to[0] = (double)h->epochs[last].step;
+        to[1] = h->epochs[last].score.loss;
+        to[2] = h->epochs[last].score.accuracy;
+        if (columns > 3)
+            to[3] = h->epochs[last].score.mae;
+    }
+    e->arrays[1] = (struct copse_named_array){ EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, columns },
+                                                         .data = e->epochs } };
+    return COPSE_OK;
+}
+
+static void extras_free(struct extras *e)
+{
+    free(e->steps);
+    free(e->epochs);
+}
 
 static copse_status collect(const struct run *r, bool is_checkpoint, struct extras *e)
 {
-    const struct history *h = &r->history;
     size_t count = 0;
     *e = (struct extras){ .line_count = 0 };
     COPSE_TRY(describe(r, true, &e->settings));
@@ -195,34 +247,19 @@ static copse_status collect(const struct run *r, bool is_checkpoint, struct extr
     const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
     for (size_t i = 0; is_checkpoint && i < count && e->line_count < sizeof e->lines / sizeof *e->lines; i++)
         e->lines[e->line_count++] = model[i];
-    const size_t columns = epoch_columns(r);
-    e->epochs = malloc((h->epoch_count + 1) * columns * sizeof *e->epochs);
-    if (!e->epochs)
-        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
-    for (size_t i = 0; i < h->epoch_count; i++) {
-        double *to = e->epochs + columns * i;
-        to[0] = (double)h->epochs[i].step;
-        to[1] = h->epochs[i].score.loss;
-        to[2] = h->epochs[i].score.accuracy;
-        if (columns > 3)
-            to[3] = h->epochs[i].score.mae;
-    }
-    e->arrays[0] = (struct copse_named_array){ STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->step_count, 2 },
-                                                        .data = h->steps } };
-    e->arrays[1] = (struct copse_named_array){ EPOCHS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { h->epoch_count, columns },
-                                                         .data = e->epochs } };
-    return COPSE_OK;
+    COPSE_TRY(collect_steps(&r->history, is_checkpoint, e));
+    return collect_epochs(r, is_checkpoint, e);
 }
 
 copse_status run_save_model(struct run *r, const char *path)
 {
     struct extras e;
-    COPSE_TRY(collect(r, false, &e));
-    const copse_status s = copse_model_save(r->model.model, path,
-                                            &(struct copse_model_save_params){ .arrays = e.arrays, .array_count = 2,
-                                                                               .metadata = e.lines,
-                                                                               .metadata_count = e.line_count });
-    free(e.epochs);
+    copse_status s = collect(r, false, &e);
+    if (s == COPSE_OK)
+        s = copse_model_save(r->model.model, path,
+                             &(struct copse_model_save_params){ .arrays = e.arrays, .array_count = 2, .metadata = e.lines,
+                                                                .metadata_count = e.line_count });
+    extras_free(&e);
     return s;
 }
 
@@ -235,15 +272,15 @@ copse_status run_save(void *user, const char *path)
     if (!r->trainer)
         return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
     COPSE_TRY(run_results(r, 0));
-    COPSE_TRY(collect(r, true, &e));
+    copse_status s = collect(r, true, &e);
     copse_batches_position(r->batches, &epoch, &index);
     const bool is_over = r->epoch == r->settings.epochs;
     const struct copse_position position = { r->epoch, is_over ? 0 : index };
-    const copse_status s = copse_trainer_checkpoint(r->trainer, path,
-                                                    &(struct copse_state_params){ .position = position, .arrays = e.arrays,
-                                                                                  .array_count = 2, .metadata = e.lines,
-                                                                                  .metadata_count = e.line_count });
-    free(e.epochs);
+    if (s == COPSE_OK)
+        s = copse_trainer_checkpoint(r->trainer, path,
+                                     &(struct copse_state_params){ .position = position, .arrays = e.arrays, .array_count = 2,
+                                                                   .metadata = e.lines, .metadata_count = e.line_count });
+    extras_free(&e);
     COPSE_TRY(s);
     r->saved_position = position;
     return is_json(r) ? event_checkpoint("checkpoint", path, copse_trainer_steps(r->trainer), &position) : COPSE_OK;

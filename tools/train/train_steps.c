@@ -14,6 +14,14 @@ double run_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+copse_status run_wait_for_batch(struct run *r, struct copse_host_batch *out)
+{
+    const double start = run_now();
+    const copse_status s = copse_batches_next(r->batches, out);
+    r->progress.waited += run_now() - start;
+    return s;
+}
+
 bool run_is_accelerator(const struct run *r)
 {
     return r->settings.strategy.at->value == STRATEGY_ACCELERATOR;
@@ -44,7 +52,7 @@ static copse_status train_on(struct run *r, const struct copse_host_batch *first
     left = info.rows / full - batch.index - 1;
     COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
     for (; left > 0 && copse_trainer_fed(r->trainer) < most; left--) {
-        COPSE_TRY(copse_batches_next(r->batches, &batch));
+        COPSE_TRY(run_wait_for_batch(r, &batch));
         COPSE_TRY(copse_trainer_feed(r->trainer, &batch));
         r->progress.samples += batch.count;
     }
@@ -56,10 +64,11 @@ copse_status run_train(struct run *r, const struct copse_host_batch *first)
 {
     struct progress *p = &r->progress;
     const uint64_t compiled = compiling_so_far().kernels, samples = p->samples;
-    const double start = run_now();
+    const double start = run_now(), waited = p->waited;
     const copse_status s = train_on(r, first);
     if (compiling_so_far().kernels == compiled)
         return s;
+    p->waited = waited;
     p->seconds += start - r->clock;
     p->samples = samples;
     if (s == COPSE_OK)

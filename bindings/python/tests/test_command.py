@@ -24,7 +24,10 @@ class Command(InFolder):
         folder = self.folder / way
         folder.mkdir(exist_ok=True)
         settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings
-        return subprocess.Popen([*WAYS[way], *arguments], cwd=folder, text=True, **settings)
+        process = subprocess.Popen([*WAYS[way], *arguments], cwd=folder, text=True, **settings)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
 
     def both(self, *arguments):
         """Exit code, output and error text of both ways; times and rates of speed are left out."""
@@ -32,7 +35,7 @@ class Command(InFolder):
         for way in WAYS:
             process = self.begin(way, *arguments)
             out, err = process.communicate()
-            out = re.sub(r'"(seconds|samples_per_s|compile_seconds)":[0-9.e+-]+', r'"\1":0', out)
+            out = re.sub(r'"(seconds|samples_per_s|compile_seconds|data_wait)":[0-9.e+-]+', r'"\1":0', out)
             results.append((process.returncode, out, err))
         self.assertEqual(results[0], results[1])
         return results[1]
@@ -79,7 +82,7 @@ class Command(InFolder):
             process.stdout.close()
             process.stderr.close()
             with self.subTest(way):
-                self.assertEqual(process.wait(), -signal.SIGPIPE)
+                self.assertEqual(process.wait(timeout=200), -signal.SIGPIPE)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ class Data(unittest.TestCase):
         v = copse.Strategy("host").variable("v", values=np.arange(6, dtype=np.float32).reshape(2, 3))
         a = np.from_dlpack(v)
         np.testing.assert_array_equal(a, v.numpy())
+        self.assertEqual(v.__dlpack_device__(), a.__dlpack_device__())
         v.assign(np.zeros((2, 3)))
         self.assertEqual(a.sum(), 15)  # a copy
         tokens = copse.Strategy("host").variable("t", values=np.array([1, 2]), dtype="int32", trainable=False)

@@ -88,6 +88,37 @@ class Files(InFolder):
         with self.assertRaises(copse.errors.ArgumentError):
             trainer.load(self.folder / "half", needs_all=True)
 
+    def test_a_module_of_pytorch_and_back(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("PyTorch is not installed")
+        names = {f"{i}.{part}": f"dense{k}.{part}" for k, i in ((1, 0), (2, 2)) for part in ("weight", "bias")}
+
+        def module():
+            return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 3))
+
+        net, (x, y) = module(), toy()
+        x = x.astype(np.float32)
+        copse.safetensors.save(self.folder / "torch", {names[k]: v.detach() for k, v in net.state_dict().items()},
+                               {"format": "pt"})
+        strategy = copse.Strategy("host")
+        layers = copse.nn.Layers("dense 8 gelu; dense out", strategy, shape=(4,), outputs=3)
+
+        def predict(inputs):
+            return layers(inputs, inputs["x"])
+
+        trainer = copse.Trainer(strategy, lambda inputs: ops.sparse_cross_entropy(predict(inputs), inputs["y"]))
+        trainer.load(self.folder / "torch", layout="torch", needs_all=True)
+        for _ in range(2):
+            with torch.no_grad():
+                expected = net(torch.from_numpy(x)).numpy()
+            np.testing.assert_allclose(trainer.predict(predict, {"x": x}), expected, rtol=1e-5, atol=1e-5)
+            trainer.step({"x": x, "y": y})  # the second round has the weights of Copse
+            net = module()
+            net.load_state_dict({k: torch.from_numpy(np.array(v.numpy().T)) for k, v in
+                                 ((k, {w.name: w for w in strategy.variables()}[n]) for k, n in names.items())})
+
 
 class Resumed(InFolder):
     """A run that is cut and resumed in another process ends with the bits of an undisturbed one."""
@@ -96,12 +127,15 @@ class Resumed(InFolder):
 import sys
 import numpy as np
 import copse
-from rig import perceptron, toy
+from copse import ops
+from rig import toy
 way, folder = sys.argv[1:]
 x, y = toy(70)
 strategy = copse.Strategy("host:0,host:0")
-loss = perceptron(strategy, 8, 3, 4)
-trainer = copse.Trainer(strategy, loss, seed=5)
+network = copse.nn.Layers("dense 8 relu; dropout 0.3; dense out", strategy, shape=(4,), outputs=3)
+def loss(inputs):
+    return ops.sparse_cross_entropy(network(inputs, inputs["x"]), inputs["y"])
+trainer = copse.Trainer(strategy, loss, seed=1 if way == "second" else 5) # a checkpoint has the seed
 batches = copse.Dataset({"x": x, "y": y}).batches(16, seed=2)
 start = (0, 0)
 if way == "whole":

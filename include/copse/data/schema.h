@@ -34,19 +34,19 @@ extern "C" {
 typedef enum copse_data_kind {
     COPSE_DATA_ARRAY,    /**< arrays in memory, .npy and IDX files */
     COPSE_DATA_TABLE,    /**< CSV files */
-    COPSE_DATA_PICTURES, /**< 8-bit pictures: IDX files of bytes with at least 3 axes. By default "x" stays u8 */
-    COPSE_DATA_TEXT,
+    COPSE_DATA_PICTURES, /**< PNG, JPEG, and IDX files of bytes with at least 3 axes. By default "x" stays u8 */
+    COPSE_DATA_TEXT,     /**< windows of tokens, data/text.h */
 } copse_data_kind;
 
 /** What a schema says about the whole data set. */
 struct copse_schema_info {
     copse_data_kind kind;
     copse_task task;    /**< COPSE_TASK_AUTO without labels */
-    copse_type type;    /**< of column "x" of a dataset: f32 or u8 */
+    copse_type type;    /**< of column "x" of a dataset: f32 or u8; of a text u8 or i32 */
     copse_shape shape;  /**< of one example of "x" */
     float input_offset; /**< the network's input is (x - input_offset) * input_scale, computed on the device as f32. */
     float input_scale;  /**< 0 and 1 where nothing is left to be done */
-    uint32_t outputs;   /**< classes, or targets of a regression; 0 without labels */
+    uint32_t outputs;   /**< classes, targets of a regression, or tokens of a text; 0 without labels */
     uint32_t columns;   /**< of the file of a table, see copse_schema_column; otherwise 0 */
     uint64_t reserved[4]; /**< 0 */
 };

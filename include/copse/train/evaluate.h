@@ -22,11 +22,11 @@ struct copse_evaluation_params {
     uint64_t reserved[2]; /**< 0 */
 };
 
-/** Mean values over all rows. */
+/** Mean values over all rows; of a text over all tokens that are predicted. */
 struct copse_evaluation {
     size_t rows;
     double loss;        /**< as copse_model_loss */
-    double accuracy;    /**< of a classification */
+    double accuracy;    /**< of a classification; of a text the share of tokens */
     double r2;          /**< of a regression: coefficient of determination, averaged over targets; NaN: constant labels */
     double mae;         /**< of a regression: mean absolute error in the unit of the target, averaged over targets */
     size_t worst_count; /**< rows in `worst` */

@@ -28,6 +28,12 @@ COPSE_API const struct copse_metadata *copse_model_metadata(const copse_model *m
 COPSE_API copse_layer *copse_model_layer(const copse_model *m);
 COPSE_API copse_strategy *copse_model_strategy(const copse_model *m);
 
+/** Shape of the output for one example if these layers were built with `params`, without a strategy.
+    @param elements  Receives the number of elements of all variables; NULL is allowed.
+    Errors as copse_layer_build. */
+COPSE_API COPSE_CHECKED copse_status copse_layer_shape(const copse_layer *l, const struct copse_build_params *params,
+                                                       copse_shape *out, uint64_t *elements);
+
 #if defined(__cplusplus)
 }
 #endif

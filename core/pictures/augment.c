@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* Random changes of pictures: steps of a description, and integer arithmetic only. */
+#include "core/pictures/augment.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "core/base/random.h"
+
+/* ---- the description ---- */
+
+static const struct step {
+    const char *name;
+    size_t at;        /* of its number in struct copse_augment */
+    uint32_t largest; /* 0: the step has no number */
+} steps[] = {
+    { "flip", offsetof(struct copse_augment, flip), 0 },
+    { "shift", offsetof(struct copse_augment, shift), 32767 },
+    { "brightness", offsetof(struct copse_augment, brightness), 100 },
+};
+
+static const char *skip_spaces(const char *at)
+{
+    return at + strspn(at, " \t\n");
+}
+
+static copse_status refuse(const char *at, const char *why)
+{
+    return copse_fail(COPSE_ERR_ARGUMENT, "augment: '%.*s' %s; steps are flip, shift N (1 to 32767), brightness P (1 to 100), "
+                      "separated by ;", (int)COPSE_MIN(strcspn(at, ";"), 40), at, why);
+}
+
+/* One step; *at is moved behind it. */
+static copse_status parse_step(const char **at, struct copse_augment *out)
+{
+    const char *begin = skip_spaces(*at), *end = begin + strcspn(begin, " \t\n;");
+    const struct step *s = steps;
+    unsigned long number = 1;
+
+    while (s < steps + COPSE_COUNT(steps) &&
+           (strlen(s->name) != (size_t)(end - begin) || strncmp(s->name, begin, (size_t)(end - begin)) != 0))
+        s++;
+    if (s == steps + COPSE_COUNT(steps))
+        return refuse(begin, "is no step");
+    *at = skip_spaces(end);
+    if (s->largest != 0) {
+        const size_t digits = strspn(*at, "0123456789");
+        number = digits > 0 && digits < 6 ? strtoul(*at, NULL, 10) : 0;
+        if (number == 0 || number > s->largest)
+            return refuse(begin, "lacks its number or is out of range");
+        *at = skip_spaces(*at + digits);
+    }
+    if (**at != ';' && **at != '\0')
+        return refuse(begin, "has more than the step");
+    uint32_t *to = (uint32_t *)((char *)out + s->at);
+    if (*to != 0)
+        return refuse(begin, "is there twice");
+    *to = (uint32_t)number;
+    return COPSE_OK;
+}
+
+copse_status copse__augment_parse(const char *text, struct copse_augment *out)
+{
+    *out = (struct copse_augment){ 0 };
+    for (;;) {
+        COPSE_TRY(parse_step(&text, out));
+        if (*text == '\0')
+            return COPSE_OK;
+        text++;
+    }
+}
+
+/* ---- the steps ---- */
+
+static void mirror(const struct copse_augment_picture *p)
+{
+    const size_t row = (size_t)p->width * p->channels;
+
+    for (uint32_t y = 0; y < p->height; y++)
+        for (uint32_t x = 0; x < p->width; x++)
+            memcpy(p->scratch + y * row + (size_t)(p->width - 1 - x) * p->channels,
+                   p->pixels + y * row + (size_t)x * p->channels, p->channels);
+    memcpy(p->pixels, p->scratch, row * p->height);
+}
+
+/* Target pixel x is source pixel x - by; `first` and `count`: the targets that have a source. */
+static void overlap(uint32_t size, int32_t by, uint32_t *first, uint32_t *count)
+{
+    const uint32_t away = (uint32_t)abs(by);
+
+    *count = away < size ? size - away : 0;
+    *first = by > 0 ? COPSE_MIN(away, size) : 0;
+}
+
+static void move(const struct copse_augment_picture *p, int32_t right, int32_t down)
+{
+    const size_t row = (size_t)p->width * p->channels;
+    uint32_t x, y, width, height;
+
+    overlap(p->width, right, &x, &width);
+    overlap(p->height, down, &y, &height);
+    memset(p->scratch, 0, row * p->height);
+    for (uint32_t i = 0; i < height && width > 0; i++) {
+        const size_t from_y = (size_t)((int64_t)y + i - down), from_x = (size_t)((int64_t)x - right);
+        memcpy(p->scratch + (y + i) * row + (size_t)x * p->channels, p->pixels + from_y * row + from_x * p->channels,
+               (size_t)width * p->channels);
+    }
+    memcpy(p->pixels, p->scratch, row * p->height);
+}
+
+static void multiply(const struct copse_augment_picture *p, uint32_t percent)
+{
+    const size_t count = (size_t)p->width * p->height * p->channels;
+
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t v = (p->pixels[i] * percent + 50) / 100;
+        p->pixels[i] = (uint8_t)COPSE_MIN(v, 255u);
+    }
+}
+
+/* -n to n */
+static int32_t draw(struct copse_stream *random, uint32_t n)
+{
+    return (int32_t)copse__stream_below(random, 2 * n + 1) - (int32_t)n;
+}
+
+void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t epoch, uint32_t row,
+                          const struct copse_augment_picture *p)
+{
+    struct copse_stream random;
+
+    copse__stream_init(&random, copse__hash(seed ^ COPSE_HASH_START, "augment", 7), epoch);
+    random.counter[2] = row; /* each row has a part of the stream of its own */
+    if (a->flip != 0 && copse__stream_below(&random, 2) == 1)
+        mirror(p);
+    if (a->shift != 0) {
+        const int32_t right = draw(&random, a->shift);
+        move(p, right, draw(&random, a->shift));
+    }
+    if (a->brightness != 0)
+        multiply(p, (uint32_t)(100 + draw(&random, a->brightness)));
+}

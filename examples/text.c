@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Trains on a text and continues it with the most likely character, again and again. docs/text.md */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/copse.h"
+#include "copse/data/schema.h"
+#include "copse/data/source.h"
+#include "copse/data/text.h"
+
+enum { WINDOW = 12, WRITTEN = 70 };
+
+static const char rhyme[] = "Jack and Jill went up the hill to fetch a pail of water.\n"
+                            "Jack fell down and broke his crown, and Jill came tumbling after.\n";
+
+static copse_status make_windows(copse_context *ctx, const char *text, copse_text_rows rows, const copse_schema *schema,
+                                 copse_dataset **out)
+{
+    const struct copse_text_params how = { .tokens = COPSE_TOKENS_CHARACTERS, .context = WINDOW, .stride = 1, .rows = rows };
+    const struct copse_source_params source = { .text = &how };
+    return copse_text_create(ctx, text, strlen(text), &(struct copse_dataset_params){ .schema = schema, .source = &source }, out);
+}
+
+static copse_status train(copse_model *m, copse_strategy *st, copse_dataset *data)
+{
+    copse_trainer *t = NULL;
+    copse_batches *batches = NULL;
+    struct copse_host_batch batch;
+    struct copse_step_result result = { .loss = 0.0f };
+    COPSE_TRY(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m,
+                                   .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.005f } }, &t));
+    COPSE_TRY(copse_batches_create(data, &(struct copse_batches_params){ .batch = 16, .seed = 1 }, &batches));
+    for (uint32_t epoch = 0; epoch < 40; epoch++) {
+        COPSE_TRY(copse_batches_start(batches, epoch, 0));
+        while (copse_batches_next(batches, &batch) == COPSE_OK) {
+            COPSE_TRY(copse_trainer_step(t, &batch));
+            COPSE_TRY(copse_trainer_result(t, true, &result));
+        }
+    }
+    printf("loss %.4f, accuracy %.2f\n", (double)result.loss, (double)result.reports[0]);
+    copse_batches_release(&batches);
+    copse_trainer_release(&t);
+    return COPSE_OK;
+}
+
+/* Append the most likely character; `text` has room for it. */
+static copse_status append(copse_context *ctx, copse_model *m, uint32_t characters, float *p, char *text)
+{
+    copse_dataset *end = NULL;
+    uint32_t best = 0;
+    COPSE_TRY(make_windows(ctx, text, COPSE_TEXT_END, copse_model_schema(m), &end));
+    COPSE_TRY(copse_model_predict(m, end, p));
+    copse_dataset_release(&end);
+    for (uint32_t i = 0; i < characters; i++)
+        best = p[i] > p[best] ? i : best;
+    strcat(text, copse_schema_class(copse_model_schema(m), best));
+    return COPSE_OK;
+}
+
+static copse_status run(copse_context *ctx)
+{
+    copse_strategy *st = NULL;
+    copse_dataset *data = NULL;
+    copse_model *m = NULL;
+    struct copse_dataset_info info;
+    char text[WINDOW + 4 * WRITTEN + 1] = "Jack and Jil"; /* WINDOW characters to begin with */
+    COPSE_TRY(make_windows(ctx, rhyme, COPSE_TEXT_WINDOWS, NULL, &data));
+    copse_dataset_describe(data, &info);
+    COPSE_TRY(copse_one_device_create(ctx, "host:0", NULL, &st));
+    COPSE_TRY(copse_model_create(st, copse_dataset_schema(data),
+                                 &(struct copse_model_params){ .network = "embedding in 8; flatten; dense 32 relu; dense out",
+                                                               .seed = 1 }, &m));
+    COPSE_TRY(train(m, st, data));
+    float *p = malloc(info.classes * sizeof *p);
+    copse_status s = p ? COPSE_OK : COPSE_ERR_NO_MEMORY;
+    for (int i = 0; s == COPSE_OK && i < WRITTEN; i++)
+        s = append(ctx, m, info.classes, p, text);
+    printf("%s\n", text);
+    free(p);
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&st);
+    return s;
+}
+
+int main(void)
+{
+    copse_context *ctx = NULL;
+    copse_status s = copse_context_create(NULL, &ctx);
+    if (s == COPSE_OK)
+        s = run(ctx);
+    if (s != COPSE_OK)
+        fprintf(stderr, "text: %s\n", copse_last_error());
+    copse_context_release(&ctx);
+    return s == COPSE_OK ? 0 : 1;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Texts: a file of characters or bytes as windows of tokens, for networks that predict the next token.
+ *
+ * A dataset of a text has two columns. Row i of "x" is a window of `context` tokens that begins at token i * stride; row i of
+ * "y", i32 [context], has the token that follows each of them. "x" is u8 [context], or i32 if there are more than 256
+ * different tokens. The rows are read from one array of tokens: windows that overlap take no memory. The task is
+ * COPSE_TASK_SEQUENCE. docs/text.md shows the use; docs/model-file.md the schema.
+ *
+ * The outputs of a model (copse_model_create) decide what copse_model_loss compares: [context, tokens] the token behind each
+ * position, [tokens] the one behind the window. copse_model_predict gives the probabilities of the token behind the window.
+ *
+ * copse_dataset_split cuts such a dataset into the first and the last windows, and leaves out those that would have tokens
+ * in both parts.
+ */
+#ifndef COPSE_PUBLIC_DATA_TEXT_H
+#define COPSE_PUBLIC_DATA_TEXT_H
+
+#include "copse/data.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** What a token is. */
+typedef enum copse_tokens {
+    COPSE_TOKENS_CHARACTERS, /**< a code point of UTF-8. The vocabulary is the characters of the training text, at most 65536,
+                                  in ascending order. A byte order mark is left out, and CR LF is one LF; NUL is refused */
+    COPSE_TOKENS_BYTES,      /**< a byte, 0 to 255; any file */
+} copse_tokens;
+
+/** The windows of a text. */
+typedef enum copse_text_rows {
+    COPSE_TEXT_WINDOWS, /**< all, with "y" */
+    COPSE_TEXT_LINES,   /**< for each line the tokens before its end, of which "y" would have the next; no "y". Lines that end
+                             before `context` tokens have no row */
+    COPSE_TEXT_END,     /**< the last tokens of the text; no "y" */
+} copse_text_rows;
+
+#define COPSE_TEXT_CONTEXT 16 /**< default of `context` */
+
+/** How to read a text; copse_source_params.text. With copse_dataset_params.schema `tokens` and `context` are the schema's. */
+struct copse_text_params {
+    copse_tokens tokens;
+    uint32_t context; /**< tokens in a window                                  [0 = COPSE_TEXT_CONTEXT] */
+    uint32_t stride;  /**< tokens between the starts of two windows            [0 = the schema's, else `context`] */
+    copse_text_rows rows;
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/**
+ * Make a dataset of a text in memory, as copse_dataset_open does of a file.
+ * @param text    `size` bytes; copied.
+ * @param params  `source->text`, `schema` and `max_bytes` are used; NULL for defaults.
+ * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or has options of tables.
+ * @retval COPSE_ERR_FORMAT    Characters: invalid UTF-8, NUL, too many different ones, or one that the schema does not have.
+ *                             The error text has line and column, from 1.
+ * @retval COPSE_ERR_SHAPE     There are too few tokens for a window and the token after it, or the schema is not of a text.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_text_create(copse_context *ctx, const char *text, size_t size,
+                                                       const struct copse_dataset_params *params, copse_dataset **out);
+
+/** The text that a schema describes. */
+struct copse_text_info {
+    copse_tokens tokens;
+    uint32_t context, stride;
+    uint32_t vocabulary; /**< different tokens; copse_schema_class gives a character as UTF-8, a byte as a number */
+    uint64_t reserved[4]; /**< 0 */
+};
+/** @retval COPSE_ERR_ARGUMENT  The schema is not of a text. */
+COPSE_API COPSE_CHECKED copse_status copse_text_describe(const copse_schema *schema, struct copse_text_info *out);
+
+/**
+ * The place of the token after the window of a row.
+ * @param line, column  From 1; columns count tokens. NULL is allowed.
+ * @retval COPSE_ERR_ARGUMENT  The dataset is not of a text, or has no such row.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_text_place(const copse_dataset *data, size_t row, uint64_t *line, uint64_t *column);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

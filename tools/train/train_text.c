@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs on texts: options, how the file is opened, and what is printed about it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/data/source.h"
+#include "copse/data/text.h"
+#include "copse/train/model_file.h"
+
+#include "tools/train/train_run.h"
+
+#define TEXT_MODEL "embedding in 24; flatten; dense 256 relu; dense out"
+
+const struct option_name text_tokens[] = {
+    { "none", TEXT_NONE },
+    { "characters", 1 + COPSE_TOKENS_CHARACTERS },
+    { "bytes", 1 + COPSE_TOKENS_BYTES },
+    { NULL, 0 },
+};
+
+/* The name of an option that is for other data, or NULL. */
+static const char *other_option(const struct train_settings *s)
+{
+    return s->labels                                     ? "--labels"
+           : s->label                                    ? "--label"
+           : s->ignore                                   ? "--ignore"
+           : s->classes > 0                              ? "--classes"
+           : s->resize                                   ? "--resize"
+           : s->augment                                  ? "--augment"
+           : s->task.at->value != COPSE_TASK_AUTO        ? "--task"
+           : s->missing.at->value != COPSE_MISSING_REFUSE ? "--missing"
+           : s->header.at->value != COPSE_CSV_HEADER_AUTO ? "--header"
+           : s->scale.at->value != COPSE_SCALE_AUTO       ? "--scale"
+                                                          : NULL;
+}
+
+const char *text_check(struct train_settings *s)
+{
+    static char text[100];
+    if (!s->model)
+        s->model = settings_are_text(s) ? TEXT_MODEL : "mlp:128,64";
+    if (!settings_are_text(s))
+        return s->context > 0 || s->stride > 0 ? "--context and --stride belong to --tokens" : NULL;
+    if (s->context > INT32_MAX || s->stride > INT32_MAX)
+        return "--context and --stride: at most 2147483647";
+    if (s->is_default_data)
+        return "--tokens reads a text: name it with --data";
+    const char *other = other_option(s);
+    snprintf(text, sizeof text, "%s belongs to other data than texts (--tokens)", other ? other : "");
+    return other ? text : NULL;
+}
+
+copse_status text_settle(struct train_settings *s, const char *network)
+{
+    const struct copse_context_params params = { .disable = "opencl,vulkan" }; /* descriptions need no device */
+    copse_context *ctx;
+    copse_layer *l = NULL;
+    copse_shape shape = COPSE_SCALAR;
+    char plain[900];
+    if (!settings_are_text(s))
+        return COPSE_OK;
+    s->context = s->context > 0 ? s->context : COPSE_TEXT_CONTEXT;
+    COPSE_TRY(copse_context_create(&params, &ctx));
+    copse_status status = copse_nn_parse(ctx, network, &l);
+    if (status == COPSE_OK)
+        status = copse_layer_shape(l, &(struct copse_build_params){ .type = COPSE_I32, .shape = COPSE_SHAPE(s->context),
+                                                                    .outputs = 2, .tokens = 2 }, &shape, NULL);
+    copse_layer_release(&l);
+    copse_context_release(&ctx);
+    if (status != COPSE_OK) {
+        session_plain(plain, sizeof plain, session_error());
+        return session_set_error(status, "--model: %s", plain);
+    }
+    if (s->stride == 0)
+        s->stride = shape.rank == 2 ? s->context : 1;
+    return COPSE_OK;
+}
+
+bool text_take(struct train_settings *s, const char *name, const char *value)
+{
+    uint32_t *to = strcmp(name, "--context") == 0 ? &s->context : strcmp(name, "--stride") == 0 ? &s->stride : NULL;
+    if (to) {
+        *to = (uint32_t)strtoul(value, NULL, 10);
+        return *to > 0;
+    }
+    for (const struct option_name *n = text_tokens; n->name && strcmp(name, "--tokens") == 0; n++)
+        if (strcmp(n->name, value) == 0) {
+            s->tokens.at = n;
+            return true;
+        }
+    return false;
+}
+
+/* ---- the data ---- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), n = strlen(end);
+    return length >= n && strcmp(text + length - n, end) == 0;
+}
+
+/* A file that was read as a table, and whose name is not that of one. */
+static copse_status hint(const struct train_settings *s, copse_status status)
+{
+    static const char *const tables[] = { ".csv", ".csv.gz", ".tsv", ".npy", ".npy.gz", "ubyte", "ubyte.gz", "/" };
+    char plain[900];
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (ends_with(s->data, tables[i]))
+            return status;
+    if (status != COPSE_ERR_FORMAT || s->labels || !strstr(session_error(), "csv: "))
+        return status;
+    session_plain(plain, sizeof plain, session_error());
+    return session_set_error(status, "%s; to read it as a text give --tokens characters, or bytes", plain);
+}
+
+copse_status text_open(const struct run *r, struct copse_dataset_params *p, copse_dataset **out)
+{
+    const struct train_settings *s = &r->settings;
+    const bool is_text = settings_are_text(s);
+    const struct copse_text_params text = { .tokens = is_text ? (copse_tokens)(s->tokens.at->value - 1) : COPSE_TOKENS_CHARACTERS,
+                                            .context = s->context, .stride = s->stride };
+    struct copse_source_params source = { .text = &text };
+    if (is_text)
+        p->source = &source;
+    const copse_status status = copse_dataset_open(r->ctx, s->data, p, out);
+    p->source = NULL;
+    return is_text ? status : hint(s, status);
+}
+
+void text_show(const struct run *r, const copse_schema *schema)
+{
+    struct copse_dataset_info all, train, test;
+    struct copse_text_info info;
+    copse_dataset_describe(r->all, &all);
+    copse_dataset_describe(r->train, &train);
+    copse_dataset_describe(r->held_out, &test);
+    if (copse_text_describe(schema, &info) != COPSE_OK)
+        return;
+    printf("data     %s: %zu windows of %u %s, one every %u; %u different %s\n", r->settings.data, all.rows, info.context,
+           r->settings.tokens.at->name, info.stride, info.vocabulary, r->settings.tokens.at->name);
+    printf("         %zu for training, %zu held out: the end of the text\n", train.rows, test.rows);
+}
