@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tools/common/help.h"
+#include "tools/conformance/conform.h"
 
 const struct command commands[] = {
     { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
@@ -84,7 +85,9 @@ int main(int argc, char **argv)
     fill_standard_streams();
     signals_begin();
     set_signals();
-    const int code = run(argc, argv);
+    int code = copse_conformance_helper(argc, argv, &conform_helper);
+    if (code < 0)
+        code = run(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     fprintf(stderr, "copse: cannot write to standard output\n");

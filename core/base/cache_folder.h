@@ -8,6 +8,10 @@
 /* Set callbacks that store entries as files in the folder `path`, or for "" in the user's cache folder. False where it
    cannot be made or others may write to it. `mem` outlives `out`. */
 bool copse__cache_folder_open(struct copse_mem *mem, const char *path, struct copse_cache_params *out);
+/* The folder of a cache that open made, as long as it lives; NULL for other caches. */
+const char *copse__cache_folder_path(const struct copse_cache_params *cache);
+/* Whether open(path) means the folder of this cache. */
+bool copse__cache_folder_is(const struct copse_cache_params *cache, const char *path);
 /* Free what open made; does nothing for other caches. */
 void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache);
 

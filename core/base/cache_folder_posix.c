@@ -152,6 +152,18 @@ bool copse__cache_folder_open(struct copse_mem *mem, const char *path, struct co
     return true;
 }
 
+const char *copse__cache_folder_path(const struct copse_cache_params *cache)
+{
+    return cache->get == get ? ((const struct folder *)cache->user)->path : NULL;
+}
+
+bool copse__cache_folder_is(const struct copse_cache_params *cache, const char *path)
+{
+    const char *own = copse__cache_folder_path(cache);
+    struct folder other;
+    return own && name_folder(&other, path) && strcmp(other.path, own) == 0;
+}
+
 void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache)
 {
     if (cache->get == get)

@@ -8,6 +8,18 @@ bool copse__cache_folder_open(struct copse_mem *mem, const char *path, struct co
     return false;
 }
 
+const char *copse__cache_folder_path(const struct copse_cache_params *cache)
+{
+    (void)cache;
+    return NULL;
+}
+
+bool copse__cache_folder_is(const struct copse_cache_params *cache, const char *path)
+{
+    (void)cache, (void)path;
+    return false;
+}
+
 void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache)
 {
     (void)mem, (void)cache;

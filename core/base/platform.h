@@ -43,6 +43,8 @@ void copse__thread_join(copse_thread *t);
 
 uint64_t copse__now_ns(void);        /* monotonic */
 void copse__sleep_ns(uint64_t ns);
+/* "2026-11-23 14:05 UTC"; "" if the time is unknown. Returns `out`. */
+char *copse__time_text(char *out, size_t room);
 uint32_t copse__cpu_count(void);     /* >= 1 */
 uint32_t copse__process_id(void);
 /* Whether another process of this machine has this process id; false for our own. */

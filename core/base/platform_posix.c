@@ -140,6 +140,15 @@ void copse__sleep_ns(uint64_t ns)
         ;
 }
 
+char *copse__time_text(char *out, size_t room)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (!gmtime_r(&now, &utc) || strftime(out, room, "%Y-%m-%d %H:%M UTC", &utc) == 0)
+        out[0] = '\0';
+    return out;
+}
+
 uint32_t copse__cpu_count(void)
 {
     const long count = sysconf(_SC_NPROCESSORS_ONLN);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <io.h>
 #include <stdlib.h>
+#include <time.h>
 #include <windows.h>
 
 #include "core/base/base.h"
@@ -112,6 +113,15 @@ uint64_t copse__now_ns(void)
 void copse__sleep_ns(uint64_t ns)
 {
     Sleep((DWORD)COPSE_MIN((ns + 999999) / 1000000, (uint64_t)INFINITE - 1));
+}
+
+char *copse__time_text(char *out, size_t room)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_s(&utc, &now) != 0 || strftime(out, room, "%Y-%m-%d %H:%M UTC", &utc) == 0)
+        out[0] = '\0';
+    return out;
 }
 
 uint32_t copse__cpu_count(void)

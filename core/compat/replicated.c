@@ -3,6 +3,7 @@
 #include "core/variable/storage.h"
 #include "core/compat/tower.h"
 #include "core/reduce/tree.h"
+#include "core/value/cross_device.h"
 
 struct model_run {
     copse_strategy *strategy;
@@ -68,7 +69,7 @@ static copse_status call_models(struct model_run *m)
 
 /* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this worker alone
    becomes that of all workers, at their next collective. */
-static copse_status give_up(copse_strategy *st, copse_status mine)
+static copse_status abort_model(copse_strategy *st, copse_status mine)
 {
     char text[COPSE_ERROR_BYTES];
     bool is_shared = false;
@@ -130,9 +131,9 @@ static copse_status join_outputs(const struct model_run *m, copse_value **out)
     }
     if (count == 0 && m->mode != COPSE_MODEL_PREDICT)
         return COPSE_OK;
-    return count == n ? copse__value_join(m->strategy, parts, out)
-                      : copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u of %u replicas gave outputs",
-                                   count, n);
+    if (count < n)
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u of %u replicas gave outputs", count, n);
+    return copse_note(copse__value_join(m->strategy, parts, out), "in the outputs of a replicated model");
 }
 
 static copse_status check_metrics(const struct model_run *m)
@@ -223,7 +224,7 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
         s = split(m, labels, "labels", m->labels);
     if (s == COPSE_OK)
         s = call_models(m);
-    s = s == COPSE_OK ? combine(m, out) : give_up(st, s);
+    s = s == COPSE_OK ? combine(m, out) : abort_model(st, s);
     release(mem, m);
     copse_strategy_release(&st);
     return s;

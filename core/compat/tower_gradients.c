@@ -114,19 +114,3 @@ copse_status copse__tower_keep(copse_tower_optimizer *t, uint32_t rank,
     t->calls[rank]++;
     return COPSE_OK;
 }
-
-/* ---- to devices ---- */
-
-copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to)
-{
-    copse_queue *q = st->replicas[r].queue;
-    struct copse_block *host;
-    if (v->block->queue == q)
-        return copse_queue_copy(q, v->block->buffer, 0, to.buffer, to.offset, to.size);
-    if (!v->block->queue)
-        return copse_queue_write(q, to.buffer, to.offset, v->block->host, to.size);
-    COPSE_TRY(copse__block_copy(v->block, NULL, &host));
-    const copse_status s = copse_queue_write(q, to.buffer, to.offset, host->host, to.size);
-    copse__block_release(&host);
-    return s;
-}

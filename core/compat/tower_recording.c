@@ -3,6 +3,7 @@
 #include "core/base/half.h"
 #include "core/compat/tower.h"
 #include "core/train/loss_recording.h"
+#include "core/value/cross_device.h"
 
 /* ---- recording ---- */
 
@@ -137,7 +138,7 @@ static copse_status play(const struct computation *c, const struct tower_recordi
     uint64_t ticket;
     for (uint32_t i = 0; i < c->input_count; i++)
         if (rec->base.inputs[i].at.buffer)
-            COPSE_TRY(copse__tower_write(c->t->strategy, c->rank, c->inputs[i], rec->base.inputs[i].at));
+            COPSE_TRY(copse__value_write_to(c->t->strategy, c->rank, c->inputs[i], rec->base.inputs[i].at));
     COPSE_TRY(write_step(c));
     COPSE_TRY(copse__program_replay(rec->base.program, 0));
     if (result)

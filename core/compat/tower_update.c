@@ -156,7 +156,7 @@ static copse_status put(const struct update *u, const copse_variable *v)
         copse_value *dense = NULL;
         if (g && g->kind == COPSE_VALUE_SPARSE)
             COPSE_TRY(copse_value_densify(g, &dense));
-        const copse_status s = g ? copse__tower_write(st, r, dense ? dense : g, to)
+        const copse_status s = g ? copse__value_write_to(st, r, dense ? dense : g, to)
                                  : copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
         copse_value_release(&dense);
         COPSE_TRY(s);

@@ -205,7 +205,8 @@ void copse__step_let_go(copse_step *step, size_t count)
 {
     struct copse_input_walk *in = &step->input;
     in->held.count -= count;
-    memmove(in->held.at, in->held.at + count, in->held.count * sizeof *in->held.at);
+    if (count > 0)
+        memmove(in->held.at, in->held.at + count, in->held.count * sizeof *in->held.at);
 }
 
 copse_status copse__step_put_back(copse_step *step)

@@ -2,44 +2,9 @@
 /* Arrays that a loss function sets as outputs. Each recording has a buffer for each of them, which holds what the
    recording computed last; the outputs of a step are read from the recordings of its last micro-batch. */
 #include "core/graph/type.h"
-#include "core/ops/ops.h"
 #include "core/value/cross_device.h"
 #include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
-
-copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
-{
-    return copse_note(copse_need_known("outputs", "reduction", reduction, COPSE_OUTPUT_MEAN), "for '%s'", name);
-}
-
-copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t, copse_output_reduction reduction)
-{
-    COPSE_TRY(copse_need("output", g, name, t));
-    if (!*name)
-        return copse_fail(COPSE_ERR_ARGUMENT, "output: it needs a name");
-    COPSE_TRY(copse__outputs_check_reduction(name, reduction));
-    if (reduction == COPSE_OUTPUT_MEAN && t->type != COPSE_F32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "output '%s': the mean of i32 is no i32; convert it with copse_cast",
-                          name);
-    for (size_t i = 0; i < g->output_count; i++)
-        if (strcmp(g->outputs[i].name, name) == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "output '%s' is set twice", name);
-    if (g->output_count == COPSE_MAX_OUTPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "output '%s': a graph has at most %d outputs", name, COPSE_MAX_OUTPUTS);
-    COPSE_TRY(copse__own(g, t, &t));
-    if (reduction == COPSE_OUTPUT_MEAN && g->replicas > 1) { /* each part is weighted by its examples; the sum of the parts is the mean */
-        copse_tensor *part;
-        COPSE_TRY(copse__step_scalar(g, COPSE_STEP_PART, &part));
-        COPSE_TRY(copse_mul(g, t, part, &t));
-    }
-    char *copy = copse__arena_strdup(&g->arena, name);
-    if (!copy)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "output '%s': no memory", name);
-    g->outputs[g->output_count].name = copy;
-    g->outputs[g->output_count].tensor = t;
-    g->outputs[g->output_count++].reduction = (int)reduction;
-    return COPSE_OK;
-}
 
 /* ---- the list of a trainer: the first graph makes it, later graphs must have the same ---- */
 

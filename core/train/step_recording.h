@@ -119,6 +119,5 @@ void copse__loss_outputs_free(struct copse_step_recording *r);
 void copse__loss_outputs_end(copse_trainer *t, const struct copse_shards *s);
 /* What this worker's replicas have of output `i` of the newest step: a new reference, one component per replica. */
 copse_status copse__loss_output_read(const copse_trainer *t, size_t i, copse_value **out);
-copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction);
 
 #endif

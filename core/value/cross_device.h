@@ -32,6 +32,8 @@ copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, 
 /* A plain or mirrored value on every rank of `to`, as one mirrored value. */
 copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
                                  copse_value **out);
+/* Queue the write of an array to memory of replica `r`. Waits where the array is on another device. */
+copse_status copse__value_write_to(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to);
 
 /* copse_cross_batch_reduce; `subject` names what the values are, such as a variable, or is NULL: workers with
    different ones are at different calls. */
@@ -55,6 +57,11 @@ copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char 
 /* What the first replica of all has, in host memory. */
 copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
                                    copse_value **out);
+
+/* Structures of values along axis 0 (value_rows.c): split into a part for each replica of this worker, on its device; and
+   joined in host memory. */
+copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts);
+copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, copse_value **out);
 
 /* Sum or (divisor > 0) mean of sparse values, mirrored on the ranks of `to`; see copse_cross_reduce. */
 copse_status copse__sparse_reduce(copse_strategy *st, copse_value *const *components, size_t count,

@@ -13,7 +13,7 @@
 #include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
-#include "copse/device/conformance.h"
+#include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/opencl.h"
 #include "copse/device/queue.h"
@@ -224,6 +224,8 @@ static void devices(struct probe *p)
     float numbers[16];
     uint64_t bytes[2];
     size_t count;
+    copse_conformance_job *job = (copse_conformance_job *)bytes; /* never used: every call has a NULL */
+    copse_conformance_results *results = (copse_conformance_results *)bytes;
     copse_context *other;
     copse_device *opened;
     copse_buffer *made;
@@ -256,6 +258,12 @@ static void devices(struct probe *p)
     ROW(copse_conformance_run, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }),
         NEED(&(struct copse_conformance_summary){ .seconds = 0 }));
     ROW(copse_conformance_list, NEED(ctx), NEED(&(struct copse_conformance_params){ .ops = "?" }));
+    ROW(copse_conformance_start, NEED(ctx), NEED(&(struct copse_conformance_job_params){ .helper = "/nowhere/?" }),
+        NEED(&job));
+    ROW(copse_conformance_wait, NEED(job), 0, NULL);
+    ROW(copse_conformance_results_read, NEED(ctx), NEED("/nowhere/?"), NEED(&results));
+    ROW(copse_conformance_results_write, NEED(results), COPSE_CONFORM_CSV, NEED("/nowhere/?"));
+    ROW(copse_device_json, NEED(ctx), NEED(ids[0]), NULL, 0, NEED(&count));
     ROW(copse_conformance_coverage, NEED(visit_cell), NULL);
     ROW(copse_kernel_contract, NEED("unary"), NEED(text), sizeof text);
     ROW(copse_kernel_complete, COPSE_KERNEL_CL_C, NEED("x"), NULL, 0, NEED(&count));

@@ -10,6 +10,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
 #include "copse/data/schema.h"
+#include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/device/tuning.h"
@@ -30,6 +31,7 @@
 #define FALSE(fn, ...)  ROW(!fn(__VA_ARGS__), "the result is not false", fn, __VA_ARGS__)
 #define NOTHING(fn, ...) ROW(fn(__VA_ARGS__) == NULL, "the result is not NULL", fn, __VA_ARGS__)
 #define NONE(fn, ...)   ROW(fn(__VA_ARGS__) == UINT32_MAX, "the result is not UINT32_MAX", fn, __VA_ARGS__)
+#define NONE_STARTED(fn, ...) ROW(fn(__VA_ARGS__) == -1, "the result is not -1", fn, __VA_ARGS__)
 #define TEXT(fn, ...)   ROW(fn(__VA_ARGS__)[0] == '\0', "the text is not empty", fn, __VA_ARGS__)
 #define SCALAR(fn, ...) ROW(fn(__VA_ARGS__).rank == 0, "the shape has axes", fn, __VA_ARGS__)
 #define DOES_NOTHING(fn, ...) ROW((fn(__VA_ARGS__), true), "", fn, __VA_ARGS__)
@@ -59,6 +61,20 @@ static void jobs_and_devices(struct probe *p)
     RELEASE(copse_graph_release, copse_graph);
     NOTHING(copse_batch_column, NULL, NULL);
     FALSE(copse_kernel_variant_at, 0, NULL);
+    RELEASE(copse_conformance_job_release, copse_conformance_job);
+    DOES_NOTHING(copse_conformance_job_progress, NULL, NULL);
+    DOES_NOTHING(copse_conformance_cancel, NULL);
+    NOTHING(copse_conformance_job_results, NULL);
+    NONE_STARTED(copse_conformance_helper, 0, NULL, NULL);
+    RELEASE(copse_conformance_results_release, copse_conformance_results);
+    ZERO(copse_conformance_case_count, NULL);
+    NOTHING(copse_conformance_case, NULL, 0);
+    ZERO(copse_conformance_device_count, NULL);
+    FALSE(copse_conformance_device, NULL, 0, NULL);
+    DOES_NOTHING(copse_conformance_results_summary, NULL, NULL);
+    TEXT(copse_conformance_library, NULL);
+    TEXT(copse_conformance_modes, NULL);
+    ZERO(copse_case_share, NULL);
     SCALAR(copse_tensor_shape, NULL);
     ZERO(copse_tensor_type, NULL);
     RELEASE(copse_cluster_spec_release, copse_cluster_spec);

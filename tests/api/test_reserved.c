@@ -12,7 +12,7 @@
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/source.h"
-#include "copse/device/conformance.h"
+#include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/distribute/accelerator.h"
@@ -119,6 +119,7 @@ static void devices(void)
     copse_graph *g;
     copse_tensor *x, *y;
     struct copse_conformance_summary summary;
+    copse_conformance_job *job;
     REFUSED(copse_context_params, copse_context_create(&p, &other), .disable = "opencl,vulkan");
     REFUSED_IN(copse_cache_params, copse_context_params, cache., copse_context_create(&p, &other), .no_env = false);
     OK(copse_device_open(ctx, ids[0], NULL, &dev));
@@ -129,6 +130,9 @@ static void devices(void)
     REFUSED(copse_function_params, copse_function_create(dev, &p, &fn), .graph = g, .outputs = &x, .output_count = 1);
     REFUSED(copse_conformance_params, copse_conformance_run(ctx, &p, &summary), .ops = "relu");
     REFUSED(copse_conformance_params, copse_conformance_list(ctx, &p), .ops = "relu");
+    REFUSED(copse_conformance_job_params, copse_conformance_start(ctx, &p, &job), .ops = "relu");
+    REFUSED(copse_conformance_helper_params,
+            copse_conformance_start(ctx, &(struct copse_conformance_job_params){ .in_process = &p }, &job), .user = NULL);
     REFUSED(copse_batch_norm, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p, &y), .gamma = NULL);
 #if defined(COPSE_HAVE_OPENCL)
     REFUSED(copse_opencl_handles, copse_opencl_import(ctx, &p, &opened), .context = NULL);

@@ -27,6 +27,8 @@ set(may_core/loop train state data optim value variable replica ps comm reduce g
 set(may_core/compat train state optim value variable replica ps comm reduce ops graph device)
 set(may_core/nn data graph device)
 set(may_core/conformance data variable replica reduce rule ops graph device)
+set(may_core/report conformance data graph device)
+set(may_core/isolation report conformance data graph device)
 
 set(faults "")
 

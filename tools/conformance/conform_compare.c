@@ -11,7 +11,9 @@ static const double ERROR_GROWTH = 0.25, SPEED_LOSS = 0.10;
 
 struct comparison {
     const struct conform_settings *settings;
-    struct conform_set old, new;
+    copse_conformance_results *old, *new;
+    const struct copse_case_result **cases; /* of `new`, sorted */
+    size_t count;
     bool has_one_device; /* in each file: the id may then differ */
     size_t broken, missing, less_accurate, slower, other_bits, mended;
 };
@@ -19,14 +21,15 @@ struct comparison {
 /* 0 = right, 1 = unknown, 2 = wrong. */
 static int rank_of(copse_verdict v)
 {
-    if (conform_is_bad(v) || v == COPSE_VERDICT_OOM || v == COPSE_VERDICT_XFAIL)
+    if (copse_verdict_fails(v) || v == COPSE_VERDICT_OOM || v == COPSE_VERDICT_XFAIL)
         return 2;
     return v == COPSE_VERDICT_PASS ? 0 : 1;
 }
 
 static int compare_cases(const void *a, const void *b)
 {
-    const struct conform_case *x = a, *y = b;
+    const struct copse_case_result *x = *(const struct copse_case_result *const *)a;
+    const struct copse_case_result *y = *(const struct copse_case_result *const *)b;
     const char *const left[] = { x->mode, x->op, x->name, x->variant, x->device };
     const char *const right[] = { y->mode, y->op, y->name, y->variant, y->device };
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
@@ -37,15 +40,18 @@ static int compare_cases(const void *a, const void *b)
     return 0;
 }
 
-static const struct conform_case *find(const struct comparison *c, const struct conform_case *old)
+static const struct copse_case_result *find(const struct comparison *c, const struct copse_case_result *old)
 {
-    struct conform_case key = *old;
-    if (c->has_one_device)
-        key.device = c->new.devices[0].id;
-    return bsearch(&key, c->new.cases, c->new.case_count, sizeof key, compare_cases);
+    struct copse_checked_device only;
+    struct copse_case_result like = *old;
+    const struct copse_case_result *key = &like;
+    if (c->has_one_device && copse_conformance_device(c->new, 0, &only))
+        like.device = only.id;
+    const struct copse_case_result *const *found = bsearch(&key, c->cases, c->count, sizeof key, compare_cases);
+    return found ? *found : NULL;
 }
 
-static void tell(const struct comparison *c, const char *kind, const struct conform_case *old,
+static void tell(const struct comparison *c, const char *kind, const struct copse_case_result *old,
                  const char *from, const char *to)
 {
     if (c->settings->is_json) {
@@ -68,7 +74,7 @@ static void tell(const struct comparison *c, const char *kind, const struct conf
 }
 
 static void tell_numbers(const struct comparison *c, const char *kind,
-                         const struct conform_case *old, double from, double to, const char *unit)
+                         const struct copse_case_result *old, double from, double to, const char *unit)
 {
     char a[64], b[64];
     snprintf(a, sizeof a, "%.3g %s", from, unit);
@@ -76,9 +82,9 @@ static void tell_numbers(const struct comparison *c, const char *kind,
     tell(c, kind, old, a, b);
 }
 
-static void compare_one(struct comparison *c, const struct conform_case *old)
+static void compare_one(struct comparison *c, const struct copse_case_result *old)
 {
-    const struct conform_case *new = find(c, old);
+    const struct copse_case_result *new = find(c, old);
     if (!new) {
         c->missing++;
         tell(c, "missing", old, copse_verdict_name(old->verdict), "not in the new file");
@@ -91,7 +97,7 @@ static void compare_one(struct comparison *c, const struct conform_case *old)
              copse_verdict_name(new->verdict));
         return;
     }
-    if (conform_share(new) > conform_share(old) + ERROR_GROWTH) {
+    if (copse_case_share(new) > copse_case_share(old) + ERROR_GROWTH) {
         c->less_accurate++;
         tell_numbers(c, "less accurate", old, old->worst, new->worst, old->metric);
     }
@@ -117,7 +123,7 @@ static void tell_total(const struct comparison *c)
         printf("%s%zu of %zu cases worse, %zu missing, %zu less accurate, %zu slower, %zu with "
                "other bits, %zu better\n",
                c->broken + c->missing + c->less_accurate + c->slower + c->mended ? "\n" : "",
-               c->broken, c->old.case_count, c->missing, c->less_accurate, c->slower,
+               c->broken, copse_conformance_case_count(c->old), c->missing, c->less_accurate, c->slower,
                c->other_bits, c->mended);
         return;
     }
@@ -129,37 +135,64 @@ static void tell_total(const struct comparison *c)
     cJSON_Delete(o);
 }
 
+/* The device of the new file for one of the old; false if it has none. */
+static bool find_device(const struct comparison *c, const struct copse_checked_device *old,
+                        struct copse_checked_device *out)
+{
+    if (c->has_one_device)
+        return copse_conformance_device(c->new, 0, out);
+    for (size_t i = 0; copse_conformance_device(c->new, i, out); i++)
+        if (strcmp(out->id, old->id) == 0)
+            return true;
+    return false;
+}
+
 static void tell_devices(const struct comparison *c)
 {
-    for (size_t i = 0; !c->settings->is_json && i < c->old.device_count; i++) {
-        const struct conform_device *a = &c->old.devices[i];
-        const struct conform_device *b =
-            c->has_one_device ? c->new.devices : conform_set_device(&c->new, a->id);
-        printf("%-10s %s, %s (copse %s)\n           %s, %s (copse %s)\n", a->id, a->name,
-               a->driver, c->old.library, b ? b->name : "not in the new file", b ? b->driver : "",
-               c->new.library);
+    struct copse_checked_device a, b;
+    for (size_t i = 0; !c->settings->is_json && copse_conformance_device(c->old, i, &a); i++) {
+        const bool is_there = find_device(c, &a, &b);
+        printf("%-10s %s, %s (copse %s)\n           %s, %s (copse %s)\n", a.id, a.name, a.driver,
+               copse_conformance_library(c->old), is_there ? b.name : "not in the new file", is_there ? b.driver : "",
+               copse_conformance_library(c->new));
     }
+}
+
+static copse_status compare(struct comparison *c)
+{
+    const struct copse_case_result *old;
+    c->count = copse_conformance_case_count(c->new);
+    c->cases = calloc(c->count + 1, sizeof *c->cases);
+    if (!c->cases)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory to compare %zu cases", c->count);
+    c->has_one_device = copse_conformance_device_count(c->old) == 1 && copse_conformance_device_count(c->new) == 1;
+    for (size_t i = 0; i < c->count; i++)
+        c->cases[i] = copse_conformance_case(c->new, i);
+    tell_devices(c);
+    qsort(c->cases, c->count, sizeof *c->cases, compare_cases);
+    for (size_t i = 0; (old = copse_conformance_case(c->old, i)) != NULL; i++)
+        compare_one(c, old);
+    tell_total(c);
+    free(c->cases);
+    return COPSE_OK;
 }
 
 int conform_compare(const struct conform_settings *s, const char *old_path, const char *new_path)
 {
     struct comparison c = { .settings = s };
-    int code;
-    copse_status status = conform_set_read(&c.old, old_path);
+    copse_context *ctx = NULL;
+    copse_status status = session_open_files(&ctx);
     if (status == COPSE_OK)
-        status = conform_set_read(&c.new, new_path);
-    if (status == COPSE_OK) {
-        c.has_one_device = c.old.device_count == 1 && c.new.device_count == 1;
-        tell_devices(&c);
-        qsort(c.new.cases, c.new.case_count, sizeof *c.new.cases, compare_cases);
-        for (size_t i = 0; i < c.old.case_count; i++)
-            compare_one(&c, &c.old.cases[i]);
-        tell_total(&c);
-        code = c.broken + c.missing > 0 ? EXIT_FAILED : EXIT_DONE;
-    } else {
-        code = session_fail(status);
-    }
-    conform_set_free(&c.old);
-    conform_set_free(&c.new);
+        status = copse_conformance_results_read(ctx, old_path, &c.old);
+    if (status == COPSE_OK)
+        status = copse_conformance_results_read(ctx, new_path, &c.new);
+    if (status == COPSE_OK)
+        status = compare(&c);
+    const int code = status != COPSE_OK           ? session_fail(status)
+                     : c.broken + c.missing > 0 ? EXIT_FAILED
+                                                : EXIT_DONE;
+    copse_conformance_results_release(&c.old);
+    copse_conformance_results_release(&c.new);
+    copse_context_release(&ctx);
     return code;
 }

@@ -3,6 +3,7 @@
    glslangValidator. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,18 +13,30 @@
 
 enum { MOST = 4 << 20 };
 
+/* Why a kernel cannot be read. */
+static char reason[400];
+
+static copse_status own_fail(copse_status status, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(reason, sizeof reason, fmt, args);
+    va_end(args);
+    return status;
+}
+
 /* The complete file with a NUL after it. */
 static copse_status read_all(const char *path, char **bytes, size_t *size)
 {
     FILE *f = fopen(path, "rb");
     if (!f)
-        return session_set_error(COPSE_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
+        return own_fail(COPSE_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
     *bytes = malloc(MOST);
     *size = *bytes ? fread(*bytes, 1, MOST, f) : 0;
     const bool is_good = *bytes && !ferror(f) && *size < MOST;
     fclose(f);
     if (!is_good)
-        return session_set_error(COPSE_ERR_IO, "'%s' cannot be read, or is no kernel", path);
+        return own_fail(COPSE_ERR_IO, "'%s' cannot be read, or is no kernel", path);
     (*bytes)[*size] = '\0';
     return COPSE_OK;
 }
@@ -49,15 +62,15 @@ static copse_status write_source(const struct glsl *g, const char *text)
     char *all = malloc(needed);
     FILE *f = fopen(g->source, "w");
     copse_status s = all && f ? COPSE_OK
-                              : session_set_error(COPSE_ERR_IO, "cannot write '%s'", g->source);
+                              : own_fail(COPSE_ERR_IO, "cannot write '%s'", g->source);
     if (s == COPSE_OK && is_whole)
         memcpy(all, text, needed);
     else if (s == COPSE_OK)
         s = copse_kernel_complete(COPSE_KERNEL_GLSL, text, all, needed, &needed);
     if (s == COPSE_OK && fputs(all, f) < 0)
-        s = session_set_error(COPSE_ERR_IO, "cannot write '%s'", g->source);
+        s = own_fail(COPSE_ERR_IO, "cannot write '%s'", g->source);
     if (f && fclose(f) != 0 && s == COPSE_OK)
-        s = session_set_error(COPSE_ERR_IO, "cannot write '%s'", g->source);
+        s = own_fail(COPSE_ERR_IO, "cannot write '%s'", g->source);
     free(all);
     return s;
 }
@@ -77,7 +90,7 @@ static copse_status tell_log(const struct glsl *g, const char *path)
     if (f)
         fclose(f);
     const bool has_line = found[0] >= '0' && found[0] <= '9';
-    return session_set_error(COPSE_ERR_FORMAT, "'%s' does not compile: %s%s", path,
+    return own_fail(COPSE_ERR_FORMAT, "'%s' does not compile: %s%s", path,
                              has_line ? "line " : "", found);
 }
 
@@ -95,7 +108,7 @@ static copse_status compile(const struct glsl *g, const char *path)
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
     if (pid < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 127))
-        return session_set_error(COPSE_ERR_IO, "cannot run glslangValidator, which compiles '%s' for "
+        return own_fail(COPSE_ERR_IO, "cannot run glslangValidator, which compiles '%s' for "
                                                "Vulkan: install the Debian package glslang-tools",
                                  path);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? COPSE_OK : tell_log(g, path);
@@ -107,7 +120,7 @@ static copse_status to_spirv(const char *path, char **bytes, size_t *size)
     struct glsl g = { .folder = "/tmp/copse-XXXXXX" };
     copse_status s;
     if (!mkdtemp(g.folder))
-        return session_set_error(COPSE_ERR_IO, "cannot make a folder in /tmp: %s", strerror(errno));
+        return own_fail(COPSE_ERR_IO, "cannot make a folder in /tmp: %s", strerror(errno));
     snprintf(g.source, sizeof g.source, "%s/kernel.comp", g.folder);
     snprintf(g.spirv, sizeof g.spirv, "%s/kernel.spv", g.folder);
     snprintf(g.log, sizeof g.log, "%s/log", g.folder);
@@ -124,12 +137,17 @@ done:
     return s;
 }
 
-copse_status conform_own_read(const char *path, const char *device, char **bytes, size_t *size)
+copse_status conform_own_read(void *user, const char *path, const char *device, void **code, size_t *size, char *why,
+                              size_t room)
 {
-    *bytes = NULL;
-    COPSE_TRY(read_all(path, bytes, size));
-    const bool is_spirv = *size >= 4 && memcmp(*bytes, "\x03\x02\x23\x07", 4) == 0;
-    if (is_spirv || (!ends_with(path, ".comp") && strncmp(device, "vulkan:", 7) != 0))
-        return COPSE_OK;
-    return to_spirv(path, bytes, size);
+    char *bytes = NULL;
+    (void)user;
+    reason[0] = '\0';
+    copse_status s = read_all(path, &bytes, size);
+    const bool is_spirv = s == COPSE_OK && *size >= 4 && memcmp(bytes, "\x03\x02\x23\x07", 4) == 0;
+    if (s == COPSE_OK && !is_spirv && (ends_with(path, ".comp") || strncmp(device, "vulkan:", 7) == 0))
+        s = to_spirv(path, &bytes, size);
+    *code = bytes;
+    snprintf(why, room, "%s", reason);
+    return s;
 }

@@ -5,22 +5,10 @@
 
 #include "tools/conformance/conform.h"
 
-void table_list(const struct conform_settings *s, const cJSON *plan)
+void table_plan(const struct copse_case_result *c)
 {
-    const cJSON *o;
-    size_t count = 0;
-    cJSON_ArrayForEach(o, plan) {
-        const char *variant = json_text(o, "variant");
-        if (s->is_json)
-            report_event(o);
-        else
-            printf("%-8s %-24s %s%s%s%s  [%s, seed %s]\n", json_text(o, "mode"),
-                   json_text(o, "op"), json_text(o, "name"), *variant ? " (" : "", variant,
-                   *variant ? ")" : "", json_text(o, "type"), json_text(o, "seed"));
-        count++;
-    }
-    if (!s->is_json)
-        printf("\n%zu cases in tier %s\n", count, s->tier->name);
+    printf("%-8s %-24s %s%s%s%s  [%s, seed 0x%016" PRIx64 "]\n", c->mode, c->op, c->name, *c->variant ? " (" : "",
+           c->variant, *c->variant ? ")" : "", c->type, c->seed);
 }
 
 static void print_limit(const cJSON *item)
@@ -33,13 +21,11 @@ static void print_limit(const cJSON *item)
         printf("  %-24s %.0f\n", item->string, item->valuedouble);
 }
 
-void table_info(const struct conform_settings *s, const struct conform_set *set)
+void table_info(const copse_conformance_results *all)
 {
-    if (s->is_json)
-        return; /* the events contain everything */
-    for (size_t i = 0; i < set->device_count; i++) {
-        const cJSON *o = set->devices[i].json, *item;
-        printf("%s%s\n", i ? "\n" : "", set->devices[i].id);
+    for (size_t i = 0; i < copse_conformance_device_count(all); i++) {
+        cJSON *o = conform_device(all, i), *item;
+        printf("%s%s\n", i ? "\n" : "", json_text(o, "id"));
         cJSON_ArrayForEach(item, o) {
             if (cJSON_IsString(item) && strcmp(item->string, "id") != 0 &&
                 strcmp(item->string, "event") != 0)
@@ -52,22 +38,23 @@ void table_info(const struct conform_settings *s, const struct conform_set *set)
         cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "blocked"))
             printf("  %-24s %s (%s)\n", "blocked", json_text(item, "kernel"),
                    json_text(item, "reason"));
+        cJSON_Delete(o);
     }
 }
 
 /* ---- support ---- */
 
 /* Over all cases of an op and type on a device: "yes", "no", "WRONG", "?" if none was run. */
-static const char *support_of(const struct conform_set *set, const char *op, const char *type,
+static const char *support_of(const copse_conformance_results *all, const char *op, const char *type,
                               const char *device)
 {
     bool has_run = false, has_none = false;
-    for (size_t i = 0; i < set->case_count; i++) {
-        const struct conform_case *c = &set->cases[i];
+    const struct copse_case_result *c;
+    for (size_t i = 0; (c = copse_conformance_case(all, i)) != NULL; i++) {
         if (strcmp(c->op, op) != 0 || strcmp(c->device, device) != 0 ||
             (*c->type && strcmp(c->type, type) != 0))
             continue;
-        if (conform_is_bad(c->verdict))
+        if (copse_verdict_fails(c->verdict))
             return "WRONG";
         has_none |= c->verdict == COPSE_VERDICT_UNSUPPORTED && !*c->variant;
         has_run |= c->verdict == COPSE_VERDICT_PASS || c->verdict == COPSE_VERDICT_XFAIL;
@@ -75,48 +62,51 @@ static const char *support_of(const struct conform_set *set, const char *op, con
     return has_run && has_none ? "partly" : has_run ? "yes" : has_none ? "no" : "?";
 }
 
-static bool is_first(const struct conform_set *set, size_t i)
+static bool is_first(const copse_conformance_results *all, size_t i)
 {
-    for (size_t k = 0; k < i; k++)
-        if (strcmp(set->cases[k].op, set->cases[i].op) == 0 &&
-            strcmp(set->cases[k].type, set->cases[i].type) == 0)
+    const struct copse_case_result *c = copse_conformance_case(all, i), *before;
+    for (size_t k = 0; k < i; k++) {
+        before = copse_conformance_case(all, k);
+        if (strcmp(before->op, c->op) == 0 && strcmp(before->type, c->type) == 0)
             return false;
+    }
     return true;
 }
 
-static void support_json(const struct conform_set *set, const struct conform_case *c)
+static void support_json(const copse_conformance_results *all, const struct copse_case_result *c)
 {
+    struct copse_checked_device d;
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "event", "support");
     cJSON_AddStringToObject(o, "op", c->op);
     cJSON_AddStringToObject(o, "type", c->type);
     cJSON *on = cJSON_AddObjectToObject(o, "devices");
-    for (size_t d = 0; d < set->device_count; d++)
-        cJSON_AddStringToObject(on, set->devices[d].id,
-                                support_of(set, c->op, c->type, set->devices[d].id));
+    for (size_t i = 0; copse_conformance_device(all, i, &d); i++)
+        cJSON_AddStringToObject(on, d.id, support_of(all, c->op, c->type, d.id));
     report_event(o);
     cJSON_Delete(o);
 }
 
-void table_support(const struct conform_settings *s, const struct conform_set *set)
+void table_support(const struct conform_settings *s, const copse_conformance_results *all)
 {
+    const struct copse_case_result *c;
+    struct copse_checked_device d;
     if (!s->is_json) {
         printf("\n%-24s %-6s", "op", "type");
-        for (size_t d = 0; d < set->device_count; d++)
-            printf(" %-10s", set->devices[d].id);
+        for (size_t i = 0; copse_conformance_device(all, i, &d); i++)
+            printf(" %-10s", d.id);
         printf("\n");
     }
-    for (size_t i = 0; i < set->case_count; i++) {
-        const struct conform_case *c = &set->cases[i];
-        if (!*c->op || !*c->type || !is_first(set, i))
+    for (size_t k = 0; (c = copse_conformance_case(all, k)) != NULL; k++) {
+        if (!*c->op || !*c->type || !is_first(all, k))
             continue;
         if (s->is_json) {
-            support_json(set, c);
+            support_json(all, c);
             continue;
         }
         printf("%-24s %-6s", c->op, c->type);
-        for (size_t d = 0; d < set->device_count; d++)
-            printf(" %-10s", support_of(set, c->op, c->type, set->devices[d].id));
+        for (size_t i = 0; copse_conformance_device(all, i, &d); i++)
+            printf(" %-10s", support_of(all, c->op, c->type, d.id));
         printf("\n");
     }
     if (!s->is_json)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/conformance/conform_run.h"
+#include "tools/conformance/conform.h"
 
 /* Longer than the tier takes with warm caches on slow machines, so that it only stops the first run. */
 static const double QUICK_SECONDS = 60.0;
@@ -46,10 +46,10 @@ static int take_words(const struct option_words *words, struct conform_settings 
         return EXIT_BAD_INPUT;
     }
     for (; at < words->count; at++) {
-        const struct conform_name *mode = conform_find(conform_modes, words->at[at]);
-        if (!mode)
+        unsigned mode;
+        if (!conform_find_mode(words->at[at], &mode))
             return complain("", words->at[at], "no mode; `copse conformance --help` lists them");
-        s->modes |= mode->value;
+        s->job.modes |= mode;
     }
     return -1;
 }
@@ -57,8 +57,8 @@ static int take_words(const struct option_words *words, struct conform_settings 
 static unsigned default_modes(const char *action)
 {
     unsigned all = 0;
-    for (const struct conform_name *m = conform_modes; m->name; m++)
-        all |= m->value;
+    for (unsigned mode = 1; *copse_conformance_mode_name(mode); mode <<= 1)
+        all |= mode;
     if (strcmp(action, "list") == 0)
         return all;
     return strcmp(action, "support") == 0 ? COPSE_CONFORM_RUN
@@ -67,21 +67,20 @@ static unsigned default_modes(const char *action)
 
 static int check(struct conform_settings *s, const char *tier, const char *device)
 {
-    s->tier = conform_find(conform_tiers, tier);
-    if (!s->tier)
+    if (!conform_find_tier(tier, &s->job.tier))
         return complain("--tier: ", tier, "not quick, standard, full or exhaustive");
-    if (s->seconds < 0.0 || s->deadline < 0.0) {
+    if (s->job.seconds < 0.0 || s->job.deadline < 0.0) {
         fprintf(stderr, "copse conformance: --%s must be at least 0\n",
-                s->seconds < 0.0 ? "seconds" : "deadline");
+                s->job.seconds < 0.0 ? "seconds" : "deadline");
         return EXIT_BAD_INPUT;
     }
     if (device)
-        s->devices = device;
-    if (!s->own_path != !s->kernel) {
+        s->job.devices = device;
+    if (!s->job.own_path != !s->job.own_kernel) {
         fprintf(stderr, "copse conformance: --kernel FILE and --op NAME go together\n");
         return EXIT_BAD_INPUT;
     }
-    const char *const files[] = { s->junit, s->csv, s->card, s->markdown };
+    const char *const files[] = { s->job.junit, s->job.csv, s->job.html, s->job.markdown };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const copse_status status = files[i] ? output_check(files[i]) : COPSE_OK;
         if (status != COPSE_OK)
@@ -97,7 +96,7 @@ static int check(struct conform_settings *s, const char *tier, const char *devic
 
 int cmd_conformance(int argc, char **argv)
 {
-    struct conform_settings s = { .devices = "all" };
+    struct conform_settings s = { .job = { .devices = "all" } };
     struct option_words words = { 0 };
     const char *device = NULL, *tier = "quick", *action;
     float seconds = NAN, deadline = 0.0f; /* NaN cannot be given */
@@ -105,26 +104,26 @@ int cmd_conformance(int argc, char **argv)
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &words, "[MODE...]", "modes to run, see above" },
         { "device", OPTION_TEXT, &device, "ID", "one device: opencl:0" },
-        { "devices", OPTION_TEXT, &s.devices, "WHICH",
+        { "devices", OPTION_TEXT, &s.job.devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [all]" },
         { "tier", OPTION_TEXT, &tier, "TIER",
           "quick (seconds), standard (minutes), full (hours), exhaustive [quick]" },
-        { "ops", OPTION_TEXT, &s.ops, "LIST", "only these ops: softmax,matmul [all]" },
-        { "case", OPTION_TEXT, &s.case_name, "NAME", "only the case of this name [all]" },
-        { "variant", OPTION_TEXT, &s.variant, "NAME",
+        { "ops", OPTION_TEXT, &s.job.ops, "LIST", "only these ops: softmax,matmul [all]" },
+        { "case", OPTION_TEXT, &s.job.case_name, "NAME", "only the case of this name [all]" },
+        { "variant", OPTION_TEXT, &s.job.variant, "NAME",
           "only this kernel variant; '' is the library's choice [all]" },
-        { "kernel", OPTION_TEXT, &s.own_path, "FILE",
+        { "kernel", OPTION_TEXT, &s.job.own_path, "FILE",
           "check a user kernel: OpenCL C, GLSL (.comp) or SPIR-V" },
-        { "op", OPTION_TEXT, &s.kernel, "NAME", "the kernel that it replaces: softmax" },
+        { "op", OPTION_TEXT, &s.job.own_kernel, "NAME", "the kernel that it replaces: softmax" },
         { "seconds", OPTION_FLOAT, &seconds, "N",
           "time per device, 0 = no limit; skipped cases are listed [quick: 60]" },
         { "deadline", OPTION_FLOAT, &deadline, "N",
           "time for each case before it counts as hung [60; from tier full on 600]" },
         { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object per line" },
-        { "junit", OPTION_TEXT, &s.junit, "FILE", "write JUnit XML" },
-        { "csv", OPTION_TEXT, &s.csv, "FILE", "write a table" },
-        { "card", OPTION_TEXT, &s.card, "FILE.html", "write the devices' cards as a page" },
-        { "markdown", OPTION_TEXT, &s.markdown, "FILE.md", "write the devices' cards as Markdown" },
+        { "junit", OPTION_TEXT, &s.job.junit, "FILE", "write JUnit XML" },
+        { "csv", OPTION_TEXT, &s.job.csv, "FILE", "write a table" },
+        { "card", OPTION_TEXT, &s.job.html, "FILE.html", "write the devices' cards as a page" },
+        { "markdown", OPTION_TEXT, &s.job.markdown, "FILE.md", "write the devices' cards as Markdown" },
         { "coverage", OPTION_FLAG, &has_coverage, NULL,
           "with list: kernels by launch size and class of values" },
         { "quiet", OPTION_FLAG, &s.is_quiet, NULL, "only the result: failures, blocks, the last line" },
@@ -133,16 +132,14 @@ int cmd_conformance(int argc, char **argv)
         { "verbose", OPTION_FLAG, &s.is_verbose, NULL, "every case, and the log of the library" },
         { 0 },
     };
-    if (argc > 1 && strcmp(argv[1], "--child") == 0)
-        return conform_child(argc - 1, argv + 1);
     int code = options_parse(argc, argv, rows, summary);
     if (code < 0)
         code = take_words(&words, &s, &action);
     if (code < 0) {
-        s.seconds = !isnan(seconds)               ? (double)seconds
+        s.job.seconds = !isnan(seconds)               ? (double)seconds
                     : strcmp(tier, "quick") == 0 ? QUICK_SECONDS
                                                  : 0.0;
-        s.deadline = (double)deadline;
+        s.job.deadline = (double)deadline;
         code = check(&s, tier, device);
     }
     if (code < 0 && has_coverage && strcmp(action, "list") != 0) {
@@ -154,11 +151,8 @@ int cmd_conformance(int argc, char **argv)
     if (code >= 0)
         return code;
     s.is_isolated = !no_isolation;
-    s.deadline = deadline > 0.0f                          ? (double)deadline
-                 : s.tier->value >= COPSE_CONFORM_FULL ? 600.0
-                                                       : 60.0;
-    if (!s.modes)
-        s.modes = default_modes(action) | (s.own_path ? COPSE_CONFORM_LAUNCH : 0u);
+    if (!s.job.modes)
+        s.job.modes = default_modes(action) | (s.job.own_path ? COPSE_CONFORM_LAUNCH : 0u);
     if (strcmp(action, "compare") == 0)
         return conform_compare(&s, words.at[1], words.at[2]);
     return conform_run(&s, action, argc, argv);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* copse devices: devices found, devices rejected and why, limits, the same device under two APIs, blocked kernels. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "copse/device/conformance_results.h"
 #include "copse/device/tuning.h"
 
-#include "tools/conformance/conform.h"
 #include "tools/common/json.h"
 
 static const char *kind_text(copse_device_kind kind)
@@ -135,87 +136,16 @@ static void print_all(copse_context *ctx)
     }
 }
 
-static cJSON *limits_json(const struct copse_limits *l)
+/* Everything about a device; NULL if that fails. */
+static cJSON *device_json(copse_context *ctx, const char *id)
 {
-    cJSON *o = cJSON_CreateObject();
-    json_add_count(o, "max_buffer_bytes", l->max_buffer_bytes);
-    json_add_count(o, "max_binding_bytes", l->max_binding_bytes);
-    json_add_count(o, "offset_alignment", l->offset_alignment);
-    json_add_count(o, "max_group_size", l->max_group_size);
-    json_add_count(o, "max_group_count", l->max_group_count);
-    json_add_count(o, "group_memory_bytes", l->group_memory_bytes);
-    json_add_count(o, "max_bindings", l->max_bindings);
-    json_add_count(o, "max_param_bytes", l->max_param_bytes);
-    json_add_count(o, "subgroup_size", l->subgroup_size);
-    json_add_count(o, "compute_units", l->compute_units);
-    json_add_count(o, "host_import_alignment", l->host_import_alignment);
-    json_add_count(o, "max_texel_elements", l->max_texel_elements);
-    cJSON_AddBoolToObject(o, "unified_memory", l->has_unified_memory);
-    cJSON_AddBoolToObject(o, "library_gemm", l->has_library_gemm);
-    cJSON_AddBoolToObject(o, "f64", l->has_f64);
-    cJSON_AddBoolToObject(o, "f16_storage", l->has_f16_storage);
-    cJSON_AddBoolToObject(o, "rounds_to_nearest", l->rounds_to_nearest);
-    cJSON_AddBoolToObject(o, "keeps_denormals", l->keeps_denormals);
-    return o;
-}
-
-static cJSON *blocked_json(copse_context *ctx, const char *id)
-{
-    const struct copse_blocked_kernel *list;
-    size_t count;
-    cJSON *array = cJSON_CreateArray();
-    if (copse_device_blocked(ctx, id, &list, &count) != COPSE_OK)
-        return array;
-    for (size_t i = 0; i < count; i++) {
-        cJSON *o = cJSON_CreateObject();
-        json_add_text(o, "kernel", list[i].kernel);
-        json_add_text(o, "reason", list[i].reason);
-        cJSON_AddItemToArray(array, o);
-    }
-    return array;
-}
-
-static void add_hardware(cJSON *o, const struct copse_device_info *d)
-{
-    char text[64];
-    if (d->vendor_id) {
-        snprintf(text, sizeof text, "0x%04x", (unsigned)d->vendor_id);
-        cJSON_AddStringToObject(o, "vendor_id", text);
-    }
-    if (d->has_pci) {
-        snprintf(text, sizeof text, "%04x:%02x:%02x.%x", (unsigned)d->pci[0], (unsigned)d->pci[1],
-                 (unsigned)d->pci[2], (unsigned)d->pci[3]);
-        cJSON_AddStringToObject(o, "pci", text);
-    }
-    if (d->has_uuid) {
-        for (size_t i = 0; i < sizeof d->uuid; i++)
-            snprintf(text + 2 * i, 3, "%02x", d->uuid[i]);
-        cJSON_AddStringToObject(o, "uuid", text);
-    }
-}
-
-cJSON *device_json(copse_context *ctx, const struct copse_device_info *list, size_t index)
-{
-    const struct copse_device_info *d = &list[index];
-    cJSON *o = cJSON_CreateObject();
-    json_add_text(o, "id", d->id);
-    json_add_text(o, "backend", d->backend);
-    json_add_text(o, "name", d->name);
-    json_add_text(o, "driver", d->driver);
-    json_add_text(o, "api_version", d->api_version);
-    json_add_text(o, "kind", kind_text(d->kind));
-    add_hardware(o, d);
-    json_add_count(o, "memory_bytes", d->memory_bytes);
-    cJSON_AddBoolToObject(o, "usable", d->is_usable);
-    if (!d->is_usable)
-        json_add_text(o, "reason", d->reason);
-    if (d->same_as >= 0)
-        json_add_text(o, "same_as", list[d->same_as].id);
-    if (d->is_usable) {
-        cJSON_AddItemToObject(o, "limits", limits_json(&d->limits));
-        cJSON_AddItemToObject(o, "blocked", blocked_json(ctx, d->id));
-        json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id));
-    }
+    size_t needed = 0;
+    copse_status s = copse_device_json(ctx, id, NULL, 0, &needed);
+    char *text = s == COPSE_OK ? malloc(needed) : NULL;
+    if (text)
+        s = copse_device_json(ctx, id, text, needed, &needed);
+    cJSON *o = text && s == COPSE_OK ? cJSON_CreateRaw(text) : NULL;
+    free(text);
     return o;
 }
 
@@ -237,7 +167,10 @@ static copse_status print_json(copse_context *ctx)
     copse_context_devices(ctx, &devices, &count);
     list = cJSON_AddArrayToObject(root, "devices");
     for (size_t i = 0; i < count; i++)
-        cJSON_AddItemToArray(list, device_json(ctx, devices, i));
+        if (!cJSON_AddItemToArray(list, device_json(ctx, devices[i].id))) {
+            cJSON_Delete(root);
+            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the list of devices");
+        }
     return json_print(root);
 }
 

@@ -4,13 +4,13 @@
 
 #include "copse/device/tuning.h"
 
-#include "tools/conformance/conform_run.h"
+#include "tools/conformance/conform.h"
 
 enum { MAX_VARIANTS = 8 };
 
 /* The measurements of a device: one row for each size class. */
 struct table {
-    const struct conform_set *set;
+    const copse_conformance_results *all;
     const char *device;
     const char *variants[MAX_VARIANTS];
     size_t count;
@@ -18,46 +18,49 @@ struct table {
 
 static bool is_measured(const struct table *t, size_t at)
 {
-    const struct conform_case *c = &t->set->cases[at];
+    const struct copse_case_result *c = copse_conformance_case(t->all, at);
     return strcmp(c->mode, "tune") == 0 && strcmp(c->device, t->device) == 0 && c->gflops > 0.0 &&
            c->verdict == COPSE_VERDICT_PASS;
 }
 
 static void find_variants(struct table *t)
 {
-    for (size_t i = 0; i < t->set->case_count; i++) {
+    const struct copse_case_result *c;
+    for (size_t i = 0; (c = copse_conformance_case(t->all, i)) != NULL; i++) {
         size_t k = 0;
-        while (k < t->count && strcmp(t->variants[k], t->set->cases[i].variant) != 0)
+        while (k < t->count && strcmp(t->variants[k], c->variant) != 0)
             k++;
         if (is_measured(t, i) && k == t->count && k < MAX_VARIANTS)
-            t->variants[t->count++] = t->set->cases[i].variant;
+            t->variants[t->count++] = c->variant;
     }
 }
 
 /* The case of the same sizes and another variant; NULL if it was not measured. */
-static const struct conform_case *case_of(const struct table *t, size_t like, const char *variant)
+static const struct copse_case_result *case_of(const struct table *t, size_t like, const char *variant)
 {
-    for (size_t i = 0; i < t->set->case_count; i++)
-        if (is_measured(t, i) && strcmp(t->set->cases[i].name, t->set->cases[like].name) == 0 &&
-            strcmp(t->set->cases[i].variant, variant) == 0)
-            return &t->set->cases[i];
+    const struct copse_case_result *c, *size = copse_conformance_case(t->all, like);
+    for (size_t i = 0; (c = copse_conformance_case(t->all, i)) != NULL; i++)
+        if (is_measured(t, i) && strcmp(c->name, size->name) == 0 && strcmp(c->variant, variant) == 0)
+            return c;
     return NULL;
 }
 
 static bool is_first(const struct table *t, size_t at)
 {
     for (size_t i = 0; i < at; i++)
-        if (is_measured(t, i) && strcmp(t->set->cases[i].name, t->set->cases[at].name) == 0)
+        if (is_measured(t, i) &&
+            strcmp(copse_conformance_case(t->all, i)->name, copse_conformance_case(t->all, at)->name) == 0)
             return false;
     return is_measured(t, at);
 }
 
 static void print_row(const struct table *t, size_t at)
 {
-    const struct conform_case *best = NULL;
-    printf("%-10s %-10s %-32s", t->device, t->set->cases[at].op, t->set->cases[at].name);
+    const struct copse_case_result *best = NULL;
+    printf("%-10s %-10s %-32s", t->device, copse_conformance_case(t->all, at)->op,
+           copse_conformance_case(t->all, at)->name);
     for (size_t k = 0; k < t->count; k++) {
-        const struct conform_case *c = case_of(t, at, t->variants[k]);
+        const struct copse_case_result *c = case_of(t, at, t->variants[k]);
         if (c)
             printf(" %15.3g", c->gflops);
         else
@@ -68,9 +71,9 @@ static void print_row(const struct table *t, size_t at)
     printf("  %s\n", best ? best->variant : "");
 }
 
-void table_tune(const struct conform_set *set, const char *device)
+static void print_device(const copse_conformance_results *all, const char *device)
 {
-    struct table t = { .set = set, .device = device };
+    struct table t = { .all = all, .device = device };
     size_t rows = 0;
     find_variants(&t);
     if (t.count == 0)
@@ -79,13 +82,20 @@ void table_tune(const struct conform_set *set, const char *device)
     for (size_t k = 0; k < t.count; k++)
         printf(" %15s", t.variants[k]);
     printf("  fastest\n");
-    for (size_t i = 0; i < set->case_count; i++)
+    for (size_t i = 0; i < copse_conformance_case_count(all); i++)
         if (is_first(&t, i)) {
             print_row(&t, i);
             rows++;
         }
     printf("%zu size%s measured on %s; `copse train` chooses by them from now on\n", rows,
            rows == 1 ? "" : "s", device);
+}
+
+void table_tune(const copse_conformance_results *all)
+{
+    struct copse_checked_device d;
+    for (size_t i = 0; copse_conformance_device(all, i, &d); i++)
+        print_device(all, d.id);
 }
 
 static const char summary[] =
@@ -109,16 +119,14 @@ static int forget(const char *device)
 int cmd_tune(int argc, char **argv)
 {
     struct conform_settings s = {
-        .devices = "auto",
-        .modes = COPSE_CONFORM_TUNE,
-        .tier = conform_find(conform_tiers, "quick"),
+        .job = { .devices = "auto", .modes = COPSE_CONFORM_TUNE, .tier = COPSE_CONFORM_QUICK },
         .is_isolated = true,
     };
     const char *device = NULL, *forgotten = NULL;
     float seconds = 10.0f, deadline = 60.0f;
     const struct option_row rows[] = {
         { "device", OPTION_TEXT, &device, "ID", "one device: opencl:0" },
-        { "devices", OPTION_TEXT, &s.devices, "WHICH",
+        { "devices", OPTION_TEXT, &s.job.devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
         { "seconds", OPTION_FLOAT, &seconds, "N",
           "time for each device, 0 = no limit; other sizes stay as measured [10]" },
@@ -140,8 +148,8 @@ int cmd_tune(int argc, char **argv)
     if (forgotten)
         return forget(forgotten);
     if (device)
-        s.devices = device;
-    s.seconds = (double)seconds;
-    s.deadline = (double)deadline;
+        s.job.devices = device;
+    s.job.seconds = (double)seconds;
+    s.job.deadline = (double)deadline;
     return conform_run(&s, "", argc, argv);
 }

@@ -131,7 +131,8 @@ struct copse_conformance_summary {
 };
 
 /**
- * Run cases on one device. Kernel variants that fail are blocked there, and used again when a run passes:
+ * Run cases on one device, in this process: a driver that crashes or hangs takes it along. copse_conformance_start
+ * (conformance_job.h) runs them in helper processes. Kernel variants that fail are blocked there, and used again when a run passes:
  * see below.
  *
  * @retval COPSE_OK              The cases were run; their verdicts are in `out`.

@@ -3,13 +3,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/conformance/card.h"
+#include "core/report/card.h"
 
 enum { LABEL = 210, PLOT = 420, VALUE = 150, ROW = 17, TOP = 22, BOTTOM = 6 };
 
 static const double FULL = 1.25; /* the axis ends here: 125 % */
 
-void card_escape(FILE *f, const char *text)
+void copse__card_escape(FILE *f, const char *text)
 {
     for (; *text; text++) {
         switch (*text) {
@@ -44,10 +44,10 @@ static void label(FILE *f, size_t row, const char *op, const char *variant)
 {
     const int y = TOP + ROW * (int)row + 12;
     fprintf(f, "<text x='%d' y='%d' text-anchor='end'>", LABEL - 8, y);
-    card_escape(f, op);
+    copse__card_escape(f, op);
     if (*variant) {
         fprintf(f, " <tspan class='cap'>by ");
-        card_escape(f, variant);
+        copse__card_escape(f, variant);
         fprintf(f, "</tspan>");
     }
     fprintf(f, "</text>");
@@ -68,9 +68,9 @@ static void bar(FILE *f, size_t row, int part, int parts, double share, const ch
 
 /* ---- errors ---- */
 
-static double share_of(const struct conform_case *k)
+static double share_of(const struct copse_case_result *k)
 {
-    return k ? conform_share(k) : 0.0;
+    return k ? copse_case_share(k) : 0.0;
 }
 
 static bool is_plotted(const struct card_row *r)
@@ -81,7 +81,7 @@ static bool is_plotted(const struct card_row *r)
 static void error_row(FILE *f, size_t at, const struct card_row *r)
 {
     const double a = share_of(r->forward), b = share_of(r->gradient);
-    const struct conform_case *k = a >= b ? r->forward : r->gradient;
+    const struct copse_case_result *k = a >= b ? r->forward : r->gradient;
     label(f, at, r->op, r->variant);
     if (a > 0.0)
         bar(f, at, 0, 2, a, a > 1.0 ? "bad" : "fwd");
@@ -91,7 +91,7 @@ static void error_row(FILE *f, size_t at, const struct card_row *r)
             TOP + ROW * (int)at + 12, k->worst, k->metric, k->limit);
 }
 
-void card_plot_errors(FILE *f, const struct card *c)
+void copse__card_plot_errors(FILE *f, const struct card *c)
 {
     size_t rows = 0, at = 0;
     for (size_t i = 0; i < c->row_count; i++)
@@ -159,7 +159,7 @@ static void speeds(FILE *f, const struct card *c, bool is_flops)
     fprintf(f, "</svg>\n");
 }
 
-void card_plot_speed(FILE *f, const struct card *c)
+void copse__card_plot_speed(FILE *f, const struct card *c)
 {
     speeds(f, c, true);
     speeds(f, c, false);

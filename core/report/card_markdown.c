@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/conformance/card.h"
+#include "core/report/card.h"
 
 /* Text of a table cell. */
 static void cell(FILE *f, const char *text)
@@ -27,25 +27,25 @@ static void pair(FILE *f, const char *name, const char *value)
 
 static void identity(FILE *f, const struct card *c)
 {
-    const cJSON *o = c->device->json, *item;
+    const cJSON *o = c->device->event, *item;
     char number[64];
     fprintf(f, "### Identity and limits\n\n| | |\n|---|---|\n");
-    pair(f, "device", c->device->name);
-    pair(f, "driver", c->device->driver);
-    pair(f, "API", json_text(o, "backend"));
-    pair(f, "API version", c->device->api);
-    pair(f, "kind", json_text(o, "kind"));
-    pair(f, "UUID", json_text(o, "uuid"));
-    pair(f, "PCI address", json_text(o, "pci"));
-    pair(f, "PCI vendor", json_text(o, "vendor_id"));
-    pair(f, "also met as", json_text(o, "same_as"));
-    pair(f, "library", c->set->library);
+    pair(f, "device", c->device->info.name);
+    pair(f, "driver", c->device->info.driver);
+    pair(f, "API", copse__json_text(o, "backend"));
+    pair(f, "API version", c->device->info.api_version);
+    pair(f, "kind", copse__json_text(o, "kind"));
+    pair(f, "UUID", copse__json_text(o, "uuid"));
+    pair(f, "PCI address", copse__json_text(o, "pci"));
+    pair(f, "PCI vendor", copse__json_text(o, "vendor_id"));
+    pair(f, "also met as", copse__json_text(o, "same_as"));
+    pair(f, "library", c->results->library);
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits")) {
         char name[64];
         snprintf(name, sizeof name, "%s", item->string);
         for (char *p = name; (p = strchr(p, '_')) != NULL;)
             *p = ' ';
-        pair(f, name, card_number(number, sizeof number, item));
+        pair(f, name, copse__card_number(number, sizeof number, item));
     }
     fprintf(f, "\n");
 }
@@ -56,9 +56,9 @@ static void failures(FILE *f, const struct card *c)
     if (c->bad == 0)
         return;
     fprintf(f, "### Failures\n\n");
-    for (size_t i = 0; i < c->set->case_count; i++) {
-        const struct conform_case *k = &c->set->cases[i];
-        if (!card_is_of(c, k) || !conform_is_bad(k->verdict))
+    for (size_t i = 0; i < c->results->case_count; i++) {
+        const struct copse_case_result *k = &c->results->cases[i];
+        if (!copse__card_is_of(c, k) || !copse_verdict_fails(k->verdict))
             continue;
         fprintf(f, "- **%s** `%s` ", copse_verdict_name(k->verdict), k->mode);
         cell(f, k->op);
@@ -68,25 +68,25 @@ static void failures(FILE *f, const struct card *c)
             fprintf(f, " (`%s`)", k->variant);
         fprintf(f, "  \n  ");
         cell(f, k->text);
-        if (*conform_measure(line, sizeof line, k)) {
+        if (*copse__case_measure(line, sizeof line, k)) {
             fprintf(f, "%s", *k->text ? "; " : "");
             cell(f, line);
         }
-        fprintf(f, "  \n  `%s`\n", conform_repeat(line, sizeof line, c->settings, k));
+        fprintf(f, "  \n  `%s`\n", copse__case_repeat(line, sizeof line, c->results, k));
     }
     fprintf(f, "\n");
 }
 
 static void blocked(FILE *f, const struct card *c)
 {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->device->json, "blocked"), *b;
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->device->event, "blocked"), *b;
     if (cJSON_GetArraySize(list) == 0)
         return;
     fprintf(f, "### Blocked kernels\n\nNot used on this device and driver version:\n\n"
                "| kernel | reason |\n|---|---|\n");
     cJSON_ArrayForEach(b, list) {
-        fprintf(f, "| `%s` | ", json_text(b, "kernel"));
-        cell(f, json_text(b, "reason"));
+        fprintf(f, "| `%s` | ", copse__json_text(b, "kernel"));
+        cell(f, copse__json_text(b, "reason"));
         fprintf(f, " |\n");
     }
     fprintf(f, "\n");
@@ -98,7 +98,7 @@ static void modes(FILE *f, const struct card *c)
                "|---|---|---:|---|---:|\n");
     for (size_t i = 0; i < c->mode_count; i++) {
         const struct card_mode *m = &c->modes[i];
-        const struct conform_name *name = conform_find(conform_modes, m->mode);
+        const struct copse_conform_name *name = copse__conform_name_find(copse_conform_mode_names, m->mode);
         fprintf(f, "| `%s` | %s | %zu | ", m->mode, name ? name->help : "", m->cases);
         for (int v = 0, n = 0; v < COPSE_VERDICT_COUNT; v++)
             if (m->counts[v] > 0)
@@ -110,13 +110,13 @@ static void modes(FILE *f, const struct card *c)
 }
 
 /* A bar of ten characters: the fraction of the tolerance. */
-static void error_cell(FILE *f, const struct conform_case *k)
+static void error_cell(FILE *f, const struct copse_case_result *k)
 {
     if (!k) {
         fprintf(f, " |");
         return;
     }
-    const double share = conform_share(k);
+    const double share = copse_case_share(k);
     if (share == 0.0) {
         fprintf(f, " exact |");
         return;
@@ -136,8 +136,8 @@ static void rows(FILE *f, const struct card *c)
         fprintf(f, "| ");
         cell(f, *r->op ? r->op : "none");
         fprintf(f, " | %s%s%s | %s%s%s | %zu of %zu |", *r->variant ? "`" : "", r->variant,
-                *r->variant ? "`" : "", conform_is_bad(r->verdict) ? "**" : "",
-                copse_verdict_name(r->verdict), conform_is_bad(r->verdict) ? "**" : "", r->passed,
+                *r->variant ? "`" : "", copse_verdict_fails(r->verdict) ? "**" : "",
+                copse_verdict_name(r->verdict), copse_verdict_fails(r->verdict) ? "**" : "", r->passed,
                 r->cases);
         error_cell(f, r->forward);
         error_cell(f, r->gradient);
@@ -176,9 +176,9 @@ static void hashes(FILE *f, const struct card *c)
     fprintf(f, "### Determinism\n\nDigests of the bits of results.\n\n<details>"
                "<summary>%zu digests</summary>\n\n| mode | op | case | kernel | digest |\n"
                "|---|---|---|---|---|\n", c->hashes);
-    for (size_t i = 0; i < c->set->case_count; i++) {
-        const struct conform_case *k = &c->set->cases[i];
-        if (!*k->hash || !card_is_of(c, k))
+    for (size_t i = 0; i < c->results->case_count; i++) {
+        const struct copse_case_result *k = &c->results->cases[i];
+        if (!*k->hash || !copse__card_is_of(c, k))
             continue;
         fprintf(f, "| %s | ", k->mode);
         cell(f, k->op);
@@ -195,11 +195,11 @@ static void one_card(FILE *f, const struct card *c)
 {
     char line[400];
     fprintf(f, "## ");
-    cell(f, c->device->name);
-    fprintf(f, "\n\n%s, driver ", c->device->id);
-    cell(f, c->device->driver);
-    fprintf(f, "; checked by Copse %s on %s, tier `%s`.\n\n**%s**\n\n", c->set->library,
-            c->set->started, c->settings->tier->name, card_sentence(line, sizeof line, c));
+    cell(f, c->device->info.name);
+    fprintf(f, "\n\n%s, driver ", c->device->info.id);
+    cell(f, c->device->info.driver);
+    fprintf(f, "; checked by Copse %s on %s, tier `%s`.\n\n**%s**\n\n", c->results->library,
+            c->results->started, c->results->tier, copse__card_sentence(line, sizeof line, c));
     failures(f, c);
     blocked(f, c);
     modes(f, c);
@@ -209,22 +209,15 @@ static void one_card(FILE *f, const struct card *c)
     hashes(f, c);
 }
 
-copse_status card_markdown(const char *path, const struct conform_settings *s,
-                           const struct conform_set *set)
+copse_status copse__card_markdown(FILE *f, const copse_conformance_results *r)
 {
-    struct output o;
     struct card c;
-    copse_status status = COPSE_OK;
-    COPSE_TRY(output_open(&o, path));
-    fprintf(o.stream, "# Device card%s\n\n", set->device_count == 1 ? "" : "s");
-    for (size_t i = 0; i < set->device_count && status == COPSE_OK; i++) {
-        if (!card_make(&c, s, set, &set->devices[i])) {
-            status = session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the card");
-            break;
-        }
-        one_card(o.stream, &c);
-        card_free(&c);
+    fprintf(f, "# Device card%s\n\n", r->device_count == 1 ? "" : "s");
+    for (size_t i = 0; i < r->device_count; i++) {
+        COPSE_TRY(copse__card_make(&c, r, &r->devices[i]));
+        one_card(f, &c);
+        copse__card_free(&c);
     }
-    fprintf(o.stream, "### Command\n\n```\n%s\n```\n", set->command ? set->command : "");
-    return output_end(&o, status);
+    fprintf(f, "### Command\n\n```\n%s\n```\n", r->command ? r->command : "");
+    return COPSE_OK;
 }

@@ -2,12 +2,11 @@
 /* Code shared by both forms of the device card: results grouped by op, mode and reason. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "tools/conformance/card.h"
+#include "core/report/card.h"
 
-int card_gravity(copse_verdict v)
+int copse__card_gravity(copse_verdict v)
 {
     static const copse_verdict order[] = {
         COPSE_VERDICT_SKIP, COPSE_VERDICT_UNSUPPORTED, COPSE_VERDICT_PASS,
@@ -21,12 +20,12 @@ int card_gravity(copse_verdict v)
     return i;
 }
 
-bool card_is_of(const struct card *c, const struct conform_case *k)
+bool copse__card_is_of(const struct card *c, const struct copse_case_result *k)
 {
-    return strcmp(k->device, c->device->id) == 0;
+    return strcmp(k->device, c->device->info.id) == 0;
 }
 
-const char *card_metric_help(const char *metric)
+const char *copse__card_metric_help(const char *metric)
 {
     static const struct { const char *metric, *help; } rows[] = {
         { "ulp", "units in the last place: 1 is the distance from one number to the next" },
@@ -41,7 +40,7 @@ const char *card_metric_help(const char *metric)
     return "";
 }
 
-char *card_number(char *out, size_t room, const cJSON *item)
+char *copse__card_number(char *out, size_t room, const cJSON *item)
 {
     const double x = item ? item->valuedouble : 0.0;
     if (cJSON_IsBool(item))
@@ -61,7 +60,7 @@ char *card_number(char *out, size_t room, const cJSON *item)
 
 /* ---- gathering ---- */
 
-static struct card_row *row_of(struct card *c, const struct conform_case *k)
+static struct card_row *row_of(struct card *c, const struct copse_case_result *k)
 {
     for (size_t i = 0; i < c->row_count; i++)
         if (strcmp(c->rows[i].op, k->op) == 0 && strcmp(c->rows[i].variant, k->variant) == 0)
@@ -72,7 +71,7 @@ static struct card_row *row_of(struct card *c, const struct conform_case *k)
     return &c->rows[c->row_count++];
 }
 
-static struct card_mode *mode_of(struct card *c, const struct conform_case *k)
+static struct card_mode *mode_of(struct card *c, const struct copse_case_result *k)
 {
     for (size_t i = 0; i < c->mode_count; i++)
         if (strcmp(c->modes[i].mode, k->mode) == 0)
@@ -81,11 +80,11 @@ static struct card_mode *mode_of(struct card *c, const struct conform_case *k)
     return &c->modes[c->mode_count++];
 }
 
-static void take_reason(struct card *c, const struct conform_case *k)
+static void take_reason(struct card *c, const struct copse_case_result *k)
 {
     struct card_reason new = { .verdict = k->verdict, .example = k };
     size_t i = 0;
-    snprintf(new.text, sizeof new.text, "%.*s", (int)conform_reason(k->text), k->text);
+    snprintf(new.text, sizeof new.text, "%.*s", (int)copse__case_reason(k->text), k->text);
     while (i < c->reason_count && (c->reasons[i].verdict != k->verdict ||
                                    strcmp(c->reasons[i].text, new.text) != 0))
         i++;
@@ -95,23 +94,23 @@ static void take_reason(struct card *c, const struct conform_case *k)
 }
 
 /* An error counts only if it was measured against a tolerance. */
-static void take_worst(const struct conform_case **worst, const struct conform_case *k)
+static void take_worst(const struct copse_case_result **worst, const struct copse_case_result *k)
 {
-    if (*k->metric && (!*worst || conform_share(k) > conform_share(*worst)))
+    if (*k->metric && (!*worst || copse_case_share(k) > copse_case_share(*worst)))
         *worst = k;
 }
 
-static void take(struct card *c, const struct conform_case *k)
+static void take(struct card *c, const struct copse_case_result *k)
 {
     struct card_row *row = row_of(c, k);
     struct card_mode *mode = mode_of(c, k);
     const bool is_perf = strcmp(k->mode, "perf") == 0, is_grad = strcmp(k->mode, "grad") == 0;
-    if (card_gravity(k->verdict) > card_gravity(row->verdict))
+    if (copse__card_gravity(k->verdict) > copse__card_gravity(row->verdict))
         row->verdict = k->verdict;
     row->cases++;
     row->passed += k->verdict == COPSE_VERDICT_PASS;
     if (is_perf) {
-        const struct conform_case *s = row->speed;
+        const struct copse_case_result *s = row->speed;
         if (k->gflops + k->gbytes > (s ? s->gflops + s->gbytes : 0.0))
             row->speed = k;
     } else if (strcmp(k->mode, "bitwise") != 0) {
@@ -122,44 +121,46 @@ static void take(struct card *c, const struct conform_case *k)
     mode->seconds += k->seconds;
     c->counts[k->verdict]++;
     c->cases++;
-    c->bad += conform_is_bad(k->verdict);
+    c->bad += copse_verdict_fails(k->verdict);
     c->hashes += *k->hash != '\0';
     if (k->verdict == COPSE_VERDICT_SKIP || k->verdict == COPSE_VERDICT_UNSUPPORTED ||
         k->verdict == COPSE_VERDICT_XFAIL)
         take_reason(c, k);
 }
 
-bool card_make(struct card *c, const struct conform_settings *s, const struct conform_set *set,
-               const struct conform_device *device)
+copse_status copse__card_make(struct card *c, const copse_conformance_results *r,
+                              const struct copse_report_device *device)
 {
-    const size_t room = set->case_count + 1;
-    *c = (struct card){ .device = device, .settings = s, .set = set };
-    c->rows = calloc(room, sizeof *c->rows);
-    c->modes = calloc(room, sizeof *c->modes);
-    c->reasons = calloc(room, sizeof *c->reasons);
+    struct copse_mem *mem = &r->ctx->base.mem;
+    const size_t room = r->case_count + 1;
+    *c = (struct card){ .device = device, .results = r };
+    c->rows = copse__alloc(mem, room, sizeof *c->rows);
+    c->modes = copse__alloc(mem, room, sizeof *c->modes);
+    c->reasons = copse__alloc(mem, room, sizeof *c->reasons);
     if (!c->rows || !c->modes || !c->reasons) {
-        card_free(c);
-        return false;
+        copse__card_free(c);
+        return copse_no_memory("conformance: the card of %s", device->info.id);
     }
-    for (size_t i = 0; i < set->case_count; i++)
-        if (card_is_of(c, &set->cases[i]))
-            take(c, &set->cases[i]);
-    return true;
+    for (size_t i = 0; i < r->case_count; i++)
+        if (copse__card_is_of(c, &r->cases[i]))
+            take(c, &r->cases[i]);
+    return COPSE_OK;
 }
 
-void card_free(struct card *c)
+void copse__card_free(struct card *c)
 {
-    free(c->rows);
-    free(c->modes);
-    free(c->reasons);
+    struct copse_mem *mem = &c->results->ctx->base.mem;
+    copse__free(mem, c->rows);
+    copse__free(mem, c->modes);
+    copse__free(mem, c->reasons);
     *c = (struct card){ 0 };
 }
 
-char *card_sentence(char *out, size_t room, const struct card *c)
+char *copse__card_sentence(char *out, size_t room, const struct card *c)
 {
     const size_t passed = (size_t)c->counts[COPSE_VERDICT_PASS];
     const int blocked =
-        cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(c->device->json, "blocked"));
+        cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(c->device->event, "blocked"));
     if (c->bad)
         snprintf(out, room, "%zu of %zu results cannot be trusted.%s", c->bad, c->cases,
                  blocked ? " The kernels to blame are blocked on this device: the library uses "

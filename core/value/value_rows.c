@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Structures of values: split along axis 0 into a part for each replica, and joined again. */
 #include "copse/distribute/partition.h"
-#include "core/compat/tower.h"
 #include "core/graph/type.h"
 #include "core/value/cross_device.h"
 
@@ -18,12 +17,12 @@ static copse_status bring(void *strategy, copse_value *v, copse_value **out)
     copse_strategy *st = strategy;
     const uint32_t n = st->replica_count;
     if (v->kind != COPSE_VALUE_ARRAY && v->kind != COPSE_VALUE_SPARSE)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: only arrays, sparse values, lists and "
+        return copse_fail(COPSE_ERR_ARGUMENT, "split: only arrays, sparse values, lists and "
                                               "dictionaries of them are split");
     if (v->shape.rank == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: a scalar has no axis 0 to split along");
+        return copse_fail(COPSE_ERR_ARGUMENT, "split: a scalar has no axis 0 to split along");
     if (v->kind == COPSE_VALUE_ARRAY && v->shape.dims[0] % n != 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u rows cannot be split evenly over %u "
+        return copse_fail(COPSE_ERR_ARGUMENT, "split: %u rows cannot be split evenly over %u "
                                               "replicas; leave out %u, or fill the batch",
                           v->shape.dims[0], n, v->shape.dims[0] % n);
     return copse__value_at(st, v, COPSE_HOST, out);
@@ -49,7 +48,7 @@ static copse_status cut_slices(const struct part *w, const copse_value *v, uint3
     p.indices = own;
     p.values = its;
     const copse_status s = own && its ? copse__value_sparse(w->st->ctx, w->st, w->rank, &p, out)
-                                      : copse_no_memory("replicated model");
+                                      : copse_no_memory("split");
     copse__free(mem, own);
     copse__free(mem, its);
     return s;
@@ -96,18 +95,18 @@ static copse_status add_rows(const copse_strategy *st, copse_value *const *parts
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const copse_value *part = parts[r];
         if (part->kind != COPSE_VALUE_ARRAY || part->shape.rank == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: outputs are arrays with an axis 0, that "
+            return copse_fail(COPSE_ERR_ARGUMENT, "join: the values are arrays with an axis 0, that "
                                                   "of replica %u is none", r);
         rows += part->shape.dims[0];
         all->dims[0] = part->shape.dims[0];
         if (!copse__shape_equal(part->shape, *all) || part->type != first->type)
-            return copse_fail(COPSE_ERR_SHAPE, "replicated model: replica 0 puts out %s, replica %u %s; they "
+            return copse_fail(COPSE_ERR_SHAPE, "join: replica 0 has %s, replica %u %s; they "
                                                "may only differ along axis 0",
                               COPSE_SHAPE_TEXT(first->shape), r, COPSE_SHAPE_TEXT(part->shape));
     }
     all->dims[0] = (uint32_t)rows;
     return rows <= UINT32_MAX ? COPSE_OK
-                              : copse_fail(COPSE_ERR_ARGUMENT, "replicated model: 2^32 rows or more");
+                              : copse_fail(COPSE_ERR_ARGUMENT, "join: 2^32 rows or more");
 }
 
 static copse_status join(void *strategy, copse_value *v, copse_value **out)
@@ -142,8 +141,7 @@ copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, co
         *out = copse_value_retain(parts[0]);
         return COPSE_OK;
     }
-    COPSE_TRY(copse_note(copse__regroup(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all),
-                         "in the outputs of a replicated model"));
+    COPSE_TRY(copse__regroup(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all));
     const copse_status s = copse__value_map(all, join, st, out);
     copse_value_release(&all);
     return s;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of modes, tiers and verdicts on the command line and in files. */
-#include <string.h>
+/* The names of modes, tiers and verdicts in files and on command lines. */
+#include "core/report/report.h"
 
-#include "tools/conformance/conform.h"
-
-const struct conform_name conform_modes[] = {
+const struct copse_conform_name copse_conform_mode_names[] = {
     { "run", COPSE_CONFORM_RUN, "results of every op against a reference in double precision" },
     { "grad", COPSE_CONFORM_GRAD, "gradients against the reference's, and those against differences" },
     { "bitwise", COPSE_CONFORM_BITWISE, "the same bits from run to run, and where promised" },
@@ -21,7 +19,7 @@ const struct conform_name conform_modes[] = {
     { NULL, 0, NULL },
 };
 
-const struct conform_name conform_tiers[] = {
+const struct copse_conform_name copse_conform_tier_names[] = {
     { "quick", COPSE_CONFORM_QUICK, "about 10 s a device with warm caches" },
     { "standard", COPSE_CONFORM_STANDARD, "minutes; every kernel variant" },
     { "full", COPSE_CONFORM_FULL, "hours" },
@@ -29,7 +27,7 @@ const struct conform_name conform_tiers[] = {
     { NULL, 0, NULL },
 };
 
-const struct conform_name *conform_find(const struct conform_name *list, const char *name)
+const struct copse_conform_name *copse__conform_name_find(const struct copse_conform_name *list, const char *name)
 {
     for (; list->name; list++)
         if (strcmp(list->name, name) == 0)
@@ -37,7 +35,7 @@ const struct conform_name *conform_find(const struct conform_name *list, const c
     return NULL;
 }
 
-copse_verdict conform_verdict(const char *name)
+copse_verdict copse__conform_verdict_find(const char *name)
 {
     int v = 0;
     while (v < COPSE_VERDICT_COUNT && strcmp(copse_verdict_name((copse_verdict)v), name) != 0)
@@ -45,9 +43,9 @@ copse_verdict conform_verdict(const char *name)
     return (copse_verdict)v;
 }
 
-bool conform_is_bad(copse_verdict v)
+bool copse_verdict_fails(copse_verdict verdict)
 {
-    switch (v) {
+    switch (verdict) {
     case COPSE_VERDICT_FAIL:
     case COPSE_VERDICT_XPASS:
     case COPSE_VERDICT_CRASH:
@@ -58,4 +56,22 @@ bool conform_is_bad(copse_verdict v)
     default:
         return false;
     }
+}
+
+static const char *name_of(const struct copse_conform_name *list, unsigned value)
+{
+    for (; list->name; list++)
+        if (list->value == value)
+            return list->name;
+    return "";
+}
+
+const char *copse_conformance_mode_name(unsigned mode)
+{
+    return name_of(copse_conform_mode_names, mode);
+}
+
+const char *copse_conformance_tier_name(copse_conformance_tier tier)
+{
+    return name_of(copse_conform_tier_names, (unsigned)tier);
 }

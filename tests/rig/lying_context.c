@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The command with faulty drivers: built from the tool's own sources, with contexts made here.
-   COPSE_LIE=crash:softmax (or hang, lose, corrupt; queues:2) sets the fault, COPSE_LIE_OVER=opencl the backend
-   [host]. */
+/* See lying_context.h. */
+#include "tests/rig/lying_context.h"
+
 #include <stdlib.h>
 
 #include "tests/rig/lying_backend.h"
-
-copse_status lying_context_create(const struct copse_context_params *params, copse_context **out);
 
 copse_status lying_context_create(const struct copse_context_params *params, copse_context **out)
 {
@@ -22,4 +20,18 @@ copse_status lying_context_create(const struct copse_context_params *params, cop
     *out = NULL;
     return backends ? copse__context_create_with(params, backends, out)
                     : copse_fail(COPSE_ERR_ARGUMENT, "lying: no backend '%s'", over);
+}
+
+static copse_status open_lying(void *user, const struct copse_context_params *params, bool is_verbose,
+                               copse_context **out)
+{
+    (void)user, (void)is_verbose;
+    return lying_context_create(params, out);
+}
+
+const struct copse_conformance_helper_params lying_helper_params = { .open = open_lying };
+
+int lying_helper(int argc, char **argv, const struct copse_conformance_helper_params *params)
+{
+    return copse_conformance_helper(argc, argv, params ? params : &lying_helper_params);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/conformance/card.h"
+#include "core/report/card.h"
 
 static const char style[] =
     ":root{--ink:#1d2430;--soft:#5d6878;--line:#dfe3e9;--paper:#fff;--tint:#f5f7f9;--good:#1a7f4b;"
@@ -41,7 +41,7 @@ static const char style[] =
 
 static const char *verdict_class(copse_verdict v)
 {
-    return v == COPSE_VERDICT_PASS ? "PASS" : conform_is_bad(v) ? "bad" : "none";
+    return v == COPSE_VERDICT_PASS ? "PASS" : copse_verdict_fails(v) ? "bad" : "none";
 }
 
 static void verdict(FILE *f, copse_verdict v)
@@ -56,35 +56,35 @@ static void pair(FILE *f, const char *name, const char *value)
     if (!*value)
         return;
     fprintf(f, "<tr><th>%s</th><td>", name);
-    card_escape(f, value);
+    copse__card_escape(f, value);
     fprintf(f, "</td></tr>\n");
 }
 
 static void identity(FILE *f, const struct card *c)
 {
-    const cJSON *o = c->device->json, *item;
+    const cJSON *o = c->device->event, *item;
     char number[64];
     fprintf(f, "<div class='two'><div><h2>Identity</h2><table>\n");
-    pair(f, "Device", c->device->name);
-    pair(f, "Driver", c->device->driver);
-    pair(f, "API", json_text(o, "backend"));
-    pair(f, "API version", c->device->api);
-    pair(f, "Kind", json_text(o, "kind"));
-    pair(f, "UUID", json_text(o, "uuid"));
-    pair(f, "PCI address", json_text(o, "pci"));
-    pair(f, "PCI vendor", json_text(o, "vendor_id"));
-    pair(f, "Also met as", json_text(o, "same_as"));
-    if (json_number(o, "memory_bytes") > 0)
-        pair(f, "Memory", card_number(number, sizeof number,
+    pair(f, "Device", c->device->info.name);
+    pair(f, "Driver", c->device->info.driver);
+    pair(f, "API", copse__json_text(o, "backend"));
+    pair(f, "API version", c->device->info.api_version);
+    pair(f, "Kind", copse__json_text(o, "kind"));
+    pair(f, "UUID", copse__json_text(o, "uuid"));
+    pair(f, "PCI address", copse__json_text(o, "pci"));
+    pair(f, "PCI vendor", copse__json_text(o, "vendor_id"));
+    pair(f, "Also met as", copse__json_text(o, "same_as"));
+    if (copse__json_number(o, "memory_bytes") > 0)
+        pair(f, "Memory", copse__card_number(number, sizeof number,
                                       cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
-    pair(f, "Library", c->set->library);
+    pair(f, "Library", c->results->library);
     fprintf(f, "</table></div><div><h2>Limits</h2><table>\n");
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits")) {
         char name[64];
         snprintf(name, sizeof name, "%s", item->string);
         for (char *p = name; (p = strchr(p, '_')) != NULL;)
             *p = ' ';
-        pair(f, name, card_number(number, sizeof number, item));
+        pair(f, name, copse__card_number(number, sizeof number, item));
     }
     fprintf(f, "</table></div></div>\n");
 }
@@ -97,7 +97,7 @@ static void modes(FILE *f, const struct card *c)
                "<th class='n'>Cases</th><th>Outcome</th><th class='n'>Time</th></tr>\n");
     for (size_t i = 0; i < c->mode_count; i++) {
         const struct card_mode *m = &c->modes[i];
-        const struct conform_name *name = conform_find(conform_modes, m->mode);
+        const struct copse_conform_name *name = copse__conform_name_find(copse_conform_mode_names, m->mode);
         fprintf(f, "<tr><td><code>%s</code></td><td>%s</td><td class='n'>%zu</td><td>", m->mode,
                 name ? name->help : "", m->cases);
         for (int v = 0, n = 0; v < COPSE_VERDICT_COUNT; v++)
@@ -112,7 +112,7 @@ static void modes(FILE *f, const struct card *c)
 
 static void blocked(FILE *f, const struct card *c)
 {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->device->json, "blocked"), *b;
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(c->device->event, "blocked"), *b;
     if (cJSON_GetArraySize(list) == 0)
         return;
     fprintf(f, "<h2>Blocked kernels</h2><p>The library does not use these on this device and driver "
@@ -120,13 +120,13 @@ static void blocked(FILE *f, const struct card *c)
                "<table>\n");
     cJSON_ArrayForEach(b, list) {
         fprintf(f, "<tr><td><code>");
-        card_escape(f, json_text(b, "kernel"));
+        copse__card_escape(f, copse__json_text(b, "kernel"));
         fprintf(f, "</code></td><td>");
-        card_escape(f, json_text(b, "reason"));
+        copse__card_escape(f, copse__json_text(b, "reason"));
         fprintf(f, "</td></tr>\n");
     }
     fprintf(f, "</table><p class='soft'>To unblock them: <code>copse devices --unblock %s"
-               "</code></p>\n", c->device->id);
+               "</code></p>\n", c->device->info.id);
 }
 
 static void failures(FILE *f, const struct card *c)
@@ -135,38 +135,38 @@ static void failures(FILE *f, const struct card *c)
     if (c->bad == 0)
         return;
     fprintf(f, "<h2>Failures</h2>\n");
-    for (size_t i = 0; i < c->set->case_count; i++) {
-        const struct conform_case *k = &c->set->cases[i];
-        if (!card_is_of(c, k) || !conform_is_bad(k->verdict))
+    for (size_t i = 0; i < c->results->case_count; i++) {
+        const struct copse_case_result *k = &c->results->cases[i];
+        if (!copse__card_is_of(c, k) || !copse_verdict_fails(k->verdict))
             continue;
         fprintf(f, "<p>");
         verdict(f, k->verdict);
         fprintf(f, " <code>%s</code> <b>", k->mode);
-        card_escape(f, k->op);
+        copse__card_escape(f, k->op);
         fprintf(f, "</b>: ");
-        card_escape(f, k->name);
+        copse__card_escape(f, k->name);
         if (*k->variant)
             fprintf(f, " (<code>%s</code>)", k->variant);
         fprintf(f, "<br><span class='soft'>");
-        card_escape(f, k->text);
-        if (*conform_measure(line, sizeof line, k)) {
+        copse__card_escape(f, k->text);
+        if (*copse__case_measure(line, sizeof line, k)) {
             fprintf(f, "%s", *k->text ? "; " : "");
-            card_escape(f, line);
+            copse__card_escape(f, line);
         }
         fprintf(f, "</span></p><pre>");
-        card_escape(f, conform_repeat(line, sizeof line, c->settings, k));
+        copse__card_escape(f, copse__case_repeat(line, sizeof line, c->results, k));
         fprintf(f, "</pre>\n");
     }
 }
 
-static void error_cell(FILE *f, const struct conform_case *k)
+static void error_cell(FILE *f, const struct copse_case_result *k)
 {
     if (!k)
         fprintf(f, "<td></td>");
-    else if (conform_share(k) == 0.0)
+    else if (copse_case_share(k) == 0.0)
         fprintf(f, "<td>exact</td>");
     else
-        fprintf(f, "<td title=\"%s\">%.3g %s of %.3g</td>", card_metric_help(k->metric), k->worst,
+        fprintf(f, "<td title=\"%s\">%.3g %s of %.3g</td>", copse__card_metric_help(k->metric), k->worst,
                 k->metric, k->limit);
 }
 
@@ -180,7 +180,7 @@ static void rows(FILE *f, const struct card *c)
     for (size_t i = 0; i < c->row_count; i++) {
         const struct card_row *r = &c->rows[i];
         fprintf(f, "<tr><td>");
-        card_escape(f, *r->op ? r->op : "none");
+        copse__card_escape(f, *r->op ? r->op : "none");
         fprintf(f, *r->variant ? "</td><td><code>%s</code></td><td>"
                                : "</td><td class='soft'>default%s</td><td>", r->variant);
         verdict(f, r->verdict);
@@ -202,12 +202,12 @@ static void plots(FILE *f, const struct card *c)
                "the end of the page explains ulp, R and norm.</p>"
                "<p class='soft'><span class='key fwd'></span>result<span class='key grd'></span>gradient"
                "<span class='key bad'></span>too large</p>\n");
-    card_plot_errors(f, c);
+    copse__card_plot_errors(f, c);
     if (!has_speed)
         return;
     fprintf(f, "<h2>Speed</h2><p class='soft'>Longer is better; the dashed line is a plain copy of "
                "large memory on the same device; results that stay in a cache can be faster.</p>\n");
-    card_plot_speed(f, c);
+    copse__card_plot_speed(f, c);
 }
 
 static void reasons(FILE *f, const struct card *c)
@@ -221,11 +221,11 @@ static void reasons(FILE *f, const struct card *c)
         fprintf(f, "<tr><td>");
         verdict(f, r->verdict);
         fprintf(f, "</td><td class='n'>%zu</td><td>", r->cases);
-        card_escape(f, *r->text ? r->text : "no reason given");
+        copse__card_escape(f, *r->text ? r->text : "no reason given");
         fprintf(f, "</td><td>%s ", r->example->mode);
-        card_escape(f, r->example->op);
+        copse__card_escape(f, r->example->op);
         fprintf(f, ": ");
-        card_escape(f, r->example->name);
+        copse__card_escape(f, r->example->name);
         fprintf(f, "</td></tr>\n");
     }
     fprintf(f, "</table>\n");
@@ -239,14 +239,14 @@ static void hashes(FILE *f, const struct card *c)
                "device and driver must agree; where two devices agree, their results are the same "
                "bit for bit.</p><details><summary>%zu digests</summary><table><tr><th>Mode</th>"
                "<th>Op</th><th>Case</th><th>Kernel</th><th>Digest</th></tr>\n", c->hashes);
-    for (size_t i = 0; i < c->set->case_count; i++) {
-        const struct conform_case *k = &c->set->cases[i];
-        if (!*k->hash || !card_is_of(c, k))
+    for (size_t i = 0; i < c->results->case_count; i++) {
+        const struct copse_case_result *k = &c->results->cases[i];
+        if (!*k->hash || !copse__card_is_of(c, k))
             continue;
         fprintf(f, "<tr><td>%s</td><td>", k->mode);
-        card_escape(f, k->op);
+        copse__card_escape(f, k->op);
         fprintf(f, "</td><td>");
-        card_escape(f, k->name);
+        copse__card_escape(f, k->name);
         fprintf(f, "</td><td><code>%s</code></td><td><code>%s</code></td></tr>\n", k->variant,
                 k->hash);
     }
@@ -266,7 +266,7 @@ static void legend(FILE *f)
     static const char *const metrics[] = { "ulp", "R", "norm", "bits" };
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
         fprintf(f, "<tr><td><code>%s</code></td><td>%s</td></tr>\n", metrics[i],
-                card_metric_help(metrics[i]));
+                copse__card_metric_help(metrics[i]));
     fprintf(f, "</table></details>\n");
 }
 
@@ -274,17 +274,17 @@ static void one_card(FILE *f, const struct card *c)
 {
     char line[400];
     fprintf(f, "<section class='card' id='");
-    card_escape(f, c->device->id);
+    copse__card_escape(f, c->device->info.id);
     fprintf(f, "'><h1>");
-    card_escape(f, c->device->name);
+    copse__card_escape(f, c->device->info.name);
     fprintf(f, "</h1><p class='soft'>");
-    card_escape(f, c->device->id);
+    copse__card_escape(f, c->device->info.id);
     fprintf(f, ", driver ");
-    card_escape(f, c->device->driver);
+    copse__card_escape(f, c->device->info.driver);
     fprintf(f, "<br>checked by Copse %s on %s, tier <code>%s</code></p>\n"
                "<div class='verdict%s'>%s</div>\n",
-            c->set->library, c->set->started, c->settings->tier->name, c->bad ? " bad" : "",
-            card_sentence(line, sizeof line, c));
+            c->results->library, c->results->started, c->results->tier, c->bad ? " bad" : "",
+            copse__card_sentence(line, sizeof line, c));
     failures(f, c);
     blocked(f, c);
     modes(f, c);
@@ -296,39 +296,30 @@ static void one_card(FILE *f, const struct card *c)
     fprintf(f, "</section>\n");
 }
 
-static copse_status page(FILE *f, const struct conform_settings *s, const struct conform_set *set)
+copse_status copse__card_html(FILE *f, const copse_conformance_results *r)
 {
     struct card c;
     fprintf(f, "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
                "<meta name='viewport' content='width=device-width,initial-scale=1'><title>");
-    for (size_t i = 0; i < set->device_count; i++) {
+    for (size_t i = 0; i < r->device_count; i++) {
         fputs(i ? ", " : "Device card: ", f);
-        card_escape(f, set->devices[i].name);
+        copse__card_escape(f, r->devices[i].info.name);
     }
     fprintf(f, "</title><style>%s</style></head><body><main>\n", style);
-    if (set->device_count > 1) {
+    if (r->device_count > 1) {
         fprintf(f, "<p class='soft'>Devices:");
-        for (size_t i = 0; i < set->device_count; i++)
-            fprintf(f, " <a href='#%s'>%s</a>", set->devices[i].id, set->devices[i].id);
+        for (size_t i = 0; i < r->device_count; i++)
+            fprintf(f, " <a href='#%s'>%s</a>", r->devices[i].info.id, r->devices[i].info.id);
         fprintf(f, "</p>\n");
     }
-    for (size_t i = 0; i < set->device_count; i++) {
-        if (!card_make(&c, s, set, &set->devices[i]))
-            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the card");
+    for (size_t i = 0; i < r->device_count; i++) {
+        COPSE_TRY(copse__card_make(&c, r, &r->devices[i]));
         one_card(f, &c);
-        card_free(&c);
+        copse__card_free(&c);
     }
     legend(f);
     fprintf(f, "<h2>To repeat it</h2><pre>");
-    card_escape(f, set->command ? set->command : "");
+    copse__card_escape(f, r->command ? r->command : "");
     fprintf(f, "</pre>\n</main></body></html>\n");
     return COPSE_OK;
-}
-
-copse_status card_html(const char *path, const struct conform_settings *s,
-                       const struct conform_set *set)
-{
-    struct output o;
-    COPSE_TRY(output_open(&o, path));
-    return output_end(&o, page(o.stream, s, set));
 }
