@@ -92,7 +92,7 @@ static bool is_after(const struct copse_conform_run *r, const char *mode, const 
 static void report(struct copse_conform_run *r, struct copse_case_result *result)
 {
     if (!result->seed)
-        result->seed = copse__case_seed(result->op, result->name);
+        result->seed = copse__run_seed(r->params->seed, result->op, result->name);
     result->device = r->dev->info.id;
     result->variant = result->variant ? result->variant : "";
     result->type = result->type ? result->type : "f32";

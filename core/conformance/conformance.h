@@ -9,6 +9,8 @@
 /* ---- fill.c ---- */
 
 uint64_t copse__case_seed(const char *op, const char *name); /* FNV of "op/name" */
+/* The same for a run with a seed of its own; 0: none. */
+uint64_t copse__run_seed(uint64_t seed, const char *op, const char *name);
 /* Fill `count` f32 (as doubles, already rounded to f32) or i32 values of input `index`. */
 void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size_t count,
                  double *values);

@@ -56,7 +56,7 @@ void copse__conform_one(struct copse_conform_run *r, const struct copse_conform_
     out.result = (struct copse_case_result){
         .mode = c->mode, .op = c->op, .name = c->name, .variant = variant,
         .type = "f32", .metric = "", .hash = out.hash, .text = out.text,
-        .seed = copse__case_seed(c->op, c->name),
+        .seed = copse__run_seed(r->params->seed, c->op, c->name),
     };
     const uint64_t start = copse__now_ns();
     const copse_status s = run(r, user, &out);

@@ -96,6 +96,7 @@ static copse_status describe(copse_conformance_job *job)
              copse_conformance_tier_name(p->tier));
     snprintf(all->library, sizeof all->library, "%s", copse_version());
     snprintf(all->tier, sizeof all->tier, "%s", copse_conformance_tier_name(p->tier));
+    all->seed = p->seed;
     copse__time_text(all->started, sizeof all->started);
     COPSE_TRY(copse__results_set(all, &all->modes, modes));
     COPSE_TRY(copse__results_set(all, &all->command, p->command ? p->command : command));

@@ -107,7 +107,7 @@ static struct copse_request request_of(const struct run *r, enum copse_request_k
     return (struct copse_request){
         .kind = kind, .device = r->device, .modes = p->modes, .tier = p->tier, .ops = r->ops,
         .case_name = p->case_name, .variant = p->variant, .own_path = p->own_path, .kernel = p->own_kernel,
-        .cache_folder = p->cache_folder, .is_verbose = p->is_verbose,
+        .cache_folder = p->cache_folder, .is_verbose = p->is_verbose, .seed = p->seed,
     };
 }
 

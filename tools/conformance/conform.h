@@ -29,6 +29,12 @@ extern const struct copse_conformance_helper_params conform_helper;
    line, for the card. */
 int conform_run(struct conform_settings *s, const char *action, int argc, char **argv);
 
+/* conform_soak.c: runs with new seeds until the time is over or one fails */
+int conform_soak(struct conform_settings *s, const char *action, double seconds, int argc, char **argv);
+
+/* conform_own.c: print the contract of a kernel */
+int conform_contract(const char *kernel);
+
 /* ---- reports ---- */
 
 /* conform_report.c: while it runs */
