@@ -38,6 +38,12 @@ copse_status copse__need(const char *file, int line, const char *what, const cha
 /* COPSE_ERR_NO_MEMORY with the text "...: no memory": copse_no_memory("variable '%s'", name). */
 copse_status copse__no_memory(const char *file, int line, const char *fmt, ...) COPSE_PRINTF(3, 4);
 #define copse_no_memory(...) copse__no_memory(__FILE__, __LINE__, __VA_ARGS__)
+/* The same where `given`, such as an allocation, is NULL or false: copse_need_memory(p = copse__alloc(...), "trainer"). */
+#define copse_need_memory(given, ...) ((given) ? COPSE_OK : copse_no_memory(__VA_ARGS__))
+/* COPSE_ERR_ARGUMENT, "trainer: unknown gating 7", unless `value` is one of the enumerators 0 .. last. */
+copse_status copse__need_known(const char *file, int line, const char *what, const char *kind, int value, int last);
+#define copse_need_known(what, kind, value, last)                                                  \
+    copse__need_known(__FILE__, __LINE__, what, kind, (int)(value), (int)(last))
 /* COPSE_ERR_UNSUPPORTED where one of the reserved words of a struct is set; NULL has none. */
 copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params, size_t offset,
                                 size_t size);
@@ -57,6 +63,13 @@ uint64_t copse__failures(void);
 copse_status copse__returned(copse_status code, uint64_t before);
 #define copse_fail(code, ...) copse__fail(code, __FILE__, __LINE__, __VA_ARGS__)
 #define copse_note(code, ...) copse__note(code, __VA_ARGS__)
+
+/* A public function that reads a property of an object `x`; NULL has the property `none`. */
+#define COPSE_PROPERTY(type, function, object, property, none)                                     \
+    type function(const object *x)                                                                 \
+    {                                                                                              \
+        return x ? (property) : (none);                                                            \
+    }
 
 /* ---- memory (memory.c) ---- */
 

@@ -104,6 +104,13 @@ copse_status copse__no_memory(const char *file, int line, const char *fmt, ...)
     return copse__fail(COPSE_ERR_NO_MEMORY, file, line, "%s: no memory", text);
 }
 
+copse_status copse__need_known(const char *file, int line, const char *what, const char *kind, int value, int last)
+{
+    return value >= 0 && value <= last
+               ? COPSE_OK
+               : copse__fail(COPSE_ERR_ARGUMENT, file, line, "%s: unknown %s %d", what, kind, value);
+}
+
 copse_status copse__no_reserved(const char *file, int line, const char *type, const void *params, size_t offset,
                                 size_t size)
 {

@@ -253,7 +253,7 @@ static copse_status name_difference(copse_cluster *c, const char *what, const ch
     char *other = copse__alloc(mem, (size_t)size + 1, 1);
     all = copse__alloc(mem, c->t.size, sizeof *all);
     copse_status s = other && all ? COPSE_OK
-                                  : copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
+                                  : copse_no_memory("cluster");
     if (!s && c->t.rank == 0)
         memcpy(other, text, (size_t)size);
     s = copse__cluster_barrier(c, "the chief's description", size, s);

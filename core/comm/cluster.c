@@ -148,7 +148,7 @@ copse_status copse__cluster_open_with(copse_context *ctx, copse_cluster_spec *sp
     COPSE_TRY(copse__window_check(params));
     copse_cluster *c = copse__alloc(&ctx->base.mem, 1, sizeof *c);
     if (!c)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
+        return copse_no_memory("cluster");
     atomic_init(&c->refs, 1);
     c->ctx = copse_context_retain(ctx);
     c->spec = copse__cluster_spec_retain(spec);

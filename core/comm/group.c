@@ -132,6 +132,14 @@ copse_status copse__group_allgatherv(struct copse_group *g, void *all, const siz
     return g->cluster ? copse__cluster_allgatherv(g->cluster, all, sizes) : COPSE_OK;
 }
 
+copse_status copse__group_allgather_each(struct copse_group *g, void *all, size_t size)
+{
+    size_t sizes[COPSE_MAX_WORKERS];
+    for (uint32_t w = 0; w < g->workers; w++)
+        sizes[w] = size;
+    return copse__group_allgatherv(g, all, sizes);
+}
+
 copse_status copse__group_gather_ranks(struct copse_group *g, const char *what, void *all, size_t size,
                                        copse_status mine)
 {

@@ -70,6 +70,8 @@ copse_status copse__group_vote(struct copse_group *g, copse_status mine, const c
 
 /* Worker w has sizes[w] bytes; they follow one another in `all`, this worker's already there. */
 copse_status copse__group_allgatherv(struct copse_group *g, void *all, const size_t *sizes);
+/* The same where each has `size` bytes. */
+copse_status copse__group_allgather_each(struct copse_group *g, void *all, size_t size);
 
 /* ---- failure ---- */
 

@@ -158,7 +158,7 @@ copse_status copse__heartbeats_begin(copse_cluster *c)
         return COPSE_OK;
     struct copse_heartbeats *b = copse__alloc(&c->ctx->base.mem, 1, sizeof *b);
     if (!b)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
+        return copse_no_memory("cluster");
     b->c = c;
     b->engine = c->table;
     b->guard = *c->table;

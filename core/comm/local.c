@@ -30,7 +30,7 @@ copse_status copse__local_hub_create(copse_context *ctx, struct copse_local_hub 
 {
     struct copse_local_hub *hub = copse__alloc(&ctx->base.mem, 1, sizeof *hub);
     if (!hub)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
+        return copse_no_memory("cluster");
     hub->ctx = copse_context_retain(ctx);
     hub->last = &hub->first;
     copse_status s = copse__mutex_init(&hub->lock);

@@ -28,11 +28,6 @@ static bool find_role(const char *name, copse_role *role)
 
 /* ---- reading ---- */
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory for the description");
-}
-
 /* "host:port", and "[v6]:port" for hosts that have colons themselves. */
 static copse_status check_address(const char *name, const char *text)
 {
@@ -61,11 +56,11 @@ static copse_status add_task(copse_cluster_spec *spec, copse_role role, const ch
                                   "cluster: %s %zu and %s %zu have the same address %s", names[r],
                                   i, names[role], spec->tasks[role].count, address);
     if (!COPSE_PUSH(mem, &spec->tasks[role], NULL))
-        return no_memory();
+        return copse_no_memory("cluster: description");
     char **at = &spec->tasks[role].at[spec->tasks[role].count - 1];
     if (address)
         *at = copse__strdup(mem, address);
-    return !address || *at ? COPSE_OK : no_memory();
+    return !address || *at ? COPSE_OK : copse_no_memory("cluster: description");
 }
 
 static copse_status read_tasks(copse_cluster_spec *spec, const cJSON *list)
@@ -154,7 +149,7 @@ static copse_status create(copse_context *ctx, copse_cluster_spec **out)
 {
     copse_cluster_spec *spec = copse__alloc(&ctx->base.mem, 1, sizeof *spec);
     if (!spec)
-        return no_memory();
+        return copse_no_memory("cluster: description");
     atomic_init(&spec->refs, 1);
     spec->ctx = copse_context_retain(ctx);
     *out = spec;

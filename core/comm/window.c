@@ -235,7 +235,7 @@ static copse_status try(copse_cluster *c)
     uint64_t *words = copse__alloc(mem, PROBE_WORDS + 1, sizeof *words);
     struct window_vote *all = copse__alloc(mem, c->t.size, sizeof *all);
     const copse_status s = words && all ? try_all(c, words, all)
-                                        : copse_fail(COPSE_ERR_NO_MEMORY, "cluster: no memory");
+                                        : copse_no_memory("cluster");
     copse__free(mem, all);
     if (c->window.stuck)
         copse__window_keep(c, words);

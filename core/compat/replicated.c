@@ -3,6 +3,7 @@
 #include "core/variable/storage.h"
 #include "core/compat/tower.h"
 #include "core/reduce/tree.h"
+#include "core/value/cross_device.h"
 
 struct model_run {
     copse_strategy *strategy;
@@ -32,35 +33,20 @@ static copse_status call_model(copse_replica_context *rc, copse_value *const *ar
 static copse_status finish_optimizers(copse_strategy *st)
 {
     copse_status s = COPSE_OK;
-    for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t && s == COPSE_OK; t = copse__tower_next(st, t))
+    for (copse_tower_optimizer *t = NULL; s == COPSE_OK && (t = copse__tower_next(st, t));)
         s = copse_tower_finish(t);
     return s;
 }
 
-/* After a failure, drop the gradients that are kept. */
-static void drop_optimizers(copse_strategy *st)
-{
-    for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
-        copse__tower_drop_all(t);
-}
-
-static bool has_shared_failure(const copse_strategy *st)
-{
-    bool is_any = false;
-    for (const copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
-        is_any |= t->is_shared_failure;
-    return is_any;
-}
-
 static void set_reduction(copse_strategy *st, const copse_loss_reduction *reduction)
 {
-    for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
+    for (copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));)
         t->reduction = reduction ? *reduction : t->params.reduction;
 }
 
 static bool has_optimized(const copse_strategy *st)
 {
-    for (const copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
+    for (const copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));)
         for (uint32_t r = 0; r < st->replica_count; r++)
             if (t->calls[r] > 0)
                 return true;
@@ -83,12 +69,16 @@ static copse_status call_models(struct model_run *m)
 
 /* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this worker alone
    becomes that of all workers, at their next collective. */
-static copse_status give_up(copse_strategy *st, copse_status mine)
+static copse_status abort_model(copse_strategy *st, copse_status mine)
 {
     char text[COPSE_ERROR_BYTES];
+    bool is_shared = false;
     memcpy(text, copse_last_error(), sizeof text);
-    drop_optimizers(st);
-    if (st->group.workers > 1 && !has_shared_failure(st) && !copse__cluster_check(st->group.cluster))
+    for (copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));) {
+        copse__tower_drop_all(t);
+        is_shared |= t->is_shared_failure;
+    }
+    if (st->group.workers > 1 && !is_shared && !copse__cluster_check(st->group.cluster))
         (void)copse__group_barrier(&st->group, "a replicated model", 0, mine);
     copse__fail_again(text);
     return mine;
@@ -141,9 +131,9 @@ static copse_status join_outputs(const struct model_run *m, copse_value **out)
     }
     if (count == 0 && m->mode != COPSE_MODEL_PREDICT)
         return COPSE_OK;
-    return count == n ? copse__value_join(m->strategy, parts, out)
-                      : copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u of %u replicas gave outputs",
-                                   count, n);
+    if (count < n)
+        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: %u of %u replicas gave outputs", count, n);
+    return copse_note(copse__value_join(m->strategy, parts, out), "in the outputs of a replicated model");
 }
 
 static copse_status check_metrics(const struct model_run *m)
@@ -209,13 +199,9 @@ static copse_status check(copse_strategy *st, const struct copse_replicated_para
 {
     if (!st || !p || !p->model || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: strategy, model function or result is NULL");
-    if (p->reduction != COPSE_LOSS_MEAN && p->reduction != COPSE_LOSS_SUM)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: there is no reduction of losses %d",
-                          (int)p->reduction);
-    if ((int)mode < 0 || mode > COPSE_MODEL_PREDICT)
-        return copse_fail(COPSE_ERR_ARGUMENT, "replicated model: there is no mode %d", (int)mode);
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "replicated model: the default strategy has no device");
+    COPSE_TRY(copse_need_known("replicated model", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
+    COPSE_TRY(copse_need_known("replicated model", "mode", mode, COPSE_MODEL_PREDICT));
+    COPSE_TRY(copse__require_device(st, "replicated model"));
     return copse__require_cross(st, "replicated model: a run");
 }
 
@@ -227,19 +213,18 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     *out = (struct copse_replicated_result){ .loss = 0 };
     struct copse_mem *mem = &st->ctx->base.mem;
     struct model_run *m = copse__alloc(mem, 1, sizeof *m);
-    if (!m)
-        return copse_no_memory("replicated model");
+    COPSE_TRY(copse_need_memory(m, "replicated model"));
     m->strategy = copse_strategy_retain(st); /* the model function may release the application's reference */
     m->params = params;
     m->mode = mode;
-    for (copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
+    for (copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));)
         t->is_shared_failure = false;
     copse_status s = split(m, features, "features", m->features);
     if (s == COPSE_OK)
         s = split(m, labels, "labels", m->labels);
     if (s == COPSE_OK)
         s = call_models(m);
-    s = s == COPSE_OK ? combine(m, out) : give_up(st, s);
+    s = s == COPSE_OK ? combine(m, out) : abort_model(st, s);
     release(mem, m);
     copse_strategy_release(&st);
     return s;
@@ -264,27 +249,25 @@ static copse_status check_states(copse_strategy *st, copse_variable *const *stat
     return COPSE_OK;
 }
 
-static copse_status sum_components(copse_variable *v, copse_value **out)
-{
-    copse_value *all;
-    COPSE_TRY(copse__components_read(v, &all));
-    const copse_status s = copse__strategy_reduce_to_host(v->strategy, COPSE_REDUCE_SUM, all, out);
-    copse_value_release(&all);
-    return s;
-}
-
+/* The first replica of all gets the sum, the others zeros. */
 static copse_status reduce_state(copse_variable *v)
 {
     copse_strategy *st = v->strategy;
-    struct copse_mem *mem = &st->ctx->base.mem;
-    copse_value *sum;
-    COPSE_TRY(sum_components(v, &sum));
-    char *words = copse__alloc(mem, 2 * (size_t)v->count, 4); /* the sum, zeros */
-    copse_status s = words ? copse_value_read(sum, words) : copse_no_memory("metrics");
-    for (uint32_t r = 0; s == COPSE_OK && r < st->replica_count; r++)
-        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, words + (st->group.first + r > 0 ? 4 * v->count : 0));
+    copse_value *all, *sum;
+    void *words;
+    COPSE_TRY(copse__components_read(v, &all));
+    copse_status s = copse__strategy_reduce_to_host(st, COPSE_REDUCE_SUM, all, &sum);
+    copse_value_release(&all);
+    COPSE_TRY(s);
+    s = copse__value_to_host(sum, &words);
     copse_value_release(&sum);
-    copse__free(mem, words);
+    COPSE_TRY(s);
+    for (uint32_t r = 0; s == COPSE_OK && r < st->replica_count; r++) {
+        if (st->group.first + r > 0)
+            memset(words, 0, 4 * (size_t)v->count);
+        s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, words);
+    }
+    copse__free(&st->ctx->base.mem, words);
     return s;
 }
 

@@ -6,10 +6,8 @@
 
 static copse_status init(copse_strategy *st, struct copse_state_job *job)
 {
-    if (!st)
-        return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the strategy is NULL");
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "checkpoint: the default strategy has no variables");
+    COPSE_TRY(copse_need("checkpoint", st));
+    COPSE_TRY(copse__require_device(st, "checkpoint"));
     *job = (struct copse_state_job){ .strategy = st, .consequence = "" };
     for (const struct copse_optimizer *o = NULL; (o = copse__optimizer_next(st, o));) /* most updates of one */
         if (o->name[0])

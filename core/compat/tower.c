@@ -16,7 +16,7 @@ copse_tower_optimizer *copse__tower_next(const copse_strategy *st, const copse_t
 
 static bool is_taken(const copse_strategy *st, const char *name)
 {
-    for (const copse_tower_optimizer *t = copse__tower_next(st, NULL); t; t = copse__tower_next(st, t))
+    for (const copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));)
         if (strcmp(t->optimizer->name, name) == 0)
             return true;
     return false;
@@ -58,6 +58,15 @@ static copse_status make_rule(void *tower)
     return copse__tower_rule(tower);
 }
 
+static copse_status make_optimizer(copse_tower_optimizer *t, const char *name)
+{
+    COPSE_TRY(copse__optimizer_create(t->strategy, name, &t->optimizer));
+    t->optimizer->owner.user = t;
+    t->optimizer->owner.drop_held = drop_held;
+    t->optimizer->owner.make_rule = make_rule;
+    return t->params.factory ? COPSE_OK : copse__optimizer_rule(t->optimizer, &t->params.optimizer);
+}
+
 copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_params *params,
                                 copse_tower_optimizer **out)
 {
@@ -65,35 +74,22 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_tower_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "tower optimizer: the default strategy has no device");
-    if (params->reduction != COPSE_LOSS_MEAN && params->reduction != COPSE_LOSS_SUM)
-        return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: there is no reduction of losses %d",
-                          (int)params->reduction);
+    COPSE_TRY(copse__require_device(st, "tower optimizer"));
+    COPSE_TRY(copse_need_known("tower optimizer", "reduction of losses", params->reduction, COPSE_LOSS_SUM));
     char name[COPSE_OPTIMIZER_NAME];
     COPSE_TRY(copse__callback_check("copse_tower_create", st));
     COPSE_TRY(choose_name(st, params->name, name));
     copse_tower_optimizer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
-    if (!t)
-        return copse_no_memory("tower optimizer");
-    copse_status s = copse__optimizer_create(st, name, &t->optimizer);
-    if (!s && !params->factory)
-        s = copse__optimizer_rule(t->optimizer, &params->optimizer);
-    if (s) {
-        copse__optimizer_release(&t->optimizer);
-        copse__free(&st->ctx->base.mem, t);
-        return s;
-    }
-    t->optimizer->owner.user = t;
-    t->optimizer->owner.drop_held = drop_held;
-    t->optimizer->owner.make_rule = make_rule;
+    COPSE_TRY(copse_need_memory(t, "tower optimizer"));
     t->params = *params;
     t->params.name = NULL;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
     copse__loss_recordings_init(t->recordings, &copse__tower_recording, t, st, t->params.recordings);
     copse__dependant_add(st, &t->dependant, &kind);
-    s = agree(t);
+    copse_status s = make_optimizer(t, name);
+    if (!s)
+        s = agree(t);
     if (s)
         copse_tower_release(&t);
     *out = t;
@@ -166,8 +162,7 @@ copse_status copse_tower_minimize(copse_tower_optimizer *t, const struct copse_t
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     const size_t most = variables ? count : t->strategy->variables.count;
     struct copse_tower_call call = { copse__alloc(mem, most, sizeof *call.pairs), 0 };
-    if (!call.pairs)
-        return copse_no_memory("tower optimizer");
+    COPSE_TRY(copse_need_memory(call.pairs, "tower optimizer"));
     call.count = list_pairs(t, variables, count, call.pairs);
     copse_status s = copse_tower_compute(t, of, call.pairs, call.count, loss);
     if (s == COPSE_OK)
@@ -199,25 +194,12 @@ copse_status copse_tower_finish(copse_tower_optimizer *t)
 
 /* ---- queries ---- */
 
-bool copse_tower_is_used(const copse_tower_optimizer *t)
-{
-    return t && t->is_used;
-}
-
-float copse_tower_loss_scale(const copse_tower_optimizer *t)
-{
-    return t ? t->optimizer->scaling.scale : 0.0f;
-}
-
-bool copse_tower_is_skipped(const copse_tower_optimizer *t)
-{
-    return t && t->optimizer->scaling.is_skipped;
-}
-
-uint64_t copse_tower_steps(const copse_tower_optimizer *t)
-{
-    return t ? t->optimizer->step : 0;
-}
+COPSE_PROPERTY(bool, copse_tower_is_used, copse_tower_optimizer, x->is_used, false)
+COPSE_PROPERTY(float, copse_tower_loss_scale, copse_tower_optimizer, x->optimizer->scaling.scale, 0.0f)
+COPSE_PROPERTY(bool, copse_tower_is_skipped, copse_tower_optimizer, x->optimizer->scaling.is_skipped, false)
+COPSE_PROPERTY(uint64_t, copse_tower_steps, copse_tower_optimizer, x->optimizer->step, 0)
+COPSE_PROPERTY(size_t, copse_tower_slot_count, copse_tower_optimizer,
+               x->optimizer->variable_count * x->optimizer->rule.slots, 0)
 
 copse_status copse_tower_name(copse_tower_optimizer *t, const char **name)
 {
@@ -234,11 +216,6 @@ copse_status copse_tower_slot_names(copse_tower_optimizer *t, const char *const 
     *names = t->optimizer->rule.slot_names;
     *count = t->optimizer->rule.slots;
     return COPSE_OK;
-}
-
-size_t copse_tower_slot_count(const copse_tower_optimizer *t)
-{
-    return t ? t->optimizer->variable_count * t->optimizer->rule.slots : 0;
 }
 
 static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v, uint32_t slot, copse_value **out)

@@ -46,8 +46,6 @@ copse_status copse__tower_keep(copse_tower_optimizer *t, uint32_t rank, const st
 void copse__tower_drop_first(copse_tower_optimizer *t, uint32_t replica);
 void copse__tower_drop_all(copse_tower_optimizer *t);
 void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *call);
-/* Queue the write of an array to a buffer of a replica. Waits where the array is on another device. */
-copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to);
 
 /* tower_recording.c */
 extern const struct copse_recording_table copse__tower_recording;
@@ -59,9 +57,5 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);
 copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size, copse_status mine);
 /* Note that a failure `s` of a collective is one of all workers; returns `s`. */
 copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s);
-
-/* model_values.c: structures of values along axis 0. `parts` has one entry per replica. */
-copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts);
-copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, copse_value **out);
 
 #endif

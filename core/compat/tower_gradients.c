@@ -47,7 +47,6 @@ static copse_status check_pair(const copse_tower_optimizer *t, const struct cops
 {
     const copse_value *g = pairs[i].gradient;
     const copse_variable *v = pairs[i].variable;
-    char mine[96], theirs[96];
     COPSE_TRY(copse__tower_listed(t, pairs, i));
     if (g && ((g->kind != COPSE_VALUE_ARRAY && g->kind != COPSE_VALUE_SPARSE) || g->type != COPSE_F32))
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: the gradient of '%s' must be an f32 array or a "
@@ -55,7 +54,7 @@ static copse_status check_pair(const copse_tower_optimizer *t, const struct cops
     return !g || copse__shape_equal(g->shape, v->tensor.shape)
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE, "tower optimizer: '%s' is %s, its gradient %s", v->name,
-                            copse__shape_text(v->tensor.shape, mine), copse__shape_text(g->shape, theirs));
+                            COPSE_SHAPE_TEXT(v->tensor.shape), COPSE_SHAPE_TEXT(g->shape));
 }
 
 /* ---- what is kept ---- */
@@ -103,8 +102,7 @@ copse_status copse__tower_keep(copse_tower_optimizer *t, uint32_t rank,
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     struct copse_tower_call call = { copse__alloc(mem, count, sizeof *call.pairs), 0 };
-    if (!call.pairs)
-        return copse_no_memory("tower optimizer");
+    COPSE_TRY(copse_need_memory(call.pairs, "tower optimizer"));
     copse_status s = fill_call(t, rank, pairs, count, &call);
     if (s == COPSE_OK && !COPSE_PUSH(mem, &t->kept[rank], call))
         s = copse_no_memory("tower optimizer");
@@ -115,20 +113,4 @@ copse_status copse__tower_keep(copse_tower_optimizer *t, uint32_t rank,
     t->optimizer->held[rank] = (uint32_t)t->kept[rank].count;
     t->calls[rank]++;
     return COPSE_OK;
-}
-
-/* ---- to devices ---- */
-
-copse_status copse__tower_write(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to)
-{
-    copse_queue *q = st->replicas[r].queue;
-    struct copse_block *host;
-    if (v->block->queue == q)
-        return copse_queue_copy(q, v->block->buffer, 0, to.buffer, to.offset, to.size);
-    if (!v->block->queue)
-        return copse_queue_write(q, to.buffer, to.offset, v->block->host, to.size);
-    COPSE_TRY(copse__block_copy(v->block, NULL, &host));
-    const copse_status s = copse_queue_write(q, to.buffer, to.offset, host->host, to.size);
-    copse__block_release(&host);
-    return s;
 }

@@ -3,6 +3,7 @@
 #include "core/base/half.h"
 #include "core/compat/tower.h"
 #include "core/train/loss_recording.h"
+#include "core/value/cross_device.h"
 
 /* ---- recording ---- */
 
@@ -40,8 +41,7 @@ static copse_status differentiate(struct tower_recording *rec)
     COPSE_TRY(copse__recording_check_loss(&rec->base));
     rec->gradients = copse__alloc(&rec->base.list->ctx->base.mem, rec->count, sizeof *rec->gradients);
     copse_tensor **x = copse__arena_alloc(&g->arena, rec->count, 2 * sizeof *x);
-    if (!rec->gradients || !x)
-        return copse_no_memory("tower optimizer");
+    COPSE_TRY(copse_need_memory(rec->gradients && x, "tower optimizer"));
     copse_tensor **dx = x + rec->count;
     for (size_t i = 0; i < rec->count; i++)
         x[i] = &variable_of(rec, i)->tensor;
@@ -95,8 +95,7 @@ static copse_status find(const struct computation *c, struct tower_recording **o
     struct copse_mem *mem = &c->t->strategy->ctx->base.mem;
     struct copse_recording *r;
     uint64_t *words = copse__alloc(mem, KEY_VARIABLES + c->count, sizeof *words);
-    if (!words)
-        return copse_no_memory("tower optimizer");
+    COPSE_TRY(copse_need_memory(words, "tower optimizer"));
     words[KEY_GRADIENTS] = c->count > 0;
     words[KEY_LOSS] = (uintptr_t)c->of->loss;
     words[KEY_USER] = (uintptr_t)c->of->user;
@@ -139,7 +138,7 @@ static copse_status play(const struct computation *c, const struct tower_recordi
     uint64_t ticket;
     for (uint32_t i = 0; i < c->input_count; i++)
         if (rec->base.inputs[i].at.buffer)
-            COPSE_TRY(copse__tower_write(c->t->strategy, c->rank, c->inputs[i], rec->base.inputs[i].at));
+            COPSE_TRY(copse__value_write_to(c->t->strategy, c->rank, c->inputs[i], rec->base.inputs[i].at));
     COPSE_TRY(write_step(c));
     COPSE_TRY(copse__program_replay(rec->base.program, 0));
     if (result)
@@ -192,21 +191,14 @@ static copse_status run(struct computation *c, copse_value **result)
 
 /* ---- public ---- */
 
-static copse_status check(const copse_tower_optimizer *t, const struct copse_tower_loss *of)
-{
-    return t && of && of->loss && of->x
-               ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: it, the loss function or x is NULL");
-}
-
 copse_status copse_tower_compute(copse_tower_optimizer *t, const struct copse_tower_loss *of,
                                  struct copse_tower_gradient *pairs, size_t count, copse_value **loss)
 {
     struct computation c = { .t = t, .of = of, .pairs = pairs, .count = count };
     if (loss)
         *loss = NULL;
-    COPSE_TRY(check(t, of));
-    COPSE_TRY(copse_need("tower optimizer", pairs));
+    COPSE_TRY(copse_need("tower optimizer", t, of, pairs));
+    COPSE_TRY(copse_need("tower optimizer", of->loss, of->x));
     if (count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "tower optimizer: no variables to differentiate by");
     COPSE_TRY(copse__tower_replica(t, &c.rank));
@@ -222,8 +214,8 @@ copse_status copse_tower_compute(copse_tower_optimizer *t, const struct copse_to
 copse_status copse_tower_forward(copse_tower_optimizer *t, const struct copse_tower_loss *of, copse_value **out)
 {
     struct computation c = { .t = t, .of = of };
-    COPSE_TRY(check(t, of));
-    COPSE_TRY(copse_need("tower optimizer", out));
+    COPSE_TRY(copse_need("tower optimizer", t, of, out));
+    COPSE_TRY(copse_need("tower optimizer", of->loss, of->x));
     *out = NULL;
     COPSE_TRY(copse__tower_replica(t, &c.rank));
     return copse_note(run(&c, out), "on replica %u", c.rank);

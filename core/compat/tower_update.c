@@ -79,16 +79,13 @@ static copse_status unite(struct update *u, copse_status mine)
     struct copse_group *g = &u->t->strategy->group;
     struct copse_mem *mem = &u->t->strategy->ctx->base.mem;
     const size_t count = u->t->strategy->variables.count;
-    size_t sizes[COPSE_MAX_WORKERS];
     unsigned char *all = copse__alloc(mem, g->workers, COPSE_MAX(count, 1));
     if (!mine && !all)
         mine = copse_no_memory("tower optimizer");
     copse_status s = copse__tower_barrier(u->t, "an update", count, mine);
-    for (uint32_t w = 0; w < g->workers; w++)
-        sizes[w] = count;
     if (!s) {
         memcpy(all + g->worker * count, u->has, count);
-        s = copse__group_allgatherv(g, all, sizes);
+        s = copse__group_allgather_each(g, all, count);
     }
     for (size_t i = 0; i < g->workers * count && !s; i++)
         u->has[i % count] |= all[i];
@@ -148,26 +145,21 @@ static copse_status sum_slices(struct update *u)
 
 /* ---- gradients into their places ---- */
 
-static copse_status put_one(copse_strategy *st, const copse_value *g, uint32_t r, struct copse_binding to)
-{
-    copse_value *dense;
-    if (!g)
-        return copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
-    if (g->kind != COPSE_VALUE_SPARSE)
-        return copse__tower_write(st, r, g, to);
-    COPSE_TRY(copse_value_densify(g, &dense));
-    const copse_status s = copse__tower_write(st, r, dense, to);
-    copse_value_release(&dense);
-    return s;
-}
-
 /* The first replica of all has the slices that were summed. */
 static copse_status put(const struct update *u, const copse_variable *v)
 {
     copse_strategy *st = u->t->strategy;
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const copse_value *sum = st->group.first + r == 0 ? u->sums[v->index] : NULL;
-        COPSE_TRY(put_one(st, is_dense(u, v) ? gradient_of(u, r, v) : sum, r, copse__variable_gradient(v, r)));
+        const copse_value *g = is_dense(u, v) ? gradient_of(u, r, v) : sum;
+        const struct copse_binding to = copse__variable_gradient(v, r);
+        copse_value *dense = NULL;
+        if (g && g->kind == COPSE_VALUE_SPARSE)
+            COPSE_TRY(copse_value_densify(g, &dense));
+        const copse_status s = g ? copse__value_write_to(st, r, dense ? dense : g, to)
+                                 : copse_queue_fill(st->replicas[r].queue, to.buffer, to.offset, to.size, 0);
+        copse_value_release(&dense);
+        COPSE_TRY(s);
     }
     return COPSE_OK;
 }
@@ -234,7 +226,7 @@ static copse_status update(struct update *u)
     const size_t count = st->variables.count;
     u->has = copse__alloc(mem, count, sizeof *u->has);
     u->sums = copse__alloc(mem, count, sizeof(copse_value *));
-    copse_status s = u->has && u->sums ? COPSE_OK : copse_no_memory("tower optimizer");
+    copse_status s = copse_need_memory(u->has && u->sums, "tower optimizer");
     if (!s)
         note_gradients(u);
     s = unite(u, s);

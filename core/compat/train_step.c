@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Train steps: losses by name and their total around a trainer, hooks and counters around its step. */
 #include "copse/compat/train_step.h"
+#include "core/replica/context.h"
 #include "core/train/trainer.h"
 
 struct copse_train_step {
     copse_trainer *trainer;
     struct copse_train_step_params params; /* without what the caller may free */
-    struct copse_update_hook *hooks;
+    struct copse_update_hook hooks[];      /* [params.update_hook_count] */
 };
 
 /* ---- the loss function of the trainer ---- */
@@ -59,9 +60,7 @@ static copse_status check(const struct copse_train_step_params *p)
 {
     if (!p->losses)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: needs a function of losses");
-    if ((int)p->global_step < 0 || p->global_step > COPSE_GLOBAL_STEP_OWN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "train step: there is no kind %d of global step",
-                          (int)p->global_step);
+    COPSE_TRY(copse_need_known("train step", "global step", p->global_step, COPSE_GLOBAL_STEP_OWN));
     if ((p->global_step == COPSE_GLOBAL_STEP_OWN) != (p->counter != NULL))
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: a counter belongs to "
                                               "COPSE_GLOBAL_STEP_OWN, which needs one");
@@ -99,28 +98,6 @@ static struct copse_trainer_params trainer_params(copse_train_step *ts, const st
     };
 }
 
-/* All variables are named where none are, so that the loss must depend on one. */
-static copse_status make_trainer(copse_train_step *ts, copse_strategy *st,
-                                 const struct copse_train_step_params *p)
-{
-    struct copse_mem *mem = &st->ctx->base.mem;
-    struct copse_trainer_params params = trainer_params(ts, p);
-    copse_variable **all = copse__alloc(mem, st->variables.count, sizeof *all);
-    size_t count = 0;
-    if (!all)
-        return copse_no_memory("train step");
-    for (size_t i = 0; !p->variables && i < st->variables.count; i++)
-        if (st->variables.at[i]->is_trained)
-            all[count++] = st->variables.at[i];
-    if (count > 0) {
-        params.variables = all;
-        params.variable_count = count;
-    }
-    const copse_status s = copse_trainer_create(st, &params, &ts->trainer);
-    copse__free(mem, all);
-    return s;
-}
-
 copse_status copse_train_step_create(copse_strategy *st, const struct copse_train_step_params *params,
                                      copse_train_step **out)
 {
@@ -129,23 +106,22 @@ copse_status copse_train_step_create(copse_strategy *st, const struct copse_trai
     COPSE_TRY(copse_no_reserved(copse_train_step_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(check(params));
-    struct copse_mem *mem = &st->ctx->base.mem;
-    const size_t hooks = params->update_hook_count;
-    copse_train_step *ts = copse__alloc(mem, 1, sizeof *ts);
-    if (!ts)
-        return copse_no_memory("train step");
+    COPSE_TRY(copse__require_device(st, "train step"));
+    const size_t hooks = params->update_hook_count * sizeof(struct copse_update_hook);
+    copse_train_step *ts = copse__alloc(&st->ctx->base.mem, 1, sizeof *ts + hooks);
+    COPSE_TRY(copse_need_memory(ts, "train step"));
     ts->params = *params;
     ts->params.variables = NULL;
     ts->params.shares = NULL;
-    ts->hooks = copse__alloc(mem, hooks, sizeof *ts->hooks);
-    if (ts->hooks && hooks > 0)
-        memcpy(ts->hooks, params->update_hooks, hooks * sizeof *ts->hooks);
-    const copse_status s = ts->hooks ? make_trainer(ts, st, params) : copse_no_memory("train step");
+    if (hooks > 0)
+        memcpy(ts->hooks, params->update_hooks, hooks);
+    const struct copse_trainer_params p = trainer_params(ts, params);
+    const copse_status s = copse_trainer_create(st, &p, &ts->trainer);
     if (s != COPSE_OK) {
-        copse__free(mem, ts->hooks);
-        copse__free(mem, ts);
+        copse__free(&st->ctx->base.mem, ts);
         return copse_note(s, "while making a train step");
     }
+    ts->trainer->trained.is_listed = true; /* the loss must depend on one of the variables */
     *out = ts;
     return COPSE_OK;
 }
@@ -161,9 +137,7 @@ void copse_train_step_release(copse_train_step **at)
         return;
     copse_context *ctx = copse_context_retain(ts->trainer->strategy->ctx); /* its memory */
     copse_trainer_release(&ts->trainer);
-    copse__free(&ctx->base.mem, ts->hooks);
-    copse__free(&ctx->base.mem, ts);
-    copse_context_release(&ctx);
+    copse__context_free(ctx, ts);
     *at = NULL;
 }
 
@@ -204,8 +178,7 @@ static copse_status call_hooks(copse_train_step *ts)
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();
         struct copse_callback here = { .name = "an update hook of a train step", .used = { ts, ts->trainer } };
-        const copse_status s = copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy,
-                                                                          ts->hooks[i].user));
+        const copse_status s = copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user));
         COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
     }
     return COPSE_OK;

@@ -311,6 +311,12 @@ copse_context *copse_context_retain(copse_context *ctx)
     return ctx;
 }
 
+void copse__context_free(copse_context *ctx, void *object)
+{
+    copse__free(&ctx->base.mem, object);
+    copse_context_release(&ctx);
+}
+
 void copse_context_release(copse_context **at)
 {
     if (!at || !*at)

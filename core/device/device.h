@@ -31,6 +31,12 @@ struct copse_context {
     struct copse_handles variables;  /* live variables and those of released strategies; guarded by `lock` */
 };
 
+/* Free an object that retains the context, and release this reference. */
+void copse__context_free(copse_context *ctx, void *object);
+
+/* Order of device ids: by name, then by number, so that opencl:2 comes before opencl:10 (device_id.c). */
+int copse__device_id_compare(const char *a, const char *b);
+
 /* registry.c: the only file that names backends. NULL-terminated. The names include backends that are not in this
    build. */
 extern const struct copse_backend *const copse_backends[];

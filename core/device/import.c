@@ -42,7 +42,7 @@ static copse_status make(copse_context *ctx, const struct copse_backend *backend
     struct copse_import *im =
         copse__handle_alloc(&ctx->base.mem, sizeof *im, foreign->handles_size, &handles);
     if (!im)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "import: no memory");
+        return copse_no_memory("import");
     copse_status s = copse__mutex_init(&im->lock);
     if (s) {
         copse__free(&ctx->base.mem, im);

@@ -23,7 +23,7 @@ copse_status copse__kernel_override(copse_device *dev, enum copse_kernel_id id,
     if (!dev->overrides)
         dev->overrides = copse__alloc(&dev->base->mem, copse_kernel_count, sizeof *dev->overrides);
     if (!dev->overrides)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "kernel: no memory");
+        return copse_no_memory("kernel");
     dev->overrides[id] = row;
     return COPSE_OK;
 }

@@ -149,7 +149,7 @@ static copse_status run_trial(copse_device *dev, struct trial *t, char *reason, 
     copse_status s;
     bool was_run;
     if (!image || !scratch) {
-        s = copse_fail(COPSE_ERR_NO_MEMORY, "self-test: no memory");
+        s = copse_no_memory("self-test");
         goto done;
     }
     fill(t, image);

@@ -150,7 +150,7 @@ static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse
     lay_out(k->row, t, &l);
     uint32_t *images = copse__alloc(&dev->base->mem, 3, l.bytes);
     if (!images)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "self-test: no memory");
+        return copse_no_memory("self-test");
     uint32_t *const expected = images + l.bytes / 4, *const got = expected + l.bytes / 4;
     fill_image(k->row, t, &l, images);
     memcpy(expected, images, l.bytes);
@@ -174,7 +174,7 @@ copse_status copse__self_test(copse_device *dev, struct copse_kernel *k)
         return COPSE_OK;
     struct copse_self_test *t = copse__alloc(&dev->base->mem, 1, sizeof *t);
     if (!t)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "self-test: no memory");
+        return copse_no_memory("self-test");
     preset(k->row, t);
     k->row->self_test(k, t);
     const copse_status s = t->groups > 0 ? test(dev, k, t) : COPSE_OK;

@@ -81,7 +81,7 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
     COPSE_TRY(copse__choices_parse(p->kernels, &choices));
     copse_function *f = copse__alloc(&dev->base->mem, 1, sizeof *f);
     if (!f)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "function: no memory");
+        return copse_no_memory("function");
     const copse_status s = init(f, dev, p, &choices);
     if (s != COPSE_OK) {
         fini(f, &dev->base->mem);

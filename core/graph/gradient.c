@@ -77,7 +77,7 @@ copse_status copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
     struct copse_mem *mem = &g->ctx->base.mem;
     copse_tensor **own = copse__arena_alloc(&g->arena, count ? count : 1, sizeof(copse_tensor *));
     if (!own)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "gradient: no memory");
+        return copse_no_memory("gradient");
     uint32_t widest = 1;
     for (size_t i = 0; i < count; i++) {
         COPSE_TRY(copse__own(g, x[i], &own[i]));

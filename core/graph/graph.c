@@ -18,7 +18,7 @@ copse_status copse_graph_create(copse_context *ctx, copse_graph **out)
     *out = NULL;
     copse_graph *g = copse__alloc(&ctx->base.mem, 1, sizeof *g);
     if (!g)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "graph: no memory");
+        return copse_no_memory("graph");
     g->ctx = copse_context_retain(ctx);
     g->arena.mem = &ctx->base.mem;
     *out = g;
@@ -143,7 +143,7 @@ copse_status copse_graph_input(copse_graph *g, const char *name, copse_type type
     copse_tensor *t = copse__arena_alloc(&g->arena, 1, sizeof *t);
     char *copy = copse__arena_strdup(&g->arena, name);
     if (!t || !copy)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "input '%s': no memory", name);
+        return copse_no_memory("input '%s'", name);
     t->op = &copse_op_input;
     t->type = type;
     t->shape = shape;
@@ -176,7 +176,7 @@ copse_status copse_report(copse_graph *g, const char *name, copse_tensor *t)
                           name, COPSE_MAX_REPORTS);
     char *copy = copse__arena_strdup(&g->arena, name);
     if (!copy)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "report '%s': no memory", name);
+        return copse_no_memory("report '%s'", name);
     g->reports[g->report_count].name = copy;
     g->reports[g->report_count].is_loss = false;
     g->reports[g->report_count++].tensor = own;

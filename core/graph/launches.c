@@ -10,7 +10,7 @@ static copse_status push_allocation(struct copse_recorder *r, uint64_t bytes, ui
     *index = (uint32_t)r->allocations.count;
     if (!COPSE_PUSH(r->mem, &r->allocations,
                     ((struct copse_allocation){ .size = size, .first = first, .last = last })))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+        return copse_no_memory("program");
     return COPSE_OK;
 }
 
@@ -21,7 +21,7 @@ static copse_status scratch(struct copse_lowering *l, uint64_t words, struct cop
     COPSE_TRY(push_allocation(r, 4 * words, r->now, r->now, &allocation));
     *out = (struct copse_operand){ COPSE_OPERAND_SCRATCH, NULL, (uint32_t)r->scratch.count, 0, 0 };
     if (!COPSE_PUSH(r->mem, &r->scratch, allocation))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+        return copse_no_memory("program");
     return COPSE_OK;
 }
 
@@ -32,7 +32,7 @@ static copse_status push_launch(struct copse_recorder *r, struct copse_launch *x
     x->arg_count = arg_count;
     memcpy(x->args, args, arg_count * sizeof *args);
     if (!COPSE_PUSH(r->mem, &r->launches, *x))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+        return copse_no_memory("program");
     return COPSE_OK;
 }
 

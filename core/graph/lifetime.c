@@ -61,7 +61,7 @@ copse_status copse__all_reduces_find(struct copse_recorder *r)
         c.is_direct = copse__root(x) == x && !copse__is_leaf(x) && !x->op->crosses &&
                       !copse__placement_of(r, x) && r->last_use[x->id] == n;
         if (!COPSE_PUSH(r->mem, &r->all_reduces, c))
-            return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+            return copse_no_memory("program");
     }
     return COPSE_OK;
 }

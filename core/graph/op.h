@@ -63,10 +63,20 @@ uint64_t copse__elements(copse_shape s);
 bool copse__shape_equal(copse_shape a, copse_shape b);
 /* [rows, row...]; the rank of `row` is less than COPSE_MAX_RANK. */
 copse_shape copse__shape_of_rows(size_t rows, copse_shape row);
+/* Elements of a row, an entry of axis 0; of a scalar 1. */
+static inline size_t copse__row_elements(copse_shape s)
+{
+    if (s.rank > 0)
+        s.dims[0] = 1;
+    return (size_t)copse__elements(s);
+}
 /* NumPy rule; false if they are incompatible. */
 bool copse__broadcast(copse_shape a, copse_shape b, copse_shape *out);
-/* "[64, 10]" into `text` (>= 96 bytes); returns text. */
+/* "[64, 10]" into `text` (>= COPSE_SHAPE_BYTES); returns text. */
+#define COPSE_SHAPE_BYTES 96
 char *copse__shape_text(copse_shape s, char *text);
+/* The same in memory that is valid until the end of the block. */
+#define COPSE_SHAPE_TEXT(s) copse__shape_text(s, (char[COPSE_SHAPE_BYTES]){ 0 })
 /* COPSE_ERR_SHAPE: "matmul: operands f32[64, 10] and f32[12, 3]: <expected...>". */
 copse_status copse__shape_error(const copse_tensor *y, const char *expected, ...)
     COPSE_PRINTF(2, 3);

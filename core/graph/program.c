@@ -60,7 +60,7 @@ static copse_status bind(const struct copse_recorder *r, const struct copse_oper
 static copse_status push_command(struct copse_recorder *r, const struct copse_command *c)
 {
     if (!COPSE_PUSH(r->mem, &r->commands, *c))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+        return copse_no_memory("program");
     return COPSE_OK;
 }
 
@@ -215,7 +215,7 @@ static copse_status keep_inputs(struct copse_recorder *r)
         p->input_count += r->graph->nodes.at[n]->op == &copse_op_input && r->needed[n];
     p->inputs = copse__alloc(r->mem, p->input_count, sizeof *p->inputs);
     if (!p->inputs)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+        return copse_no_memory("program");
     uint32_t i = 0;
     for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
         const copse_tensor *t = r->graph->nodes.at[n];
@@ -241,7 +241,7 @@ copse_status copse__program_create(const struct copse_program_params *params, co
     copse_status s = COPSE_OK;
     copse_program *p = copse__alloc(mem, 1, sizeof *p);
     if (!p)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory");
+        return copse_no_memory("program");
     p->mem = mem;
     p->queue = copse_queue_retain(params->queue);
 

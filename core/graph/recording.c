@@ -9,7 +9,7 @@
 
 static copse_status no_memory(const struct copse_recording *r)
 {
-    return copse_fail(COPSE_ERR_NO_MEMORY, "%s: no memory", r->list ? r->list->table->name : "function");
+    return copse_no_memory("%s", r->list ? r->list->table->name : "function");
 }
 
 /* ---- inputs ---- */
@@ -219,15 +219,6 @@ static bool is_like(const struct copse_recording *r, const struct copse_recordin
     return true;
 }
 
-/* Until its last replay is done; work queued after it continues. */
-static copse_status settle(const struct copse_recording *r)
-{
-    const struct copse_recording_table *table = r->list->table;
-    if (table->settle)
-        COPSE_TRY(table->settle(r));
-    return r->program ? copse__program_settle(r->program) : COPSE_OK;
-}
-
 /* Release the least recently used ones before memory for a new one is allocated. */
 static copse_status make_room(struct copse_recordings *list)
 {
@@ -237,7 +228,9 @@ static copse_status make_room(struct copse_recordings *list)
             continue;
         char text[320];
         list_inputs(r, text, sizeof text);
-        COPSE_TRY(copse_note(settle(r), "while waiting for the last run of %s on replica %u", text, list->replica));
+        if (r->program) /* work queued behind its last replay continues */
+            COPSE_TRY(copse_note(copse__program_settle(r->program), "while waiting for the last run of %s on replica %u",
+                                 text, list->replica));
         copse__log(&list->ctx->base.log, COPSE_LOG_DEBUG, "%s: replica %u releases the recording of %s, %u are kept",
                    list->table->name, list->replica, text, list->limit);
         list->count--;
@@ -257,8 +250,8 @@ static copse_status begin(struct copse_recording *r, const struct copse_recordin
         memcpy(r->words, key->words, key->word_count * sizeof *r->words);
     if (r->list->table->begin)
         r->list->table->begin(r);
-    if (key->input_count == 0 && r->list->table->empty)
-        return r->list->table->empty(r);
+    if (key->input_count == 0 && r->list->table->has_empty)
+        return COPSE_OK;
     COPSE_TRY(take_inputs(r, key));
     return record(r);
 }
@@ -269,7 +262,7 @@ static copse_status make(struct copse_recordings *list, const struct copse_recor
     COPSE_TRY(make_room(list));
     struct copse_recording *r = copse__alloc(mem, 1, list->table->size);
     if (!r)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "%s: no memory", list->table->name);
+        return copse_no_memory("%s", list->table->name);
     r->list = list;
     copse_status s = begin(r, key);
     if (s == COPSE_OK && !COPSE_PUSH(mem, list, r))

@@ -27,7 +27,7 @@ struct copse_recorded_input {
 /* The key of a recording: its inputs, in this order, and the additional key of the list's user. */
 struct copse_recording_key {
     struct copse_input_type inputs[COPSE_MAX_INPUTS];
-    uint32_t input_count; /* 0: an empty recording, see `empty` */
+    uint32_t input_count; /* 0: see `has_empty` */
     const uint64_t *words;
     size_t word_count;
 };
@@ -58,10 +58,8 @@ struct copse_recording_table {
     /* Set the fields of a program besides its graph and placements. */
     void (*target)(struct copse_recording *r, struct copse_program_params *params);
     copse_status (*made)(struct copse_recording *r);           /* *called when the program is complete */
-    copse_status (*empty)(struct copse_recording *r);          /* *called instead of recording if there are no
-                                                                  inputs */
+    bool has_empty; /* without inputs a recording is empty: the function is not called */
     bool (*is_needed)(const struct copse_recording *r);        /* *it must not be released now */
-    copse_status (*settle)(const struct copse_recording *r);   /* *wait for its other queued work */
     void (*release)(struct copse_recording *r);                /* *free the members of the user's struct */
 };
 

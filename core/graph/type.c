@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/half.h"
+#include "core/device/device.h"
 
 /* get_... and put_... for one type, at any alignment. */
 #define ACCESS(form, element, loaded, stored)                                                                          \
@@ -41,4 +42,32 @@ const struct copse_type_row *copse__type(copse_type type)
         ROW(I64, "i64", 8, I32, false, i64)
     };
     return (size_t)type < sizeof rows / sizeof *rows ? &rows[type] : NULL;
+}
+
+bool copse__type_fits(copse_type type, const void *data, size_t first, size_t count, size_t *at)
+{
+    const struct copse_type_row *row = copse__type(type);
+    for (*at = first; !row->is_on_devices && *at < first + count; ++*at) {
+        const double value = row->get(data, *at);
+        if (value < INT32_MIN || value > INT32_MAX)
+            return false;
+    }
+    return true;
+}
+
+copse_status copse__type_write(copse_queue *q, copse_buffer *to, size_t at, copse_type type, const void *data,
+                               size_t first, size_t bytes)
+{
+    enum { CHUNK = 1024 };
+    const struct copse_type_row *given = copse__type(type), *own = copse__type(copse__type_on_devices(type));
+    uint32_t chunk[CHUNK];
+    if (given == own)
+        return copse__queue_write_bytes(q, to, at, (const char *)data + first * given->bytes, bytes);
+    for (size_t done = 0, count; done < bytes / own->bytes; done += count) {
+        count = COPSE_MIN(bytes / own->bytes - done, CHUNK);
+        for (size_t i = 0; i < count; i++)
+            own->put(chunk, i, given->get(data, first + done + i));
+        COPSE_TRY(copse__queue_write_bytes(q, to, at + done * own->bytes, chunk, count * own->bytes));
+    }
+    return COPSE_OK;
 }

@@ -61,4 +61,10 @@ static inline const char *copse__type_name(copse_type type)
     return copse__type_is_known(type) ? copse__type(type)->name : "?";
 }
 
+/* Whether devices can have elements [first, first + count); else *at is the first that they cannot. */
+bool copse__type_fits(copse_type type, const void *data, size_t first, size_t count, size_t *at);
+/* Queue the write of elements from `first` on to a buffer, as devices have the type: `bytes` there. */
+copse_status copse__type_write(copse_queue *q, copse_buffer *to, size_t at, copse_type type, const void *data,
+                               size_t first, size_t bytes);
+
 #endif

@@ -294,7 +294,7 @@ copse_status copse_kernel_choice(const copse_device *dev, const char *kernels, c
                           families(&names));
     struct copse_tune_job j = { .work = copse__alloc(&dev->base->mem, 1, COPSE_TUNE_WORK) };
     if (!j.work)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "kernels: no memory");
+        return copse_no_memory("kernels");
     const struct copse_lowering l = { .limits = dev->limits, .choices = forced.at,
                                       .choice_count = forced.count, .dev = dev };
     copse_status s = find_job(f, size_class, &j) ? copse__choose(&l, f, j.work, &v)

@@ -5,12 +5,14 @@
 #include "core/base/base.h"
 #include "core/graph/op.h"
 #include "core/graph/type.h"
+#include "core/replica/context.h"
+#include "core/train/feed.h"
 #include "core/value/value.h"
 
 struct step {
     copse_strategy *st;
     const copse_dataset *data; /* NULL where a function gives the batches */
-    struct copse_host_batch shares[COPSE_MAX_REPLICAS];
+    struct copse_host_batch shards[COPSE_MAX_REPLICAS];
     struct copse_column columns[COPSE_MAX_INPUTS]; /* what they are; data NULL */
     size_t count;
 };
@@ -20,8 +22,8 @@ static copse_status find_columns(struct step *s)
 {
     const struct copse_host_batch *first = NULL;
     for (uint32_t r = s->st->replica_count; r-- > 0;)
-        if (s->shares[r].column_count > 0)
-            first = &s->shares[r];
+        if (s->shards[r].column_count > 0)
+            first = &s->shards[r];
     if (first) {
         s->count = COPSE_MIN(first->column_count, COPSE_MAX_INPUTS);
         memcpy(s->columns, first->columns, s->count * sizeof *s->columns);
@@ -37,30 +39,23 @@ static copse_status find_columns(struct step *s)
 /* A replica's minibatch has the columns of the others. */
 static copse_status check_columns(const struct step *s, uint32_t r)
 {
-    const struct copse_host_batch *share = &s->shares[r];
-    bool is_same = share->column_count == s->count;
-    if (share->count == 0)
-        return COPSE_OK;
-    for (size_t i = 0; is_same && i < s->count; i++) {
-        const struct copse_column *a = &share->columns[i], *b = &s->columns[i];
-        is_same = strcmp(a->name, b->name) == 0 && a->type == b->type && copse__shape_equal(a->shape, b->shape);
-    }
-    return is_same ? COPSE_OK
-                   : copse_fail(COPSE_ERR_SHAPE, "input: the minibatch of replica %u has other columns than those of "
-                                                 "earlier replicas; names, types and shapes must be the same", r);
+    return s->shards[r].count == 0 || copse__batch_has_columns(&s->shards[r], s->columns, s->count)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_SHAPE, "input: the minibatch of replica %u has other columns than those of "
+                                             "earlier replicas; names, types and shapes must be the same", r);
 }
 
 /* [count, shape...] on the replica's device. */
 static copse_status make_component(const struct step *s, uint32_t r, size_t i, copse_value **out)
 {
-    const struct copse_host_batch *share = &s->shares[r];
+    const struct copse_host_batch *shard = &s->shards[r];
     const struct copse_column *c = &s->columns[i];
-    if (share->count > UINT32_MAX || c->shape.rank >= COPSE_MAX_RANK)
+    if (shard->count > UINT32_MAX || c->shape.rank >= COPSE_MAX_RANK)
         return copse_fail(COPSE_ERR_SHAPE, "input: column '%s' has too many rows or axes", c->name);
-    if (share->count > 0 && !share->columns[i].data)
+    if (shard->count > 0 && !shard->columns[i].data)
         return copse_fail(COPSE_ERR_ARGUMENT, "input: column '%s' has no data", c->name);
-    return copse_value_create_on(s->st, r, c->type, copse__shape_of_rows(share->count, c->shape),
-                                 share->count > 0 ? share->columns[i].data : NULL, out);
+    return copse_value_create_on(s->st, r, c->type, copse__shape_of_rows(shard->count, c->shape),
+                                 shard->count > 0 ? shard->columns[i].data : NULL, out);
 }
 
 static copse_status make_column(const struct step *s, size_t i, copse_value **out)
@@ -99,14 +94,13 @@ copse_status copse_distributed_next_value(copse_distributed *walk, copse_strateg
     uint64_t at;
     COPSE_TRY(copse_need("input", walk, st, out));
     *out = NULL;
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "input: the default strategy has no device");
+    COPSE_TRY(copse__require_device(st, "input"));
     if (copse_distributed_replicas(walk) != st->replica_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "input: the walk has minibatches for %u replicas, the strategy has %u here",
                           copse_distributed_replicas(walk), st->replica_count);
     s.data = copse_distributed_data(walk);
     copse_distributed_position(walk, &epoch, &at);
-    COPSE_TRY(copse_distributed_next(walk, s.shares));
+    COPSE_TRY(copse_distributed_next(walk, s.shards));
     const copse_status status = make_value(&s, out);
     if (status && s.data) { /* the same step again */
         char text[COPSE_ERROR_BYTES];

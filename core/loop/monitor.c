@@ -136,7 +136,7 @@ static copse_status find_newest(copse_monitor *m, char **path)
     s = copse__monitor_broadcast(m->cluster, s, &w);
     if (s == COPSE_OK && !*path && w.path[0]) {
         *path = copse__strdup(m->mem, w.path);
-        s = *path ? COPSE_OK : copse_no_memory("monitor");
+        s = copse_need_memory(*path, "monitor");
     }
     if (s != COPSE_OK) {
         copse__free(m->mem, *path);
@@ -188,7 +188,7 @@ static copse_status resume(copse_monitor *m)
     set_newest(m, path);
     if (copse__monitor_is_first(m->cluster))
         copse__log(m->log, COPSE_LOG_INFO, "monitor: goes on from %s", path);
-    return m->resumed_from ? COPSE_OK : copse_no_memory("monitor");
+    return copse_need_memory(m->resumed_from, "monitor");
 }
 
 /* ---- recovering ---- */
@@ -329,9 +329,7 @@ static copse_status check(const copse_step *step, const struct copse_monitor_par
     if (p->file && p->keep > 1)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: one file keeps one checkpoint, not %u; name a "
                                               "folder", p->keep);
-    if (p->on_loss != COPSE_LOSS_STOPS && p->on_loss != COPSE_LOSS_CONTINUES)
-        return copse_fail(COPSE_ERR_ARGUMENT, "monitor: there is no answer %d to a lost worker",
-                          (int)p->on_loss);
+    COPSE_TRY(copse_need_known("monitor", "answer to a lost worker", p->on_loss, COPSE_LOSS_CONTINUES));
     if (p->on_loss == COPSE_LOSS_CONTINUES && (!has_place || !step->f.recover))
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: to go on without lost workers it needs a place "
                                               "for checkpoints and a step that recovers");
@@ -397,8 +395,7 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
     COPSE_TRY(check(step, p));
     struct copse_base *base = copse__base(step->ctx);
     copse_monitor *m = copse__alloc(&base->mem, 1, sizeof *m);
-    if (!m)
-        return copse_no_memory("monitor");
+    COPSE_TRY(copse_need_memory(m, "monitor"));
     const bool is_default = p->every_seconds == 0.0 && !p->every_steps && !p->every_progress;
     const double seconds = is_default ? SECONDS_DEFAULT : p->every_seconds;
     m->step = copse_step_retain(step);
@@ -440,16 +437,9 @@ void copse_monitor_release(copse_monitor **monitor)
 
 void copse_monitor_describe(const copse_monitor *m, struct copse_monitor_info *out)
 {
-    if (!out)
-        return;
-    *out = (struct copse_monitor_info){ 0 };
-    if (!m)
-        return;
-    *out = (struct copse_monitor_info){
-        .resumed_from = m->resumed_from,
-        .newest = m->newest,
-        .saved = m->saved,
-        .skipped = m->skipped,
-        .recoveries = m->recoveries,
-    };
+    if (out)
+        *out = (struct copse_monitor_info){ 0 };
+    if (out && m)
+        *out = (struct copse_monitor_info){ .resumed_from = m->resumed_from, .newest = m->newest, .saved = m->saved,
+                                            .skipped = m->skipped, .recoveries = m->recoveries };
 }

@@ -22,9 +22,7 @@ copse_status copse__monitor_files_init(struct copse_monitor_files *f, struct cop
     *f = (struct copse_monitor_files){ .mem = mem, .keep = keep ? keep : 3 };
     f->folder = folder ? copse__strdup(mem, folder) : NULL;
     f->file = file ? copse__strdup(mem, file) : NULL;
-    if ((folder && !f->folder) || (file && !f->file))
-        return copse_no_memory("monitor");
-    return COPSE_OK;
+    return copse_need_memory((!folder || f->folder) && (!file || f->file), "monitor");
 }
 
 void copse__monitor_files_fini(struct copse_monitor_files *f)
@@ -59,9 +57,7 @@ static bool parse(const char *name, uint64_t *progress, const char **end)
 static copse_status join(const struct copse_monitor_files *f, const char *folder, const char *name, char **out)
 {
     const size_t room = strlen(folder) + strlen(name) + 2;
-    *out = copse__alloc(f->mem, room, 1);
-    if (!*out)
-        return copse_no_memory("monitor");
+    COPSE_TRY(copse_need_memory(*out = copse__alloc(f->mem, room, 1), "monitor"));
     const size_t length = strlen(folder);
     snprintf(*out, room, "%s%s%s", folder, length && folder[length - 1] == '/' ? "" : "/", name);
     return COPSE_OK;
@@ -72,7 +68,7 @@ copse_status copse__monitor_files_new(const struct copse_monitor_files *f, uint6
     char name[64];
     if (f->file) {
         *out = copse__strdup(f->mem, f->file);
-        return *out ? COPSE_OK : copse_no_memory("monitor");
+        return copse_need_memory(*out, "monitor");
     }
     snprintf(name, sizeof name, PREFIX "%0*llu" SUFFIX, DIGITS, (unsigned long long)progress);
     return join(f, f->folder, name, out);
@@ -177,8 +173,7 @@ static copse_status scan_file(struct scan *scan)
     struct copse_monitor_files *f = scan->f;
     const char *slash = strrchr(f->file, '/');
     char *folder = copse__strdup(f->mem, slash ? f->file : ".");
-    if (!folder)
-        return copse_no_memory("monitor");
+    COPSE_TRY(copse_need_memory(folder, "monitor"));
     if (slash)
         folder[slash == f->file ? 1 : slash - f->file] = '\0';
     scan->own = slash ? slash + 1 : f->file;
@@ -219,8 +214,7 @@ copse_status copse__monitor_files_written(struct copse_monitor_files *f, uint64_
     while (at < f->found.count && f->found.at[at] < progress)
         at++;
     if (at == f->found.count || f->found.at[at] != progress) {
-        if (!COPSE_RESERVE(f->mem, &f->found, f->found.count + 1))
-            return copse_no_memory("monitor");
+        COPSE_TRY(copse_need_memory(COPSE_RESERVE(f->mem, &f->found, f->found.count + 1), "monitor"));
         memmove(f->found.at + at + 1, f->found.at + at, (f->found.count - at) * sizeof *f->found.at);
         f->found.at[at] = progress;
         f->found.count++;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Outputs of the last iteration: numbers and pointers by name, of all replicas or reduced over them. */
-#include <stdio.h>
-
-#include "core/replica/strategy.h"
+#include "core/value/cross_device.h"
 #include "core/loop/outputs.h"
 
 /* ---- life ---- */
@@ -10,12 +8,11 @@
 static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t replicas, copse_outputs **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
-    *out = copse__alloc(mem, 1, sizeof **out);
-    if (!*out)
-        return copse_no_memory("outputs");
+    COPSE_TRY(copse_need_memory(*out = copse__alloc(mem, 1, sizeof **out), "outputs"));
     **out = (struct copse_outputs){
-        .ctx = copse_context_retain(ctx), .mem = mem, .arena.mem = mem, .replicas = replicas, .own = replicas,
-        .strategy = st ? copse_strategy_retain(st) : NULL,
+        .ctx = copse_context_retain(ctx), .mem = mem, .arena.mem = mem, .replicas = replicas,
+        .first = st ? st->group.first : 0, .own = st ? st->replica_count : replicas,
+        .strategy = copse_strategy_retain(st),
     };
     return COPSE_OK;
 }
@@ -30,12 +27,7 @@ copse_status copse_outputs_create(copse_context *ctx, uint32_t replicas, copse_o
 
 copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, copse_outputs **out)
 {
-    COPSE_TRY(create(ctx, st, st ? st->group.ranks : 1, out));
-    if (st) {
-        (*out)->first = st->group.first;
-        (*out)->own = st->replica_count;
-    }
-    return COPSE_OK;
+    return create(ctx, st, st ? st->group.ranks : 1, out);
 }
 
 void copse_outputs_release(copse_outputs **outputs)
@@ -49,9 +41,7 @@ void copse_outputs_release(copse_outputs **outputs)
     copse__free(o->mem, o->list.at);
     copse__arena_fini(&o->arena);
     copse_strategy_release(&o->strategy);
-    copse_context *ctx = o->ctx;
-    copse__free(o->mem, o);
-    copse_context_release(&ctx);
+    copse__context_free(o->ctx, o);
 }
 
 struct copse_named_output *copse__outputs_find(const copse_outputs *o, const char *name)
@@ -155,12 +145,11 @@ static void reduce(const copse_outputs *o, struct copse_named_output *n, const d
 static copse_status set(const copse_outputs *o, struct copse_named_output *n, const double *values,
                         copse_output_reduction reduction, copse_status mine)
 {
-    static const char *const words[] = { "parts", "sum", "mean" };
+    static const char *const words[] = { "parts of output", "sum of output", "mean of output" };
     struct copse_group *g = o->strategy ? &o->strategy->group : &copse__group_of_one;
-    char what[sizeof ((struct copse_header *)0)->what];
+    char what[COPSE_WHAT_BYTES];
     double all[COPSE_MAX_REPLICAS];
-    const uint64_t hash = copse__hash(COPSE_HASH_START, n->name, strlen(n->name));
-    snprintf(what, sizeof what, "%s of output '%.24s', %08x", words[reduction], n->name, (unsigned)hash);
+    copse__call_text(words[reduction], n->name, what);
     memcpy(all + o->first, values, o->own * sizeof *values);
     COPSE_TRY(copse__group_gather_ranks(g, what, all, sizeof *values, mine));
     reduce(o, n, all, reduction);

@@ -40,6 +40,11 @@ struct copse_outputs {
     struct { struct copse_named_output *at; size_t count, room; } list;
 };
 
+static inline copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
+{
+    return copse_note(copse_need_known("outputs", "reduction", reduction, COPSE_OUTPUT_MEAN), "for '%s'", name);
+}
+
 /* An empty table for the replicas of a strategy; NULL: for one replica. */
 copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, copse_outputs **out);
 /* The output of that name; a new one is added. */

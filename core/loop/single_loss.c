@@ -16,7 +16,6 @@ struct single_loss {
     void *make_user;
     uint32_t iterations;
     bool is_default;                 /* iterations: as many as the strategy has to a run */
-    struct copse_position *fed;      /* accelerator: positions of the batches of the run */
     struct copse_position begun;     /* position of the first batch of the update under way */
     struct copse_output_params wanted[OUTPUTS_MAX]; /* their names in `names` */
     size_t wanted_count;
@@ -25,9 +24,10 @@ struct single_loss {
     bool has_newest;
 };
 
-static struct copse_mem *mem_of(const struct single_loss *u)
+/* Of several steps: the strategy is an accelerator's. */
+static bool has_runs(const struct single_loss *u)
 {
-    return &u->step->ctx->base.mem;
+    return u->trainer->strategy->accelerator.steps_per_run > 0;
 }
 
 /* ---- outputs ---- */
@@ -137,102 +137,86 @@ static copse_status train(struct single_loss *u, const struct copse_host_batch *
                       copse_step_seek(u->step, again) == COPSE_OK ? "" : ", which is lost");
 }
 
-static copse_status iterate(void *user, const struct copse_host_batch *in, copse_outputs *context)
-{
-    struct single_loss *u = user;
-    (void)context; /* filled when the application asks for the outputs */
-    COPSE_TRY(train(u, in, (struct copse_position){ in->epoch, in->index }));
-    return take_results(u, false);
-}
-
 /* If the application has moved the position since, the fed batches are not those that the input holds: drop them. */
 static copse_status settle(struct single_loss *u)
 {
     struct copse_position at;
-    if (copse_trainer_fed(u->trainer) == u->step->input.held_count)
+    if (copse_trainer_fed(u->trainer) == u->step->input.held.count)
         return COPSE_OK;
     copse_trainer_unfeed(u->trainer);
     COPSE_TRY(copse_step_position(u->step, &at));
     return copse_step_seek(u->step, &at);
 }
 
-/* Feed as many batches as there is room for. A batch that cannot be fed goes back to the input. */
-static copse_status feed_ahead(struct single_loss *u)
+/* Feed batches until `most` are fed. A batch that cannot be fed goes back to the input. */
+static copse_status feed_ahead(struct single_loss *u, uint32_t most)
 {
     struct copse_host_batch batch;
-    while (copse_trainer_fed(u->trainer) < u->trainer->params.prefetch) {
-        if (copse__step_hold(u->step, &batch) != COPSE_OK)
-            return COPSE_OK; /* if a step needs the batch, it fails with the reason */
-        if (copse_trainer_feed(u->trainer, &batch) != COPSE_OK)
-            return copse__step_put_back(u->step);
+    while (copse_trainer_fed(u->trainer) < most) {
+        COPSE_TRY(copse__step_hold(u->step, &batch));
+        const copse_status s = copse_trainer_feed(u->trainer, &batch);
+        if (s != COPSE_OK)
+            COPSE_TRY(copse__step_put_back(u->step));
+        COPSE_TRY(s);
     }
     return COPSE_OK;
 }
 
-/* One iteration with batches that are uploaded ahead of it, and of the next ones. */
-static copse_status iterate_ahead(struct single_loss *u)
+/* One iteration. With prefetch its batch was uploaded ahead of it, and those of the next ones are. */
+static copse_status iterate(struct single_loss *u)
 {
     struct copse_host_batch batch;
     COPSE_TRY(settle(u));
-    COPSE_TRY(feed_ahead(u));
+    (void)!feed_ahead(u, u->trainer->params.prefetch); /* if a step needs the batch, it fails with the reason */
     if (copse_trainer_fed(u->trainer) == 0) {
         COPSE_TRY(copse_step_next(u->step, &batch));
-        return iterate(u, &batch, u->step->outputs);
+        COPSE_TRY(train(u, &batch, (struct copse_position){ batch.epoch, batch.index }));
+    } else {
+        COPSE_TRY(train(u, NULL, u->step->input.held.at[0].at));
+        copse__step_let_go(u->step, 1);
     }
-    COPSE_TRY(train(u, NULL, u->step->input.held[0].at));
-    copse__step_let_go(u->step);
     return take_results(u, false);
 }
 
-static copse_status run_ahead(struct single_loss *u, uint32_t batches)
+/* A run of an accelerator has failed behind `done` of its batches, where `gathered` micro-batches were accumulated before
+   it. The batches of an update that is dropped are read again. */
+static copse_status resume_behind(struct single_loss *u, uint32_t done, uint32_t gathered)
 {
-    copse_status s = COPSE_OK;
-    for (; s == COPSE_OK && batches > 0; batches--)
-        s = iterate_ahead(u);
-    return s;
-}
-
-/* The position to resume from behind `done` of the run's batches, where `gathered` micro-batches were accumulated before
-   the run. The batches of an update that is dropped are read again. */
-static const struct copse_position *again_from(const struct single_loss *u, uint32_t fed, uint32_t done,
-                                               uint32_t gathered)
-{
-    const uint32_t part = (gathered + done) % COPSE_MAX(u->trainer->params.accumulate, 1);
-    if (part == copse_trainer_gathered(u->trainer) || part == 0)
-        return &u->fed[COPSE_MIN(done, fed - 1)]; /* all are done: the last one */
-    return part > done ? &u->begun : &u->fed[done - part];
+    const struct copse_held *held = u->step->input.held.at;
+    const size_t fed = u->step->input.held.count;
+    const uint32_t part = (gathered + done) % u->trainer->params.accumulate;
+    struct copse_position at = held[COPSE_MIN(done, fed - 1)].at; /* all are done: the last one */
+    if (part != copse_trainer_gathered(u->trainer) && part != 0)
+        at = part > done ? u->begun : held[done - part].at;
+    return copse_step_seek(u->step, &at);
 }
 
 /* One run of an accelerator, of up to `most` batches; *done of them. COPSE_ERR_END: there were fewer. */
 static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *done)
 {
-    struct copse_host_batch batch;
-    copse_status next = COPSE_OK, s = COPSE_OK;
     const uint32_t gathered = copse_trainer_gathered(u->trainer);
-    uint32_t fed = 0;
     *done = 0;
-    while (s == COPSE_OK && fed < most && (next = copse_step_next(u->step, &batch)) == COPSE_OK) {
-        u->fed[fed] = (struct copse_position){ batch.epoch, batch.index };
-        s = copse_trainer_feed(u->trainer, &batch);
-        fed++;
-    }
-    if (s == COPSE_OK && next != COPSE_OK && next != COPSE_ERR_END)
-        s = next;
+    COPSE_TRY(settle(u));
+    const copse_status next = feed_ahead(u, most);
+    const struct copse_held *held = u->step->input.held.at;
+    const uint32_t fed = copse_trainer_fed(u->trainer);
+    copse_status s = next == COPSE_ERR_END ? COPSE_OK : next;
     if (s == COPSE_OK)
         s = copse__trainer_run(u->trainer, done);
     if (s == COPSE_OK) {
         const uint32_t part = copse_trainer_gathered(u->trainer);
         if (part > 0 && part <= fed)
-            u->begun = u->fed[fed - part];
+            u->begun = held[fed - part].at;
+        copse__step_let_go(u->step, fed);
         return next;
     }
     copse_trainer_unfeed(u->trainer);
     if (fed == 0)
         return s;
-    const struct copse_position *at = &u->fed[COPSE_MIN(*done, fed - 1)];
-    const copse_status back = copse_step_seek(u->step, again_from(u, fed, *done, gathered));
-    return copse_note(s, "in a run of %u batches, at batch %llu of epoch %u%s", fed,
-                      (unsigned long long)at->batch, at->epoch, back == COPSE_OK ? "" : ", which is lost");
+    const struct copse_position at = held[COPSE_MIN(*done, fed - 1)].at;
+    const copse_status back = resume_behind(u, *done, gathered);
+    return copse_note(s, "in a run of %u batches, at batch %llu of epoch %u%s", fed, (unsigned long long)at.batch,
+                      at.epoch, back == COPSE_OK ? "" : ", which is lost");
 }
 
 static copse_status run_loops(struct single_loss *u, uint32_t batches)
@@ -252,11 +236,10 @@ static copse_status run(void *user)
     struct single_loss *u = user;
     COPSE_TRY(check_trainer(u));
     /* An iteration is one update, so that a checkpoint never falls between its micro-batches. */
-    const uint32_t parts = COPSE_MAX(u->trainer->params.accumulate, 1);
-    const uint32_t batches = u->iterations * parts;
-    const copse_status s = u->fed                        ? run_loops(u, batches)
-                           : u->trainer->params.prefetch ? run_ahead(u, batches)
-                                                         : copse_step_iterate(u->step, batches, iterate, u);
+    const uint32_t batches = u->iterations * u->trainer->params.accumulate;
+    copse_status s = has_runs(u) ? run_loops(u, batches) : COPSE_OK;
+    for (uint32_t i = 0; !has_runs(u) && i < batches && s == COPSE_OK; i++)
+        s = iterate(u);
     if (s == COPSE_ERR_END && copse_trainer_gathered(u->trainer) > 0) {
         COPSE_TRY(copse_trainer_flush(u->trainer));
         COPSE_TRY(take_results(u, false));
@@ -299,13 +282,6 @@ static copse_status make(struct single_loss *u)
     COPSE_TRY(copse__step_set_strategy(u->step, st));
     if (st->group.cluster && !u->cluster)
         u->cluster = copse_cluster_retain(st->group.cluster);
-    copse__free(mem_of(u), u->fed);
-    u->fed = NULL;
-    if (st->accelerator.steps_per_run > 0) {
-        u->fed = copse__alloc(mem_of(u), st->accelerator.steps_per_run, sizeof *u->fed);
-        if (!u->fed)
-            return copse_no_memory("step");
-    }
     if (u->is_default)
         u->iterations = copse_accelerator_steps_per_run(st);
     return set_initial(u);
@@ -324,10 +300,9 @@ static copse_status recover(void *user)
 static void release(void *user)
 {
     struct single_loss *u = user;
-    struct copse_mem *mem = mem_of(u);
+    struct copse_mem *mem = &u->step->ctx->base.mem;
     copse_trainer_release(&u->trainer);
     copse_cluster_release(&u->cluster);
-    copse__free(mem, u->fed);
     copse__arena_fini(&u->names);
     copse__free(mem, u);
 }
@@ -353,13 +328,11 @@ static copse_status check(const struct copse_single_loss_params *p)
 
 static copse_status copy_wanted(struct single_loss *u, const struct copse_single_loss_params *p)
 {
-    u->names.mem = mem_of(u);
+    u->names.mem = &u->step->ctx->base.mem;
     for (; u->wanted_count < p->output_count; u->wanted_count++) {
         struct copse_output_params *w = &u->wanted[u->wanted_count];
         *w = p->outputs[u->wanted_count];
-        w->name = copse__arena_strdup(&u->names, w->name);
-        if (!w->name)
-            return copse_no_memory("step");
+        COPSE_TRY(copse_need_memory(w->name = copse__arena_strdup(&u->names, w->name), "step"));
     }
     return COPSE_OK;
 }
@@ -380,7 +353,7 @@ static copse_status fill(copse_step *step, const struct copse_single_loss_params
     COPSE_TRY(copy_wanted(u, p));
     COPSE_TRY(make(u));
     COPSE_TRY(copse__step_open_input(step, &p->input));
-    if (u->fed && step->input.is_uneven)
+    if (has_runs(u) && step->input.is_uneven)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: the last batch of an epoch would have fewer than %zu "
                                               "examples; an accelerator needs static shapes: set drop_last",
                           p->input.batches.batch);
@@ -397,8 +370,7 @@ copse_status copse_single_loss_step_create(copse_context *ctx, const struct cops
     COPSE_TRY(copse_no_reserved(copse_batches_params, &params->input.batches));
     COPSE_TRY(check(params));
     struct single_loss *u = copse__alloc(&ctx->base.mem, 1, sizeof *u);
-    if (!u)
-        return copse_no_memory("step");
+    COPSE_TRY(copse_need_memory(u, "step"));
     copse_status s = copse_step_create(ctx, NULL, &functions, u, &u->step);
     if (s != COPSE_OK) {
         copse__free(&ctx->base.mem, u);

@@ -28,8 +28,7 @@ copse_status copse_step_create(copse_context *ctx, copse_strategy *strategy,
     COPSE_TRY(copse_no_reserved(copse_step_functions, functions));
     COPSE_TRY(check(f));
     copse_step *step = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *step);
-    if (!step)
-        return copse_no_memory("step");
+    COPSE_TRY(copse_need_memory(step, "step"));
     atomic_init(&step->refs, 1);
     step->ctx = copse_context_retain(ctx);
     step->f = *f;
@@ -47,11 +46,9 @@ copse_status copse__step_set_strategy(copse_step *step, copse_strategy *st)
 {
     copse_outputs *outputs;
     COPSE_TRY(copse__outputs_create_for(step->ctx, st, &outputs));
-    if (st)
-        copse_strategy_retain(st);
     copse_strategy_release(&step->strategy);
     copse_outputs_release(&step->outputs);
-    step->strategy = st;
+    step->strategy = copse_strategy_retain(st);
     step->outputs = outputs;
     return COPSE_OK;
 }
@@ -74,17 +71,13 @@ void copse_step_release(copse_step **at)
     if (step->f.release)
         step->f.release(step->user);
     copse_batches_release(&step->input.batches);
+    copse__free(&copse__base(step->ctx)->mem, step->input.held.at);
     copse_outputs_release(&step->outputs);
     copse_strategy_release(&step->strategy);
-    copse_context *ctx = step->ctx;
-    copse__free(&copse__base(ctx)->mem, step);
-    copse_context_release(&ctx);
+    copse__context_free(step->ctx, step);
 }
 
-copse_strategy *copse_step_strategy(const copse_step *step)
-{
-    return step ? step->strategy : NULL;
-}
+COPSE_PROPERTY(copse_strategy *, copse_step_strategy, copse_step, x->strategy, NULL)
 
 copse_status copse_step_run(copse_step *step)
 {
@@ -140,9 +133,7 @@ copse_status copse_input_step_create(copse_context *ctx, copse_strategy *strateg
 
 static copse_status check_input(const copse_step *step)
 {
-    if (!step->input.batches)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "step: it has no input");
-    return COPSE_OK;
+    return step->input.batches ? COPSE_OK : copse_fail(COPSE_ERR_UNSUPPORTED, "step: it has no input");
 }
 
 static copse_status walk_on(copse_step *step, struct copse_host_batch *out)
@@ -172,8 +163,8 @@ copse_status copse_step_next(copse_step *step, struct copse_host_batch *out)
 {
     COPSE_TRY(copse_need("step", step, out));
     COPSE_TRY(check_input(step));
-    if (step->input.held_count > 0) {
-        const struct copse_position before = step->input.held[0].before;
+    if (step->input.held.count > 0) {
+        const struct copse_position before = step->input.held.at[0].before;
         COPSE_TRY(copse_step_seek(step, &before));
     }
     return walk_on(step, out);
@@ -183,7 +174,7 @@ copse_status copse_step_position(const copse_step *step, struct copse_position *
 {
     COPSE_TRY(copse_need("step", step, out));
     COPSE_TRY(check_input(step));
-    *out = step->input.held_count > 0 ? step->input.held[0].before : position(step);
+    *out = step->input.held.count > 0 ? step->input.held.at[0].before : position(step);
     return COPSE_OK;
 }
 
@@ -196,7 +187,7 @@ copse_status copse_step_seek(copse_step *step, const struct copse_position *posi
                                               "data or the size of batches another?",
                           (unsigned long long)position->batch, copse_batches_count(step->input.batches));
     COPSE_TRY(copse_batches_start(step->input.batches, position->epoch, (size_t)position->batch));
-    step->input.held_count = 0;
+    step->input.held.count = 0;
     return COPSE_OK;
 }
 
@@ -207,22 +198,23 @@ copse_status copse__step_hold(copse_step *step, struct copse_host_batch *out)
     struct copse_held held = { .before = position(step) };
     COPSE_TRY(walk_on(step, out));
     held.at = (struct copse_position){ out->epoch, out->index };
-    in->held[in->held_count++] = held;
-    return COPSE_OK;
+    return copse_need_memory(COPSE_PUSH(&copse__base(step->ctx)->mem, &in->held, held), "step");
 }
 
-void copse__step_let_go(copse_step *step)
+void copse__step_let_go(copse_step *step, size_t count)
 {
     struct copse_input_walk *in = &step->input;
-    memmove(in->held, in->held + 1, --in->held_count * sizeof *in->held);
+    in->held.count -= count;
+    if (count > 0)
+        memmove(in->held.at, in->held.at + count, in->held.count * sizeof *in->held.at);
 }
 
 copse_status copse__step_put_back(copse_step *step)
 {
     struct copse_input_walk *in = &step->input;
-    const struct copse_position *before = &in->held[in->held_count - 1].before;
+    const struct copse_position *before = &in->held.at[in->held.count - 1].before;
     COPSE_TRY(copse_batches_start(in->batches, before->epoch, (size_t)before->batch));
-    in->held_count--;
+    in->held.count--;
     return COPSE_OK;
 }
 

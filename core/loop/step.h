@@ -18,8 +18,7 @@ struct copse_input_walk {
     copse_batches *batches; /* NULL: the step has no input */
     uint32_t epochs;
     bool is_uneven; /* the last batch of an epoch is smaller than the others */
-    struct copse_held held[COPSE_PREFETCH_MAX]; /* oldest first; the position does not count them yet */
-    uint32_t held_count;
+    struct { struct copse_held *at; size_t count, room; } held; /* oldest first; the position does not count them yet */
 };
 
 struct copse_step {
@@ -35,11 +34,11 @@ struct copse_step {
 
 /* Take another strategy, retained, and an empty table of outputs for its replicas. */
 copse_status copse__step_set_strategy(copse_step *step, copse_strategy *st);
-/* Take a batch ahead of its iteration, of at most COPSE_PREFETCH_MAX: until it is let go, the walk's position is
-   before it, and a seek or copse_step_next reads it again. */
+/* Take a batch ahead of its iteration: until it is let go, the walk's position is before it, and a seek or copse_step_next
+   reads it again. */
 copse_status copse__step_hold(copse_step *step, struct copse_host_batch *out);
-/* The iteration of the oldest is done. */
-void copse__step_let_go(copse_step *step);
+/* The iterations of the oldest `count` are done. */
+void copse__step_let_go(copse_step *step, size_t count);
 /* Give the newest back: the walk reads it again. */
 copse_status copse__step_put_back(copse_step *step);
 /* Make its walk over the dataset. */

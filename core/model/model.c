@@ -7,11 +7,6 @@
 #include "copse/copse.h"
 #include "core/variable/variable.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "model: no memory");
-}
-
 /* ---- parts ---- */
 
 static copse_status take_targets(copse_model *m)
@@ -20,7 +15,7 @@ static copse_status take_targets(copse_model *m)
         return COPSE_OK;
     m->targets = copse__alloc(&m->strategy->ctx->base.mem, m->is.outputs, sizeof *m->targets);
     if (!m->targets)
-        return no_memory();
+        return copse_no_memory("model");
     for (uint32_t i = 0; i < m->is.outputs; i++) {
         const char *name;
         COPSE_TRY(copse_schema_target(m->schema, i, &name, &m->targets[i].mean, &m->targets[i].scale));
@@ -63,7 +58,7 @@ static copse_status build(copse_model *m)
     m->variable_count = count - before;
     m->variables = copse__alloc(&m->strategy->ctx->base.mem, m->variable_count, sizeof(copse_variable *));
     if (!m->variables)
-        return no_memory();
+        return copse_no_memory("model");
     memcpy((void *)m->variables, (const void *)(list + before), m->variable_count * sizeof(copse_variable *));
     return check_output(m);
 }
@@ -74,7 +69,7 @@ static copse_status describe(copse_model *m)
     COPSE_TRY(copse_layer_text(m->layer, NULL, 0, &size));
     m->network = copse__alloc(&m->strategy->ctx->base.mem, size, 1);
     if (!m->network)
-        return no_memory();
+        return copse_no_memory("model");
     COPSE_TRY(copse_layer_text(m->layer, m->network, size, &size));
     snprintf(m->seed_text, sizeof m->seed_text, "%llu", (unsigned long long)m->seed);
     const struct copse_metadata lines[COPSE_MODEL_LINES] = {
@@ -92,7 +87,7 @@ static copse_status init(copse_model *m, const struct copse_model_params *p)
 {
     m->scope = copse__strdup(&m->strategy->ctx->base.mem, p->scope ? p->scope : "");
     if (!m->scope)
-        return no_memory();
+        return copse_no_memory("model");
     COPSE_TRY(copse_schema_describe(m->schema, &m->is));
     COPSE_TRY(check_schema(m));
     COPSE_TRY(take_targets(m));
@@ -119,7 +114,7 @@ copse_status copse_model_create(copse_strategy *st, const copse_schema *schema, 
         return copse_fail(COPSE_ERR_UNSUPPORTED, "model: the default strategy has no variables");
     copse_model *m = copse__alloc(&st->ctx->base.mem, 1, sizeof *m);
     if (!m)
-        return no_memory();
+        return copse_no_memory("model");
     atomic_init(&m->refs, 1);
     m->strategy = copse_strategy_retain(st);
     m->schema = copse_schema_retain((copse_schema *)(uintptr_t)schema);

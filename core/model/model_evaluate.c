@@ -110,8 +110,14 @@ static void conclude(const struct sums *s, const copse_model *m, struct copse_ev
     for (uint32_t i = 0; i < m->is.outputs; i++) {
         const struct target_sums *t = &s->targets[i];
         const double spread = t->squares - t->shifted * t->shifted / n;
-        out->r2 += (spread > 0.0 ? 1.0 - t->errors / spread : NAN) / m->is.outputs;
-        out->mae += t->absolute / n * fabs(m->targets[i].scale) / m->is.outputs;
+        const double r2 = spread > 0.0 ? 1.0 - t->errors / spread : NAN;
+        const double mae = t->absolute / n * fabs(m->targets[i].scale);
+        out->r2 += r2 / m->is.outputs;
+        out->mae += mae / m->is.outputs;
+        if (s->p->target_r2)
+            s->p->target_r2[i] = r2;
+        if (s->p->target_mae)
+            s->p->target_mae[i] = mae;
     }
 }
 
@@ -133,7 +139,7 @@ static copse_status prepare(struct sums *s, const copse_model *m)
     s->losses = s->p->worst_losses ? s->p->worst_losses : copse__alloc(mem, s->p->worst_count, sizeof *s->losses);
     if (s->p->confusion && !m->targets)
         memset(s->p->confusion, 0, outputs * outputs * sizeof *s->p->confusion);
-    return s->outputs && s->targets && s->losses ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "model: no memory");
+    return s->outputs && s->targets && s->losses ? COPSE_OK : copse_no_memory("model");
 }
 
 copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data, const struct copse_evaluation_params *params,

@@ -131,7 +131,7 @@ copse_status copse_model_predict(copse_model *m, const copse_dataset *data, floa
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     COPSE_TRY(copse__model_batches(m, data, false, &batches));
     double *row = copse__alloc(mem, m->is.outputs, sizeof *row);
-    const copse_status s = row ? predict(m, batches, values, row) : copse_fail(COPSE_ERR_NO_MEMORY, "model: no memory");
+    const copse_status s = row ? predict(m, batches, values, row) : copse_no_memory("model");
     copse__free(mem, row);
     copse_batches_release(&batches);
     return s;

@@ -15,7 +15,7 @@ copse_status copse__layer_new(copse_context *ctx, const struct copse_layer_kind 
     *out = NULL;
     copse_layer *l = copse__alloc(memory_of(ctx), 1, sizeof *l);
     if (!l)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "layer: no memory");
+        return copse_no_memory("layer");
     atomic_init(&l->refs, 1);
     l->ctx = copse_context_retain(ctx);
     l->kind = kind;
@@ -68,7 +68,7 @@ copse_status copse__layer_append(copse_layer *l, copse_layer *inner)
     const size_t count = inner->kind->name ? 1 : inner->inner.count;
     if (!COPSE_RESERVE(memory_of(l->ctx), &l->inner, l->inner.count + count)) {
         copse_layer_release(&inner);
-        return copse_fail(COPSE_ERR_NO_MEMORY, "layer: no memory");
+        return copse_no_memory("layer");
     }
     if (inner->kind->name) {
         l->inner.at[l->inner.count++] = inner;

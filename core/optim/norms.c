@@ -8,11 +8,6 @@
 
 _Static_assert(COPSE_RULE_BLOCK == COPSE_UNIT, "slices consist of blocks");
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory for norms");
-}
-
 static struct copse_mem *mem_of(const struct copse_optimizer *o)
 {
     return &o->strategy->ctx->base.mem;
@@ -49,7 +44,7 @@ static copse_status add_parts(struct copse_optimizer *o, const struct copse_slic
             .count = (size_t)((end - first + COPSE_UNIT - 1) / COPSE_UNIT),
         };
         if (!COPSE_PUSH(mem_of(o), &n->parts, part))
-            return no_memory();
+            return copse_no_memory("optimizer: norms");
     }
     return COPSE_OK;
 }
@@ -74,7 +69,7 @@ static copse_status add_bucket(struct copse_optimizer *o, uint32_t bucket)
             .blocks = (size_t)((list[i].count + COPSE_UNIT - 1) / COPSE_UNIT),
         };
         if (!COPSE_PUSH(mem_of(o), &n->ranges, range))
-            return no_memory();
+            return copse_no_memory("optimizer: norms");
         COPSE_TRY(add_parts(o, &list[i], (uint32_t)n->ranges.count - 1));
     }
     return COPSE_OK;
@@ -86,7 +81,7 @@ copse_status copse__norms_room(struct copse_optimizer *o)
     const size_t count = o->rule.params.clip_norm > 0.0f ? o->of_variable.count : 1;
     const uint32_t workers = o->strategy->group.workers;
     if (!COPSE_RESERVE(mem_of(o), &n->sums, count) || !COPSE_RESERVE(mem_of(o), &n->all, count * workers))
-        return no_memory();
+        return copse_no_memory("optimizer: norms");
     n->sums.count = count;
     n->all.count = count * workers;
     return COPSE_OK;
@@ -99,7 +94,7 @@ copse_status copse__norms_plan(struct copse_optimizer *o, size_t first)
         COPSE_TRY(add_bucket(o, (uint32_t)b));
     float *host = copse__alloc(mem_of(o), all_blocks(n) + 1, COPSE_MEASURE_WORDS * sizeof *host);
     if (!host)
-        return no_memory();
+        return copse_no_memory("optimizer: norms");
     if (!n->is_stuck)
         copse__free(mem_of(o), n->host);
     n->host = host;

@@ -6,11 +6,6 @@
 
 #include "core/variable/servers.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
-}
-
 /* The only place that decides which implementation a strategy needs. */
 static const struct copse_optimizer_table *choose(const copse_strategy *st, size_t *bytes)
 {
@@ -25,7 +20,7 @@ copse_status copse__optimizer_create(copse_strategy *st, const char *name, struc
     struct copse_optimizer *o = copse__alloc(&st->ctx->base.mem, 1, bytes);
     *out = o;
     if (!o)
-        return no_memory();
+        return copse_no_memory("optimizer");
     o->table = table;
     o->strategy = st;
     snprintf(o->name, sizeof o->name, "%s", name ? name : "");

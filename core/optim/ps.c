@@ -4,11 +4,6 @@
    group. What goes where is decided when the group is made. */
 #include "core/optim/ps.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
-}
-
 /* ---- groups ---- */
 
 static void free_group(struct copse_ps *ps, struct copse_ps_group *g)
@@ -31,7 +26,7 @@ static copse_status plan_reads(struct copse_ps *ps, struct copse_ps_group *g)
         for (size_t i = 0; copse__slot_part(&ps->base, g->list[m], i, &p); i++) {
             const struct copse_ps_read read = { p.queue, p.buffer, p.offset, p.size, to + p.at };
             if (p.size > 0 && !COPSE_PUSH(&ps->base.strategy->ctx->base.mem, &g->reads, read))
-                return no_memory();
+                return copse_no_memory("optimizer");
         }
     return COPSE_OK;
 }
@@ -56,7 +51,7 @@ static copse_status fill_group(struct copse_ps *ps, struct copse_ps_group *g, co
         g->elements += g->list[i]->count;
     }
     g->gradients = copse__alloc(mem, (size_t)g->elements + 1, sizeof *g->gradients);
-    copse_status s = ids && g->gradients ? COPSE_OK : no_memory();
+    copse_status s = ids && g->gradients ? COPSE_OK : copse_no_memory("optimizer");
     if (!s)
         s = on->server->table->group(on->server, key_of(o, g->list[0]), ids, g->count, &o->rule.params, &g->id);
     if (!s) {
@@ -73,14 +68,14 @@ static copse_status make_group(struct copse_ps *ps, copse_variable *const *list,
     const copse_strategy *st = ps->base.strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_ps_group g = { .list = copse__alloc(mem, count, sizeof(copse_variable *)) };
-    copse_status s = g.list ? COPSE_OK : no_memory();
+    copse_status s = g.list ? COPSE_OK : copse_no_memory("optimizer");
     for (size_t i = 0; i < count && !s; i++)
         if (list[i]->server == k)
             g.list[g.count++] = list[i];
     if (!s && g.count > 0)
         s = fill_group(ps, &g, &copse__servers_of(st)->at[k]);
     if (!s && g.count > 0 && !COPSE_PUSH(mem, &ps->groups, g))
-        s = no_memory();
+        s = copse_no_memory("optimizer");
     if (s || g.count == 0)
         free_group(ps, &g);
     return s;

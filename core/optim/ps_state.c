@@ -89,10 +89,10 @@ copse_status copse__ps_snapshot(struct copse_optimizer *o)
         struct copse_ps_group *g = &ps->groups.at[k];
         size_t count;
         if (!copse__mul((size_t)g->elements, 1 + o->rule.slots, &count))
-            return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
+            return copse_no_memory("optimizer");
         g->words = copse__alloc(&o->strategy->ctx->base.mem, count, sizeof *g->words);
         if (!g->words)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
+            return copse_no_memory("optimizer");
         COPSE_TRY(g->server->table->snapshot(g->server, g->id, count, g->words, &g->state));
         g->updates = g->state.updates;
     }

@@ -61,7 +61,7 @@ copse_status copse__slot_join(struct copse_optimizer *o, const char *what, uint3
         return mine;
     uint32_t *room = copse__alloc(mem, copse__group_sum_room(&st->group, count), sizeof *room);
     if (!mine && !room)
-        mine = copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory");
+        mine = copse_no_memory("optimizer");
     snprintf(line, sizeof line, "slots of %.*s", (int)(sizeof line - 16), what);
     copse_status s = copse__group_barrier(&st->group, line, count, mine);
     if (!s)

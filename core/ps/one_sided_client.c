@@ -7,11 +7,6 @@
 #define PAUSE_NS 20000ull
 #define AT_ONCE  8 /* tries without a pause: a publish is short */
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for values of its window");
-}
-
 static struct copse_mem *mem_of(const struct copse_one_sided_client *r)
 {
     return &r->cluster->ctx->base.mem;
@@ -54,7 +49,7 @@ copse_status copse__one_sided_client_add(struct copse_one_sided_client *r, uint3
         return copse_fail(COPSE_ERR_COMM, "parameter server: the offset of a variable is outside of the window");
     while (r->fetched.count <= id)
         if (!COPSE_PUSH(mem_of(r), &r->fetched, none))
-            return no_memory();
+            return copse_no_memory("parameter server: values of the window");
     r->fetched.at[id] = (struct copse_fetched){ offset, bytes };
     return COPSE_OK;
 }
@@ -81,10 +76,11 @@ static copse_status make_room(struct copse_one_sided_client *r, uint32_t count, 
         r->word_count = 0;
         r->words = copse__alloc(mem, words + 1, sizeof *r->words);
         if (!r->words)
-            return no_memory();
+            return copse_no_memory("parameter server: values of the window");
         r->word_count = words;
     }
-    return COPSE_RESERVE(mem, &r->reads, count) ? COPSE_OK : no_memory();
+    return COPSE_RESERVE(mem, &r->reads, count) ? COPSE_OK
+                                                : copse_no_memory("parameter server: values of the window");
 }
 
 static copse_status get(struct copse_one_sided_client *r, const struct copse_window_range *reads, uint32_t count)

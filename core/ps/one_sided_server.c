@@ -3,11 +3,6 @@
    sequence becomes odd: it is odd only while they are copied. */
 #include "core/ps/one_sided.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory for its window");
-}
-
 void copse__one_sided_server_init(struct copse_one_sided_server *k, copse_cluster *c, struct copse_pstore *s)
 {
     const uint64_t zero = 0;
@@ -51,7 +46,7 @@ static copse_status place_new(struct copse_one_sided_server *k)
                        is_large ? "is too large for" : "does not fit into",
                        (unsigned long long)k->cluster->window.bytes);
         if (!COPSE_PUSH(&k->store->ctx->base.mem, &k->published, entry))
-            return no_memory();
+            return copse_no_memory("parameter server: window");
     }
     return COPSE_OK;
 }
@@ -90,7 +85,7 @@ copse_status copse__one_sided_server_publish(struct copse_one_sided_server *k)
         return COPSE_OK;
     COPSE_TRY(place_new(k));
     if (!COPSE_RESERVE(&s->ctx->base.mem, &k->changed, s->variables.count))
-        return no_memory();
+        return copse_no_memory("parameter server: window");
     k->changed.count = 0;
     for (uint32_t i = 0; i < s->variables.count; i++) {
         is_any |= is_new(k, i);
@@ -120,7 +115,7 @@ static copse_status make_room(struct copse_one_sided_server *k, size_t bytes)
     k->room = 0;
     k->gradients = copse__alloc(mem, bytes, 1);
     if (!k->gradients)
-        return no_memory();
+        return copse_no_memory("parameter server: window");
     k->room = bytes;
     return COPSE_OK;
 }

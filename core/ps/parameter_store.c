@@ -5,11 +5,6 @@
 
 #include "core/ps/parameter_store.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
-}
-
 static struct copse_mem *mem_of(struct copse_pstore *s)
 {
     return &s->ctx->base.mem;
@@ -66,7 +61,7 @@ copse_status copse__pstore_create(copse_context *ctx, const char *device, struct
     *out = NULL;
     struct copse_pstore *s = copse__alloc(&ctx->base.mem, 1, sizeof *s);
     if (!s)
-        return no_memory();
+        return copse_no_memory("parameter server");
     s->ctx = copse_context_retain(ctx);
     s->server = (struct copse_server){ &copse__pstore_table, ctx };
     const copse_status status = open_device(s, device);
@@ -127,7 +122,7 @@ static copse_status fill_variable(struct copse_pstore *s, struct copse_pstore_va
 {
     v->name = copse__strdup(mem_of(s), as->name);
     if (!v->name)
-        return no_memory();
+        return copse_no_memory("parameter server");
     v->type = as->type;
     v->shape = as->shape;
     v->count = copse__elements(as->shape);
@@ -148,7 +143,7 @@ static copse_status pstore_make(struct copse_server *server, const struct copse_
         return COPSE_ERR_TIMEOUT; /* no worker has set its values yet */
     copse_status status = fill_variable(s, &v, as);
     if (!status && !COPSE_PUSH(mem_of(s), &s->variables, v))
-        status = no_memory();
+        status = copse_no_memory("parameter server");
     if (status)
         free_variable(s, &v);
     *id = (uint32_t)s->variables.count - 1;
@@ -173,7 +168,7 @@ static copse_status pstore_pull(struct copse_server *server, const uint32_t *ids
     for (uint32_t i = 0; i < count; i++) {
         COPSE_TRY(copse__pstore_find(s, ids[i], &v));
         if (v->version != seen[i] && !copse__add(bytes, (size_t)v->count * COPSE_WORD_BYTES, &bytes))
-            return no_memory();
+            return copse_no_memory("parameter server");
     }
     if (bytes == 0)
         return COPSE_OK;

@@ -2,11 +2,6 @@
 /* Groups of a parameter store: the variables of one optimizer, its slots and its count of updates. */
 #include "core/ps/parameter_store.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
-}
-
 static struct copse_pstore *pstore_of(struct copse_server *s)
 {
     return (struct copse_pstore *)(void *)s;
@@ -92,7 +87,7 @@ static copse_status make_group(struct copse_pstore *s, struct copse_pstore_group
     g->slots = copse__alloc(&s->ctx->base.mem, g->count, sizeof(copse_buffer *));
     const uint32_t each = has_average(&g->rule) ? 2 : 1;
     struct copse_command *commands = copse__alloc(&s->ctx->base.mem, g->count + 1, 2 * sizeof *commands);
-    copse_status status = g->ids && g->slots && commands ? COPSE_OK : no_memory();
+    copse_status status = g->ids && g->slots && commands ? COPSE_OK : copse_no_memory("parameter server");
     for (uint32_t i = 0; i < g->count && !status; i++) {
         g->ids[i] = ids[i];
         status = make_member(s, g, i, &commands[each * i]);
@@ -114,7 +109,7 @@ copse_status copse__pstore_do_group(struct copse_server *server, uint64_t key, c
     while (at < s->groups.count && s->groups.at[at].is_used)
         at++;
     if (!status && at == s->groups.count && !COPSE_PUSH(&s->ctx->base.mem, &s->groups, g))
-        status = no_memory();
+        status = copse_no_memory("parameter server");
     if (status) {
         free_group(s, &g);
         return copse_note(status, "while making an optimizer on the parameter server");
@@ -243,7 +238,7 @@ copse_status copse__pstore_snapshot_group(struct copse_pstore *s, uint32_t group
     size_t size;
     COPSE_TRY(copse__pstore_group(s, group, &g));
     if (!copse__mul((size_t)g->elements, (1 + g->rule.slots) * (size_t)COPSE_WORD_BYTES, &size))
-        return no_memory();
+        return copse_no_memory("parameter server");
     COPSE_TRY(copse__pstore_reserve_staging(s, size));
     const copse_status status = read_group(s, g);
     const copse_status staged = copse__pstore_wait_reads(s); /* after a failure, too: queued reads use the memory */

@@ -2,11 +2,6 @@
 /* Variables of a parameter store by id and by name, and reads of their values into its staging memory. */
 #include "core/ps/parameter_store.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
-}
-
 copse_status copse__pstore_find(struct copse_pstore *s, uint32_t id, struct copse_pstore_variable **out)
 {
     *out = NULL;
@@ -37,7 +32,7 @@ copse_status copse__pstore_reserve_staging(struct copse_pstore *s, size_t bytes)
     s->staging_bytes = 0;
     s->staging = copse__alloc(mem, bytes, 1);
     if (!s->staging)
-        return no_memory();
+        return copse_no_memory("parameter server");
     s->staging_bytes = bytes;
     return COPSE_OK;
 }
@@ -57,7 +52,7 @@ copse_status copse__pstore_snapshot(struct copse_pstore *s, const uint32_t *ids,
     for (uint32_t i = 0; i < count; i++) {
         COPSE_TRY(copse__pstore_find(s, ids[i], &v));
         if (!copse__add(bytes, (size_t)v->count * COPSE_WORD_BYTES, &bytes))
-            return no_memory();
+            return copse_no_memory("parameter server");
     }
     *values = s->staging;
     if (bytes == 0)

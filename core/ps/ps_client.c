@@ -108,7 +108,7 @@ static copse_status remember(struct ps_client *client, uint32_t id, uint64_t siz
         return wrong(client, "a variable's number that none has");
     while (client->sizes.count <= id)
         if (!COPSE_PUSH(&client->server.ctx->base.mem, &client->sizes, 0))
-            return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
+            return copse_no_memory("parameter server");
     client->sizes.at[id] = size;
     return copse__one_sided_client_add(&client->window, id, client->reply.value, size);
 }
@@ -368,7 +368,7 @@ copse_status copse__server_remote(copse_cluster *c, uint32_t rank, struct copse_
     *out = NULL;
     struct ps_client *client = copse__alloc(&c->ctx->base.mem, 1, sizeof *client);
     if (!client)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
+        return copse_no_memory("parameter server");
     client->server = (struct copse_server){ &table, c->ctx };
     client->cluster = copse_cluster_retain(c);
     client->rank = rank;

@@ -122,7 +122,7 @@ static copse_status do_pull(struct ps_server *ps, const struct copse_server_requ
     struct copse_pstore_variable *v;
     struct copse_server_seen *seen = (void *)ps->payload;
     if (!COPSE_RESERVE(&ps->store->ctx->base.mem, &ps->changed, r->count))
-        return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
+        return copse_no_memory("parameter server");
     ps->changed.count = 0;
     for (uint32_t i = 0; i < r->count; i++) {
         COPSE_TRY(copse__pstore_find(ps->store, seen[i].id, &v));
@@ -202,7 +202,7 @@ static copse_status do_group(struct ps_server *ps, uint32_t worker, const struct
     const uint32_t n = r->value ? 0 : ps->clients[worker].groups;
     struct shared_group *shared = find_group(ps, r->value, n);
     if (!shared)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
+        return copse_no_memory("parameter server");
     if (shared->is_used && r->value && !shared->holders && !is_of(ps, shared, ids, r->count, &rule))
         drop_group(ps, shared); /* it was kept for workers that join with other variables now */
     if (!shared->is_used) {
@@ -559,7 +559,7 @@ copse_status copse_parameter_server_serve(copse_context *ctx, copse_cluster *clu
                                               "with the role ps serves");
     ps = copse__alloc(&ctx->base.mem, 1, sizeof *ps);
     if (!ps)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "parameter server: no memory");
+        return copse_no_memory("parameter server");
     ps->cluster = cluster;
     copse_status s = copse__pstore_create(ctx, device ? device : "host:0", &ps->store);
     if (!s) {

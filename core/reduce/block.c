@@ -35,7 +35,7 @@ copse_status copse__block_create(copse_context *ctx, copse_queue *queue, copse_t
     } else {
         b->host = copse__alloc(mem, (size_t)count, COPSE_WORD_BYTES);
         if (!b->host)
-            s = copse_fail(COPSE_ERR_NO_MEMORY, "array: no memory");
+            s = copse_no_memory("array");
     }
     if (s) {
         copse__block_release(&b);

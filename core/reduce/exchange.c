@@ -46,7 +46,7 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
     struct copse_mem *mem = &params->ctx->base.mem;
     copse_exchange *x = copse__alloc(mem, 1, sizeof *x);
     if (!x)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory");
+        return copse_no_memory("exchange");
     x->params = *params;
     x->params.ctx = copse_context_retain(params->ctx);
     x->params.ranks = x->ranks;

@@ -45,7 +45,7 @@ copse_status copse__reducer_create(copse_context *ctx, copse_queue *const *queue
     copse_reducer *x = copse__alloc(&ctx->base.mem, 1, sizeof *x);
     *out = x;
     if (!x)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory");
+        return copse_no_memory("reduction");
     x->ctx = copse_context_retain(ctx);
     x->mem = &ctx->base.mem;
     x->ranks = count;

@@ -5,11 +5,6 @@
 #define MOST_ELEMENTS ((uint64_t)1 << 26) /* of a chunk, of all contributors together */
 #define MOST_CHUNK    ((uint64_t)1 << 22) /* elements of a contributor */
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory for a plan");
-}
-
 static bool push_sum(struct copse_mem *mem, struct copse_plan *p, uint32_t owner, uint32_t lo,
                      uint32_t hi, uint64_t first, uint64_t count)
 {
@@ -25,7 +20,7 @@ static copse_status shard(struct copse_mem *mem, struct copse_plan *p, uint64_t 
         ok = push_sum(mem, p, s.slices.at[i].owner, 0, p->params.contributors,
                       s.slices.at[i].first, s.slices.at[i].count);
     copse__schedule_fini(mem, &s);
-    return ok ? COPSE_OK : no_memory();
+    return ok ? COPSE_OK : copse_no_memory("reduction: plan");
 }
 
 /* Contributors of the left half of the tree: the largest power of two below `n`. */
@@ -55,15 +50,15 @@ static copse_status push_chunk(struct copse_mem *mem, struct copse_plan *p, size
     } else if (p->params.algorithm == COPSE_COLLECTIVE_HIERARCHICAL && p->params.contributors > 1) {
         c.is_joined = true;
         if (!halve(mem, p, bucket, count))
-            return no_memory();
+            return copse_no_memory("reduction: plan");
     } else {
         const uint32_t root =
             p->params.algorithm == COPSE_COLLECTIVE_TO_ONE ? p->params.root : 0;
         if (!push_sum(mem, p, root, 0, p->params.contributors, 0, count))
-            return no_memory();
+            return copse_no_memory("reduction: plan");
     }
     c.sum_count = p->sums.count - c.first_sum;
-    return COPSE_PUSH(mem, &p->chunks, c) ? COPSE_OK : no_memory();
+    return COPSE_PUSH(mem, &p->chunks, c) ? COPSE_OK : copse_no_memory("reduction: plan");
 }
 
 static copse_status push_chunks(struct copse_mem *mem, struct copse_plan *p)
@@ -89,7 +84,7 @@ copse_status copse__plan_make(struct copse_mem *mem, const struct copse_plan_par
     uint64_t *elements = copse__alloc(mem, params->arrays, sizeof *elements);
     out->params.elements = elements;
     if (!elements)
-        return no_memory();
+        return copse_no_memory("reduction: plan");
     if (params->arrays)
         memcpy(elements, params->elements, params->arrays * sizeof *elements);
     copse_status s =

@@ -30,7 +30,7 @@ copse_status copse__value_reducer_create(copse_context *ctx, copse_queue *const 
     copse_value_reducer *x = copse__alloc(&ctx->base.mem, 1, sizeof *x);
     *out = NULL;
     if (!x)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory");
+        return copse_no_memory("reduction");
     x->mem = &ctx->base.mem;
     const copse_status s = copse__reducer_create(ctx, queues, count, MESSAGE_BYTES, &x->r);
     if (s)
@@ -341,7 +341,7 @@ copse_status copse__blocks_reduce(copse_value_reducer *x, const struct copse_red
         out[i] = NULL;
     uint64_t *elements = copse__alloc(x->mem, r->arrays, sizeof *elements);
     if (!elements)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "reduction: no memory");
+        return copse_no_memory("reduction");
     copse_status s = reduce(&run, elements);
     copse__free(x->mem, elements);
     if (!s)

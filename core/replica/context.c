@@ -23,11 +23,6 @@ static uintptr_t make_handle(const copse_strategy *st)
     return (uintptr_t)st->serial << NUMBER_BITS | (uintptr_t)COPSE_MAX(number, 2);
 }
 
-static uintptr_t handle_of(const copse_replica_context *rc)
-{
-    return (uintptr_t)rc;
-}
-
 /* ---- the stack ---- */
 
 struct copse_frame *copse__context_top(void)
@@ -88,6 +83,11 @@ copse_status copse__require_cross(copse_strategy *st, const char *what)
                       what, copse__context_place());
 }
 
+copse_status copse__require_device(const copse_strategy *st, const char *what)
+{
+    return st->ctx ? COPSE_OK : copse_fail(COPSE_ERR_UNSUPPORTED, "%s: the default strategy has no device", what);
+}
+
 /* ---- where am I? ---- */
 
 copse_strategy *copse_current_strategy(void)
@@ -123,7 +123,7 @@ copse_status copse_require_replica(const copse_replica_context *rc)
     if (!now)
         return copse_fail(COPSE_ERR_CONTEXT, "context: the thread is in no replica context, but %s",
                           copse__context_place());
-    if (handle_of(rc) >> NUMBER_BITS == handle_of(now) >> NUMBER_BITS)
+    if ((uintptr_t)rc >> NUMBER_BITS == (uintptr_t)now >> NUMBER_BITS)
         return copse_fail(COPSE_ERR_CONTEXT, "context: this is another replica context of the same "
                                              "strategy, or one whose call has ended; the thread is %s",
                           copse__context_place());
@@ -192,7 +192,7 @@ static const struct copse_frame *find_waiting(const struct copse_run *run, uintp
 static const struct copse_frame *find(const copse_replica_context *rc)
 {
     static const struct copse_frame default_frame = { .strategy = &copse__default_strategy };
-    const uintptr_t handle = handle_of(rc);
+    const uintptr_t handle = (uintptr_t)rc;
     if (handle == DEFAULT_HANDLE)
         return &default_frame;
     for (const struct copse_frame *f = top; f && handle; f = f->outer) {

@@ -132,20 +132,9 @@ void copse_strategy_release(copse_strategy **st)
 
 /* ---- getters ---- */
 
-uint32_t copse_strategy_replicas(const copse_strategy *st)
-{
-    return st ? st->replica_count : 0;
-}
-
-uint32_t copse_strategy_replicas_in_sync(const copse_strategy *st)
-{
-    return st ? st->group.ranks : 0;
-}
-
-uint32_t copse_strategy_first_rank(const copse_strategy *st)
-{
-    return st ? st->group.first : 0;
-}
+COPSE_PROPERTY(uint32_t, copse_strategy_replicas, copse_strategy, x->replica_count, 0)
+COPSE_PROPERTY(uint32_t, copse_strategy_replicas_in_sync, copse_strategy, x->group.ranks, 0)
+COPSE_PROPERTY(uint32_t, copse_strategy_first_rank, copse_strategy, x->group.first, 0)
 
 const struct copse_device_info *copse_strategy_device(const copse_strategy *st, uint32_t replica)
 {

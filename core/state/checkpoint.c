@@ -9,11 +9,6 @@
 
 #define CHUNK_BYTES ((size_t)64 << 10) /* a multiple of every element size */
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
-}
-
 /* ---- checksum ---- */
 
 static uLong sum_text(uLong sum, const char *text)
@@ -41,7 +36,7 @@ copse_status copse__checksum(struct copse_mem *mem, const struct copse_checkpoin
     uLong sum = crc32_z(0, NULL, 0);
     unsigned char *chunk = copse__alloc(mem, CHUNK_BYTES, 1);
     if (!chunk)
-        return no_memory();
+        return copse_no_memory("checkpoint");
     for (size_t i = 0; i < p->metadata_count; i++)
         if (strcmp(p->metadata[i].key, COPSE_CHECKSUM_KEY) != 0) {
             sum = sum_text(sum, p->metadata[i].key);
@@ -67,7 +62,7 @@ static copse_status list_arrays(struct copse_state *s, struct copse_checkpoint_p
 {
     struct copse_named_array *list = copse__arena_alloc(&s->arena, s->entries.count + 1, sizeof *list);
     if (!list)
-        return no_memory();
+        return copse_no_memory("checkpoint");
     out->arrays = list;
     for (size_t i = 0; i < s->entries.count; out->array_count++) {
         list[out->array_count].name = s->entries.at[i].name;

@@ -55,7 +55,7 @@ static copse_status share(copse_strategy *st, copse_status mine, const char *pat
         text = copse__alloc(&st->ctx->base.mem, (size_t)size, 1);
     if (s == COPSE_OK)
         s = copse__group_vote(
-            g, text ? COPSE_OK : copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory"), "room for a checkpoint");
+            g, text ? COPSE_OK : copse_no_memory("checkpoint"), "room for a checkpoint");
     if (s == COPSE_OK)
         s = copse__group_broadcast(g, "the header of a checkpoint", text, (size_t)size, COPSE_OK);
     if (s == COPSE_OK) {

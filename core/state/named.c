@@ -4,11 +4,6 @@
 #include "copse/compat/train_step.h"
 #include "core/state/state.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
-}
-
 static bool trains(const struct copse_optimizer *o, const copse_variable *v)
 {
     return copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET;
@@ -56,7 +51,7 @@ copse_status copse__state_add_named(struct copse_state *s)
     const copse_strategy *st = s->strategy;
     for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
         if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ .optimizer = o })))
-            return no_memory();
+            return copse_no_memory("checkpoint");
         for (size_t i = 0; i < st->variables.count; i++)
             if (trains(o, st->variables.at[i]))
                 COPSE_TRY(add_slots(s, o, st->variables.at[i]));
@@ -150,7 +145,7 @@ static copse_status match_one(struct copse_state *s, struct copse_optimizer *o, 
     const size_t first = s->entries.count;
     uint64_t slots;
     if (!updates_key || !slots_key || !rule_key)
-        return no_memory();
+        return copse_no_memory("checkpoint");
     if (!copse__state_line(s, updates_key))
         return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: %s has no tower optimizer '%s'", s->path, o->name);
     COPSE_TRY(copse__state_number(s, updates_key, UINT64_MAX, updates));
@@ -195,11 +190,11 @@ copse_status copse__state_match_named(struct copse_state *s)
         struct copse_state_optimizer in = { .optimizer = o };
         const char *key = COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".scaling");
         if (!key)
-            return no_memory();
+            return copse_no_memory("checkpoint");
         COPSE_TRY(match_one(s, o, &in.updates));
         COPSE_TRY(copse__scaling_read(s->path, copse__state_line(s, key), &in.scaling));
         if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, in))
-            return no_memory();
+            return copse_no_memory("checkpoint");
     }
     return named(st, NULL) ? copse__state_number(s, COPSE_NAMED_GLOBAL_KEY, UINT64_MAX, &s->global) : COPSE_OK;
 }
@@ -221,7 +216,7 @@ static copse_status write_zeros(struct copse_optimizer *o, const copse_variable 
     copse_status s = COPSE_OK;
     float *zeros = copse__alloc(mem, (size_t)v->count, sizeof *zeros);
     if (!zeros)
-        return no_memory();
+        return copse_no_memory("checkpoint");
     for (uint32_t k = 0; k < o->rule.slots && !s; k++)
         s = o->table->write_slot(o, v, k, zeros);
     copse__free(mem, zeros);
@@ -266,7 +261,7 @@ static copse_status set_counts(struct copse_state *s, const struct copse_state_o
             continue;
         const char *key = COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".server_updates.", v->name);
         if (!key)
-            return no_memory();
+            return copse_no_memory("checkpoint");
         if (copse__state_line(s, key))
             COPSE_TRY(copse__state_number(s, key, UINT64_MAX, &count));
         COPSE_TRY(o->table->counts(o, v, true, &count));

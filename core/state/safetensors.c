@@ -14,11 +14,6 @@
 
 /* ---- writing ---- */
 
-static copse_status no_memory(const char *path)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: %s: no memory", path);
-}
-
 static bool is_name(const char *text, size_t most)
 {
     size_t size = text != NULL ? strlen(text) : SIZE_MAX;
@@ -35,7 +30,7 @@ static copse_status check_params(struct copse_mem *mem, const struct copse_check
     const char **names =
         copse__alloc(mem, COPSE_MAX(p->array_count, p->metadata_count), sizeof *names);
     if (names == NULL)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: no memory");
+        return copse_no_memory("safetensors");
     const char *problem = NULL;
     for (size_t i = 0; i < p->array_count && problem == NULL; i++) {
         const struct copse_array_view *a = &p->arrays[i].array;
@@ -163,7 +158,7 @@ copse_status copse_checkpoint_write(copse_context *ctx, const char *path,
     size_t size = header != NULL ? strlen(header) : 0;
     copse_status s = COPSE_OK;
     if (buffer == NULL || header == NULL)
-        s = no_memory(path);
+        s = copse_no_memory("safetensors: %s", path);
     else if (size + DATA_ALIGNMENT > COPSE_ST_HEADER_MAX)
         s = copse_fail(COPSE_ERR_ARGUMENT,
                        "safetensors: %s: the header would have %zu bytes, at most %u "
@@ -219,7 +214,7 @@ static copse_status read_header(struct copse_mem *mem, FILE *stream, const char 
                           (unsigned long long)n, (unsigned long long)size);
     *length = (size_t)n;
     *text = copse__alloc(mem, (size_t)n, 1);
-    return *text ? read_bytes(stream, path, *text, (size_t)n) : no_memory(path);
+    return *text ? read_bytes(stream, path, *text, (size_t)n) : copse_no_memory("safetensors: %s", path);
 }
 
 static copse_status make_arrays(copse_checkpoint *c, const char *path)
@@ -228,7 +223,7 @@ static copse_status make_arrays(copse_checkpoint *c, const char *path)
     c->named = copse__arena_alloc(&c->arena, count, sizeof *c->named);
     c->arrays = copse__arena_alloc(&c->arena, count, sizeof *c->arrays);
     if (c->named == NULL || c->arrays == NULL)
-        return no_memory(path);
+        return copse_no_memory("safetensors: %s", path);
     for (size_t i = 0; i < count; i++) {
         const struct copse_st_entry *e = &c->header.entries[i];
         COPSE_TRY(copse__array_create(c->ctx, e->type, e->rank, e->shape, NULL, &c->arrays[i]));
@@ -247,7 +242,7 @@ copse_status copse__checkpoint_parse(copse_context *ctx, const char *path, const
     *out = NULL;
     copse_checkpoint *c = copse__alloc(mem, 1, sizeof *c);
     if (c == NULL)
-        return no_memory(path);
+        return copse_no_memory("safetensors: %s", path);
     atomic_init(&c->refs, 1);
     c->ctx = copse_context_retain(ctx);
     c->arena.mem = mem;

@@ -104,7 +104,7 @@ static copse_status check_keys(struct copse_arena *arena, const char *path, cons
     *count = n;
     names = copse__arena_alloc(arena, n, sizeof *names);
     if (names == NULL)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: %s: no memory", path);
+        return copse_no_memory("safetensors: %s", path);
     n = 0;
     for (const cJSON *item = object->child; item != NULL; item = item->next) {
         if (strlen(item->string) > COPSE_ST_NAME_MAX)
@@ -129,7 +129,7 @@ static copse_status parse_metadata(struct copse_arena *arena, const char *path, 
     COPSE_TRY(check_keys(arena, path, object, &out->metadata_count));
     out->metadata = copse__arena_alloc(arena, out->metadata_count, sizeof *out->metadata);
     if (out->metadata == NULL)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: %s: no memory", path);
+        return copse_no_memory("safetensors: %s", path);
     for (const cJSON *item = object->child; item != NULL; item = item->next, n++) {
         if (!cJSON_IsString(item))
             return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: metadata \"%.200s\" is not text",
@@ -137,7 +137,7 @@ static copse_status parse_metadata(struct copse_arena *arena, const char *path, 
         out->metadata[n].key = copse__arena_strdup(arena, item->string);
         out->metadata[n].value = copse__arena_strdup(arena, item->valuestring);
         if (out->metadata[n].key == NULL || out->metadata[n].value == NULL)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: %s: no memory", path);
+            return copse_no_memory("safetensors: %s", path);
     }
     return COPSE_OK;
 }
@@ -219,7 +219,7 @@ static copse_status parse_root(struct copse_arena *arena, const char *path, cons
                           COPSE_ST_ARRAYS_MAX);
     out->entries = copse__arena_alloc(arena, keys, sizeof *out->entries);
     if (out->entries == NULL)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: %s: no memory", path);
+        return copse_no_memory("safetensors: %s", path);
     for (const cJSON *item = root->child; item != NULL; item = item->next) {
         if (strcmp(item->string, COPSE_ST_METADATA) == 0) {
             COPSE_TRY(parse_metadata(arena, path, item, out));
@@ -233,7 +233,7 @@ static copse_status parse_root(struct copse_arena *arena, const char *path, cons
         e->order = n++;
         e->name = copse__arena_strdup(arena, item->string);
         if (e->name == NULL)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "safetensors: %s: no memory", path);
+            return copse_no_memory("safetensors: %s", path);
     }
     out->entry_count = n;
     if (n > 1)

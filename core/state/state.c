@@ -6,11 +6,6 @@
 
 #include "core/graph/type.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
-}
-
 void copse__state_begin(struct copse_state *s, copse_strategy *st, uint64_t step)
 {
     *s = (struct copse_state){ .strategy = st, .step = step, .arena.mem = &st->ctx->base.mem };
@@ -53,7 +48,7 @@ copse_status copse__state_add(struct copse_state *s, const struct copse_state_en
 {
     const copse_variable *v = e->variable;
     if (!e->name || !COPSE_PUSH(&s->strategy->ctx->base.mem, &s->entries, *e))
-        return no_memory();
+        return copse_no_memory("checkpoint");
     if (!v)
         return COPSE_OK;
     struct copse_array_view *view = &s->entries.at[s->entries.count - 1].view;
@@ -105,7 +100,7 @@ static copse_status add_slot(struct copse_state *s, struct copse_optimizer *o, c
     if (is_joined) {
         e.part_name = COPSE_STATE_TEXT(s, v->name, "/", name);
         if (!e.part_name)
-            return no_memory();
+            return copse_no_memory("checkpoint");
     }
     return copse__state_add(s, &e);
 }
@@ -115,7 +110,7 @@ copse_status copse__state_add_optimizer(struct copse_state *s, struct copse_opti
     const copse_strategy *st = s->strategy;
     uint32_t count;
     if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, ((struct copse_state_optimizer){ .optimizer = o })))
-        return no_memory();
+        return copse_no_memory("checkpoint");
     for (size_t i = 0; i < st->variables.count; i += count) {
         copse_variable *const *at = &st->variables.at[i];
         const bool is_joined = at[0]->whole && are_trained(o, at[0]);
@@ -167,7 +162,8 @@ size_t copse__state_whole(const struct copse_state *s, size_t i, struct copse_ar
 copse_status copse__state_put(struct copse_state *s, const char *key, const char *value)
 {
     const struct copse_metadata line = { key, value };
-    return key && value && COPSE_PUSH(&s->strategy->ctx->base.mem, &s->lines, line) ? COPSE_OK : no_memory();
+    return key && value && COPSE_PUSH(&s->strategy->ctx->base.mem, &s->lines, line) ? COPSE_OK
+                                                                                    : copse_no_memory("checkpoint");
 }
 
 copse_status copse__state_put_number(struct copse_state *s, const char *key, uint64_t value)

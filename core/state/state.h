@@ -107,6 +107,13 @@ copse_status copse__state_finish_named(struct copse_state *s);
 /* Drop gathered gradients: another worker has restored the stores. */
 void copse__state_forget_named(const copse_strategy *st);
 
+/* ---- values of a variable, 4 bytes an element (entry_values.c) ---- */
+
+/* The aggregate of a replica-local variable; of one without aggregation the first replica's component. */
+copse_status copse__state_read_variable(copse_variable *v, void *values);
+/* A replica-local sum is divided among the replicas. */
+copse_status copse__state_write_variable(copse_variable *v, const void *values);
+
 /* ---- devices (transfer.c) ---- */
 
 /* Read from devices and stores, from a single moment of each store: this worker's ranges of slots, zeros elsewhere.

@@ -7,11 +7,6 @@
 #include "core/state/state.h"
 #include "core/value/value.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "checkpoint: no memory");
-}
-
 static copse_status finish(const copse_strategy *st)
 {
     for (uint32_t r = 0; r < st->replica_count; r++)
@@ -39,7 +34,7 @@ static copse_status read_entry(const struct copse_state *s, const struct copse_s
     if (o)
         return o->table->read_slot(o, e->variable, e->slot, to);
     return seen ? seen->table->read_slot(seen, e->variable, COPSE_SLOT_VALUE, to)
-                : copse__variable_checkpoint(e->variable, to);
+                : copse__state_read_variable(e->variable, to);
 }
 
 static copse_status read_entries(struct copse_state *s)
@@ -109,10 +104,10 @@ copse_status copse__state_read(struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++)
         if (s->entries.at[i].variable &&
             !copse__add(elements, (size_t)s->entries.at[i].variable->count, &elements))
-            return no_memory();
+            return copse_no_memory("checkpoint");
     s->words = copse__alloc(&s->strategy->ctx->base.mem, elements, 4);
     if (!s->words)
-        return no_memory();
+        return copse_no_memory("checkpoint");
     copse_status status = take_snapshots(s);
     if (!status)
         status = read_entries(s);
@@ -141,7 +136,7 @@ copse_status copse__state_write(struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->variable && !e->optimizer)
-            COPSE_TRY(copse_note(copse__variable_restore(e->variable, e->view.data), "while writing '%s'",
+            COPSE_TRY(copse_note(copse__state_write_variable(e->variable, e->view.data), "while writing '%s'",
                                  e->name));
     }
     COPSE_TRY(copse__state_reset_named(s));

@@ -7,11 +7,6 @@
 
 #include "core/data/array.h"
 
-static copse_status no_memory(void)
-{
-    return copse_fail(COPSE_ERR_NO_MEMORY, "weights: no memory");
-}
-
 /* ---- one array ---- */
 
 /* What an array becomes: an array of this type and shape. */
@@ -115,7 +110,7 @@ static copse_status add_name(struct copse_state *s, const char *const **list, si
         *list = copse__arena_alloc(&s->arena, most, sizeof **list);
     char *copy = copse__arena_strdup(&s->arena, name);
     if (!*list || !copy)
-        return no_memory();
+        return copse_no_memory("weights");
     ((const char **)(uintptr_t)*list)[(*count)++] = copy;
     return COPSE_OK;
 }
@@ -223,10 +218,10 @@ copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st, c
     COPSE_TRY(list ? copse__state_add_list(s, list, count) : copse__state_add_variables(s));
     for (size_t i = 0; i < s->entries.count; i++)
         if (!copse__add(elements, (size_t)s->entries.at[i].variable->count, &elements))
-            return no_memory();
+            return copse_no_memory("weights");
     s->words = copse__alloc(&st->ctx->base.mem, elements, 4);
     if (!s->words)
-        return no_memory();
+        return copse_no_memory("weights");
     char *to = s->words;
     for (size_t i = 0; i < s->entries.count; i += count) {
         COPSE_TRY(match_entry(w, i, p, to, &count));
@@ -245,7 +240,7 @@ copse_status copse__weights_write(struct copse_weights *w)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->view.data)
-            COPSE_TRY(copse_note(copse__variable_restore(e->variable, e->view.data), "while writing '%s'", e->name));
+            COPSE_TRY(copse_note(copse__state_write_variable(e->variable, e->view.data), "while writing '%s'", e->name));
     }
     return COPSE_OK;
 }

@@ -11,42 +11,13 @@ static const struct copse_strategy_table table = {
     .dispose = copse__strategy_dispose,
 };
 
-/* ---- the order of ids ---- */
-
-/* Where the number at the end of an id begins. */
-static size_t stem_of(const char *id)
-{
-    size_t n = strlen(id);
-    while (n > 0 && id[n - 1] >= '0' && id[n - 1] <= '9')
-        n--;
-    return n;
-}
-
-/* Numbers may be longer than any integer type: without zeros in front, the longer is the greater. */
-static int compare_numbers(const char *a, const char *b)
-{
-    a += strspn(a, "0");
-    b += strspn(b, "0");
-    const size_t m = strlen(a), n = strlen(b);
-    return m != n ? (m < n ? -1 : 1) : strcmp(a, b);
-}
-
-int copse__id_compare(const char *a, const char *b)
-{
-    const size_t m = stem_of(a), n = stem_of(b);
-    const int stems = strncmp(a, b, COPSE_MIN(m, n));
-    if (stems != 0 || m != n)
-        return stems != 0 ? stems : m < n ? -1 : 1;
-    return !a[m] != !b[n] ? (a[m] ? 1 : -1) : compare_numbers(a + m, b + n);
-}
-
 /* Stable: equal ids keep their order. */
 static void sort_ids(const char **ids, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         const char *id = ids[i];
         size_t at = i;
-        for (; at > 0 && copse__id_compare(ids[at - 1], id) > 0; at--)
+        for (; at > 0 && copse__device_id_compare(ids[at - 1], id) > 0; at--)
             ids[at] = ids[at - 1];
         ids[at] = id;
     }
@@ -103,10 +74,7 @@ copse_status copse_accelerator_create(copse_context *ctx, const char *const *dev
 
 /* ---- what it is ---- */
 
-uint32_t copse_accelerator_steps_per_run(const copse_strategy *st)
-{
-    return st ? COPSE_MAX(st->accelerator.steps_per_run, 1) : 0;
-}
+COPSE_PROPERTY(uint32_t, copse_accelerator_steps_per_run, copse_strategy, COPSE_MAX(x->accelerator.steps_per_run, 1), 0)
 
 uint32_t copse_accelerator_core(const copse_strategy *st, uint32_t replica)
 {

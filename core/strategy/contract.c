@@ -17,18 +17,10 @@ copse_status copse__strategy_reduce_to_host(copse_strategy *st, copse_reduce_op 
 copse_status copse_strategy_set_cross_device(copse_strategy *st, copse_cross_device *x)
 {
     COPSE_TRY(copse__require_cross(st, "set cross-device operations"));
-    if (st == &copse__default_strategy)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "strategy: the default one has no devices");
+    COPSE_TRY(copse__require_device(st, "strategy"));
     copse_cross_device_retain(x);
     copse_cross_device_release(&st->cross);
     st->cross = x;
-    return COPSE_OK;
-}
-
-static copse_status check_op(const char *what, copse_reduce_op op)
-{
-    if (op != COPSE_REDUCE_SUM && op != COPSE_REDUCE_MEAN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: unknown operation %d", what, (int)op);
     return COPSE_OK;
 }
 
@@ -41,13 +33,7 @@ static copse_status check_reduce(copse_strategy *st, const char *what, copse_red
     for (size_t i = 0; i < count; i++)
         if (!values[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: value %zu is NULL", what, i);
-    return check_op(what, op);
-}
-
-/* The default strategy's one replica has nothing to reduce, and no device to bring anything to. */
-static bool is_alone(const copse_strategy *st)
-{
-    return st == &copse__default_strategy;
+    return copse_need_known(what, "operation", op, COPSE_REDUCE_MEAN);
 }
 
 copse_status copse_strategy_reduce(copse_strategy *st, copse_reduce_op op, copse_value *value,
@@ -68,9 +54,9 @@ static copse_status reduce_batch(copse_strategy *st, const char *what, copse_red
                                  size_t count, copse_value **out)
 {
     COPSE_TRY(check_reduce(st, what, op, values, count, out));
-    if (!is_alone(st))
+    if (st->ctx)
         return copse_cross_batch_reduce(st->cross, st, op, values, to, count, out);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) /* the default strategy: nothing to reduce, and no device to bring anything to */
         out[i] = copse_value_retain(values[i]);
     return COPSE_OK;
 }
@@ -94,7 +80,7 @@ copse_status copse_strategy_broadcast(copse_strategy *st, copse_value *value,
                                       const struct copse_destinations *to, copse_value **out)
 {
     COPSE_TRY(check_reduce(st, "broadcast", COPSE_REDUCE_SUM, &value, 1, out));
-    if (!is_alone(st))
+    if (st->ctx)
         return copse_cross_broadcast(st->cross, st, value, to, out);
     *out = copse_value_retain(value);
     return COPSE_OK;
@@ -145,7 +131,7 @@ static copse_status update_all(copse_strategy *st, copse_variable *v, const uint
     copse_strategy_retain(st);
     for (size_t i = 0; i < rank_count && s == COPSE_OK; i++)
         s = update_one(st, v, ranks ? ranks[i] : (uint32_t)i, is_partial, fn, args, count, user, &results[i]);
-    if (s == COPSE_OK && result && is_alone(st)) {
+    if (s == COPSE_OK && result && !st->ctx) {
         *result = results[0];
         results[0] = NULL;
     } else if (s == COPSE_OK && result) {
@@ -209,7 +195,7 @@ copse_status copse_replica_all_reduce(copse_replica_context *rc, copse_reduce_op
     if (result)
         *result = NULL;
     COPSE_TRY(copse_need("all-reduce", value, result));
-    COPSE_TRY(check_op("all-reduce", op));
+    COPSE_TRY(copse_need_known("all-reduce", "operation", op, COPSE_REDUCE_MEAN));
     struct copse_merge m = {
         .what = op == COPSE_REDUCE_SUM ? "an all-reduce by sum" : "an all-reduce by mean",
         .fn = all_reduce_merge, .user = &op, .args = &value, .count = 1,

@@ -21,8 +21,7 @@ void copse__strategy_dispose(copse_strategy *st)
         copse__variable_retire(st->variables.at[i]);
     copse__free(mem, st->variables.at);
     copse__replicas_close(st);
-    copse__free(mem, st);
-    copse_context_release(&ctx);
+    copse__context_free(ctx, st);
 }
 
 /* Part of the handles of replica contexts, so that handles of different strategies differ. */
@@ -54,14 +53,13 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
     COPSE_TRY(copse__strategy_check(ctx, devices, count, out));
     COPSE_TRY(copse_no_reserved(copse_strategy_params, params));
     COPSE_TRY(copse__callback_check("creation of a strategy", NULL));
-    if (params && ((unsigned)params->reduction > COPSE_REDUCE_TO_ONE ||
-                   (unsigned)params->transfer > COPSE_TRANSFER_STAGED))
-        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: there is no reduction %d or no transfer %d",
-                          (int)params->reduction, (int)params->transfer);
+    if (params)
+        COPSE_TRY(copse_need_known("strategy", "reduction", params->reduction, COPSE_REDUCE_TO_ONE));
+    if (params)
+        COPSE_TRY(copse_need_known("strategy", "transfer", params->transfer, COPSE_TRANSFER_STAGED));
     COPSE_TRY(copse__choices_parse(params ? params->kernels : NULL, &choices));
     copse_strategy *st = copse__alloc(&ctx->base.mem, 1, sizeof *st);
-    if (!st)
-        return copse_no_memory("strategy");
+    COPSE_TRY(copse_need_memory(st, "strategy"));
     atomic_init(&st->refs, 1);
     st->ctx = copse_context_retain(ctx);
     st->table = table;
@@ -86,15 +84,8 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
 
 /* ---- what it is ---- */
 
-copse_strategy_kind copse_strategy_kind_of(const copse_strategy *st)
-{
-    return st ? st->table->kind : COPSE_STRATEGY_DEFAULT;
-}
-
-const char *copse_strategy_name(const copse_strategy *st)
-{
-    return st ? st->table->name : "";
-}
+COPSE_PROPERTY(copse_strategy_kind, copse_strategy_kind_of, copse_strategy, x->table->kind, COPSE_STRATEGY_DEFAULT)
+COPSE_PROPERTY(const char *, copse_strategy_name, copse_strategy, x->table->name, "")
 
 copse_status copse_strategy_update_config(const copse_strategy *st, const struct copse_context_params *config,
                                           struct copse_context_params *out)

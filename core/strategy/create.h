@@ -15,7 +15,4 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
 /* The `dispose` row of the tables. */
 void copse__strategy_dispose(copse_strategy *st);
 
-/* Order of device ids: by name, then by number, so that opencl:2 comes before opencl:10 (accelerator.c). */
-int copse__id_compare(const char *a, const char *b);
-
 #endif

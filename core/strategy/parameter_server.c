@@ -98,7 +98,7 @@ copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cl
                                               "servers, not on this worker's %s", device);
     COPSE_TRY(copse__strategy_create(ctx, &table, devices, replicas, params, &st));
     struct copse_servers *servers = copse__alloc(&ctx->base.mem, 1, sizeof *servers);
-    copse_status s = servers ? COPSE_OK : copse_no_memory("strategy");
+    copse_status s = copse_need_memory(servers, "strategy");
     if (!s) {
         servers->storage.table = &copse__on_servers;
         st->storage = &servers->storage;
@@ -115,24 +115,19 @@ copse_status copse_parameter_server_create(copse_context *ctx, copse_cluster *cl
 
 /* ---- what it is ---- */
 
-static const struct copse_servers *servers_of(const copse_strategy *st)
-{
-    return st ? copse__servers_of(st) : NULL;
-}
-
 uint32_t copse_parameter_servers(const copse_strategy *st)
 {
-    const struct copse_servers *all = servers_of(st);
+    const struct copse_servers *all = copse__servers_of(st);
     return all ? all->count : 0;
 }
 
 const char *copse_parameter_device(const copse_strategy *st)
 {
-    const struct copse_servers *all = servers_of(st);
+    const struct copse_servers *all = copse__servers_of(st);
     return all && all->device[0] ? all->device : NULL;
 }
 
 uint32_t copse_variable_server(const copse_variable *v)
 {
-    return v && servers_of(v->strategy) ? v->server : COPSE_NO_SERVER;
+    return v && copse__servers_of(v->strategy) ? v->server : COPSE_NO_SERVER;
 }

@@ -43,8 +43,3 @@ void copse__accumulation_next(copse_trainer *t)
         set_accumulator(t, t);
     }
 }
-
-uint32_t copse_trainer_gathered(const copse_trainer *t)
-{
-    return t ? t->accumulation.parts : 0;
-}

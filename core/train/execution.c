@@ -5,13 +5,14 @@
 
 #include "core/train/execution.h"
 
-struct copse_execution copse__execution_begin(copse_trainer *t, const struct copse_shares *s)
+struct copse_execution copse__execution_begin(copse_trainer *t, const struct copse_shards *s)
 {
     struct copse_step_slot *slot = copse__slot_of(t, t->step);
     const uint32_t part = t->accumulation.parts;
     slot->step = t->step + 1;
-    copse__slot_note(t, slot, part, s);
-    return (struct copse_execution){ .t = t, .layout = &t->layouts[1], .shares = s, .slot = slot, .part = part,
+    if (s)
+        copse__slot_note(t, slot, part, s);
+    return (struct copse_execution){ .t = t, .layout = &t->layouts[1], .shards = s, .slot = slot, .part = part,
                                      .is_training = true, .is_updating = part + 1 == t->params.accumulate,
                                      .since = copse__group_sequence(&t->strategy->group) };
 }
@@ -35,6 +36,30 @@ static copse_status read_reports(const struct copse_execution *e, uint32_t r)
                             copse__slot_row(e->slot, row), COPSE_REPORT_BYTES);
 }
 
+/* A replica without examples adds nothing, but takes part in every exchange: zeros for the operand of the all-reduce
+   behind segment `i`, or for the gradients of the next bucket. A pass that adds to gradients leaves them as they are. */
+static copse_status queue_zeros(const struct copse_execution *e, const struct copse_step_recording *rec, uint32_t i)
+{
+    const copse_trainer *t = e->t;
+    copse_queue *q = t->strategy->replicas[rec->replica].queue;
+    const struct copse_layout *l = e->layout;
+    uint32_t bucket = 0;
+    if (l->events.at[i] != COPSE_NO_ALL_REDUCE) {
+        const struct copse_graph_all_reduce *c = &l->all_reduces.at[l->events.at[i]];
+        const struct copse_binding at = copse__exchange_gradients(t->strategy->store->exchange, c->piece, rec->replica);
+        return copse_queue_fill(q, at.buffer, at.offset,
+                                (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32), 0);
+    }
+    for (uint32_t k = 0; k < i; k++)
+        bucket += l->events.at[k] == COPSE_NO_ALL_REDUCE;
+    for (size_t v = 0; rec->pass == COPSE_PASS_TRAIN && v < t->trained.count; v++) {
+        const struct copse_binding at = copse__variable_gradient(t->trained.at[v], rec->replica);
+        if (copse__optimizer_bucket(t->optimizer, t->trained.at[v]) == bucket)
+            COPSE_TRY(copse_queue_fill(q, at.buffer, at.offset, at.size, 0));
+    }
+    return COPSE_OK;
+}
+
 /* Queue the next segment of every replica, and what is read back behind it. */
 static copse_status queue_segment(struct copse_execution *e)
 {
@@ -42,15 +67,12 @@ static copse_status queue_segment(struct copse_execution *e)
     const uint32_t i = e->queued;
     const bool is_last = i + 1 == e->layout->events.count;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        const struct copse_step_recording *rec = e->shares->recordings[r];
-        if (rec->base.program)
-            COPSE_TRY(copse__program_replay(rec->base.program, i));
-        else if (rec->zeros && rec->zeros[i])
-            COPSE_TRY(copse__segment_replay(rec->zeros[i]));
+        const struct copse_step_recording *rec = e->shards->recordings[r];
+        COPSE_TRY(rec->base.program ? copse__program_replay(rec->base.program, i) : queue_zeros(e, rec, i));
         if (i == e->report && rec->base.program)
             COPSE_TRY(read_reports(e, r));
         if (is_last && e->is_training && copse__trainer_watches(t))
-            COPSE_TRY(copse__watches_read(t, e->shares, r));
+            COPSE_TRY(copse__watches_read(t, e->shards, r));
         if (!e->is_resident)
             COPSE_TRY(copse_queue_submit(t->strategy->replicas[r].queue, &copse__ready_of(t, i)[r]));
     }
@@ -86,19 +108,11 @@ static copse_status run_all_reduce(struct copse_execution *e, uint32_t i, uint32
     return copse__note_cancelled(e->t, s);
 }
 
-/* Segment `i` has the last gradient of bucket `b`. */
-static copse_status apply(struct copse_execution *e, uint32_t i, uint32_t b)
-{
-    struct copse_optimizer *o = e->t->optimizer;
-    const struct copse_optimizer_ready ready = { copse__ready_of(e->t, i), keep_busy, e, stop_of(e, b == 0) };
-    return e->is_resident ? o->table->queue(o, b) : copse__note_cancelled(e->t, o->table->apply(o, b, &ready));
-}
-
 static copse_status check_loss(struct copse_execution *e)
 {
     copse_trainer *t = e->t;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        if (e->shares->at[r].count == 0)
+        if (e->shards->at[r].count == 0)
             continue;
         COPSE_TRY(keep_busy(e));
         COPSE_TRY(copse_note(copse__trainer_wait(t, r, copse__ready_of(t, e->report)[r]),
@@ -133,11 +147,15 @@ static copse_status begin_update(struct copse_execution *e)
     return COPSE_OK;
 }
 
+/* Segment `i` has the last gradient of the next bucket. */
 static copse_status update_bucket(struct copse_execution *e, uint32_t i)
 {
     copse_trainer *t = e->t;
+    struct copse_optimizer *o = t->optimizer;
     const uint32_t b = e->bucket++;
-    const copse_status s = apply(e, i, b);
+    const struct copse_optimizer_ready ready = { copse__ready_of(t, i), keep_busy, e, stop_of(e, b == 0) };
+    const copse_status s = e->is_resident ? o->table->queue(o, b)
+                                          : copse__note_cancelled(t, o->table->apply(o, b, &ready));
     const struct copse_group *g = &t->strategy->group;
     if (s && b == 0 && (copse__group_is_whole(g, e->since) || (s == COPSE_ERR_CANCELLED && g->workers == 1)))
         t->is_failed = false; /* a worker refused, or the step was cancelled: no parameter has changed */
@@ -161,15 +179,28 @@ static copse_status update_gated(struct copse_execution *e)
     return COPSE_OK;
 }
 
-copse_status copse__trainer_commit(copse_trainer *t, struct copse_step_slot *slot)
+static copse_status commit(const struct copse_execution *e)
 {
+    copse_trainer *t = e->t;
     const struct copse_optimizer_commit c = {
         .words = t->words,
         .progress = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
     };
-    slot->loss_scale = t->optimizer->scaling.scale;
+    e->slot->loss_scale = t->optimizer->scaling.scale;
     COPSE_TRY(t->optimizer->table->commit(t->optimizer, &c));
-    slot->is_skipped = t->optimizer->scaling.is_skipped;
+    e->slot->is_skipped = t->optimizer->scaling.is_skipped;
+    return COPSE_OK;
+}
+
+copse_status copse__execute_update(copse_trainer *t)
+{
+    struct copse_execution e = copse__execution_begin(t, NULL);
+    e.is_training = false; /* no check, and no cancellation */
+    e.is_updating = t->is_failed = true;
+    e.queued = e.exchanged = (uint32_t)e.layout->events.count;
+    COPSE_TRY(update_gated(&e));
+    COPSE_TRY(commit(&e));
+    t->is_failed = false;
     return COPSE_OK;
 }
 
@@ -205,13 +236,13 @@ copse_status copse__execute(struct copse_execution *e)
     if (waits)
         COPSE_TRY(update_gated(e));
     if (e->is_updating)
-        COPSE_TRY(copse__trainer_commit(e->t, e->slot));
+        COPSE_TRY(commit(e));
     if (e->is_training && l->updates.count > 0 && !(e->is_updating && e->slot->is_skipped))
-        COPSE_TRY(copse_note(copse__updates_commit(e->t, e->shares), "while assigning to updated variables"));
+        COPSE_TRY(copse_note(copse__updates_commit(e->t, e->shards), "while assigning to updated variables"));
     if (e->is_updating)
         e->t->is_failed = false;
     if (e->is_training)
-        copse__loss_outputs_end(e->t, e->shares);
+        copse__loss_outputs_end(e->t, e->shards);
     if (!e->is_resident)
         memcpy(e->slot->tickets, copse__ready_of(e->t, last),
                e->t->strategy->replica_count * sizeof *e->slot->tickets);

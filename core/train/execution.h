@@ -8,7 +8,7 @@
 struct copse_execution {
     copse_trainer *t;
     const struct copse_layout *layout;
-    const struct copse_shares *shares;
+    const struct copse_shards *shards;
     struct copse_step_slot *slot;
     uint32_t part;      /* of the slot */
     bool is_training, is_updating;
@@ -23,10 +23,10 @@ struct copse_execution {
     uint32_t bucket;    /* next one */
 };
 
-/* The next micro-batch, of these shares, begins. */
-struct copse_execution copse__execution_begin(copse_trainer *t, const struct copse_shares *s);
+/* The next micro-batch, of these shards, begins; NULL: there is none, the update alone follows. */
+struct copse_execution copse__execution_begin(copse_trainer *t, const struct copse_shards *s);
 copse_status copse__execute(struct copse_execution *e);
-/* All buckets of an update were applied. */
-copse_status copse__trainer_commit(copse_trainer *t, struct copse_step_slot *slot);
+/* The update alone, of the gradients that earlier micro-batches have left. */
+copse_status copse__execute_update(copse_trainer *t);
 
 #endif

@@ -48,7 +48,7 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(check_is_fed(t));
     struct copse_feed *f = &t->feed;
-    struct copse_shares s;
+    struct copse_shards s;
     if (f->count == f->depth)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "trainer: %u batches are fed, there is no room for one more: %s is %u",
@@ -57,11 +57,6 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
     COPSE_TRY(copse__feed_upload(t, batch, &s, copse__feed_slot(t, f->count)));
     f->count++;
     return COPSE_OK;
-}
-
-uint32_t copse_trainer_fed(const copse_trainer *t)
-{
-    return t ? t->feed.count : 0;
 }
 
 void copse_trainer_unfeed(copse_trainer *t)

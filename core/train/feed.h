@@ -7,14 +7,14 @@
 #ifndef COPSE_FEED_H
 #define COPSE_FEED_H
 
-#include "core/train/shares.h"
+#include "core/train/shards.h"
 
 /* A batch in device memory, or on its way there. */
 struct copse_batch_slot {
-    struct copse_shares shares;
+    struct copse_shards shards;
     struct copse_host_batch batch; /* without data, of these columns */
     struct copse_column columns[COPSE_MAX_INPUTS];
-    struct copse_binding at[COPSE_MAX_REPLICAS]; /* each replica's share */
+    struct copse_binding at[COPSE_MAX_REPLICAS]; /* each replica's shard */
     uint64_t written[COPSE_MAX_REPLICAS]; /* prefetch: ticket of the transfer queue behind the upload, */
     uint64_t read[COPSE_MAX_REPLICAS];    /* and of the replica's queue behind the copy out of the slot */
 };
@@ -26,12 +26,12 @@ struct copse_feed_table {
     void (*fini)(copse_trainer *t);
     /* All of copse_trainer_feed that can fail before the upload: fill `s` for the batch. NULL: batches are not
        fed. */
-    copse_status (*plan)(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s);
+    copse_status (*plan)(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shards *s);
     /* All of a step that can fail before anything is queued: fill `s` for the batch; NULL: for the oldest that is fed.
        *slot: the slot that the step takes; NULL: it writes the batch itself. NULL: each step does. */
     copse_status (*prepare)(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                            struct copse_shares *s, struct copse_batch_slot **slot);
-    /* Queue the copy of a replica's share from its slot to where the recording reads it. NULL: `prepare` gives no
+                            struct copse_shards *s, struct copse_batch_slot **slot);
+    /* Queue the copy of a replica's shard from its slot to where the recording reads it. NULL: `prepare` gives no
        slots. */
     copse_status (*take)(copse_trainer *t, struct copse_batch_slot *slot, const struct copse_step_recording *rec);
     /* Train on all batches that are fed. *done: how many steps were queued. */
@@ -66,22 +66,22 @@ struct copse_batch_slot *copse__feed_slot(const copse_trainer *t, uint32_t i);
 enum copse_pass copse__feed_pass(const copse_trainer *t, uint32_t i);
 /* A batch that is fed needs the recording. */
 bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec);
-/* The batch has data for all inputs of a share that its recording uses. */
-copse_status copse__share_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
-                                const struct copse_shard *share);
-/* The same for all shares. */
-copse_status copse__feed_check(const copse_trainer *t, const struct copse_shares *s,
+/* The batch has data for all inputs of a shard that its recording uses. */
+copse_status copse__shard_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
+                                const struct copse_shard *shard);
+/* The same for all shards. */
+copse_status copse__feed_check(const copse_trainer *t, const struct copse_shards *s,
                                const struct copse_host_batch *batch);
-/* Queue the write of a share of a batch to where the recording reads it, or to a slot. */
+/* Queue the write of a shard of a batch to where the recording reads it, or to a slot. */
 copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec,
-                               const struct copse_host_batch *batch, const struct copse_shard *share,
+                               const struct copse_host_batch *batch, const struct copse_shard *shard,
                                const struct copse_binding *slot);
 /* Queue the copy from a slot to where the recording reads it. */
 copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording *rec, const struct copse_binding *slot);
-/* Queue the upload of a batch, with these shares, to a slot. Its memory grows where need be. */
+/* Queue the upload of a batch, with these shards, to a slot. Its memory grows where need be. */
 copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch,
-                                const struct copse_shares *s, struct copse_batch_slot *slot);
-/* Whether a batch has columns like those of the slot's. */
-bool copse__batch_slot_is_like(const struct copse_batch_slot *slot, const struct copse_host_batch *batch);
+                                const struct copse_shards *s, struct copse_batch_slot *slot);
+/* Whether a batch has columns of these names, types and shapes. */
+bool copse__batch_has_columns(const struct copse_host_batch *batch, const struct copse_column *columns, size_t count);
 
 #endif

@@ -11,28 +11,28 @@ static copse_status init(copse_trainer *t)
     return COPSE_OK;
 }
 
-static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
+static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shards *s)
 {
-    return copse__shares_plan(t, batch, copse__feed_pass(t, t->feed.count), s);
+    return copse__shards_prepare(t, batch, copse__feed_pass(t, t->feed.count), false, s);
 }
 
 /* ---- the step's side ---- */
 
-/* What copse__shares_prepare does for a batch in host memory. */
+/* What copse__shards_prepare does for a batch in host memory. */
 static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass, const struct copse_batch_slot *slot,
-                                struct copse_shares *s)
+                                struct copse_shards *s)
 {
     COPSE_TRY(copse__accumulation_check(t));
     copse__recordings_begin(t);
-    copse__shares_copy(&slot->shares, s);
+    copse__shards_copy(&slot->shards, s);
     if (t->accumulation.parts == 0)
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
     /* Recordings may have moved. Behind a flush the pass is another one. */
-    return copse__shares_record(t, &slot->batch, pass, s);
+    return copse__shards_record(t, &slot->batch, pass, s);
 }
 
 static copse_status prepare(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                            struct copse_shares *s, struct copse_batch_slot **slot)
+                            struct copse_shards *s, struct copse_batch_slot **slot)
 {
     struct copse_feed *f = &t->feed;
     struct copse_batch_slot *oldest = copse__feed_slot(t, 0);
@@ -41,7 +41,7 @@ static copse_status prepare(copse_trainer *t, const struct copse_host_batch *bat
         COPSE_TRY(prepare_fed(t, pass, oldest, s));
         f->count--;
     } else {
-        COPSE_TRY(copse__shares_prepare(t, batch, pass, s));
+        COPSE_TRY(copse__shards_prepare(t, batch, pass, true, s));
         if (f->count > 0) /* the batches that are fed keep their slots */
             return COPSE_OK;
         COPSE_TRY(copse__feed_upload(t, batch, s, oldest));

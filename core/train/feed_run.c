@@ -36,7 +36,7 @@ static void fini(copse_trainer *t)
 
 /* ---- feeding ---- */
 
-/* All batches of a run have the shares and the columns of the first. */
+/* All batches of a run have the shards and the columns of the first. */
 static copse_status check_batch(const copse_trainer *t, const struct copse_host_batch *batch)
 {
     const struct copse_feed *f = &t->feed;
@@ -47,21 +47,21 @@ static copse_status check_batch(const copse_trainer *t, const struct copse_host_
                                               "shapes within a run are static: leave the last batch of "
                                               "an epoch out (drop_last), or run it alone",
                           batch->count, first->batch.count);
-    if (f->count > 0 && !copse__batch_slot_is_like(first, batch))
+    if (f->count > 0 && !copse__batch_has_columns(batch, first->columns, first->batch.column_count))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: a batch of other inputs in a run; all batches of a run have the "
                                               "same names, types and shapes");
     return COPSE_OK;
 }
 
-/* The shares of the first batch are those of all. */
-static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shares *s)
+/* The shards of the first batch are those of all. */
+static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shards *s)
 {
     const enum copse_pass pass = copse__feed_pass(t, t->feed.count);
     COPSE_TRY(check_batch(t, batch));
     if (t->feed.count == 0)
-        return copse__shares_prepare(t, batch, pass, s);
-    copse__shares_copy(&t->feed.slots[0].shares, s);
-    COPSE_TRY(copse__shares_record(t, batch, pass, s));
+        return copse__shards_prepare(t, batch, pass, true, s);
+    copse__shards_copy(&t->feed.slots[0].shards, s);
+    COPSE_TRY(copse__shards_record(t, batch, pass, s));
     return copse__feed_check(t, s, batch);
 }
 
@@ -69,7 +69,7 @@ static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch,
 
 struct run {
     copse_trainer *t;
-    struct copse_shares shares[2]; /* with the recordings of the first micro-batch of an update, and of others */
+    struct copse_shards shards[2]; /* with the recordings of the first micro-batch of an update, and of others */
     bool is_resident, keeps_reports;
     uint64_t first_step; /* updates before */
     size_t first_row;    /* of the outfeed */
@@ -95,7 +95,7 @@ static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count
         copse__accumulation_add(&a, slot->batch.count);
         COPSE_TRY(copse__words_begin(t, true, step, &a, slot->batch.epoch, words));
         for (uint32_t r = 0; r < replicas; r++) {
-            copse__words_share(t, &slot->batch, &slot->shares.at[r], a.first_examples, words);
+            copse__words_shard(t, &slot->batch, &slot->shards.at[r], a.first_examples, words);
             memcpy(words_of(t, r, i), words, sizeof words);
         }
         if (++a.parts == t->params.accumulate) {
@@ -110,7 +110,7 @@ static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count
 }
 
 /* Batch `i` and its words go where the recordings read them. */
-static copse_status copy_in(const copse_trainer *t, const struct copse_shares *s, uint32_t i)
+static copse_status copy_in(const copse_trainer *t, const struct copse_shards *s, uint32_t i)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
@@ -125,7 +125,7 @@ static copse_status run_batch(struct run *run)
 {
     copse_trainer *t = run->t;
     const uint32_t last = t->strategy->replica_count - 1;
-    const struct copse_shares *s = &run->shares[t->accumulation.parts > 0];
+    const struct copse_shards *s = &run->shards[t->accumulation.parts > 0];
     struct copse_execution e = copse__execution_begin(t, s);
     e.is_resident = run->is_resident;
     e.keeps_reports = run->keeps_reports;
@@ -184,10 +184,10 @@ static copse_status begin_run(struct run *run)
     copse__recordings_begin(t);
     COPSE_TRY(copse__trainer_make_room(t, last + 1));
     for (int i = 0; i < 2; i++) {
-        copse__shares_copy(&t->feed.slots[0].shares, &run->shares[i]);
+        copse__shards_copy(&t->feed.slots[0].shards, &run->shards[i]);
         if (i == 0 || t->params.accumulate > 1)
-            COPSE_TRY(copse__shares_record(t, &t->feed.slots[0].batch, i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
-                                           &run->shares[i]));
+            COPSE_TRY(copse__shards_record(t, &t->feed.slots[0].batch, i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
+                                           &run->shards[i]));
     }
     run->keeps_reports = !t->params.check_numerics;
     run->is_resident = copse_accelerator_is_resident(t->strategy) && run->keeps_reports &&

@@ -20,7 +20,7 @@ enum copse_pass copse__feed_pass(const copse_trainer *t, uint32_t i)
 bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec)
 {
     for (uint32_t i = 0; i < t->feed.count; i++)
-        if (copse__feed_slot(t, i)->shares.recordings[rec->replica] == rec)
+        if (copse__feed_slot(t, i)->shards.recordings[rec->replica] == rec)
             return true;
     return false;
 }
@@ -28,13 +28,13 @@ bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording
 /* The names of the columns are those of a recording, which is kept while the batch is fed. Without examples on this
    worker the batch has no columns, and needs none. */
 static void fill(const copse_trainer *t, struct copse_batch_slot *slot, const struct copse_host_batch *batch,
-                 const struct copse_shares *s)
+                 const struct copse_shards *s)
 {
     const uint32_t replicas = t->strategy->replica_count;
     uint32_t r = 0;
     while (r < replicas && s->at[r].count == 0)
         r++;
-    copse__shares_copy(s, &slot->shares);
+    copse__shards_copy(s, &slot->shards);
     slot->batch = *batch;
     slot->batch.rows = NULL; /* the caller's, as the columns and their names */
     slot->batch.columns = slot->columns;
@@ -46,11 +46,11 @@ static void fill(const copse_trainer *t, struct copse_batch_slot *slot, const st
     }
 }
 
-bool copse__batch_slot_is_like(const struct copse_batch_slot *slot, const struct copse_host_batch *batch)
+bool copse__batch_has_columns(const struct copse_host_batch *batch, const struct copse_column *columns, size_t count)
 {
-    bool is_same = slot->batch.column_count == batch->column_count && batch->columns;
-    for (size_t i = 0; is_same && i < batch->column_count; i++) {
-        const struct copse_column *a = &slot->columns[i], *b = &batch->columns[i];
+    bool is_same = batch->column_count == count && batch->columns;
+    for (size_t i = 0; is_same && i < count; i++) {
+        const struct copse_column *a = &columns[i], *b = &batch->columns[i];
         is_same = a->type == b->type && copse__shape_equal(a->shape, b->shape) && b->name &&
                   strcmp(a->name, b->name) == 0;
     }
@@ -69,65 +69,38 @@ static size_t slot_bytes(const struct copse_step_recording *rec)
     return bytes;
 }
 
-/* Whether devices can have the share's values of a host type. */
-static copse_status check_values(const char *user, const struct copse_column *c, const struct copse_shard *share)
+copse_status copse__shard_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
+                                const struct copse_shard *shard)
 {
-    const struct copse_type_row *type = copse__type(c->type);
-    const size_t row = (size_t)copse__elements(c->shape);
-    if (type->is_on_devices)
-        return COPSE_OK;
-    for (size_t i = share->first * row; i < (share->first + share->count) * row; i++) {
-        const double value = type->get(c->data, i);
-        if (value < INT32_MIN || value > INT32_MAX)
-            return copse_fail(COPSE_ERR_ARGUMENT, "%s: the input '%s' has %.0f in example %zu of the batch; devices "
-                                                  "have %s inputs as %s, from %d to %d", user, c->name, value, i / row, type->name,
-                              copse__type_name(type->computed), INT32_MIN, INT32_MAX);
-    }
-    return COPSE_OK;
-}
-
-copse_status copse__share_check(const struct copse_recording *rec, const struct copse_host_batch *batch,
-                                const struct copse_shard *share)
-{
-    for (uint32_t i = 0; share->count > 0 && i < batch->column_count; i++) {
+    for (uint32_t i = 0; shard->count > 0 && i < batch->column_count; i++) {
         if (!rec->inputs[i].at.buffer)
             continue;
-        if (!batch->columns[i].data)
+        const struct copse_column *c = &batch->columns[i];
+        const char *user = rec->list->table->name;
+        const size_t row = (size_t)copse__elements(c->shape);
+        size_t at;
+        if (!c->data)
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: the function needs the input '%s', the batch has no data for it",
-                              rec->list->table->name, batch->columns[i].name);
-        COPSE_TRY(check_values(rec->list->table->name, &batch->columns[i], share));
+                              user, c->name);
+        if (!copse__type_fits(c->type, c->data, shard->first * row, shard->count * row, &at))
+            return copse_fail(COPSE_ERR_ARGUMENT, "%s: the input '%s' has %.0f in example %zu of the batch; devices "
+                                                  "have %s inputs as %s, from %d to %d", user, c->name,
+                              copse__type(c->type)->get(c->data, at), at / row, copse__type_name(c->type),
+                              copse__type_name(copse__type_on_devices(c->type)), INT32_MIN, INT32_MAX);
     }
     return COPSE_OK;
 }
 
-copse_status copse__feed_check(const copse_trainer *t, const struct copse_shares *s,
+copse_status copse__feed_check(const copse_trainer *t, const struct copse_shards *s,
                                const struct copse_host_batch *batch)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        COPSE_TRY(copse__share_check(&s->recordings[r]->base, batch, &s->at[r]));
-    return COPSE_OK;
-}
-
-/* The bytes of elements [first, ...) of a column, as devices have its type, to a buffer. */
-static copse_status write_column(copse_queue *q, copse_buffer *to, size_t at, const struct copse_column *c, size_t first,
-                                 size_t bytes)
-{
-    enum { CHUNK = 1024 };
-    const struct copse_type_row *type = copse__type(c->type), *own = copse__type(copse__type_on_devices(c->type));
-    uint32_t chunk[CHUNK];
-    if (type == own)
-        return copse__queue_write_bytes(q, to, at, (const char *)c->data + first * type->bytes, bytes);
-    for (size_t done = 0, count; done < bytes / own->bytes; done += count) {
-        count = COPSE_MIN(bytes / own->bytes - done, CHUNK);
-        for (size_t i = 0; i < count; i++)
-            own->put(chunk, i, type->get(c->data, first + done + i));
-        COPSE_TRY(copse__queue_write_bytes(q, to, at + done * own->bytes, chunk, count * own->bytes));
-    }
+        COPSE_TRY(copse__shard_check(&s->recordings[r]->base, batch, &s->at[r]));
     return COPSE_OK;
 }
 
 copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec,
-                               const struct copse_host_batch *batch, const struct copse_shard *share,
+                               const struct copse_host_batch *batch, const struct copse_shard *shard,
                                const struct copse_binding *slot)
 {
     size_t at = slot ? slot->offset : 0;
@@ -136,8 +109,9 @@ copse_status copse__feed_write(copse_queue *q, const struct copse_recording *rec
         const struct copse_column *from = &batch->columns[i];
         if (!to->buffer)
             continue;
-        COPSE_TRY(write_column(q, slot ? slot->buffer : to->buffer, slot ? at : to->offset, from,
-                               share->first * (size_t)copse__elements(from->shape), to->size));
+        const size_t first = shard->first * (size_t)copse__elements(from->shape);
+        COPSE_TRY(copse__type_write(q, slot ? slot->buffer : to->buffer, slot ? at : to->offset, from->type, from->data,
+                                    first, to->size));
         at += copse__round_up(to->size, COPSE_ALIGNMENT);
     }
     return COPSE_OK;
@@ -176,7 +150,7 @@ static copse_status wait_for_reader(const struct copse_replica *rep, uint64_t ti
     return copse__queue_wait_for(rep->transfer, rep->queue, ticket);
 }
 
-static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shares *s,
+static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shards *s,
                            uint32_t r, struct copse_batch_slot *slot)
 {
     const struct copse_replica *rep = &t->strategy->replicas[r];
@@ -189,7 +163,7 @@ static copse_status upload(copse_trainer *t, const struct copse_host_batch *batc
 }
 
 copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch,
-                                const struct copse_shares *s, struct copse_batch_slot *slot)
+                                const struct copse_shards *s, struct copse_batch_slot *slot)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (s->at[r].count > 0)

@@ -22,8 +22,7 @@ static copse_status differentiate(struct builder *b)
     bool is_any = false;
     copse_tensor **x = copse__arena_alloc(&b->g->arena, count, 2 * sizeof *x);
     b->pairs = copse__arena_alloc(&b->g->arena, count, sizeof *b->pairs);
-    if (!x || !b->pairs)
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(x && b->pairs, "trainer"));
     for (size_t i = 0; i < count; i++)
         x[i] = &t->trained.at[i]->tensor;
     copse_tensor **dx = x + count;
@@ -57,10 +56,9 @@ static copse_status transform(struct builder *b)
         if (*dx)
             COPSE_TRY(copse__own(b->g, *dx, dx));
         if (*dx && ((*dx)->type != COPSE_F32 || !copse__shape_equal((*dx)->shape, v->tensor.shape))) {
-            char text[96];
             return copse_fail(COPSE_ERR_SHAPE, "trainer: the transformed gradient of '%s' must be "
                                                "f32 and have its shape, it has %s", v->name,
-                              copse__shape_text((*dx)->shape, text));
+                              COPSE_SHAPE_TEXT((*dx)->shape));
         }
     }
     return COPSE_OK;

@@ -7,8 +7,7 @@
 static copse_status assign(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out)
 {
-    (void)user;
-    (void)dev;
+    (void)user, (void)dev;
     *out = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
                                    .bindings = { u->gradients, u->values },
                                    .binding_count = 2 };
@@ -50,12 +49,11 @@ copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, ui
         COPSE_TRY(copse_note(add_all_reduce(t, l, y->shape), "while making all_reduce %u", index));
     const struct copse_graph_all_reduce *c = &l->all_reduces.at[index];
     if (!copse__shape_equal(c->shape, y->shape)) {
-        char here[96], there[96];
         return copse_fail(COPSE_ERR_SHAPE,
                           "all_reduce %u: %s in replica %u's loss on %zu examples, %s elsewhere; the "
-                          "shape must be the same on all replicas, whatever their shares", index,
-                          copse__shape_text(y->shape, here), r->replica, r->examples,
-                          copse__shape_text(c->shape, there));
+                          "shape must be the same on all replicas, whatever their shards", index,
+                          COPSE_SHAPE_TEXT(y->shape), r->replica, r->examples,
+                          COPSE_SHAPE_TEXT(c->shape));
     }
     const size_t bytes = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
     copse__updates_all_reduce((struct copse_step_recording *)recording, y, index);
@@ -70,16 +68,16 @@ static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const 
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     const uint32_t segments = copse__program_segments(p);
     for (uint32_t i = 0; i < segments; i++)
-        if (!COPSE_PUSH(mem, &l->events, copse__program_all_reduce(p, i)))
-            return copse_no_memory("trainer");
+        COPSE_TRY(copse_need_memory(COPSE_PUSH(mem, &l->events, copse__program_all_reduce(p, i)), "trainer"));
     if (!COPSE_RESERVE(mem, &t->ring.ready, (size_t)segments * t->strategy->replica_count))
         return copse_no_memory("trainer");
     l->is_known = true;
     return COPSE_OK;
 }
 
-copse_status copse__layout_settle(struct copse_step_recording *r)
+copse_status copse__layout_settle(struct copse_recording *recording)
 {
+    const struct copse_step_recording *r = (const struct copse_step_recording *)recording;
     struct copse_layout *l = copse__layout_of(r->trainer, r->pass);
     if (!l->is_known)
         return take_layout(r->trainer, l, r->base.program);

@@ -2,46 +2,9 @@
 /* Arrays that a loss function sets as outputs. Each recording has a buffer for each of them, which holds what the
    recording computed last; the outputs of a step are read from the recordings of its last micro-batch. */
 #include "core/graph/type.h"
-#include "core/ops/ops.h"
 #include "core/value/cross_device.h"
 #include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
-
-copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction)
-{
-    if ((int)reduction < 0 || reduction > COPSE_OUTPUT_MEAN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "outputs: '%s': there is no reduction %d", name, (int)reduction);
-    return COPSE_OK;
-}
-
-copse_status copse_step_output(copse_graph *g, const char *name, copse_tensor *t, copse_output_reduction reduction)
-{
-    COPSE_TRY(copse_need("output", g, name, t));
-    if (!*name)
-        return copse_fail(COPSE_ERR_ARGUMENT, "output: it needs a name");
-    COPSE_TRY(copse__outputs_check_reduction(name, reduction));
-    if (reduction == COPSE_OUTPUT_MEAN && t->type != COPSE_F32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "output '%s': the mean of i32 is no i32; convert it with copse_cast",
-                          name);
-    for (size_t i = 0; i < g->output_count; i++)
-        if (strcmp(g->outputs[i].name, name) == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "output '%s' is set twice", name);
-    if (g->output_count == COPSE_MAX_OUTPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "output '%s': a graph has at most %d outputs", name, COPSE_MAX_OUTPUTS);
-    COPSE_TRY(copse__own(g, t, &t));
-    if (reduction == COPSE_OUTPUT_MEAN && g->replicas > 1) { /* each part is weighted by its examples; the sum of the parts is the mean */
-        copse_tensor *part;
-        COPSE_TRY(copse__step_scalar(g, COPSE_STEP_PART, &part));
-        COPSE_TRY(copse_mul(g, t, part, &t));
-    }
-    char *copy = copse__arena_strdup(&g->arena, name);
-    if (!copy)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "output '%s': no memory", name);
-    g->outputs[g->output_count].name = copy;
-    g->outputs[g->output_count].tensor = t;
-    g->outputs[g->output_count++].reduction = (int)reduction;
-    return COPSE_OK;
-}
 
 /* ---- the list of a trainer: the first graph makes it, later graphs must have the same ---- */
 
@@ -49,13 +12,11 @@ static copse_status take_list(copse_trainer *t, const copse_graph *g)
 {
     struct copse_loss_outputs *list = &t->outputs;
     list->at = copse__arena_alloc(&t->arena, g->output_count, sizeof *list->at);
-    if (!list->at)
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(list->at, "trainer"));
     for (list->count = 0; list->count < g->output_count; list->count++) {
         struct copse_loss_output *o = &list->at[list->count];
         o->name = copse__arena_strdup(&t->arena, g->outputs[list->count].name);
-        if (!o->name)
-            return copse_no_memory("trainer");
+        COPSE_TRY(copse_need_memory(o->name, "trainer"));
         o->reduction = g->outputs[list->count].reduction;
         o->type = g->outputs[list->count].tensor->type;
         o->shape = g->outputs[list->count].tensor->shape;
@@ -66,7 +27,6 @@ static copse_status take_list(copse_trainer *t, const copse_graph *g)
 
 static copse_status check_list(const copse_trainer *t, const copse_graph *g)
 {
-    char here[96], there[96];
     bool is_same = t->outputs.count == g->output_count;
     for (size_t i = 0; is_same && i < g->output_count; i++) {
         const struct copse_loss_output *o = &t->outputs.at[i];
@@ -75,8 +35,8 @@ static copse_status check_list(const copse_trainer *t, const copse_graph *g)
                   o->type == x->type && o->shape.rank == x->shape.rank;
         if (is_same && o->reduction != COPSE_OUTPUT_NONE && !copse__shape_equal(o->shape, x->shape))
             return copse_fail(COPSE_ERR_SHAPE, "trainer: output '%s' is %s here and was %s before; an output that is "
-                                               "reduced has one shape, whatever the share is", o->name,
-                              copse__shape_text(x->shape, here), copse__shape_text(o->shape, there));
+                                               "reduced has one shape, whatever the shard is", o->name,
+                              COPSE_SHAPE_TEXT(x->shape), COPSE_SHAPE_TEXT(o->shape));
     }
     return is_same ? COPSE_OK
                    : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss function must set the same outputs on every "
@@ -92,8 +52,7 @@ copse_status copse__loss_outputs_place(struct copse_step_recording *r)
     if (r->pass == COPSE_PASS_EVALUATE || g->output_count == 0)
         return COPSE_OK;
     r->outputs = copse__arena_alloc(&r->base.graph->arena, g->output_count, sizeof(struct copse_block *));
-    if (!r->outputs)
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(r->outputs, "trainer"));
     for (size_t i = 0; i < g->output_count; i++)
         COPSE_TRY(copse__loss_place(&r->base, g->outputs[i].tensor, COPSE_MAX(last, 1) - 1, &r->outputs[i]));
     return COPSE_OK;
@@ -107,7 +66,7 @@ void copse__loss_outputs_free(struct copse_step_recording *r)
     t->outputs.is_newest = t->outputs.is_newest && t->outputs.newest[r->replica] != r;
 }
 
-void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s)
+void copse__loss_outputs_end(copse_trainer *t, const struct copse_shards *s)
 {
     memcpy((void *)t->outputs.newest, (void *)s->recordings,
            t->strategy->replica_count * sizeof *t->outputs.newest);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions: a function of the application is recorded for each replica and size of share, and its result is read to
+/* Predictions: a function of the application is recorded for each replica and size of shard, and its result is read to
    host memory in row order. No other worker takes part. Users: copse_trainer_predict, models. */
 #ifndef COPSE_PREDICTOR_H
 #define COPSE_PREDICTOR_H
@@ -24,9 +24,9 @@ copse_status copse__predictor_init(struct copse_predictor *p, copse_strategy *st
 /* Allowed on a zeroed struct. The queues are idle. */
 void copse__predictor_fini(struct copse_predictor *p);
 
-/* Call `fn` for each replica's share of the batch and read what it gives: [batch->count, ...], exactly `bytes`.
+/* Call `fn` for each replica's shard of the batch and read what it gives: [batch->count, ...], exactly `bytes`.
    The variables are up to date. After COPSE_ERR_TIMEOUT a device may still write to `values`. Blocking. */
 copse_status copse__predict(struct copse_predictor *p, const struct copse_host_batch *batch,
-                            const struct copse_shard *shares, void *values, size_t bytes);
+                            const struct copse_shard *shards, void *values, size_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trainer adds to recordings (core/graph/recording.h): the loss function is called for a replica and a share
-   of a batch, its gradients are placed in the flat store, and a replica without examples records zeros. */
+/* What a trainer adds to recordings (core/graph/recording.h): the loss function is called for a replica and a shard
+   of a batch, and its gradients are placed in the flat store. */
 #include "core/graph/type.h"
 #include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
@@ -8,20 +8,16 @@
 /* The first graph gives the names of the reports. Later graphs must have the same. */
 static copse_status keep_names(copse_trainer *t, const copse_graph *g)
 {
-    if (!t->reports.is_known) {
-        for (size_t i = 0; i < g->report_count; i++) {
-            t->reports.names[i] = copse__arena_strdup(&t->arena, g->reports[i].name);
-            if (!t->reports.names[i])
-                return copse_no_memory("trainer");
-            t->reports.is_loss[i] = g->reports[i].is_loss;
-            t->reports.count++;
-        }
-        t->reports.is_known = true;
-        return COPSE_OK;
+    struct copse_reports *known = &t->reports;
+    bool is_same = !known->is_known || known->count == g->report_count;
+    for (size_t i = 0; !known->is_known && i < g->report_count; i++) {
+        COPSE_TRY(copse_need_memory(known->names[i] = copse__arena_strdup(&t->arena, g->reports[i].name), "trainer"));
+        known->is_loss[i] = g->reports[i].is_loss;
     }
-    bool is_same = t->reports.count == g->report_count;
     for (size_t i = 0; is_same && i < g->report_count; i++)
-        is_same = strcmp(t->reports.names[i], g->reports[i].name) == 0;
+        is_same = strcmp(known->names[i], g->reports[i].name) == 0;
+    known->count = known->is_known ? known->count : (uint32_t)g->report_count;
+    known->is_known = true;
     return is_same ? COPSE_OK
                    : copse_fail(COPSE_ERR_ARGUMENT, "trainer: the loss function must report the "
                                                     "same values on every call");
@@ -77,71 +73,11 @@ static void target(struct copse_recording *base, struct copse_program_params *pa
     params->bucket_of = bucket_of;
 }
 
-static copse_status made(struct copse_recording *base)
-{
-    return copse__layout_settle((struct copse_step_recording *)base);
-}
-
-/* ---- empty shares ---- */
-
-static struct copse_command zero(struct copse_binding at)
-{
-    return (struct copse_command){ .kind = COPSE_COMMAND_FILL, .bindings = { at },
-                                   .binding_count = 1 };
-}
-
-/* The fills of a replica without examples in segment `i`: zeros for the operand of an all-reduce, or for the gradients
-   of bucket `b`. A pass that adds to gradients leaves them as they are. */
-static size_t zeros_of(const struct copse_step_recording *r, uint32_t i, uint32_t b, struct copse_command *out)
-{
-    copse_trainer *t = r->trainer;
-    const copse_exchange *x = t->strategy->store->exchange;
-    const struct copse_layout *l = copse__layout_of(t, r->pass);
-    size_t n = 0;
-    if (l->events.at[i] != COPSE_NO_ALL_REDUCE) {
-        const struct copse_graph_all_reduce *c = &l->all_reduces.at[l->events.at[i]];
-        out[n] = zero(copse__exchange_gradients(x, c->piece, r->replica));
-        out[n++].bindings[0].size = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
-        return n;
-    }
-    for (size_t v = 0; r->pass == COPSE_PASS_TRAIN && v < t->trained.count; v++)
-        if (copse__optimizer_bucket(t->optimizer, t->trained.at[v]) == b)
-            out[n++] = zero(copse__variable_gradient(t->trained.at[v], r->replica));
-    return n;
-}
-
-/* A replica without examples adds nothing, but takes part in every exchange. */
-static copse_status record_zeros(struct copse_recording *base)
-{
-    struct copse_step_recording *r = (struct copse_step_recording *)base;
-    copse_trainer *t = r->trainer;
-    copse_strategy *st = t->strategy;
-    struct copse_mem *mem = &st->ctx->base.mem;
-    const struct copse_layout *l = copse__layout_of(t, r->pass);
-    r->zeros = copse__alloc(mem, l->events.count, sizeof(struct copse_segment *));
-    struct copse_command *commands = copse__alloc(mem, t->trained.count, sizeof *commands);
-    copse_status s = COPSE_OK;
-    if (!r->zeros || !commands)
-        s = copse_no_memory("trainer");
-    for (uint32_t i = 0, b = 0; s == COPSE_OK && i < l->events.count; i++) {
-        const size_t n = zeros_of(r, i, b, commands);
-        b += l->events.at[i] == COPSE_NO_ALL_REDUCE;
-        if (n > 0)
-            s = copse__segment_create(st->replicas[r->replica].queue, commands, n, &r->zeros[i]);
-    }
-    copse__free(mem, commands);
-    return s;
-}
-
 /* ---- all recordings ---- */
 
 static void release(struct copse_recording *base)
 {
-    struct copse_step_recording *r = (struct copse_step_recording *)base;
-    copse__loss_outputs_free(r);
-    for (uint32_t i = 0; r->zeros && i < copse__layout_of(r->trainer, r->pass)->events.count; i++)
-        copse__segment_release(&r->zeros[i]);
-    copse__free(&r->trainer->strategy->ctx->base.mem, r->zeros);
+    copse__loss_outputs_free((struct copse_step_recording *)base);
 }
 
 /* The step, feed or run at hand needs it, or a batch that is fed. */
@@ -149,15 +85,6 @@ static bool is_needed(const struct copse_recording *base)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)base;
     return r->used == r->trainer->recordings.use || copse__feed_needs(r->trainer, r);
-}
-
-static copse_status settle(const struct copse_recording *base)
-{
-    const struct copse_step_recording *r = (const struct copse_step_recording *)base;
-    for (uint32_t i = 0; r->zeros && i < copse__layout_of(r->trainer, r->pass)->events.count; i++)
-        if (r->zeros[i])
-            COPSE_TRY(copse__segment_settle(r->zeros[i]));
-    return COPSE_OK;
 }
 
 static void begin(struct copse_recording *base)
@@ -176,15 +103,18 @@ static const struct copse_recording_table table = {
     .call = call,
     .extend = extend,
     .target = target,
-    .made = made,
-    .empty = record_zeros,
+    .made = copse__layout_settle,
+    .has_empty = true,
     .is_needed = is_needed,
-    .settle = settle,
     .release = release,
 };
 
-static copse_status check_columns(const char *user, const struct copse_host_batch *batch)
+copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
+                                     struct copse_recording_key *key)
 {
+    key->input_count = 0;
+    if (examples == 0)
+        return COPSE_OK;
     if (!batch->columns || batch->column_count == 0 || batch->column_count > COPSE_MAX_INPUTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: a batch has 1 to %d inputs, this one has %zu", user,
                           COPSE_MAX_INPUTS, batch->columns ? batch->column_count : 0);
@@ -193,19 +123,6 @@ static copse_status check_columns(const char *user, const struct copse_host_batc
         if (!c->name || c->shape.rank >= COPSE_MAX_RANK)
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: input %zu of the batch has no name, or its examples have "
                                                   "more than %d dimensions", user, i, COPSE_MAX_RANK - 1);
-    }
-    return COPSE_OK;
-}
-
-copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
-                                     struct copse_recording_key *key)
-{
-    key->input_count = 0;
-    if (examples == 0)
-        return COPSE_OK;
-    COPSE_TRY(check_columns(user, batch));
-    for (size_t i = 0; i < batch->column_count; i++) {
-        const struct copse_column *c = &batch->columns[i];
         key->inputs[key->input_count++] =
             (struct copse_input_type){ c->name, c->type, copse__shape_of_rows(examples, c->shape) };
     }
@@ -229,11 +146,6 @@ copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const stru
     *out = (struct copse_step_recording *)r;
     (*out)->used = t->recordings.use;
     return COPSE_OK;
-}
-
-void copse__recordings_begin(copse_trainer *t)
-{
-    t->recordings.use++;
 }
 
 void copse__recordings_init(copse_trainer *t)

@@ -88,16 +88,6 @@ copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica, st
     return copse__rank_result(t, t->strategy->group.first + replica, out);
 }
 
-uint64_t copse_trainer_steps(const copse_trainer *t)
-{
-    return t ? t->step : 0;
-}
-
-copse_strategy *copse_trainer_strategy(const copse_trainer *t)
-{
-    return t ? t->strategy : NULL;
-}
-
 copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step)
 {
     struct copse_step_result oldest;

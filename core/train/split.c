@@ -18,8 +18,7 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
     if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: shares are measured within one process; give "
                                                  "those of all workers' replicas instead");
-    if ((int)p->sharing < 0 || p->sharing > COPSE_SHARD_MEASURED)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no split %d", (int)p->sharing);
+    COPSE_TRY(copse_need_known("trainer", "split", p->sharing, COPSE_SHARD_MEASURED));
     if (p->sharing == COPSE_SHARD_FIXED && (p->batch_size == 0 || p->batch_size % replicas))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "trainer: a fixed split needs batch_size, a multiple of the %u replicas; it "
@@ -68,7 +67,7 @@ static copse_status measure_replica(copse_trainer *t, uint32_t r, size_t example
     return COPSE_OK;
 }
 
-/* Time every replica alone with an even share. Weights are rounded to f32, the type in which they are reported. */
+/* Time every replica alone with an even shard. Weights are rounded to f32, the type in which they are reported. */
 static copse_status measure(copse_trainer *t, const struct copse_host_batch *batch)
 {
     const uint32_t replicas = t->strategy->replica_count;
@@ -90,13 +89,11 @@ copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch
     const uint32_t replicas = t->strategy->group.ranks;
     if (is_weighted(t) && !t->split.is_known && may_measure)
         COPSE_TRY(measure(t, batch));
-    if (is_weighted(t) && !t->split.is_known)
-        return copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, replicas, out);
-    if (!is_weighted(t))
-        return copse__shard(t->params.sharing, batch->count,
-                            t->params.sharing == COPSE_SHARD_FIXED ? t->params.batch_size : batch->count,
-                            replicas, out);
-    return copse__shard_weighted(batch->count, t->split.weights, replicas, out);
+    if (is_weighted(t) && t->split.is_known)
+        return copse__shard_weighted(batch->count, t->split.weights, replicas, out);
+    const copse_shard_rule rule = is_weighted(t) ? COPSE_SHARD_BALANCED : t->params.sharing;
+    return copse__shard(rule, batch->count, rule == COPSE_SHARD_FIXED ? t->params.batch_size : batch->count,
+                        replicas, out);
 }
 
 copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *is_known)
@@ -108,19 +105,19 @@ copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *i
     return COPSE_OK;
 }
 
-copse_status copse__split_check(const copse_trainer *t, const float *shares)
+copse_status copse__split_check(const copse_trainer *t, const float *list)
 {
     double weights[COPSE_MAX_REPLICAS] = { 0 };
     struct copse_shard unused[COPSE_MAX_REPLICAS];
     for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
-        weights[r] = shares[r];
+        weights[r] = list[r];
     return copse__shard_weighted(1, weights, t->strategy->group.ranks, unused);
 }
 
-void copse__split_set(copse_trainer *t, const float *shares)
+void copse__split_set(copse_trainer *t, const float *weights)
 {
     for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
-        t->split.weights[r] = shares[r];
+        t->split.weights[r] = weights[r];
     t->split.is_known = true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trainer records: the program of one replica for one share of a batch, the order of exchanges that all of its
+/* What a trainer records: the program of one replica for one shard of a batch, the order of exchanges that all of its
    recordings have in common, and the outputs and assignments that a loss function asks for. */
 #ifndef COPSE_STEP_RECORDING_H
 #define COPSE_STEP_RECORDING_H
@@ -9,7 +9,7 @@
 #include "core/graph/recording.h"
 #include "core/optim/optimizer.h"
 
-struct copse_shares;
+struct copse_shards;
 
 /* What a recording computes. */
 enum copse_pass {
@@ -36,7 +36,7 @@ struct copse_layout_update {
     void *host;          /* memory for the values, where the variable has no memory on replicas; else NULL */
 };
 
-/* What is exchanged between the segments of a pass; the same on every replica and for every share. The first recording
+/* What is exchanged between the segments of a pass; the same on every replica and for every shard. The first recording
    makes it, all others must have the same. */
 struct copse_layout {
     bool is_known;
@@ -48,16 +48,15 @@ struct copse_layout {
 
 /* ---- recordings (recording.c) ---- */
 
-/* The recording of one replica for one share of a batch. Lifetime: until a later `use` of the trainer makes another
+/* The recording of one replica for one shard of a batch. Lifetime: until a later `use` of the trainer makes another
    one and this one is among the least recently used. */
 struct copse_step_recording {
-    struct copse_recording base; /* without a program for an empty share */
+    struct copse_recording base; /* without a program for an empty shard */
     struct copse_trainer *trainer;
     uint32_t replica;
     size_t examples;
     enum copse_pass pass;
     uint64_t used; /* newest `use` of the trainer that has asked for it */
-    struct copse_segment **zeros; /* empty share: by segment, the fill in the place of the program's; or NULL */
     struct copse_block **outputs; /* where a replay leaves the graph's outputs, in its arena; NULL: none */
 };
 
@@ -68,12 +67,10 @@ struct copse_trainer_recordings {
 };
 
 void copse__recordings_init(copse_trainer *t);
-/* A step, evaluation, feed or run begins. The recordings that it asks for stay until the next of these calls. */
-void copse__recordings_begin(copse_trainer *t);
-/* The inputs of a share of `examples` of a batch like this one, in a key; none for 0. `user` begins error texts. */
+/* The inputs of a shard of `examples` of a batch like this one, in a key; none for 0. `user` begins error texts. */
 copse_status copse__recording_inputs(const char *user, const struct copse_host_batch *batch, size_t examples,
                                      struct copse_recording_key *key);
-/* The recording for a share of `examples` of a batch like this one. Does not read the data of the batch. */
+/* The recording for a shard of `examples` of a batch like this one. Does not read the data of the batch. */
 copse_status copse__recording_get(copse_trainer *t, uint32_t replica, const struct copse_host_batch *batch,
                                   size_t examples, enum copse_pass pass, struct copse_step_recording **out);
 
@@ -84,7 +81,7 @@ copse_status copse__gradients_build(struct copse_step_recording *r);
 copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, uint32_t index,
                                       struct copse_binding *operand, struct copse_binding *result);
 /* Compare a new program with the layout, or take the layout from it. */
-copse_status copse__layout_settle(struct copse_step_recording *r);
+copse_status copse__layout_settle(struct copse_recording *recording);
 void copse__layout_fini(copse_trainer *t, struct copse_layout *l);
 
 /* ---- assignments of a step (updates.c) ---- */
@@ -95,7 +92,7 @@ copse_status copse__updates_place(struct copse_step_recording *r);
 /* The value `y` of an update is the result of this all-reduce. */
 void copse__updates_all_reduce(struct copse_step_recording *r, const copse_tensor *y, uint32_t all_reduce);
 /* Assign what the step has computed. Queued; where servers have the variables, sent. */
-copse_status copse__updates_commit(copse_trainer *t, const struct copse_shares *s);
+copse_status copse__updates_commit(copse_trainer *t, const struct copse_shards *s);
 void copse__updates_fini(copse_trainer *t, struct copse_layout *l);
 
 /* ---- arrays that the loss function sets as outputs (loss_outputs.c) ---- */
@@ -119,9 +116,8 @@ struct copse_loss_outputs {
 copse_status copse__loss_outputs_place(struct copse_step_recording *r);
 void copse__loss_outputs_free(struct copse_step_recording *r);
 /* All of a training step is queued. */
-void copse__loss_outputs_end(copse_trainer *t, const struct copse_shares *s);
+void copse__loss_outputs_end(copse_trainer *t, const struct copse_shards *s);
 /* What this worker's replicas have of output `i` of the newest step: a new reference, one component per replica. */
 copse_status copse__loss_output_read(const copse_trainer *t, size_t i, copse_value **out);
-copse_status copse__outputs_check_reduction(const char *name, copse_output_reduction reduction);
 
 #endif

@@ -32,49 +32,35 @@ unsigned char *copse__slot_message(const copse_trainer *t, const struct copse_st
     return at;
 }
 
-static copse_status make_messages(copse_trainer *t, struct copse_step_slot *slot)
-{
-    size_t bytes = 0;
-    if (t->strategy->group.workers == 1)
-        return COPSE_OK;
-    for (uint32_t v = 0; v < t->strategy->group.workers; v++)
-        bytes += copse__slot_message_bytes(t, slot, v);
-    slot->all = copse__alloc(&t->strategy->ctx->base.mem, bytes, 1);
-    return slot->all ? COPSE_OK : copse_no_memory("trainer");
-}
-
-static void free_messages(copse_trainer *t, struct copse_step_slot *slot)
-{
-    if (!slot->all)
-        return;
-    copse_cluster *c = t->strategy->group.cluster;
-    /* Other workers may not have received the messages yet, and their own messages need a receiver. */
-    if (!c->is_failed)
-        (void)copse__cluster_wait(c, slot->sends, t->strategy->group.workers, "results", NULL, NULL);
-    if (!c->is_failed)
-        (void)copse__cluster_wait(c, slot->recvs, t->strategy->group.workers, "results", NULL, NULL);
-    copse__cluster_drop(c, slot->sends, t->strategy->group.workers);
-    copse__cluster_drop(c, slot->recvs, t->strategy->group.workers);
-    copse__free(&t->strategy->ctx->base.mem, slot->all);
-    slot->all = NULL;
-}
-
 static void free_slot(copse_trainer *t, struct copse_step_slot *slot)
 {
-    free_messages(t, slot);
-    copse__free(&t->strategy->ctx->base.mem, slot->examples);
+    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    const struct copse_group *g = &t->strategy->group;
+    copse__free(mem, slot->examples);
+    if (!slot->all)
+        return;
+    /* Other workers may not have received the messages yet, and their own messages need a receiver. */
+    if (!g->cluster->is_failed)
+        (void)copse__cluster_wait(g->cluster, slot->sends, g->workers, "results", NULL, NULL);
+    if (!g->cluster->is_failed)
+        (void)copse__cluster_wait(g->cluster, slot->recvs, g->workers, "results", NULL, NULL);
+    copse__cluster_drop(g->cluster, slot->sends, g->workers);
+    copse__cluster_drop(g->cluster, slot->recvs, g->workers);
+    copse__free(mem, slot->all);
 }
 
 static copse_status make_slot(copse_trainer *t, struct copse_step_slot *slot, uint32_t parts)
 {
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    size_t all;
-    if (!copse__mul(parts, t->strategy->group.ranks, &all))
-        return copse_no_memory("trainer");
+    const struct copse_group *g = &t->strategy->group;
+    size_t all, bytes = 0;
+    COPSE_TRY(copse_need_memory(copse__mul(parts, g->ranks, &all), "trainer"));
     slot->room = parts;
     slot->replicas = t->strategy->replica_count;
-    slot->examples = copse__alloc(mem, all, sizeof *slot->examples);
-    return slot->examples ? make_messages(t, slot) : copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(slot->examples = copse__alloc(mem, all, sizeof *slot->examples), "trainer"));
+    for (uint32_t v = 0; g->workers > 1 && v < g->workers; v++)
+        bytes += copse__slot_message_bytes(t, slot, v);
+    return g->workers == 1 ? COPSE_OK : copse_need_memory(slot->all = copse__alloc(mem, bytes, 1), "trainer");
 }
 
 /* The rows of one replica follow each other in all slots, so that one read has the reports of a run. */
@@ -85,15 +71,13 @@ copse_status copse__slots_make(copse_trainer *t)
     size_t each, rows, stride;
     t->ring.count = COPSE_MAX(2 * t->strategy->accelerator.steps_per_run, COPSE_STEPS_UNDER_WAY);
     t->ring.at = copse__alloc(mem, t->ring.count, sizeof *t->ring.at);
-    if (!t->ring.at || !copse__mul(parts, COPSE_REPORT_BYTES, &each) ||
-        !copse__mul(each, t->ring.count, &stride) || !copse__mul(t->ring.count, parts, &rows) ||
-        !copse__mul(rows, replicas, &rows))
-        return copse_no_memory("trainer");
+    const bool fits = copse__mul(parts, COPSE_REPORT_BYTES, &each) && copse__mul(each, t->ring.count, &stride) &&
+                      copse__mul(t->ring.count, parts, &rows) && copse__mul(rows, replicas, &rows);
+    COPSE_TRY(copse_need_memory(t->ring.at && fits, "trainer"));
     t->ring.landing = copse__alloc(mem, rows, COPSE_REPORT_BYTES);
     t->ring.evaluation.bytes = copse__alloc(mem, replicas, COPSE_REPORT_BYTES);
     t->ring.evaluation.stride = COPSE_REPORT_BYTES;
-    if (!t->ring.landing || !t->ring.evaluation.bytes)
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(t->ring.landing && t->ring.evaluation.bytes, "trainer"));
     for (uint32_t i = 0; i < t->ring.count; i++) {
         t->ring.at[i].bytes = t->ring.landing + i * each;
         t->ring.at[i].stride = stride;
@@ -129,7 +113,7 @@ struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t step)
     return &t->ring.at[step % t->ring.count];
 }
 
-void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part, const struct copse_shares *s)
+void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part, const struct copse_shards *s)
 {
     for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
         slot->examples[(size_t)part * t->strategy->group.ranks + r] = s->of_all[r].count;

@@ -7,7 +7,7 @@
 #include "copse/distribute/shares.h"
 #include "copse/trainer.h"
 #include "core/comm/group.h"
-#include "core/train/shares.h"
+#include "core/train/shards.h"
 
 #define COPSE_STEPS_UNDER_WAY 8 /* slots of the ring, at least */
 #define COPSE_REPORT_STRIDE COPSE_ALIGNMENT /* bytes between the values that a replica reports */
@@ -54,7 +54,7 @@ copse_status copse__slots_make(copse_trainer *t);
 void copse__slots_free(copse_trainer *t, bool is_idle);
 struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t step);
 /* Note whose examples micro-batch `part` of the slot has. */
-void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part, const struct copse_shares *s);
+void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part, const struct copse_shards *s);
 copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot, bool wait);
 /* Value `i` of a row; 0 is the loss, then the reports. */
 float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t i);

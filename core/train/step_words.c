@@ -29,16 +29,16 @@ copse_status copse__words_begin(copse_trainer *t, bool is_training, uint64_t ste
     return COPSE_OK;
 }
 
-void copse__words_share(const copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shard *share,
+void copse__words_shard(const copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shard *shard,
                         size_t first_examples, uint32_t *words)
 {
-    const double n = (double)share->count;
+    const double n = (double)shard->count;
     double scale = (double)copse__scaling_of(t->optimizer);
     if (t->params.reduction != COPSE_LOSS_SUM)
         scale *= n / (double)first_examples;
-    words[COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(batch->first + share->first);
+    words[COPSE_STEP_FIRST_EXAMPLE] = (uint32_t)(batch->first + shard->first);
     words[COPSE_STEP_SHARE] = copse__bits_of((float)scale);
-    words[COPSE_STEP_IS_FIRST] = copse__bits_of(share->count > 0 && share->first == 0 ? 1.0f : 0.0f);
+    words[COPSE_STEP_IS_FIRST] = copse__bits_of(shard->count > 0 && shard->first == 0 ? 1.0f : 0.0f);
     words[COPSE_STEP_PART] = copse__bits_of((float)(n / (double)batch->count));
 }
 

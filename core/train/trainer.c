@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing trainers. */
+#include "copse/loop/feed.h"
 #include "core/train/loss_recording.h"
 #include "core/train/trainer.h"
 
@@ -63,10 +64,8 @@ static copse_status check(const struct copse_trainer_params *p)
 {
     if (!p->loss)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: needs a loss function");
-    if (p->reduction != COPSE_LOSS_MEAN && p->reduction != COPSE_LOSS_SUM)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no reduction of losses %d", (int)p->reduction);
-    if ((int)p->gating < 0 || p->gating > COPSE_GATE_GRAPH)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: there is no gating %d", (int)p->gating);
+    COPSE_TRY(copse_need_known("trainer", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
+    COPSE_TRY(copse_need_known("trainer", "gating", p->gating, COPSE_GATE_GRAPH));
     if (p->variables && p->variable_count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: the list of variables to train is empty; "
                                               "NULL means all");
@@ -88,12 +87,9 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(copse__callback_check("copse_trainer_create", st));
     COPSE_TRY(check(params));
-    if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "trainer: the default strategy has no device; make a "
-                                                 "strategy with one");
+    COPSE_TRY(copse__require_device(st, "trainer"));
     copse_trainer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
-    if (!t)
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(t, "trainer"));
     t->strategy = copse_strategy_retain(st);
     t->arena.mem = &st->ctx->base.mem;
     t->params = *params;
@@ -150,3 +146,8 @@ void copse_trainer_release(copse_trainer **trainer)
     copse_context_release(&ctx);
     *trainer = NULL;
 }
+
+COPSE_PROPERTY(copse_strategy *, copse_trainer_strategy, copse_trainer, x->strategy, NULL)
+COPSE_PROPERTY(uint64_t, copse_trainer_steps, copse_trainer, x->step, 0)
+COPSE_PROPERTY(uint32_t, copse_trainer_gathered, copse_trainer, x->accumulation.parts, 0)
+COPSE_PROPERTY(uint32_t, copse_trainer_fed, copse_trainer, x->feed.count, 0)

@@ -36,7 +36,7 @@ enum copse_watch {
 struct copse_watches {
     copse_buffer *buffers[COPSE_MAX_REPLICAS]; /* [trained][COPSE_WATCHES]; or NULL */
     unsigned char *values;                     /* [replicas] of the same, as read back */
-    bool has[COPSE_MAX_REPLICAS];              /* the replica's share was not empty */
+    bool has[COPSE_MAX_REPLICAS];              /* the replica's shard was not empty */
 };
 
 /* Micro-batches whose gradients have been added and are not applied yet. */
@@ -48,7 +48,7 @@ struct copse_accumulation {
 
 struct copse_trainer {
     copse_strategy *strategy;
-    struct copse_trainer_params params; /* without what the caller may free: variables, shares */
+    struct copse_trainer_params params; /* without what the caller may free: variables, shards */
     struct copse_optimizer *optimizer;  /* of what it trains */
     struct copse_arena arena;           /* of what the first recording makes known: names, outputs */
     struct copse_trained trained;
@@ -88,6 +88,12 @@ static inline uint64_t *copse__ready_of(const copse_trainer *t, uint32_t segment
     return t->ring.ready.at + (size_t)segment * t->strategy->replica_count;
 }
 
+/* A step, evaluation, feed or run begins. The recordings that it asks for stay until the next of these calls. */
+static inline void copse__recordings_begin(copse_trainer *t)
+{
+    t->recordings.use++;
+}
+
 /* Bring the variables that are about to be read up to date. */
 static inline copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull when)
 {
@@ -120,8 +126,8 @@ void copse__accumulation_drop(copse_trainer *t);
    the first one of an update the schedule is asked. */
 copse_status copse__words_begin(copse_trainer *t, bool is_training, uint64_t step,
                                 const struct copse_accumulation *a, uint32_t epoch, uint32_t *words);
-/* Those of one replica's share of a batch; `first_examples` as in the accumulation. */
-void copse__words_share(const copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shard *share,
+/* Those of one replica's shard of a batch; `first_examples` as in the accumulation. */
+void copse__words_shard(const copse_trainer *t, const struct copse_host_batch *batch, const struct copse_shard *shard,
                         size_t first_examples, uint32_t *words);
 /* The scale of an update that ends with the micro-batches so far. */
 void copse__words_scale(const copse_trainer *t, uint32_t *words);
@@ -130,7 +136,7 @@ void copse__words_scale(const copse_trainer *t, uint32_t *words);
 
 copse_status copse__watches_make(copse_trainer *t);
 /* Queue the read of what a replica has computed. */
-copse_status copse__watches_read(copse_trainer *t, const struct copse_shares *s, uint32_t r);
+copse_status copse__watches_read(copse_trainer *t, const struct copse_shards *s, uint32_t r);
 /* Wait for all replicas, and fail where an element of a gradient is not finite. */
 copse_status copse__watches_check(copse_trainer *t);
 

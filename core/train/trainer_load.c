@@ -3,11 +3,6 @@
 #include "core/optim/progress.h"
 #include "core/train/trainer.h"
 
-static copse_status settle(const copse_trainer *t, copse_status mine, const char *what)
-{
-    return copse__state_settle(t->strategy, t->is_failed, mine, what);
-}
-
 /* All checks, before anything is changed. */
 static copse_status match(copse_trainer *t, const char *path, const copse_checkpoint *file,
                           const struct copse_load_params *params)
@@ -30,8 +25,9 @@ static copse_status write(copse_trainer *t)
 static copse_status load(copse_trainer *t, const char *path, const copse_checkpoint *file,
                          const struct copse_load_params *params)
 {
-    COPSE_TRY(settle(t, match(t, path, file, params), "weights"));
-    COPSE_TRY(settle(t, write(t), "writing weights"));
+    COPSE_TRY(copse__state_settle(t->strategy, t->is_failed, match(t, path, file, params), "weights"));
+    const copse_status s = write(t);
+    COPSE_TRY(copse__state_settle(t->strategy, t->is_failed, s, "writing weights"));
     return copse__progress_open(t->optimizer);
 }
 

@@ -2,21 +2,17 @@
 /* Predictions with the variables of a trainer. */
 #include "core/train/trainer.h"
 
-/* As a step splits the batch, where all replicas are of this process; else evenly. */
-static copse_status split(copse_trainer *t, const struct copse_host_batch *batch, struct copse_shard *out)
-{
-    if (t->strategy->group.workers == 1 && t->params.sharing != COPSE_SHARD_FIXED)
-        return copse__split(t, batch, false, out);
-    return copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, t->strategy->replica_count, out);
-}
-
+/* The batch is split as by a step where all replicas are of this process; else evenly. */
 static copse_status predict(copse_trainer *t, const struct copse_host_batch *batch, void *values, size_t bytes)
 {
-    struct copse_shard shares[COPSE_MAX_REPLICAS];
-    COPSE_TRY(split(t, batch, shares));
+    struct copse_shard shards[COPSE_MAX_REPLICAS];
+    const bool is_here = t->strategy->group.workers == 1 && t->params.sharing != COPSE_SHARD_FIXED;
+    COPSE_TRY(is_here ? copse__split(t, batch, false, shards)
+                      : copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, t->strategy->replica_count,
+                                     shards));
     if (t->strategy->store->accumulators == 0) /* else an update accumulates, and keeps the values that it began with */
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
-    return copse__predict(&t->uses.predictor, batch, shares, values, bytes);
+    return copse__predict(&t->uses.predictor, batch, shards, values, bytes);
 }
 
 copse_status copse_trainer_predict(copse_trainer *t, copse_predict_fn *fn, void *user,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "copse/train/slots.h"
+#include "core/base/half.h"
 #include "core/state/job.h"
 #include "core/train/trainer.h"
 
@@ -18,23 +19,20 @@ struct trainer_job {
     bool has_weights;
 };
 
-/* Measured shares are part of the job: a resumed run does not measure again. */
-static copse_status put_shares(void *user, struct copse_state *s)
+/* Measured shards are part of the job: a resumed run does not measure again. */
+static copse_status put_weights(void *user, struct copse_state *s)
 {
     const copse_trainer *t = ((struct trainer_job *)user)->t;
     char text[SHARES_TEXT];
     size_t at = 0;
-    for (uint32_t r = 0; t->split.is_known && r < t->strategy->group.ranks; r++) {
-        const float weight = (float)t->split.weights[r];
-        uint32_t bits;
-        memcpy(&bits, &weight, sizeof bits);
-        at += (size_t)snprintf(text + at, SHARES_TEXT - at, r ? " %08x" : "%08x", bits);
-    }
+    for (uint32_t r = 0; t->split.is_known && r < t->strategy->group.ranks; r++)
+        at += (size_t)snprintf(text + at, SHARES_TEXT - at, r ? " %08x" : "%08x",
+                               copse__bits_of((float)t->split.weights[r]));
     return at > 0 ? copse__state_put(s, SHARES_KEY, COPSE_STATE_TEXT(s, text)) : COPSE_OK;
 }
 
 /* They are restored if the job has as many replicas as before, and else measured anew. */
-static copse_status match_shares(void *user, const struct copse_state *s)
+static copse_status match_weights(void *user, const struct copse_state *s)
 {
     struct trainer_job *job = user;
     const char *text = copse__state_line(s, SHARES_KEY);
@@ -85,7 +83,7 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
                   .reduction = t->params.reduction == COPSE_LOSS_SUM ? "sum" : "mean",
                   .sharing = copse_shard_rule_name(t->params.sharing), .is_torn = t->is_failed,
                   .consequence = "; the trainer is not usable any more", .user = job, .check = check_gathered,
-                  .put = put_shares, .match = match_shares, .restored = restored },
+                  .put = put_weights, .match = match_weights, .restored = restored },
     };
     return &job->base;
 }

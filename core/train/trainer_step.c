@@ -6,13 +6,13 @@
 /* Queue what each replica reads of the batch: its inputs, from a slot of the feed or from host memory, and its step
    words. */
 static copse_status queue_inputs(copse_trainer *t, bool is_training, const struct copse_host_batch *batch,
-                                 struct copse_batch_slot *slot, const struct copse_shares *s,
+                                 struct copse_batch_slot *slot, const struct copse_shards *s,
                                  const struct copse_accumulation *a)
 {
     COPSE_TRY(copse__words_begin(t, is_training, t->step + 1, a, batch->epoch, t->words));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        copse__words_share(t, batch, &s->at[r], a->first_examples, t->words);
+        copse__words_shard(t, batch, &s->at[r], a->first_examples, t->words);
         COPSE_TRY(slot ? t->feed.table->take(t, slot, s->recordings[r])
                        : copse__feed_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], NULL));
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
@@ -22,7 +22,7 @@ static copse_status queue_inputs(copse_trainer *t, bool is_training, const struc
 
 /* One micro-batch, and the update behind the last of a step. */
 static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_batch *batch,
-                                    struct copse_batch_slot *from, const struct copse_shares *s)
+                                    struct copse_batch_slot *from, const struct copse_shards *s)
 {
     struct copse_execution e = copse__execution_begin(t, s);
     const uint64_t label[] = { e.slot->step, batch->count, batch->first, batch->epoch };
@@ -51,13 +51,13 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
     const copse_status room = copse__trainer_make_room(t, t->step + 1);
     if (room != COPSE_OK) /* a result that the application has not taken may be of a loss that is not finite */
         return refuse(t, room);
-    struct copse_shares s;
+    struct copse_shards s;
     struct copse_batch_slot *from = NULL;
     const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
     struct copse_step_slot *slot = copse__slot_of(t, t->step);
     const enum copse_pass pass = copse__feed_pass(t, 0);
     const copse_status can = t->feed.table->prepare ? t->feed.table->prepare(t, batch, pass, &s, &from)
-                                                    : copse__shares_prepare(t, batch, pass, &s);
+                                                    : copse__shards_prepare(t, batch, pass, true, &s);
     if (can != COPSE_OK)
         return refuse(t, can);
     const uint64_t since = copse__group_sequence(&t->strategy->group);
@@ -88,18 +88,10 @@ static copse_status flush(copse_trainer *t)
         const struct copse_replica *rep = &t->strategy->replicas[r];
         COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
         COPSE_TRY(copse_queue_submit(rep->queue, &copse__ready_of(t, last)[r]));
+        for (uint32_t i = 0; i < last; i++)
+            copse__ready_of(t, i)[r] = copse__ready_of(t, last)[r];
     }
-    const uint64_t since = copse__group_sequence(&t->strategy->group);
-    t->is_failed = true;
-    for (uint32_t b = 0; b < t->optimizer->buckets.count; b++) {
-        const struct copse_optimizer_ready ready = { .tickets = copse__ready_of(t, last) };
-        const copse_status s = t->optimizer->table->apply(t->optimizer, b, &ready);
-        if (s && b == 0 && copse__group_is_whole(&t->strategy->group, since))
-            t->is_failed = false; /* a worker could not take part: nothing was changed */
-        COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
-    }
-    COPSE_TRY(copse__trainer_commit(t, slot));
-    t->is_failed = false;
+    COPSE_TRY(copse_note(copse__execute_update(t), "in step %llu", (unsigned long long)t->step + 1));
     copse__accumulation_drop(t);
     t->step++;
     return copse__worker_results_send(t, slot);
@@ -119,20 +111,20 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse_need("trainer", out));
     COPSE_TRY(copse__batch_check(batch));
-    struct copse_shares s;
+    struct copse_shards s;
     uint32_t words[COPSE_STEP_WORDS]; /* of the update that accumulates */
     copse__recordings_begin(t);
-    COPSE_TRY(copse__shares_split(t, batch, false, &s));
+    COPSE_TRY(copse__shards_split(t, batch, false, &s));
     if (t->strategy->store->accumulators == 0) /* else an update accumulates, and keeps the values that it began with */
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
     const uint64_t since = copse__group_sequence(&t->strategy->group);
-    copse_status status = copse__shares_record(t, batch, COPSE_PASS_EVALUATE, &s);
+    copse_status status = copse__shards_record(t, batch, COPSE_PASS_EVALUATE, &s);
     if (status == COPSE_OK)
         status = copse__feed_check(t, &s, batch);
     if (status == COPSE_ERR_NO_MEMORY || status == COPSE_ERR_TIMEOUT) /* this worker's alone, and the others wait */
         return copse__workers_abort(t, since, status);
     COPSE_TRY(status);
-    struct copse_execution e = { .t = t, .layout = &t->layouts[0], .shares = &s, .slot = &t->ring.evaluation };
+    struct copse_execution e = { .t = t, .layout = &t->layouts[0], .shards = &s, .slot = &t->ring.evaluation };
     t->ring.evaluation.step = t->step;
     copse__slot_note(t, &t->ring.evaluation, 0, &s);
     memcpy(words, t->words, sizeof words);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Assignments that a step executes (copse_update). The step computes the values; for a value that several replicas share
+/* Assignments that a step executes (copse_update). The step computes the values; for a value that several replicas store
    it does an all-reduce. Behind all reads of the variables, and after all checks, the values are copied to them. */
 #include "copse/distribute/sync.h"
 #include "copse/train/update.h"
@@ -12,7 +12,6 @@
 
 static copse_status check_update(const copse_graph *g, const copse_variable *v, const copse_tensor *value)
 {
-    char mine[96], theirs[96];
     COPSE_TRY(copse__variable_check(v, "update"));
     if (v->is_trained)
         return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' is trained, its optimizer updates it; freeze it",
@@ -26,13 +25,13 @@ static copse_status check_update(const copse_graph *g, const copse_variable *v, 
     return value->type == v->tensor.type && copse__shape_equal(value->shape, v->tensor.shape)
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE, "update: variable '%s' is %s%s, the value is %s%s", v->name,
-                            copse__type_name(v->tensor.type), copse__shape_text(v->tensor.shape, mine),
-                            copse__type_name(value->type), copse__shape_text(value->shape, theirs));
+                            copse__type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape),
+                            copse__type_name(value->type), COPSE_SHAPE_TEXT(value->shape));
 }
 
 /* The sum over replicas is the value that is stored: its operands are weighted, because replicas without examples run
    no node behind it. */
-static copse_status share(copse_graph *g, const copse_variable *v, copse_tensor *value, copse_tensor **out)
+static copse_status sum_weighted(copse_graph *g, const copse_variable *v, copse_tensor *value, copse_tensor **out)
 {
     copse_tensor *weight;
     if (v->tensor.type != COPSE_F32)
@@ -57,17 +56,11 @@ copse_status copse_update(copse_graph *g, copse_variable *v, copse_tensor *value
     if (g->takes_updates == COPSE_UPDATES_IGNORED)
         return COPSE_OK;
     struct copse_graph_update u = { .variable = v, .is_shared = g->replicas > 1 && !copse__variable_is_local(v) };
-    COPSE_TRY(u.is_shared ? share(g, v, value, &u.value) : copse__own(g, value, &u.value));
-    return COPSE_PUSH(&g->ctx->base.mem, &g->updates, u) ? COPSE_OK
-                                                         : copse_no_memory("update");
+    COPSE_TRY(u.is_shared ? sum_weighted(g, v, value, &u.value) : copse__own(g, value, &u.value));
+    return copse_need_memory(COPSE_PUSH(&g->ctx->base.mem, &g->updates, u), "update");
 }
 
 /* ---- the layout's list ---- */
-
-static size_t bytes_of(const copse_variable *v)
-{
-    return (size_t)v->count * copse__type_bytes(v->tensor.type);
-}
 
 static copse_status append(copse_trainer *t, struct copse_layout *l, const struct copse_graph_update *u)
 {
@@ -76,9 +69,7 @@ static copse_status append(copse_trainer *t, struct copse_layout *l, const struc
     if (u->variable->strategy != t->strategy)
         return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' belongs to another strategy", u->variable->name);
     if (!copse__storage(u->variable)->target(u->variable, 0).buffer) {
-        new.host = copse__alloc(mem, 1, bytes_of(u->variable));
-        if (!new.host)
-            return copse_no_memory("trainer");
+        COPSE_TRY(copse_need_memory(new.host = copse__alloc(mem, 1, copse__variable_bytes(u->variable)), "trainer"));
     }
     if (COPSE_PUSH(mem, &l->updates, new))
         return COPSE_OK;
@@ -103,7 +94,7 @@ static copse_status place(struct copse_step_recording *r, struct copse_layout_up
     copse_trainer *t = r->trainer;
     const uint32_t buckets = (uint32_t)t->optimizer->buckets.count, last = buckets > 0 ? buckets - 1 : 0;
     copse_buffer **to = &u->values[r->replica];
-    const size_t bytes = copse__round_up(bytes_of(u->variable), 16);
+    const size_t bytes = copse__round_up(copse__variable_bytes(u->variable), 16);
     if (u->is_shared) /* it stays where the all-reduce leaves it */
         return copse__recording_place(&r->base, value, (struct copse_binding){ .buffer = NULL }, last);
     if (!*to)
@@ -150,37 +141,32 @@ static struct copse_binding computed(const copse_trainer *t, const struct copse_
 {
     const struct copse_layout *l = &t->layouts[1];
     if (!u->is_shared)
-        return (struct copse_binding){ u->values[r], 0, bytes_of(u->variable) };
+        return (struct copse_binding){ u->values[r], 0, copse__variable_bytes(u->variable) };
     return copse__exchange_values(t->strategy->store->exchange, l->all_reduces.at[u->all_reduce].piece, r);
 }
 
-/* A server has the only copy: send the value of one replica. */
-static copse_status send(copse_trainer *t, const struct copse_layout_update *u, uint32_t r)
+/* A server has the only copy: the value of one replica is sent. */
+static copse_status assign_value(copse_trainer *t, const struct copse_layout_update *u, uint32_t r)
 {
     copse_queue *q = t->strategy->replicas[r].queue;
-    const struct copse_binding from = computed(t, u, r);
-    COPSE_TRY(copse_queue_read(q, from.buffer, from.offset, u->host, bytes_of(u->variable)));
+    const size_t bytes = copse__variable_bytes(u->variable);
+    const struct copse_binding from = computed(t, u, r), to = copse__storage(u->variable)->target(u->variable, r);
+    if (!u->host)
+        return copse_queue_copy(q, from.buffer, from.offset, to.buffer, to.offset, bytes);
+    COPSE_TRY(copse_queue_read(q, from.buffer, from.offset, u->host, bytes));
     COPSE_TRY(copse_queue_finish(q));
     return copse__storage(u->variable)->change(u->variable, r, COPSE_CHANGE_SET, u->host);
 }
 
-copse_status copse__updates_commit(copse_trainer *t, const struct copse_shares *s)
+copse_status copse__updates_commit(copse_trainer *t, const struct copse_shards *s)
 {
     const struct copse_layout *l = &t->layouts[1];
     for (size_t i = 0; i < l->updates.count; i++) {
         const struct copse_layout_update *u = &l->updates.at[i];
         const uint32_t copies = u->host ? 1 : t->strategy->replica_count;
-        for (uint32_t r = 0; r < copies; r++) {
-            if (!u->is_shared && s->at[r].count == 0)
-                continue;
-            if (u->host) {
-                COPSE_TRY(send(t, u, r));
-                continue;
-            }
-            const struct copse_binding from = computed(t, u, r), to = copse__storage(u->variable)->target(u->variable, r);
-            COPSE_TRY(copse_queue_copy(t->strategy->replicas[r].queue, from.buffer, from.offset, to.buffer, to.offset,
-                                       bytes_of(u->variable)));
-        }
+        for (uint32_t r = 0; r < copies; r++)
+            if (u->is_shared || s->at[r].count > 0)
+                COPSE_TRY(assign_value(t, u, r));
     }
     return COPSE_OK;
 }

@@ -8,14 +8,13 @@ copse_status copse__watches_make(copse_trainer *t)
     if (!copse__mul(t->trained.count, COPSE_WATCHES * COPSE_REPORT_STRIDE, &bytes))
         return copse_no_memory("trainer");
     t->watches.values = copse__alloc(&t->strategy->ctx->base.mem, t->strategy->replica_count, bytes);
-    if (!t->watches.values)
-        return copse_no_memory("trainer");
+    COPSE_TRY(copse_need_memory(t->watches.values, "trainer"));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         COPSE_TRY(copse__trainer_buffer(t, r, bytes, &t->watches.buffers[r]));
     return COPSE_OK;
 }
 
-copse_status copse__watches_read(copse_trainer *t, const struct copse_shares *s, uint32_t r)
+copse_status copse__watches_read(copse_trainer *t, const struct copse_shards *s, uint32_t r)
 {
     const size_t bytes = t->trained.count * COPSE_WATCHES * COPSE_REPORT_STRIDE;
     t->watches.has[r] = s->at[r].count > 0;

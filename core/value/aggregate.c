@@ -25,13 +25,12 @@ static copse_status aggregate_equal(copse_variable *v, copse_value *value, copse
 static copse_status aggregate_first(copse_variable *v, copse_value *value, copse_status mine, copse_value **out)
 {
     char what[COPSE_WHAT_BYTES];
-    copse_value *first = mine ? NULL : value->items[0];
     if (v->strategy->group.workers == 1) {
-        *out = copse_value_retain(first);
+        *out = mine ? NULL : copse_value_retain(value->items[0]);
         return mine;
     }
     copse__call_text("the first of all", v->name, what);
-    return copse__value_of_first(v->strategy, first, what, mine, out);
+    return copse__value_of_first(v->strategy, value, what, mine, out);
 }
 
 copse_status copse__variable_aggregate(copse_variable *v, copse_value *value, copse_status mine,

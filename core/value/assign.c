@@ -79,7 +79,6 @@ static copse_status change_all(copse_variable *v, enum copse_change change, cops
 
 static copse_status check_value(const copse_variable *v, enum copse_change change, const copse_value *value)
 {
-    char mine[96], theirs[96];
     const copse_value_kind kind = value->kind == COPSE_VALUE_MIRRORED ? value->items[0]->kind : value->kind;
     const bool is_dense = kind == COPSE_VALUE_ARRAY || kind == COPSE_VALUE_VARIABLE;
     if (is_scatter(change) ? kind != COPSE_VALUE_SPARSE : !is_dense)
@@ -93,8 +92,8 @@ static copse_status check_value(const copse_variable *v, enum copse_change chang
     if (type == v->tensor.type && copse__shape_equal(shape, v->tensor.shape))
         return COPSE_OK;
     return copse_fail(COPSE_ERR_SHAPE, "variable '%s': is %s %s, the value is %s %s", v->name,
-                      copse__type_name(v->tensor.type), copse__shape_text(v->tensor.shape, mine),
-                      copse__type_name(type), copse__shape_text(shape, theirs));
+                      copse__type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape),
+                      copse__type_name(type), COPSE_SHAPE_TEXT(shape));
 }
 
 static copse_status change_cross(copse_variable *v, enum copse_change change, copse_value *value)
@@ -151,8 +150,7 @@ static copse_status change_merge(copse_strategy *st, copse_value *const *args, s
 {
     const struct request *r = user;
     copse_value *one = NULL, *all = NULL;
-    (void)result;
-    (void)count;
+    (void)result, (void)count;
     copse_status s = find_given(st, args[0], &all);
     if (!s)
         s = check_given(st, r, args[0], all);

@@ -13,22 +13,11 @@ struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned 
     return NULL;
 }
 
-copse_type copse__leaf_type(const struct copse_leaf *leaf)
-{
-    return leaf->value->items[0]->type;
-}
-
-copse_shape copse__leaf_shape(const struct copse_leaf *leaf)
-{
-    return leaf->value->items[0]->shape;
-}
-
 void copse__form_text(const char *type, copse_shape shape, char form[COPSE_FORM_BYTES])
 {
-    char text[96];
     const uint64_t hash = copse__hash(COPSE_HASH_START, shape.dims, shape.rank * sizeof *shape.dims);
-    const bool is_long = strlen(copse__shape_text(shape, text)) > 24;
-    snprintf(form, COPSE_FORM_BYTES, is_long ? "%s %.24s, %08x" : "%s %s", type, text, (unsigned)hash);
+    const char *text = COPSE_SHAPE_TEXT(shape);
+    snprintf(form, COPSE_FORM_BYTES, strlen(text) > 24 ? "%s %.24s, %08x" : "%s %s", type, text, (unsigned)hash);
 }
 
 void copse__call_text(const char *op, const char *subject, char what[COPSE_WHAT_BYTES])

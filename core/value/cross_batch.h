@@ -39,9 +39,11 @@ struct copse_cross_batch {
 /* The next leaf with one of these needs behind `leaf`, or the first (NULL); NULL at the end. */
 struct copse_leaf *copse__leaf_next(const struct copse_cross_batch *b, unsigned needs,
                                     const struct copse_leaf *leaf);
-/* Type, and shape, of a leaf that needs a reduction. */
-copse_type copse__leaf_type(const struct copse_leaf *leaf);
-copse_shape copse__leaf_shape(const struct copse_leaf *leaf);
+/* The first component of a leaf that needs a reduction; all have its type and shape. */
+static inline const copse_value *copse__leaf_first(const struct copse_leaf *leaf)
+{
+    return leaf->value->items[0];
+}
 
 /* The dense leaves of one type together, over the replicas of this worker (cross_dense.c). */
 copse_status copse__dense_reduce(struct copse_cross_batch *b, enum copse_need need);

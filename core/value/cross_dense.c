@@ -97,7 +97,7 @@ static copse_status wrap_result(struct group *g, size_t i)
     for (uint32_t d = 0; d < to->count && !s; d++) {
         struct copse_block *block = g->out[i * to->count + d];
         g->out[i * to->count + d] = NULL;
-        s = copse__value_from_block(st->ctx, st, to->at[d], copse__leaf_shape(g->leaves[i]), block, &at[d]);
+        s = copse__value_from_block(st->ctx, st, to->at[d], copse__leaf_first(g->leaves[i])->shape, block, &at[d]);
     }
     return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count,
                                        &g->leaves[i]->result);
@@ -194,7 +194,7 @@ copse_status copse__dense_reduce(struct copse_cross_batch *b, enum copse_need ne
     g.leaves = copse__alloc(b->mem, g.count, sizeof(struct copse_leaf *));
     g.from = copse__alloc(b->mem, from, sizeof(struct copse_block *));
     g.out = copse__alloc(b->mem, out, sizeof(struct copse_block *));
-    copse_status s = g.leaves && g.from && g.out ? COPSE_OK : copse_no_memory("reduce");
+    copse_status s = copse_need_memory(g.leaves && g.from && g.out, "reduce");
     for (size_t i = 0; i < g.count && !s; i++)
         g.leaves[i] = leaf = copse__leaf_next(b, need, leaf);
     if (!s)

@@ -23,7 +23,6 @@ static copse_status check_plain(const struct copse_cross_batch *b, const copse_v
 static copse_status check_components(const copse_value *v, enum copse_need *need)
 {
     const copse_value *first = v->items[0];
-    char a[96], b[96];
     for (size_t i = 0; i < v->count; i++) {
         const copse_value *c = v->items[i];
         if (c->kind == COPSE_VALUE_OBJECT)
@@ -34,8 +33,8 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
                                                "other a dense one", v->ranks[0], v->ranks[i]);
         if (c->type != first->type || !copse__shape_equal(c->shape, first->shape))
             return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s", v->ranks[0],
-                              copse__type_name(first->type), copse__shape_text(first->shape, a), v->ranks[i],
-                              copse__type_name(c->type), copse__shape_text(c->shape, b));
+                              copse__type_name(first->type), COPSE_SHAPE_TEXT(first->shape), v->ranks[i],
+                              copse__type_name(c->type), COPSE_SHAPE_TEXT(c->shape));
     }
     *need = first->kind == COPSE_VALUE_SPARSE ? COPSE_NEED_SPARSE
             : first->type == COPSE_I32        ? COPSE_NEED_I32
@@ -100,25 +99,12 @@ static copse_status add_leaves(struct copse_cross_batch *b, copse_value *v)
     return v->kind == COPSE_VALUE_PER_REPLICA ? add_distributed(b, v) : add_plain(b, v);
 }
 
-/* The structure of `v` with the results of its leaves; `next` is the first of them. */
-struct rebuild {
-    copse_value *v;
-    const struct copse_leaf **next;
-};
-
-static copse_status rebuild(struct rebuild *r, copse_value **out);
-
-static copse_status rebuild_item(void *user, size_t i, copse_value **out)
+/* The result in place of the next leaf. */
+static copse_status take_result(void *user, copse_value *leaf, copse_value **out)
 {
-    const struct rebuild *r = user;
-    return rebuild(&(struct rebuild){ r->v->items[i], r->next }, out);
-}
-
-static copse_status rebuild(struct rebuild *r, copse_value **out)
-{
-    if (copse__value_is_structure(r->v))
-        return copse__value_map(r->v, rebuild_item, r, out);
-    *out = copse_value_retain((*r->next)++->result);
+    const struct copse_leaf **next = user;
+    (void)leaf;
+    *out = copse_value_retain((*next)++->result);
     return COPSE_OK;
 }
 
@@ -157,7 +143,7 @@ static copse_status run(struct copse_cross_batch *b, copse_value *const *values,
             s = move_leaf(b, &b->leaves.at[i]);
     const struct copse_leaf *next = b->leaves.at;
     for (size_t i = 0; i < count && !s; i++)
-        s = rebuild(&(struct rebuild){ values[i], &next }, &out[i]);
+        s = copse__value_map(values[i], take_result, &next, &out[i]);
     return s;
 }
 
@@ -193,8 +179,7 @@ copse_status copse__cross_reduce_for(const char *subject, copse_cross_device *x,
     COPSE_TRY(copse_need("reduce", st, values, out));
     if (count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the batch is empty");
-    if (op != COPSE_REDUCE_SUM && op != COPSE_REDUCE_MEAN)
-        return copse_fail(COPSE_ERR_ARGUMENT, "reduce: there is no operation %d", (int)op);
+    COPSE_TRY(copse_need_known("reduce", "operation", op, COPSE_REDUCE_MEAN));
     struct copse_cross_batch b = { .params = x ? &x->params : &copse__cross_defaults, .st = st, .op = op,
                                    .subject = subject };
     copse_cross_device_retain(x); /* its accumulate function may release what the application holds */

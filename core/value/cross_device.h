@@ -15,9 +15,6 @@ struct copse_cross_device {
 /* The params of operations that the application has not set. */
 extern const struct copse_cross_device_params copse__cross_defaults;
 
-/* The strategy's reducer, made by the first call. */
-copse_status copse__strategy_reducer(copse_strategy *st, copse_value_reducer **out);
-
 /* Destinations, resolved: ranks or COPSE_HOST. `count` 0 = none were given. */
 struct copse_ranks {
     uint32_t at[COPSE_MAX_REPLICAS + 1];
@@ -35,6 +32,8 @@ copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, 
 /* A plain or mirrored value on every rank of `to`, as one mirrored value. */
 copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
                                  copse_value **out);
+/* Queue the write of an array to memory of replica `r`. Waits where the array is on another device. */
+copse_status copse__value_write_to(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to);
 
 /* copse_cross_batch_reduce; `subject` names what the values are, such as a variable, or is NULL: workers with
    different ones are at different calls. */
@@ -55,9 +54,14 @@ void copse__call_text(const char *op, const char *subject, char what[COPSE_WHAT_
    and sparse values in host memory, in rank order: equal on all workers. */
 copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
                                  copse_value **out);
-/* What the first worker gives, in host memory. */
+/* What the first replica of all has, in host memory. */
 copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
                                    copse_value **out);
+
+/* Structures of values along axis 0 (value_rows.c): split into a part for each replica of this worker, on its device; and
+   joined in host memory. */
+copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value **parts);
+copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, copse_value **out);
 
 /* Sum or (divisor > 0) mean of sparse values, mirrored on the ranks of `to`; see copse_cross_reduce. */
 copse_status copse__sparse_reduce(copse_strategy *st, copse_value *const *components, size_t count,

@@ -26,8 +26,7 @@ static copse_status check_settings(const struct copse_cross_device_params *p)
 {
     const bool is_one = p->kind == COPSE_CROSS_TO_ONE;
     const bool has_packing = p->packs || p->small_bytes || p->small_group || p->pack_bytes;
-    if ((int)p->kind < 0 || p->kind > COPSE_CROSS_HIERARCHICAL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: there is no algorithm %d", (int)p->kind);
+    COPSE_TRY(copse_need_known("cross-device", "algorithm", p->kind, COPSE_CROSS_HIERARCHICAL));
     if (p->has_root && !is_one)
         return copse_fail(COPSE_ERR_ARGUMENT, "cross-device: a root belongs to TO_ONE");
     if (p->has_root && p->root >= COPSE_MAX_REPLICAS && p->root != COPSE_HOST)
@@ -51,8 +50,7 @@ copse_status copse_cross_device_create(copse_context *ctx, const struct copse_cr
     if (params)
         COPSE_TRY(check_settings(params));
     copse_cross_device *x = copse__alloc(&ctx->base.mem, 1, sizeof *x);
-    if (!x)
-        return copse_no_memory("cross-device");
+    COPSE_TRY(copse_need_memory(x, "cross-device"));
     atomic_init(&x->refs, 1);
     x->ctx = copse_context_retain(ctx);
     x->params = params ? *params : copse__cross_defaults;
@@ -75,9 +73,7 @@ void copse_cross_device_release(copse_cross_device **at)
     *at = NULL;
     if (!copse__unref(&x->refs))
         return;
-    copse_context *ctx = x->ctx;
-    copse__free(&ctx->base.mem, x);
-    copse_context_release(&ctx);
+    copse__context_free(x->ctx, x);
 }
 
 const char *copse_cross_device_name(const copse_cross_device *x)

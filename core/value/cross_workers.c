@@ -39,7 +39,7 @@ static bool next_dense(const struct workers_batch *a, struct walk *w)
         w->leaf = copse__leaf_next(a->b, w->need, NULL);
     }
     w->at += w->words;
-    w->words = w->leaf ? (size_t)copse__elements(copse__leaf_shape(w->leaf)) : 0;
+    w->words = w->leaf ? (size_t)copse__elements(copse__leaf_first(w->leaf)->shape) : 0;
     return w->leaf;
 }
 
@@ -74,8 +74,7 @@ static copse_status prepare(struct workers_batch *a)
     const size_t words = a->floats + a->whole;
     a->words = copse__alloc(a->b->mem, words, 4);
     a->room = copse__alloc(a->b->mem, copse__group_sum_room(a->g, words), 4);
-    if (!a->words || !a->room)
-        return copse_no_memory("reduce: what other workers have");
+    COPSE_TRY(copse_need_memory(a->words && a->room, "reduce: what other workers have"));
     if (a->b->params->accumulate)
         return COPSE_OK;
     COPSE_TRY(sum_here(a));
@@ -97,7 +96,7 @@ static void describe_form(const struct copse_cross_batch *b, char form[COPSE_FOR
         hash = copse__hash(hash, &leaf->need, sizeof leaf->need);
         if (leaf->need == COPSE_NEED_NOTHING)
             continue;
-        const copse_shape s = copse__leaf_shape(leaf);
+        const copse_shape s = copse__leaf_first(leaf)->shape;
         hash = copse__hash(hash, s.dims, s.rank * sizeof *s.dims);
         hash = copse__hash(hash, &s.rank, sizeof s.rank);
         first = count++ ? first : leaf;
@@ -106,8 +105,8 @@ static void describe_form(const struct copse_cross_batch *b, char form[COPSE_FOR
         snprintf(form, COPSE_FORM_BYTES, "nothing");
         return;
     }
-    copse__form_text(first->need == COPSE_NEED_SPARSE ? "sparse" : copse__type_name(copse__leaf_type(first)),
-                     copse__leaf_shape(first), form);
+    copse__form_text(first->need == COPSE_NEED_SPARSE ? "sparse" : copse__type_name(copse__leaf_first(first)->type),
+                     copse__leaf_first(first)->shape, form);
     const size_t used = strlen(form);
     if (count > 1)
         snprintf(form + used, COPSE_FORM_BYTES - used, " and %zu more, %08x", count - 1, (unsigned)hash);
@@ -155,8 +154,8 @@ static copse_status give_dense(struct workers_batch *a)
     }
     while (next_dense(a, &w)) {
         copse_value *host;
-        COPSE_TRY(copse_value_create_on(a->b->st, COPSE_HOST, divisor ? COPSE_F32 : copse__leaf_type(w.leaf),
-                                        copse__leaf_shape(w.leaf), a->words + w.at, &host));
+        COPSE_TRY(copse_value_create_on(a->b->st, COPSE_HOST, divisor ? COPSE_F32 : copse__leaf_first(w.leaf)->type,
+                                        copse__leaf_first(w.leaf)->shape, a->words + w.at, &host));
         const copse_status s = copse__value_spread(a->b->st, host, &a->b->to, &w.leaf->result);
         copse_value_release(&host);
         COPSE_TRY(s);

@@ -100,3 +100,17 @@ copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struc
     copse_value_release(&on_host);
     return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count, out);
 }
+
+copse_status copse__value_write_to(copse_strategy *st, uint32_t r, const copse_value *v, struct copse_binding to)
+{
+    copse_queue *q = st->replicas[r].queue;
+    struct copse_block *copy;
+    if (v->block->queue == q)
+        return copse_queue_copy(q, v->block->buffer, 0, to.buffer, to.offset, to.size);
+    if (!v->block->queue)
+        return copse_queue_write(q, to.buffer, to.offset, v->block->host, to.size);
+    COPSE_TRY(copse__block_copy(v->block, NULL, &copy));
+    const copse_status s = copse_queue_write(q, to.buffer, to.offset, copy->host, to.size);
+    copse__block_release(&copy);
+    return s;
+}

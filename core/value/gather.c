@@ -4,29 +4,23 @@
 #include "core/value/cross_device.h"
 
 struct form {
-    uint32_t type, rank, dims[COPSE_MAX_RANK];
-    uint32_t is_sparse, slices;
+    uint32_t type, is_sparse, slices;
+    copse_shape shape;
 };
 
 struct gather {
     copse_strategy *st;
+    uint32_t count;                          /* of the ranks whose values are gathered */
     copse_value *own[COPSE_MAX_REPLICAS];    /* of this worker's replicas, on the host */
     struct form forms[COPSE_MAX_REPLICAS];   /* of all ranks */
     uint64_t firsts[COPSE_MAX_REPLICAS + 1]; /* words before each rank's value */
     uint32_t *words;                         /* of all ranks, one value behind another */
 };
 
-static copse_shape shape_of(const struct form *f)
-{
-    copse_shape s = { .rank = COPSE_MIN(f->rank, COPSE_MAX_RANK) };
-    memcpy(s.dims, f->dims, s.rank * sizeof *s.dims);
-    return s;
-}
-
 /* A sparse value has the rows of its slices, then the slices. */
 static uint64_t words_of(const struct form *f)
 {
-    copse_shape shape = shape_of(f);
+    copse_shape shape = f->shape;
     if (f->is_sparse)
         shape.dims[0] = f->slices;
     return copse__elements(shape) + (f->is_sparse ? f->slices : 0);
@@ -37,9 +31,7 @@ static copse_status bring(copse_strategy *st, copse_value *v, struct form *f, co
     if (v->kind != COPSE_VALUE_ARRAY && v->kind != COPSE_VALUE_VARIABLE && v->kind != COPSE_VALUE_SPARSE)
         return copse_fail(COPSE_ERR_ARGUMENT, "gather: a replica has no array");
     COPSE_TRY(copse__value_at(st, v, COPSE_HOST, out));
-    *f = (struct form){ .type = (uint32_t)(*out)->type, .rank = (*out)->shape.rank,
-                        .is_sparse = (*out)->kind == COPSE_VALUE_SPARSE, .slices = (*out)->slices };
-    memcpy(f->dims, (*out)->shape.dims, f->rank * sizeof *f->dims);
+    *f = (struct form){ (*out)->type, (*out)->kind == COPSE_VALUE_SPARSE, (*out)->slices, (*out)->shape };
     return COPSE_OK;
 }
 
@@ -53,9 +45,9 @@ static copse_status read_words(const copse_value *v, uint32_t *to)
 static copse_status make(copse_strategy *st, const struct form *f, const uint32_t *words, copse_value **out)
 {
     if (!f->is_sparse)
-        return copse_value_create_on(st, COPSE_HOST, (copse_type)f->type, shape_of(f), words, out);
+        return copse_value_create_on(st, COPSE_HOST, (copse_type)f->type, f->shape, words, out);
     const struct copse_sparse_params p = {
-        .dense_shape = shape_of(f),
+        .dense_shape = f->shape,
         .count = f->slices,
         .indices = (const int32_t *)words,
         .values = (const float *)(const void *)(words + f->slices),
@@ -63,14 +55,18 @@ static copse_status make(copse_strategy *st, const struct form *f, const uint32_
     return copse__value_sparse(st->ctx, st, COPSE_HOST, &p, out);
 }
 
-/* ---- of all replicas ---- */
+/* ---- of the first replicas ---- */
 
+/* Other replicas have nothing: no row. */
 static copse_status bring_all(struct gather *g, copse_value *v)
 {
     const bool is_each = v->kind == COPSE_VALUE_PER_REPLICA;
     struct form *forms = &g->forms[g->st->group.first];
-    for (uint32_t r = 0; r < g->st->replica_count; r++)
-        COPSE_TRY(copse_note(bring(g->st, is_each ? v->items[r] : v, &forms[r], &g->own[r]), "on replica %u", r));
+    for (uint32_t r = 0; r < g->st->replica_count; r++) {
+        forms[r].shape.rank = 1;
+        if (g->st->group.first + r < g->count)
+            COPSE_TRY(copse_note(bring(g->st, is_each ? v->items[r] : v, &forms[r], &g->own[r]), "on replica %u", r));
+    }
     return COPSE_OK;
 }
 
@@ -78,12 +74,13 @@ static copse_status bring_all(struct gather *g, copse_value *v)
 static copse_status make_room(struct gather *g)
 {
     const struct copse_group *group = &g->st->group;
-    for (uint32_t r = 0; r < group->ranks; r++)
+    for (uint32_t r = 0; r < group->ranks; r++) {
+        g->forms[r].shape.rank = COPSE_MIN(g->forms[r].shape.rank, COPSE_MAX_RANK);
         g->firsts[r + 1] = g->firsts[r] + words_of(&g->forms[r]);
+    }
     g->words = copse__alloc(&g->st->ctx->base.mem, (size_t)g->firsts[group->ranks], sizeof *g->words);
-    if (!g->words)
-        return copse_no_memory("gather: the arrays of %u replicas", group->ranks);
-    for (uint32_t r = 0; r < g->st->replica_count; r++)
+    COPSE_TRY(copse_need_memory(g->words, "gather: the arrays of %u replicas", group->ranks));
+    for (uint32_t r = 0; r < g->st->replica_count && g->own[r]; r++)
         COPSE_TRY(read_words(g->own[r], g->words + g->firsts[group->first + r]));
     return COPSE_OK;
 }
@@ -99,46 +96,34 @@ static copse_status exchange(struct gather *g, const char *what, copse_status mi
     return copse__group_allgatherv(group, g->words, sizes);
 }
 
-copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
-                                 copse_value **out)
+/* `items` receives their values. */
+static copse_status gather(copse_strategy *st, copse_value *v, uint32_t count, const char *what, copse_status mine,
+                           copse_value **items)
 {
-    struct gather g = { .st = st };
-    copse_value *items[COPSE_MAX_REPLICAS] = { NULL };
-    *out = NULL;
+    struct gather g = { .st = st, .count = count };
     copse_status s = exchange(&g, what, mine ? mine : bring_all(&g, v));
-    for (uint32_t r = 0; r < st->group.ranks && !s; r++)
+    for (uint32_t r = 0; r < count && !s; r++)
         s = make(st, &g.forms[r], g.words + g.firsts[r], &items[r]);
-    if (!s)
-        s = copse_value_list(st->ctx, items, st->group.ranks, out);
-    copse__values_release(items, st->group.ranks);
     copse__values_release(g.own, st->replica_count);
     copse__free(&st->ctx->base.mem, g.words);
     return s;
 }
 
-/* ---- of the first replica ---- */
+copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
+                                 copse_value **out)
+{
+    copse_value *items[COPSE_MAX_REPLICAS] = { NULL };
+    *out = NULL;
+    copse_status s = gather(st, v, st->group.ranks, what, mine, items);
+    if (!s)
+        s = copse_value_list(st->ctx, items, st->group.ranks, out);
+    copse__values_release(items, st->group.ranks);
+    return s;
+}
 
 copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const char *what, copse_status mine,
                                    copse_value **out)
 {
-    struct copse_mem *mem = &st->ctx->base.mem;
-    struct form f = { 0 };
-    copse_value *own = NULL;
-    uint32_t *words = NULL;
     *out = NULL;
-    if (!mine)
-        mine = bring(st, v, &f, &own);
-    copse_status s = copse__group_broadcast(&st->group, what, &f, sizeof f, mine);
-    if (!s) {
-        words = copse__alloc(mem, (size_t)words_of(&f), sizeof *words);
-        mine = words ? COPSE_OK : copse_no_memory("gather: the array of the first replica");
-        if (!mine && st->group.worker == 0)
-            mine = read_words(own, words);
-        s = copse__group_broadcast(&st->group, what, words, 4 * (size_t)words_of(&f), mine);
-    }
-    if (!s)
-        s = make(st, &f, words, out);
-    copse_value_release(&own);
-    copse__free(mem, words);
-    return s;
+    return gather(st, v, 1, what, mine, out);
 }

@@ -20,11 +20,6 @@ static struct copse_mem *mem_of(const copse_partitioned *p)
     return &p->strategy->ctx->base.mem;
 }
 
-static size_t row_elements(copse_shape s)
-{
-    return (size_t)(copse__elements(s) / (s.rank > 0 ? s.dims[0] : 1));
-}
-
 /* ---- making ---- */
 
 static copse_status make_part(copse_partitioned *p, const struct copse_variable_params *whole,
@@ -36,11 +31,10 @@ static copse_status make_part(copse_partitioned *p, const struct copse_variable_
     const uint32_t i = (uint32_t)p->count, all = whole->shape.rank > 0 ? whole->shape.dims[0] : 1;
     const uint32_t rows = copse_partition_rows(all, shards, i, &first);
     char *name = copse__alloc(mem_of(p), room, 1);
-    if (!name)
-        return copse_no_memory("variable '%s'", whole->name);
+    COPSE_TRY(copse_need_memory(name, "variable '%s'", whole->name));
     snprintf(name, room, "%s/part_%u", whole->name, i);
     params.name = name;
-    params.values = values + first * row_elements(whole->shape);
+    params.values = values + first * copse__row_elements(whole->shape);
     if (params.shape.rank > 0)
         params.shape.dims[0] = rows;
     const copse_status s = copse_variable_create(p->strategy, &params, &p->parts[i]);
@@ -58,8 +52,7 @@ static copse_status bind_parts(copse_partitioned *p, const struct copse_variable
     if ((f && f->handle && f->rank > 0) || p->parts[0]->whole)
         return COPSE_OK;
     struct copse_whole *whole = copse__alloc(mem_of(p), 1, sizeof *whole + length);
-    if (!whole)
-        return copse_no_memory("variable '%s'", params->name);
+    COPSE_TRY(copse_need_memory(whole, "variable '%s'", params->name));
     whole->shape = params->shape;
     whole->parts = (uint32_t)p->count;
     memcpy(whole->name, params->name, length);
@@ -78,7 +71,7 @@ static copse_status make_parts(copse_partitioned *p, const struct copse_variable
     uint32_t *values = NULL;
     COPSE_TRY(copse__variable_first_values(p->strategy, whole, (void **)&values));
     p->parts = copse__alloc(mem_of(p), shards, sizeof(copse_variable *));
-    copse_status s = p->parts ? COPSE_OK : copse_no_memory("variable '%s'", whole->name);
+    copse_status s = copse_need_memory(p->parts, "variable '%s'", whole->name);
     while (!s && p->count < shards)
         s = make_part(p, whole, values, shards);
     if (!s)
@@ -97,12 +90,9 @@ copse_status copse_partitioned_create(copse_strategy *st, const struct copse_var
     COPSE_TRY(copse_no_reserved(copse_variable_params, params));
     if (shards == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "partitioned variable '%s': 0 parts", params->name);
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "partitioned variable '%s': the default strategy has no "
-                                                 "device to hold it", params->name);
+    COPSE_TRY(copse__require_device(st, "partitioned variable"));
     copse_partitioned *p = copse__alloc(&st->ctx->base.mem, 1, sizeof *p);
-    if (!p)
-        return copse_no_memory("variable '%s'", params->name);
+    COPSE_TRY(copse_need_memory(p, "variable '%s'", params->name));
     p->strategy = copse_strategy_retain(st);
     p->shape = params->shape;
     p->type = params->type;
@@ -135,10 +125,7 @@ void copse_partitioned_parts(const copse_partitioned *p, copse_variable *const *
         *count = p ? p->count : 0;
 }
 
-copse_shape copse_partitioned_shape(const copse_partitioned *p)
-{
-    return p ? p->shape : COPSE_SCALAR;
-}
+COPSE_PROPERTY(copse_shape, copse_partitioned_shape, copse_partitioned, x->shape, COPSE_SCALAR)
 
 /* ---- reading and changing ---- */
 
@@ -161,8 +148,7 @@ copse_status copse_partitioned_read(copse_partitioned *p, copse_value **out)
     COPSE_TRY(copse_need("partitioned variable", p, out));
     *out = NULL;
     uint32_t *values = copse__alloc(mem_of(p), (size_t)copse__elements(p->shape), sizeof *values);
-    if (!values)
-        return copse_no_memory("partitioned variable");
+    COPSE_TRY(copse_need_memory(values, "partitioned variable"));
     copse_status s = read_parts(p, values);
     if (!s)
         s = copse_value_create(p->strategy->ctx, p->type, p->shape, values, out);
@@ -186,14 +172,13 @@ static copse_status change_parts(copse_partitioned *p, change_fn *fn, const uint
 
 static copse_status change(copse_partitioned *p, change_fn *fn, copse_value *value)
 {
-    char mine[96], theirs[96];
     void *values;
     COPSE_TRY(copse_need("partitioned variable", p, value));
     if (copse_value_type(value) != p->type || !copse__shape_equal(copse_value_shape(value), p->shape))
         return copse_fail(COPSE_ERR_SHAPE, "partitioned variable: is %s %s, the value is %s %s",
-                          copse__type_name(p->type), copse__shape_text(p->shape, mine),
+                          copse__type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
                           copse__type_name(copse_value_type(value)),
-                          copse__shape_text(copse_value_shape(value), theirs));
+                          COPSE_SHAPE_TEXT(copse_value_shape(value)));
     COPSE_TRY(copse__value_to_host(value, &values));
     const copse_status s = change_parts(p, fn, values);
     copse__free(&value->ctx->base.mem, values);

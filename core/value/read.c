@@ -46,20 +46,6 @@ copse_status copse_variable_value(copse_variable *v, copse_value **out)
     return copse__value_of_variable(v, COPSE_ALL_RANKS, out);
 }
 
-/* ---- one entry for all replicas ---- */
-
-copse_status copse__variable_checkpoint(copse_variable *v, void *values)
-{
-    copse_value *all;
-    if (!copse__variable_is_local(v) || v->aggregation == COPSE_AGGREGATION_NONE)
-        return copse_variable_read(v, 0, values);
-    COPSE_TRY(read_local(v, &all));
-    const copse_status s = copse_value_read(all, values);
-    if (s != COPSE_ERR_TIMEOUT)
-        copse_value_release(&all);
-    return s;
-}
-
 /* ---- values ---- */
 
 static copse_status read_variable(const copse_value *v, void *values)
@@ -85,8 +71,7 @@ copse_status copse__value_to_host(const copse_value *v, void **values)
 {
     struct copse_mem *mem = &v->ctx->base.mem;
     *values = copse__alloc(mem, (size_t)copse__elements(copse_value_shape(v)), 4);
-    if (!*values)
-        return copse_no_memory("value");
+    COPSE_TRY(copse_need_memory(*values, "value"));
     const copse_status s = copse_value_read(v, *values);
     if (s)
         copse__free_read(mem, *values, s);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/graph/type.h"
+#include "core/reduce/host_sum.h"
 #include "core/reduce/tree.h"
 #include "core/value/cross_device.h"
 #include "core/value/replica_run.h"
@@ -74,58 +75,28 @@ static copse_status check_parts(struct parts *p)
 {
     const copse_shape first = copse_value_shape(p->at[0]);
     for (size_t i = 0; i < p->count; i++) {
-        char a[96], b[96];
         const copse_shape own = copse_value_shape(p->at[i]);
         copse_shape like = first;
         like.dims[p->axis] = own.rank == first.rank ? own.dims[p->axis] : 0;
         if (!copse__shape_equal(own, like) || copse_value_type(p->at[i]) != p->type)
             return copse_fail(COPSE_ERR_SHAPE, "reduce: replica 0 has %s, replica %zu %s; they may only "
                                                "differ along axis %u",
-                              copse__shape_text(first, a), i, copse__shape_text(own, b), p->axis);
+                              COPSE_SHAPE_TEXT(first), i, COPSE_SHAPE_TEXT(own), p->axis);
         p->length += own.dims[p->axis];
     }
     return COPSE_OK;
 }
 
-/* Sums of one part along the axis: of f32 in double precision, rounded once. */
-static void sum_part(const struct parts *p, size_t length, const void *values, void *sums)
-{
-    for (size_t o = 0; o < p->outer; o++)
-        for (size_t i = 0; i < p->inner; i++) {
-            double sum = 0;
-            int64_t whole = 0;
-            for (size_t k = 0; k < length; k++) {
-                const size_t at = (o * length + k) * p->inner + i;
-                if (p->type == COPSE_I32)
-                    whole += ((const int32_t *)values)[at];
-                else
-                    sum += (double)((const float *)values)[at];
-            }
-            if (p->type == COPSE_I32)
-                ((int64_t *)sums)[o * p->inner + i] = whole;
-            else
-                ((float *)sums)[o * p->inner + i] = (float)sum;
-        }
-}
-
 static copse_status sum_parts(struct parts *p)
 {
-    struct copse_mem *mem = &p->ctx->base.mem;
-    const size_t elements = p->outer * p->inner;
-    copse_status s = COPSE_OK;
-    for (size_t i = 0; i < p->count && s == COPSE_OK; i++) {
+    for (size_t i = 0; i < p->count; i++) {
         const size_t length = copse_value_shape(p->at[i]).dims[p->axis];
-        void *values = copse__alloc(mem, length * elements, copse__type_bytes(p->type));
-        if (!values)
-            return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory");
-        if (length * elements > 0)
-            s = copse_value_read(p->at[i], values);
-        if (s == COPSE_OK)
-            sum_part(p, length, values, p->sums + i * p->row);
-        if (s != COPSE_ERR_TIMEOUT) /* the device may still write there */
-            copse__free(mem, values);
+        void *values;
+        COPSE_TRY(copse__value_to_host(p->at[i], &values));
+        copse__axis_sum(values, p->type, p->outer, length, p->inner, p->sums + i * p->row);
+        copse__free(&p->ctx->base.mem, values);
     }
-    return s;
+    return COPSE_OK;
 }
 
 static void add_rows(const struct parts *p, unsigned char *rows, size_t count, size_t stride)
@@ -164,12 +135,10 @@ static copse_status reduce_here(struct parts *p, copse_strategy *st, copse_reduc
     COPSE_TRY(find_parts(st, op, value, p));
     COPSE_TRY(find_axis(axis, p));
     COPSE_TRY(check_parts(p));
-    const size_t elements = p->outer * p->inner;
-    p->row = elements * copse__type_bytes(p->summed);
+    p->row = p->outer * p->inner * copse__type_bytes(p->summed);
     p->sums = copse__alloc(mem, p->count, p->row);
     p->of_workers = copse__alloc(mem, p->g->workers, p->row + sizeof p->length);
-    if (!p->sums || !p->of_workers)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "reduce: no memory");
+    COPSE_TRY(copse_need_memory(p->sums && p->of_workers, "reduce"));
     COPSE_TRY(sum_parts(p));
     add_rows(p, p->sums, p->count, p->row);
     return COPSE_OK;
@@ -180,16 +149,13 @@ static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_statu
 {
     char what[sizeof ((struct copse_header *)0)->what], form[COPSE_FORM_BYTES];
     const size_t row = p->row + sizeof p->length;
-    size_t sizes[COPSE_MAX_WORKERS];
     unsigned char *own = mine ? NULL : p->of_workers + p->g->worker * row;
     snprintf(what, sizeof what, "%s along axis %u", op == COPSE_REDUCE_MEAN ? "mean" : "sum", p->axis);
     copse__form_text(copse__type_name(p->type), p->shape, form);
     COPSE_TRY(copse__group_barrier_on(p->g, what, form, row, mine));
     memcpy(own, p->sums, p->row);
     memcpy(own + p->row, &p->length, sizeof p->length);
-    for (uint32_t v = 0; v < p->g->workers; v++)
-        sizes[v] = row;
-    COPSE_TRY(copse__group_allgatherv(p->g, p->of_workers, sizes));
+    COPSE_TRY(copse__group_allgather_each(p->g, p->of_workers, row));
     p->length = 0;
     for (uint32_t v = 0; v < p->g->workers; v++) {
         uint64_t length;

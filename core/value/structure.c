@@ -69,21 +69,14 @@ static copse_status regroup_leaf(struct regroup *g, copse_value *const *values, 
 
 static copse_status regroup(struct regroup *g, copse_value *const *values, copse_value **out);
 
-struct regroup_items {
-    struct regroup *g;
-    copse_value *const *values; /* lists or dictionaries, one of each replica */
-};
-
 /* Item `at` of the first replica's value and its counterparts. */
-static copse_status regroup_item(void *user, size_t at, copse_value **out)
+static copse_status regroup_item(struct regroup *g, copse_value *const *values, size_t at, copse_value **out)
 {
-    const struct regroup_items *all = user;
-    struct regroup *g = all->g;
     copse_value *items[COPSE_MAX_REPLICAS];
     const size_t length = strlen(g->path);
-    const char *name = copse_value_name(all->values[0], at);
+    const char *name = copse_value_name(values[0], at);
     for (size_t i = 0; i < g->count; i++) {
-        items[i] = name ? copse_value_find(all->values[i], name) : all->values[i]->items[at];
+        items[i] = name ? copse_value_find(values[i], name) : values[i]->items[at];
         if (!items[i])
             return copse_fail(COPSE_ERR_SHAPE, "replicas returned different structures: result%s has an item "
                                                "'%s' on replica %u, none on replica %u", g->path, name,
@@ -100,13 +93,18 @@ static copse_status regroup_item(void *user, size_t at, copse_value **out)
 
 static copse_status regroup(struct regroup *g, copse_value *const *values, copse_value **out)
 {
-    struct regroup_items all = { g, values };
     const bool is_structure = copse__value_is_structure(values[0]);
     for (size_t i = 1; i < g->count; i++)
         if (copse__value_is_structure(values[i]) != is_structure ||
             (is_structure && (values[i]->kind != values[0]->kind || values[i]->count != values[0]->count)))
             return mismatch(g, values, i);
-    return is_structure ? copse__value_map(values[0], regroup_item, &all, out) : regroup_leaf(g, values, out);
+    if (!is_structure)
+        return regroup_leaf(g, values, out);
+    copse_value **items = copse__alloc(&values[0]->ctx->base.mem, values[0]->count, sizeof *items);
+    copse_status s = copse_need_memory(items, "value");
+    for (size_t at = 0; at < values[0]->count && !s; at++)
+        s = regroup_item(g, values, at, &items[at]);
+    return copse__value_like(s, values[0], items, out);
 }
 
 copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_value *const *values,
@@ -135,50 +133,34 @@ copse_value *copse__component_at(const copse_value *v, uint32_t rank)
     return v->kind == COPSE_VALUE_MIRRORED ? v->items[0] : NULL;
 }
 
-static copse_status select_component(copse_value *v, uint32_t rank, copse_value **out)
-{
-    *out = copse_value_retain(copse__component_at(v, rank));
-    return *out ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", rank);
-}
-
 struct selection {
-    copse_value *from;
     uint32_t rank;
     bool is_update;
 };
 
-static copse_status select_value(struct selection *x, copse_value **out);
-
-static copse_status select_item(void *user, size_t i, copse_value **out)
+static copse_status select_leaf(void *user, copse_value *v, copse_value **out)
 {
     const struct selection *x = user;
-    return select_value(&(struct selection){ x->from->items[i], x->rank, x->is_update }, out);
-}
-
-static copse_status select_value(struct selection *x, copse_value **out)
-{
-    copse_value *v = x->from;
     const bool is_whole = v->kind == COPSE_VALUE_VARIABLE && v->rank == COPSE_ALL_RANKS;
-    *out = NULL;
-    if (copse__value_is_structure(v))
-        return copse__value_map(v, select_item, x, out);
     if (x->is_update && v->kind == COPSE_VALUE_PER_REPLICA)
         return copse_fail(COPSE_ERR_ARGUMENT, "update: replicas may differ in an argument; give a plain or "
                                               "mirrored value, such as a reduced one");
     if (copse__value_is_distributed(v))
-        return select_component(v, x->rank, out);
-    *out = copse_value_retain(x->is_update && is_whole && x->rank < v->count ? v->items[x->rank] : v);
-    return COPSE_OK;
+        v = copse__component_at(v, x->rank);
+    else if (x->is_update && is_whole && x->rank < v->count)
+        v = v->items[x->rank];
+    *out = copse_value_retain(v);
+    return v ? COPSE_OK : copse_fail(COPSE_ERR_ARGUMENT, "value: has no component for replica %u", x->rank);
 }
 
 copse_status copse__select_replica(copse_value *v, uint32_t rank, copse_value **out)
 {
-    return select_value(&(struct selection){ v, rank, false }, out);
+    return copse__value_map(v, select_leaf, &(struct selection){ rank, false }, out);
 }
 
 copse_status copse__select_update(copse_value *v, uint32_t rank, copse_value **out)
 {
-    return select_value(&(struct selection){ v, rank, true }, out);
+    return copse__value_map(v, select_leaf, &(struct selection){ rank, true }, out);
 }
 
 copse_status copse__check_components(const copse_value *v, uint32_t replicas)

@@ -10,8 +10,7 @@ static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kin
 {
     copse_value *v = copse__alloc(&ctx->base.mem, 1, sizeof *v);
     *out = v;
-    if (!v)
-        return copse_no_memory("value");
+    COPSE_TRY(copse_need_memory(v, "value"));
     atomic_init(&v->refs, 1);
     v->ctx = copse_context_retain(ctx);
     v->kind = kind;
@@ -46,8 +45,7 @@ void copse_value_release(copse_value **at)
     copse__block_release(&v->block);
     copse__block_release(&v->indices);
     copse_strategy_release(&v->strategy);
-    copse__free(mem, v);
-    copse_context_release(&ctx);
+    copse__context_free(ctx, v);
 }
 
 void copse__values_release(copse_value **list, size_t count)
@@ -177,8 +175,7 @@ copse_status copse_value_create_on(copse_strategy *st, uint32_t rank, copse_type
 {
     COPSE_TRY(copse_need("value", st, out));
     *out = NULL;
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "value: the default strategy has no device");
+    COPSE_TRY(copse__require_device(st, "value"));
     return make_array(st->ctx, st, rank, type, shape, values, out);
 }
 
@@ -243,9 +240,7 @@ copse_status copse__slices_read(const copse_value *v, int32_t **indices, struct 
 {
     struct copse_mem *mem = &v->ctx->base.mem;
     const size_t row = v->slices ? (size_t)(v->block->count / v->slices) : 0;
-    *indices = copse__alloc(mem, v->slices, 4 * (1 + row));
-    if (!*indices)
-        return copse_no_memory("value");
+    COPSE_TRY(copse_need_memory(*indices = copse__alloc(mem, v->slices, 4 * (1 + row)), "value"));
     float *values = (float *)(void *)(*indices + v->slices);
     *rows = (struct copse_rows){ v->slices, row, *indices, values };
     const copse_status s = copse_value_read_sparse(v, *indices, values);
@@ -287,8 +282,7 @@ copse_status copse_value_object(copse_context *ctx, void *object, copse_value **
 static copse_status set_items(copse_value *v, copse_value *const *items, size_t count)
 {
     v->items = copse__alloc(&v->ctx->base.mem, count, sizeof(copse_value *));
-    if (!v->items)
-        return copse_no_memory("value");
+    COPSE_TRY(copse_need_memory(v->items, "value"));
     for (size_t i = 0; i < count; i++) {
         v->items[i] = copse_value_retain(items[i]);
         v->depth = COPSE_MAX(v->depth, items[i]->depth + 1);
@@ -314,18 +308,14 @@ static copse_status check_items(copse_value *const *items, size_t count)
 static copse_status set_names(copse_value *v, const char *const *names)
 {
     struct copse_mem *mem = &v->ctx->base.mem;
-    v->names = copse__alloc(mem, v->count, sizeof(char *));
-    if (!v->names)
-        return copse_no_memory("value");
+    COPSE_TRY(copse_need_memory(v->names = copse__alloc(mem, v->count, sizeof(char *)), "value"));
     for (size_t i = 0; i < v->count; i++) {
         for (size_t j = 0; j < i; j++)
             if (names[i] && strcmp(v->names[j], names[i]) == 0)
                 return copse_fail(COPSE_ERR_ARGUMENT, "value: two items are named '%s'", names[i]);
         if (!names[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "value: item %zu has no name", i);
-        v->names[i] = copse__strdup(mem, names[i]);
-        if (!v->names[i])
-            return copse_no_memory("value");
+        COPSE_TRY(copse_need_memory(v->names[i] = copse__strdup(mem, names[i]), "value"));
     }
     return COPSE_OK;
 }
@@ -359,29 +349,31 @@ copse_status copse_value_dict(copse_context *ctx, const char *const *names, cops
     return make_structure(ctx, names ? names : none, items, count, out);
 }
 
-copse_status copse__value_like(const copse_value *like, copse_value *const *items, copse_value **out)
+copse_status copse__value_like(copse_status s, copse_value *like, copse_value **items, copse_value **out)
 {
-    return make_structure(like->ctx, (const char *const *)like->names, items, like->count, out);
-}
-
-copse_status copse__value_map(copse_value *like, copse_item_fn *fn, void *user, copse_value **out)
-{
-    struct copse_mem *mem = &like->ctx->base.mem;
-    copse_value **items = copse__alloc(mem, like->count, sizeof *items);
     bool is_changed = false;
-    copse_status s = items ? COPSE_OK : copse_no_memory("value");
-    for (size_t i = 0; i < like->count && !s; i++) {
-        s = fn(user, i, &items[i]);
+    for (size_t i = 0; i < like->count && !s; i++)
         is_changed |= items[i] != like->items[i];
-    }
     if (!s && is_changed)
-        s = copse__value_like(like, items, out);
+        s = make_structure(like->ctx, (const char *const *)like->names, items, like->count, out);
     else if (!s)
         *out = copse_value_retain(like);
     if (items)
         copse__values_release(items, like->count);
-    copse__free(mem, items);
+    copse__free(&like->ctx->base.mem, items);
     return s;
+}
+
+copse_status copse__value_map(copse_value *v, copse_map_fn *fn, void *user, copse_value **out)
+{
+    *out = NULL;
+    if (!copse__value_is_structure(v))
+        return fn(user, v, out);
+    copse_value **items = copse__alloc(&v->ctx->base.mem, v->count, sizeof *items);
+    copse_status s = copse_need_memory(items, "value");
+    for (size_t i = 0; i < v->count && !s; i++)
+        s = copse__value_map(v->items[i], fn, user, &items[i]);
+    return copse__value_like(s, v, items, out);
 }
 
 /* ---- distributed values, variables ---- */
@@ -438,9 +430,7 @@ copse_status copse_value_per_replica(copse_strategy *st, copse_value *const *com
     if (count != st->replica_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: %zu components for %u replicas", count,
                           st->replica_count);
-    if (!st->ctx)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "value: the default strategy has one replica, whose "
-                                                 "values are plain");
+    COPSE_TRY(copse__require_device(st, "value"));
     return copse__value_distributed(st, COPSE_VALUE_PER_REPLICA, components, NULL, count, out);
 }
 
@@ -497,36 +487,19 @@ copse_status copse__components_read(copse_variable *v, copse_value **out)
 
 /* ---- properties ---- */
 
-copse_value_kind copse_value_kind_of(const copse_value *v)
-{
-    return v ? v->kind : COPSE_VALUE_ARRAY;
-}
-
 /* The first component of a mirrored value; any other value itself. */
 static const copse_value *representative(const copse_value *v)
 {
     return v->kind == COPSE_VALUE_MIRRORED ? v->items[0] : v;
 }
 
-copse_type copse_value_type(const copse_value *v)
-{
-    return v ? representative(v)->type : COPSE_F32;
-}
-
-copse_shape copse_value_shape(const copse_value *v)
-{
-    return v ? representative(v)->shape : COPSE_SCALAR;
-}
-
-uint32_t copse_value_rank(const copse_value *v)
-{
-    return !v || v->rank == COPSE_ALL_RANKS ? COPSE_HOST : v->rank;
-}
-
-size_t copse_value_count(const copse_value *v)
-{
-    return !v ? 0 : v->kind == COPSE_VALUE_SPARSE ? v->slices : v->count;
-}
+COPSE_PROPERTY(copse_value_kind, copse_value_kind_of, copse_value, x->kind, COPSE_VALUE_ARRAY)
+COPSE_PROPERTY(copse_type, copse_value_type, copse_value, representative(x)->type, COPSE_F32)
+COPSE_PROPERTY(copse_shape, copse_value_shape, copse_value, representative(x)->shape, COPSE_SCALAR)
+COPSE_PROPERTY(uint32_t, copse_value_rank, copse_value, x->rank == COPSE_ALL_RANKS ? COPSE_HOST : x->rank, COPSE_HOST)
+COPSE_PROPERTY(size_t, copse_value_count, copse_value, x->kind == COPSE_VALUE_SPARSE ? x->slices : x->count, 0)
+COPSE_PROPERTY(void *, copse_value_pointer, copse_value, x->object, NULL)
+COPSE_PROPERTY(copse_variable *, copse_value_variable, copse_value, x->variable, NULL)
 
 copse_value *copse_value_item(const copse_value *v, size_t i)
 {
@@ -544,16 +517,6 @@ copse_value *copse_value_find(const copse_value *v, const char *name)
         if (strcmp(v->names[i], name) == 0)
             return v->items[i];
     return NULL;
-}
-
-void *copse_value_pointer(const copse_value *v)
-{
-    return v ? v->object : NULL;
-}
-
-copse_variable *copse_value_variable(const copse_value *v)
-{
-    return v ? v->variable : NULL;
 }
 
 copse_status copse__array_read(const copse_value *v, void *values)

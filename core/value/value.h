@@ -77,16 +77,14 @@ copse_status copse__value_of_variable(copse_variable *v, uint32_t rank, copse_va
 copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out);
 /* All components of a variable as a per-replica value of arrays. */
 copse_status copse__components_read(copse_variable *v, copse_value **out);
-/* The entry of a variable in a checkpoint, 4 bytes an element: the aggregate of a replica-local one, replica 0's
-   component where it has no aggregation. */
-copse_status copse__variable_checkpoint(copse_variable *v, void *values);
 /* COPSE_ERR_CONTEXT where the thread is in the context of another strategy. */
 copse_status copse__require_strategy_of(const copse_variable *v);
-/* A list or dictionary like `like`, of other items; retained. */
-copse_status copse__value_like(const copse_value *like, copse_value *const *items, copse_value **out);
-/* A list or dictionary like `like`, whose items `fn` makes; `like` itself where `fn` returns the items that it has. */
-typedef copse_status copse_item_fn(void *user, size_t i, copse_value **out);
-copse_status copse__value_map(copse_value *like, copse_item_fn *fn, void *user, copse_value **out);
+/* A list or dictionary like `like` of these items, which with their memory (or NULL) are taken over; `like` itself where
+   they are its own. `s`: why they are not complete, or COPSE_OK; an error is returned. */
+copse_status copse__value_like(copse_status s, copse_value *like, copse_value **items, copse_value **out);
+/* A structure like `v` of what `fn` makes of each of its leaves, in order; `v` itself where nothing changes. */
+typedef copse_status copse_map_fn(void *user, copse_value *leaf, copse_value **out);
+copse_status copse__value_map(copse_value *v, copse_map_fn *fn, void *user, copse_value **out);
 /* One component per rank, none of them distributed, a list or a dictionary; retained. `ranks` NULL:
    0 .. count-1. */
 copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,

@@ -4,17 +4,12 @@
 
 #include "core/variable/storage.h"
 
-static size_t bytes_of(const copse_variable *v)
-{
-    return (size_t)v->count * 4;
-}
-
 /* Its memory on the replica; whatever a server has. */
 static copse_status write_there(copse_variable *v, uint32_t replica, const void *values)
 {
     const struct copse_binding at = copse__variable_values(v, replica);
     copse_queue *q = v->strategy->replicas[replica].queue;
-    COPSE_TRY(copse_queue_write(q, at.buffer, at.offset, values, bytes_of(v)));
+    COPSE_TRY(copse_queue_write(q, at.buffer, at.offset, values, copse__variable_bytes(v)));
     return copse_note(copse_queue_finish(q), "while writing variable '%s'", v->name);
 }
 
@@ -22,10 +17,9 @@ copse_status copse__components_make(copse_variable *v, const void *initial)
 {
     copse_strategy *st = v->strategy;
     v->components = copse__alloc(&st->ctx->base.mem, st->replica_count, sizeof *v->components);
-    if (!v->components)
-        return copse_no_memory("variable '%s'", v->name);
+    COPSE_TRY(copse_need_memory(v->components, "variable '%s'", v->name));
     for (uint32_t r = 0; r < st->replica_count; r++) {
-        const struct copse_buffer_params params = { .size = bytes_of(v) };
+        const struct copse_buffer_params params = { .size = copse__variable_bytes(v) };
         copse_status s = copse_buffer_create(st->replicas[r].dev, &params, &v->components[r]);
         if (s == COPSE_OK)
             s = write_there(v, r, initial);
@@ -83,12 +77,12 @@ copse_status copse__variable_of(const copse_variable *v, const copse_strategy *s
 static copse_status read(copse_variable *v, uint32_t replica, void *values)
 {
     if (v->initial) {
-        memcpy(values, v->initial, bytes_of(v));
+        memcpy(values, v->initial, copse__variable_bytes(v));
         return COPSE_OK;
     }
     const struct copse_binding at = copse__variable_values(v, replica);
     copse_queue *q = v->strategy->replicas[replica].queue;
-    COPSE_TRY(copse_queue_read(q, at.buffer, at.offset, values, bytes_of(v)));
+    COPSE_TRY(copse_queue_read(q, at.buffer, at.offset, values, copse__variable_bytes(v)));
     return copse_note(copse_queue_finish(q), "while reading variable '%s'", v->name);
 }
 
@@ -98,7 +92,7 @@ static copse_status read_block(copse_variable *v, uint32_t replica, struct copse
         return copse__block_write(to, v->initial);
     const struct copse_binding at = copse__variable_values(v, replica);
     return copse_queue_copy(v->strategy->replicas[replica].queue, at.buffer, at.offset, to->buffer, 0,
-                            bytes_of(v));
+                            copse__variable_bytes(v));
 }
 
 static copse_status set(copse_variable *v, uint32_t replica, const void *values)
@@ -152,7 +146,7 @@ static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_chan
 static copse_status assign(copse_variable *v, const void *values)
 {
     if (v->initial) {
-        memcpy(v->initial, values, bytes_of(v));
+        memcpy(v->initial, values, copse__variable_bytes(v));
         return COPSE_OK;
     }
     for (uint32_t r = 0; r < v->strategy->replica_count; r++)
@@ -197,7 +191,7 @@ copse_status copse__components_set_sum(copse_variable *v, const void *total)
 {
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *part = copse__alloc(mem, (size_t)v->count, 4);
-    copse_status s = part ? COPSE_OK : copse_no_memory("variable '%s'", v->name);
+    copse_status s = copse_need_memory(part, "variable '%s'", v->name);
     for (uint32_t r = 0; r < v->strategy->replica_count && s == COPSE_OK; r++) {
         take_part(v, v->strategy->group.first + r, total, part);
         s = copse__storage(v)->change(v, r, COPSE_CHANGE_SET, part);
@@ -224,11 +218,4 @@ copse_status copse_variable_assign(copse_variable *v, const void *values)
     COPSE_TRY(copse_need("variable", values));
     COPSE_TRY(copse__callback_check("copse_variable_assign", v->strategy));
     return copse__storage(v)->assign(v, values);
-}
-
-copse_status copse__variable_restore(copse_variable *v, const void *values)
-{
-    if (copse__variable_is_local(v) && v->aggregation == COPSE_AGGREGATION_SUM)
-        return copse__components_set_sum(v, values);
-    return copse_variable_assign(v, values);
 }

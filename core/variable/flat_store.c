@@ -111,7 +111,7 @@ copse_status copse__store_build(copse_strategy *st)
 copse_status copse__store_create(copse_strategy *st)
 {
     st->store = copse__alloc(&st->ctx->base.mem, 1, sizeof *st->store);
-    return st->store ? COPSE_OK : copse_no_memory("strategy");
+    return copse_need_memory(st->store, "strategy");
 }
 
 void copse__store_release(copse_strategy *st)

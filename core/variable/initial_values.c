@@ -7,16 +7,14 @@
 /* Names and shapes, in order of creation. */
 static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count, char **out)
 {
-    char shape[96];
     size_t room = 64, used = 0;
     for (size_t i = 0; i < count; i++)
-        room += strlen(list[i]->name) + 16 + sizeof shape;
+        room += strlen(list[i]->name) + 16 + COPSE_SHAPE_BYTES;
     char *text = copse__alloc(&st->ctx->base.mem, room, 1);
-    if (!text)
-        return copse_no_memory("strategy");
+    COPSE_TRY(copse_need_memory(text, "strategy"));
     for (size_t i = count; i-- > 0;)
         used += (size_t)snprintf(text + used, room - used, "%s f32 %s\n", list[i]->name,
-                                 copse__shape_text(list[i]->tensor.shape, shape));
+                                 COPSE_SHAPE_TEXT(list[i]->tensor.shape));
     snprintf(text + used, room - used, "%zu variables\n", count);
     *out = text;
     return COPSE_OK;
@@ -37,14 +35,12 @@ copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable 
 copse_status copse__initial_value_broadcast(copse_strategy *st, const struct copse_variable_params *p,
                                      void *values, copse_status mine)
 {
-    char what[COPSE_WHAT_BYTES], shape[96] = "";
+    char what[COPSE_WHAT_BYTES];
     uint64_t hash = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
     const uint32_t kind[] = { (uint32_t)p->synchronization, (uint32_t)p->aggregation };
     hash = copse__hash(hash, kind, sizeof kind);
-    if (!mine)
-        copse__shape_text(p->shape, shape);
-    snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name,
-             copse__type_name(p->type), shape, (unsigned)hash);
+    snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name, copse__type_name(p->type),
+             mine ? "" : COPSE_SHAPE_TEXT(p->shape), (unsigned)hash);
     const size_t bytes = mine ? 0 : (size_t)copse__elements(p->shape) * 4;
     return copse__group_broadcast(&st->group, what, values, bytes, mine);
 }

@@ -113,8 +113,7 @@ static copse_status orthogonal(struct start *s)
     const size_t cols = shape.rank ? shape.dims[shape.rank - 1] : 1, rows = (size_t)s->count / cols;
     const size_t few = COPSE_MIN(rows, cols), many = COPSE_MAX(rows, cols);
     double *v = copse__alloc(s->mem, few * many, sizeof *v);
-    if (!v)
-        return copse_no_memory("variable '%s'", s->p->name);
+    COPSE_TRY(copse_need_memory(v, "variable '%s'", s->p->name));
     for (size_t i = 0; i < few; i++)
         next_vector(&s->stream, v, i, v + i * many, many);
     for (size_t i = 0; i < rows; i++)
@@ -135,11 +134,6 @@ static copse_status (*const rows[])(struct start *s) = {
     [COPSE_INIT_ORTHOGONAL] = orthogonal,
     [COPSE_INIT_TRUNCATED_NORMAL] = truncated_normal,
 };
-
-bool copse__initializer_is_known(copse_initializer initializer)
-{
-    return (int)initializer >= 0 && (size_t)initializer < COPSE_COUNT(rows);
-}
 
 copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values)
 {

@@ -30,9 +30,8 @@ static void release(copse_strategy *st)
 static copse_status add(struct copse_mem *mem, struct copse_server_store *s, copse_variable *v, uint32_t id)
 {
     const size_t want = s->ids.count + 1;
-    if (!COPSE_RESERVE(mem, &s->ids, want) || !COPSE_RESERVE(mem, &s->seen, want) ||
-        !COPSE_RESERVE(mem, &s->pulled, want))
-        return copse_no_memory("strategy");
+    COPSE_TRY(copse_need_memory(COPSE_RESERVE(mem, &s->ids, want) && COPSE_RESERVE(mem, &s->seen, want) &&
+                                COPSE_RESERVE(mem, &s->pulled, want), "strategy"));
     v->server_index = (uint32_t)s->ids.count;
     s->ids.at[s->ids.count++] = id;
     s->seen.at[s->seen.count++] = 0;
@@ -46,7 +45,7 @@ static copse_status make_pulled(const copse_variable *v)
     void **pulled = &store_of(v)->pulled.at[v->server_index];
     if (!*pulled)
         *pulled = copse__alloc(&v->strategy->ctx->base.mem, (size_t)v->count, 4);
-    return *pulled ? COPSE_OK : copse_no_memory("strategy");
+    return copse_need_memory(*pulled, "strategy");
 }
 
 static copse_status keep(copse_variable *v, const copse_variable *like, const void *values)
@@ -162,8 +161,7 @@ static copse_status read_block(copse_variable *v, uint32_t replica, struct copse
 {
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *values = copse__alloc(mem, (size_t)v->count, 4);
-    if (!values)
-        return copse_no_memory("strategy");
+    COPSE_TRY(copse_need_memory(values, "strategy"));
     copse_status s = read(v, replica, values);
     if (!s)
         s = copse__block_write(to, values);
@@ -178,8 +176,7 @@ static copse_status assign(copse_variable *v, const void *values)
 
 static struct copse_binding target(const copse_variable *v, uint32_t replica)
 {
-    (void)v;
-    (void)replica;
+    (void)v, (void)replica;
     return (struct copse_binding){ .buffer = NULL };
 }
 

@@ -26,10 +26,10 @@ struct copse_servers {
 
 extern const struct copse_storage_table copse__on_servers;
 
-/* The servers that keep the variables of a strategy; NULL where replicas keep them. */
+/* The servers that keep the variables of a strategy; NULL where replicas keep them, and without a strategy. */
 static inline struct copse_servers *copse__servers_of(const copse_strategy *st)
 {
-    return st->storage && st->storage->table == &copse__on_servers ? (struct copse_servers *)st->storage : NULL;
+    return st && st->storage && st->storage->table == &copse__on_servers ? (struct copse_servers *)st->storage : NULL;
 }
 
 #endif

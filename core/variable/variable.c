@@ -6,36 +6,12 @@
 #include "core/replica/replica_threads.h"
 #include "core/variable/storage.h"
 
-/* One of the enumerators 0 .. most. */
-static copse_status check_known(const struct copse_variable_params *p, const char *what, int value, int most)
+static copse_status check_known(const struct copse_variable_params *p)
 {
-    if (value < 0 || value > most)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown %s %d", p->name, what, value);
-    return COPSE_OK;
-}
-
-static copse_status check_type(const struct copse_variable_params *p)
-{
-    if (p->type != COPSE_F32 && p->type != COPSE_I32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown type %d", p->name, (int)p->type);
-    if (!copse__initializer_is_known(p->initializer))
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': unknown initializer %d", p->name,
-                          (int)p->initializer);
-    if (p->type == COPSE_I32 && (p->initializer > COPSE_INIT_ONES || p->scale != 0.0f))
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': an i32 variable starts from zeros, ones or "
-                                              "given values, without a scale", p->name);
-    return COPSE_OK;
-}
-
-static copse_status check_rules(const copse_strategy *st, const struct copse_variable_params *p)
-{
-    COPSE_TRY(check_known(p, "synchronization", (int)p->synchronization, COPSE_SYNC_ON_READ));
-    COPSE_TRY(check_known(p, "aggregation", (int)p->aggregation, COPSE_AGGREGATION_ONLY_FIRST_REPLICA));
-    if (p->synchronization == COPSE_SYNC_NONE && !st->table->has_one_copy)
-        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the %s strategy has no variables without "
-                                              "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
-                                              "to each replica", p->name, st->table->name);
-    return COPSE_OK;
+    COPSE_TRY(copse_need_known("variable", "type", p->type, COPSE_I32));
+    COPSE_TRY(copse_need_known("variable", "initializer", p->initializer, COPSE_INIT_TRUNCATED_NORMAL));
+    COPSE_TRY(copse_need_known("variable", "synchronization", p->synchronization, COPSE_SYNC_ON_READ));
+    return copse_need_known("variable", "aggregation", p->aggregation, COPSE_AGGREGATION_ONLY_FIRST_REPLICA);
 }
 
 static copse_status check(const copse_strategy *st, const struct copse_variable_params *p)
@@ -43,11 +19,17 @@ static copse_status check(const copse_strategy *st, const struct copse_variable_
     if (p->shape.rank > COPSE_MAX_RANK || copse__elements(p->shape) == 0 ||
         copse__elements(p->shape) >= (uint64_t)1 << 31)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': needs 1 to 2^31-1 elements", p->name);
-    COPSE_TRY(check_type(p));
+    COPSE_TRY(copse_note(check_known(p), "for variable '%s'", p->name));
+    if (p->type == COPSE_I32 && (p->initializer > COPSE_INIT_ONES || p->scale != 0.0f))
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': an i32 variable starts from zeros, ones or "
+                                              "given values, without a scale", p->name);
     if (!isfinite(p->scale))
         return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': its scale is %g: a finite number is needed",
                           p->name, (double)p->scale);
-    COPSE_TRY(check_rules(st, p));
+    if (p->synchronization == COPSE_SYNC_NONE && !st->table->has_one_copy)
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable '%s': the %s strategy has no variables without "
+                                              "synchronization; ON_WRITE mirrors it, ON_READ keeps it "
+                                              "to each replica", p->name, st->table->name);
     if (p->colocate_with)
         COPSE_TRY(copse_note(copse__variable_of(p->colocate_with, st, "colocate_with"), "of variable '%s'",
                              p->name));
@@ -61,8 +43,7 @@ static copse_status first_values(struct copse_mem *mem, const struct copse_varia
 {
     const uint64_t count = copse__elements(p->shape);
     void *values = copse__alloc(mem, (size_t)count, 4);
-    if (!values)
-        return copse_no_memory("variable '%s'", p->name);
+    COPSE_TRY(copse_need_memory(values, "variable '%s'", p->name));
     copse_status s = COPSE_OK;
     if (p->values)
         memcpy(values, p->values, (size_t)count * 4);
@@ -159,7 +140,6 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
 static copse_status find_made(struct copse_frame *f, const struct copse_variable_params *p,
                               copse_variable **out)
 {
-    char mine[96], theirs[96];
     if (f->rank == 0)
         return COPSE_OK;
     const struct copse_run *run = f->run;
@@ -176,8 +156,8 @@ static copse_status find_made(struct copse_frame *f, const struct copse_variable
     f->created++;
     if (v->tensor.type != p->type || !copse__shape_equal(v->tensor.shape, p->shape))
         return copse_fail(COPSE_ERR_SHAPE, "variable '%s': replica %u asks for %s %s, replica 0 made %s %s",
-                          v->name, f->rank, copse__type_name(p->type), copse__shape_text(p->shape, mine),
-                          copse__type_name(v->tensor.type), copse__shape_text(v->tensor.shape, theirs));
+                          v->name, f->rank, copse__type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
+                          copse__type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape));
     *out = v;
     return COPSE_OK;
 }
@@ -190,9 +170,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     COPSE_TRY(copse_no_reserved(copse_variable_params, p));
     if (!p->name || !*p->name)
         return copse_fail(COPSE_ERR_ARGUMENT, "variable: needs a name");
-    if (st == &copse__default_strategy)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "variable '%s': the default strategy has no device to "
-                                                 "hold it; make it with another strategy", p->name);
+    COPSE_TRY(copse_note(copse__require_device(st, "variable"), "for variable '%s'", p->name));
     struct copse_frame *f = copse__context_top();
     if (f && f->strategy != st)
         return copse_fail(COPSE_ERR_CONTEXT, "variable '%s': made for another strategy; the thread is %s",
@@ -217,35 +195,12 @@ copse_tensor *copse_variable_tensor(copse_variable *v)
     return v ? &v->tensor : NULL;
 }
 
-const char *copse_variable_name(const copse_variable *v)
-{
-    return v ? v->name : "";
-}
-
-copse_shape copse_variable_shape(const copse_variable *v)
-{
-    return v ? v->tensor.shape : COPSE_SCALAR;
-}
-
-copse_type copse_variable_type(const copse_variable *v)
-{
-    return v ? v->tensor.type : COPSE_F32;
-}
-
-copse_synchronization copse_variable_synchronization(const copse_variable *v)
-{
-    return v ? v->synchronization : COPSE_SYNC_AUTO;
-}
-
-copse_aggregation copse_variable_aggregation(const copse_variable *v)
-{
-    return v ? v->aggregation : COPSE_AGGREGATION_NONE;
-}
-
-bool copse_variable_is_trained(const copse_variable *v)
-{
-    return v && v->is_trained;
-}
+COPSE_PROPERTY(const char *, copse_variable_name, copse_variable, x->name, "")
+COPSE_PROPERTY(copse_shape, copse_variable_shape, copse_variable, x->tensor.shape, COPSE_SCALAR)
+COPSE_PROPERTY(copse_type, copse_variable_type, copse_variable, x->tensor.type, COPSE_F32)
+COPSE_PROPERTY(copse_synchronization, copse_variable_synchronization, copse_variable, x->synchronization, COPSE_SYNC_AUTO)
+COPSE_PROPERTY(copse_aggregation, copse_variable_aggregation, copse_variable, x->aggregation, COPSE_AGGREGATION_NONE)
+COPSE_PROPERTY(bool, copse_variable_is_trained, copse_variable, x->is_trained, false)
 
 void copse_variable_component_name(const copse_variable *v, uint32_t replica, char *text, size_t room)
 {

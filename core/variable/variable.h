@@ -38,7 +38,6 @@ struct copse_variable {
 
 /* First values of a variable, by its initializer (initializers.c): elements of its type. */
 copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values);
-bool copse__initializer_is_known(copse_initializer initializer);
 
 /* Release what a variable holds, with its strategy. The application may keep the handle: the context keeps the
    block, and every call refuses it. */
@@ -52,6 +51,11 @@ static inline bool copse__variable_is_local(const copse_variable *v)
 {
     return v->synchronization == COPSE_SYNC_ON_READ && !v->strategy->table->has_one_copy;
 }
+/* Of its values. */
+static inline size_t copse__variable_bytes(const copse_variable *v)
+{
+    return (size_t)v->count * copse__type_bytes(v->tensor.type);
+}
 /* Check the params of a variable, and make its initial values; freed with copse__free. */
 copse_status copse__variable_first_values(const copse_strategy *st,
                                           const struct copse_variable_params *p, void **values);
@@ -62,9 +66,6 @@ copse_status copse__variable_first_values(const copse_strategy *st,
 copse_status copse__components_make(copse_variable *v, const void *initial);
 /* Set the components of a replica-local sum: those of all workers add up to `total`, integers exactly. */
 copse_status copse__components_set_sum(copse_variable *v, const void *total);
-/* Set a variable from its entry in a checkpoint (copse__variable_checkpoint); a replica-local sum is divided among the
-   replicas. */
-copse_status copse__variable_restore(copse_variable *v, const void *values);
 
 /* ---- initial values across workers (initial_values.c) ---- */
 

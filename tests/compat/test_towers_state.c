@@ -326,7 +326,7 @@ static void what_does_not_fit_is_named(void **state)
         free_towers(&another);
         copse_strategy_release(&st);
     }
-    FAILS(COPSE_ERR_ARGUMENT, copse_replicated_checkpoint(NULL, path, NULL), "the strategy is NULL");
+    FAILS(COPSE_ERR_ARGUMENT, copse_replicated_checkpoint(NULL, path, NULL), "'st' is NULL");
 }
 
 /* ---- beside a trainer, and under a monitor ---- */

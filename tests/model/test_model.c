@@ -264,6 +264,49 @@ static void bytes_are_scaled_by_the_schema(void **state)
 
 /* ---- evaluation ---- */
 
+/* The same target in a unit a thousand times as large, and without the features' influence. */
+static void each_target_is_measured_in_its_own_unit(void **state)
+{
+    (void)state;
+    enum { TARGETS = 2 };
+    static float two[ROWS][TARGETS], values[ROWS][TARGETS];
+    double mae[TARGETS], r2[TARGETS];
+    struct copse_evaluation e;
+    for (int r = 0; r < ROWS; r++) {
+        two[r][0] = target[r];
+        two[r][1] = 1000.0f * (float)(r % 2) + 3.0f * target[r];
+    }
+    const struct copse_array_view features = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x };
+    const struct copse_array_view labels = { .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, TARGETS }, .data = two };
+    copse_strategy *st = strategy_of(ctx, 2);
+    copse_dataset *data = NULL;
+    OK(copse_dataset_create(ctx, &features, &labels, &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD }, &data));
+    copse_model *m = make_model(st, data, network, NULL);
+    copse_trainer *t = train(m, data, 20);
+    OK(copse_model_predict(m, data, *values));
+    OK(copse_model_evaluate(m, data, &(struct copse_evaluation_params){ .target_r2 = r2, .target_mae = mae }, &e));
+    for (int i = 0; i < TARGETS; i++) {
+        double mean = 0.0, spread = 0.0, squares = 0.0, absolute = 0.0;
+        for (int r = 0; r < ROWS; r++)
+            mean += (double)two[r][i] / ROWS;
+        for (int r = 0; r < ROWS; r++) {
+            const double error = (double)two[r][i] - (double)values[r][i], from_mean = (double)two[r][i] - mean;
+            spread += from_mean * from_mean;
+            squares += error * error;
+            absolute += fabs(error) / ROWS;
+        }
+        rig_near(r2[i], 1.0 - squares / spread, 1e-4);
+        rig_near(mae[i], absolute, 1e-3 * absolute);
+    }
+    rig_near(e.r2, (r2[0] + r2[1]) / 2.0, 1e-12);
+    rig_near(e.mae, (mae[0] + mae[1]) / 2.0, 1e-9 * e.mae);
+    assert_true(mae[1] > 2.0 * mae[0]);
+    copse_trainer_release(&t);
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&st);
+}
+
 static void evaluation_agrees_with_a_count(void **state)
 {
     (void)state;
@@ -519,6 +562,7 @@ int main(void)
         cmocka_unit_test(bytes_are_scaled_by_the_schema),
         cmocka_unit_test(evaluation_agrees_with_a_count),
         cmocka_unit_test(regression_is_measured_in_the_unit_of_the_target),
+        cmocka_unit_test(each_target_is_measured_in_its_own_unit),
         cmocka_unit_test(a_checkpoint_is_loaded),
         cmocka_unit_test(two_models_of_a_strategy_are_saved_apart),
         cmocka_unit_test(what_is_no_model_file_is_refused),

@@ -65,7 +65,7 @@ static void tpu_5(void **state)
         assert_int_equal(copse_accelerator_core(st, r), r);
     assert_true(copse_accelerator_core(st, 3) == UINT32_MAX);
     assert_true(copse_accelerator_is_resident(st));
-    assert_true(copse__id_compare("opencl:2", "opencl:10") < 0);
+    assert_true(copse__device_id_compare("opencl:2", "opencl:10") < 0);
     copse_strategy_release(&st);
     p.cores = 5;
     FAILS(COPSE_ERR_ARGUMENT, copse_accelerator_create(ctx, four, 4, &p, &st), "5 cores");
@@ -105,11 +105,11 @@ static void ids_are_in_the_order_of_their_numbers(void **state)
     (void)state;
     for (size_t a = 0; a < count; a++)
         for (size_t b = 0; b < count; b++) {
-            const int order = copse__id_compare(sorted[a], sorted[b]);
+            const int order = copse__device_id_compare(sorted[a], sorted[b]);
             if ((a < b) != (order < 0) || (a == b) != (order == 0))
                 fail_msg("%s, %s: %d", sorted[a], sorted[b], order);
         }
-    assert_int_equal(copse__id_compare("opencl:02", "opencl:2"), 0);
+    assert_int_equal(copse__device_id_compare("opencl:02", "opencl:2"), 0);
 }
 
 int main(void)

@@ -9,15 +9,7 @@ tool=$1
 liar=$2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME="$work/cache"
-mkdir "$work/cache" "$work/out"
-failed=0
-passed=0
-
-no() {
-    printf 'FAILED: %s\n' "$*"
-    failed=$((failed + 1))
-}
+. "$(dirname "$0")/expect.sh"
 
 # expect CODE NAME PROGRAM ARGUMENT...: standard output in $work/stdout
 expect() {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Shared by the tests of the command, to be sourced: $copse is the command, $work a folder that the test removes. Counts in
-# $passed and $failed.
+# Shared by tests, to be sourced: $work is a folder that the test removes; for `good` and `bad` $copse is the command. Counts
+# in $passed and $failed.
 export XDG_CACHE_HOME="$work/cache"
 mkdir "$work/cache" "$work/out"
 failed=0

@@ -7,8 +7,7 @@ set -u
 copse=$1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-failed=0
-no() { printf 'FAILED: %s\n' "$*"; failed=$((failed + 1)); }
+. "$(dirname "$0")/expect.sh"
 unset VK_INSTANCE_LAYERS # layers put files into the cache
 
 # field NAME: of the last event

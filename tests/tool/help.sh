@@ -6,9 +6,7 @@ set -u
 copse=$1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME="$work"
-failed=0
-no() { printf 'FAILED: %s\n' "$*"; failed=$((failed + 1)); }
+. "$(dirname "$0")/expect.sh"
 
 commands=$("$copse" help | sed -n 's/^  \([a-z]*\) .*/\1/p')
 [ "$(echo "$commands" | wc -l)" -ge 8 ] || no "few commands: $commands"

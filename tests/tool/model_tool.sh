@@ -250,6 +250,23 @@ if command -v python3 >/dev/null; then
     [ $code -eq 0 ] || [ $code -eq 77 ] || no 'NumPy computes other prices'
 fi
 
+# Several targets, with an error for each. npy NAME SHAPE AWK-PROGRAM: bytes that the program prints as numbers
+npy() {
+    header="{'descr': '|u1', 'fortran_order': False, 'shape': ($2), }"
+    printf '\223NUMPY\001\000v\000%-117s\n' "$header" >"$1.npy"
+    printf "$(awk "BEGIN { $3 }" | awk '{ printf "\\%03o", $1 }')" >>"$1.npy"
+}
+npy x '100, 1' 'for (i = 0; i < 100; i++) print i'
+npy y '100, 2' 'for (i = 0; i < 100; i++) { print i; print 200 - 2 * i }'
+"$copse" train --data x.npy --labels y.npy --task regression --scale standard --devices host --epochs 100 --dropout 0 --quiet \
+    --save two.safetensors >/dev/null || no 'train on two targets'
+good 'evaluate two targets' '^R2 (0\.99[0-9]+|1\.0000) over 100 rows and 2 targets' \
+    evaluate "$work/two.safetensors" "$work/x.npy" --labels "$work/y.npy" --devices host
+awk '/mean absolute error$/ { head = NR } head && NR == head + 1 { a = $3 } head && NR == head + 2 { b = $3; last = $1 }
+     END { exit !(last == 2 && a > 0 && a < 3 && b > 1.2 * a && b < 6) }' stdout || no "errors of two targets: $(cat stdout)"
+good 'evaluate two targets as JSON' '"targets":\[\{"target":"1","r2":[0-9.]+,"mae":[0-9.]+\},\{"target":"2",' \
+    evaluate "$work/two.safetensors" "$work/x.npy" --labels "$work/y.npy" --devices host --json
+
 # A checkpoint is a model, too. Files that are no model say what they are.
 newest=$work/points/$(ls points | tail -1)
 good 'predict from a checkpoint' '^class,' predict "$newest" "$work/rows.csv" --devices host

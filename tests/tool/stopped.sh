@@ -7,10 +7,7 @@ set -u
 copse=$1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME="$work/cache"
-mkdir "$work/cache"
-failed=0
-no() { printf 'FAILED: %s\n' "$*"; failed=$((failed + 1)); }
+. "$(dirname "$0")/expect.sh"
 small='--devices host --model mlp:8 --batch 256'
 endless="$small --epochs 4000000000 --json"
 

@@ -369,7 +369,7 @@ static void wrong_outputs_are_refused(void **state)
         { COPSE_ERR_ARGUMENT, "output 'whole': the mean of i32" },
         { COPSE_ERR_SHAPE, "output 'x' is [1, 3] here and was [2, 3] before" },
         { COPSE_ERR_ARGUMENT, "at most 16 outputs" },
-        { COPSE_ERR_ARGUMENT, "there is no reduction 3" },
+        { COPSE_ERR_ARGUMENT, "unknown reduction 3" },
     };
     (void)state;
     for (uint32_t bad = 1; bad < COPSE_COUNT(expected); bad++) {

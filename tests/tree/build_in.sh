@@ -7,8 +7,7 @@ set -u
 top=$1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-failed=0
-no() { printf 'FAILED: %s\n' "$*"; failed=$((failed + 1)); }
+. "$(dirname "$0")/../tool/expect.sh"
 cd "$work" || exit 1
 {
     echo 'cmake_minimum_required(VERSION 3.25)'

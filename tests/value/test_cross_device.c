@@ -170,7 +170,7 @@ static void ops_7(void **unused)
     const uint32_t ranks[] = { 0, 1, 1, 2 };
     (void)unused;
     FAILS(COPSE_ERR_ARGUMENT, copse_cross_reduce(NULL, st, (copse_reduce_op)7, v, NULL, &out),
-          "no operation 7");
+          "unknown operation 7");
     FAILS(COPSE_ERR_ARGUMENT,
           copse_cross_reduce(NULL, st, COPSE_REDUCE_SUM, v,
                              &(struct copse_destinations){ .ranks = ranks, .count = 0 }, &out),

@@ -4,6 +4,7 @@
 
 #include "copse/ops.h"
 #include "copse/trainer.h"
+#include "core/state/state.h"
 #include "core/value/value.h"
 #include "tests/rig/replica_rig.h"
 
@@ -253,9 +254,9 @@ static void var_7(void **unused)
         int32_t count;
         in_replicas(sum, copse_assign, 4, 2);
         in_replicas(ints, copse_assign, 3, 1);
-        OK(copse__variable_checkpoint(sum, &saved));
-        OK(copse__variable_checkpoint(ints, &count));
-        OK(copse__variable_checkpoint(mirrored, &copy));
+        OK(copse__state_read_variable(sum, &saved));
+        OK(copse__state_read_variable(ints, &count));
+        OK(copse__state_read_variable(mirrored, &copy));
         assert_true(saved == (float)(4 * n + n * (n - 1)));
         assert_int_equal(count, 3 * n + n * (n - 1) / 2);
         assert_true(copy == 2.5f);
@@ -264,12 +265,12 @@ static void var_7(void **unused)
             copse_variable *sum2 = make(to, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 9);
             copse_variable *ints2 = make_ints(to, COPSE_SYNC_ON_READ, COPSE_AGGREGATION_SUM, 9);
             copse_variable *mirrored2 = make(to, COPSE_SYNC_ON_WRITE, COPSE_AGGREGATION_NONE, 9);
-            OK(copse__variable_restore(sum2, (const float[]){ 10 }));
+            OK(copse__state_write_variable(sum2, (const float[]){ 10 }));
             all_are(sum2, 10.0f / (float)sizes[i]);
-            OK(copse__variable_restore(mirrored2, &copy));
+            OK(copse__state_write_variable(mirrored2, &copy));
             all_are(mirrored2, 2.5f);
             for (int32_t x = -7; x <= 7; x += 7) {
-                OK(copse__variable_restore(ints2, &x));
+                OK(copse__state_write_variable(ints2, &x));
                 assert_int_equal(reads_int(ints2), x);
                 for (uint32_t r = 1; r < sizes[i]; r++) /* the first ones have the remainder */
                     assert_true(abs(int_component(ints2, r - 1)) - abs(int_component(ints2, r)) <= 1 &&

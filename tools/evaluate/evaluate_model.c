@@ -70,10 +70,31 @@ static void print_matrix(const struct verdict *v)
     }
 }
 
+/* Name of a target; a number from 1 where the data has no names. */
+static const char *target_name(const struct verdict *v, uint32_t i, char number[16])
+{
+    const char *name = use_name(&v->use, i);
+    if (strcmp(name, "value") != 0)
+        return name;
+    snprintf(number, 16, "%u", i + 1);
+    return number;
+}
+
+static void print_targets(const struct verdict *v)
+{
+    char plain[200], number[16];
+    printf("R2 %.4f over %zu rows and %u targets (loss %.4f)\n", v->is.r2, v->is.rows, v->use.info.outputs, v->is.loss);
+    printf("\n  %-24s %10s %21s\n", "target", "R2", "mean absolute error");
+    for (uint32_t i = 0; i < v->use.info.outputs; i++)
+        printf("  %-24s %10.4f %21.6g\n", session_plain(plain, sizeof plain, target_name(v, i, number)), v->r2[i], v->mae[i]);
+}
+
 static void print_text(const struct verdict *v, bool is_quiet)
 {
     if (v->confusion)
         printf("%.2f %% of the %zu rows are right (loss %.4f)\n", 100.0 * v->is.accuracy, v->is.rows, v->is.loss);
+    else if (v->use.info.outputs > 1)
+        print_targets(v); /* which may have different units */
     else
         printf("R2 %.4f over %zu rows, mean absolute error %.6g (loss %.4f)\n", v->is.r2, v->is.rows, v->is.mae, v->is.loss);
     if (is_quiet)
@@ -108,6 +129,21 @@ static bool add_classes(cJSON *o, const struct verdict *v)
     return ok;
 }
 
+static bool add_targets(cJSON *o, const struct verdict *v)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, "targets");
+    bool ok = list != NULL;
+    for (uint32_t i = 0; ok && i < v->use.info.outputs; i++) {
+        char number[16];
+        cJSON *one = cJSON_CreateObject();
+        ok = cJSON_AddItemToArray(list, one);
+        json_add_text(one, "target", target_name(v, i, number));
+        json_add_number(one, "r2", v->r2[i]);
+        json_add_number(one, "mae", v->mae[i]);
+    }
+    return ok;
+}
+
 static copse_status print_json(const struct verdict *v)
 {
     cJSON *o = cJSON_CreateObject();
@@ -120,7 +156,7 @@ static copse_status print_json(const struct verdict *v)
         json_add_number(o, "mae", v->is.mae);
     }
     cJSON *worst = cJSON_AddArrayToObject(o, "worst");
-    bool ok = worst && (!v->confusion || add_classes(o, v));
+    bool ok = worst && (v->confusion ? add_classes(o, v) : v->use.info.outputs == 1 || add_targets(o, v));
     for (size_t i = 0; ok && i < v->is.worst_count; i++) {
         cJSON *one = cJSON_CreateObject();
         ok = cJSON_AddItemToArray(worst, one);
@@ -146,10 +182,16 @@ static copse_status evaluate(struct verdict *v)
         v->confusion = malloc(classes * classes * sizeof *v->confusion);
         if (!v->confusion)
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a table of %zu classes", classes);
+    } else {
+        v->r2 = malloc(2 * classes * sizeof *v->r2);
+        if (!v->r2)
+            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu targets", classes);
+        v->mae = v->r2 + classes;
     }
     return copse_model_evaluate(v->use.model, v->use.data,
                                 &(struct copse_evaluation_params){ .confusion = v->confusion, .worst = v->worst,
-                                                                   .worst_losses = v->losses, .worst_count = WORST_ROWS },
+                                                                   .worst_losses = v->losses, .worst_count = WORST_ROWS,
+                                                                   .target_r2 = v->r2, .target_mae = v->mae },
                                 &v->is);
 }
 
@@ -169,6 +211,7 @@ int evaluate_model(const struct use *use, const char *plot, bool is_json, bool i
         print_text(&v, is_quiet);
     const int code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     free(v.confusion);
+    free(v.r2);
     use_close(&v.use);
     return code;
 }

@@ -14,6 +14,7 @@ struct verdict {
     struct use use;
     struct copse_evaluation is;
     uint64_t *confusion; /* [classes, classes]: labels, predictions; NULL: a regression */
+    double *r2, *mae;    /* of each target, in one array; NULL: a classification */
     uint32_t worst[WORST_ROWS];
     double losses[WORST_ROWS];
 };

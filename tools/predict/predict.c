@@ -107,7 +107,7 @@ int cmd_predict(int argc, char **argv)
         { "devices", OPTION_TEXT, &u.devices, "WHICH", "the first of these devices is used [auto]" },
         { "no-cache", OPTION_FLAG, &u.how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &u.how.allows_host, NULL,
-          "compute kernels that are blocked on the device on the host: right, but slow" },
+          "compute blocked kernels on the host: right, but slow" },
         { "verbose", OPTION_FLAG, &u.how.is_verbose, NULL, "log what the library does" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse predict model.safetensors new.csv --output predictions.csv" },
         { 0 },

@@ -353,7 +353,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &s->how.allows_host, NULL,
-          "compute kernels that are blocked on the device on the host: right, but slow" },
+          "compute blocked kernels on the host: right, but slow" },
         { "", OPTION_GROUP, NULL, NULL, "Output" },
         { "save", OPTION_TEXT, &s->save, "FILE", "write the model, for `copse predict`; until the end to FILE.partial" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
@@ -448,7 +448,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "kernel", OPTION_TEXT, &s->kernels, "LIST", "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
         { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &s->how.allows_host, NULL,
-          "compute kernels that are blocked on the device on the host: right, but slow" },
+          "compute blocked kernels on the host: right, but slow" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
         { 0 },
     };

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The page, the examples, and the types that they declare."""
 import contextlib
+import importlib.util
 import io
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 import copse
-from rig import PACKAGE
+from rig import InFolder, PACKAGE
 
 
 class Documents(unittest.TestCase):
@@ -60,26 +64,20 @@ class Documents(unittest.TestCase):
         self.assertLess(scope["losses"][-1], 0.05)
 
 
-class Types(unittest.TestCase):
+@unittest.skipIf(importlib.util.find_spec("mypy") is None, "mypy is not installed")
+class Types(InFolder):
     """mypy finds no error in the package and in the examples, which use it as an application does."""
 
     def check(self, *arguments):
-        try:
-            import mypy.api
-        except ImportError:
-            self.skipTest("mypy is not installed")
-        with tempfile.TemporaryDirectory() as cache:
-            out, err, code = mypy.api.run([f"--config-file={PACKAGE / 'pyproject.toml'}", f"--cache-dir={cache}",
-                                           *arguments])
-        self.assertEqual(code, 0, out + err)
+        run = subprocess.run([sys.executable, "-m", "mypy", f"--config-file={PACKAGE / 'pyproject.toml'}",
+                              f"--cache-dir={self.folder / 'cache'}", *arguments],
+                             capture_output=True, text=True, cwd=self.folder, env=os.environ | {"MYPYPATH": str(self.folder)})
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
-    def test_of_the_package(self):
-        self.check(os.path.dirname(copse.__file__))
-
-    def test_of_the_examples(self):
-        before = os.environ.get("MYPYPATH", "")
-        os.environ["MYPYPATH"] = os.path.dirname(os.path.dirname(copse.__file__))
-        self.addCleanup(os.environ.update, MYPYPATH=before)
+    def test_of_the_package_and_the_examples(self):
+        shutil.copytree(os.path.dirname(copse.__file__), self.folder / "copse",
+                        ignore=shutil.ignore_patterns("lib", "bin", "share", "__pycache__"))
+        self.check("-p", "copse")
         for path in sorted((PACKAGE / "examples").glob("*.py")):
             with self.subTest(path.name):
                 self.check("--allow-untyped-defs", "--check-untyped-defs", str(path))

@@ -173,6 +173,20 @@ class Models(InFolder):
         self.assertGreater(model.evaluate(data).r2, 0.999)
         self.assertEqual(model.classes, [])
 
+    def test_several_targets_have_errors_in_their_units(self):
+        rng = np.random.default_rng(3)
+        x = rng.uniform(-1, 1, (200, 2)).astype(np.float32)
+        y = np.stack([x[:, 0], 1000 * x[:, 1]], 1)
+        data = copse.Dataset.arrays(x, y, task="regression", scale="standard")
+        strategy = copse.Strategy("host")
+        model = copse.Model(strategy, data, copse.nn.sequential(copse.nn.dense(8, "tanh"), copse.nn.dense()), seed=1)
+        copse.Trainer(strategy, model, learning_rate=0.02).fit(data.batches(50, seed=1), 20)
+        found = model.evaluate(data)
+        errors = np.abs(model.predict(x) - y).mean(0)
+        np.testing.assert_allclose(found.target_mae, errors, rtol=1e-4)
+        self.assertGreater(errors[1], 10 * errors[0])
+        np.testing.assert_allclose(found.r2, found.target_r2.mean())
+
 
 if __name__ == "__main__":
     unittest.main()

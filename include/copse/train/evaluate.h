@@ -17,7 +17,9 @@ struct copse_evaluation_params {
     uint32_t *worst;      /**< receives the rows with the largest loss, the largest first                   [NULL] */
     double *worst_losses; /**< receives their losses                                                        [NULL] */
     size_t worst_count;   /**< room in `worst` and `worst_losses` */
-    uint64_t reserved[4]; /**< 0 */
+    double *target_r2;    /**< of a regression: receives the coefficient of determination of each target    [NULL] */
+    double *target_mae;   /**< and the mean absolute error of each target in its unit, [targets]            [NULL] */
+    uint64_t reserved[2]; /**< 0 */
 };
 
 /** Mean values over all rows. */

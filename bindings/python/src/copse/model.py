@@ -20,7 +20,8 @@ from .tensor import array, view_of
 @dataclass(frozen=True)
 class Evaluation:
     """Comparison of predictions with labels. `accuracy` and `confusion` ([label, prediction]) are of a classification,
-    `r2` and `mae` of a regression."""
+    `r2` and `mae` (mean absolute error) of a regression: means over the targets. `target_r2` and `target_mae` have a number
+    for each target, in its own unit."""
 
     rows: int
     loss: float
@@ -28,6 +29,8 @@ class Evaluation:
     r2: Optional[float]
     mae: Optional[float]
     confusion: Optional[np.ndarray]
+    target_r2: Optional[np.ndarray]
+    target_mae: Optional[np.ndarray]
 
 
 class Model:
@@ -103,10 +106,15 @@ class Model:
         """Compare predictions with the labels of a data set or a file."""
         rows = data if isinstance(data, Dataset) else self.read(data)
         table = np.zeros((self.outputs, self.outputs), np.uint64) if self.is_classification else None
-        params = ffi.new("struct copse_evaluation_params *",
-                         {"confusion": ffi.NULL if table is None else ffi.from_buffer("uint64_t[]", table)})
+        targets = None if self.is_classification else np.zeros((2, self.outputs))
+        params = ffi.new("struct copse_evaluation_params *")
+        if table is not None:
+            params.confusion = ffi.from_buffer("uint64_t[]", table)
+        if targets is not None:
+            params.target_r2, params.target_mae = (ffi.from_buffer("double[]", row) for row in targets)
         e = ffi.new("struct copse_evaluation *")
         check(lib.copse_model_evaluate(self._pointer, rows._pointer, params, e))
         own = self.is_classification
         return Evaluation(rows=e.rows, loss=e.loss, accuracy=e.accuracy if own else None, r2=None if own else e.r2,
-                          mae=None if own else e.mae, confusion=table)
+                          mae=None if own else e.mae, confusion=table, target_r2=None if targets is None else targets[0],
+                          target_mae=None if targets is None else targets[1])

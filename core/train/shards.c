@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is decided about a batch before anything of it is queued: the share of each replica, and the recording that
+/* What is decided about a batch before anything of it is queued: the shard of each replica, and the recording that
    computes it. */
 #include "core/train/trainer.h"
 
@@ -11,16 +11,16 @@ copse_status copse__batch_check(const struct copse_host_batch *batch)
     return COPSE_OK;
 }
 
-copse_status copse__shares_split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
-                                 struct copse_shares *s)
+copse_status copse__shards_split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
+                                 struct copse_shards *s)
 {
     s->at = s->of_all + t->strategy->group.first;
     return copse__split(t, batch, may_measure, s->of_all);
 }
 
-/* Empty shares come last: they follow the layout of the others. */
-copse_status copse__shares_record(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                  struct copse_shares *s)
+/* Empty shards come last: they follow the layout of the others. */
+copse_status copse__shards_record(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
+                                  struct copse_shards *s)
 {
     const uint32_t replicas = t->strategy->replica_count;
     bool is_known = copse__layout_of(t, pass)->is_known;
@@ -37,28 +37,16 @@ copse_status copse__shares_record(copse_trainer *t, const struct copse_host_batc
     return COPSE_OK;
 }
 
-static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass, bool is_next,
-                         struct copse_shares *s)
+copse_status copse__shards_prepare(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
+                                   bool is_next, struct copse_shards *s)
 {
+    COPSE_TRY(copse__batch_check(batch));
+    if (is_next)
+        COPSE_TRY(copse__accumulation_check(t));
     copse__recordings_begin(t);
-    COPSE_TRY(copse__shares_split(t, batch, true, s));
+    COPSE_TRY(copse__shards_split(t, batch, true, s));
     if (is_next && t->accumulation.parts == 0)
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_STEP));
-    COPSE_TRY(copse__shares_record(t, batch, pass, s));
+    COPSE_TRY(copse__shards_record(t, batch, pass, s));
     return copse__feed_check(t, s, batch);
-}
-
-copse_status copse__shares_plan(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                struct copse_shares *s)
-{
-    COPSE_TRY(copse__batch_check(batch));
-    return plan(t, batch, pass, false, s);
-}
-
-copse_status copse__shares_prepare(copse_trainer *t, const struct copse_host_batch *batch, enum copse_pass pass,
-                                   struct copse_shares *s)
-{
-    COPSE_TRY(copse__batch_check(batch));
-    COPSE_TRY(copse__accumulation_check(t));
-    return plan(t, batch, pass, true, s);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Building blocks for transforms of gradients: norms, clipping, factors. */
 #include "copse/compat/gradients.h"
-#include "copse/trainer.h"
-#include "core/ops/ops.h"
-#include "core/variable/flat_store.h"
+#include "copse/ops.h"
+#include "core/variable/variable.h"
 
 static copse_status sum_of_squares(copse_graph *g, copse_tensor *x, copse_tensor **out)
 {
@@ -15,7 +14,7 @@ static copse_status sum_of_squares(copse_graph *g, copse_tensor *x, copse_tensor
 copse_status copse_gradient_norm(copse_graph *g, copse_tensor *gradient, copse_tensor **norm)
 {
     copse_tensor *sum;
-    COPSE_TRY(COPSE_CHECK_OPERANDS("gradient_norm", g, norm, gradient));
+    COPSE_TRY(copse_need("gradient_norm", g, norm, gradient));
     COPSE_TRY(sum_of_squares(g, gradient, &sum));
     return copse_sqrt(g, sum, norm);
 }
