@@ -152,8 +152,9 @@ static bool is_failure(copse_verdict v)
 static void apply_known(const struct copse_conform_run *r, struct copse_case_result *result,
                         char *text, size_t room)
 {
-    const struct copse_known *k =
-        copse__known_find(r->known, result->op, result->name, &r->dev->info);
+    const struct copse_device_info *dev = &r->dev->info;
+    const struct copse_known *k = copse__known_find(r->known_file.rows, result, dev->name, dev->driver);
+    k = k ? k : copse__known_find(r->known, result, dev->name, dev->driver);
     if (!k || (result->verdict != COPSE_VERDICT_PASS && !is_failure(result->verdict)))
         return;
     const bool is_bounded = *k->from || *k->to;

@@ -26,7 +26,7 @@ struct copse_request {
     const char *kernel, *reason;                   /* BLOCK: how it ended */
     copse_verdict verdict;                         /* BLOCK */
     const char *own_path;                          /* a user kernel that replaces `kernel` */
-    const char *cache_folder;                      /* NULL = none */
+    const char *cache_folder, *known;              /* NULL = none */
     bool is_verbose;
     long parent;                                   /* id of the process that waits */
 };

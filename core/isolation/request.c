@@ -45,6 +45,7 @@ void copse__request_write(const struct copse_request *q, const char *program, st
     add(out, "--reason", q->reason);
     add(out, "--own", q->own_path);
     add(out, "--cache", q->cache_folder);
+    add(out, "--known", q->known);
     add(out, "--verbose", q->is_verbose ? "1" : NULL);
     out->at[out->count] = NULL;
 }
@@ -75,7 +76,7 @@ bool copse__request_read(int argc, char **argv, struct copse_request *out)
         { "--device", &out->device, NULL }, { "--ops", &out->ops, NULL }, { "--case", &out->case_name, NULL },
         { "--variant", &out->variant, NULL }, { "--after", &out->after, NULL }, { "--kernel", &out->kernel, NULL },
         { "--reason", &out->reason, NULL }, { "--own", &out->own_path, NULL },
-        { "--cache", &out->cache_folder, NULL }, { "--seed", &seed, NULL },
+        { "--cache", &out->cache_folder, NULL }, { "--known", &out->known, NULL }, { "--seed", &seed, NULL },
     };
     for (int i = 2; i < argc; i += 2) {
         size_t k = 0;

@@ -148,7 +148,7 @@ static copse_status do_cases(struct work *w)
     const struct copse_request *q = w->request;
     struct copse_conformance_params p = {
         .device = q->device, .modes = q->modes, .tier = q->tier, .ops = q->ops, .case_name = q->case_name,
-        .variant = q->variant, .after = q->after, .seconds = q->seconds, .seed = q->seed, .begin = on_begin,
+        .variant = q->variant, .after = q->after, .seconds = q->seconds, .seed = q->seed, .known = q->known, .begin = on_begin,
         .result = on_result, .user = w,
     };
     struct copse_own_kernel own = { .kernel = q->kernel };

@@ -146,6 +146,24 @@ says '^FAIL +lying:0 run softmax'
 grep -q '<failure message="FAIL' "$work/out/r.xml" || no 'junit: no failure'
 grep -q 'Failures' "$work/out/r.html" || no 'card: no failure'
 rm -rf "$work/out"; mkdir "$work/out"
+# a list of known failures: a case that fails as known fails no run; one that passes does
+printf '%s\n' '# known' '' 'ref* | run/softmax/* | a driver of | reasons' >"$work/known"
+bad 'line 3: three fields' run --device host:0 --known "$work/known"
+printf '%s\n' 'ref* | run/softmax | bad kernel' >"$work/known"
+bad "line 1: 'run' is no case" run --device host:0 --known "$work/known"
+printf '%s\n' '# known' 'ref* | run/softmax/* |' >"$work/known"
+bad 'line 2: the reason is empty' run --device host:0 --known "$work/known"
+bad 'nowhere' run --device host:0 --known "$work/nowhere"
+printf '%s\n' '# known' 'ref* | run/softmax/* | bad kernel' 'other | */tanh/* | no' >"$work/known"
+expect 0 'known' "$liar" conformance run --device lying:0 --ops softmax,tanh --known "$work/known" --json
+[ "$(count XFAIL softmax)" -ge 3 ] && [ "$(count XFAIL tanh)" -eq 0 ] || no "known: $(count XFAIL softmax)"
+grep -q 'known: bad kernel; the result is outside' "$work/stdout" || no 'known: no reason'
+expect 1 'known, honest' env -u COPSE_LIE "$liar" conformance run --device lying:0 --ops softmax --known "$work/known" --json
+[ "$(count XPASS softmax)" -ge 3 ] || no "known, honest: $(count XPASS softmax)"
+export COPSE_LIE=crash:softmax
+expect 0 'known crash' "$liar" conformance run --device lying:0 --ops softmax --known "$work/known" --json
+[ "$(count XFAIL softmax)" -ge 3 ] || no "known crash: $(count XFAIL softmax)"
+export COPSE_LIE=corrupt:softmax
 expect 1 'budget, corrupt' "$liar" conformance run --device lying:0 --ops softmax --budget 200s --seed 3
 says '^seed 3: FAIL +lying:0 run softmax'
 says "again: copse conformance run --device lying:0 --ops softmax --case .* --variant '' --seed 3\$"

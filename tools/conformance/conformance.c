@@ -142,6 +142,8 @@ int cmd_conformance(int argc, char **argv)
         { "seed", OPTION_U64, &s.job.seed, "N", "other inputs for all cases; 0: those of their names [0]" },
         { "budget", OPTION_TEXT, &budget, "TIME",
           "repeat with new seeds for this time: 90s, 10m, 8h; stop at the first failure" },
+        { "known", OPTION_TEXT, &s.job.known, "FILE",
+          "known failures, a line for each: DEVICE | MODE/OP/CASE | REASON; '*' matches anything" },
         { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object per line" },
         { "junit", OPTION_TEXT, &s.job.junit, "FILE", "write JUnit XML" },
         { "csv", OPTION_TEXT, &s.job.csv, "FILE", "write a table" },

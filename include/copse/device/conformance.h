@@ -121,7 +121,9 @@ struct copse_conformance_params {
     copse_case_result_fn *result;
     void *user;
     uint64_t seed;         /**< other inputs for all cases                  [0 = those of the cases' names] */
-    uint64_t reserved[3]; /**< 0 */
+    const char *known;     /**< file of known failures, a line for each: "DEVICE | MODE/OP/CASE | REASON"; patterns
+                                may contain '*'                             [those of the library only] */
+    uint64_t reserved[2]; /**< 0 */
 };
 
 /** How many cases came to what. */
