@@ -126,6 +126,9 @@ bad 'nowhere' run --device host:0 --card "$work/nowhere/r.html"
 bad "'10x' is not a time" --budget 10x
 bad "'0' is not a time" --budget 0
 bad 'contract needs' contract
+bad 'site needs' site
+bad 'go together' site "$work/a.json"
+bad 'nowhere' site "$work/a.json" --out "$work/nowhere"
 bad 'softmin' contract --kernel softmin
 bad 'two files' compare "$work/a.json"
 bad 'nowhere.json' compare "$work/a.json" "$work/nowhere.json"
@@ -141,6 +144,14 @@ cp "$work/stdout" "$work/b.json"
 [ "$(count FAIL tanh)" -eq 0 ] || no 'corrupt: tanh failed'
 expect 1 'compare' "$tool" conformance compare "$work/a.json" "$work/b.json"
 says '^worse +host:0 run softmax: .*: PASS -> FAIL'
+expect 0 'site' "$tool" conformance site "$work/a.json" "$work/b.json" --out "$work/out"
+says '/index.html: [1-9][0-9]* ops on 2 devices$'
+[ "$(ls -A "$work/out")" = index.html ] || no "site: $(ls -A "$work/out")"
+grep -q '</html>' "$work/out/index.html" || no 'site: not whole'
+grep -qE 'src=|href=|@import|url\(' "$work/out/index.html" && no 'site: needs other files'
+grep -qE '<th>softmax</th><td class=.PASS.>[0-9]+ PASS</td><td class=.bad. title=.*>[0-9]+ FAIL' "$work/out/index.html" ||
+    no "site: $(grep softmax "$work/out/index.html")"
+rm -rf "$work/out"; mkdir "$work/out"
 expect 1 'corrupt, text' "$liar" conformance run --device lying:0 --ops softmax,tanh --junit r.xml --card r.html
 says '^FAIL +lying:0 run softmax'
 grep -q '<failure message="FAIL' "$work/out/r.xml" || no 'junit: no failure'

@@ -21,6 +21,7 @@ static const char summary[] =
     "  info         identity, limits and blocked kernels of the devices\n"
     "  support      a table of ops and devices, from the quick cases of each op\n"
     "  compare A B  regressions between two files of --json\n"
+    "  site FILE... a table of ops and devices from files of --json: DIR/index.html (--out DIR)\n"
     "  contract     the contract of the kernel that --kernel names: buffers, parameters, group size\n\n"
     "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input; 3: no result\n"
     "is wrong, but cases were not reached in --seconds (but those of mode tune).";
@@ -35,7 +36,7 @@ static int complain(const char *option, const char *value, const char *what)
 static int take_words(const struct option_words *words, struct conform_settings *s,
                       const char **action)
 {
-    static const char *const actions[] = { "list", "info", "support", "compare", "contract" };
+    static const char *const actions[] = { "list", "info", "support", "compare", "contract", "site" };
     size_t at = 0;
     *action = "";
     for (size_t i = 0; words->count && i < sizeof actions / sizeof *actions; i++)
@@ -46,6 +47,12 @@ static int take_words(const struct option_words *words, struct conform_settings 
         if (words->count == 3)
             return -1;
         fprintf(stderr, "copse conformance: compare needs two files that --json wrote\n");
+        return EXIT_BAD_INPUT;
+    }
+    if (strcmp(*action, "site") == 0) {
+        if (words->count > 1)
+            return -1;
+        fprintf(stderr, "copse conformance: site needs files that --json wrote\n");
         return EXIT_BAD_INPUT;
     }
     for (; at < words->count; at++) {
@@ -117,7 +124,7 @@ int cmd_conformance(int argc, char **argv)
 {
     struct conform_settings s = { .job = { .devices = "all" } };
     struct option_words words = { 0 };
-    const char *device = NULL, *tier = "quick", *budget = NULL, *action;
+    const char *device = NULL, *tier = "quick", *budget = NULL, *folder = NULL, *action;
     double budget_seconds = 0.0;
     float seconds = NAN, deadline = 0.0f; /* NaN cannot be given */
     bool no_isolation = false, has_coverage = false;
@@ -142,6 +149,7 @@ int cmd_conformance(int argc, char **argv)
         { "seed", OPTION_U64, &s.job.seed, "N", "other inputs for all cases; 0: those of their names [0]" },
         { "budget", OPTION_TEXT, &budget, "TIME",
           "repeat with new seeds until a failure or this time: 90s, 10m, 8h" },
+        { "out", OPTION_TEXT, &folder, "DIR", "with site: the folder of the page, which exists" },
         { "known", OPTION_TEXT, &s.job.known, "FILE",
           "known failures, a line for each: DEVICE | MODE/OP/CASE | REASON" },
         { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object per line" },
@@ -175,6 +183,10 @@ int cmd_conformance(int argc, char **argv)
         code = conform_coverage(s.is_json);
     if (code < 0 && budget && !read_time(budget, &budget_seconds))
         code = complain("--budget: ", budget, "not a time, such as 90s, 10m or 8h");
+    if (code < 0 && (strcmp(action, "site") == 0) != (folder != NULL)) {
+        fprintf(stderr, "copse conformance: site and --out DIR go together\n");
+        code = EXIT_BAD_INPUT;
+    }
     if (code >= 0)
         return code;
     s.is_isolated = !no_isolation;
@@ -182,6 +194,8 @@ int cmd_conformance(int argc, char **argv)
         s.job.modes = default_modes(action) | (s.job.own_path ? COPSE_CONFORM_LAUNCH : 0u);
     if (strcmp(action, "compare") == 0)
         return conform_compare(&s, words.at[1], words.at[2]);
+    if (strcmp(action, "site") == 0)
+        return conform_site(words.at + 1, words.count - 1, folder);
     if (strcmp(action, "contract") == 0)
         return conform_contract(s.job.own_path);
     if (budget)
