@@ -45,12 +45,12 @@ int main(int argc, char **argv)
         .cache_folder = "", /* kernels that fail are blocked for later programs, too */
         .event = tell,
     };
-    copse_context *ctx;
-    bool is_trusted;
-    if (copse_context_create(&no_drivers, &ctx) != COPSE_OK || check(ctx, &params, &is_trusted) != COPSE_OK) {
+    copse_context *ctx = NULL;
+    bool is_trusted = false;
+    const bool is_done =
+        copse_context_create(&no_drivers, &ctx) == COPSE_OK && check(ctx, &params, &is_trusted) == COPSE_OK;
+    if (!is_done)
         fprintf(stderr, "%s\n", copse_last_error());
-        return 2;
-    }
     copse_context_release(&ctx);
-    return is_trusted ? 0 : 1;
+    return !is_done ? 2 : is_trusted ? 0 : 1;
 }

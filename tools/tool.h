@@ -11,7 +11,7 @@
 #include "copse/copse.h"
 
 /* Exit codes of every subcommand. */
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2 };
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_INCOMPLETE = 3 };
 
 int cmd_devices(int argc, char **argv);
 int cmd_train(int argc, char **argv);

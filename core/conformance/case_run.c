@@ -92,7 +92,7 @@ static bool is_after(const struct copse_conform_run *r, const char *mode, const 
 static void report(struct copse_conform_run *r, struct copse_case_result *result)
 {
     if (!result->seed)
-        result->seed = copse__case_seed(result->op, result->name);
+        result->seed = copse__run_seed(r->params->seed, result->op, result->name);
     result->device = r->dev->info.id;
     result->variant = result->variant ? result->variant : "";
     result->type = result->type ? result->type : "f32";
@@ -154,8 +154,9 @@ static bool is_failure(copse_verdict v)
 static void apply_known(const struct copse_conform_run *r, struct copse_case_result *result,
                         char *text, size_t room)
 {
-    const struct copse_known *k =
-        copse__known_find(r->known, result->op, result->name, &r->dev->info);
+    const struct copse_device_info *dev = &r->dev->info;
+    const struct copse_known *k = copse__known_find(r->known_file.rows, result, dev->name, dev->driver);
+    k = k ? k : copse__known_find(r->known, result, dev->name, dev->driver);
     if (!k || (result->verdict != COPSE_VERDICT_PASS && !is_failure(result->verdict)))
         return;
     const bool is_bounded = *k->from || *k->to;

@@ -9,6 +9,8 @@
 /* ---- fill.c ---- */
 
 uint64_t copse__case_seed(const char *op, const char *name); /* FNV of "op/name" */
+/* The same for a run with a seed of its own; 0: none. */
+uint64_t copse__run_seed(uint64_t seed, const char *op, const char *name);
 /* Fill `count` f32 (as doubles, already rounded to f32) or i32 values of input `index`. */
 void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size_t count,
                  double *values);
@@ -51,11 +53,24 @@ struct copse_known {
     const char *device;     /* pattern of the name of the device or its driver */
     const char *from, *to;  /* driver versions, both included: "3.1"; "" = no bound */
     const char *reason;
+    const char *mode;       /* pattern; NULL = all */
 };
 extern const struct copse_known copse_known[]; /* known.def; ends with a NULL op */
 /* NULL: no known failure. */
-const struct copse_known *copse__known_find(const struct copse_known *list, const char *op,
-                                            const char *name, const struct copse_device_info *dev);
+const struct copse_known *copse__known_find(const struct copse_known *list, const struct copse_case_result *c,
+                                            const char *device, const char *driver);
+
+/* ---- known_file.c ---- */
+
+/* A file of known failures: lines "DEVICE | MODE/OP/CASE | REASON". */
+struct copse_known_file {
+    struct copse_known *rows; /* ends with a NULL op */
+    char *text;               /* of the file; the rows point into it */
+};
+/* COPSE_ERR_IO; COPSE_ERR_FORMAT: the text names file and line. */
+copse_status copse__known_file_read(struct copse_mem *mem, const char *path, struct copse_known_file *out);
+/* Allowed on a zeroed struct. */
+void copse__known_file_free(struct copse_mem *mem, struct copse_known_file *f);
 
 /* ---- the runner ---- */
 
@@ -64,6 +79,7 @@ struct copse_conform_run {
     const struct copse_conformance_params *params;
     const struct copse_case_table *const *tables;
     const struct copse_known *known;
+    struct copse_known_file known_file; /* of the parameters; looked at first */
     copse_device *dev; /* replaced after a case that lost it */
     struct copse_own_row *own;
     struct copse_lending *lending; /* during mode import */

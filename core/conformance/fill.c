@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The input values of a case: always the same for the same name, all representable in its type. */
+/* The input values of a case: always the same for the same name and seed, all representable in its type. */
 #include <math.h>
 
 #include "core/base/random.h"
@@ -13,6 +13,12 @@ uint64_t copse__case_seed(const char *op, const char *name)
     uint64_t h = copse__hash(COPSE_HASH_START, op, strlen(op));
     h = copse__hash(h, "/", 1);
     return copse__hash(h, name, strlen(name));
+}
+
+uint64_t copse__run_seed(uint64_t seed, const char *op, const char *name)
+{
+    const uint64_t own = copse__case_seed(op, name);
+    return seed ? copse__hash(own, &seed, sizeof seed) : own;
 }
 
 /* ---- special values ---- */

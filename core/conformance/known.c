@@ -5,10 +5,10 @@
 #include "core/conformance/conformance.h"
 
 const struct copse_known copse_known[] = {
-#define KNOWN(op, name, device, from, to, reason) { op, name, device, from, to, reason },
+#define KNOWN(op, name, device, from, to, reason) { op, name, device, from, to, reason, NULL },
 #include "core/conformance/known.def"
 #undef KNOWN
-    { NULL, NULL, NULL, NULL, NULL, NULL },
+    { .op = NULL },
 };
 
 static bool matches(const char *pattern, const char *text)
@@ -71,13 +71,13 @@ static int compare_versions(const char *a, const char *b)
     }
 }
 
-const struct copse_known *copse__known_find(const struct copse_known *list, const char *op,
-                                            const char *name, const struct copse_device_info *dev)
+const struct copse_known *copse__known_find(const struct copse_known *list, const struct copse_case_result *c,
+                                            const char *device, const char *driver)
 {
-    const char *version = version_in(dev->driver);
-    for (const struct copse_known *k = list; k->op; k++)
-        if (matches(k->op, op) && matches(k->name, name) &&
-            (matches(k->device, dev->name) || matches(k->device, dev->driver)) &&
+    const char *version = version_in(driver);
+    for (const struct copse_known *k = list; k && k->op; k++)
+        if ((!k->mode || matches(k->mode, c->mode)) && matches(k->op, c->op) && matches(k->name, c->name) &&
+            (matches(k->device, device) || matches(k->device, driver)) &&
             (!*k->from || compare_versions(version, k->from) >= 0) &&
             (!*k->to || compare_versions(version, k->to) <= 0))
             return k;

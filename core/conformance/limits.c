@@ -87,7 +87,7 @@ static copse_status check(struct copse_conform_run *r, void *user,
     struct pretence *p = user;
     struct copse_rig rig;
     struct copse_rig_program *program = NULL;
-    const uint64_t seed = copse__case_seed(p->c->op, p->c->name);
+    const uint64_t seed = copse__run_seed(r->params->seed, p->c->op, p->c->name);
     out->result.seed = seed; /* the same inputs as in mode run */
     COPSE_TRY(open_device(r, p));
     copse_status s = copse__rig_open(r->ctx, p->c, seed, false, &rig);

@@ -61,7 +61,7 @@ static void attempt(struct copse_conform_run *r, const struct copse_conform_case
     out->result = (struct copse_case_result){
         .mode = c->mode, .op = c->op, .name = c->name, .variant = c->variant ? c->variant : "",
         .type = "f32", .metric = "", .hash = out->hash, .text = out->text,
-        .seed = copse__case_seed(c->op, c->name),
+        .seed = copse__run_seed(r->params->seed, c->op, c->name),
     };
     const uint64_t start = copse__now_ns();
     const copse_status s = run(r, user, out);

@@ -89,11 +89,14 @@ static copse_status run(copse_context *ctx, const struct copse_conformance_param
     memset(summary, 0, sizeof *summary);
     if (params->seconds > 0 && params->seconds < 1e9)
         r.deadline_ns = start + (uint64_t)(params->seconds * 1e9);
+    if (params->known)
+        COPSE_TRY(copse__known_file_read(&ctx->base.mem, params->known, &r.known_file));
     /* The modes test kernels themselves, also on devices that they open. */
     atomic_fetch_add(&ctx->self_tests_off, 1u);
     const copse_status s = run_on_device(&r);
     copse__verdicts_finish(&r);
     copse__conform_close(&r);
+    copse__known_file_free(&ctx->base.mem, &r.known_file);
     atomic_fetch_sub(&ctx->self_tests_off, 1u);
     summary->seconds = (double)(copse__now_ns() - start) * 1e-9;
     return s;

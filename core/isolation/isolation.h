@@ -22,10 +22,11 @@ struct copse_request {
     copse_conformance_tier tier;
     const char *ops, *case_name, *variant, *after; /* NULL = all */
     double seconds;                                /* 0 = none */
+    uint64_t seed;                                 /* 0 = none */
     const char *kernel, *reason;                   /* BLOCK: how it ended */
     copse_verdict verdict;                         /* BLOCK */
     const char *own_path;                          /* a user kernel that replaces `kernel` */
-    const char *cache_folder;                      /* NULL = none */
+    const char *cache_folder, *known;              /* NULL = none */
     bool is_verbose;
     long parent;                                   /* id of the process that waits */
 };
@@ -33,7 +34,7 @@ struct copse_request {
 enum { COPSE_REQUEST_ARGUMENTS = 40 };
 struct copse_request_text {
     const char *at[COPSE_REQUEST_ARGUMENTS]; /* ends with NULL */
-    char numbers[6][32];
+    char numbers[7][32];
     size_t count;
 };
 /* A request as the arguments of a program. The texts of the request live as long as `out`. */

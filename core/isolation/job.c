@@ -55,7 +55,7 @@ static copse_status copy_texts(copse_conformance_job *job)
 {
     struct copse_conformance_job_params *p = &job->params;
     const char **const texts[] = { &p->devices, &p->ops, &p->case_name, &p->variant, &p->own_path, &p->own_kernel,
-                                   &p->cache_folder, &p->html, &p->markdown, &p->junit, &p->csv, &p->json,
+                                   &p->cache_folder, &p->known, &p->html, &p->markdown, &p->junit, &p->csv, &p->json,
                                    &p->command };
     job->texts.mem = &job->ctx->base.mem;
     for (size_t i = 0; i < COPSE_COUNT(texts); i++)
@@ -96,6 +96,7 @@ static copse_status describe(copse_conformance_job *job)
              copse_conformance_tier_name(p->tier));
     snprintf(all->library, sizeof all->library, "%s", copse_version());
     snprintf(all->tier, sizeof all->tier, "%s", copse_conformance_tier_name(p->tier));
+    all->seed = p->seed;
     copse__time_text(all->started, sizeof all->started);
     COPSE_TRY(copse__results_set(all, &all->modes, modes));
     COPSE_TRY(copse__results_set(all, &all->command, p->command ? p->command : command));
@@ -123,6 +124,7 @@ static void free_job(copse_conformance_job *job)
 {
     copse_context *ctx = job->ctx;
     copse_conformance_results_release(&job->results);
+    copse__known_file_free(&ctx->base.mem, &job->known);
     copse__arena_fini(&job->texts);
     copse__free(&ctx->base.mem, job);
     copse_context_release(&ctx);
@@ -135,6 +137,8 @@ static copse_status prepare(copse_conformance_job *job)
     if (!job->params.in_process)
         COPSE_TRY(copse__helper_find(job->params.helper, job->helper, sizeof job->helper));
     job->params.helper = job->helper;
+    if (job->params.known)
+        COPSE_TRY(copse__known_file_read(&job->ctx->base.mem, job->params.known, &job->known));
     COPSE_TRY(check_files(job->ctx, &job->params));
     COPSE_TRY(copse__results_create(job->ctx, &job->results));
     return describe(job);

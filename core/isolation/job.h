@@ -3,6 +3,7 @@
 #ifndef COPSE_ISOLATION_JOB_H
 #define COPSE_ISOLATION_JOB_H
 
+#include "core/conformance/conformance.h"
 #include "core/isolation/isolation.h"
 
 struct copse_conformance_job {
@@ -11,6 +12,7 @@ struct copse_conformance_job {
     struct copse_arena texts;
     char helper[1024];
     struct copse_isolation isolation;
+    struct copse_known_file known;
     copse_conformance_results *results; /* of the job's thread until it is finished */
     atomic_bool is_cancelled;
     uint64_t left_out; /* planned cases that were not run because a process died; of the job's thread as well */

@@ -28,12 +28,14 @@ void copse__request_write(const struct copse_request *q, const char *program, st
     snprintf(out->numbers[3], sizeof *out->numbers, "%.0f", q->seconds * 1e6);
     snprintf(out->numbers[4], sizeof *out->numbers, "%u", (unsigned)q->verdict);
     snprintf(out->numbers[5], sizeof *out->numbers, "%ld", q->parent);
+    snprintf(out->numbers[6], sizeof *out->numbers, "%llu", (unsigned long long)q->seed);
     add(out, "--kind", out->numbers[0]);
     add(out, "--modes", out->numbers[1]);
     add(out, "--tier", out->numbers[2]);
     add(out, "--microseconds", out->numbers[3]);
     add(out, "--verdict", out->numbers[4]);
     add(out, "--parent", out->numbers[5]);
+    add(out, "--seed", q->seed ? out->numbers[6] : NULL);
     add(out, "--device", q->device);
     add(out, "--ops", q->ops);
     add(out, "--case", q->case_name);
@@ -43,6 +45,7 @@ void copse__request_write(const struct copse_request *q, const char *program, st
     add(out, "--reason", q->reason);
     add(out, "--own", q->own_path);
     add(out, "--cache", q->cache_folder);
+    add(out, "--known", q->known);
     add(out, "--verbose", q->is_verbose ? "1" : NULL);
     out->at[out->count] = NULL;
 }
@@ -63,6 +66,7 @@ static bool read_number(const char *text, long *out)
 
 bool copse__request_read(int argc, char **argv, struct copse_request *out)
 {
+    const char *seed = "0";
     long kind = -1, modes = 0, tier = 0, microseconds = 0, verdict = 0, parent = 0, verbose = 0;
     *out = (struct copse_request){ .device = NULL };
     const struct { const char *name; const char **text; long *number; } options[] = {
@@ -72,7 +76,7 @@ bool copse__request_read(int argc, char **argv, struct copse_request *out)
         { "--device", &out->device, NULL }, { "--ops", &out->ops, NULL }, { "--case", &out->case_name, NULL },
         { "--variant", &out->variant, NULL }, { "--after", &out->after, NULL }, { "--kernel", &out->kernel, NULL },
         { "--reason", &out->reason, NULL }, { "--own", &out->own_path, NULL },
-        { "--cache", &out->cache_folder, NULL },
+        { "--cache", &out->cache_folder, NULL }, { "--known", &out->known, NULL }, { "--seed", &seed, NULL },
     };
     for (int i = 2; i < argc; i += 2) {
         size_t k = 0;
@@ -89,6 +93,7 @@ bool copse__request_read(int argc, char **argv, struct copse_request *out)
     out->modes = (unsigned)modes;
     out->tier = (copse_conformance_tier)tier;
     out->seconds = (double)microseconds * 1e-6;
+    out->seed = strtoull(seed, NULL, 10);
     out->verdict = (copse_verdict)verdict;
     out->parent = parent;
     out->is_verbose = verbose != 0;

@@ -6,6 +6,7 @@
 
 #include "copse/strategy.h"
 #include "core/base/cache_folder.h"
+#include "core/conformance/conformance.h"
 #include "core/isolation/job.h"
 
 /* Names of kernels, each once. */
@@ -139,7 +140,8 @@ static struct copse_request request_of(const struct run *r, enum copse_request_k
     return (struct copse_request){
         .kind = kind, .device = r->device, .modes = p->modes, .tier = p->tier, .ops = r->ops,
         .case_name = p->case_name, .variant = p->variant, .own_path = p->own_path, .kernel = p->own_kernel,
-        .cache_folder = p->cache_folder, .is_verbose = p->is_verbose,
+        .cache_folder = p->cache_folder, .is_verbose = p->is_verbose, .seed = p->seed,
+        .known = p->known,
     };
 }
 
@@ -231,10 +233,27 @@ static void add_planned(const struct run *r, cJSON *to)
         }
 }
 
-static void tell_loss(struct run *r, const char *mode, copse_verdict verdict, const char *text)
+/* A known failure; NULL: none. */
+static const struct copse_known *find_known(const struct run *r, const char *mode)
+{
+    const copse_conformance_results *all = r->job->results;
+    const struct copse_case_result c = { .mode = mode, .op = r->now.op, .name = r->now.name };
+    for (size_t i = 0; i < all->device_count; i++)
+        if (strcmp(all->devices[i].info.id, r->device) == 0)
+            return copse__known_find(r->job->known.rows, &c, all->devices[i].info.name, all->devices[i].info.driver);
+    return NULL;
+}
+
+static void tell_loss(struct run *r, const char *mode, copse_verdict verdict, const char *why)
 {
     cJSON *o = copse__json_event("case");
     const bool is_begun = r->now.op[0];
+    const struct copse_known *known = is_begun ? find_known(r, mode) : NULL;
+    char text[COPSE_ERROR_BYTES];
+    snprintf(text, sizeof text, "%s%s%s%s%s", known ? "known: " : "", known ? known->reason : "", known ? "; " : "",
+             known ? copse_verdict_name(verdict) : "", known ? ": " : "");
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s", why);
+    verdict = known ? COPSE_VERDICT_XFAIL : verdict;
     cJSON_AddStringToObject(o, "device", r->device);
     cJSON_AddStringToObject(o, "mode", mode);
     cJSON_AddStringToObject(o, "op", is_begun ? r->now.op : "");

@@ -154,8 +154,8 @@ static copse_status do_cases(struct work *w)
     const struct copse_request *q = w->request;
     struct copse_conformance_params p = {
         .device = q->device, .modes = q->modes, .tier = q->tier, .ops = q->ops, .case_name = q->case_name,
-        .variant = q->variant, .after = q->after, .seconds = q->seconds, .begin = on_begin, .result = on_result,
-        .uses = on_use, .user = w,
+        .variant = q->variant, .after = q->after, .seconds = q->seconds, .seed = q->seed, .known = q->known,
+        .begin = on_begin, .result = on_result, .uses = on_use, .user = w,
     };
     struct copse_own_kernel own = { .kernel = q->kernel };
     struct copse_conformance_summary summary;

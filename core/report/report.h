@@ -36,6 +36,7 @@ struct copse_conformance_results {
     size_t device_count, device_room;
     uint64_t counts[COPSE_VERDICT_COUNT];
     double seconds;
+    uint64_t seed;                           /* of the run; 0 = none */
     char library[32], started[32], tier[16]; /* version; time in UTC; name */
     char *modes, *command;                   /* texts; may be NULL */
     char *own_path, *own_kernel;             /* for the line that repeats a case; may be NULL */

@@ -165,6 +165,7 @@ bool copse__results_take(copse_conformance_results *r, cJSON *event)
         snprintf(r->library, sizeof r->library, "%s", copse__json_text(event, "library"));
         snprintf(r->started, sizeof r->started, "%s", copse__json_text(event, "started"));
         snprintf(r->tier, sizeof r->tier, "%s", copse__json_text(event, "tier"));
+        r->seed = strtoull(copse__json_text(event, "seed"), NULL, 10);
         if (copse__results_set(r, &r->modes, copse__json_text(event, "modes")) != COPSE_OK ||
             copse__results_set(r, &r->command, copse__json_text(event, "command")) != COPSE_OK)
             r->has_no_memory = true;
@@ -179,9 +180,12 @@ bool copse__results_take(copse_conformance_results *r, cJSON *event)
 cJSON *copse__results_start(const copse_conformance_results *r)
 {
     cJSON *o = copse__json_event("start");
+    char seed[24];
+    snprintf(seed, sizeof seed, "%" PRIu64, r->seed);
     if (o && copse__json_add_text(o, "library", r->library) && copse__json_add_text(o, "started", r->started) &&
         copse__json_add_text(o, "tier", r->tier) && copse__json_add_text(o, "modes", r->modes ? r->modes : "") &&
-        copse__json_add_text(o, "command", r->command ? r->command : ""))
+        copse__json_add_text(o, "command", r->command ? r->command : "") &&
+        (!r->seed || copse__json_add_text(o, "seed", seed)))
         return o;
     cJSON_Delete(o);
     return NULL;

@@ -93,6 +93,11 @@ char *copse__case_repeat(char *out, size_t room, const copse_conformance_results
         put_option(&t, " --case ", c->name);
         put_option(&t, " --variant ", c->variant);
     }
+    if (r->seed) {
+        char seed[24];
+        snprintf(seed, sizeof seed, "%" PRIu64, r->seed);
+        put_option(&t, " --seed ", seed);
+    }
     if (r->own_path) {
         put_option(&t, " --kernel ", r->own_path);
         put_option(&t, " --op ", r->own_kernel ? r->own_kernel : "");

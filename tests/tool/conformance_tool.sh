@@ -82,8 +82,22 @@ expect 0 'support' "$tool" conformance support --device host:0 --ops softmax,rel
 says '^softmax +f32 +yes'
 expect 0 'without isolation' "$tool" conformance run --device host:0 --ops relu --no-isolation
 says 'pass'
-expect 0 'no time' "$tool" conformance run --device host:0 --seconds 0.001
+expect 3 'no time' "$tool" conformance run --device host:0 --seconds 0.001
 says '^skipped on host:0: [1-9][0-9]* cases?: not reached'
+expect 0 'contract' "$tool" conformance contract --kernel softmax
+says '^kernel softmax$'
+says '^  buffer 0: '
+
+# seeds: other inputs, the same for the same seed, also in the line that repeats a case
+hashes() {
+    "$tool" conformance bitwise --device host:0 --ops tanh --json "$@" | sed -n 's/.*"hash":"\([0-9a-f]*\)".*/\1/p'
+}
+[ "$(hashes --seed 5)" = "$(hashes --seed 5)" ] || no 'seed: not the same inputs'
+[ "$(hashes --seed 5)" != "$(hashes)" ] || no 'seed: not other inputs'
+[ "$(hashes --seed 0)" = "$(hashes)" ] || no 'seed 0: other inputs'
+expect 0 'budget' "$tool" conformance run --device host:0 --ops relu --budget 1s --seed 7
+says '^seed 7: [1-9][0-9]* cases? on 1 device .* pass$'
+says '^[1-9][0-9]* runs?, seeds 7 to [1-9][0-9]*: no failure$'
 expect 0 'compare with itself' "$tool" conformance compare "$work/a.json" "$work/a.json"
 says '^0 of [1-9][0-9]* cases worse, 0 missing'
 expect 0 'devices' "$tool" devices
@@ -109,6 +123,13 @@ bad "wrong.comp' does not compile: line 4: " run --device host:0 --kernel "$work
 bad 'nowhere.cl' run --device host:0 --kernel "$work/nowhere.cl" --op softmax
 bad 'nowhere' run --device host:0 --junit "$work/nowhere/r.xml"
 bad 'nowhere' run --device host:0 --card "$work/nowhere/r.html"
+bad "'10x' is not a time" --budget 10x
+bad "'0' is not a time" --budget 0
+bad 'contract needs' contract
+bad 'site needs' site
+bad 'go together' site "$work/a.json"
+bad 'nowhere' site "$work/a.json" --out "$work/nowhere"
+bad 'softmin' contract --kernel softmin
 bad 'two files' compare "$work/a.json"
 bad 'nowhere.json' compare "$work/a.json" "$work/nowhere.json"
 printf 'text\n' >"$work/text.json"
@@ -123,11 +144,42 @@ cp "$work/stdout" "$work/b.json"
 [ "$(count FAIL tanh)" -eq 0 ] || no 'corrupt: tanh failed'
 expect 1 'compare' "$tool" conformance compare "$work/a.json" "$work/b.json"
 says '^worse +host:0 run softmax: .*: PASS -> FAIL'
+expect 0 'site' "$tool" conformance site "$work/a.json" "$work/b.json" --out "$work/out"
+says '/index.html: [1-9][0-9]* ops on 2 devices$'
+[ "$(ls -A "$work/out")" = index.html ] || no "site: $(ls -A "$work/out")"
+grep -q '</html>' "$work/out/index.html" || no 'site: not whole'
+grep -qE 'src=|href=|@import|url\(' "$work/out/index.html" && no 'site: needs other files'
+grep -qE '<th>softmax</th><td class=.PASS.>[0-9]+ PASS</td><td class=.bad. title=.*>[0-9]+ FAIL' "$work/out/index.html" ||
+    no "site: $(grep softmax "$work/out/index.html")"
+rm -rf "$work/out"; mkdir "$work/out"
 expect 1 'corrupt, text' "$liar" conformance run --device lying:0 --ops softmax,tanh --junit r.xml --card r.html
 says '^FAIL +lying:0 run softmax'
 grep -q '<failure message="FAIL' "$work/out/r.xml" || no 'junit: no failure'
 grep -q 'Failures' "$work/out/r.html" || no 'card: no failure'
 rm -rf "$work/out"; mkdir "$work/out"
+# a list of known failures: a case that fails as known fails no run; one that passes does
+printf '%s\n' '# known' '' 'ref* | run/softmax/* | a driver of | reasons' >"$work/known"
+bad 'line 3: three fields' run --device host:0 --known "$work/known"
+printf '%s\n' 'ref* | run/softmax | bad kernel' >"$work/known"
+bad "line 1: 'run' is no case" run --device host:0 --known "$work/known"
+printf '%s\n' '# known' 'ref* | run/softmax/* |' >"$work/known"
+bad 'line 2: the reason is empty' run --device host:0 --known "$work/known"
+bad 'nowhere' run --device host:0 --known "$work/nowhere"
+printf '%s\n' '# known' 'ref* | run/softmax/* | bad kernel' 'other | */tanh/* | no' >"$work/known"
+expect 0 'known' "$liar" conformance run --device lying:0 --ops softmax,tanh --known "$work/known" --json
+[ "$(count XFAIL softmax)" -ge 3 ] && [ "$(count XFAIL tanh)" -eq 0 ] || no "known: $(count XFAIL softmax)"
+grep -q 'known: bad kernel; the result is outside' "$work/stdout" || no 'known: no reason'
+expect 1 'known, honest' env -u COPSE_LIE "$liar" conformance run --device lying:0 --ops softmax --known "$work/known" --json
+[ "$(count XPASS softmax)" -ge 3 ] || no "known, honest: $(count XPASS softmax)"
+export COPSE_LIE=crash:softmax
+expect 0 'known crash' "$liar" conformance run --device lying:0 --ops softmax --known "$work/known" --json
+[ "$(count XFAIL softmax)" -ge 3 ] || no "known crash: $(count XFAIL softmax)"
+export COPSE_LIE=corrupt:softmax
+expect 1 'budget, corrupt' "$liar" conformance run --device lying:0 --ops softmax --budget 200s --seed 3
+says '^seed 3: FAIL +lying:0 run softmax'
+says "again: copse conformance run --device lying:0 --ops softmax --case .* --variant '' --seed 3\$"
+says '^1 run, seeds 3 to 3: the last one failed$'
+expect 1 'corrupt, text' "$liar" conformance run --device lying:0 --ops softmax,tanh --seed 9
 again=$(sed -n 's/.*again: copse //p' "$work/stdout" | head -n 1)
 [ "$again" ] || no 'no line to repeat the case'
 eval "set -- $again"
@@ -287,7 +339,7 @@ if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
     sed 's/m_exp(x)/m_exp(x) * 1.0001f/' "$kernels/row/softmax.cl" >"$work/wrong.cl"
     sed 's/m_exp(x)/m_nothing(x)/' "$kernels/row/softmax.cl" >"$work/broken.cl"
     cp "$kernels/row/softmax.cl" "$work/right.cl"
-    expect 0 'own kernel' "$tool" conformance --device opencl:0 --kernel "$work/right.cl" --op softmax
+    expect 0 'own kernel' "$tool" conformance --seconds 0 --device opencl:0 --kernel "$work/right.cl" --op softmax
     expect 1 'own kernel, wrong' "$tool" conformance --device opencl:0 --kernel "$work/wrong.cl" --op softmax
     says '^FAIL +opencl:0 run softmax'
     expect 1 'own kernel, broken' "$tool" conformance --device opencl:0 --kernel "$work/broken.cl" --op softmax

@@ -29,6 +29,15 @@ extern const struct copse_conformance_helper_params conform_helper;
    line, for the card. */
 int conform_run(struct conform_settings *s, const char *action, int argc, char **argv);
 
+/* conform_soak.c: runs with new seeds until the time is over or one fails */
+int conform_soak(struct conform_settings *s, const char *action, double seconds, int argc, char **argv);
+
+/* conform_site.c: join files of --json into FOLDER/index.html */
+int conform_site(const char *const *paths, size_t count, const char *folder);
+
+/* conform_own.c: print the contract of a kernel */
+int conform_contract(const char *kernel);
+
 /* ---- reports ---- */
 
 /* conform_report.c: while it runs */

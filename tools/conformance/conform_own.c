@@ -151,3 +151,17 @@ copse_status conform_own_read(void *user, const char *path, const char *device, 
     snprintf(why, room, "%s", reason);
     return s;
 }
+
+int conform_contract(const char *kernel)
+{
+    char text[4096];
+    if (!kernel) {
+        fprintf(stderr, "copse conformance: contract needs --kernel NAME: softmax\n");
+        return EXIT_BAD_INPUT;
+    }
+    const copse_status s = copse_kernel_contract(kernel, text, sizeof text);
+    if (s != COPSE_OK)
+        return session_fail(s);
+    printf("%s%s", text, *text && text[strlen(text) - 1] == '\n' ? "" : "\n");
+    return EXIT_DONE;
+}

@@ -154,7 +154,8 @@ int conform_run(struct conform_settings *s, const char *action, int argc, char *
         status = copse_conformance_start(ctx, &s->job, &job);
     if (status == COPSE_OK)
         status = finish(&r, job, &outcome);
-    int code = outcome.failed > 0 ? EXIT_FAILED : EXIT_DONE;
+    const bool is_short = outcome.not_reached > 0 && !(s->job.modes & COPSE_CONFORM_TUNE);
+    int code = outcome.failed > 0 ? EXIT_FAILED : is_short ? EXIT_INCOMPLETE : EXIT_DONE;
     if (status != COPSE_OK)
         code = session_fail(status);
     if (r.is_held)

@@ -2,6 +2,7 @@
 /* copse conformance: the command line, and the choice of the part that runs. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/conformance/conform.h"
@@ -19,8 +20,11 @@ static const char summary[] =
     "  list         the cases that the options select\n"
     "  info         identity, limits and blocked kernels of the devices\n"
     "  support      a table of ops and devices, from the quick cases of each op\n"
-    "  compare A B  regressions between two files of --json\n\n"
-    "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
+    "  compare A B  regressions between two files of --json\n"
+    "  site FILE... a table of ops and devices from files of --json: DIR/index.html (--out DIR)\n"
+    "  contract     the contract of the kernel that --kernel names: buffers, parameters, group size\n\n"
+    "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input; 3: no result\n"
+    "is wrong, but cases were not reached in --seconds (but those of mode tune).";
 
 static int complain(const char *option, const char *value, const char *what)
 {
@@ -28,11 +32,11 @@ static int complain(const char *option, const char *value, const char *what)
     return EXIT_BAD_INPUT;
 }
 
-/* "list", "info", "support" and "compare" come first; all other words are modes. */
+/* Actions come first; all other words are modes. */
 static int take_words(const struct option_words *words, struct conform_settings *s,
                       const char **action)
 {
-    static const char *const actions[] = { "list", "info", "support", "compare" };
+    static const char *const actions[] = { "list", "info", "support", "compare", "contract", "site" };
     size_t at = 0;
     *action = "";
     for (size_t i = 0; words->count && i < sizeof actions / sizeof *actions; i++)
@@ -45,6 +49,12 @@ static int take_words(const struct option_words *words, struct conform_settings 
         fprintf(stderr, "copse conformance: compare needs two files that --json wrote\n");
         return EXIT_BAD_INPUT;
     }
+    if (strcmp(*action, "site") == 0) {
+        if (words->count > 1)
+            return -1;
+        fprintf(stderr, "copse conformance: site needs files that --json wrote\n");
+        return EXIT_BAD_INPUT;
+    }
     for (; at < words->count; at++) {
         unsigned mode;
         if (!conform_find_mode(words->at[at], &mode))
@@ -52,6 +62,22 @@ static int take_words(const struct option_words *words, struct conform_settings 
         s->job.modes |= mode;
     }
     return -1;
+}
+
+/* "90s", "10m", "8h"; plain numbers are seconds. */
+static bool read_time(const char *text, double *seconds)
+{
+    static const struct { const char *unit; double seconds; } units[] = {
+        { "", 1.0 }, { "s", 1.0 }, { "m", 60.0 }, { "h", 3600.0 },
+    };
+    char *end;
+    const double number = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end != text && strcmp(end, units[i].unit) == 0) {
+            *seconds = number * units[i].seconds;
+            return *seconds > 0.0 && *seconds < 1e9;
+        }
+    return false;
 }
 
 static unsigned default_modes(const char *action)
@@ -65,7 +91,7 @@ static unsigned default_modes(const char *action)
                                           : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
 }
 
-static int check(struct conform_settings *s, const char *tier, const char *device)
+static int check(struct conform_settings *s, const char *action, const char *tier, const char *device)
 {
     if (!conform_find_tier(tier, &s->job.tier))
         return complain("--tier: ", tier, "not quick, standard, full or exhaustive");
@@ -76,7 +102,7 @@ static int check(struct conform_settings *s, const char *tier, const char *devic
     }
     if (device)
         s->job.devices = device;
-    if (!s->job.own_path != !s->job.own_kernel) {
+    if (strcmp(action, "contract") != 0 && !s->job.own_path != !s->job.own_kernel) {
         fprintf(stderr, "copse conformance: --kernel FILE and --op NAME go together\n");
         return EXIT_BAD_INPUT;
     }
@@ -98,7 +124,8 @@ int cmd_conformance(int argc, char **argv)
 {
     struct conform_settings s = { .job = { .devices = "all" } };
     struct option_words words = { 0 };
-    const char *device = NULL, *tier = "quick", *action;
+    const char *device = NULL, *tier = "quick", *budget = NULL, *folder = NULL, *action;
+    double budget_seconds = 0.0;
     float seconds = NAN, deadline = 0.0f; /* NaN cannot be given */
     bool no_isolation = false, has_coverage = false;
     const struct option_row rows[] = {
@@ -119,6 +146,12 @@ int cmd_conformance(int argc, char **argv)
           "time per device, 0 = no limit; skipped cases are listed [quick: 60]" },
         { "deadline", OPTION_FLOAT, &deadline, "N",
           "time for each case before it counts as hung [60; from tier full on 600]" },
+        { "seed", OPTION_U64, &s.job.seed, "N", "other inputs for all cases; 0: those of their names [0]" },
+        { "budget", OPTION_TEXT, &budget, "TIME",
+          "repeat with new seeds until a failure or this time: 90s, 10m, 8h" },
+        { "out", OPTION_TEXT, &folder, "DIR", "with site: the folder of the page, which exists" },
+        { "known", OPTION_TEXT, &s.job.known, "FILE",
+          "known failures, a line for each: DEVICE | MODE/OP/CASE | REASON" },
         { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object per line" },
         { "junit", OPTION_TEXT, &s.job.junit, "FILE", "write JUnit XML" },
         { "csv", OPTION_TEXT, &s.job.csv, "FILE", "write a table" },
@@ -140,7 +173,7 @@ int cmd_conformance(int argc, char **argv)
                     : strcmp(tier, "quick") == 0 ? QUICK_SECONDS
                                                  : 0.0;
         s.job.deadline = (double)deadline;
-        code = check(&s, tier, device);
+        code = check(&s, action, tier, device);
     }
     if (code < 0 && has_coverage && strcmp(action, "list") != 0) {
         fprintf(stderr, "copse conformance: --coverage goes with list: copse conformance list --coverage\n");
@@ -148,6 +181,12 @@ int cmd_conformance(int argc, char **argv)
     }
     if (code < 0 && has_coverage)
         code = conform_coverage(s.is_json);
+    if (code < 0 && budget && !read_time(budget, &budget_seconds))
+        code = complain("--budget: ", budget, "not a time, such as 90s, 10m or 8h");
+    if (code < 0 && (strcmp(action, "site") == 0) != (folder != NULL)) {
+        fprintf(stderr, "copse conformance: site and --out DIR go together\n");
+        code = EXIT_BAD_INPUT;
+    }
     if (code >= 0)
         return code;
     s.is_isolated = !no_isolation;
@@ -155,5 +194,11 @@ int cmd_conformance(int argc, char **argv)
         s.job.modes = default_modes(action) | (s.job.own_path ? COPSE_CONFORM_LAUNCH : 0u);
     if (strcmp(action, "compare") == 0)
         return conform_compare(&s, words.at[1], words.at[2]);
+    if (strcmp(action, "site") == 0)
+        return conform_site(words.at + 1, words.count - 1, folder);
+    if (strcmp(action, "contract") == 0)
+        return conform_contract(s.job.own_path);
+    if (budget)
+        return conform_soak(&s, action, budget_seconds, argc, argv);
     return conform_run(&s, action, argc, argv);
 }

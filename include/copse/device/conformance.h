@@ -73,7 +73,7 @@ struct copse_case_result {
     const char *type;    /**< element type: "f32" */
     const char *device;  /**< "opencl:0" */
     copse_verdict verdict;
-    uint64_t seed;       /**< of the inputs; from the case's name */
+    uint64_t seed;       /**< of the inputs; from the case's name and the run's seed */
     const char *metric;  /**< "ulp", "R", "bits", "norm", "" = no number */
     double worst, limit; /**< in the metric; 0, 0 without one */
     double nmse;         /**< normalised mean square error, second alarm */
@@ -125,7 +125,10 @@ struct copse_conformance_params {
     copse_case_result_fn *result;
     void *user;
     copse_case_uses_fn *uses;
-    uint64_t reserved[3]; /**< 0 */
+    uint64_t seed;         /**< other inputs for all cases                  [0 = those of the cases' names] */
+    const char *known;     /**< file of known failures, a line for each: "DEVICE | MODE/OP/CASE | REASON"; patterns
+                                may contain '*'                             [those of the library only] */
+    uint64_t reserved[1]; /**< 0 */
 };
 
 /** How many cases came to what. */

@@ -95,7 +95,10 @@ struct copse_conformance_job_params {
     const char *html, *markdown, *junit, *csv, *json; /**< files to write at the end  [none] */
     const char *command;   /**< command line of the run, for the card       [that of `copse conformance`] */
     bool is_verbose;       /**< for `open`: log more */
-    uint64_t reserved[8];  /**< 0 */
+    uint64_t seed;         /**< as in copse_conformance_params              [0 = inputs of the cases' names] */
+    const char *known;     /**< file of known failures, as in copse_conformance_params; crashes and hangs count,
+                                too                                         [none] */
+    uint64_t reserved[6];  /**< 0 */
 };
 
 /**
