@@ -249,7 +249,7 @@ static void default_strategy_has_no_device(void **unused)
     copse_value_release(&y);
     FAILS(COPSE_ERR_ARGUMENT, copse_strategy_update_non_slot(st, &zero, 1, NULL, NULL, 0, NULL, NULL),
           "'fn' is NULL");
-    FAILS(COPSE_ERR_UNSUPPORTED, copse_strategy_set_cross_device(st, NULL), "no devices");
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_strategy_set_cross_device(st, NULL), "default strategy");
     FAILS(COPSE_ERR_UNSUPPORTED, copse_value_create_on(st, 0, COPSE_F32, COPSE_SCALAR, "1234", &y),
           "default strategy");
     FAILS(COPSE_ERR_UNSUPPORTED, copse_value_per_replica(st, &x, 1, &y), "default strategy");
