@@ -37,5 +37,6 @@ awk 'BEGIN {
         print i % 2 ? "tulip" : "crocus", 2 * (i % 2) + rand(), rand() < 0.5 ? "red" : "blue"
 }' >flowers.csv
 printf 'colour,length\nred,2.5\nblue,0.5\n' >new.csv
+awk 'BEGIN { for (i = 0; i < 60; i++) print "The quick brown fox jumps over the lazy dog." }' >tale.txt
 printf 'flatten\ndense 16 relu; dropout 0.1\ndense out\n' >net.txt
 copse train --devices host --epochs 2 --quiet --checkpoint run
