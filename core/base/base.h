@@ -161,4 +161,10 @@ static inline bool copse__unref(copse_refs *r) /* true for the last one */
 #define COPSE_HASH_START 0xcbf29ce484222325ull
 uint64_t copse__hash(uint64_t h, const void *bytes, size_t size);
 
+/* ---- date.c ---- */
+
+#define COPSE_DATE 16
+/* The present day in UTC: "2026-11-23". Returns `text`. */
+char *copse__date(char text[COPSE_DATE]);
+
 #endif

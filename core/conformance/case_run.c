@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps around each case of a run: filters, resumption, the time limit, counts, blocked kernels, and a working
-   device for the next case. Compares no numbers. */
+/* The steps around each case of a run: filters, resumption, the time limit, counts, and a working device for the next
+   case. Compares no numbers. */
 #include <stdio.h>
 
 #include "core/conformance/conformance.h"
@@ -133,6 +133,7 @@ bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const c
         return leave_out(r, mode, op, name, variant, "the device was lost and cannot be opened");
     if (copse__now_ns() >= r->deadline_ns) {
         snprintf(text, sizeof text, "not reached in %g s", p->seconds);
+        r->has_unreached = true;
         return leave_out(r, mode, op, name, variant, text);
     }
     if (p->begin && !p->begin(p->user, mode, op, name, variant)) {
@@ -140,6 +141,7 @@ bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const c
         return false;
     }
     r->began_ns = copse__now_ns();
+    copse__verdicts_begin(r);
     return true;
 }
 
@@ -165,40 +167,6 @@ static void apply_known(const struct copse_conform_run *r, struct copse_case_res
     result->verdict = result->verdict == COPSE_VERDICT_PASS ? COPSE_VERDICT_XPASS
                                                             : COPSE_VERDICT_XFAIL;
     result->text = text;
-}
-
-/* The consequence of a result for the forced kernel variant. */
-static void judge(struct copse_conform_run *r, const struct copse_case_result *result, bool is_late)
-{
-    const bool is_good =
-        result->verdict == COPSE_VERDICT_PASS || result->verdict == COPSE_VERDICT_XPASS;
-    const struct copse_kernel_case c = { result->variant, result->mode, result->op, result->name,
-                                         (uint32_t)r->params->tier };
-    struct copse_passed_case p;
-    if (is_failure(result->verdict) || result->verdict == COPSE_VERDICT_XFAIL) {
-        if (copse__device_fail_case(r->dev, &c, is_late, result->text ? result->text : "") !=
-            COPSE_OK)
-            copse__log(&r->ctx->base.log, COPSE_LOG_DEBUG, "conformance: %s is not blocked: %s",
-                       result->variant, copse_last_error());
-    } else if (is_good && copse__device_has_failed(r->dev, &c, &p.id)) {
-        snprintf(p.kernel, sizeof p.kernel, "%s", result->variant);
-        /* If memory for it is exhausted, the block stays. */
-        if (!COPSE_PUSH(&r->ctx->base.mem, &r->passed, p))
-            copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: no memory");
-    }
-}
-
-/* At the end of the run, when all failed cases are known, so that no kernel is unblocked and blocked again. */
-void copse__conform_take_passes(struct copse_conform_run *r)
-{
-    for (size_t i = 0; r->dev && i < r->passed.count; i++) {
-        const struct copse_passed_case *p = &r->passed.at[i];
-        if (copse__device_pass_case(r->dev, p->kernel, p->id, (uint32_t)r->params->tier) !=
-            COPSE_OK)
-            copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: %s stays blocked: %s",
-                       p->kernel, copse_last_error());
-    }
-    copse__free(&r->ctx->base.mem, r->passed.at);
 }
 
 /* ---- the device ---- */
@@ -233,15 +201,16 @@ static void replace_device(struct copse_conform_run *r)
     *r = fresh;
 }
 
-void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result)
+void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result, struct copse_evidence *e)
 {
     char text[512];
     if (!(result->seconds > 0))
         result->seconds = (double)(copse__now_ns() - r->began_ns) * 1e-9;
-    const bool is_late = result->verdict == COPSE_VERDICT_TIMEOUT;
+    e->result = result;
+    e->is_late = result->verdict == COPSE_VERDICT_TIMEOUT;
     apply_known(r, result, text, sizeof text);
-    if (result->variant && *result->variant && !r->params->own)
-        judge(r, result, is_late);
+    if (!r->params->own)
+        copse__verdicts_take(r, e);
     report(r, result);
     if (copse__device_check(r->dev) != COPSE_OK)
         replace_device(r);

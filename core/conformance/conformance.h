@@ -75,14 +75,35 @@ struct copse_conform_run {
     bool is_stopped; /* begin requested it */
     uint64_t ops_met; /* probing: bits by position in params->ops */
     bool has_case, has_variant; /* probing: a match was found */
-    struct {
-        struct copse_passed_case {
-            char kernel[48];
-            uint64_t id;
-        } *at;
-        size_t count, room;
-    } passed; /* cases that failed in earlier runs */
+    bool has_variants; /* of the case: they follow if it fails, and then copse__verdicts_settle */
+    bool is_shared;    /* other devices take part in the case: no kernel is blamed */
+    bool has_unreached; /* cases were left out because the time was over */
+    struct copse_verdicts *verdicts; /* on the kernels of the device (blame.c) */
 };
+
+/* ---- blame.c: the consequence of results for kernels ---- */
+
+struct copse_verdicts;
+copse_status copse__verdicts_create(struct copse_conform_run *r, struct copse_verdicts **out);
+/* Note the kernels that `dev` uses from now on. NULL: note none. */
+void copse__verdicts_watch(struct copse_conform_run *r, const copse_device *dev);
+/* A case begins: it has used no kernel yet. */
+void copse__verdicts_begin(struct copse_conform_run *r);
+/* Whether a wrong result in this mode is that of a kernel that the running case has used. */
+bool copse__verdicts_is_about(const struct copse_conform_run *r, const char *mode);
+/* What a case says about kernels. */
+struct copse_evidence {
+    const struct copse_case_result *result;
+    bool is_late;
+    bool is_shaky;   /* it passed when it was repeated */
+    bool is_excused; /* the fault is not that of the tested device's kernels */
+    bool is_open;    /* variants of the case follow: wait for copse__verdicts_settle */
+};
+void copse__verdicts_take(struct copse_conform_run *r, const struct copse_evidence *e);
+/* The variants of the open case were run: if none of them failed, the kernels of the case are blamed. */
+void copse__verdicts_settle(struct copse_conform_run *r, bool has_failed_variant);
+/* At the end of a run, when all failed cases are known: record the passes on the device. Frees. */
+void copse__verdicts_finish(struct copse_conform_run *r);
 
 /* copse_conformance_run with other tables and known failures than the library's, for tests. */
 copse_status copse__conformance_run_with(copse_context *ctx,
@@ -98,17 +119,14 @@ copse_status copse__conformance_list_with(copse_context *ctx,
    false: do not run the case (a SKIP was reported if required). */
 bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const char *op,
                           const char *name, const char *variant);
-/* Report a result: sets device, seed and type if empty, applies the list of known failures, counts, calls the
-   callback, blocks a failed kernel variant, notes a passed case that failed in an earlier run. A lost device is
-   opened again; r->dev then changes. */
-void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result);
+/* Report the result of `e`: sets device, seed and type if empty, applies the list of known failures, counts, calls the
+   callback, and takes it as evidence on kernels. A lost device is opened again; r->dev then changes. */
+void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *result, struct copse_evidence *e);
 #define COPSE_CONFORM_MOST_OPS 64 /* limit of names in params->ops */
 
 /* The device that the parameters name, with the user kernel if there is one. */
 copse_status copse__conform_open(struct copse_conform_run *r);
 void copse__conform_close(struct copse_conform_run *r);
-/* Record on the device which cases passed that failed in earlier runs. */
-void copse__conform_take_passes(struct copse_conform_run *r);
 /* The verdict for a status: OK -> PASS, UNSUPPORTED, NO_MEMORY -> OOM, ... */
 copse_verdict copse__conform_verdict(copse_status s);
 

@@ -12,6 +12,7 @@
 struct copse_conform_outcome {
     struct copse_case_result result;
     char text[512], hash[20];
+    bool is_excused; /* a failure is not that of the device's kernels */
 };
 
 struct copse_conform_case {
@@ -23,8 +24,9 @@ struct copse_conform_case {
 typedef copse_status copse_conform_fn(struct copse_conform_run *r, void *user,
                                       struct copse_conform_outcome *out);
 
-/* Begin, run and end a case, unless begin refuses it. */
-void copse__conform_one(struct copse_conform_run *r, const struct copse_conform_case *c,
+/* Begin, run and end a case, unless begin refuses it: SKIP. A case that fails is repeated once: if it passes then, the
+   fault comes and goes. Returns the verdict. */
+copse_verdict copse__conform_one(struct copse_conform_run *r, const struct copse_conform_case *c,
                         copse_conform_fn *run, void *user);
 
 /* Set verdict and text if the case still passes, so that the first failure is reported. */

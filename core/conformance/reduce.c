@@ -20,6 +20,7 @@
 struct set {
     const char *ids[MAX_RANKS];
     uint32_t ranks;
+    bool is_shared; /* with another device */
     char name[64];
 };
 
@@ -297,6 +298,7 @@ static void check_set(struct copse_conform_run *r, const struct set *set)
         copse_transfer transfer;
     } ways[] = { { "shared", COPSE_TRANSFER_SHARED }, { "staged", COPSE_TRANSFER_STAGED } };
     struct rig g = { .set = set };
+    r->is_shared = set->is_shared;
     for (size_t i = 0; i < COPSE_COUNT(schedules); i++)
         for (size_t k = 0; k < COPSE_COUNT(ways); k++) {
             char name[96];
@@ -307,6 +309,7 @@ static void check_set(struct copse_conform_run *r, const struct set *set)
                 r, &(struct copse_conform_case){ "reduce", schedules[i].name, name, NULL }, check,
                 &g);
         }
+    r->is_shared = false;
     close_rig(r, &g);
 }
 
@@ -329,7 +332,7 @@ copse_status copse__conform_reduce(struct copse_conform_run *r)
         if (!other->is_usable || strcmp(other->id, own) == 0)
             continue;
         for (uint32_t ranks = 2; ranks <= (is_quick ? 2u : 5u); ranks++) {
-            struct set set = { .ranks = ranks };
+            struct set set = { .ranks = ranks, .is_shared = true };
             for (uint32_t rank = 0; rank < ranks; rank++)
                 set.ids[rank] = rank % 2 ? other->id : own;
             snprintf(set.name, sizeof set.name, "x%u with %s", ranks, other->id);

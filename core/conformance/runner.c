@@ -2,13 +2,31 @@
 /* A run over all modes. */
 #include "core/conformance/conformance.h"
 
+/* Whether all cases of the modes are selected. */
+static bool is_unfiltered(const struct copse_conformance_params *p)
+{
+    return !p->ops && !p->case_name && !p->variant && !p->own;
+}
+
+static copse_status run_mode(struct copse_conform_run *r, const struct copse_conform_mode *m)
+{
+    r->has_unreached = false;
+    COPSE_TRY(m->run(r));
+    const bool is_test = !(m->bit & (COPSE_CONFORM_PERF | COPSE_CONFORM_TUNE));
+    if (is_test && !r->is_listing && !r->is_stopped && is_unfiltered(r->params) &&
+        copse__device_note_mode(r->dev, m->name, (uint32_t)r->params->tier, !r->has_unreached) != COPSE_OK)
+        copse__log(&r->ctx->base.log, COPSE_LOG_WARN, "conformance: the run of %s is not noted: %s", m->name,
+                   copse_last_error());
+    return COPSE_OK;
+}
+
 static copse_status run_modes(struct copse_conform_run *r)
 {
     unsigned modes = r->params->modes ? r->params->modes : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
     r->is_past = !r->params->after || !*r->params->after;
     for (const struct copse_conform_mode *m = copse_conform_modes; m->name && !r->is_stopped; m++) {
         if (modes & m->bit)
-            COPSE_TRY(copse_note(m->run(r), "in mode %s", m->name));
+            COPSE_TRY(copse_note(run_mode(r, m), "in mode %s", m->name));
         modes &= ~m->bit;
     }
     return modes && !r->is_stopped
@@ -45,7 +63,9 @@ static copse_status probe(const struct copse_conform_run *run)
 
 static copse_status run_on_device(struct copse_conform_run *r)
 {
+    COPSE_TRY(copse__verdicts_create(r, &r->verdicts));
     COPSE_TRY(copse__conform_open(r));
+    copse__verdicts_watch(r, r->dev);
     COPSE_TRY(probe(r));
     COPSE_TRY(run_modes(r));
     if (r->is_stopped)
@@ -72,7 +92,7 @@ static copse_status run(copse_context *ctx, const struct copse_conformance_param
     /* The modes test kernels themselves, also on devices that they open. */
     atomic_fetch_add(&ctx->self_tests_off, 1u);
     const copse_status s = run_on_device(&r);
-    copse__conform_take_passes(&r);
+    copse__verdicts_finish(&r);
     copse__conform_close(&r);
     atomic_fetch_sub(&ctx->self_tests_off, 1u);
     summary->seconds = (double)(copse__now_ns() - start) * 1e-9;

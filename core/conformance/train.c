@@ -399,8 +399,10 @@ copse_status copse__conform_train(struct copse_conform_run *r)
         if (!other->is_usable || strcmp(other->id, own) == 0)
             continue;
         snprintf(name, sizeof name, "3 replicas with %s", other->id);
+        r->is_shared = true;
         copse__conform_one(r, &(struct copse_conform_case){ "train", "mlp", name, NULL },
                            check_replicas, &j);
+        r->is_shared = false;
     }
     return COPSE_OK;
 }

@@ -145,12 +145,14 @@ static copse_status tune(struct copse_conform_run *r, void *user, struct copse_c
     copse_status s;
     snprintf(kernels, sizeof kernels, "%s=%s", t->family->name, t->variant->name);
     r->dev->tries_blocked = false; /* the speed of unused kernels is irrelevant */
+    copse__verdicts_watch(r, NULL);
     COPSE_TRY_OR(done, s, make_graph(r, t));
     const struct copse_function_params params = { .graph = t->graph, .outputs = &t->result, .output_count = 1,
                                                   .kernels = kernels };
     COPSE_TRY_OR(done, s, copse_function_create(r->dev, &params, &f));
     s = measure(r, t, f, out);
 done:
+    copse__verdicts_watch(r, r->dev);
     r->dev->tries_blocked = true;
     copse_function_release(&f);
     return s;

@@ -9,16 +9,13 @@ struct step {
     const struct copse_case *c;
     const char *variant;
     copse_walk_fn *run;
-    bool has_failed;
 };
 
 static copse_status take(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
 {
     struct step *x = user;
     out->result.type = copse__type_name(x->c->in_count ? x->c->in[0].type : COPSE_F32);
-    const copse_status s = x->run(r, x->c, x->variant, out);
-    x->has_failed = s != COPSE_OK || out->result.verdict != COPSE_VERDICT_PASS;
-    return s;
+    return x->run(r, x->c, x->variant, out);
 }
 
 /* `quick` omits the variants, but when the choice fails it runs each of them to find the faulty one. */
@@ -41,13 +38,20 @@ static void take_case(struct copse_conform_run *r, const char *mode, const struc
 {
     const struct copse_family *f = family_of(mode, c);
     struct step x = { .c = c, .run = run, .variant = "" };
-    copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, "" }, take, &x);
-    const bool has_failed = x.has_failed || always_forces;
-    for (size_t i = 0; f && i < f->count && forces(r, has_failed); i++) {
+    r->has_variants = f != NULL;
+    const copse_verdict first =
+        copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, "" }, take, &x);
+    r->has_variants = false;
+    const bool has_failed = first != COPSE_VERDICT_PASS && first != COPSE_VERDICT_SKIP;
+    bool has_failed_variant = false;
+    for (size_t i = 0; f && i < f->count && forces(r, has_failed || always_forces); i++) {
         x.variant = copse__variant_kernel(&f->variants[i]);
-        copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, x.variant }, take,
-                           &x);
+        const copse_verdict v = copse__conform_one(
+            r, &(struct copse_conform_case){ mode, c->op, c->name, x.variant }, take, &x);
+        has_failed_variant |= v != COPSE_VERDICT_PASS && v != COPSE_VERDICT_SKIP && v != COPSE_VERDICT_UNSUPPORTED;
     }
+    if (f)
+        copse__verdicts_settle(r, has_failed_variant);
 }
 
 void copse__conform_walk_stress(struct copse_conform_run *r, const char *mode, copse_walk_fn *run)

@@ -14,7 +14,7 @@ copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *
     memset(c, 0, sizeof *c);
     c->kind = COPSE_COMMAND_DISPATCH;
     c->kernel = k;
-    copse__kernel_note_use(k->dev, k->id);
+    copse__kernel_note_use(k->dev, k->id, k->spec);
     if (binding_count != row->arg_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "dispatch: %s sees %u buffers, %zu are given",
                           row->name, row->arg_count, binding_count);

@@ -87,10 +87,8 @@ bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row 
 
 /* ---- kernels that are not used because their results were wrong (blocked.c) ---- */
 
-/* Block a kernel on the device until it is unblocked, in this context and, through the kernel cache, in later
-   contexts. Kernels that are already recorded are unchanged. COPSE_ERR_ARGUMENT for an unknown kernel. */
-copse_status copse__device_block_kernel(copse_device *dev, const char *kernel, const char *reason);
-/* Whether it is blocked there, with the reason. Never true on a device that tries blocked kernels. */
+/* Whether it is blocked there, with the reason. Never true on a device that tries blocked kernels, or whose kernels are
+   noted. */
 bool copse__kernel_is_blocked(const copse_device *dev, const char *kernel, char *reason, size_t room);
 /* COPSE_ERR_UNSUPPORTED: the device, its driver, the kernel, the reason, and what the user can do. */
 copse_status copse__kernel_refuse(const copse_device *dev, const char *kernel, const char *reason);
@@ -99,19 +97,35 @@ copse_status copse__kernel_refuse(const copse_device *dev, const char *kernel, c
 struct copse_kernel_uses {
     const struct copse_block_list *device; /* devices with this list are noted */
     atomic_bool used[COPSE_KERNEL_COUNT + 1];
+    int32_t spec[COPSE_KERNEL_COUNT][COPSE_MAX_SPECS]; /* of the first use */
     void (*first)(void *user, uint32_t id); /* at the first use of a kernel, from any thread; or NULL */
     void *user;
 };
-/* Note that a command uses a kernel; COPSE_KERNEL_COUNT = the library's product. */
-void copse__kernel_note_use(const copse_device *dev, uint32_t id);
+/* Note that a command uses a kernel. `spec` NULL: the library's product. */
+void copse__kernel_note_use(const copse_device *dev, uint32_t id, const int32_t spec[COPSE_MAX_SPECS]);
+
+/* Block a kernel that failed its self-test, until runs of conformance pass, in this context and, through the kernel
+   cache, in later contexts. Kernels that are already recorded are unchanged. */
+copse_status copse__device_fail_test(copse_device *dev, const char *kernel, const char *reason);
 
 /* copse__block_list_fail_case and so on, for the device's list. */
+copse_status copse__device_pass_run(copse_device *dev, const char *kernel, bool is_good);
+copse_status copse__device_note_mode(copse_device *dev, const char *mode, uint32_t tier, bool is_whole);
 copse_status copse__device_fail_case(copse_device *dev, const struct copse_kernel_case *c,
                                      bool is_late, const char *text);
 bool copse__device_has_failed(const copse_device *dev, const struct copse_kernel_case *c,
                               uint64_t *id);
 copse_status copse__device_pass_case(copse_device *dev, const char *kernel, uint64_t id,
                                      uint32_t tier);
+/* Read the device's list from the kernel cache again. */
+void copse__device_refresh(copse_context *ctx, const struct copse_device_info *info);
+/* Block a kernel that another list has blocked, unless it is blocked here. */
+void copse__device_adopt_block(copse_context *ctx, const struct copse_device_info *info, const char *kernel,
+                               const char *reason);
+/* Whether the faults of a device come and go, and why; never those of the reference. */
+bool copse__is_unreliable(copse_context *ctx, const struct copse_device_info *info, char *reason, size_t room);
+/* COPSE_ERR_UNSUPPORTED with the reason if they do, unless the application allows it or during conformance. */
+copse_status copse__device_refuse_unreliable(copse_device *dev);
 /* Whether the library has a kernel of this name. */
 bool copse__kernel_is_name(const char *name, size_t length);
 
@@ -126,6 +140,8 @@ uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const c
 /* Run the kernel's self-test. A wrong result blocks the kernel, and the status is COPSE_ERR_UNSUPPORTED. The
    reference device, a device under test and a context without self-tests skip it. */
 copse_status copse__self_test(copse_device *dev, struct copse_kernel *k);
+/* Run it, and only write the fault to `reason`; "" = the result is right. */
+copse_status copse__self_test_ask(struct copse_kernel *k, char *reason, size_t room);
 
 /* ---- the matrix product of a vendor's library (library_product.c) ---- */
 

@@ -173,7 +173,7 @@ static copse_status test(copse_device *dev, const struct copse_command *c, uint3
     lay_out(&t);
     const copse_status s = run_trial(dev, &t, reason, sizeof reason);
     if (*reason) {
-        COPSE_TRY(copse__device_block_kernel(dev, COPSE_LIBRARY_PRODUCT, reason));
+        COPSE_TRY(copse__device_fail_test(dev, COPSE_LIBRARY_PRODUCT, reason));
         return copse__kernel_refuse(dev, COPSE_LIBRARY_PRODUCT, reason);
     }
     if (s == COPSE_OK)

@@ -2,6 +2,7 @@
 /* copse_select_devices: finds the listed devices that a selector matches. Opens nothing. */
 #include <stdio.h>
 
+#include "copse/device/conformance.h"
 #include "core/device/device.h"
 
 struct selection {
@@ -41,11 +42,22 @@ static bool is_repeated(const struct copse_context *ctx, size_t index)
     return false;
 }
 
+/* Automatic choices omit devices whose faults come and go. */
+static bool is_trusted(struct copse_context *ctx, const struct copse_device_info *d)
+{
+    char reason[256];
+    if ((atomic_load(&ctx->allowed) & COPSE_ALLOW_UNRELIABLE) || !copse__is_unreliable(ctx, d, reason, sizeof reason))
+        return true;
+    copse__log(&ctx->base.log, COPSE_LOG_WARN, "devices: %s is not chosen, it is unreliable: %s", d->id, reason);
+    return false;
+}
+
 static void take_gpus(struct selection *sel)
 {
     const struct copse_context *ctx = sel->ctx;
     for (size_t i = 0; i < ctx->device_count; i++)
-        if (ctx->devices[i].is_usable && is_gpu(&ctx->devices[i]) && !is_repeated(ctx, i))
+        if (ctx->devices[i].is_usable && is_gpu(&ctx->devices[i]) && !is_repeated(ctx, i) &&
+            is_trusted(sel->ctx, &ctx->devices[i]))
             take(sel, &ctx->devices[i]);
 }
 
@@ -57,7 +69,7 @@ static void take_cpu(struct selection *sel)
     for (size_t i = 0; i < ctx->device_count; i++) {
         const struct copse_device_info *d = &ctx->devices[i];
         if (d->is_usable && d->kind == COPSE_DEVICE_CPU &&
-            (!best || d->limits.has_wide_vectors > best->limits.has_wide_vectors))
+            (!best || d->limits.has_wide_vectors > best->limits.has_wide_vectors) && is_trusted(sel->ctx, d))
             best = d;
     }
     if (best)

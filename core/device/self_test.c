@@ -143,10 +143,9 @@ static void compare(const struct copse_kernel_row *row, const struct copse_self_
     }
 }
 
-static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse_self_test *t)
+static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse_self_test *t, char *reason, size_t room)
 {
     struct layout l;
-    char reason[128] = "";
     lay_out(k->row, t, &l);
     uint32_t *images = copse__alloc(&dev->base->mem, 3, l.bytes);
     if (!images)
@@ -158,28 +157,39 @@ static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse
     bool was_run;
     copse_status s = run_on_device(dev, k, t, &l, images, got, &was_run);
     if (s == COPSE_OK && was_run)
-        compare(k->row, t, &l, expected, got, reason, sizeof reason);
+        compare(k->row, t, &l, expected, got, reason, room);
     copse__free(&dev->base->mem, images);
-    if (s != COPSE_OK || !*reason)
-        return copse_note(s, "in the self-test of %s", k->row->name);
-    COPSE_TRY(copse__device_block_kernel(dev, k->row->name, reason));
-    return copse__kernel_refuse(dev, k->row->name, reason);
+    return copse_note(s, "in the self-test of %s", k->row->name);
 }
 
-copse_status copse__self_test(copse_device *dev, struct copse_kernel *k)
+copse_status copse__self_test_ask(struct copse_kernel *k, char *reason, size_t room)
 {
+    copse_device *dev = k->dev;
     const uint64_t start = copse__now_ns();
-    if (dev->info.kind == COPSE_DEVICE_REFERENCE || dev->tries_blocked || !k->row->self_test ||
-        atomic_load_explicit(&dev->ctx->self_tests_off, memory_order_relaxed) > 0)
+    *reason = '\0';
+    if (!k->row->self_test)
         return COPSE_OK;
     struct copse_self_test *t = copse__alloc(&dev->base->mem, 1, sizeof *t);
     if (!t)
         return copse_no_memory("self-test");
     preset(k->row, t);
     k->row->self_test(k, t);
-    const copse_status s = t->groups > 0 ? test(dev, k, t) : COPSE_OK;
+    const copse_status s = t->groups > 0 ? test(dev, k, t, reason, room) : COPSE_OK;
     copse__free(&dev->base->mem, t);
     copse__log(&dev->base->log, COPSE_LOG_DEBUG, "self-test: %s on %s, %.0f us", k->row->name,
                dev->info.id, (double)(copse__now_ns() - start) * 1e-3);
     return s;
+}
+
+copse_status copse__self_test(copse_device *dev, struct copse_kernel *k)
+{
+    char reason[128];
+    if (dev->info.kind == COPSE_DEVICE_REFERENCE || dev->tries_blocked ||
+        atomic_load_explicit(&dev->ctx->self_tests_off, memory_order_relaxed) > 0)
+        return COPSE_OK;
+    COPSE_TRY(copse__self_test_ask(k, reason, sizeof reason));
+    if (!*reason)
+        return COPSE_OK;
+    COPSE_TRY(copse__device_fail_test(dev, k->row->name, reason));
+    return copse__kernel_refuse(dev, k->row->name, reason);
 }

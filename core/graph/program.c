@@ -168,7 +168,7 @@ static copse_status emit(struct copse_recorder *r, const struct copse_launch *x)
     struct copse_command c = { .kind = COPSE_COMMAND_COPY };
     if (x->kind == COPSE_LAUNCH_GEMM) {
         c = x->gemm;
-        copse__kernel_note_use(r->program->queue->dev, COPSE_KERNEL_COUNT);
+        copse__kernel_note_use(r->program->queue->dev, COPSE_KERNEL_COUNT, NULL);
     }
     c.binding_count = x->arg_count;
     memcpy(c.bindings, bindings, x->arg_count * sizeof *bindings);

@@ -11,7 +11,7 @@
 enum copse_request_kind {
     COPSE_REQUEST_DEVICES, /* event "device" for each device that the selector `device` selects */
     COPSE_REQUEST_LIST,    /* event "plan" for each case */
-    COPSE_REQUEST_RUN,     /* events "begin" and "case" for each case */
+    COPSE_REQUEST_RUN,     /* events "begin" and "case" for each case, between them "uses" for each kernel that it uses */
     COPSE_REQUEST_BLOCK,   /* `kernel` failed the case of `modes`, `ops`, `case_name` and `tier`: see `reason` */
 };
 

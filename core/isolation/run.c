@@ -8,9 +8,16 @@
 #include "core/base/cache_folder.h"
 #include "core/isolation/job.h"
 
+/* Names of kernels, each once. */
+struct kernel_names {
+    char at[COPSE_KERNEL_COUNT + 1][48];
+    size_t count;
+};
+
 /* A case, as the begin event names it. */
 struct place {
     char mode[32], op[64], name[192], variant[64];
+    struct kernel_names used;
 };
 
 struct run {
@@ -20,6 +27,8 @@ struct run {
     const char *ops;    /* as requested, or the op of the user kernel */
     cJSON *plan;        /* array of "plan" events of the device */
     struct place now;   /* started and not ended, op "" = none */
+    struct kernel_names proven; /* kernels that passed a case of their own on the device */
+    size_t blocked;     /* kernels that were blocked because a process died */
     bool own_was_used;  /* any mode ran the user kernel */
     char own_text[COPSE_ERROR_BYTES]; /* why not */
 };
@@ -66,14 +75,33 @@ static void block_here(const struct run *r, const struct copse_case_result *c)
     if (!copse_verdict_fails(c->verdict) || c->verdict == COPSE_VERDICT_XPASS || !*c->variant || r->params->own_path ||
         copse__device_find(r->job->ctx, c->device, &info) != COPSE_OK)
         return;
-    if (c->verdict != COPSE_VERDICT_TIMEOUT && c->verdict != COPSE_VERDICT_CRASH)
+    if (r->params->cache_folder && copse__cache_folder_is(&r->job->ctx->base.cache, r->params->cache_folder))
+        copse__device_refresh(r->job->ctx, &info); /* the same list */
+    else if (c->verdict != COPSE_VERDICT_TIMEOUT && c->verdict != COPSE_VERDICT_CRASH)
         block_in(r->job->ctx, c->device, c, r->params->tier);
+}
+
+static bool has_kernel(const struct kernel_names *k, const char *name)
+{
+    for (size_t i = 0; i < k->count; i++)
+        if (strcmp(k->at[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void add_kernel(struct kernel_names *k, const char *name)
+{
+    if (k->count < COPSE_COUNT(k->at) && !has_kernel(k, name))
+        snprintf(k->at[k->count++], sizeof *k->at, "%s", name);
 }
 
 static void on_case(struct run *r, cJSON *event)
 {
     copse_conformance_results *all = r->job->results;
+    if (r->now.used.count == 1 && strcmp(copse__json_text(event, "verdict"), copse_verdict_name(COPSE_VERDICT_PASS)) == 0)
+        add_kernel(&r->proven, r->now.used.at[0]);
     r->now.op[0] = '\0';
+    r->now.used.count = 0;
     copse__job_count(r->job, 1, 0, NULL);
     if (!copse__results_take(all, event))
         return;
@@ -91,9 +119,13 @@ static bool on_event(void *user, cJSON *event)
         on_case(r, event);
         return !is_stopped(r);
     }
-    if (strcmp(name, "begin") == 0)
+    if (strcmp(name, "begin") == 0) {
+        r->now.used.count = 0;
         on_begin(r, event);
-    else if (strcmp(name, "device") == 0)
+    } else if (strcmp(name, "uses") == 0) {
+        add_kernel(&r->now.used, copse__json_text(event, "kernel"));
+    }
+    if (strcmp(name, "device") == 0)
         copse__job_tell(r->job, COPSE_CONFORM_DEVICE, event, NULL, 0);
     copse__results_take(r->job->results, event);
     return !is_stopped(r);
@@ -225,7 +257,7 @@ static copse_verdict verdict_of(const struct copse_ended *e)
 
 /* Block a kernel whose process died: in the list of the application's context, if that has the device, and in the list
    of the cache folder, once if both are the same. */
-static void block(struct run *r, const struct copse_request *died, const struct place *p,
+static void block(struct run *r, const struct copse_request *died, const struct place *p, const char *kernel,
                   const struct copse_ended *how)
 {
     copse_context *ctx = r->job->ctx;
@@ -234,20 +266,47 @@ static void block(struct run *r, const struct copse_request *died, const struct 
     struct copse_device_info info;
     const struct copse_request q = {
         .kind = COPSE_REQUEST_BLOCK, .device = r->device, .modes = died->modes, .tier = died->tier, .ops = p->op,
-        .case_name = p->name, .kernel = p->variant, .reason = how->text, .verdict = verdict_of(how),
+        .case_name = p->name, .kernel = kernel, .reason = how->text, .verdict = verdict_of(how),
         .cache_folder = folder,
     };
-    const struct copse_case_result failed = { .mode = p->mode, .op = p->op, .name = p->name, .variant = p->variant,
+    const struct copse_case_result failed = { .mode = p->mode, .op = p->op, .name = p->name, .variant = kernel,
                                               .verdict = q.verdict, .text = q.reason };
     const bool is_here = copse__device_find(ctx, r->device, &info) == COPSE_OK;
     if (is_here)
         block_in(ctx, r->device, &failed, died->tier);
     if (folder && !(is_here && copse__cache_folder_is(&ctx->base.cache, folder)))
         wait_for(r, &q, &ended);
+    r->blocked++;
 }
 
-/* The process crashed with the library's choice of kernels: find the variant that caused it. */
-static void find_culprit(struct run *r, unsigned mode, const struct place *p);
+/* Whether the plan has variants of the case, which are run after it. */
+static bool has_variants(const struct run *r, const struct place *p)
+{
+    const cJSON *o;
+    cJSON_ArrayForEach(o, r->plan)
+        if (strcmp(copse__json_text(o, "mode"), p->mode) == 0 && strcmp(copse__json_text(o, "op"), p->op) == 0 &&
+            strcmp(copse__json_text(o, "name"), p->name) == 0 && *copse__json_text(o, "variant"))
+            return true;
+    return false;
+}
+
+/* The process died with the library's choice of kernels: block those that have not passed a case of their own, or all
+   of them. In modes about calls, other limits and lent devices no kernel is to blame. */
+static void block_used(struct run *r, const struct copse_request *died, const struct place *p,
+                       const struct copse_ended *how)
+{
+    const unsigned others = COPSE_CONFORM_ARGS | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF;
+    size_t unproven = 0;
+    for (size_t i = 0; i < p->used.count; i++)
+        unproven += !has_kernel(&r->proven, p->used.at[i]);
+    for (size_t i = 0; i < p->used.count && !(died->modes & others); i++)
+        if (unproven == 0 || !has_kernel(&r->proven, p->used.at[i]))
+            block(r, died, p, p->used.at[i], how);
+}
+
+/* The process died with the library's choice of kernels: find the variant, or the kernels, that caused it. */
+static void find_culprit(struct run *r, const struct copse_request *died, const struct place *p,
+                         const struct copse_ended *how);
 
 /* Run the cases of one mode. False if cases were left out. */
 static bool run_cases(struct run *r, const struct copse_request *first)
@@ -275,9 +334,9 @@ static bool run_cases(struct run *r, const struct copse_request *first)
         if (ended.how == COPSE_ENDED_DONE || !p.op[0] || strcmp(after, last) == 0)
             return false; /* the remaining cases are skipped */
         if (p.variant[0] && !q.own_path)
-            block(r, &q, &p, &ended);
-        else if (!p.variant[0] && !q.variant)
-            find_culprit(r, q.modes, &p);
+            block(r, &q, &p, p.variant, &ended);
+        else if (!p.variant[0] && !q.own_path)
+            find_culprit(r, &q, &p, &ended);
         memcpy(last, after, sizeof last);
         q.after = last;
         if (q.seconds > 0.0) { /* no time left: a tiny limit, so that the remaining cases are listed as not reached */
@@ -287,14 +346,12 @@ static bool run_cases(struct run *r, const struct copse_request *first)
     }
 }
 
-static void find_culprit(struct run *r, unsigned mode, const struct place *p)
+static void run_variants(struct run *r, unsigned mode, const struct place *p)
 {
     struct copse_ended ended;
     struct copse_request q = request_of(r, COPSE_REQUEST_LIST);
     const cJSON *o;
     cJSON *plan = r->plan;
-    if (q.tier != COPSE_CONFORM_QUICK)
-        return; /* the other tiers run every variant */
     q.modes = mode;
     q.tier = COPSE_CONFORM_STANDARD;
     q.ops = p->op;
@@ -310,6 +367,19 @@ static void find_culprit(struct run *r, unsigned mode, const struct place *p)
     }
     cJSON_Delete(r->plan);
     r->plan = plan;
+}
+
+/* In tiers above quick the variants follow the case anyway. */
+static void find_culprit(struct run *r, const struct copse_request *died, const struct place *p,
+                         const struct copse_ended *how)
+{
+    const size_t before = r->blocked;
+    if (died->tier == COPSE_CONFORM_QUICK && !died->variant)
+        run_variants(r, died->modes, p);
+    else if (has_variants(r, p) && !died->variant)
+        return;
+    if (r->blocked == before)
+        block_used(r, died, p, how);
 }
 
 /* ---- devices ---- */
@@ -342,6 +412,7 @@ static copse_status run_device(struct run *r, const char *device)
     const uint64_t start = copse__now_ns();
     struct copse_ended ended;
     r->device = device;
+    r->proven.count = 0;
     make_plan(r, &ended);
     if (ended.how == COPSE_ENDED_CANCELLED)
         return cancelled();
@@ -398,6 +469,21 @@ static uint64_t count_failed(const copse_conformance_results *all)
     return count;
 }
 
+/* Kernels that a helper process has blocked are also blocked in the application's context: with the list of a cache
+   folder that both use, else until the application unblocks them. */
+static void take_blocks(copse_context *ctx, const char *device, const copse_conformance_results *all)
+{
+    struct copse_device_info info;
+    const cJSON *b;
+    if (copse__device_find(ctx, device, &info) != COPSE_OK)
+        return;
+    copse__device_refresh(ctx, &info);
+    for (size_t i = 0; i < all->device_count; i++)
+        if (strcmp(all->devices[i].info.id, device) == 0)
+            cJSON_ArrayForEach(b, cJSON_GetObjectItemCaseSensitive(all->devices[i].event, "blocked"))
+                copse__device_adopt_block(ctx, &info, copse__json_text(b, "kernel"), copse__json_text(b, "reason"));
+}
+
 static copse_status check_devices(struct run *r)
 {
     copse_conformance_results *all = r->job->results;
@@ -414,6 +500,8 @@ static copse_status check_devices(struct run *r)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s", r->own_text);
     /* Read the lists again to find new blocks. A failure to read them does not fail the run. */
     (void)ask_devices(r);
+    for (size_t i = 0; i < count; i++)
+        take_blocks(r->job->ctx, ids[i], all);
     if (is_stopped(r))
         return cancelled();
     if (all->has_no_memory)

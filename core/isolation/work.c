@@ -79,6 +79,12 @@ static bool on_begin(void *user, const char *mode, const char *op, const char *n
     return !w->is_stopped;
 }
 
+static void on_use(void *user, const char *kernel)
+{
+    cJSON *o = copse__json_event("uses");
+    emit(user, o, o && cJSON_AddStringToObject(o, "kernel", kernel));
+}
+
 static bool add_numbers(cJSON *o, const struct copse_case_result *r)
 {
     return copse__json_add_text(o, "metric", r->metric) && copse__json_add_number(o, "worst", r->worst) &&
@@ -149,7 +155,7 @@ static copse_status do_cases(struct work *w)
     struct copse_conformance_params p = {
         .device = q->device, .modes = q->modes, .tier = q->tier, .ops = q->ops, .case_name = q->case_name,
         .variant = q->variant, .after = q->after, .seconds = q->seconds, .begin = on_begin, .result = on_result,
-        .user = w,
+        .uses = on_use, .user = w,
     };
     struct copse_own_kernel own = { .kernel = q->kernel };
     struct copse_conformance_summary summary;

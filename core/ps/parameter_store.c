@@ -51,6 +51,7 @@ void copse__pstore_release(struct copse_pstore **at)
 static copse_status open_device(struct copse_pstore *s, const char *device)
 {
     COPSE_TRY(copse_device_open(s->ctx, device, NULL, &s->dev));
+    COPSE_TRY(copse__device_refuse_unreliable(s->dev));
     COPSE_TRY(copse_queue_create(s->dev, &s->queue));
     return copse_buffer_create(
         s->dev, &(struct copse_buffer_params){ .size = COPSE_WORD_BYTES * COPSE_STEP_WORDS }, &s->step);

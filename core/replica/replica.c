@@ -30,6 +30,7 @@ static copse_status open_one(copse_strategy *st, const char *const *devices, siz
     } else {
         COPSE_TRY(copse_device_open(st->ctx, devices[index], st->table->shares_devices ? NULL : &share,
                                     &r->dev));
+        COPSE_TRY(copse__device_refuse_unreliable(r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
     }
     COPSE_TRY(copse_buffer_create(

@@ -61,11 +61,23 @@ static bool add_blocked(cJSON *to, copse_context *ctx, const char *id)
     for (size_t i = 0; i < count && is_good; i++) {
         cJSON *o = cJSON_CreateObject();
         is_good = o && copse__json_add_text(o, "kernel", list[i].kernel) &&
-                  copse__json_add_text(o, "reason", list[i].reason) && cJSON_AddItemToArray(array, o);
+                  copse__json_add_text(o, "reason", list[i].reason) &&
+                  copse__json_add_text(o, "until", list[i].is_lasting ? "unblocked" : "three runs pass") &&
+                  copse__json_add_count(o, "passes", list[i].passes) && cJSON_AddItemToArray(array, o);
         if (!is_good)
             cJSON_Delete(o);
     }
     return is_good;
+}
+
+static bool add_state(cJSON *o, copse_context *ctx, const char *id)
+{
+    struct copse_device_state state;
+    return copse_device_state(ctx, id, &state) != COPSE_OK ||
+           (copse__json_add_text(o, "tested", state.modes) &&
+            cJSON_AddBoolToObject(o, "unreliable", state.is_unreliable) &&
+            copse__json_add_count(o, "flips", state.flips) &&
+            (!state.is_unreliable || copse__json_add_text(o, "unreliable_reason", state.reason)));
 }
 
 static bool add_hardware(cJSON *o, const struct copse_device_info *d)
@@ -116,6 +128,7 @@ static bool add_all(cJSON *o, copse_context *ctx, const struct copse_device_info
            (d->is_usable || copse__json_add_text(o, "reason", d->reason)) &&
            (d->same_as < 0 || copse__json_add_text(o, "same_as", ctx->devices[d->same_as].id)) &&
            (!d->is_usable || (add_limits(o, &d->limits) && add_blocked(o, ctx, d->id) &&
+                              add_state(o, ctx, d->id) &&
                               copse__json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id))));
 }
 

@@ -218,6 +218,7 @@ static void make_input(void)
 static void devices(struct probe *p)
 {
     const struct copse_blocked_kernel *blocked;
+    struct copse_device_state state;
     const struct copse_tuning_entry *tuned, entry = { .rate = 0 };
     const struct copse_case_result failed = { .verdict = COPSE_VERDICT_FAIL };
     char found[2][32], text[64];
@@ -271,6 +272,7 @@ static void devices(struct probe *p)
     ROW(copse_device_block, NEED(ctx), NEED(ids[0]), NEED("unary"), NULL);
     ROW(copse_device_block_case, NEED(ctx), NEED(ids[0]), NEED(&failed), COPSE_CONFORM_STANDARD);
     ROW(copse_device_unblock, NEED(ctx), NEED(ids[0]), NULL);
+    ROW(copse_device_state, NEED(ctx), NEED(ids[0]), NEED(&state));
     ROW(copse_context_allow, NEED(ctx), 0);
 #if defined(COPSE_HAVE_OPENCL)
     ROW(copse_opencl_import, NEED(ctx), NEED(&(struct copse_opencl_handles){ .context = NULL }), NEED(&opened));

@@ -174,7 +174,10 @@ static void the_variant_that_is_wrong_is_blocked_alone(void **state)
         assert_int_equal(seen.count[table[i].other][COPSE_VERDICT_PASS], 1);
         assert_string_equal(blocked_alone(ctx), table[i].kernel);
         copse_lie.how = LIE_NONE;
-        run(ctx, COPSE_CONFORM_GRAD, "dense", "bias gradient, 64 x 32", COPSE_CONFORM_STANDARD);
+        for (int k = 0; k < 3; k++) {
+            assert_string_equal(blocked_alone(ctx), table[i].kernel);
+            run(ctx, COPSE_CONFORM_GRAD, "dense", "bias gradient, 64 x 32", COPSE_CONFORM_STANDARD);
+        }
         assert_string_equal(blocked_alone(ctx), "");
         copse_context_release(&ctx);
     }
@@ -190,7 +193,7 @@ static void no_variant_is_blamed_for_another_kernel(void **state)
     assert_int_equal(seen.count[0][COPSE_VERDICT_PASS], 1);
     assert_int_equal(seen.count[1][COPSE_VERDICT_PASS], 1);
     assert_int_equal(seen.count[2][COPSE_VERDICT_PASS], 1);
-    assert_string_equal(blocked_alone(ctx), "");
+    assert_string_equal(blocked_alone(ctx), "matmul_wide"); /* the only kernel of the result */
     copse_context_release(&ctx);
 
     /* One that writes out of range: the result's kernel is not even run. */

@@ -220,9 +220,17 @@ forgives() {
     says 'blocked on lying:0: matmul \(run/matmul/'
     says '^1 case on 1 device in .*: 1 CRASH$'
     unset COPSE_LIE
+    for turn in 1 2; do
+        expect 0 "forgives: honest $turn" "$liar" "$@"
+        says 'blocked on lying:0: matmul '
+        expect 0 "forgives: devices $turn" "$liar" devices
+        says "blocked: matmul .*; passed since in $turn of 3 runs"
+    done
     expect 0 'forgives: honest' "$liar" "$@"
     says '^used again on lying:0: matmul '
     [ "$(wc -l <"$work/stdout")" -eq 2 ] || no "--quiet: $(cat "$work/stdout")"
+    expect 0 'forgives: devices' "$liar" devices
+    grep -q 'blocked\|unreliable' "$work/stdout" && no "forgives: $(cat "$work/stdout")"
     export COPSE_LIE=hang:matmul
     expect 1 'forgives: hang' "$liar" "$@" --deadline 2
     grep -q 'blocked' "$work/stdout" && no 'forgives: late once, and blocked'
@@ -240,7 +248,38 @@ forgives() {
     expect 0 'forgives: unblock' "$liar" devices --unblock lying:0
     unset COPSE_LIE_OVER
 }
+# A kernel without variants: what conformance finds is shown, and training does not use it.
+# finds LIE KERNEL MODE OP OVER BLOCKED: the number of kernels that are blocked
+finds() {
+    export COPSE_LIE_OVER=$5 COPSE_LIE=$1:$2
+    expect 1 "$1 $2" "$liar" conformance "$3" --device lying:0 --ops "$4" --seconds 0
+    says "^blocked on lying:0: $2 \\($3/"
+    [ "$(grep -c '^blocked' "$work/stdout")" -eq "$6" ] || no "$1 $2: $(grep '^blocked' "$work/stdout")"
+    expect 0 "$1 $2: devices" "$liar" devices
+    says "blocked: $2 .*\[quick, 2"
+    [ "$5" = host ] || says '^ +not tested with this driver: copse conformance --device lying:0$'
+    expect 0 "$1 $2: json" "$liar" devices --json
+    says "\"kernel\":[[:space:]]*\"$2\""
+    says '"tested":.*"unreliable":[[:space:]]*false'
+    expect 2 "$1 $2: training" "$liar" train --devices lying:0 --epochs 1
+    [ "$(grep -c "^copse: kernel: [a-z_]* is blocked on lying:0: $3/" "$work/stderr")" -eq 1 ] || no "$1 $2: $(cat "$work/stderr")"
+    [ "$1" = crash ] || {
+        expect 0 "$1 $2: on the host" "$liar" train --devices lying:0 --epochs 3 --allow-host --json
+        with=$(tail -n 1 "$work/stdout" | sed 's/.*"accuracy":\([0-9.]*\).*/\1/')
+        awk "BEGIN { exit !($with > 0.7) }" || no "$1 $2: accuracy $with on the host"
+    }
+    expect 0 "$1 $2: unblock" "$liar" devices --unblock lying:0
+    unset COPSE_LIE COPSE_LIE_OVER
+}
 product=$(first_case matmul)
+# the kernel that fails its self-test is to blame; of a process that died each kernel that was not proven
+expect 0 'devices: the kernels above' "$liar" devices
+says 'blocked: softmax '
+says 'blocked: argmax '
+says '^ +tested: run \(quick, 2'
+expect 0 'unblock the kernels above' "$liar" devices --unblock lying:0
+finds corrupt cross_entropy_grad grad sparse_cross_entropy host 1
+finds crash cross_entropy_grad grad sparse_cross_entropy host 2
 forgives
 devices=$("$tool" devices)
 if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
@@ -253,6 +292,7 @@ if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
     says '^FAIL +opencl:0 run softmax'
     expect 1 'own kernel, broken' "$tool" conformance --device opencl:0 --kernel "$work/broken.cl" --op softmax
     says 'm_nothing'
+    finds corrupt cross_entropy_grad grad sparse_cross_entropy opencl 1
     lies corrupt matmul_wide opencl FAIL
     lies crash matmul_wide opencl CRASH
 else

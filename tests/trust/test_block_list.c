@@ -128,7 +128,8 @@ static copse_status fail_case(copse_context *ctx, const char *kernel, const char
 
 static bool pass_case(copse_context *ctx, const char *name, copse_conformance_tier tier)
 {
-    const struct copse_kernel_case c = { "softmax", "run", "softmax", name, (uint32_t)tier };
+    const struct copse_kernel_case c = { .kernel = "softmax", .mode = "run", .op = "softmax", .name = name,
+                                         .tier = (uint32_t)tier };
     copse_device *dev;
     uint64_t id;
     OK(copse_device_open(ctx, "fake:0", NULL, &dev));
@@ -136,6 +137,12 @@ static bool pass_case(copse_context *ctx, const char *name, copse_conformance_ti
     OK(copse__device_pass_case(dev, "softmax", id, (uint32_t)tier));
     copse_device_release(&dev);
     return has_failed;
+}
+
+static void pass_three_times(copse_context *ctx, const char *name, copse_conformance_tier tier)
+{
+    for (int i = 0; i < 3; i++)
+        assert_true(pass_case(ctx, name, tier));
 }
 
 /* Each step in a context of its own, as in a process of its own. */
@@ -155,15 +162,28 @@ static void failed_cases_are_kept(void **state)
     OK(copse_device_blocked(ctx, "fake:0", &list, &count));
     assert_int_equal(count, 2);
     assert_string_equal(list[0].kernel, "softmax");
-    assert_string_equal(list[0].reason, "run/softmax/two: by the test");
+    assert_non_null(strstr(list[0].reason, "run/softmax/two: by the test [standard, 2"));
     assert_false(list[0].is_lasting);
     assert_string_equal(list[1].kernel, COPSE_LIBRARY_PRODUCT);
     assert_false(pass_case(ctx, "one", COPSE_CONFORM_QUICK));
     assert_false(pass_case(ctx, "three", COPSE_CONFORM_FULL));
-    assert_true(pass_case(ctx, "one", COPSE_CONFORM_STANDARD));
+    pass_three_times(ctx, "one", COPSE_CONFORM_STANDARD);
+    assert_false(pass_case(ctx, "one", COPSE_CONFORM_STANDARD)); /* forgotten */
     copse_context_release(&ctx);
 
     ctx = open_fake();
+    assert_int_equal(blocked_count(ctx, "fake:0"), 2);
+    assert_true(pass_case(ctx, "two", COPSE_CONFORM_EXHAUSTIVE));
+    copse_context_release(&ctx);
+
+    ctx = open_fake();
+    OK(copse_device_blocked(ctx, "fake:0", &list, &count));
+    assert_int_equal(count, 2);
+    assert_int_equal(list[0].passes, 1);
+    assert_true(pass_case(ctx, "two", COPSE_CONFORM_EXHAUSTIVE));
+    OK(fail_case(ctx, "softmax", "two", COPSE_VERDICT_FAIL)); /* the passes were not in a row */
+    assert_true(pass_case(ctx, "two", COPSE_CONFORM_EXHAUSTIVE));
+    assert_true(pass_case(ctx, "two", COPSE_CONFORM_EXHAUSTIVE));
     assert_int_equal(blocked_count(ctx, "fake:0"), 2);
     assert_true(pass_case(ctx, "two", COPSE_CONFORM_EXHAUSTIVE));
     copse_context_release(&ctx);
@@ -281,7 +301,7 @@ static void what_another_context_takes_back_stays_so(void **state)
     OK(copse_device_block(a, "fake:0", "reduce", "a"));
     copse_context *b = open_fake();
     assert_int_equal(blocked_count(b, "fake:0"), 2);
-    assert_true(pass_case(a, "one", COPSE_CONFORM_STANDARD));
+    pass_three_times(a, "one", COPSE_CONFORM_STANDARD);
     OK(copse_device_unblock(a, "fake:0", "reduce"));
     OK(copse_device_unblock(a, "fake:0", "binary")); /* and forget that it was late */
     OK(copse_device_block(b, "fake:0", "unary", "b"));

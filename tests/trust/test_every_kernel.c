@@ -4,6 +4,7 @@
    wrong. */
 #include "copse/device/conformance.h"
 #include "core/conformance/rig.h"
+#include "core/graph/variant.h"
 
 #include "tests/rig/rig.h"
 
@@ -149,22 +150,47 @@ static void note_job(copse_device *dev, const struct job *j, struct job *jobs)
             jobs[id] = *j;
 }
 
-/* For each kernel a small case that uses it on the device: one of `few`, or, where that is NULL, of all tables. */
+/* A quick case of a family, of which each variant launches other kernels. */
+static bool is_of_family(const struct copse_case *c)
+{
+    return c->family && c->tier == COPSE_TIER_QUICK;
+}
+
+/* For each kernel a small case that uses it on the device: of all tables, or, where `few` is not NULL, one of these and
+   some of the families. */
 static void find_jobs(copse_device *dev, const struct job *few, struct job *jobs)
 {
+    unsigned of_families = 0;
     uses.device = dev->block_list;
     atomic_store(&ctx->uses, &uses);
     for (unsigned id = 0; few && id < copse_kernel_count; id++)
         if (few[id].c)
             note_job(dev, &few[id], jobs);
-    for (size_t t = 0; !few && copse_case_tables[t]; t++)
+    for (size_t t = 0; copse_case_tables[t]; t++)
         for (size_t i = 0; i < copse_case_tables[t]->count; i++)
             for (int k = 0; k < 2; k++) {
                 const struct job j = { &copse_case_tables[t]->cases[i], k == 1 };
-                if (j.c->tier <= COPSE_TIER_STANDARD && (k == 0 || copse__case_has_gradient(j.c)) && work_of(j.c) <= 20000)
+                if (j.c->tier > COPSE_TIER_STANDARD || (k == 1 && !copse__case_has_gradient(j.c)) || work_of(j.c) > 20000)
+                    continue;
+                if (!few || (is_of_family(j.c) && of_families++ < 40))
                     note_job(dev, &j, jobs);
             }
     atomic_store(&ctx->uses, NULL);
+}
+
+/* Whether only variants behind the first of a family launch the kernel. */
+static bool is_of_variant(uint32_t id)
+{
+    for (size_t f = 0; copse_families[f]; f++)
+        for (size_t i = 1; i < copse_families[f]->count; i++) {
+            const struct copse_variant *v = &copse_families[f]->variants[i];
+            for (size_t k = 0; k < v->need_count; k++)
+                if (v->needs[k] == id)
+                    return true;
+            if (v->kernel == id)
+                return true;
+        }
+    return false;
 }
 
 /* Whether another kernel takes over, so that nothing is refused. */
@@ -205,6 +231,8 @@ static void block_in_turn(const char *device, bool has_all)
         OK(copse_device_block(ctx, device, row->name, "by the test"));
         if (has_substitute(dev, &jobs[id]))
             substitutes++;
+        else if (is_of_variant(id))
+            fail_msg("%s is refused on %s, and the first variant does the same: %s", row->name, device, copse_last_error());
         else
             refused(COPSE_ERR_UNSUPPORTED, row->name, device);
         OK(copse_context_allow(ctx, COPSE_ALLOW_HOST));

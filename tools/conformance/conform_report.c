@@ -223,7 +223,7 @@ void report_unblocked(const copse_conformance_results *all, const cJSON *before)
     cJSON_ArrayForEach(list, before)
         cJSON_ArrayForEach(b, list)
             if (!is_blocked(cJSON_GetObjectItemCaseSensitive(after, list->string), json_text(b, "kernel")))
-                printf("used again on %s: %s (every case that it had failed passes)\n", list->string,
+                printf("used again on %s: %s (what it had failed has passed in three runs in a row)\n", list->string,
                        json_text(b, "kernel"));
     cJSON_Delete(after);
 }

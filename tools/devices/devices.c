@@ -41,7 +41,27 @@ static void print_blocked(copse_context *ctx, const char *id)
     if (copse_device_blocked(ctx, id, &list, &count) != COPSE_OK)
         return;
     for (size_t i = 0; i < count; i++)
-        printf("           blocked: %s (%s)\n", list[i].kernel, list[i].reason);
+        if (list[i].passes > 0)
+            printf("           blocked: %s (%s; passed since in %u of 3 runs)\n", list[i].kernel, list[i].reason,
+                   (unsigned)list[i].passes);
+        else
+            printf("           blocked: %s (%s)\n", list[i].kernel, list[i].reason);
+}
+
+/* What conformance knows of the device. */
+static void print_state(copse_context *ctx, const struct copse_device_info *d)
+{
+    struct copse_device_state state;
+    const bool is_reference = d->kind == COPSE_DEVICE_REFERENCE;
+    if (copse_device_state(ctx, d->id, &state) != COPSE_OK)
+        return;
+    if (state.is_unreliable && !is_reference)
+        printf("           unreliable: %s; not used for training: copse devices --unblock %s, or --trust-device\n",
+               state.reason, d->id);
+    if (state.modes[0])
+        printf("           tested: %s\n", state.modes);
+    else if (!is_reference)
+        printf("           not tested with this driver: copse conformance --device %s\n", d->id);
 }
 
 /* Number of size classes with a measurement. */
@@ -91,6 +111,7 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
     if (d->same_as >= 0)
         printf("           the same device as %s, through another API\n", list[d->same_as].id);
     print_blocked(ctx, d->id);
+    print_state(ctx, d);
     const size_t tuned = count_tuned(ctx, d->id);
     if (tuned)
         printf("           tuned: kernels chosen by `copse tune` for %zu size%s\n", tuned,
@@ -179,14 +200,14 @@ int cmd_devices(int argc, char **argv)
     bool is_json = false, is_verbose = false;
     const char *unblock = NULL;
     const struct option_row rows[] = {
-        { "unblock", OPTION_TEXT, &unblock, "ID", "use the blocked kernels of this device again" },
+        { "unblock", OPTION_TEXT, &unblock, "ID", "use the blocked kernels of this device again, and trust it" },
         { "json", OPTION_FLAG, &is_json, NULL, "one JSON object" },
         { "verbose", OPTION_FLAG, &is_verbose, NULL, "log what the library does" },
         { 0 },
     };
     int code = options_parse(argc, argv, rows,
-                                   "Lists the devices found, their limits, their blocked kernels, "
-                                   "the number of problem sizes\nthat `copse tune` measured, and "
+                                   "Lists the devices found, their limits, their blocked kernels, what `copse conformance` has tested,\n"
+                                   "the number of problem sizes that `copse tune` measured, and "
                                    "the reason why any device was rejected.");
     if (code >= 0)
         return code;

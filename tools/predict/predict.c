@@ -108,6 +108,8 @@ int cmd_predict(int argc, char **argv)
         { "no-cache", OPTION_FLAG, &u.how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &u.how.allows_host, NULL,
           "compute blocked kernels on the host: right, but slow" },
+        { "trust-device", OPTION_FLAG, &u.how.trusts_unreliable, NULL,
+          "use devices whose faults come and go" },
         { "verbose", OPTION_FLAG, &u.how.is_verbose, NULL, "log what the library does" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse predict model.safetensors new.csv --output predictions.csv" },
         { 0 },

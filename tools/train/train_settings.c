@@ -354,6 +354,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &s->how.allows_host, NULL,
           "compute blocked kernels on the host: right, but slow" },
+        { "trust-device", OPTION_FLAG, &s->how.trusts_unreliable, NULL,
+          "use devices whose faults come and go" },
         { "", OPTION_GROUP, NULL, NULL, "Output" },
         { "save", OPTION_TEXT, &s->save, "FILE", "write the model, for `copse predict`; until the end to FILE.partial" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
@@ -449,6 +451,8 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &s->how.allows_host, NULL,
           "compute blocked kernels on the host: right, but slow" },
+        { "trust-device", OPTION_FLAG, &s->how.trusts_unreliable, NULL,
+          "use devices whose faults come and go" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
         { 0 },
     };

@@ -94,6 +94,10 @@ typedef void copse_case_result_fn(void *user, const struct copse_case_result *re
 typedef bool copse_case_begin_fn(void *user, const char *mode, const char *op, const char *name,
                                  const char *variant);
 
+/** Called when the running case uses a kernel for the first time, before the kernel runs; from any thread, one at a
+    time. Must not call back into the library. */
+typedef void copse_case_uses_fn(void *user, const char *kernel);
+
 /**
  * A kernel of the application's own, checked in the place of one of the library's. It keeps that
  * kernel's entry contract: the same name, buffers, parameters, specialisations and group size; see
@@ -120,7 +124,8 @@ struct copse_conformance_params {
     copse_case_begin_fn *begin;
     copse_case_result_fn *result;
     void *user;
-    uint64_t reserved[4]; /**< 0 */
+    copse_case_uses_fn *uses;
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /** How many cases came to what. */
@@ -206,7 +211,7 @@ COPSE_API COPSE_CHECKED copse_status copse_kernel_complete(copse_kernel_language
 typedef enum copse_allowed {
     COPSE_ALLOW_HOST = 1 << 0,       /**< where no variant of a kernel is left, the host computes the launch with the
                                           functions of `host:0`: right, but slow, with a wait in each step */
-    COPSE_ALLOW_UNRELIABLE = 1 << 1, /**< devices whose faults come and go are used */
+    COPSE_ALLOW_UNRELIABLE = 1 << 1, /**< strategies use devices whose faults come and go */
 } copse_allowed;
 
 /**
@@ -221,11 +226,30 @@ COPSE_API COPSE_CHECKED copse_status copse_context_allow(copse_context *ctx, uns
 struct copse_blocked_kernel {
     char kernel[48];  /**< "matmul_wide"; "matmul_clblast": the vendor's library */
     char reason[160]; /**< the case that failed, or what the application said */
-    bool is_lasting;  /**< until `copse_device_unblock`: by the application or a self-test. Else for cases
-                           that failed: runs of `copse_conformance_run` in which all of these pass, in
-                           the same tier or a higher one, take it back */
+    bool is_lasting;  /**< until `copse_device_unblock`: by the application. Else three runs of
+                           `copse_conformance_run` in a row take it back: runs in which all cases that failed
+                           pass, in the same tier or a higher one */
+    bool by_self_test; /**< the kernel failed its self-test; three runs in a row in which all of its cases pass
+                           take it back */
+    uint32_t passes;  /**< runs in a row that passed since */
     uint64_t reserved[4]; /**< 0 */
 };
+
+/** What conformance has found out about a device, with its present driver. */
+struct copse_device_state {
+    char modes[256];     /**< "run grad (quick, 2026-11-23)": the modes that were run, the tier and the day (UTC);
+                              "" = never tested */
+    bool is_unreliable;  /**< its faults come and go: strategies refuse it, and "auto" omits it. A case failed and
+                              passed since, or when it was repeated. Three runs in a row in which all such cases
+                              pass make the device reliable again; after three such faults only
+                              `copse_device_unblock` for all kernels does */
+    uint32_t flips;      /**< faults that came and went */
+    char reason[256];    /**< why it is unreliable */
+    uint64_t reserved[4]; /**< 0 */
+};
+/** Lifetime: a copy. @retval COPSE_ERR_NO_DEVICE  No such device. */
+COPSE_API COPSE_CHECKED copse_status copse_device_state(copse_context *ctx, const char *device,
+                                                              struct copse_device_state *out);
 
 /** The kernels blocked on a device. Lifetime: until the next block or unblock. */
 COPSE_API COPSE_CHECKED copse_status copse_device_blocked(copse_context *ctx, const char *device,

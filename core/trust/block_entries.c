@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* See block_entries.h. */
+#include "core/trust/block_entries.h"
+
+struct copse_blocked_kernel *copse__blocked_find(struct copse_block_list *v, const char *kernel)
+{
+    for (size_t i = 0; i < v->blocked.count; i++)
+        if (strcmp(v->blocked.at[i].kernel, kernel) == 0)
+            return &v->blocked.at[i];
+    return NULL;
+}
+
+struct copse_failed_case *copse__failed_find(struct copse_block_list *v, const char *kernel, uint64_t id)
+{
+    for (size_t i = 0; i < v->failed.count; i++)
+        if (v->failed.at[i].id == id && strcmp(v->failed.at[i].kernel, kernel) == 0)
+            return &v->failed.at[i];
+    return NULL;
+}
+
+bool copse__failed_has(const struct copse_block_list *v, const char *kernel)
+{
+    for (size_t i = 0; i < v->failed.count; i++)
+        if (v->failed.at[i].how != COPSE_FAILED_LATE && strcmp(v->failed.at[i].kernel, kernel) == 0)
+            return true;
+    return false;
+}
+
+/* `kernel` NULL = of all. */
+static void remove_cases(struct copse_block_list *v, const char *kernel)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < v->failed.count; i++)
+        if (kernel && strcmp(v->failed.at[i].kernel, kernel) != 0)
+            v->failed.at[kept++] = v->failed.at[i];
+    v->failed.count = kept;
+}
+
+static int strength(const struct copse_blocked_kernel *b)
+{
+    return b->is_lasting ? 2 : b->by_self_test;
+}
+
+copse_status copse__blocked_add(struct copse_mem *mem, struct copse_block_list *v, const struct copse_blocked_kernel *b)
+{
+    struct copse_blocked_kernel *old = copse__blocked_find(v, b->kernel);
+    if (b->is_lasting)
+        remove_cases(v, b->kernel);
+    if (old && strength(old) <= strength(b))
+        *old = *b;
+    else if (old)
+        old->passes = 0;
+    else if (!COPSE_PUSH(mem, &v->blocked, *b))
+        return copse_fail(COPSE_ERR_NO_MEMORY, "blocked kernels: no memory for the list of kernels");
+    return COPSE_OK;
+}
+
+copse_status copse__failed_add(struct copse_mem *mem, struct copse_block_list *v, const struct copse_failed_case *c)
+{
+    struct copse_failed_case *old = copse__failed_find(v, c->kernel, c->id);
+    if (old) {
+        old->tier = COPSE_MAX(old->tier, c->tier);
+        old->how = COPSE_MAX(old->how, c->how);
+        old->passes = c->passes;
+    } else if (!COPSE_PUSH(mem, &v->failed, *c)) {
+        return copse_fail(COPSE_ERR_NO_MEMORY, "blocked kernels: no memory for the list of cases");
+    }
+    return COPSE_OK;
+}
+
+void copse__blocked_remove(struct copse_block_list *v, const char *kernel)
+{
+    size_t kept = 0;
+    remove_cases(v, kernel);
+    for (size_t i = 0; i < v->blocked.count; i++)
+        if (kernel && strcmp(v->blocked.at[i].kernel, kernel) != 0)
+            v->blocked.at[kept++] = v->blocked.at[i];
+    v->blocked.count = kept;
+    if (!kernel)
+        v->flips = 0;
+}
+
+void copse__blocked_count(struct copse_block_list *v)
+{
+    for (size_t i = 0; i < v->blocked.count; i++) {
+        struct copse_blocked_kernel *b = &v->blocked.at[i];
+        uint32_t fewest = UINT32_MAX;
+        for (size_t k = 0; k < v->failed.count; k++)
+            if (v->failed.at[k].how != COPSE_FAILED_LATE && strcmp(v->failed.at[k].kernel, b->kernel) == 0)
+                fewest = COPSE_MIN(fewest, v->failed.at[k].passes);
+        if (fewest < UINT32_MAX && !b->by_self_test)
+            b->passes = fewest;
+    }
+}
+
+void copse__mode_add(struct copse_block_list *v, const struct copse_run_mode *m)
+{
+    size_t i = 0;
+    while (i < v->mode_count && strcmp(v->modes[i].name, m->name) != 0)
+        i++;
+    if (i < COPSE_MOST_MODES)
+        v->modes[i] = *m;
+    v->mode_count = COPSE_MAX(v->mode_count, COPSE_MIN(i + 1, COPSE_MOST_MODES));
+}
+
+void copse__entries_free(struct copse_mem *mem, struct copse_block_list *v)
+{
+    copse__free(mem, v->blocked.at);
+    copse__free(mem, v->failed.at);
+}
