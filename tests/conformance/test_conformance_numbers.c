@@ -374,9 +374,10 @@ static void known_failures_have_a_device_and_driver_versions(void **state)
 {
     (void)state;
     static const struct copse_known ranges[] = {
-        { "exp", "*", "*tiny*", "3.2", "3.10", "r" }, { NULL, NULL, NULL, NULL, NULL, NULL }
+        { "exp", "*", "*tiny*", "3.2", "3.10", "r", NULL }, { .op = NULL }
     };
-    struct copse_device_info dev = { .name = "a tiny one" };
+    const struct copse_case_result exp = { .mode = "run", .op = "exp", .name = "x" };
+    const struct copse_case_result expm1 = { .mode = "run", .op = "expm1", .name = "x" };
     static const struct {
         const char *driver;
         bool is_in;
@@ -386,14 +387,11 @@ static void known_failures_have_a_device_and_driver_versions(void **state)
         { "OpenThing 3.2.0", true }, { "none", false },
     };
     for (size_t i = 0; i < COUNT(drivers); i++) {
-        snprintf(dev.driver, sizeof dev.driver, "%s", drivers[i].driver);
-        if ((copse__known_find(ranges, "exp", "x", &dev) != NULL) != drivers[i].is_in)
+        if ((copse__known_find(ranges, &exp, "a tiny one", drivers[i].driver) != NULL) != drivers[i].is_in)
             fail_msg("driver '%s'", drivers[i].driver);
     }
-    snprintf(dev.driver, sizeof dev.driver, "3.5");
-    assert_null(copse__known_find(ranges, "expm1", "x", &dev));
-    snprintf(dev.name, sizeof dev.name, "a large one");
-    assert_null(copse__known_find(ranges, "exp", "x", &dev));
+    assert_null(copse__known_find(ranges, &expm1, "a tiny one", "3.5"));
+    assert_null(copse__known_find(ranges, &exp, "a large one", "3.5"));
 }
 
 int main(void)
