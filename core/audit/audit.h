@@ -1,36 +1,55 @@
 /* SPDX-License-Identifier: MIT */
-/* Digests of ranges of device memory: each device computes those of its own memory, the host compares them. Two
-   ranges of equal words have equal digests. A digest is a list of words, one for 128 x 128 words of the range; words that
-   differ in one place only always give another digest. */
+/* An audit of replicas: in some steps they compute their gradients twice, and the digests must be equal; and the digests
+   of the variables must be those of the first replica. (copse/train/audit.h) */
 #ifndef COPSE_AUDIT_H
 #define COPSE_AUDIT_H
 
-#include "core/device/device.h"
+#include "copse/train/audit.h"
+#include "core/audit/digest.h"
 
-#define COPSE_DIGEST_BLOCK 128u /* words */
-
-/* A device's digests: rows, each of which has one digest for each range. */
-struct copse_digests {
-    copse_queue *queue;
-    copse_buffer *parts;  /* of one range: a word for each block */
-    copse_buffer *buffer; /* [rows][stride] bytes: the digests on the device */
-    unsigned char *bytes; /* the same, as read back */
-    size_t *first;        /* [ranges + 1]: where a digest begins in a row [bytes], and the stride */
-    uint32_t rows, ranges;
+/* A variable, where a replica has it. */
+struct copse_audit_range {
+    struct copse_binding values, gradient;
 };
 
-/* For `ranges` ranges of counts[i] words. */
-copse_status copse__digests_create(copse_queue *queue, const uint64_t *counts, uint32_t ranges, uint32_t rows,
-                                   struct copse_digests *out);
-/* `is_idle`: no read can still land. A zeroed struct is fine. */
-void copse__digests_free(struct copse_digests *d, bool is_idle);
+struct copse_audit_variable {
+    const char *name;
+    uint64_t words;
+    uint32_t bucket; /* its gradient is complete behind the segment of this number */
+};
 
-/* Queue the digest of the words of `range`; counts[i] of them. */
-copse_status copse__digest_queue(struct copse_digests *d, uint32_t row, uint32_t i, const struct copse_binding *range);
-/* Queue the read of all digests. */
-copse_status copse__digests_read(struct copse_digests *d);
-/* Compare digest `i` of two rows that have been read, of one device or of two with equal ranges. */
-bool copse__digest_equal(const struct copse_digests *a, uint32_t row_a, const struct copse_digests *b, uint32_t row_b,
-                         uint32_t i);
+struct copse_audit {
+    struct copse_audit_params params;
+    struct copse_mem *mem;
+    uint32_t replicas;
+    size_t count;
+    struct copse_audit_variable *variables; /* [count] */
+    struct copse_audit_range *ranges;       /* [replicas][count] */
+    struct copse_digests *digests;          /* [replicas] */
+    bool *has;                              /* [replicas]: it computed gradients */
+    bool compares_values;
+    uint64_t step;   /* whose digests are not compared yet; 0: none */
+    uint64_t passed;
+    bool has_failed;
+};
+
+/* Memory for `variables` and `ranges`, which the caller fills. */
+copse_status copse__audit_create(struct copse_mem *mem, uint32_t replicas, size_t count, struct copse_audit *out);
+/* Memory for the digests of a replica. A device that cannot compute them turns audits off, which is logged. */
+copse_status copse__audit_open(struct copse_audit *a, uint32_t r, copse_queue *queue);
+/* `is_idle`: no read can still land. A zeroed struct is fine. */
+void copse__audit_free(struct copse_audit *a, bool is_idle);
+copse_status copse__audit_set(struct copse_audit *a, const struct copse_audit_params *params);
+
+/* Whether this step is audited. */
+bool copse__audit_is_due(const struct copse_audit *a, uint64_t step);
+/* Queue the digests of a replica's variables, before the first computation. `has`: it computes gradients. */
+copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has);
+/* Queue those of the gradients of a bucket, in the first or in the second computation. */
+copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t bucket, bool is_second);
+/* Behind all of them: queue their read. */
+copse_status copse__audit_read(struct copse_audit *a, uint32_t r, uint64_t step);
+/* The replicas are done with `step`: compare, if it was audited. COPSE_ERR_UNRELIABLE for a difference. */
+copse_status copse__audit_compare(struct copse_audit *a, uint64_t step);
 
 #endif

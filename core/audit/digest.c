@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Digests in two launches: of the range, and of the words that the first launch leaves. */
-#include "core/audit/audit.h"
+#include "core/audit/digest.h"
 
 #include "core/device/kernel.h"
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "copse/matmul.h"
-#include "core/audit/audit.h"
+#include "core/audit/digest.h"
 #include "core/conformance/launch.h"
 #include "core/device/mean.h"
 #include "core/ops/ops.h"

@@ -71,8 +71,7 @@ static copse_status queue_segment(struct copse_execution *e)
         COPSE_TRY(rec->base.program ? copse__program_replay(rec->base.program, i) : queue_zeros(e, rec, i));
         if (i == e->report && rec->base.program)
             COPSE_TRY(read_reports(e, r));
-        if (e->is_audited)
-            COPSE_TRY(copse__audit_segment(e, r, i));
+        COPSE_TRY(copse__audit_second(e, r, i));
         if (is_last && e->is_training && copse__trainer_watches(t))
             COPSE_TRY(copse__watches_read(t, e->shards, r));
         if (!e->is_resident)
@@ -220,7 +219,7 @@ copse_status copse__execute(struct copse_execution *e)
             break;
         }
     e->barrier = next_all_reduce(l, 0);
-    COPSE_TRY(copse__audit_begin(e));
+    COPSE_TRY(copse__audit_first(e));
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t all_reduce = l->events.at[i];
         if (e->queued == i)

@@ -32,9 +32,9 @@ copse_status copse__execute_update(copse_trainer *t);
 
 /* ---- audit.c ---- */
 
-/* Nothing is queued yet: decide whether the micro-batch is audited, and queue the first computation. */
-copse_status copse__audit_begin(struct copse_execution *e);
-/* Segment `i` of a replica is queued: queue the digests of its gradients, and behind the last one their read. */
-copse_status copse__audit_segment(struct copse_execution *e, uint32_t r, uint32_t i);
+/* Before a micro-batch: decide whether it is audited; then queue the first computation. */
+copse_status copse__audit_first(struct copse_execution *e);
+/* Segment `i` of a replica is queued: queue its digests. */
+copse_status copse__audit_second(struct copse_execution *e, uint32_t r, uint32_t i);
 
 #endif

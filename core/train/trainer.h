@@ -4,7 +4,6 @@
 #define COPSE_CORE_TRAINER_H
 
 #include "copse/compat/gradients.h"
-#include "copse/train/audit.h"
 #include "core/audit/audit.h"
 #include "core/state/weights.h"
 #include "core/train/feed.h"
@@ -35,21 +34,11 @@ enum copse_watch {
     COPSE_WATCHES = COPSE_WATCH_BINS + COPSE_GRADIENT_BINS,
 };
 
-/* Audits (copse/train/audit.h). */
-struct copse_trainer_audit {
-    struct copse_audit_params params;
-    struct copse_digests digests[COPSE_MAX_REPLICAS]; /* one for each trained variable */
-    bool has[COPSE_MAX_REPLICAS]; /* the replica computed gradients */
-    uint64_t step;   /* whose digests are not compared yet; 0: none */
-    uint64_t passed;
-    bool has_failed;
-};
-
 struct copse_watches {
     copse_buffer *buffers[COPSE_MAX_REPLICAS]; /* [trained][COPSE_WATCHES]; or NULL */
     unsigned char *values;                     /* [replicas] of the same, as read back */
     bool has[COPSE_MAX_REPLICAS];              /* the replica's shard was not empty */
-    struct copse_trainer_audit audit;
+    struct copse_audit audit;                  /* of gradients and variables */
 };
 
 /* Micro-batches whose gradients have been added and are not applied yet. */
@@ -155,13 +144,9 @@ copse_status copse__watches_check(copse_trainer *t);
 
 /* ---- audit.c ---- */
 
-/* Memory for the digests. A device that cannot compute them is not audited, which is logged. */
-copse_status copse__audit_make(copse_trainer *t);
-void copse__audit_free(copse_trainer *t, bool is_idle);
-/* Compare the digests of the audit that is under way, when the devices have them. */
+copse_status copse__trainer_audit_make(copse_trainer *t);
+/* Wait for the step of the audit that is under way: it is compared. */
 copse_status copse__audit_settle(copse_trainer *t);
-/* The same for a slot whose replicas are done. */
-copse_status copse__audit_compare(copse_trainer *t, const struct copse_step_slot *slot);
 
 /* ---- several workers (worker_votes.c); nothing to do where there is one ---- */
 

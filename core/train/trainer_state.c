@@ -82,7 +82,7 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
         .t = t,
         .base = { .strategy = t->strategy, .optimizer = t->optimizer, .step = t->step, .seed = t->params.seed,
                   .reduction = t->params.reduction == COPSE_LOSS_SUM ? "sum" : "mean",
-                  .sharing = copse_shard_rule_name(t->params.sharing), .is_torn = t->is_failed,
+                  .sharing = copse_shard_rule_name(t->params.sharing), .is_torn = t->is_failed || t->watches.audit.has_failed,
                   .consequence = "; the trainer is not usable any more", .user = job, .check = check_gathered,
                   .put = put_weights, .match = match_weights, .restored = restored },
     };

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/audit/audit.h"
+
+#define EVERY 128u
+#define FIRST 8u /* all steps up to here, apart from the first one */
+
+enum row { ROW_VALUES, ROW_FIRST, ROW_SECOND, ROWS }; /* of the digests */
+
+/* ---- memory ---- */
+
+copse_status copse__audit_create(struct copse_mem *mem, uint32_t replicas, size_t count, struct copse_audit *out)
+{
+    *out = (struct copse_audit){ .mem = mem, .replicas = replicas, .count = count };
+    out->variables = copse__alloc(mem, count, sizeof *out->variables);
+    out->ranges = copse__alloc(mem, count * replicas, sizeof *out->ranges);
+    out->digests = copse__alloc(mem, replicas, sizeof *out->digests);
+    out->has = copse__alloc(mem, replicas, sizeof *out->has);
+    return copse_need_memory(out->variables && out->ranges && out->digests && out->has, "audit");
+}
+
+copse_status copse__audit_open(struct copse_audit *a, uint32_t r, copse_queue *queue)
+{
+    uint64_t *words = copse__alloc(a->mem, a->count, sizeof *words);
+    COPSE_TRY(copse_need_memory(words, "audit"));
+    for (size_t i = 0; i < a->count; i++)
+        words[i] = a->variables[i].words;
+    const copse_status s = copse__digests_create(queue, words, (uint32_t)a->count, ROWS, &a->digests[r]);
+    copse__free(a->mem, words);
+    if (s == COPSE_OK || s == COPSE_ERR_NO_MEMORY || s == COPSE_ERR_NO_DEVICE_MEMORY || s == COPSE_ERR_DEVICE_LOST)
+        return s;
+    a->params.is_off = true;
+    copse__log(&queue->dev->base->log, COPSE_LOG_WARN, "audit: %s is not audited: %s", queue->dev->info.id,
+               copse_last_error());
+    copse__digests_free(&a->digests[r], true);
+    return COPSE_OK;
+}
+
+void copse__audit_free(struct copse_audit *a, bool is_idle)
+{
+    for (uint32_t r = 0; a->digests && r < a->replicas; r++)
+        copse__digests_free(&a->digests[r], is_idle);
+    copse__free(a->mem, a->variables);
+    copse__free(a->mem, a->ranges);
+    copse__free(a->mem, a->digests);
+    copse__free(a->mem, a->has);
+}
+
+copse_status copse__audit_set(struct copse_audit *a, const struct copse_audit_params *params)
+{
+    COPSE_TRY(copse_no_reserved(copse_audit_params, params));
+    a->params = params ? *params : (struct copse_audit_params){ .every = 0 };
+    for (uint32_t r = 0; r < a->replicas; r++)
+        a->params.is_off |= !a->digests[r].queue;
+    return COPSE_OK;
+}
+
+/* ---- queueing ---- */
+
+bool copse__audit_is_due(const struct copse_audit *a, uint64_t step)
+{
+    const uint64_t every = a->params.every > 0 ? a->params.every : EVERY;
+    return !a->params.is_off && a->step == 0 &&
+           (step % every == 0 || (step > 1 && step < every && (step <= FIRST || (step & (step - 1)) == 0)));
+}
+
+static const struct copse_audit_range *range_of(const struct copse_audit *a, uint32_t r, size_t variable)
+{
+    return &a->ranges[r * a->count + variable];
+}
+
+copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has)
+{
+    a->has[r] = has;
+    for (uint32_t i = 0; a->compares_values && i < a->count; i++)
+        COPSE_TRY(copse__digest_queue(&a->digests[r], ROW_VALUES, i, &range_of(a, r, i)->values));
+    return COPSE_OK;
+}
+
+copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t bucket, bool is_second)
+{
+    for (uint32_t i = 0; a->has[r] && i < a->count; i++)
+        if (a->variables[i].bucket == bucket)
+            COPSE_TRY(copse__digest_queue(&a->digests[r], is_second ? ROW_SECOND : ROW_FIRST, i,
+                                          &range_of(a, r, i)->gradient));
+    return COPSE_OK;
+}
+
+copse_status copse__audit_read(struct copse_audit *a, uint32_t r, uint64_t step)
+{
+    a->step = step;
+    return copse__digests_read(&a->digests[r]);
+}
+
+/* ---- comparing ---- */
+
+static const char *device_of(const struct copse_audit *a, uint32_t r)
+{
+    return a->digests[r].queue->dev->info.id;
+}
+
+static copse_status two_gradients(const struct copse_audit *a, uint64_t step, uint32_t r, size_t i)
+{
+    return copse_fail(COPSE_ERR_UNRELIABLE,
+                      "trainer: audit of step %llu: %s computed the gradient of '%s' twice from the same inputs, with "
+                      "different results. The device or its driver makes errors; do not use the parameters. "
+                      "Check it: copse conformance --device %s",
+                      (unsigned long long)step, device_of(a, r), a->variables[i].name, device_of(a, r));
+}
+
+static copse_status two_values(const struct copse_audit *a, uint64_t step, uint32_t r, size_t i)
+{
+    return copse_fail(COPSE_ERR_UNRELIABLE,
+                      "trainer: audit of step %llu: replica 0 (%s) and replica %u (%s) have different values of '%s' "
+                      "before the step. A device or its driver makes errors; do not use the parameters. Check "
+                      "both: copse conformance --device %s,%s",
+                      (unsigned long long)step, device_of(a, 0), r, device_of(a, r), a->variables[i].name,
+                      device_of(a, 0), device_of(a, r));
+}
+
+static copse_status compare(const struct copse_audit *a, uint64_t step)
+{
+    for (uint32_t r = 0; r < a->replicas; r++)
+        for (uint32_t i = 0; a->has[r] && i < a->count; i++)
+            if (!copse__digest_equal(&a->digests[r], ROW_FIRST, &a->digests[r], ROW_SECOND, i))
+                return two_gradients(a, step, r, i);
+    for (uint32_t r = 1; a->compares_values && r < a->replicas; r++)
+        for (uint32_t i = 0; i < a->count; i++)
+            if (!copse__digest_equal(&a->digests[0], ROW_VALUES, &a->digests[r], ROW_VALUES, i))
+                return two_values(a, step, r, i);
+    return COPSE_OK;
+}
+
+copse_status copse__audit_compare(struct copse_audit *a, uint64_t step)
+{
+    if (a->step == 0 || a->step != step)
+        return COPSE_OK;
+    a->step = 0;
+    const copse_status s = compare(a, step);
+    a->has_failed = s != COPSE_OK;
+    a->passed += s == COPSE_OK;
+    return s;
+}
