@@ -6,10 +6,10 @@
 #include "copse/loop/monitor.h"
 #include "core/base/platform.h"
 #include "core/data/array.h"
-#include "core/replica/strategy.h"
 #include "core/loop/monitor_workers.h"
-#include "core/loop/monitor_files.h"
 #include "core/loop/step.h"
+#include "core/replica/strategy.h"
+#include "core/state/checkpoint_folder.h"
 
 #define SECONDS_DEFAULT 600.0
 #define RETRIES_DEFAULT 3
@@ -22,7 +22,7 @@ struct copse_monitor {
     const struct copse_logger *log;
     bool has_place; /* for checkpoints */
     bool is_non_chief;  /* the chief alone writes them */
-    struct copse_monitor_files files;
+    struct copse_checkpoint_folder files;
     uint64_t every_steps, every_progress, every_ns, retries;
 
     uint64_t completed;          /* steps in this monitor's life, less those rolled back */
@@ -50,7 +50,7 @@ static copse_status save(copse_monitor *m)
 {
     const uint64_t progress = m->step->f.progress(m->step->user);
     char *path;
-    COPSE_TRY(copse__monitor_files_new(&m->files, progress, &path));
+    COPSE_TRY(copse__checkpoint_folder_new(&m->files, progress, &path));
     const copse_status s = m->step->f.save(m->step->user, path);
     if (s != COPSE_OK) {
         copse__free(m->mem, path);
@@ -58,7 +58,7 @@ static copse_status save(copse_monitor *m)
     }
     m->saved++;
     set_newest(m, path);
-    return copse__monitor_is_first(m->cluster) ? copse__monitor_files_written(&m->files, progress)
+    return copse__monitor_is_first(m->cluster) ? copse__checkpoint_folder_written(&m->files, progress)
                                                : COPSE_OK;
 }
 
@@ -131,7 +131,7 @@ static copse_status find_newest(copse_monitor *m, char **path)
     copse_status s = COPSE_OK;
     *path = NULL;
     if (copse__monitor_is_first(m->cluster))
-        s = copse__monitor_files_path(&m->files, 0, path);
+        s = copse__checkpoint_folder_path(&m->files, 0, path);
     snprintf(w.path, sizeof w.path, "%s", *path ? *path : "");
     s = copse__monitor_broadcast(m->cluster, s, &w);
     if (s == COPSE_OK && !*path && w.path[0]) {
@@ -231,7 +231,7 @@ static copse_status rejoin(copse_monitor *m)
     char *path;
     COPSE_TRY(m->step->f.recover(m->step->user));
     if (copse__monitor_is_first(m->cluster))
-        s = copse__monitor_files_scan(&m->files);
+        s = copse__checkpoint_folder_scan(&m->files);
     COPSE_TRY(copse__monitor_broadcast(m->cluster, s, &w));
     COPSE_TRY(take_newest(m, &path));
     if (!path)
@@ -343,10 +343,10 @@ static copse_status check(const copse_step *step, const struct copse_monitor_par
 static copse_status find_checkpoints(copse_monitor *m, const struct copse_monitor_params *p)
 {
     char *path;
-    COPSE_TRY(copse__monitor_files_scan(&m->files));
+    COPSE_TRY(copse__checkpoint_folder_scan(&m->files));
     if (!p->is_new || m->files.found.count == 0)
         return COPSE_OK;
-    COPSE_TRY(copse__monitor_files_path(&m->files, 0, &path));
+    COPSE_TRY(copse__checkpoint_folder_path(&m->files, 0, &path));
     const copse_status s = copse_fail(COPSE_ERR_ARGUMENT, "monitor: there is a checkpoint already: %s", path);
     copse__free(m->mem, path);
     return s;
@@ -370,7 +370,7 @@ static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p
         m->has_place = false;
         return m->step->f.restore(m->step->user, "");
     }
-    COPSE_TRY(copse__monitor_files_init(&m->files, m->mem, p->folder, p->file, p->keep));
+    COPSE_TRY(copse__checkpoint_folder_init(&m->files, m->mem, p->folder, p->file, p->keep));
     const copse_status s = copse__monitor_is_first(m->cluster) ? find_checkpoints(m, p) : COPSE_OK;
     COPSE_TRY(copse__monitor_broadcast(m->cluster, s, &w));
     return resume(m);
@@ -425,7 +425,7 @@ void copse_monitor_release(copse_monitor **monitor)
         return;
     *monitor = NULL;
     if (m->has_place)
-        copse__monitor_files_fini(&m->files);
+        copse__checkpoint_folder_fini(&m->files);
     copse__free(m->mem, m->resumed_from);
     copse__free(m->mem, m->newest);
     copse_step *step = m->step;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names of checkpoints in a folder: finding, making, thinning out; leftovers of killed processes. */
-#include "core/loop/monitor_files.h"
+#include "core/state/checkpoint_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,16 +16,16 @@
 #define DIGITS 12 /* at least; more when they are needed */
 #define TEMP   ".tmp" /* as copse__atomic_open names what it writes */
 
-copse_status copse__monitor_files_init(struct copse_monitor_files *f, struct copse_mem *mem,
+copse_status copse__checkpoint_folder_init(struct copse_checkpoint_folder *f, struct copse_mem *mem,
                                        const char *folder, const char *file, uint32_t keep)
 {
-    *f = (struct copse_monitor_files){ .mem = mem, .keep = keep ? keep : 3 };
+    *f = (struct copse_checkpoint_folder){ .mem = mem, .keep = keep ? keep : 3 };
     f->folder = folder ? copse__strdup(mem, folder) : NULL;
     f->file = file ? copse__strdup(mem, file) : NULL;
     return copse_need_memory((!folder || f->folder) && (!file || f->file), "monitor");
 }
 
-void copse__monitor_files_fini(struct copse_monitor_files *f)
+void copse__checkpoint_folder_fini(struct copse_checkpoint_folder *f)
 {
     copse__free(f->mem, f->folder);
     copse__free(f->mem, f->file);
@@ -54,7 +54,7 @@ static bool parse(const char *name, uint64_t *progress, const char **end)
     return true;
 }
 
-static copse_status join(const struct copse_monitor_files *f, const char *folder, const char *name, char **out)
+static copse_status join(const struct copse_checkpoint_folder *f, const char *folder, const char *name, char **out)
 {
     const size_t room = strlen(folder) + strlen(name) + 2;
     COPSE_TRY(copse_need_memory(*out = copse__alloc(f->mem, room, 1), "monitor"));
@@ -63,7 +63,7 @@ static copse_status join(const struct copse_monitor_files *f, const char *folder
     return COPSE_OK;
 }
 
-copse_status copse__monitor_files_new(const struct copse_monitor_files *f, uint64_t progress, char **out)
+copse_status copse__checkpoint_folder_new(const struct copse_checkpoint_folder *f, uint64_t progress, char **out)
 {
     char name[64];
     if (f->file) {
@@ -74,18 +74,18 @@ copse_status copse__monitor_files_new(const struct copse_monitor_files *f, uint6
     return join(f, f->folder, name, out);
 }
 
-copse_status copse__monitor_files_path(const struct copse_monitor_files *f, size_t i, char **out)
+copse_status copse__checkpoint_folder_path(const struct copse_checkpoint_folder *f, size_t i, char **out)
 {
     *out = NULL;
     return i < f->found.count
-               ? copse__monitor_files_new(f, f->found.at[f->found.count - 1 - i], out)
+               ? copse__checkpoint_folder_new(f, f->found.at[f->found.count - 1 - i], out)
                : COPSE_OK;
 }
 
 /* ---- what is there ---- */
 
 struct scan {
-    struct copse_monitor_files *f;
+    struct copse_checkpoint_folder *f;
     const char *own;                                 /* name of the one file; NULL in a folder */
     bool is_reader;                                  /* leave leftovers to the process that writes */
     struct { char **at; size_t count, room; } stale; /* names */
@@ -110,7 +110,7 @@ static bool is_leftover(const char *behind)
 static bool take(void *user, const char *name)
 {
     struct scan *scan = user;
-    struct copse_monitor_files *f = scan->f;
+    struct copse_checkpoint_folder *f = scan->f;
     const char *behind = name;
     uint64_t progress = 0;
     bool is_ours = false;
@@ -158,7 +158,7 @@ static int compare(const void *a, const void *b)
 
 static copse_status scan_folder(struct scan *scan, const char *folder)
 {
-    struct copse_monitor_files *f = scan->f;
+    struct copse_checkpoint_folder *f = scan->f;
     const copse_status s = copse__folder_list(folder, take, scan);
     scan->status = scan->status ? scan->status : s;
     COPSE_TRY(remove_stale(scan, folder));
@@ -170,7 +170,7 @@ static copse_status scan_folder(struct scan *scan, const char *folder)
 /* The folder of a file, as text; "." where the path has none. */
 static copse_status scan_file(struct scan *scan)
 {
-    struct copse_monitor_files *f = scan->f;
+    struct copse_checkpoint_folder *f = scan->f;
     const char *slash = strrchr(f->file, '/');
     char *folder = copse__strdup(f->mem, slash ? f->file : ".");
     COPSE_TRY(copse_need_memory(folder, "monitor"));
@@ -182,7 +182,7 @@ static copse_status scan_file(struct scan *scan)
     return s;
 }
 
-copse_status copse__monitor_files_scan(struct copse_monitor_files *f)
+copse_status copse__checkpoint_folder_scan(struct copse_checkpoint_folder *f)
 {
     struct scan scan = { .f = f };
     f->found.count = 0;
@@ -194,10 +194,10 @@ copse_status copse__monitor_files_scan(struct copse_monitor_files *f)
 
 /* ---- thinning out ---- */
 
-static copse_status drop_oldest(struct copse_monitor_files *f)
+static copse_status drop_oldest(struct copse_checkpoint_folder *f)
 {
     char *path;
-    COPSE_TRY(copse__monitor_files_path(f, f->found.count - 1, &path));
+    COPSE_TRY(copse__checkpoint_folder_path(f, f->found.count - 1, &path));
     const copse_status s = copse__file_remove(path);
     copse__free(f->mem, path);
     COPSE_TRY(s);
@@ -206,7 +206,7 @@ static copse_status drop_oldest(struct copse_monitor_files *f)
     return COPSE_OK;
 }
 
-copse_status copse__monitor_files_written(struct copse_monitor_files *f, uint64_t progress)
+copse_status copse__checkpoint_folder_written(struct copse_checkpoint_folder *f, uint64_t progress)
 {
     if (f->file)
         return COPSE_OK;
@@ -226,17 +226,17 @@ copse_status copse__monitor_files_written(struct copse_monitor_files *f, uint64_
 
 /* ---- for processes that only read ---- */
 
-static copse_status find(copse_context *ctx, const char *folder, struct copse_monitor_files *f)
+static copse_status find(copse_context *ctx, const char *folder, struct copse_checkpoint_folder *f)
 {
     struct scan scan = { .f = f, .is_reader = true };
-    COPSE_TRY(copse__monitor_files_init(f, &copse__base(ctx)->mem, folder, NULL, 0));
+    COPSE_TRY(copse__checkpoint_folder_init(f, &copse__base(ctx)->mem, folder, NULL, 0));
     return scan_folder(&scan, folder);
 }
 
 copse_status copse_monitor_find(copse_context *ctx, const char *folder, uint64_t from, bool is_newest,
                                 struct copse_found_checkpoint *out)
 {
-    struct copse_monitor_files f = { 0 };
+    struct copse_checkpoint_folder f = { 0 };
     char *path = NULL;
     size_t at = 0;
     COPSE_TRY(copse_need("monitor", ctx, folder, out));
@@ -248,7 +248,7 @@ copse_status copse_monitor_find(copse_context *ctx, const char *folder, uint64_t
     if (s == COPSE_OK && at == f.found.count)
         s = COPSE_ERR_END;
     if (s == COPSE_OK)
-        s = copse__monitor_files_path(&f, is_newest ? 0 : f.found.count - 1 - at, &path);
+        s = copse__checkpoint_folder_path(&f, is_newest ? 0 : f.found.count - 1 - at, &path);
     if (s == COPSE_OK && strlen(path) >= sizeof out->path)
         s = copse_fail(COPSE_ERR_ARGUMENT, "monitor: the path %s is too long", path);
     if (s == COPSE_OK) {
@@ -256,6 +256,6 @@ copse_status copse_monitor_find(copse_context *ctx, const char *folder, uint64_t
         out->progress = f.found.at[is_newest ? f.found.count - 1 : at];
     }
     copse__free(&copse__base(ctx)->mem, path);
-    copse__monitor_files_fini(&f);
+    copse__checkpoint_folder_fini(&f);
     return s;
 }
