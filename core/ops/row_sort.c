@@ -88,13 +88,13 @@ void copse_host_sort_offsets(const void *params, const int32_t *spec, const stru
     const struct copse_params_sort_offsets *p = params;
     (void)spec;
     for (size_t d = 0; d < p->digits; d++) {
-        int32_t sum = 0;
+        uint32_t sum = 0; /* modulo 2^32, as the kernel */
         for (size_t at = d * p->blocks; at < (d + 1) * p->blocks; at++) {
-            const int32_t count = copse__load_i(&args[0], at);
-            copse__store_i(&args[0], at, sum);
+            const uint32_t count = (uint32_t)copse__load_i(&args[0], at);
+            copse__store_i(&args[0], at, (int32_t)sum);
             sum += count;
         }
-        copse__store_i(&args[1], d, sum);
+        copse__store_i(&args[1], d, (int32_t)sum);
     }
 }
 
