@@ -9,10 +9,6 @@ class Error(Exception):
     status = "ERR_INTERNAL"
 
 
-class UnreliableError(Error):
-    status = "ERR_UNRELIABLE"
-
-
 class ArgumentError(Error, ValueError):
     status = "ERR_ARGUMENT"
 
