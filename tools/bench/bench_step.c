@@ -7,6 +7,7 @@
 #include "copse/data/schema.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/loop/feed.h"
+#include "copse/train/audit.h"
 
 #include "tools/bench/bench.h"
 #include "tools/train/train.h"
@@ -108,6 +109,7 @@ static copse_status time_update(const struct bench *b, const char *id, uint32_t 
                                           .optimizer = { .kind = COPSE_ADAM },
                                       },
                                       &steps.trainer));
+    COPSE_TRY_OR(done, s, copse_trainer_audit(steps.trainer, &(struct copse_audit_params){ .is_off = true }));
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.02, bench_budget(b), t));
 done:
     copse_trainer_release(&steps.trainer);
@@ -181,14 +183,16 @@ static copse_status make_trainer(const struct bench *b, const struct model *m, s
     const copse_status s = network_create(network, *st, b->ctx, schema, text, 0.0f, 1);
     copse_schema_release(&schema);
     COPSE_TRY(s);
-    return copse_trainer_create(*st,
+    COPSE_TRY(copse_trainer_create(*st,
                                 &(struct copse_trainer_params){
                                     .loss = copse_model_loss,
                                     .user = network->model,
                                     .optimizer = { .kind = COPSE_ADAM },
                                     .prefetch = way->prefetch,
                                 },
-                                out);
+                                out));
+    /* Audits are rare in a long run, and frequent in its first steps. */
+    return copse_trainer_audit(*out, &(struct copse_audit_params){ .is_off = true });
 }
 
 static copse_status time_steps(const struct bench *b, const struct model *m,
