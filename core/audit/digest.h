@@ -9,7 +9,7 @@
 
 #define COPSE_DIGEST_BLOCK 128u /* words */
 
-/* A device's digests: rows, each of which has one digest for each range. */
+/* The digests of a device. Each row has one digest for each range. */
 struct copse_digests {
     copse_queue *queue;
     copse_buffer *parts;  /* of one range: a word for each block */

@@ -92,7 +92,7 @@ struct loader {
     size_t kept, kept_max; /* bytes */
     struct job *jobs;
     uint64_t reads;
-    /* Announced rows first..end, of which those before `next` were taken by a thread; at index % room. */
+    /* Announced rows first..end, row i at index i % room. Threads have taken those before `next`. */
     struct announced *ring;
     size_t room;
     uint64_t first, next, end;

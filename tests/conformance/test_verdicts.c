@@ -67,7 +67,7 @@ static void a_wrong_kernel_is_blocked_and_its_neighbours_are_not(void **state)
     }
 }
 
-/* What was found is not used: training is refused by name instead of ending with NaN. */
+/* Training does not use the blocked kernel: it is refused and names the kernel, and does not end with NaN. */
 static void training_is_refused_with_the_reason(void **state)
 {
     const struct run r = { .devices = { "fake:0" }, .device_count = 1, .steps = 3 };

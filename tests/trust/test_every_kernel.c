@@ -150,7 +150,7 @@ static void note_job(copse_device *dev, const struct job *j, struct job *jobs)
             jobs[id] = *j;
 }
 
-/* A quick case of a family, of which each variant launches other kernels. */
+/* A quick case of a family. Each variant of a family launches other kernels. */
 static bool is_of_family(const struct copse_case *c)
 {
     return c->family && c->tier == COPSE_TIER_QUICK;

@@ -114,7 +114,7 @@ static const struct option_name headers[] = {
 
 /* Defaults for small tables, which train too few steps and overfit with those of larger data. */
 enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
-/* Steps of a text, about: of which a long one has many in a pass. */
+/* A text trains for about TEXT_STEPS steps by default. A text of TEXT_MANY windows or more has larger batches. */
 enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
 #define SMALL_DROPOUT 0.3f
 

@@ -32,7 +32,7 @@ typedef enum copse_tokens {
 /** The windows of a text. */
 typedef enum copse_text_rows {
     COPSE_TEXT_WINDOWS, /**< all, with "y" */
-    COPSE_TEXT_LINES,   /**< for each line the tokens before its end, of which "y" would have the next; no "y". Lines that end
+    COPSE_TEXT_LINES,   /**< for each line the last `context` tokens before its end; no "y". Lines that end
                              before `context` tokens have no row */
     COPSE_TEXT_END,     /**< the last tokens of the text; no "y" */
 } copse_text_rows;
