@@ -29,7 +29,7 @@ cmp "$work/idx.safetensors" "$work/png.safetensors" || no "PNG and IDX train to 
 train --data "$work/jpeg" --epochs 24; share jpeg
 awk -v a="$(field accuracy)" 'BEGIN { exit !(a > 0.9) }' || no "JPEG: accuracy $(field accuracy)"
 
-# ---- augmentation: the same bits with two replicas fed ahead, another result than without, and for IDX too ----
+# ---- augmentation: the same bits from PNG and from IDX fed ahead, and after a resume; another result than without ----
 train --data "$png" --augment "shift 1; brightness 10" --save "$work/a.safetensors"
 train --data "$work/idx" --augment "shift 1; brightness 10" --save "$work/b.safetensors" --prefetch 2
 cmp "$work/a.safetensors" "$work/b.safetensors" || no "augmentation is not reproducible"
