@@ -37,6 +37,33 @@ static inline bool copse__conv_has_gaps(const struct copse_conv_geometry *of)
     return of->h.gap != 1 || of->w.gap != 1;
 }
 
+static inline uint32_t copse__conv_taps(const struct copse_conv_geometry *of)
+{
+    return of->h.taps * of->w.taps;
+}
+
+/* Of y. */
+static inline uint32_t copse__conv_pixels(const struct copse_conv_geometry *of)
+{
+    return of->batch * of->h.out * of->w.out;
+}
+
+/* Parameters that all kernels have. */
+#define COPSE_CONV_SIZES(of_)                                                                                   \
+    .in_h = (of_)->h.in, .in_w = (of_)->w.in, .in_c = (of_)->in_channels, .out_h = (of_)->h.out,                \
+    .out_w = (of_)->w.out, .out_c = (of_)->out_channels, .taps_w = (of_)->w.taps, .stride_h = (of_)->h.stride,  \
+    .stride_w = (of_)->w.stride, .step_h = (of_)->h.step, .step_w = (of_)->w.step, .first_h = (of_)->h.first,   \
+    .first_w = (of_)->w.first, .group_in = (of_)->in_channels / (of_)->groups,                                  \
+    .group_out = (of_)->out_channels / (of_)->groups
+
+/* The tile of the kernels for wide vectors: outputs, 16 << log of them, and pixels or rows of weights. */
+static inline int32_t copse__conv_log_vectors(const struct copse_conv_geometry *of)
+{
+    const uint32_t out = of->out_channels / of->groups;
+    return of->groups == 1 ? (out > 16) + (out > 32) : (out % 32 == 0) + (out % 64 == 0);
+}
+#define COPSE_CONV_WIDE_ROWS(log_vectors) ((log_vectors) == 2 ? 6u : 12u)
+
 /* Add the gradient of the weights, as a tensor of `shape` (conv_weight_variants.c). */
 copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of, copse_shape shape, copse_tensor *x,
                                 copse_tensor *dy, copse_tensor **dw);

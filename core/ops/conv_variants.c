@@ -22,16 +22,11 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     const struct copse_conv *c = work;
     const struct copse_conv_geometry *of = &c->of;
     const struct copse_conv_axis *h = &of->h, *w = &of->w;
-    const uint32_t taps = h->taps * w->taps, most = (MAX_ROUNDS - 3 * taps) / taps;
+    const uint32_t taps = copse__conv_taps(of), most = (MAX_ROUNDS - 3 * taps) / taps;
     const int32_t spec[COPSE_MAX_SPECS] = { c->bias != NULL, (int32_t)c->activation, copse__conv_has_gaps(of) };
     struct copse_params_conv p = {
-        .count = (uint32_t)copse__elements(c->y->shape),
-        .in_h = h->in, .in_w = w->in, .in_c = of->in_channels,
-        .out_h = h->out, .out_w = w->out, .out_c = of->out_channels,
-        .taps_h = h->taps, .taps_w = w->taps, .stride_h = h->stride, .stride_w = w->stride,
-        .step_h = h->step, .step_w = w->step, .first_h = h->first, .first_w = w->first,
-        .gap_h = h->gap, .gap_w = w->gap,
-        .group_in = of->in_channels / of->groups, .group_out = of->out_channels / of->groups,
+        .count = (uint32_t)copse__elements(c->y->shape), .taps_h = h->taps, .gap_h = h->gap, .gap_w = w->gap,
+        COPSE_CONV_SIZES(of),
     };
     do {
         p.c_begin = p.c_end;
@@ -42,11 +37,59 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     return COPSE_OK;
 }
 
+/* The weights as panels of whole vectors. */
+static copse_status pack(struct copse_lowering *l, const struct copse_conv *c, uint32_t terms, uint32_t width,
+                         struct copse_operand *panels)
+{
+    const uint32_t out = c->of.out_channels, count = (out + width - 1) / width;
+    const struct copse_params_matmul_wide_pack p = { terms, out, width, 1 };
+    COPSE_TRY(copse__scratch(l, (uint64_t)count * width * terms, panels));
+    return COPSE_LAUNCH(l, matmul_wide_pack, NULL, p, (uint64_t)count * ((terms + 63) / 64), copse__of(c->weights),
+                        *panels);
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    const struct copse_conv *c = work;
+    const struct copse_conv_geometry *of = &c->of;
+    const struct copse_conv_axis *h = &of->h, *w = &of->w;
+    const int32_t log_vectors = copse__conv_log_vectors(of);
+    const uint32_t width = 16u << log_vectors, out = of->out_channels, rows = COPSE_CONV_WIDE_ROWS(log_vectors);
+    const uint32_t terms = copse__conv_taps(of) * (of->in_channels / of->groups);
+    const int32_t spec[COPSE_MAX_SPECS] = { c->bias != NULL, (int32_t)c->activation, copse__conv_has_gaps(of), log_vectors };
+    struct copse_params_conv_wide p = {
+        .pixels = copse__conv_pixels(of), .taps_h = h->taps, .gap_h = h->gap, .gap_w = w->gap, .panel = width, .step = out,
+        COPSE_CONV_SIZES(of),
+    };
+    struct copse_operand weights = copse__of(c->weights);
+    /* Rows far apart map to few cache lines; with few pixels a copy does not pay off. */
+    if (of->groups == 1 && (out % width != 0 || (out > width && p.pixels > 8 * rows))) {
+        p.panel = terms * width;
+        p.step = width;
+        COPSE_TRY(pack(l, c, terms, width, &weights));
+    }
+    const uint64_t groups = (uint64_t)((p.pixels + rows - 1) / rows) * ((out + width - 1) / width);
+    return COPSE_LAUNCH(l, conv_wide, spec, p, groups, copse__of(c->x), weights, copse__of(c->bias ? c->bias : c->weights),
+                        copse__of(c->y));
+}
+
+/* Sums of two levels; groups of whole vectors. */
+static bool fits_wide(const struct copse_limits *limits, const void *work)
+{
+    const struct copse_conv_geometry *of = &((const struct copse_conv *)work)->of;
+    const uint64_t terms = (uint64_t)copse__conv_taps(of) * (of->in_channels / of->groups);
+    (void)limits;
+    return terms > 0 && terms <= 32768 && (of->groups == 1 || of->out_channels / of->groups % 16 == 0);
+}
+
 /* ---- the family ---- */
+
+static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_matmul_wide_pack };
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "plain", COPSE_KERNEL_conv, { 0, 1, 1 }, NULL, lower_plain, NULL, 0 },
+    { "wide", COPSE_KERNEL_conv_wide, { 1, 0, 2 }, fits_wide, lower_wide, wide_needs, COPSE_COUNT(wide_needs) },
 };
 
 /* Channels of x, and of y, are each rounded to one of these. */
