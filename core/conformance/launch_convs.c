@@ -71,12 +71,13 @@ static void plan_weight(struct copse_launch *l)
 
 static void plan_wide(struct copse_launch *l)
 {
-    const uint32_t width = 16u << l->spec[3], across = l->want > 1 ? 2 : 1, down = divide_up(l->want, across);
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* whole tiles would take 100 MiB */
+    const uint32_t width = 16u << l->spec[3], across = l->want > 1 && !is_axis ? 2 : 1, down = divide_up(l->want, across);
     const uint32_t rows = l->spec[3] == 2 ? 6 : 12, in = l->regime == COPSE_REGIME_FEW ? 300 : 2, out = across * width;
     const struct copse_params_conv c = geometry(l, l->spec[2], in);
     const struct copse_params_conv_wide p = {
         .pixels = down * rows - rows / 3, .in_h = c.in_h, .in_w = c.in_w, .in_c = in, .out_h = OUT_H, .out_w = OUT_W,
-        .out_c = out - (l->spec[0] ? 3 : 0), .taps_h = c.taps_h, .taps_w = c.taps_w, .stride_h = c.stride_h,
+        .out_c = is_axis ? 3 : out - (l->spec[0] ? 3 : 0), .taps_h = c.taps_h, .taps_w = c.taps_w, .stride_h = c.stride_h,
         .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
         .gap_h = c.gap_h, .gap_w = c.gap_w, .group_in = in, .group_out = out, .panel = c.taps_h * c.taps_w * in * width,
         .step = width,
@@ -88,7 +89,8 @@ static void plan_wide(struct copse_launch *l)
 
 static void plan_weight_wide(struct copse_launch *l)
 {
-    const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12, in = 4, out = width - 3;
+    const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12;
+    const uint32_t in = l->want > 1 ? 4 : 1, out = l->regime == COPSE_REGIME_AXIS ? 3 : width - 3;
     const struct copse_params_conv c = geometry(l, false, in);
     const uint32_t rows = c.taps_h * c.taps_w * in, tiles = divide_up(rows, tile), parts = divide_up(l->want, tiles);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;
