@@ -105,6 +105,29 @@ static void plan_weight_wide(struct copse_launch *l)
                       (size_t)parts * rows * out);
 }
 
+/* ---- pooling: windows of 3 x 2 that overlap, on images of 5 x 4 ---- */
+
+static struct copse_params_pool pool_params(const struct copse_launch *l)
+{
+    return (struct copse_params_pool){ .count = extent(l), .channels = 3, .in_h = 5, .in_w = 4, .out_h = 3, .out_w = 4,
+                                       .stride_h = 2, .stride_w = 1, .step_h = 1, .step_w = 2, .before_h = 1,
+                                       .before_w = 1, .divisor = l->regime == COPSE_REGIME_FEW ? 6 : 0 };
+}
+
+static void plan_pool(struct copse_launch *l)
+{
+    const struct copse_params_pool p = pool_params(l);
+    const size_t images = divide_up(p.count, p.out_h * p.out_w * p.channels);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels, p.count);
+}
+
+static void plan_pool_grad(struct copse_launch *l)
+{
+    const struct copse_params_pool p = pool_params(l);
+    const size_t image = p.in_h * p.in_w * p.channels, images = divide_up(p.count, image);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * image, images * p.out_h * p.out_w * p.channels, p.count);
+}
+
 /* ---- the forms ---- */
 
 /* Each addition to a subnormal sum may be off by half a ULP: 4 ULP for the sums of up to 7 products. */
@@ -119,6 +142,11 @@ static const struct copse_launch_form forms[] = {
     FORM(conv, "second part", plan_part, VALUES, VALUES, 1, COPSE_RELU),
     FORM(conv_weight, "", plan_weight, RESULT, 0, 0),
     FORM(conv_weight, "gaps", plan_weight, RESULT, 0, 1),
+    { .kernel = COPSE_KERNEL_pool, .name = "largest", .contents = { VALUES, RESULT }, .plan = plan_pool, .spec = { 0, 3, 2 } },
+    { .kernel = COPSE_KERNEL_pool, .name = "mean", .contents = { VALUES, RESULT }, .plan = plan_pool,
+      .limit = { .ulp = 4, .ratio = 4 }, .cap = 0x1p50f, .spec = { 1, 3, 2 } },
+    FORM(pool_grad, "largest", plan_pool_grad, RESULT, 0, 0, 3, 2),
+    FORM(pool_grad, "mean", plan_pool_grad, RESULT, 0, 1, 3, 2),
     FORM(conv_wide, "16 outputs", plan_wide, VALUES, RESULT, 0),
     FORM(conv_wide, "64 outputs, bias, relu", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 0, 2),
     FORM(conv_wide, "gaps", plan_wide, VALUES, RESULT, 0, 0, 1),

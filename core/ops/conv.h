@@ -13,6 +13,22 @@ struct copse_conv_axis {
     int32_t step, first;
 };
 
+#define COPSE_MAX_AXIS   ((1u << 30) - 2 * COPSE_MAX_NUMBER) /* elements of a spatial axis, and what a window spans */
+#define COPSE_MAX_NUMBER 65535u /* strides, dilations and padding */
+
+/* Windows along an axis. */
+struct copse_window {
+    uint32_t taps, stride, dilation, before, after; /* at least 1; `before` and `after` only if not is_same */
+    bool is_same;
+};
+
+/* The geometry of y's windows on `size` elements; `first` is at most 0. COPSE_ERR_SHAPE in the name of y
+   (conv_axis.c). */
+copse_status copse__conv_axis(const copse_tensor *y, const struct copse_window *of, uint64_t size,
+                              struct copse_conv_axis *axis);
+/* COPSE_ERR_ARGUMENT if a number is larger than COPSE_MAX_NUMBER. */
+copse_status copse__check_numbers(const char *op, const char *what, const uint32_t numbers[2]);
+
 /* y[batch, h.out, w.out, out_channels] from x[batch, h.in, w.in, in_channels] and
    weights[h.taps, w.taps, in_channels / groups, out_channels]. */
 struct copse_conv_geometry {

@@ -85,9 +85,9 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4));
     copse_tensor *i = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(2, 5, 6, 4));
 #define P(...) &(struct copse_conv_params){ __VA_ARGS__ }
-    REFUSES(r, SHAPE, "conv: operands f32[2, 5, 6, 4] and f32[6, 6, 4, 6]: expected a kernel of at most 5 elements",
+    REFUSES(r, SHAPE, "conv: operands f32[2, 5, 6, 4] and f32[6, 6, 4, 6]: expected a window of at most 5 elements",
             copse_conv(g, x, large, NULL, NULL, &y));
-    REFUSES(r, SHAPE, "a kernel of at most 6 elements, the padded size of x; it spans 7",
+    REFUSES(r, SHAPE, "a window of at most 6 elements, the padded size of x; it spans 7",
             copse_conv(g, x, w, NULL, P(.dilation = { 1, 3 }), &y));
     REFUSES(r, SHAPE, "expected f32 operands", copse_conv(g, i, w, NULL, NULL, &y));
     REFUSES(r, SHAPE, "of rank 4, or both of rank 3", copse_conv(g, line, w, NULL, NULL, &y));

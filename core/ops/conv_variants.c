@@ -10,8 +10,7 @@
 #include "core/ops/product.h"
 
 #define MAX_TAPS   8192u
-#define MAX_SIZE   (1u << 30) /* of a padded axis */
-#define MAX_NUMBER 65535u     /* of strides, dilations and zeros */
+#define MAX_SIZE   (1u << 30) /* of an axis of y */
 /* Some drivers leave a loop after 65535 rounds: three of each tap, one of each product. */
 #define MAX_ROUNDS 60000u
 
@@ -146,28 +145,11 @@ struct conv_attr {
     copse_activation activation;
 };
 
-static copse_status need_size(const copse_tensor *y, bool fits, uint64_t padded, uint64_t span)
-{
-    return fits ? COPSE_OK : copse__shape_error(y, "expected a kernel of at most %llu elements, the padded size of x; it spans %llu",
-                                                (unsigned long long)padded, (unsigned long long)span);
-}
-
-static copse_status forward_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i, uint64_t size, uint64_t span,
+static copse_status forward_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i, uint64_t size,
                                  struct copse_conv_axis *axis)
 {
-    const uint64_t stride = a->stride[i];
-    uint64_t out = (size + stride - 1) / stride, before = a->before[i];
-    if (a->is_same) {
-        const uint64_t covered = out ? (out - 1) * stride + span : 0;
-        before = covered > size ? (covered - size) / 2 : 0;
-    } else {
-        const uint64_t padded = before + size + a->after[i];
-        COPSE_TRY(need_size(y, span <= padded, padded, span));
-        out = (padded - span) / stride + 1;
-    }
-    *axis = (struct copse_conv_axis){ (uint32_t)size, (uint32_t)out, axis->taps, a->stride[i], 1, (int32_t)a->dilation[i],
-                                      -(int32_t)before };
-    return COPSE_OK;
+    const struct copse_window of = { axis->taps, a->stride[i], a->dilation[i], a->before[i], a->after[i], a->is_same };
+    return copse__conv_axis(y, &of, size, axis);
 }
 
 static copse_status transposed_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i, uint64_t size,
@@ -218,11 +200,11 @@ static copse_status geometry(const copse_tensor *y, struct copse_conv_geometry *
     for (uint32_t i = 0; i < axes; i++) {
         struct copse_conv_axis *axis = i == axes - 1 ? &of->w : &of->h;
         const uint64_t span = (uint64_t)(w.dims[i] - 1) * a->dilation[i] + 1;
-        if (x.dims[1 + i] > MAX_SIZE - 2 * MAX_NUMBER || span > MAX_SIZE)
-            return copse__shape_error(y, "expected spatial axes of less than %u", MAX_SIZE - 2 * MAX_NUMBER);
+        if (x.dims[1 + i] > COPSE_MAX_AXIS || span > COPSE_MAX_AXIS)
+            return copse__shape_error(y, "expected spatial axes of at most %u", COPSE_MAX_AXIS);
         axis->taps = w.dims[i];
         COPSE_TRY(a->is_transposed ? transposed_axis(y, a, i, x.dims[1 + i], span, axis)
-                                   : forward_axis(y, a, i, x.dims[1 + i], span, axis));
+                                   : forward_axis(y, a, i, x.dims[1 + i], axis));
     }
     return COPSE_OK;
 }
@@ -331,14 +313,6 @@ static const struct copse_op op_transposed = {
     .lower = lower,
 };
 
-static copse_status check_numbers(const char *op, const char *what, const uint32_t numbers[2])
-{
-    for (uint32_t i = 0; i < 2; i++)
-        if (numbers[i] > MAX_NUMBER)
-            return copse_fail(COPSE_ERR_ARGUMENT, "%s: %s %u is not at most %u", op, what, (unsigned)numbers[i], MAX_NUMBER);
-    return COPSE_OK;
-}
-
 static copse_status check_padding(const char *op, const struct copse_conv_params *p, const struct conv_attr *a)
 {
     const bool is_explicit = p->before[0] || p->before[1] || p->after[0] || p->after[1] || p->extra[0] || p->extra[1];
@@ -364,10 +338,10 @@ static copse_status settle(const char *op, const struct copse_conv_params *param
         .is_transposed = is_transposed,
         .activation = p->activation <= COPSE_TANH ? p->activation : COPSE_LINEAR,
     };
-    COPSE_TRY(check_numbers(op, "stride", p->stride));
-    COPSE_TRY(check_numbers(op, "dilation", p->dilation));
-    COPSE_TRY(check_numbers(op, "padding", p->before));
-    COPSE_TRY(check_numbers(op, "padding", p->after));
+    COPSE_TRY(copse__check_numbers(op, "stride", p->stride));
+    COPSE_TRY(copse__check_numbers(op, "dilation", p->dilation));
+    COPSE_TRY(copse__check_numbers(op, "padding", p->before));
+    COPSE_TRY(copse__check_numbers(op, "padding", p->after));
     if ((int)p->activation < COPSE_LINEAR || p->activation > COPSE_SILU)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: %d is no activation", op, (int)p->activation);
     for (uint32_t i = 0; i < 2; i++) {
