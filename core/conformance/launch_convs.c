@@ -67,6 +67,67 @@ static void plan_weight(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.in_c, (size_t)pixels * OUT_C, p.count);
 }
 
+/* ---- wide vectors: one group, weights in place ---- */
+
+static void plan_wide(struct copse_launch *l)
+{
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS; /* whole tiles would take 100 MiB */
+    const uint32_t width = 16u << l->spec[3], across = l->want > 1 && !is_axis ? 2 : 1, down = divide_up(l->want, across);
+    const uint32_t rows = l->spec[3] == 2 ? 6 : 12, in = l->regime == COPSE_REGIME_FEW ? 300 : 2, out = across * width;
+    const struct copse_params_conv c = geometry(l, l->spec[2], in);
+    const struct copse_params_conv_wide p = {
+        .pixels = down * rows - rows / 3, .in_h = c.in_h, .in_w = c.in_w, .in_c = in, .out_h = OUT_H, .out_w = OUT_W,
+        .out_c = is_axis ? 3 : out - (l->spec[0] ? 3 : 0), .taps_h = c.taps_h, .taps_w = c.taps_w, .stride_h = c.stride_h,
+        .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
+        .gap_h = c.gap_h, .gap_w = c.gap_w, .group_in = in, .group_out = out, .panel = c.taps_h * c.taps_w * in * width,
+        .step = width,
+    };
+    const size_t images = divide_up(p.pixels, OUT_H * OUT_W);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)across * down, images * p.in_h * p.in_w * in, (size_t)across * p.panel, p.out_c,
+                      (size_t)p.pixels * p.out_c);
+}
+
+static void plan_weight_wide(struct copse_launch *l)
+{
+    const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12;
+    const uint32_t in = l->want > 1 ? 4 : 1, out = l->regime == COPSE_REGIME_AXIS ? 3 : width - 3;
+    const struct copse_params_conv c = geometry(l, false, in);
+    const uint32_t rows = c.taps_h * c.taps_w * in, tiles = divide_up(rows, tile), parts = divide_up(l->want, tiles);
+    const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;
+    const struct copse_params_conv_weight_wide p = {
+        .pixels = pixels, .part = part, .parts = parts, .rows = rows, .in_h = c.in_h, .in_w = c.in_w, .in_c = in,
+        .out_h = OUT_H, .out_w = OUT_W, .out_c = out, .taps_w = c.taps_w, .stride_h = c.stride_h,
+        .stride_w = c.stride_w, .step_h = c.step_h, .step_w = c.step_w, .first_h = c.first_h, .first_w = c.first_w,
+        .group_in = in, .group_out = out,
+    };
+    const size_t images = divide_up(pixels, OUT_H * OUT_W);
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)parts * tiles, images * p.in_h * p.in_w * in, (size_t)pixels * out,
+                      (size_t)parts * rows * out);
+}
+
+/* ---- pooling: windows of 3 x 2 that overlap, on images of 5 x 4 ---- */
+
+static struct copse_params_pool pool_params(const struct copse_launch *l)
+{
+    return (struct copse_params_pool){ .count = extent(l), .channels = 3, .in_h = 5, .in_w = 4, .out_h = 3, .out_w = 4,
+                                       .stride_h = 2, .stride_w = 1, .step_h = 1, .step_w = 2, .before_h = 1,
+                                       .before_w = 1, .divisor = l->regime == COPSE_REGIME_FEW ? 6 : 0 };
+}
+
+static void plan_pool(struct copse_launch *l)
+{
+    const struct copse_params_pool p = pool_params(l);
+    const size_t images = divide_up(p.count, p.out_h * p.out_w * p.channels);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.channels, p.count);
+}
+
+static void plan_pool_grad(struct copse_launch *l)
+{
+    const struct copse_params_pool p = pool_params(l);
+    const size_t image = p.in_h * p.in_w * p.channels, images = divide_up(p.count, image);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * image, images * p.out_h * p.out_w * p.channels, p.count);
+}
+
 /* ---- the forms ---- */
 
 /* Each addition to a subnormal sum may be off by half a ULP: 4 ULP for the sums of up to 7 products. */
@@ -81,6 +142,16 @@ static const struct copse_launch_form forms[] = {
     FORM(conv, "second part", plan_part, VALUES, VALUES, 1, COPSE_RELU),
     FORM(conv_weight, "", plan_weight, RESULT, 0, 0),
     FORM(conv_weight, "gaps", plan_weight, RESULT, 0, 1),
+    { .kernel = COPSE_KERNEL_pool, .name = "largest", .contents = { VALUES, RESULT }, .plan = plan_pool, .spec = { 0, 3, 2 } },
+    { .kernel = COPSE_KERNEL_pool, .name = "mean", .contents = { VALUES, RESULT }, .plan = plan_pool,
+      .limit = { .ulp = 4, .ratio = 4 }, .cap = 0x1p50f, .spec = { 1, 3, 2 } },
+    FORM(pool_grad, "largest", plan_pool_grad, RESULT, 0, 0, 3, 2),
+    FORM(pool_grad, "mean", plan_pool_grad, RESULT, 0, 1, 3, 2),
+    FORM(conv_wide, "16 outputs", plan_wide, VALUES, RESULT, 0),
+    FORM(conv_wide, "64 outputs, bias, relu", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 0, 2),
+    FORM(conv_wide, "gaps", plan_wide, VALUES, RESULT, 0, 0, 1),
+    FORM(conv_weight_wide, "16 outputs", plan_weight_wide, RESULT, 0, 0),
+    FORM(conv_weight_wide, "64 outputs", plan_weight_wide, RESULT, 0, 2),
 };
 
 const struct copse_launch_list copse_launch_convs = { forms, COPSE_COUNT(forms) };

@@ -20,19 +20,13 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-/* He for what keeps positive values alone (or nearly), Glorot for the others. */
-static copse_initializer automatic(copse_activation a)
-{
-    return a == COPSE_RELU || a == COPSE_GELU || a == COPSE_SILU ? COPSE_INIT_HE_NORMAL : COPSE_INIT_GLOROT_UNIFORM;
-}
-
 static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
 {
     const copse_shape in = l->in.shape, out = l->out.shape;
     const uint32_t units = out.dims[out.rank - 1];
     struct copse_variable_params weight = { .shape = COPSE_SHAPE(in.dims[in.rank - 1], units) };
     const struct copse_variable_params bias = { .shape = COPSE_SHAPE(units) };
-    copse__setting_initialize(l->value[INIT], automatic((copse_activation)l->value[COPSE_DENSE_ACTIVATION].count),
+    copse__setting_initialize(l->value[INIT], copse__layer_initializer((copse_activation)l->value[COPSE_DENSE_ACTIVATION].count),
                               l->value[SCALE].number, &weight);
     COPSE_TRY(copse__layer_variable(l, m, 0, "weight", &weight));
     return l->value[BIAS].count ? copse__layer_variable(l, m, 1, "bias", &bias) : COPSE_OK;

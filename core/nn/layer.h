@@ -7,7 +7,7 @@
 #include "copse/nn.h"
 #include "core/base/base.h"
 
-#define COPSE_LAYER_SETTINGS 6
+#define COPSE_LAYER_SETTINGS 10
 #define COPSE_LAYER_VARIABLES 4
 #define COPSE_LAYER_DEPTH 64    /* layers in braces within layers in braces */
 #define COPSE_LAYER_MOST 10000  /* layers of a tree */
@@ -20,6 +20,7 @@ enum copse_setting_form {
     COPSE_SETTING_COUNT,  /* a whole number from 1 to 2^31-1 */
     COPSE_SETTING_UNITS,  /* the same, or `out`: 0 */
     COPSE_SETTING_TOKENS, /* the same, or `in`: 0 */
+    COPSE_SETTING_SIDES,  /* 3x5: 3 << 16 | 5; or 3: 3. Each is 1 to 32767 */
     COPSE_SETTING_NUMBER, /* a decimal number, low <= it < high */
     COPSE_SETTING_FLAG,   /* yes or no */
     COPSE_SETTING_ACTIVATION,
@@ -60,6 +61,8 @@ void copse__setting_print(const struct copse_setting *s, struct copse_setting_va
 /* COPSE_ERR_ARGUMENT for a value that a description could not give. */
 copse_status copse__setting_check(const struct copse_setting *s, struct copse_setting_value v, const char *layer);
 bool copse__setting_is_normal(const struct copse_setting *s, struct copse_setting_value v);
+/* The automatic one of a weight: He for what keeps positive values alone (or nearly), Glorot for the others. */
+copse_initializer copse__layer_initializer(copse_activation a);
 /* The initializer of a variable; `automatic` for AUTO. `scale` 0: the initializer's own. */
 void copse__setting_initialize(struct copse_setting_value v, copse_initializer automatic, float scale,
                                struct copse_variable_params *p);
@@ -91,6 +94,7 @@ struct copse_layer_kind {
 
 extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, copse__layer_dense, copse__layer_embedding,
     copse__layer_flatten,    copse__layer_layer_norm, copse__layer_rms_norm, copse__layer_batch_norm, copse__layer_dropout,
+    copse__layer_conv, copse__layer_max_pool, copse__layer_average_pool, copse__layer_global_pool,
     copse__layer_activations[]; /* without the linear one: [a - 1] */
 /* Settings of `mlp:WIDTH,...`, which is a short form of other layers. */
 extern const struct copse_layer_kind copse__layer_mlp;

@@ -4,6 +4,10 @@
 
 const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_dense,
+    &copse__layer_conv,
+    &copse__layer_max_pool,
+    &copse__layer_average_pool,
+    &copse__layer_global_pool,
     &copse__layer_embedding,
     &copse__layer_flatten,
     &copse__layer_layer_norm,

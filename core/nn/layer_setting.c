@@ -68,6 +68,23 @@ static bool parse_initializer(const char *text, size_t size, struct copse_settin
     return parse_number(text, size, -INFINITY, INFINITY, &out->number);
 }
 
+/* "3" or "3x5" */
+static bool parse_sides(const char *text, size_t size, uint32_t *out)
+{
+    const char *x = memchr(text, 'x', size);
+    uint32_t first = 0, last;
+    if (x && (!parse_count(text, (size_t)(x - text), &first) || first > 32767))
+        return false;
+    if (x) {
+        size -= (size_t)(x + 1 - text);
+        text = x + 1;
+    }
+    if (!parse_count(text, size, &last) || last > 32767)
+        return false;
+    *out = first << 16 | last;
+    return true;
+}
+
 bool copse__setting_parse(const struct copse_setting *s, const char *text, size_t size, struct copse_setting_value *out)
 {
     *out = (struct copse_setting_value){ 0 };
@@ -82,6 +99,8 @@ bool copse__setting_parse(const struct copse_setting *s, const char *text, size_
         return parse_count(text, size, &out->count);
     case COPSE_SETTING_COUNT:
         return parse_count(text, size, &out->count);
+    case COPSE_SETTING_SIDES:
+        return parse_sides(text, size, &out->count);
     case COPSE_SETTING_NUMBER:
         return parse_number(text, size, s->low, s->high, &out->number);
     case COPSE_SETTING_FLAG:
@@ -117,6 +136,9 @@ void copse__setting_rule(const struct copse_setting *s, char *text, size_t room)
     case COPSE_SETTING_COUNT:
         snprintf(text, room, "a whole number from 1 to %d%s", INT32_MAX,
                  s->form == COPSE_SETTING_UNITS ? ", or out" : s->form == COPSE_SETTING_TOKENS ? ", or in" : "");
+        return;
+    case COPSE_SETTING_SIDES:
+        snprintf(text, room, "a whole number from 1 to 32767, or two, as 3x5,");
         return;
     case COPSE_SETTING_NUMBER:
         snprintf(text, room, "a number from %g to below %g", s->low, s->high);
@@ -168,6 +190,9 @@ void copse__setting_print(const struct copse_setting *s, struct copse_setting_va
     case COPSE_SETTING_COUNT:
         snprintf(text, room, v.count > 0 ? "%u" : s->form == COPSE_SETTING_TOKENS ? "in" : "out", (unsigned)v.count);
         return;
+    case COPSE_SETTING_SIDES:
+        snprintf(text, room, v.count >> 16 ? "%ux%u" : "%.0u%u", (unsigned)v.count >> 16, (unsigned)v.count & 0xffff);
+        return;
     case COPSE_SETTING_NUMBER:
         print_number(v.number, text, room);
         return;
@@ -207,6 +232,11 @@ copse_status copse__setting_check(const struct copse_setting *s, struct copse_se
 bool copse__setting_is_normal(const struct copse_setting *s, struct copse_setting_value v)
 {
     return v.count == s->normal.count && v.number == s->normal.number;
+}
+
+copse_initializer copse__layer_initializer(copse_activation a)
+{
+    return a == COPSE_RELU || a == COPSE_GELU || a == COPSE_SILU ? COPSE_INIT_HE_NORMAL : COPSE_INIT_GLOROT_UNIFORM;
 }
 
 void copse__setting_initialize(struct copse_setting_value v, copse_initializer automatic, float scale,

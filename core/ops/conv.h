@@ -13,6 +13,22 @@ struct copse_conv_axis {
     int32_t step, first;
 };
 
+#define COPSE_MAX_AXIS   ((1u << 30) - 2 * COPSE_MAX_NUMBER) /* elements of a spatial axis, and what a window spans */
+#define COPSE_MAX_NUMBER 65535u /* strides, dilations and padding */
+
+/* Windows along an axis. */
+struct copse_window {
+    uint32_t taps, stride, dilation, before, after; /* at least 1; `before` and `after` only if not is_same */
+    bool is_same;
+};
+
+/* The geometry of y's windows on `size` elements; `first` is at most 0. COPSE_ERR_SHAPE in the name of y
+   (conv_axis.c). */
+copse_status copse__conv_axis(const copse_tensor *y, const struct copse_window *of, uint64_t size,
+                              struct copse_conv_axis *axis);
+/* COPSE_ERR_ARGUMENT if a number is larger than COPSE_MAX_NUMBER. */
+copse_status copse__check_numbers(const char *op, const char *what, const uint32_t numbers[2]);
+
 /* y[batch, h.out, w.out, out_channels] from x[batch, h.in, w.in, in_channels] and
    weights[h.taps, w.taps, in_channels / groups, out_channels]. */
 struct copse_conv_geometry {
@@ -36,6 +52,33 @@ static inline bool copse__conv_has_gaps(const struct copse_conv_geometry *of)
 {
     return of->h.gap != 1 || of->w.gap != 1;
 }
+
+static inline uint32_t copse__conv_taps(const struct copse_conv_geometry *of)
+{
+    return of->h.taps * of->w.taps;
+}
+
+/* Of y. */
+static inline uint32_t copse__conv_pixels(const struct copse_conv_geometry *of)
+{
+    return of->batch * of->h.out * of->w.out;
+}
+
+/* Parameters that all kernels have. */
+#define COPSE_CONV_SIZES(of_)                                                                                   \
+    .in_h = (of_)->h.in, .in_w = (of_)->w.in, .in_c = (of_)->in_channels, .out_h = (of_)->h.out,                \
+    .out_w = (of_)->w.out, .out_c = (of_)->out_channels, .taps_w = (of_)->w.taps, .stride_h = (of_)->h.stride,  \
+    .stride_w = (of_)->w.stride, .step_h = (of_)->h.step, .step_w = (of_)->w.step, .first_h = (of_)->h.first,   \
+    .first_w = (of_)->w.first, .group_in = (of_)->in_channels / (of_)->groups,                                  \
+    .group_out = (of_)->out_channels / (of_)->groups
+
+/* The tile of the kernels for wide vectors: outputs, 16 << log of them, and pixels or rows of weights. */
+static inline int32_t copse__conv_log_vectors(const struct copse_conv_geometry *of)
+{
+    const uint32_t out = of->out_channels / of->groups;
+    return of->groups == 1 ? (out > 16) + (out > 32) : (out % 32 == 0) + (out % 64 == 0);
+}
+#define COPSE_CONV_WIDE_ROWS(log_vectors) ((log_vectors) == 2 ? 6u : 12u)
 
 /* Add the gradient of the weights, as a tensor of `shape` (conv_weight_variants.c). */
 copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of, copse_shape shape, copse_tensor *x,

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "core/ops/cases.h"
-#include "copse/ops/conv.h"
+#include "core/ops/conv.h"
 
 struct layer {
     bool has_bias;
@@ -37,11 +37,29 @@ static const struct copse_case_op ops[] = {
     { .op = "conv", .name = label, .build = build, .user = &bare,                                               \
       .in = { F32_OF(n, size, size, in_), F32_OF(3, 3, in_, out) }, .in_count = 2, .family = "conv",            \
       .flops = 2.0 * (n) * (size) * (size) * 9 * (in_) * (out), __VA_ARGS__ },
+/* The gradient of the weights, 3 x 3, SAME, from x and dy. */
+static copse_status build_weights(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    const copse_shape x = in[0]->shape, dy = in[1]->shape;
+    const struct copse_conv_geometry of = { x.dims[0], x.dims[3], dy.dims[3], 1, { x.dims[1], x.dims[1], 3, 1, 1, 1, -1 },
+                                            { x.dims[2], x.dims[2], 3, 1, 1, 1, -1 } };
+    (void)user;
+    return copse__conv_weight(g, &of, COPSE_SHAPE(3, 3, x.dims[3], dy.dims[3]), in[0], in[1], y);
+}
+
+#define SPEED_OF_WEIGHTS(label, n, size, in_, out, ...)                                                         \
+    { .op = "conv", .name = "weights, " label, .build = build_weights, .family = "conv_weight",                 \
+      .in = { F32_OF(n, size, size, in_), F32_OF(n, size, size, out) }, .in_count = 2,                          \
+      .flops = 2.0 * (n) * (size) * (size) * 9 * (in_) * (out), __VA_ARGS__ },
 static const struct copse_case speeds[] = {
     SPEED("8 x 28 x 28, 3 x 3, 32 to 64", 8, 28, 32, 64, QUICK)
     SPEED("32 x 28 x 28, 3 x 3, 1 to 32", 32, 28, 1, 32, STANDARD)
     SPEED("32 x 32 x 32, 3 x 3, 16 to 16", 32, 32, 16, 16, STANDARD)
     SPEED("16 x 8 x 8, 3 x 3, 256 to 256", 16, 8, 256, 256, STANDARD)
+    SPEED_OF_WEIGHTS("8 x 28 x 28, 3 x 3, 32 to 64", 8, 28, 32, 64, QUICK)
+    SPEED_OF_WEIGHTS("32 x 28 x 28, 3 x 3, 1 to 32", 32, 28, 1, 32, STANDARD)
+    SPEED_OF_WEIGHTS("32 x 32 x 32, 3 x 3, 16 to 16", 32, 32, 16, 16, STANDARD)
+    SPEED_OF_WEIGHTS("16 x 8 x 8, 3 x 3, 256 to 256", 16, 8, 256, 256, STANDARD)
 };
 
 static const struct layer sequence_same = { false, { .padding = COPSE_PADDING_SAME, .stride = { 3 } } };
@@ -67,9 +85,9 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *v = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4));
     copse_tensor *i = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(2, 5, 6, 4));
 #define P(...) &(struct copse_conv_params){ __VA_ARGS__ }
-    REFUSES(r, SHAPE, "conv: operands f32[2, 5, 6, 4] and f32[6, 6, 4, 6]: expected a kernel of at most 5 elements",
+    REFUSES(r, SHAPE, "conv: operands f32[2, 5, 6, 4] and f32[6, 6, 4, 6]: expected a window of at most 5 elements",
             copse_conv(g, x, large, NULL, NULL, &y));
-    REFUSES(r, SHAPE, "a kernel of at most 6 elements, the padded size of x; it spans 7",
+    REFUSES(r, SHAPE, "a window of at most 6 elements, the padded size of x; it spans 7",
             copse_conv(g, x, w, NULL, P(.dilation = { 1, 3 }), &y));
     REFUSES(r, SHAPE, "expected f32 operands", copse_conv(g, i, w, NULL, NULL, &y));
     REFUSES(r, SHAPE, "of rank 4, or both of rank 3", copse_conv(g, line, w, NULL, NULL, &y));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* References and self-tests of the kernels of convolutions. */
+#include "core/ops/conv.h"
 #include "core/ops/product.h"
 #include "core/ops/self_tests.h"
 
@@ -12,9 +13,10 @@ static bool element_at(int64_t place, uint32_t gap, uint32_t size, size_t *at)
     return place >= 0 && place % gap == 0 && *at < size;
 }
 
-void copse_host_conv(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+/* Weights in panels of `width` outputs; a row of weights is `step` after the one before. */
+static void convolve(const struct copse_params_conv *p, size_t width, size_t panel, size_t step, const int32_t *spec,
+                     const struct copse_host_arg *args)
 {
-    const struct copse_params_conv *p = params;
     for (size_t i = 0; i < p->count; i++) {
         const size_t pixel = i / p->out_c, o = i % p->out_c, line = pixel / p->out_w, image = line / p->out_h;
         const size_t channel = o / p->group_out * p->group_in;
@@ -27,7 +29,7 @@ void copse_host_conv(const void *params, const int32_t *spec, const struct copse
                 continue;
             const size_t from = ((image * p->in_h + h) * p->in_w + w) * p->in_c + channel;
             for (size_t c = p->c_begin; c < p->c_end; c++)
-                sum += copse__load(&args[0], from + c) * copse__load(&args[1], (tap * p->group_in + c) * p->out_c + o);
+                sum += copse__load(&args[0], from + c) * copse__load(&args[1], o / width * panel + (tap * p->group_in + c) * step + o % width);
         }
         if (p->c_begin > 0)
             sum += copse__load(&args[3], i);
@@ -35,6 +37,12 @@ void copse_host_conv(const void *params, const int32_t *spec, const struct copse
             sum = copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], o) : sum);
         copse__store(&args[3], i, sum);
     }
+}
+
+void copse_host_conv(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_conv *p = params;
+    convolve(p, p->out_c, 0, p->out_c, spec, args);
 }
 
 void copse_host_conv_weight(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -59,40 +67,100 @@ void copse_host_conv_weight(const void *params, const int32_t *spec, const struc
     }
 }
 
-/* ---- self-tests: two images of 5 x 4, two groups of 3 channels to 2 ---- */
+/* ---- self-tests: two images of 5 x 4, two groups of 3 channels to 2; those of wide vectors have one group ---- */
 
-#define IN_H  5u
-#define IN_W  4u
 #define IN_C  6u
 #define OUT_C 4u
 
-void copse_self_test_conv(const struct copse_kernel *k, struct copse_self_test *t)
+static struct copse_conv_geometry geometry(bool gaps, uint32_t in, uint32_t out, uint32_t groups)
 {
-    const bool gaps = k->spec[2] != 0;
-    const struct copse_params_conv p = {
-        .count = 2 * (gaps ? 9 * 7 : 3 * 4) * OUT_C, .in_h = IN_H, .in_w = IN_W, .in_c = IN_C,
-        .out_h = gaps ? 9 : 3, .out_w = gaps ? 7 : 4, .out_c = OUT_C, .taps_h = 3, .taps_w = 2,
-        .stride_h = gaps ? 1 : 2, .stride_w = 1, .step_h = gaps ? -1 : 1, .step_w = gaps ? -2 : 2,
-        .first_h = gaps ? 1 : -1, .first_w = gaps ? 1 : -1, .gap_h = gaps ? 2 : 1, .gap_w = gaps ? 2 : 1,
-        .group_in = 3, .group_out = 2, .c_end = 3,
-    };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 2 * IN_H * IN_W * IN_C, 3 * 2 * 3 * OUT_C, OUT_C, p.count);
-    if (k->spec[1] < COPSE_SIGMOID)
+    struct copse_conv_geometry of = { 2, in, out, groups, { 5, 3, 3, 2, 1, 1, -1 }, { 4, 4, 2, 1, 1, 2, -1 } };
+    if (gaps) {
+        of.h = (struct copse_conv_axis){ 5, 9, 3, 1, 2, -1, 1 };
+        of.w = (struct copse_conv_axis){ 4, 7, 2, 1, 2, -2, 1 };
+    }
+    return of;
+}
+
+/* Sums where activations are not flat. */
+static void soften(struct copse_self_test *t, int32_t activation)
+{
+    if (activation < COPSE_SIGMOID)
         return;
     t->slack = COPSE_SELF_TEST_SLACK;
-    for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++) /* sums where activations are not flat */
+    for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++)
         copse__test_set(t, 0, i, (float)((int)(7 * i + i / 9) % 9 - 4) / 64.0f);
+}
+
+void copse_self_test_conv(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_conv_geometry of = geometry(k->spec[2] != 0, IN_C, OUT_C, 2);
+    const struct copse_params_conv p = {
+        .count = copse__conv_pixels(&of) * OUT_C, .taps_h = of.h.taps, .gap_h = of.h.gap, .gap_w = of.w.gap, .c_end = 3,
+        COPSE_CONV_SIZES(&of),
+    };
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 2 * 5 * 4 * IN_C, 3 * 2 * 3 * OUT_C, OUT_C, p.count);
+    soften(t, k->spec[1]);
 }
 
 void copse_self_test_conv_weight(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const bool gaps = k->spec[0] != 0;
-    const uint32_t out_h = gaps ? 9 : 3, out_w = gaps ? 7 : 4, pixels = 2 * out_h * out_w;
+    const struct copse_conv_geometry of = geometry(k->spec[0] != 0, IN_C, OUT_C, 2);
+    const uint32_t pixels = copse__conv_pixels(&of);
     const struct copse_params_conv_weight p = {
-        .count = 2 * 72, .pixels = pixels, .part = pixels - 7, .weights = 72, .in_h = IN_H, .in_w = IN_W, .in_c = IN_C,
-        .out_h = out_h, .out_w = out_w, .out_c = OUT_C, .taps_w = 2, .stride_h = gaps ? 1 : 2, .stride_w = 1,
-        .step_h = gaps ? -1 : 1, .step_w = gaps ? -2 : 2, .first_h = gaps ? 1 : -1, .first_w = gaps ? 1 : -1,
-        .gap_h = gaps ? 2 : 1, .gap_w = gaps ? 2 : 1, .group_in = 3, .group_out = 2,
+        .count = 2 * 72, .pixels = pixels, .part = pixels - 7, .weights = 72, .gap_h = of.h.gap, .gap_w = of.w.gap,
+        COPSE_CONV_SIZES(&of),
     };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 2 * IN_H * IN_W * IN_C, pixels * OUT_C, p.count);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 2 * 5 * 4 * IN_C, pixels * OUT_C, p.count);
+}
+
+#define SAME_SIZES(p)                                                                                           \
+    .in_h = (p)->in_h, .in_w = (p)->in_w, .in_c = (p)->in_c, .out_h = (p)->out_h, .out_w = (p)->out_w,          \
+    .out_c = (p)->out_c, .taps_w = (p)->taps_w, .stride_h = (p)->stride_h, .stride_w = (p)->stride_w,           \
+    .step_h = (p)->step_h, .step_w = (p)->step_w, .first_h = (p)->first_h, .first_w = (p)->first_w,             \
+    .group_in = (p)->group_in, .group_out = (p)->group_out
+
+static void wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_conv_wide *p = params;
+    const struct copse_params_conv plain = {
+        .count = p->pixels * p->out_c, .taps_h = p->taps_h, .gap_h = p->gap_h, .gap_w = p->gap_w, .c_end = p->group_in,
+        SAME_SIZES(p),
+    };
+    convolve(&plain, (size_t)16 << spec[3], p->panel, p->step, spec, args);
+}
+
+void copse_self_test_conv_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t out = 16u << k->spec[3], rows = COPSE_CONV_WIDE_ROWS(k->spec[3]);
+    const struct copse_conv_geometry of = geometry(k->spec[2] != 0, 3, out, 1);
+    const struct copse_params_conv_wide p = {
+        .pixels = COPSE_MIN(copse__conv_pixels(&of), 31u), .taps_h = of.h.taps, .gap_h = of.h.gap, .gap_w = of.w.gap,
+        .panel = out, .step = out, COPSE_CONV_SIZES(&of),
+    };
+    COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 3, 3 * 2 * 3 * out, out, p.pixels * out);
+    soften(t, k->spec[1]);
+    t->truth = wide;
+}
+
+static void weight_wide(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_conv_weight_wide *p = params;
+    const struct copse_params_conv_weight plain = {
+        .count = p->parts * p->rows * p->out_c, .pixels = p->pixels, .part = p->part, .weights = p->rows * p->out_c,
+        .gap_h = 1, .gap_w = 1, SAME_SIZES(p),
+    };
+    copse_host_conv_weight(&plain, spec, args);
+}
+
+void copse_self_test_conv_weight_wide(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    /* The last panel of outputs is partly used. */
+    const uint32_t out = (16u << k->spec[0]) - 3, rows = 3 * 2 * 3, tile = COPSE_CONV_WIDE_ROWS(k->spec[0]);
+    const struct copse_conv_geometry of = geometry(false, 3, out, 1);
+    const struct copse_params_conv_weight_wide p = {
+        .pixels = 24, .part = 24, .parts = 1, .rows = rows, COPSE_CONV_SIZES(&of),
+    };
+    COPSE_SELF_TEST(t, p, (rows + tile - 1) / tile, 2 * 5 * 4 * 3, p.pixels * out, rows * out);
+    t->truth = weight_wide;
 }

@@ -10,8 +10,7 @@
 #include "core/ops/product.h"
 
 #define MAX_TAPS   8192u
-#define MAX_SIZE   (1u << 30) /* of a padded axis */
-#define MAX_NUMBER 65535u     /* of strides, dilations and zeros */
+#define MAX_SIZE   (1u << 30) /* of an axis of y */
 /* Some drivers leave a loop after 65535 rounds: three of each tap, one of each product. */
 #define MAX_ROUNDS 60000u
 
@@ -22,16 +21,11 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     const struct copse_conv *c = work;
     const struct copse_conv_geometry *of = &c->of;
     const struct copse_conv_axis *h = &of->h, *w = &of->w;
-    const uint32_t taps = h->taps * w->taps, most = (MAX_ROUNDS - 3 * taps) / taps;
+    const uint32_t taps = copse__conv_taps(of), most = (MAX_ROUNDS - 3 * taps) / taps;
     const int32_t spec[COPSE_MAX_SPECS] = { c->bias != NULL, (int32_t)c->activation, copse__conv_has_gaps(of) };
     struct copse_params_conv p = {
-        .count = (uint32_t)copse__elements(c->y->shape),
-        .in_h = h->in, .in_w = w->in, .in_c = of->in_channels,
-        .out_h = h->out, .out_w = w->out, .out_c = of->out_channels,
-        .taps_h = h->taps, .taps_w = w->taps, .stride_h = h->stride, .stride_w = w->stride,
-        .step_h = h->step, .step_w = w->step, .first_h = h->first, .first_w = w->first,
-        .gap_h = h->gap, .gap_w = w->gap,
-        .group_in = of->in_channels / of->groups, .group_out = of->out_channels / of->groups,
+        .count = (uint32_t)copse__elements(c->y->shape), .taps_h = h->taps, .gap_h = h->gap, .gap_w = w->gap,
+        COPSE_CONV_SIZES(of),
     };
     do {
         p.c_begin = p.c_end;
@@ -42,11 +36,59 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     return COPSE_OK;
 }
 
+/* The weights as panels of whole vectors. */
+static copse_status pack(struct copse_lowering *l, const struct copse_conv *c, uint32_t terms, uint32_t width,
+                         struct copse_operand *panels)
+{
+    const uint32_t out = c->of.out_channels, count = (out + width - 1) / width;
+    const struct copse_params_matmul_wide_pack p = { terms, out, width, 1 };
+    COPSE_TRY(copse__scratch(l, (uint64_t)count * width * terms, panels));
+    return COPSE_LAUNCH(l, matmul_wide_pack, NULL, p, (uint64_t)count * ((terms + 63) / 64), copse__of(c->weights),
+                        *panels);
+}
+
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    const struct copse_conv *c = work;
+    const struct copse_conv_geometry *of = &c->of;
+    const struct copse_conv_axis *h = &of->h, *w = &of->w;
+    const int32_t log_vectors = copse__conv_log_vectors(of);
+    const uint32_t width = 16u << log_vectors, out = of->out_channels, rows = COPSE_CONV_WIDE_ROWS(log_vectors);
+    const uint32_t terms = copse__conv_taps(of) * (of->in_channels / of->groups);
+    const int32_t spec[COPSE_MAX_SPECS] = { c->bias != NULL, (int32_t)c->activation, copse__conv_has_gaps(of), log_vectors };
+    struct copse_params_conv_wide p = {
+        .pixels = copse__conv_pixels(of), .taps_h = h->taps, .gap_h = h->gap, .gap_w = w->gap, .panel = width, .step = out,
+        COPSE_CONV_SIZES(of),
+    };
+    struct copse_operand weights = copse__of(c->weights);
+    /* Rows far apart map to few cache lines; with few pixels a copy does not pay off. */
+    if (of->groups == 1 && (out % width != 0 || (out > width && p.pixels > 8 * rows))) {
+        p.panel = terms * width;
+        p.step = width;
+        COPSE_TRY(pack(l, c, terms, width, &weights));
+    }
+    const uint64_t groups = (uint64_t)((p.pixels + rows - 1) / rows) * ((out + width - 1) / width);
+    return COPSE_LAUNCH(l, conv_wide, spec, p, groups, copse__of(c->x), weights, copse__of(c->bias ? c->bias : c->weights),
+                        copse__of(c->y));
+}
+
+/* Sums of two levels; groups of whole vectors. */
+static bool fits_wide(const struct copse_limits *limits, const void *work)
+{
+    const struct copse_conv_geometry *of = &((const struct copse_conv *)work)->of;
+    const uint64_t terms = (uint64_t)copse__conv_taps(of) * (of->in_channels / of->groups);
+    (void)limits;
+    return terms > 0 && terms <= 32768 && (of->groups == 1 || of->out_channels / of->groups % 16 == 0);
+}
+
 /* ---- the family ---- */
+
+static const enum copse_kernel_id wide_needs[] = { COPSE_KERNEL_matmul_wide_pack };
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "plain", COPSE_KERNEL_conv, { 0, 1, 1 }, NULL, lower_plain, NULL, 0 },
+    { "wide", COPSE_KERNEL_conv_wide, { 1, 0, 2 }, fits_wide, lower_wide, wide_needs, COPSE_COUNT(wide_needs) },
 };
 
 /* Channels of x, and of y, are each rounded to one of these. */
@@ -103,28 +145,11 @@ struct conv_attr {
     copse_activation activation;
 };
 
-static copse_status need_size(const copse_tensor *y, bool fits, uint64_t padded, uint64_t span)
-{
-    return fits ? COPSE_OK : copse__shape_error(y, "expected a kernel of at most %llu elements, the padded size of x; it spans %llu",
-                                                (unsigned long long)padded, (unsigned long long)span);
-}
-
-static copse_status forward_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i, uint64_t size, uint64_t span,
+static copse_status forward_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i, uint64_t size,
                                  struct copse_conv_axis *axis)
 {
-    const uint64_t stride = a->stride[i];
-    uint64_t out = (size + stride - 1) / stride, before = a->before[i];
-    if (a->is_same) {
-        const uint64_t covered = out ? (out - 1) * stride + span : 0;
-        before = covered > size ? (covered - size) / 2 : 0;
-    } else {
-        const uint64_t padded = before + size + a->after[i];
-        COPSE_TRY(need_size(y, span <= padded, padded, span));
-        out = (padded - span) / stride + 1;
-    }
-    *axis = (struct copse_conv_axis){ (uint32_t)size, (uint32_t)out, axis->taps, a->stride[i], 1, (int32_t)a->dilation[i],
-                                      -(int32_t)before };
-    return COPSE_OK;
+    const struct copse_window of = { axis->taps, a->stride[i], a->dilation[i], a->before[i], a->after[i], a->is_same };
+    return copse__conv_axis(y, &of, size, axis);
 }
 
 static copse_status transposed_axis(const copse_tensor *y, const struct conv_attr *a, uint32_t i, uint64_t size,
@@ -175,11 +200,11 @@ static copse_status geometry(const copse_tensor *y, struct copse_conv_geometry *
     for (uint32_t i = 0; i < axes; i++) {
         struct copse_conv_axis *axis = i == axes - 1 ? &of->w : &of->h;
         const uint64_t span = (uint64_t)(w.dims[i] - 1) * a->dilation[i] + 1;
-        if (x.dims[1 + i] > MAX_SIZE - 2 * MAX_NUMBER || span > MAX_SIZE)
-            return copse__shape_error(y, "expected spatial axes of less than %u", MAX_SIZE - 2 * MAX_NUMBER);
+        if (x.dims[1 + i] > COPSE_MAX_AXIS || span > COPSE_MAX_AXIS)
+            return copse__shape_error(y, "expected spatial axes of at most %u", COPSE_MAX_AXIS);
         axis->taps = w.dims[i];
         COPSE_TRY(a->is_transposed ? transposed_axis(y, a, i, x.dims[1 + i], span, axis)
-                                   : forward_axis(y, a, i, x.dims[1 + i], span, axis));
+                                   : forward_axis(y, a, i, x.dims[1 + i], axis));
     }
     return COPSE_OK;
 }
@@ -288,14 +313,6 @@ static const struct copse_op op_transposed = {
     .lower = lower,
 };
 
-static copse_status check_numbers(const char *op, const char *what, const uint32_t numbers[2])
-{
-    for (uint32_t i = 0; i < 2; i++)
-        if (numbers[i] > MAX_NUMBER)
-            return copse_fail(COPSE_ERR_ARGUMENT, "%s: %s %u is not at most %u", op, what, (unsigned)numbers[i], MAX_NUMBER);
-    return COPSE_OK;
-}
-
 static copse_status check_padding(const char *op, const struct copse_conv_params *p, const struct conv_attr *a)
 {
     const bool is_explicit = p->before[0] || p->before[1] || p->after[0] || p->after[1] || p->extra[0] || p->extra[1];
@@ -321,10 +338,10 @@ static copse_status settle(const char *op, const struct copse_conv_params *param
         .is_transposed = is_transposed,
         .activation = p->activation <= COPSE_TANH ? p->activation : COPSE_LINEAR,
     };
-    COPSE_TRY(check_numbers(op, "stride", p->stride));
-    COPSE_TRY(check_numbers(op, "dilation", p->dilation));
-    COPSE_TRY(check_numbers(op, "padding", p->before));
-    COPSE_TRY(check_numbers(op, "padding", p->after));
+    COPSE_TRY(copse__check_numbers(op, "stride", p->stride));
+    COPSE_TRY(copse__check_numbers(op, "dilation", p->dilation));
+    COPSE_TRY(copse__check_numbers(op, "padding", p->before));
+    COPSE_TRY(copse__check_numbers(op, "padding", p->after));
     if ((int)p->activation < COPSE_LINEAR || p->activation > COPSE_SILU)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: %d is no activation", op, (int)p->activation);
     for (uint32_t i = 0; i < 2; i++) {

@@ -12,11 +12,6 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
     return (uint32_t)((n + by - 1) / by);
 }
 
-static uint32_t pixels_of(const struct copse_conv_geometry *of)
-{
-    return of->batch * of->h.out * of->w.out;
-}
-
 /* ---- launches ---- */
 
 /* Where the sums of `parts` parts go. */
@@ -39,21 +34,15 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     enum { ENOUGH = 65536, SHORTEST = 256, LONGEST = 16384 };
     const struct copse_conv_weight *c = work;
     const struct copse_conv_geometry *of = &c->of;
-    const struct copse_conv_axis *h = &of->h, *w = &of->w;
-    const uint32_t pixels = pixels_of(of), weights = (uint32_t)copse__elements(c->dw->shape);
+    const uint32_t pixels = copse__conv_pixels(of), weights = (uint32_t)copse__elements(c->dw->shape);
     uint32_t parts = COPSE_MIN(divide_up(pixels, SHORTEST), divide_up(ENOUGH, weights));
     parts = COPSE_MAX(parts, divide_up(pixels, LONGEST));
     const uint32_t part = divide_up(pixels, parts);
     parts = divide_up(pixels, part);
     const int32_t spec[COPSE_MAX_SPECS] = { copse__conv_has_gaps(of) };
     const struct copse_params_conv_weight p = {
-        .count = parts * weights, .pixels = pixels, .part = part, .weights = weights,
-        .in_h = h->in, .in_w = w->in, .in_c = of->in_channels,
-        .out_h = h->out, .out_w = w->out, .out_c = of->out_channels,
-        .taps_w = w->taps, .stride_h = h->stride, .stride_w = w->stride,
-        .step_h = h->step, .step_w = w->step, .first_h = h->first, .first_w = w->first,
-        .gap_h = h->gap, .gap_w = w->gap,
-        .group_in = of->in_channels / of->groups, .group_out = of->out_channels / of->groups,
+        .count = parts * weights, .pixels = pixels, .part = part, .weights = weights, .gap_h = of->h.gap,
+        .gap_w = of->w.gap, COPSE_CONV_SIZES(of),
     };
     struct copse_operand to;
     COPSE_TRY(parts_begin(l, c->dw, parts, &to));
@@ -62,11 +51,43 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     return parts_end(l, c->dw, parts, to);
 }
 
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    /* Pixels of a part: dy and x of a usual part fit into the caches; more parts where tiles do not keep all processors
+       busy. */
+    enum { USUAL = 2048, SHORTEST = 256 };
+    const struct copse_conv_weight *c = work;
+    const struct copse_conv_geometry *of = &c->of;
+    const int32_t log_vectors = copse__conv_log_vectors(of);
+    const uint32_t pixels = copse__conv_pixels(of), rows = copse__conv_taps(of) * (of->in_channels / of->groups);
+    const uint32_t tiles = divide_up(rows, COPSE_CONV_WIDE_ROWS(log_vectors)) * divide_up(of->out_channels, 16u << log_vectors);
+    uint32_t parts = COPSE_MIN(divide_up(pixels, SHORTEST), divide_up(4 * (uint64_t)copse__limits(l)->compute_units, tiles));
+    parts = COPSE_MAX(parts, divide_up(pixels, USUAL));
+    const uint32_t part = divide_up(pixels, parts);
+    parts = divide_up(pixels, part);
+    const int32_t spec[COPSE_MAX_SPECS] = { log_vectors };
+    const struct copse_params_conv_weight_wide p = {
+        .pixels = pixels, .part = part, .parts = parts, .rows = rows, COPSE_CONV_SIZES(of),
+    };
+    struct copse_operand to;
+    COPSE_TRY(parts_begin(l, c->dw, parts, &to));
+    COPSE_TRY(COPSE_LAUNCH(l, conv_weight_wide, spec, p, (uint64_t)parts * tiles, copse__of(c->x), copse__of(c->dy), to));
+    return parts_end(l, c->dw, parts, to);
+}
+
+static bool fits_wide(const struct copse_limits *limits, const void *work)
+{
+    const struct copse_conv_geometry *of = &((const struct copse_conv_weight *)work)->of;
+    (void)limits;
+    return !copse__conv_has_gaps(of) && (of->groups == 1 || of->out_channels / of->groups % 16 == 0);
+}
+
 /* ---- the family ---- */
 
 /* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
 static const struct copse_variant variants[] = {
     { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1 }, NULL, lower_plain, NULL, 0 },
+    { "wide", COPSE_KERNEL_conv_weight_wide, { 1, 0, 2 }, fits_wide, lower_wide, NULL, 0 },
 };
 
 static const uint32_t sizes[] = { 4, 32, 128 };
@@ -78,7 +99,7 @@ static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
     snprintf(name, COPSE_SIZE_CLASS, "%u-%u",
              (unsigned)copse__size_class(sizes, SIZES, c->of.in_channels / c->of.groups),
              (unsigned)copse__size_class(sizes, SIZES, c->of.out_channels / c->of.groups));
-    return pixels_of(&c->of) > 0 && c->of.in_channels > 0;
+    return copse__conv_pixels(&c->of) > 0 && c->of.in_channels > 0;
 }
 
 static void job(size_t index, struct copse_tune_job *j)
@@ -130,7 +151,7 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *dw)
     const struct copse_conv_weight c = { ((const struct weight_attr *)dw->attr)->of, dw->in[0], dw->in[1], dw };
     if (copse__elements(dw->shape) == 0)
         return COPSE_OK;
-    return pixels_of(&c.of) == 0 ? copse__lower_fill(l, dw, 0)
+    return copse__conv_pixels(&c.of) == 0 ? copse__lower_fill(l, dw, 0)
                                  : copse__lower_variant(l, &copse_family_conv_weight, &c);
 }
 

@@ -135,12 +135,22 @@ static copse_status (*const rows[])(struct start *s) = {
     [COPSE_INIT_TRUNCATED_NORMAL] = truncated_normal,
 };
 
+/* The product of all dimensions but the last two, the taps of a convolution; 1 where there are no others. */
+static double taps_of(copse_shape s)
+{
+    double taps = 1;
+    for (uint32_t i = 0; i + 2 < s.rank; i++)
+        taps *= s.dims[i];
+    return taps;
+}
+
 copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p, void *values)
 {
     const copse_shape shape = p->shape;
     struct start s = {
         .p = p, .mem = mem, .scale = p->scale == 0.0f ? 1.0f : p->scale,
-        .fan_in = shape.rank ? shape.dims[0] : 1, .fan_out = shape.rank ? shape.dims[shape.rank - 1] : 1,
+        .fan_in = shape.rank > 1 ? taps_of(shape) * shape.dims[shape.rank - 2] : shape.rank ? shape.dims[0] : 1,
+        .fan_out = shape.rank ? taps_of(shape) * shape.dims[shape.rank - 1] : 1,
         .to = values, .count = copse__elements(shape),
     };
     if (p->type == COPSE_I32) { /* zeros or ones */

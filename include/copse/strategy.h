@@ -102,7 +102,7 @@ COPSE_API const struct copse_device_info *copse_strategy_device(const copse_stra
 /** How data moves between the replicas, for people. Static. */
 COPSE_API const char *copse_strategy_transfer(const copse_strategy *st);
 
-/** Initial values of a variable. fan_in, fan_out: first and last dimension. */
+/** Initial values of a variable. fan_in, fan_out: the last two dimensions, times all others. */
 typedef enum copse_initializer {
     COPSE_INIT_ZEROS,
     COPSE_INIT_ONES,           /**< with `scale`: a constant */

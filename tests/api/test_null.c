@@ -29,6 +29,7 @@
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/ops/conv.h"
+#include "copse/ops/pool.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
@@ -289,6 +290,7 @@ static void devices(struct probe *p)
 static void graphs(struct probe *p)
 {
     static const uint32_t places[2] = { 0, 1 };
+    static const struct copse_pool_params pool = { .window = { 1, 1 } };
     struct copse_gradient pair = { .gradient = x, .variable = v };
     copse_graph *graph;
     copse_tensor *y, *z;
@@ -327,6 +329,8 @@ static void graphs(struct probe *p)
     ROW(copse_dense, NEED(g), NEED(x), NEED(x), NULL, COPSE_LINEAR, NEED(&y));
     ROW(copse_conv, NEED(g), NEED(x), NEED(x), NULL, NULL, NEED(&y));
     ROW(copse_conv_transposed, NEED(g), NEED(x), NEED(x), NULL, NULL, NEED(&y));
+    ROW(copse_max_pool, NEED(g), NEED(x), NEED(&pool), NEED(&y));
+    ROW(copse_average_pool, NEED(g), NEED(x), NEED(&pool), NEED(&y));
     ROW(copse_leaky_relu, NEED(g), NEED(x), 0.1f, NEED(&y));
     ROW(copse_elu, NEED(g), NEED(x), 0.1f, NEED(&y));
     ROW(copse_pow, NEED(g), NEED(x), 2.0f, NEED(&y));

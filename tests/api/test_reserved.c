@@ -26,6 +26,7 @@
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/ops/conv.h"
+#include "copse/ops/pool.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
@@ -137,6 +138,8 @@ static void devices(void)
     REFUSED(copse_conformance_helper_params,
             copse_conformance_start(ctx, &(struct copse_conformance_job_params){ .in_process = &p }, &job), .user = NULL);
     REFUSED(copse_batch_norm, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p, &y), .gamma = NULL);
+    REFUSED(copse_pool_params, copse_max_pool(g, x, &p, &y), .window = { 1, 1 });
+    REFUSED(copse_pool_params, copse_average_pool(g, x, &p, &y), .window = { 1, 1 });
     REFUSED(copse_conv_params, copse_conv(g, x, x, NULL, &p, &y), .groups = 1);
     REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
 #if defined(COPSE_HAVE_OPENCL)

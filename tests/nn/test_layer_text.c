@@ -60,6 +60,9 @@ static void errors_name_line_and_layer(void **state)
     refuses("", "no layer");
     refuses("# only a comment", "no layer");
     refuses("relu; dropout 0.1\ndens 64 relu", "line 2, layer 3 'dens 64 relu': no layer has this name; did you mean dense?");
+    refuses("conv 8 3x", "line 1, layer 1 'conv 8 3x': WINDOW is '3x': a whole number from 1 to 32767, or two, as 3x5, is needed");
+    refuses("conv 8 3x40000", "WINDOW is '3x40000'");
+    refuses("max_pool 2 stride=0", "stride is '0'");
     refuses("dropuot 0.1", "did you mean dropout?");
     refuses("banana", "line 1, layer 1 'banana': no layer has this name; the layers are dense, ");
     refuses("dense", "line 1, layer 1 'dense': UNITS is missing: write dense UNITS [ACTIVATION] [bias=...]");
@@ -173,7 +176,8 @@ static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
 {
     static const char *const texts[] = { "dense 7 bias=no", "dense out init=he", "dense 3 gelu init=0.1 scale=0.7",
                                          "flatten", "dropout 0.3", "layer_norm", "rms_norm epsilon=0.001", "embedding 4 5", "embedding in 5",
-                                         "batch_norm momentum=0.99" };
+                                         "batch_norm momentum=0.99", "conv 7 3x5 relu stride=2 padding=no", "conv out 3 dilation=1x2 groups=4",
+                                         "max_pool 2", "average_pool 3x2 stride=1 padding=yes", "global_pool" };
     copse_layer *l = NULL, *inner[4];
     const uint32_t kind = below(s, depth > 0 ? 7 : 5);
     if (kind == 0)

@@ -213,6 +213,18 @@ static void outputs_have_the_values_of_the_definition(void **state)
     gives("embedding 3 2 init=0.5; dense 1 init=ones", COPSE_I32, COPSE_SHAPE(3), tokens, 1, (const double[]){ 1, 1, 1 }, 3);
     gives("embedding 3 2 init=0.5", COPSE_U8, COPSE_SHAPE(2), letters, 1, (const double[]){ 0.5, 0.5, 0.5, 0.5 }, 4);
     gives("embedding 3 1 init=0.5 scale=4", COPSE_I64, COPSE_SCALAR, (const int64_t[]){ 2, 0 }, 2, (const double[]){ 2, 2 }, 2);
+    const float picture[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+    const copse_shape grey = COPSE_SHAPE(3, 3);
+    gives("conv 1 2x2 padding=no init=ones", COPSE_F32, grey, picture, 1, (const double[]){ 12, 16, 24, 28 }, 4);
+    gives("conv 1 3x3 init=ones stride=2", COPSE_F32, grey, picture, 1, (const double[]){ 12, 16, 24, 28 }, 4);
+    gives("conv 2 2 init=ones padding=no bias=no", COPSE_F32, grey, picture, 1, (const double[]){ 21, 21, 39, 39 }, 4);
+    gives("conv 2 1x2 init=-1 relu; global_pool", COPSE_F32, grey, picture, 1, (const double[]){ 0, 0 }, 2);
+    gives("conv 3 2 groups=3 init=ones dilation=2 padding=no", COPSE_F32, grey, picture, 1, (const double[]){ 8, 10, 12 }, 3);
+    gives("max_pool 2x2 stride=1", COPSE_F32, grey, picture, 1, (const double[]){ 5, 6, 8, 9 }, 4);
+    gives("max_pool 2x2 padding=yes", COPSE_F32, grey, picture, 1, (const double[]){ 5, 6, 8, 9 }, 4);
+    gives("average_pool 2", COPSE_F32, grey, picture, 1, (const double[]){ 2.5, 3.5, 4.5 }, 3);
+    gives("average_pool 2x2 padding=yes stride=2x3", COPSE_F32, grey, picture, 1, (const double[]){ 3, 7.5 }, 2);
+    gives("global_pool", COPSE_F32, grey, picture, 1, (const double[]){ 4, 5, 6 }, 3);
     gives("mlp:3", COPSE_F32, pair, (const float[]){ 0, 0, 0, 0 }, 1, (const double[]){ 0, 0 }, 2);
     gives("dense 1 init=ones", COPSE_U8, four, bytes, 1, (const double[]){ 256 }, 1); /* stored types are converted */
 }

@@ -99,7 +99,7 @@ bad 'negative count' "--batch: '-3'" train --batch -3
 bad 'zero batch' '--batch' train --batch 0
 bad 'negative rate' '--lr' train --lr=-1
 bad 'unknown optimizer' 'adam' train --optimizer lion
-bad 'bad model' "line 1, layer 1 'cnn': no layer has this name; the layers are dense, .*mlp:" train --model cnn
+bad 'bad model' "line 1, layer 1 'perceptron': no layer has this name; the layers are dense, .*mlp:" train --model perceptron
 bad 'model without width' "'mlp:0': UNITS is '0'" train --model mlp:0
 bad 'unknown layer' "^copse train: --model: line 1, layer 2 'dens 3': .*did you mean dense" train --model 'relu; dens 3'
 printf '# a comment\nrelu\ndropout 2\n' >"$work/net.txt"
@@ -173,7 +173,7 @@ bad 'servers of one process, by name' '--servers.*mpirun' train $host $save --se
 bad 'servers of a mirrored strategy' '--servers.*parameter_server' train $host $save --servers 2 --strategy mirrored
 bad 'too many steps to a run' '1024' train $host $save --strategy accelerator --steps-per-run 1025
 bad 'unknown variant' "matmul has no variant 'fastest'; it has shared, wide, texel, clblast" train $host --kernel matmul=fastest
-bad 'unknown family' "no family 'product'; the families are column_sum [(]reduce, wide[)], conv [(]plain[)], conv_weight [(]plain[)], layer_norm [(]shared, wide[)], matmul [(]" train $host --kernel product=wide
+bad 'unknown family' "no family 'product'; the families are column_sum [(]reduce, wide[)], conv [(]plain, wide[)], conv_weight [(]plain, wide[)], layer_norm [(]shared, wide[)], matmul [(]" train $host --kernel product=wide
 bad 'a variant without its family' "'wide' is not family=variant" train $host --kernel wide
 COPSE_DISABLE=opencl,vulkan
 export COPSE_DISABLE

@@ -170,14 +170,16 @@ def _each(numbers: Union[int, Sequence[int]]) -> list[int]:
     return [numbers, numbers] if isinstance(numbers, int) else list(numbers)
 
 
+def _padding(padding: Any) -> dict[str, Any]:
+    if isinstance(padding, str):
+        return {"padding": choice("the padding", padding, PADDINGS)}
+    sides = [(p, p) if isinstance(p, int) else tuple(p) for p in _each(padding)]
+    return {"before": [b for b, _ in sides], "after": [a for _, a in sides]}
+
+
 def _conv(function: Any, x: Operand, w: Operand, bias: Optional[Operand], padding: Any, activation: str,
           groups: int, **numbers: Any) -> Tensor:
-    settings = {name: _each(n) for name, n in numbers.items()}
-    if isinstance(padding, str):
-        settings["padding"] = choice("the padding", padding, PADDINGS)
-    else:
-        sides = [(p, p) if isinstance(p, int) else tuple(p) for p in _each(padding)]
-        settings["before"], settings["after"] = [b for b, _ in sides], [a for _, a in sides]
+    settings = {**_padding(padding), **{name: _each(n) for name, n in numbers.items()}}
     settings["groups"], settings["activation"] = groups, choice("the activation", activation, ACTIVATIONS)
     return _call(function, _pointer(x), _pointer(w), ffi.NULL if bias is None else _pointer(bias),
                  ffi.new("struct copse_conv_params *", settings))
@@ -197,6 +199,23 @@ def conv_transposed(x: Operand, w: Operand, bias: Optional[Operand] = None, stri
     """Transposed convolution, with `extra` positions at the end; otherwise as conv."""
     return _conv(lib.copse_conv_transposed, x, w, bias, padding, activation, groups, stride=stride, dilation=dilation,
                  extra=extra)
+
+
+def _pool(function: Any, x: Operand, padding: Any, counts_padding: bool, **numbers: Any) -> Tensor:
+    settings = {**_padding(padding), "counts_padding": counts_padding, **{k: _each(n) for k, n in numbers.items()}}
+    return _call(function, _pointer(x), ffi.new("struct copse_pool_params *", settings))
+
+
+def max_pool(x: Operand, window: Union[int, Sequence[int]], stride: Union[int, Sequence[int]] = 0, padding: Any = 0,
+             dilation: Union[int, Sequence[int]] = 1) -> Tensor:
+    """Largest element of each window of images or sequences; stride 0 is the window. The padding is that of conv."""
+    return _pool(lib.copse_max_pool, x, padding, False, window=window, stride=stride, dilation=dilation)
+
+
+def average_pool(x: Operand, window: Union[int, Sequence[int]], stride: Union[int, Sequence[int]] = 0, padding: Any = 0,
+                 dilation: Union[int, Sequence[int]] = 1, counts_padding: bool = False) -> Tensor:
+    """Mean of each window, as max_pool; with `counts_padding` of all its places, else of those inside of x."""
+    return _pool(lib.copse_average_pool, x, padding, counts_padding, window=window, stride=stride, dilation=dilation)
 
 
 def sparse_cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean") -> Tensor:
