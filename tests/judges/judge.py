@@ -114,6 +114,14 @@ def ratio(n, magnitude):
     return bound
 
 
+def refined(n, magnitude):
+    """n times 2^-24 of the magnitude; magnitude(index) of an element is only computed where |expected| is too small."""
+    def bound(want):
+        return n * UNIT * np.abs(want)
+    bound.refine = lambda index: n * UNIT * magnitude(index)
+    return bound
+
+
 def declared_errors():
     """The largest errors that kernels/elementwise/*.def declare: name: (of the function, of its derivative) [ULP]."""
     found = {}
@@ -141,7 +149,12 @@ def difference(got, want, bound):
     got = got.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         allowed = np.nan_to_num(bound(want), nan=0.0, posinf=0.0)
-        wrong = ~((got == want) | (np.abs(got - want) <= allowed) | (np.isnan(got) & np.isnan(want)))
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        if hasattr(bound, "refine"):
+            allowed = np.array(allowed)
+            for i in np.flatnonzero(~same & ~(np.abs(got - want) <= allowed) & np.isfinite(got) & np.isfinite(want)):
+                allowed.reshape(-1)[i] = bound.refine(int(i))
+        wrong = ~(same | (np.abs(got - want) <= allowed))
         error = np.where(wrong, np.abs(got - want) / np.where(allowed > 0, allowed, 1), -1)
     if not wrong.any():
         return None
