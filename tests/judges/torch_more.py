@@ -5,10 +5,12 @@ import math
 import numpy as np
 
 from copse import ops as o
-from copse.tensor import Tensor
 
 from judge import NotRun
-from torch_ops import EXACT, R, ULP, add, flip_flag, operator, product, refuse, scaled, transposed
+from torch_ops import EXACT, R, add, flip_flag, operator, product, refuse, transposed
+from torch_sizes import (attention_sizes, batch_norm_sizes, cosine_sizes, cross_entropy_sizes, group_norm_sizes,
+                         instance_norm_sizes, layer_norm_result_sizes, layer_norm_sizes, length_sizes, log_softmax_sizes,
+                         poisson_sizes, softmax_sizes)
 
 
 def axes_of(x, dim):
@@ -136,7 +138,7 @@ def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
     return reduced(x, dim, keepdim, lambda t, a: vector_norm(t, a, ord))
 
 
-@operator("softmax log_softmax nn.functional.softmin", R(16), R(24))
+@operator("softmax", R(16), R(24, softmax_sizes))
 def softmax(x, dim=-1, dtype=None, function=o.softmax):
     refuse(dtype=dtype)
     shape, x = x.shape, at_least_1d(x)
@@ -145,13 +147,13 @@ def softmax(x, dim=-1, dtype=None, function=o.softmax):
     return o.reshape(o.transpose(function(o.transpose(x, order)), np.argsort(order).tolist()), shape)
 
 
-add("log_softmax", lambda x, dim=-1, dtype=None: softmax(x, dim, dtype, o.log_softmax), R(16), R(24))
-add("nn.functional.softmin", lambda x, dim=-1, dtype=None: softmax(o.neg(x), dim, dtype), R(16), R(24))
+add("log_softmax", lambda x, dim=-1, dtype=None: softmax(x, dim, dtype, o.log_softmax), R(16), R(24, log_softmax_sizes))
+add("nn.functional.softmin", lambda x, dim=-1, dtype=None: softmax(o.neg(x), dim, dtype), R(16), R(24, softmax_sizes))
 
 
 # ---- norms ----
 
-@operator("nn.functional.layer_norm native_layer_norm", R(32), R(64))
+@operator("nn.functional.layer_norm native_layer_norm", R(16, layer_norm_result_sizes), R(64, layer_norm_sizes))
 def layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
     size = math.prod(shape)
     scale = o.fill((size,), 1) if weight is None else o.reshape(weight, (size,))
@@ -165,16 +167,16 @@ def native_layer_norm(x, shape, weight, bias, eps):
     return layer_norm(x, shape, weight, bias, eps), o.mean(x, axes, True), inverse
 
 
-add("native_layer_norm", native_layer_norm, R(32), R(64))
+add("native_layer_norm", native_layer_norm, R(16, layer_norm_result_sizes), R(64, layer_norm_sizes))
 
 
 def per_channel(v, x):
     return o.reshape(v, [1, -1] + [1] * (x.ndim - 2))
 
 
-@operator("nn.functional.group_norm nn.functional.instance_norm", R(32), R(64))
+@operator("nn.functional.group_norm", R(32), R(64, group_norm_sizes))
 def group_norm(x, groups, weight=None, bias=None, eps=1e-5):
-    size = math.prod(x.shape) // (x.shape[0] * groups)
+    size = math.prod(x.shape) // max(x.shape[0] * groups, 1)
     y = o.layer_norm(o.reshape(x, (-1, size)), o.fill((size,), 1), o.fill((size,), 0), eps)
     y = o.reshape(y, x.shape)
     y = y if weight is None else y * per_channel(weight, x)
@@ -187,12 +189,13 @@ def instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None
     return group_norm(x, x.shape[1], weight, bias, eps)
 
 
-add("nn.functional.instance_norm", instance_norm, R(32), R(64))
+add("nn.functional.instance_norm", instance_norm, R(32), R(64, instance_norm_sizes))
 
 
-@operator("nn.functional.batch_norm", R(32), R(64))
+@operator("nn.functional.batch_norm", R(32), R(64, batch_norm_sizes))
 def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     mean, variance = running_mean, running_var
+    refuse(one_axis=x.ndim == 1)
     if training or mean is None:
         axes = [i for i in range(x.ndim) if i != 1]
         mean = o.mean(x, axes, True)
@@ -204,7 +207,7 @@ def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=Fa
     return y if bias is None else y + per_channel(bias, x)
 
 
-@operator("nn.functional.normalize", R(24), R(48))
+@operator("nn.functional.normalize", R(24), R(48, length_sizes))
 def normalize(x, p=2.0, dim=1, eps=1e-12):
     return o.div(x, o.maximum(reduced(x, dim, True, lambda t, a: vector_norm(t, a, p)), eps))
 
@@ -259,8 +262,8 @@ def binary_cross_entropy(x, y):
 
 
 def with_logits(x, y, pos_weight=None):
-    plus = o.softplus(o.neg(x))
-    return (1 - y) * x + (plus if pos_weight is None else ((pos_weight - 1) * y + 1) * plus)
+    plus = y * o.softplus(o.neg(x))
+    return (plus if pos_weight is None else plus * pos_weight) + (1 - y) * o.softplus(x)
 
 
 loss("nn.functional.mse_loss", lambda x, y: o.square(x - y), R(8), R(12))
@@ -269,10 +272,10 @@ loss("nn.functional.huber_loss", huber, R(10), R(12))
 loss("nn.functional.smooth_l1_loss", smooth_l1, R(10), R(12))
 loss("nn.functional.binary_cross_entropy", binary_cross_entropy, R(16), R(24))
 loss("nn.functional.binary_cross_entropy_with_logits", with_logits, R(16), R(24))
-loss("nn.functional.poisson_nll_loss", poisson_nll, R(16), R(24))
+loss("nn.functional.poisson_nll_loss", poisson_nll, R(16, poisson_sizes), R(24))
 loss("nn.functional.soft_margin_loss", lambda x, y: o.softplus(o.neg(x * y)), R(12), R(16))
-loss("nn.functional.hinge_embedding_loss", lambda x, y, margin=1.0: o.where(o.equal(y, 1), x, 0) + o.where(
-    o.equal(y, -1), o.maximum(margin - x, 0), 0), R(8), R(8))
+loss("nn.functional.hinge_embedding_loss", lambda x, y, margin=1.0: o.where(o.equal(y, -1), 0, x) + o.where(
+    o.equal(y, 1), 0, o.maximum(margin - x, 0)), R(8), R(8))
 loss("nn.functional.margin_ranking_loss", lambda a, b, y, margin=0.0: o.maximum(o.neg(y) * (a - b) + margin, 0), R(8), R(8))
 
 
@@ -305,7 +308,7 @@ def nll_loss(x, labels, weight=None, size_average=None, ignore_index=-100, reduc
     return loss_of_labels(classes_last(x), labels, weight, ignore_index, reduction, labels.shape)
 
 
-@operator("nn.functional.cross_entropy", R(24), R(32))
+@operator("nn.functional.cross_entropy", R(24), R(32, cross_entropy_sizes))
 def cross_entropy(x, labels, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
     if labels.dtype == "float32":
@@ -326,7 +329,7 @@ def cross_entropy_of_probabilities(x, p, weight, reduction, label_smoothing):
     return o.sum(losses) if reduction == "sum" else o.multiply_by(o.sum(losses), 1 / math.prod(losses.shape))
 
 
-@operator("nn.functional.cosine_similarity", R(24), R(48))
+@operator("nn.functional.cosine_similarity", R(24), R(48, cosine_sizes))
 def cosine_similarity(a, b, dim=1, eps=1e-8):
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (o.broadcast_to(t, shape) for t in (a, b))
@@ -337,7 +340,7 @@ def cosine_similarity(a, b, dim=1, eps=1e-8):
 # ---- tables, attention ----
 
 @operator("nn.functional.embedding", EXACT, R(4))
-def embedding(indices, table, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def embedding(table, indices, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     refuse(padding_idx=padding_idx is not None, max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
     return o.gather(table, indices)
 
@@ -355,7 +358,7 @@ def dropout(x, p=0.5, training=True, inplace=False):
     return o.dropout(x, 0, False)
 
 
-@operator("nn.functional._scaled_dot_product_attention", R(64), R(96))
+@operator("nn.functional._scaled_dot_product_attention", R(64), R(96, attention_sizes))
 def attention(q, k, v, attn_mask=None, dropout_p=0.0, need_attn_weights=False, is_causal=False):
     if dropout_p:
         raise NotRun("random numbers: each library has its own")
@@ -365,4 +368,4 @@ def attention(q, k, v, attn_mask=None, dropout_p=0.0, need_attn_weights=False, i
     if attn_mask is not None:
         scores = o.where(attn_mask, scores, -math.inf) if attn_mask.dtype == "int32" else scores + attn_mask
     weights = o.softmax(scores)
-    return [product(weights, v)] + ([weights] if need_attn_weights else [])
+    return product(weights, v), weights

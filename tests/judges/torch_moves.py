@@ -8,7 +8,7 @@ from copse import ops as o
 
 from judge import NotRun
 from torch_more import at_least_1d
-from torch_ops import EXACT, R, add, operator
+from torch_ops import EXACT, R, add, operator, transposed
 
 
 def move(names):
@@ -31,7 +31,7 @@ add("expand", lambda x, *shape: expand(x, dims_of(x, shape)), EXACT, R(4))
 add("broadcast_to", lambda x, shape: expand(x, shape), EXACT, R(4))
 add("expand_as", lambda x, y: o.broadcast_to(x, y.shape), EXACT, R(4))
 add("permute", lambda x, *order: o.transpose(x, [d % max(x.ndim, 1) for d in dims_of(x, order)]), EXACT, R(4))
-add("mT mH", lambda x: o.transpose(x, list(range(x.ndim - 2)) + [x.ndim - 1, x.ndim - 2]), EXACT, R(4))
+add("mT mH", transposed, EXACT, R(4))
 add("t T H", lambda x: o.transpose(x), EXACT, R(4))
 add("hstack", lambda xs: o.concat([at_least_1d(x) for x in xs], 0 if xs[0].ndim < 2 else 1), EXACT, R(4))
 add("vstack", lambda xs: o.concat([at_least_2d(x) for x in xs], 0), EXACT, R(4))
@@ -204,8 +204,8 @@ def index_select(x, dim, indices):
 
 
 @move("flip")
-def flip(x, *dims):
-    for axis in dims_of(x, dims):
+def flip(x, *given, dims=None):
+    for axis in dims_of(x, given) if dims is None else dims:
         x = index_select(x, axis, o.constant(np.arange(x.shape[axis], dtype=np.int32)[::-1]))
     return x
 
@@ -277,7 +277,7 @@ def sum_to_size(x, *shape):
 
 @operator("diff", R(4), R(8))
 def diff(x, n=1, dim=-1, prepend=None, append=None):
-    x = o.concat([t for t in (prepend, x, append) if t is not None], dim)
+    x = o.concat([t for t in (prepend, x, append) if t is not None], dim) if n else o.reshape(x, x.shape)
     axis = dim % x.ndim
     for _ in range(n):
         size = x.shape[axis]
@@ -288,7 +288,8 @@ def diff(x, n=1, dim=-1, prepend=None, append=None):
 
 
 @move("nn.functional.pixel_shuffle")
-def pixel_shuffle(x, factor):
+def pixel_shuffle(x, upscale_factor):
+    factor = upscale_factor
     *lead, c, h, w = x.shape
     n, c = math.prod(lead), c // factor ** 2
     y = o.transpose(o.reshape(x, (n * c, factor, factor, h, w)), (0, 3, 1, 4, 2))
@@ -296,7 +297,8 @@ def pixel_shuffle(x, factor):
 
 
 @move("nn.functional.pixel_unshuffle")
-def pixel_unshuffle(x, factor):
+def pixel_unshuffle(x, downscale_factor):
+    factor = downscale_factor
     *lead, c, h, w = x.shape
     n = math.prod(lead)
     y = o.transpose(o.reshape(x, (n * c, h // factor, factor, w // factor, factor)), (0, 2, 4, 1, 3))

@@ -6,6 +6,7 @@ torch_moves.py): results, and gradients from a random upstream slope. PyTorch co
 the same operands. Exit code 0: all agree, or differ as torch_known.txt says; 1; 77: skipped.
 """
 import fnmatch
+import random
 import sys
 import textwrap
 import types
@@ -42,6 +43,8 @@ def replaced(value, leaf):
     if isinstance(value, (list, tuple)):
         items = [replaced(v, leaf) for v in value]
         return type(value)(items) if type(value) in (list, tuple) else items
+    if isinstance(value, float):  # settings are single precision, too
+        return float(np.float32(value))
     return {k: replaced(v, leaf) for k, v in value.items()} if isinstance(value, dict) else value
 
 
@@ -56,31 +59,35 @@ class Expected:
     """What PyTorch computes of a sample in double: results, and gradients from random slopes."""
 
     def __init__(self, op, sample):
-        self.operands = []
+        try:
+            self.compute(op, sample, lambda t: True)  # the bounds need the derivatives by every operand
+        except RuntimeError:  # not every operand has one
+            self.compute(op, sample, lambda t: t.requires_grad)
+
+    def compute(self, op, sample, is_differentiated):
+        self.operands = []  # (of the sample, in double)
 
         def leaf(t):
-            with torch.no_grad():
-                d = t.detach().double() if t.dtype == torch.float32 else t.detach()
-                d = d.clone()
-            d.requires_grad_(t.requires_grad and t.dtype == torch.float32)
-            self.operands.append((t.detach(), d))
+            d = (t.detach().double() if t.dtype == torch.float32 else t.detach()).clone()
+            d.requires_grad_(t.dtype == torch.float32 and is_differentiated(t))
+            self.operands.append((t, d))
             return d
 
-        arguments = replaced((sample.input, sample.args, sample.kwargs), leaf)
+        self.arguments = replaced((sample.input, sample.args, sample.kwargs), leaf)
         # an operator that changes its operand must not get the leaf itself
-        arguments = replaced(arguments, lambda d: d.clone() if d.is_floating_point() else d)
-        self.results = tensors_in(op(arguments[0], *arguments[1], **arguments[2]), torch.Tensor)
-        self.trained = [d for _, d in self.operands if d.requires_grad]
+        first, more, settings = replaced(self.arguments, lambda d: d.clone() if d.is_floating_point() else d)
+        self.results = tensors_in(op(first, *more, **settings), torch.Tensor)
+        self.trained = [d for t, d in self.operands if t.requires_grad and d.requires_grad]
+        self.numbers = [d for _, d in self.operands if d.requires_grad]
         self.sloped = [i for i, y in enumerate(self.results) if y.is_floating_point() and y.requires_grad]
         generator = torch.Generator().manual_seed(1)
         self.slopes = [torch.randn(self.results[i].shape, generator=generator, dtype=torch.float32) for i in self.sloped]
+        self.doubles = [s.double().requires_grad_() for s in self.slopes]
         self.gradients = []
         if self.trained and self.sloped:
-            self.doubles = [s.double().requires_grad_() for s in self.slopes]
             found = torch.autograd.grad([self.results[i] for i in self.sloped], self.trained, self.doubles, create_graph=True,
                                         allow_unused=True)
             self.gradients = [torch.zeros_like(x) if g is None else g for g, x in zip(found, self.trained)]
-            self.trained_and_slopes = self.trained + self.doubles
 
 
 def magnitude(y, operands, index):
@@ -95,11 +102,18 @@ def magnitude(y, operands, index):
     return total
 
 
-def bound_of(kind, y, operands):
-    name, n = kind
-    if name == "ulp":
-        return judge.ulp(n)
-    return judge.refined(n, lambda index: magnitude(y, operands, index))
+def bounds_of(kind, arrays, operands, expected):
+    """The bounds of some results or gradients."""
+    unit, n, sizes = kind
+    if unit == "ulp" and sizes is None:
+        return [judge.ulp(n)] * len(arrays)
+    with torch.no_grad():
+        more = [torch.zeros(()) for _ in arrays] if sizes is None else sizes(expected)
+    if unit == "ulp":
+        return [lambda want, m=m.numpy(): judge.ulp(n)(np.maximum(np.abs(want), m)) for m in more]
+    more = [m.expand(y.shape).reshape(-1) for m, y in zip(more, arrays)]
+    return [judge.refined(n, lambda index, y=y, m=m: magnitude(y, operands, index) + m[index].item())
+            for y, m in zip(arrays, more)]
 
 
 def build_case(op, sample, function, result, gradient):
@@ -110,10 +124,10 @@ def build_case(op, sample, function, result, gradient):
 
         def leaf(t):
             single, double = next(operands)
-            if not single.dtype in (torch.float32, torch.int64, torch.int32, torch.bool, torch.uint8):
+            if single.dtype not in (torch.float32, torch.int64, torch.int32, torch.bool, torch.uint8):
                 raise judge.NotRun(f"type missing: {str(single.dtype)[6:]}")
-            made.append(graph.input(single.contiguous().numpy()))
-            if double.requires_grad:
+            made.append(graph.input(single.detach().contiguous().numpy()))
+            if single.requires_grad and double.requires_grad:
                 trained.append(made[-1])
             return made[-1]
 
@@ -122,7 +136,7 @@ def build_case(op, sample, function, result, gradient):
         if len(tensors) != len(expected.results):
             raise judge.NotRun(f"op missing: {op.name} with {len(expected.results)} results")
         wants = [y.detach().numpy() for y in expected.results]
-        bounds = [bound_of(result, y, expected.trained) for y in expected.results]
+        bounds = bounds_of(result, expected.results, expected.numbers, expected)
         if expected.gradients:
             slopes = [graph.input(s.numpy()) for s in expected.slopes]
             sloped = [tensors[i] for i in expected.sloped]
@@ -135,7 +149,7 @@ def build_case(op, sample, function, result, gradient):
                 found = ops.gradients(total, trained)
             tensors = tensors + found
             wants += [g.detach().numpy() for g in expected.gradients]
-            bounds += [bound_of(gradient, g, expected.trained_and_slopes) for g in expected.gradients]
+            bounds += bounds_of(gradient, expected.gradients, expected.numbers + expected.doubles, expected)
         return tensors, wants, bounds
     return build
 
@@ -151,9 +165,11 @@ def main():
         if name not in OPERATORS:
             absent.append(name)
             continue
-        torch.manual_seed(1)
+        for seed in (torch.manual_seed, np.random.seed, random.seed):
+            seed(1)
         try:
-            samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd))
+            kind = torch.float32 if op.supports_dtype(torch.float32, "cpu") else torch.int64
+            samples = list(op.sample_inputs("cpu", kind, requires_grad=op.supports_autograd and kind == torch.float32))
         except Exception as e:  # a generator that needs what this PyTorch lacks
             report.skip(f"PyTorch cannot make samples of {name}: {type(e).__name__}")
             continue

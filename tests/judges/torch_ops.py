@@ -4,6 +4,9 @@
 `OPERATORS[name]` is (function, bound of the result, bound of gradients). The function takes the arguments of the operator with
 tensors of Copse in the place of PyTorch's. `EXACT` is the same number, ULP(n) n distances to the next number, and R(n)
 n times 2^-24 of |y| + sum of |dy/dx x| over the operands, which is the sum of the terms' magnitudes for sums and products.
+Where terms cancel although they are computed from rounded values, such as in the gradient of softmax, R(n, sizes) adds the
+sizes of these terms: sizes(expected) is an array for each result or gradient (torch_sizes.py). ULP(n, sizes) counts
+the distances at the larger of |y| and the size.
 """
 import math
 
@@ -13,17 +16,18 @@ from copse import ops as o
 from copse.tensor import Tensor
 
 from judge import DECLARED, NotRun
+from torch_sizes import operand_sizes, quarter_sizes, slope_sizes
 
 OPERATORS = {}
-EXACT = ("ulp", 0)
+EXACT = ("ulp", 0, None)
 
 
-def ULP(n):
-    return "ulp", n
+def ULP(n, sizes=None):
+    return "ulp", n, sizes
 
 
-def R(n):
-    return "ratio", n
+def R(n, sizes=None):
+    return "ratio", n, sizes
 
 
 def add(names, function, result, gradient=None):
@@ -61,12 +65,12 @@ def one(name, function=None, uses=None, more=0):
 
 for each in "abs neg square sqrt rsqrt exp log sigmoid tanh erf".split():
     one(each)
-for each in "relu silu".split():
-    one("nn.functional." + each, getattr(o, each), each)
+one("nn.functional.relu", o.relu, "relu")
+add("nn.functional.silu", lambda x, inplace=False: o.silu(x), ULP(DECLARED["silu"][0]), ULP(DECLARED["silu"][1], quarter_sizes))
 one("reciprocal", lambda x: o.div(1, x), "div")
 one("nn.functional.softsign", lambda x: o.div(x, o.abs(x) + 1), "div add", 4)
 one("nn.functional.logsigmoid", lambda x: o.neg(o.softplus(o.neg(x))), "softplus")
-one("nn.functional.mish", lambda x: x * o.tanh(o.softplus(x)), "tanh softplus silu", 4)
+add("nn.functional.mish", lambda x, inplace=False: x * o.tanh(o.softplus(x)), ULP(12), ULP(24, quarter_sizes))
 one("nn.functional.relu6", lambda x: o.clip(x, 0, 6), "clip")
 one("deg2rad", lambda x: o.multiply_by(x, math.pi / 180), "multiply_by", 1)
 one("rad2deg", lambda x: o.multiply_by(x, 180 / math.pi), "multiply_by", 1)
@@ -74,15 +78,13 @@ one("positive", lambda x: o.reshape(x, x.shape), "neg")
 for each in "clone contiguous resolve_conj resolve_neg real conj".split():
     one(each, lambda x: o.reshape(x, x.shape), "neg")
 one("float", lambda x: o.cast(x, "float32"), "neg")
-add("log2 log10", None, EXACT)
 OPERATORS["log2"] = lambda x: o.multiply_by(o.log(x), 1 / math.log(2)), ULP(5), ULP(5)
 OPERATORS["log10"] = lambda x: o.multiply_by(o.log(x), 1 / math.log(10)), ULP(5), ULP(5)
 add("exp2", lambda x: o.exp(o.multiply_by(x, math.log(2))), R(8), R(10))
-add("erfc", lambda x: 1 - o.erf(x), R(16), ULP(16))
-add("nn.functional.tanhshrink", lambda x: x - o.tanh(x), R(8), R(8))
+add("nn.functional.tanhshrink", lambda x: x - o.tanh(x), R(8, operand_sizes), R(8, slope_sizes))
 add("special.entr", lambda x: o.where(o.equal(x, 0), 0, o.neg(x * o.log(o.where(o.less(x, 0), math.nan, x)))), R(8), R(8))
 add("logit", lambda x, eps=None: logit(x, eps), R(12), R(16))
-add("sgn sign", lambda x: o.less(o.fill((), 0), x) - o.less(x, 0), EXACT)
+add("sign", lambda x: o.where(o.equal(x, x), o.less(o.fill((), 0), x) - o.less(x, 0), x), EXACT)
 add("isnan", lambda x: flip_flag(o.equal(x, x)), EXACT)
 add("isinf", lambda x: o.equal(o.abs(x), math.inf), EXACT)
 add("isposinf", lambda x: o.equal(x, math.inf), EXACT)
@@ -90,7 +92,7 @@ add("isneginf", lambda x: o.equal(x, -math.inf), EXACT)
 add("isfinite", lambda x: o.less(o.abs(x), math.inf), EXACT)
 add("isreal", lambda x: o.fill(x.shape, 1), EXACT)
 add("logical_not", lambda x: o.equal(x, 0), EXACT)
-add("zeros_like zero_", lambda x: o.multiply_by(o.where(o.equal(x, x), x, 0), 0), EXACT)
+add("zeros_like zero_", lambda x, **_: o.multiply_by(o.where(o.equal(x, x), x, 0), 0), EXACT)
 add("ones_like", lambda x, **_: o.fill(x.shape, 1), EXACT)
 add("full_like", lambda x, value, **_: o.fill(x.shape, float(value)), EXACT)
 add("new_full", lambda x, size, value, **_: o.fill(size, float(value)), EXACT)
@@ -111,7 +113,7 @@ def logit(x, eps):
     return o.log(o.div(x, 1 - x))
 
 
-@operator("nn.functional.gelu", ULP(16), ULP(16))
+@operator("nn.functional.gelu", ULP(DECLARED["gelu"][0]), ULP(DECLARED["gelu"][1], quarter_sizes))
 def gelu(x, approximate="none"):
     if approximate == "tanh":
         return gelu_tanh(x)
@@ -191,7 +193,7 @@ def glu(x, dim=-1):
     return a * o.sigmoid(b)
 
 
-@operator("clamp", EXACT)
+@operator("clamp", EXACT, R(4))
 def clamp(x, min=None, max=None):
     low, high = (v if isinstance(v, Tensor) else None for v in (min, max))
     if low is None and high is None:
@@ -200,8 +202,10 @@ def clamp(x, min=None, max=None):
     return x if max is None else o.minimum(x, max)
 
 
-add("clamp_min", lambda x, low: o.maximum(x, low) if isinstance(low, Tensor) else o.clip(x, low, math.inf), EXACT)
-add("clamp_max", lambda x, high: o.minimum(x, high) if isinstance(high, Tensor) else o.clip(x, -math.inf, high), EXACT)
+add("clamp_min", lambda x, low: o.maximum(x, low) if isinstance(low, Tensor) else o.clip(x, low, math.inf),
+    EXACT, R(4))
+add("clamp_max", lambda x, high: o.minimum(x, high) if isinstance(high, Tensor) else o.clip(x, -math.inf, high),
+    EXACT, R(4))
 
 
 @operator("nan_to_num", EXACT)
@@ -330,13 +334,12 @@ def transposed(x):
     return o.transpose(x, list(range(x.ndim - 2)) + [x.ndim - 1, x.ndim - 2]) if x.ndim > 1 else o.reshape(x, x.shape)
 
 
-@operator("addmm addmm.decomposed addmv addr baddbmm addbmm", R(17))
+@operator("addmm addmm.decomposed addmv addr baddbmm", R(17))
 def add_product(x, a, b, beta=1, alpha=1):
     if a.ndim == 1 and b.ndim == 1:
         y = o.reshape(a, (-1, 1)) * o.reshape(b, (1, -1))
     else:
         y = product(a, b)
-    y = o.sum(y, 0) if y.ndim == 3 and x.ndim < 3 and getattr(add_product, "sums", False) else y
     return scaled(y, alpha) if beta == 0 else scaled(x, beta) + scaled(y, alpha)
 
 
