@@ -3,6 +3,7 @@
    and checked in the reference and on every device found. */
 #include <math.h>
 
+#include "copse/ops/functions.h"
 #include "tests/rig/op_harness.h"
 
 #define MANY 16

@@ -92,6 +92,10 @@ def _binary(name: str) -> Any:
 neg, abs, square, sqrt, rsqrt, exp, log = map(_unary, ("neg", "abs", "square", "sqrt", "rsqrt", "exp", "log"))
 relu, sigmoid, tanh, softplus, silu, gelu, erf = map(
     _unary, ("relu", "sigmoid", "tanh", "softplus", "silu", "gelu", "erf"))
+sin, cos, tan, asin, acos, atan = map(_unary, ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, asinh, acosh, atanh = map(_unary, ("sinh", "cosh", "asinh", "acosh", "atanh"))
+gelu_tanh, mish, hard_sigmoid, hard_swish, selu = map(
+    _unary, ("gelu_tanh", "mish", "hard_sigmoid", "hard_swish", "selu"))
 softmax, log_softmax = map(_unary, ("softmax", "log_softmax"))
 add, sub, mul, div, maximum, minimum = map(_binary, ("add", "sub", "mul", "div", "maximum", "minimum"))
 equal, greater_equal, less = map(_binary, ("equal", "greater_equal", "less"))
@@ -103,6 +107,11 @@ def leaky_relu(x: Operand, slope: float = 0.01) -> Tensor:
 
 def elu(x: Operand, alpha: float = 1.0) -> Tensor:
     return _call(lib.copse_elu, _pointer(x), alpha)
+
+
+def prelu(x: Operand, slope: Operand) -> Tensor:
+    """x where x > 0, else slope x; the slope broadcasts to x."""
+    return _call(lib.copse_prelu, _pointer(x), _pointer(slope))
 
 
 def pow(x: Operand, exponent: float) -> Tensor:
