@@ -126,6 +126,12 @@ copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, co
 
 /* ---- references ---- */
 
+/* A finite x, limited to +-most, so that functions of it do not overflow or vanish in double. */
+static double limited(double x, double most)
+{
+    return fabs(x) > most && isfinite(x) ? copysign(most, x) : x;
+}
+
 /* x sigmoid(u) is gelu with tanh. */
 static double gelu_tanh_u(double x)
 {
@@ -141,7 +147,7 @@ static double gelu_tanh_slope(double x)
 {
     if (isinf(x))
         return x > 0;
-    const double w = within(x, 16), u = gelu_tanh_u(w), du = 1.5957691216057308 * (1 + 3 * 0.044715 * w * w);
+    const double w = limited(x, 16), u = gelu_tanh_u(w), du = 1.5957691216057308 * (1 + 3 * 0.044715 * w * w);
     return (1 + w * du / (1 + exp(u))) / (1 + exp(-u));
 }
 
@@ -156,7 +162,7 @@ static double mish_slope(double x)
 {
     if (isinf(x))
         return x > 0;
-    const double w = within(x, 300), e = exp(w), n = e * (e + 2);
+    const double w = limited(x, 300), e = exp(w), n = e * (e + 2);
     return n / (n + 2) + w * (2 / (n + 2)) * ((2 * n + 2) / (n + 2)) * (e / (1 + e));
 }
 

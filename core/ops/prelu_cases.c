@@ -11,8 +11,32 @@ static copse_status build(copse_graph *g, copse_tensor *const *in, const void *u
     return copse_prelu(g, in[0], in[1], y);
 }
 
+/* |dy| (|slope| + 1), and the sum of |dy min(x, 0)|: in[2] is dy. */
+static copse_status size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    copse_tensor *one, *size, *dy;
+    (void)user;
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 1, &one));
+    COPSE_TRY(copse_abs(g, in[1], &size));
+    COPSE_TRY(copse_add(g, size, one, &size));
+    COPSE_TRY(copse_abs(g, in[2], &dy));
+    return copse_mul(g, dy, size, y);
+}
+
+static copse_status size_of_dslope(copse_graph *g, copse_tensor *const *in, const void *user, copse_tensor **y)
+{
+    copse_tensor *zero, *low, *dy;
+    (void)user;
+    COPSE_TRY(copse_fill(g, COPSE_F32, COPSE_SCALAR, 0, &zero));
+    COPSE_TRY(copse_minimum(g, in[0], zero, &low));
+    COPSE_TRY(copse_abs(g, low, &low));
+    COPSE_TRY(copse_abs(g, in[2], &dy));
+    COPSE_TRY(copse_mul(g, in[1], low, &low));
+    return copse_gradients(g, low, dy, &in[1], 1, y);
+}
+
 static const struct copse_case_op ops[] = {
-    { .name = "prelu", .accuracy = COPSE_ACCURACY_sum, .call = build, .in = { F32_OF(2, 2), F32_OF(2) }, .in_count = 2 },
+    { .name = "prelu", .accuracy = COPSE_ACCURACY_slopes, .call = build, .in = { F32_OF(2, 2), F32_OF(2) }, .in_count = 2 },
 };
 
 static const struct copse_case speeds[] = {
@@ -34,10 +58,11 @@ static void refusals(struct copse_refusals *r)
 
 #define ROW(label, x, slope, ...)                                                                                      \
     { .op = "prelu", .name = label, .build = build, .in = { UNWRAP x, UNWRAP slope }, .in_count = 2,                   \
-      .forward = { .ulp = 1 }, .backward = { .ratio = 4 }, __VA_ARGS__ },
+      .forward = { .ulp = 1 }, .backward = { .ratio = 4 },                              \
+      .slope_magnitude = { size_of_dx, size_of_dslope }, __VA_ARGS__ },
 #define N NAN
 #define I INFINITY
-static const double operand[] = { -2, 3, 0, N, I, -I, -4, 8 }, slopes[] = { 0.5, N, I, 1, 0, 2, -0.25, -I };
+static const double operand[] = { -2, 3, 0, N, I, -I, -4, 8 }, slopes[] = { 0.5, N, 5, 1, 0, 2, -0.25, -I };
 static const double product[] = { -1, 3, 0, N, I, -I, 1, 8 };
 
 static const struct copse_case cases[] = {
