@@ -66,7 +66,6 @@ enum copse_accuracy {
     COPSE_ACCURACY_squared_error,
     COPSE_ACCURACY_norm,
     COPSE_ACCURACY_gather, /* moves; the derivative is a sum */
-    COPSE_ACCURACY_slopes, /* one rounding; the derivative of a broadcast operand is a sum */
     COPSE_ACCURACY_COUNT
 };
 

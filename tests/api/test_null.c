@@ -28,7 +28,6 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
-#include "copse/ops/activations.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/functions.h"
 #include "copse/train/audit.h"
@@ -361,7 +360,6 @@ static void graphs(struct probe *p)
     ROW(copse_log_softmax, NEED(g), NEED(x), NEED(&y));
     ROW(copse_sparse_cross_entropy, NEED(g), NEED(x), NEED(x), COPSE_MEAN, NEED(&y));
     ROW(copse_mean_squared_error, NEED(g), NEED(x), NEED(x), NEED(&y));
-    ROW(copse_prelu, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_reshape, NEED(g), NEED(x), COPSE_SHAPE(4), NEED(&y));
     ROW(copse_transpose, NEED(g), NEED(x), NEED(places), NEED(&y));
     ROW(copse_slice, NEED(g), NEED(x), NEED(places), NEED(places), NEED(&y));

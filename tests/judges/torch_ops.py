@@ -63,14 +63,15 @@ def one(name, function=None, uses=None, more=0):
     OPERATORS[name] = op, ULP(result), ULP(gradient)
 
 
-for each in "abs neg square sqrt rsqrt exp log sigmoid tanh erf".split():
+for each in ("abs neg square sqrt rsqrt exp log sigmoid tanh erf sin cos tan asin acos atan sinh cosh asinh acosh "
+             "atanh").split():
     one(each)
 one("nn.functional.relu", o.relu, "relu")
 add("nn.functional.silu", lambda x, inplace=False: o.silu(x), ULP(DECLARED["silu"][0]), ULP(DECLARED["silu"][1], quarter_sizes))
 one("reciprocal", lambda x: o.div(1, x), "div")
 one("nn.functional.softsign", lambda x: o.div(x, o.abs(x) + 1), "div add", 4)
 one("nn.functional.logsigmoid", lambda x: o.neg(o.softplus(o.neg(x))), "softplus")
-add("nn.functional.mish", lambda x, inplace=False: x * o.tanh(o.softplus(x)), ULP(12), ULP(24, quarter_sizes))
+add("nn.functional.mish", lambda x, inplace=False: o.mish(x), ULP(DECLARED["mish"][0]), ULP(DECLARED["mish"][1], quarter_sizes))
 one("nn.functional.relu6", lambda x: o.clip(x, 0, 6), "clip")
 one("deg2rad", lambda x: o.multiply_by(x, math.pi / 180), "multiply_by", 1)
 one("rad2deg", lambda x: o.multiply_by(x, 180 / math.pi), "multiply_by", 1)
@@ -115,13 +116,7 @@ def logit(x, eps):
 
 @operator("nn.functional.gelu", ULP(DECLARED["gelu"][0]), ULP(DECLARED["gelu"][1], quarter_sizes))
 def gelu(x, approximate="none"):
-    if approximate == "tanh":
-        return gelu_tanh(x)
-    return o.gelu(x)
-
-
-def gelu_tanh(x):
-    raise NotRun("setting missing: approximate='tanh'")
+    return o.gelu_tanh(x) if approximate == "tanh" else o.gelu(x)
 
 
 @operator("nn.functional.softplus", R(6), R(8))
@@ -145,24 +140,14 @@ def celu(x, alpha=1.0, inplace=False):
     return o.multiply_by(o.elu(o.multiply_by(x, 1 / alpha), 1), alpha)
 
 
-@operator("nn.functional.selu", ULP(5), ULP(6))
-def selu(x, inplace=False):
-    return o.multiply_by(o.elu(x, 1.6732632423543772848170429916717), 1.0507009873554804934193349852946)
+one("nn.functional.selu", o.selu, "selu")
+one("nn.functional.hardsigmoid", o.hard_sigmoid, "hard_sigmoid")
+one("nn.functional.hardswish", o.hard_swish, "hard_swish")
 
 
 @operator("nn.functional.hardtanh", EXACT)
 def hardtanh(x, min_val=-1.0, max_val=1.0, inplace=False):
     return o.clip(x, min_val, max_val)
-
-
-@operator("nn.functional.hardsigmoid", R(2))
-def hardsigmoid(x, inplace=False):
-    return o.clip(o.multiply_by(x, 1 / 6) + 0.5, 0, 1)
-
-
-@operator("nn.functional.hardswish", R(4), R(6))
-def hardswish(x, inplace=False):
-    return x * hardsigmoid(x)
 
 
 @operator("nn.functional.hardshrink", EXACT)

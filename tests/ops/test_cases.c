@@ -227,7 +227,6 @@ static const struct law {
     [COPSE_ACCURACY_squared_error] = { .ulp = 8, .gradient_ulp = 5, .gradient_of_max = 4.8e-7 },
     [COPSE_ACCURACY_norm] = { .ratio = 16, .gradient_ratio = 16 },
     [COPSE_ACCURACY_gather] = { .gradient_ratio = 4 },
-    [COPSE_ACCURACY_slopes] = { .ulp = 1, .gradient_ulp = 1, .gradient_ratio = 4 },
 };
 
 /* Sums and products of whole numbers: any order is exact. */

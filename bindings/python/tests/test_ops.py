@@ -63,7 +63,6 @@ CASES = {
     "hard_swish": (lambda x, y, i: ops.hard_swish(2 * x), lambda x, y, i: 2 * x * np.clip(2 * x + 3, 0, 6) / 6),
     "selu": (lambda x, y, i: ops.selu(x),
              lambda x, y, i: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543773 * np.expm1(x))),
-    "prelu": (lambda x, y, i: ops.prelu(x, ops.constant(SCALE)), lambda x, y, i: np.where(x > 0, x, SCALE * x)),
     "softmax": (lambda x, y, i: ops.softmax(x), lambda x, y, i: softmax(x)),
     "log_softmax": (lambda x, y, i: ops.log_softmax(x), lambda x, y, i: np.log(softmax(x))),
     "add": (lambda x, y, i: ops.add(x, y), lambda x, y, i: x + y),

@@ -109,11 +109,6 @@ def elu(x: Operand, alpha: float = 1.0) -> Tensor:
     return _call(lib.copse_elu, _pointer(x), alpha)
 
 
-def prelu(x: Operand, slope: Operand) -> Tensor:
-    """x where x > 0, else slope x; the slope broadcasts to x."""
-    return _call(lib.copse_prelu, _pointer(x), _pointer(slope))
-
-
 def pow(x: Operand, exponent: float) -> Tensor:
     return _call(lib.copse_pow, _pointer(x), exponent)
 
