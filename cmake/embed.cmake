@@ -195,25 +195,34 @@ function(copse_parse path)
     set(K_GROUP_BYTES ${bytes} PARENT_SCOPE)
 endfunction()
 
-# Declarations of the elementwise functions, from the rows of one .def file.
-function(copse_elementwise def macro_name operands out)
+# Declarations of the elementwise functions, from the rows of one .def file: those with numbers below 20, the everyday ones,
+# and the others.
+function(copse_elementwise def macro_name operands out others)
     set(declarations "")
+    set(other_declarations "")
     if(EXISTS "${def}")
         file(READ "${def}" text)
         copse_strip("${text}" rest)
-        while(rest MATCHES "(^|\n)${macro_name}\\([ \n]*([a-z][a-z0-9_]*)[ \n]*,(.*)")
+        while(rest MATCHES "(^|\n)${macro_name}\\([ \n]*([a-z][a-z0-9_]*)[ \n]*,[ \n]*([0-9]+)(.*)")
             set(name "${CMAKE_MATCH_2}")
-            set(rest "${CMAKE_MATCH_3}")
+            set(number "${CMAKE_MATCH_3}")
+            set(rest "${CMAKE_MATCH_4}")
             if(macro_name STREQUAL "UNARY")
                 set(what "${name}(x).")
             else()
                 set(what "${name}(a, b), with broadcasting.")
             endif()
-            string(APPEND declarations "/** ${what} */\nCOPSE_API COPSE_CHECKED copse_status "
+            string(CONCAT declaration "/** ${what} */\nCOPSE_API COPSE_CHECKED copse_status "
                    "copse_${name}(copse_graph *g, ${operands}, copse_tensor **out);\n")
+            if(number LESS 20)
+                string(APPEND declarations "${declaration}")
+            else()
+                string(APPEND other_declarations "${declaration}")
+            endif()
         endwhile()
     endif()
     set(${out} "${declarations}" PARENT_SCOPE)
+    set(${others} "${other_declarations}" PARENT_SCOPE)
 endfunction()
 
 # copse_embed(<kernels dir> <shaders dir> <generated dir>): sets COPSE_GENERATED_SOURCES and
@@ -384,9 +393,36 @@ ${files}    { NULL, NULL },
 };
 ")
 
-    copse_elementwise("${COPSE_KERNEL_DIR}/elementwise/unary.def" UNARY "copse_tensor *x" unary)
+    copse_elementwise("${COPSE_KERNEL_DIR}/elementwise/unary.def" UNARY "copse_tensor *x" unary more_unary)
     copse_elementwise("${COPSE_KERNEL_DIR}/elementwise/binary.def" BINARY "copse_tensor *a, copse_tensor *b"
-                      binary)
+                      binary more_binary)
+    copse_write("${gen}/copse/ops/functions.h" "/* SPDX-License-Identifier: MIT */
+/** @file
+ * More functions of one tensor, generated from the rows of kernels/elementwise/unary.def. The rules of copse/ops.h hold here
+ * too. Outside its domain a function is NaN.
+ *
+ * - sin, cos, tan: accurate for every finite x. asin, acos, atan; sinh, cosh; asinh, acosh, atanh.
+ * - gelu_tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks and Gimpel, 2016), the approximation of gelu.
+ * - mish: x tanh(softplus(x)) (Misra, 2019).
+ * - hard_sigmoid: min(max(x + 3, 0), 6) / 6, and hard_swish: x hard_sigmoid(x) (Howard et al., 2019). The derivative of
+ *   hard_sigmoid is 0 at -3 and 3, those of hard_swish -1/2 and 3/2.
+ * - selu: 1.0507 x for x > 0, else 1.7581 (e^x - 1) (Klambauer et al., 2017). The derivative at 0 is 1.7581.
+ */
+#ifndef COPSE_PUBLIC_OPS_FUNCTIONS_H
+#define COPSE_PUBLIC_OPS_FUNCTIONS_H
+
+#include \"copse/elementwise.h\"
+
+#if defined(__cplusplus)
+extern \"C\" {
+#endif
+
+${more_unary}${more_binary}
+#if defined(__cplusplus)
+}
+#endif
+#endif
+")
     copse_write("${gen}/copse/elementwise.h" "/* SPDX-License-Identifier: MIT */
 /** @file
  * The elementwise operations, generated from the rows of kernels/elementwise/unary.def and kernels/elementwise/binary.def.

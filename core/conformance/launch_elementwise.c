@@ -136,7 +136,9 @@ PLAN_WHERE(where_i32)
 #define EARLY(op)                                                                                           \
     .no_values = IS_PLAIN(op) ? 0 : UNARY_##op == UNARY_pow ? STEPWISE | AT_ZERO : STEPWISE,                \
     .why = IS_PLAIN(op) ? NULL : "the derivative is computed in steps, which overflow early"
-#define FLOOR(op) (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu ? 0.5 : 0)
+#define FLOOR(op)                                                                                           \
+    (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu || UNARY_##op == UNARY_gelu_tanh ||               \
+     UNARY_##op == UNARY_mish ? 0.5 : 0)
 #define TIER(op)                                                                                            \
     .tier = UNARY_##op <= UNARY_square || UNARY_##op == UNARY_exp || UNARY_##op == UNARY_relu ||            \
                     UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_clip                                    \

@@ -3,6 +3,7 @@
    references from its rows. */
 #include <math.h>
 
+#include "copse/ops/functions.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
@@ -124,6 +125,46 @@ copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, co
 }
 
 /* ---- references ---- */
+
+/* A finite x, limited to +-most, so that functions of it do not overflow or vanish in double. */
+static double limited(double x, double most)
+{
+    return fabs(x) > most && isfinite(x) ? copysign(most, x) : x;
+}
+
+/* x sigmoid(u) is gelu with tanh. */
+static double gelu_tanh_u(double x)
+{
+    return 1.5957691216057308 * x * (1 + 0.044715 * x * x);
+}
+
+static double gelu_tanh(double x)
+{
+    return x < -1000 ? 0 : x / (1 + exp(-gelu_tanh_u(x)));
+}
+
+static double gelu_tanh_slope(double x)
+{
+    if (isinf(x))
+        return x > 0;
+    const double w = limited(x, 16), u = gelu_tanh_u(w), du = 1.5957691216057308 * (1 + 3 * 0.044715 * w * w);
+    return (1 + w * du / (1 + exp(u))) / (1 + exp(-u));
+}
+
+/* x tanh(log(1 + e^x)) = x n / (n + 2) */
+static double mish(double x)
+{
+    const double e = exp(x), n = e * (e + 2);
+    return x < -1000 ? 0 : x > 100 ? x : x * n / (n + 2);
+}
+
+static double mish_slope(double x)
+{
+    if (isinf(x))
+        return x > 0;
+    const double w = limited(x, 300), e = exp(w), n = e * (e + 2);
+    return n / (n + 2) + w * (2 / (n + 2)) * ((2 * n + 2) / (n + 2)) * (e / (1 + e));
+}
 
 void copse_host_unary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {

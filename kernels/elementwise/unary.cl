@@ -5,6 +5,7 @@ SPEC(0, OP)
 PARAMS(uint n; float alpha; float beta;)
 
 #include "math.clh"
+#include "trig.clh"
 
 KERNEL2(unary, IN(real, from), OUT(real, to))
 {

@@ -5,6 +5,7 @@ SPEC(0, OP)
 PARAMS(uint n; float alpha; float beta;)
 
 #include "math.clh"
+#include "trig.clh"
 
 KERNEL3(unary_grad, IN(real, from), IN(real, slope), OUT(real, to))
 {

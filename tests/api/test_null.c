@@ -29,6 +29,7 @@
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
 #include "copse/ops/conv.h"
+#include "copse/ops/functions.h"
 #include "copse/ops/pool.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
@@ -309,6 +310,22 @@ static void graphs(struct probe *p)
     ROW(copse_silu, NEED(g), NEED(x), NEED(&y));
     ROW(copse_gelu, NEED(g), NEED(x), NEED(&y));
     ROW(copse_erf, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_sin, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_cos, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_tan, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_asin, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_acos, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_atan, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_sinh, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_cosh, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_asinh, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_acosh, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_atanh, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_gelu_tanh, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_mish, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_hard_sigmoid, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_hard_swish, NEED(g), NEED(x), NEED(&y));
+    ROW(copse_selu, NEED(g), NEED(x), NEED(&y));
     ROW(copse_add, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_sub, NEED(g), NEED(x), NEED(x), NEED(&y));
     ROW(copse_mul, NEED(g), NEED(x), NEED(x), NEED(&y));

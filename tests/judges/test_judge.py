@@ -50,6 +50,21 @@ class Bounds(unittest.TestCase):
         self.assertIsNone(judge.difference(got, want, judge.ratio(1, [3, 3])))
         self.assertIn("[1]", judge.difference(got, want, judge.ratio(1, [3, 1])))
 
+    def test_magnitudes_are_computed_where_they_are_needed(self):
+        want = np.array([[1, 2, 0], [4, 0, 6]], np.float64).T  # not contiguous, as PyTorch's gradients are
+        got = want + 3 * judge.UNIT * (want == 0)
+        asked = []
+
+        def magnitude(index):
+            asked.append(index)
+            return 3
+        self.assertIsNone(judge.difference(got, want, judge.refined(1, magnitude)))
+        self.assertEqual(asked, [3, 4])
+        self.assertIn("2 of 6", judge.difference(got, want, judge.refined(0.9, magnitude)))
+        nan = want.copy()
+        nan[0, 0] = np.nan
+        self.assertIn("1 of 6", judge.difference(nan, want, judge.refined(1, magnitude)))
+
     def test_shapes_must_be_equal(self):
         self.assertIn("shape [1, 5], expected [5]", judge.difference(X[None], X, judge.exact))
 

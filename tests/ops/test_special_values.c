@@ -3,6 +3,7 @@
    and checked in the reference and on every device found. */
 #include <math.h>
 
+#include "copse/ops/functions.h"
 #include "tests/rig/op_harness.h"
 
 #define MANY 16
@@ -81,6 +82,32 @@ static void functions_of_one_tensor(void **state)
     EXPECT(erf, 16, 6, LIST(N, I, -I, 1e-7, 4, -4),
            { N, 1, -1, 1.1283792e-7, 0.99999998458, -0.99999998458 });
     EXPECT(gelu, 16, 6, LIST(N, I, -I, 3e38, -3e38, -10), { N, I, 0, 3e38, 0, -7.6198530e-23 });
+    EXPECT(gelu_tanh, 16, 6, LIST(N, I, -I, 3e38, -3e38, -8), { N, I, 0, 3e38, 0, -3.10778294e-21 });
+    EXPECT(mish, 16, 6, LIST(N, I, -I, 3e38, -3e38, -80), { N, I, 0, 3e38, 0, -1.44388111e-33 });
+    EXPECT(hard_sigmoid, 3, 7, LIST(N, I, -I, -3, 3, 0, -2.9999998), { N, 1, 0, 0, 1, 0.5, 3.97364299e-08 });
+    EXPECT(hard_swish, 3, 7, LIST(N, I, -I, -3, 3, -1.5, 3e38), { N, I, 0, 0, 3, -0.375, 3e38 });
+    EXPECT(selu, 4, 5, LIST(N, I, -I, 0, -1), { N, I, -1.75809934, 0, -1.11133074 });
+}
+
+/* Also of numbers of any size, and near the zeros. */
+static void trigonometry(void **state)
+{
+    (void)state;
+    EXPECT(sin, 5, 7, LIST(N, I, -I, 1e-7, -3.14159274, 1e22, -3e38),
+           { N, N, N, 1e-7, 8.742278e-08, -0.734081535, -0.874904888 });
+    EXPECT(cos, 5, 7, LIST(N, I, -I, 0, 1.57079637, 1e22, -3e38),
+           { N, N, N, 1, -4.371139e-08, 0.679061337, -0.484294784 });
+    EXPECT(tan, 16, 6, LIST(N, I, -I, 1e-7, 1.57079637, 1e22), { N, N, N, 1e-7, -22877332.4, -1.0810239 });
+    EXPECT(asin, 5, 8, LIST(N, I, -I, 1, -1, 1.0000001, 0.999999, 1e-7),
+           { N, N, N, 1.57079633, -1.57079633, N, 1.56937275, 1e-7 });
+    EXPECT(acos, 5, 8, LIST(N, I, -I, 1, -1, 0, 0.999999, -2),
+           { N, N, N, 0, 3.14159265, 1.57079633, 0.00142357236, N });
+    EXPECT(atan, 5, 6, LIST(N, I, -I, 3e38, 1e-7, -1), { N, 1.57079633, -1.57079633, 1.57079633, 1e-7, -0.785398163 });
+    EXPECT(sinh, 5, 7, LIST(N, I, -I, 89, -89, 1e-7, 90), { N, I, -I, 2.24480641e38, -2.24480641e38, 1e-7, I });
+    EXPECT(cosh, 5, 6, LIST(N, I, -I, 0, -89, 90), { N, I, I, 1, 2.24480641e38, I });
+    EXPECT(asinh, 5, 6, LIST(N, I, -I, 3e38, -1e-7, -1e10), { N, I, -I, 89.289993, -1e-7, -23.7189981 });
+    EXPECT(acosh, 5, 7, LIST(N, I, -I, 1, 0.9999999, 3e38, 1.00000012), { N, I, N, 0, N, 89.289993, 0.000488281245 });
+    EXPECT(atanh, 5, 7, LIST(N, I, -I, 1, -1, 1e-7, -0.999999), { N, N, N, I, -I, 1e-7, -7.24773283 });
 }
 
 struct scaled {
@@ -203,7 +230,8 @@ static void logarithm_of_subnormals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_of_one_tensor),  cmocka_unit_test(functions_with_settings),
+        cmocka_unit_test(functions_of_one_tensor),  cmocka_unit_test(trigonometry),
+        cmocka_unit_test(functions_with_settings),
         cmocka_unit_test(functions_of_two_tensors), cmocka_unit_test(reductions),
         cmocka_unit_test(logarithm_of_subnormals),
     };

@@ -92,6 +92,10 @@ def _binary(name: str) -> Any:
 neg, abs, square, sqrt, rsqrt, exp, log = map(_unary, ("neg", "abs", "square", "sqrt", "rsqrt", "exp", "log"))
 relu, sigmoid, tanh, softplus, silu, gelu, erf = map(
     _unary, ("relu", "sigmoid", "tanh", "softplus", "silu", "gelu", "erf"))
+sin, cos, tan, asin, acos, atan = map(_unary, ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, asinh, acosh, atanh = map(_unary, ("sinh", "cosh", "asinh", "acosh", "atanh"))
+gelu_tanh, mish, hard_sigmoid, hard_swish, selu = map(
+    _unary, ("gelu_tanh", "mish", "hard_sigmoid", "hard_swish", "selu"))
 softmax, log_softmax = map(_unary, ("softmax", "log_softmax"))
 add, sub, mul, div, maximum, minimum = map(_binary, ("add", "sub", "mul", "div", "maximum", "minimum"))
 equal, greater_equal, less = map(_binary, ("equal", "greater_equal", "less"))
