@@ -125,6 +125,21 @@ copse_status copse__divide_by(copse_graph *g, copse_tensor *x, float divisor, co
 
 /* ---- references ---- */
 
+/* A finite x, limited to +-most, so that functions of it do not overflow or vanish in double. dy times such a derivative
+   overflows or vanishes in single precision, as it does for x itself. */
+static double within(double x, double most)
+{
+    return fabs(x) > most && isfinite(x) ? copysign(most, x) : x;
+}
+
+static double power(double x, double a)
+{
+    const double y = pow(x, a);
+    if (x == 0 || !isfinite(x) || isnan(y))
+        return y;
+    return copysign(fmin(fmax(fabs(y), 1e-250), 1e250), y);
+}
+
 void copse_host_unary(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_unary *p = params;
