@@ -50,6 +50,11 @@ uint32_t copse__process_id(void);
 /* Whether another process of this machine has this process id; false for our own. */
 bool copse__process_lives(uint32_t id);
 
+/* Memory that ends at a page without access and begins behind another one: an access past the end ends the process. The
+   `size` bytes begin at a multiple of 4 if `size` is one. *block is what to free. NULL: there is no memory. */
+void *copse__fenced_alloc(size_t size, void **block, size_t *block_size);
+void copse__fenced_free(void *block, size_t block_size); /* NULL is allowed */
+
 /* Shared libraries. `names` is NULL-terminated; the first that opens is used. NULL if none opens. */
 void *copse__library_open(const char *const *names);
 void *copse__library_symbol(void *library, const char *name);

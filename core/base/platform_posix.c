@@ -239,6 +239,31 @@ bool copse__is_directory(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+void *copse__fenced_alloc(size_t size, void **block, size_t *block_size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    *block = NULL;
+    if (size > SIZE_MAX - 4 * page)
+        return NULL;
+    const size_t inside = (size + page - 1) / page * page;
+    *block_size = inside + 2 * page;
+    char *all = mmap(NULL, *block_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED)
+        return NULL;
+    if (mprotect(all + page, inside, PROT_READ | PROT_WRITE)) {
+        munmap(all, *block_size);
+        return NULL;
+    }
+    *block = all;
+    return all + page + inside - size;
+}
+
+void copse__fenced_free(void *block, size_t block_size)
+{
+    if (block)
+        munmap(block, block_size);
+}
+
 /* Resolve symbolic links in the target path of a file, so that they are kept. Pipes and devices are refused, because
    a rename would replace them. */
 static copse_status find_target(const char **path, char real[PATH_MAX])

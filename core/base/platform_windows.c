@@ -150,6 +150,34 @@ bool copse__process_lives(uint32_t id)
 }
 
 /* Never from the current directory: a driver's loader is a system library. */
+void *copse__fenced_alloc(size_t size, void **block, size_t *block_size)
+{
+    SYSTEM_INFO system;
+    GetSystemInfo(&system);
+    const size_t page = system.dwPageSize;
+    *block = NULL;
+    if (size > SIZE_MAX - 4 * page)
+        return NULL;
+    const size_t inside = (size + page - 1) / page * page;
+    *block_size = inside + 2 * page;
+    char *all = VirtualAlloc(NULL, *block_size, MEM_RESERVE, PAGE_NOACCESS);
+    if (!all)
+        return NULL;
+    if (!VirtualAlloc(all + page, inside, MEM_COMMIT, PAGE_READWRITE)) {
+        VirtualFree(all, 0, MEM_RELEASE);
+        return NULL;
+    }
+    *block = all;
+    return all + page + inside - size;
+}
+
+void copse__fenced_free(void *block, size_t block_size)
+{
+    (void)block_size;
+    if (block)
+        VirtualFree(block, 0, MEM_RELEASE);
+}
+
 void *copse__library_open(const char *const *names)
 {
     HMODULE library = NULL;

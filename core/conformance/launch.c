@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Mode launch: the cases, and one case on a device. Each buffer of a launch is between two guard bands of NaN. */
+/* Mode launch: the cases, and one case on a device. Each buffer of a launch is between two guard bands of NaN, or
+   between one and a page without access (fence.h). */
 #include <stdio.h>
 
+#include "core/conformance/fence.h"
 #include "core/conformance/launch.h"
 
 #define BAND  COPSE_ALIGNMENT
@@ -126,23 +128,25 @@ struct work {
 
 struct rig {
     copse_queue *queue;
-    copse_buffer *buffers[COPSE_MAX_BINDINGS];
-    uint32_t *before[COPSE_MAX_BINDINGS], *after[COPSE_MAX_BINDINGS]; /* with both bands */
+    copse_device *dev;
+    struct copse_fenced buffers[COPSE_MAX_BINDINGS];
+    uint32_t *before[COPSE_MAX_BINDINGS], *after[COPSE_MAX_BINDINGS]; /* with bands */
 };
 
-static size_t room_of(const struct copse_launch *l, uint32_t arg)
+static size_t room_of(const struct rig *g, const struct copse_launch *l, uint32_t arg)
 {
-    return 2 * BAND + bytes_of(l, arg);
+    return copse__fence_room(g->dev, l->counts[arg]);
 }
 
 static copse_status open_rig(struct copse_conform_run *r, copse_device *dev, const struct copse_launch *l,
                              uint32_t arg_count, struct rig *g)
 {
     uint32_t *words[COPSE_MAX_BINDINGS] = { NULL };
+    g->dev = dev;
     COPSE_TRY(copse_queue_create(dev, &g->queue));
     for (uint32_t a = 0; a < arg_count; a++) {
-        const size_t bytes = room_of(l, a);
-        COPSE_TRY(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = bytes }, &g->buffers[a]));
+        const size_t bytes = room_of(g, l, a);
+        COPSE_TRY(copse__fence_open(dev, bytes, &g->buffers[a]));
         COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->before[a]));
         COPSE_TRY(copse__conform_memory(r, bytes, 1, &g->after[a]));
         for (size_t i = 0; i < bytes / COPSE_WORD_BYTES; i++)
@@ -153,7 +157,7 @@ static copse_status open_rig(struct copse_conform_run *r, copse_device *dev, con
     if (l->form->arrange)
         l->form->arrange(l, words);
     for (uint32_t a = 0; a < arg_count; a++)
-        COPSE_TRY(copse_queue_write(g->queue, g->buffers[a], 0, g->before[a], room_of(l, a)));
+        COPSE_TRY(copse_queue_write(g->queue, g->buffers[a].buffer, 0, g->before[a], room_of(g, l, a)));
     return COPSE_OK;
 }
 
@@ -161,7 +165,8 @@ static void close_rig(struct copse_conform_run *r, struct rig *g)
 {
     copse_queue_release(&g->queue); /* waits for reads */
     for (uint32_t a = 0; a < COPSE_MAX_BINDINGS; a++) {
-        copse_buffer_release(&g->buffers[a]);
+        if (g->buffers[a].buffer || g->buffers[a].block)
+            copse__fence_close(g->dev, &g->buffers[a]);
         copse__free(&r->ctx->base.mem, g->before[a]);
         copse__free(&r->ctx->base.mem, g->after[a]);
     }
@@ -173,11 +178,12 @@ static copse_status run_rig(const struct copse_launch *l, struct copse_kernel *k
     struct copse_command c;
     const uint32_t count = k->row->arg_count;
     for (uint32_t a = 0; a < count; a++)
-        bindings[a] = (struct copse_binding){ g->buffers[a], BAND, bytes_of(l, a) };
+        bindings[a] = (struct copse_binding){ g->buffers[a].buffer, BAND,
+                                              copse__fence_binding(g->dev, l->counts[a]) };
     COPSE_TRY(copse__dispatch_init(&c, k, bindings, count, l->params, l->groups, 0));
     COPSE_TRY(copse__queue_encode(g->queue, &c));
     for (uint32_t a = 0; a < count; a++)
-        COPSE_TRY(copse_queue_read(g->queue, g->buffers[a], 0, g->after[a], room_of(l, a)));
+        COPSE_TRY(copse_queue_read(g->queue, g->buffers[a].buffer, 0, g->after[a], room_of(g, l, a)));
     return copse_queue_finish(g->queue);
 }
 
@@ -187,7 +193,7 @@ static void check_untouched(const struct copse_launch *l, const struct copse_ker
 {
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const size_t first = BAND / COPSE_WORD_BYTES, end = first + l->counts[a];
-        for (size_t i = 0; i < room_of(l, a) / COPSE_WORD_BYTES; i++) {
+        for (size_t i = 0; i < room_of(g, l, a) / COPSE_WORD_BYTES; i++) {
             const bool is_inside = i >= first && i < end;
             if (g->after[a][i] == g->before[a][i] || (is_inside && row->args[a].is_written))
                 continue;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of one element by one element. */
+#include <math.h>
+
 #include "copse/matmul.h"
 #include "core/conformance/launch.h"
 #include "core/ops/ops.h"
@@ -33,6 +35,25 @@ static void plan_unary_grad(struct copse_launch *l)
     const struct copse_params_unary_grad p = { (uint32_t)copse__launch_extent(l, copse__launch_group(l)), -1.0f,
                                                1.0f };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
+}
+
+static void plan_unary_grad_set(struct copse_launch *l)
+{
+    plan_unary_grad(l);
+    const struct copse_params_unary_grad p = { (uint32_t)l->counts[0], l->spec[0] == UNARY_pow ? -0.5f : 0.3f, 1.0f };
+    memcpy(l->params, &p, sizeof p);
+}
+
+/* |dy| times the sum of the magnitudes of the two terms of the derivative of silu or gelu. */
+static void size_slope(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_unary_grad *p = params;
+    for (size_t i = 0; i < p->n; i++) {
+        const double x = copse__load(&args[0], i), dy = fabs(copse__load(&args[1], i));
+        const double share = spec[0] == UNARY_silu ? 1 / (1 + exp(-x)) : 0.5 * erfc(-x * 0.70710678118654752);
+        const double bell = spec[0] == UNARY_silu ? share / (1 + exp(x)) : exp(-0.5 * x * x) * 0.39894228040143268;
+        copse__store(&args[2], i, dy * (share + fabs(x) * bell));
+    }
 }
 
 /* ---- two operands ---- */
@@ -102,6 +123,9 @@ PLAN_WHERE(where_i32)
 #define ONE_GRAD(op, ...)                                                                                   \
     { .kernel = COPSE_KERNEL_unary_grad, .name = #op, .spec = { UNARY_##op },                               \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad, __VA_ARGS__ }
+#define ONE_GRAD_SET(op, label, ulp_g)                                                                      \
+    { .kernel = COPSE_KERNEL_unary_grad, .name = #op ", " label, .spec = { UNARY_##op },                    \
+      .contents = { VALUES, VALUES, RESULT }, .plan = plan_unary_grad_set, ULP(ulp_g) }
 #define TWO(op, label, a_mode, b_mode, ...)                                                                 \
     { .kernel = COPSE_KERNEL_binary, .name = #op label, .spec = { BINARY_##op, a_mode, b_mode, 2 },         \
       .contents = { VALUES, VALUES, RESULT }, .plan = plan_binary, __VA_ARGS__ }
@@ -124,21 +148,20 @@ PLAN_WHERE(where_i32)
 #define NO_REALS .no_values = COPSE_ALL_VALUES & ~COPSE_WHOLE_VALUES, .why = "integers have no such numbers"
 #define ULP(x)   .limit = { .ulp = (x) }
 
-/* Known: these derivatives multiply in steps, so they overflow or vanish early for the largest and smallest numbers, and
-   return NaN for an infinite slope. Their limit is relative to the slope where the derivative has a zero. */
-#define IS_PLAIN(op)                                                                                        \
-    (UNARY_##op <= UNARY_square || UNARY_##op == UNARY_log || UNARY_##op == UNARY_relu ||                   \
-     UNARY_##op == UNARY_leaky_relu || (UNARY_##op >= UNARY_clip && UNARY_##op <= UNARY_divide_by))
+/* The limit of derivatives with a zero is relative to the sizes of their terms, or to the slope. */
+#define HAS_ZERO(op) (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu)
+#define FLOOR(op)    (UNARY_##op == UNARY_gelu_tanh || UNARY_##op == UNARY_mish ? 0.5 : 0)
+#define GRAD_LIMIT(op, ulp_g)                                                                               \
+    .limit = { .ulp = (ulp_g), .ratio = HAS_ZERO(op) ? (ulp_g) / 2.0 : 0, .floor = FLOOR(op) },              \
+    .size = HAS_ZERO(op) ? size_slope : NULL
+/* Known: the derivatives of the functions from sin on multiply in steps, so they overflow or vanish early for the largest and
+   smallest numbers, and return NaN for an infinite slope. */
 #define STEPWISE                                                                                            \
     (COPSE_BIT(COPSE_VALUES_INFINITIES) | COPSE_BIT(COPSE_VALUES_SUBNORMALS) |                              \
      COPSE_BIT(COPSE_VALUES_EXTREMES))
-#define AT_ZERO (COPSE_BIT(COPSE_VALUES_ZEROS) | COPSE_BIT(COPSE_VALUES_EDGES))
 #define EARLY(op)                                                                                           \
-    .no_values = IS_PLAIN(op) ? 0 : UNARY_##op == UNARY_pow ? STEPWISE | AT_ZERO : STEPWISE,                \
-    .why = IS_PLAIN(op) ? NULL : "the derivative is computed in steps, which overflow early"
-#define FLOOR(op)                                                                                           \
-    (UNARY_##op == UNARY_silu || UNARY_##op == UNARY_gelu || UNARY_##op == UNARY_gelu_tanh ||               \
-     UNARY_##op == UNARY_mish ? 0.5 : 0)
+    .no_values = UNARY_##op < UNARY_sin ? 0 : STEPWISE,                                                     \
+    .why = UNARY_##op < UNARY_sin ? NULL : "the derivative is computed in steps, which overflow early"
 #define TIER(op)                                                                                            \
     .tier = UNARY_##op <= UNARY_square || UNARY_##op == UNARY_exp || UNARY_##op == UNARY_relu ||            \
                     UNARY_##op == UNARY_tanh || UNARY_##op == UNARY_clip                                    \
@@ -148,11 +171,12 @@ PLAN_WHERE(where_i32)
 static const struct copse_launch_form forms[] = {
 /* Every function of the table; the commonest ones in tier quick. */
 #define UNARY(op, number, f, g, ref, ref_g, low, high, ulp_, ulp_g, class)                                  \
-    ONE(op, ULP(ulp_), TIER(op)), ONE_GRAD(op, .limit = { .ulp = (ulp_g), .floor = FLOOR(op) }, TIER(op), EARLY(op)),
+    ONE(op, ULP(ulp_), TIER(op)), ONE_GRAD(op, GRAD_LIMIT(op, ulp_g), TIER(op), EARLY(op)),
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
+    ONE_GRAD_SET(pow, "exponent -0.5", 16), ONE_GRAD_SET(elu, "alpha 0.3", 4),
     TWO(add, "", 0, 0, ULP(1)), TWO(mul, ", scalar", 0, 1, ULP(1)), TWO(div, ", repeated", 2, 0, ULP(3)),
     TWO(maximum, ", both repeated", 2, 2, ULP(0)), TWO(minimum, "", 0, 0, ULP(0)),
     TWO(less, "", 0, 2, ULP(0), .is_poor = true), TWO(equal, "", 0, 0, ULP(0), .is_poor = true),

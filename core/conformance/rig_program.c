@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/conformance/fence.h"
 #include "core/conformance/rig.h"
 #include "core/graph/recording.h"
 #include "core/graph/type.h"
@@ -15,7 +16,7 @@
 
 struct place {
     copse_tensor *tensor;
-    copse_buffer *buffer;
+    struct copse_fenced memory;
     size_t count, words, bytes; /* elements; their words; bytes with both bands */
     uint32_t *image;     /* of the whole buffer, including bands */
 };
@@ -40,9 +41,9 @@ static copse_status add_place(struct copse_rig_program *p, copse_tensor *t)
     x->tensor = t;
     x->count = (size_t)copse__elements(t->shape);
     x->words = (size_t)copse__type_room(t->type, x->count) / sizeof *x->image;
-    x->bytes = 2 * BAND + copse__round_up(x->words * sizeof *x->image, 16);
-    COPSE_TRY(copse__buffer_acquire(p->dev, x->bytes, &x->buffer));
-    const struct copse_binding at = { x->buffer, BAND, x->bytes - 2 * BAND };
+    x->bytes = copse__fence_room(p->dev, x->words);
+    COPSE_TRY(copse__fence_open(p->dev, x->bytes, &x->memory));
+    const struct copse_binding at = { x->memory.buffer, BAND, copse__fence_binding(p->dev, x->words) };
     const size_t i = p->count++;
     if (i < p->rig->in_count)
         p->inputs[i] = (struct copse_placement){ t, at, 0 };
@@ -173,7 +174,8 @@ void copse__rig_program_close(struct copse_rig_program **program)
     copse__recording_fini(&p->recording, mem);
     copse_queue_release(&p->queue); /* waits for reads into the images */
     for (size_t i = 0; i < p->count; i++) {
-        copse_buffer_release(&p->places[i].buffer);
+        if (p->places[i].memory.buffer || p->places[i].memory.block)
+            copse__fence_close(p->dev, &p->places[i].memory);
         copse__free(mem, p->places[i].image);
     }
     copse__free(mem, p->places);
@@ -255,14 +257,14 @@ copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_co
     COPSE_TRY(copse_queue_write(p->queue, p->step, 0, p->rig->step, sizeof p->rig->step));
     for (size_t i = 0; i < p->count; i++) {
         paint(p, i);
-        if (p->places[i].buffer)
-            COPSE_TRY(copse_queue_write(p->queue, p->places[i].buffer, 0, p->places[i].image,
+        if (p->places[i].memory.buffer)
+            COPSE_TRY(copse_queue_write(p->queue, p->places[i].memory.buffer, 0, p->places[i].image,
                                         p->places[i].bytes));
     }
     COPSE_TRY(copse__program_replay(p->recording.program, 0));
     for (size_t i = 0; i < p->count; i++)
-        if (p->places[i].buffer)
-            COPSE_TRY(copse_queue_read(p->queue, p->places[i].buffer, 0, p->places[i].image,
+        if (p->places[i].memory.buffer)
+            COPSE_TRY(copse_queue_read(p->queue, p->places[i].memory.buffer, 0, p->places[i].image,
                                        p->places[i].bytes));
     COPSE_TRY(copse_queue_finish(p->queue));
     for (size_t i = p->count; i-- > 0;) /* results before inputs: closer to the cause */

@@ -86,6 +86,14 @@ copse_status copse_buffer_create(copse_device *dev, const struct copse_buffer_pa
     return init(dev, size, params->host, out);
 }
 
+copse_status copse__buffer_on(copse_device *dev, void *host, size_t size, copse_buffer **out)
+{
+    *out = NULL;
+    COPSE_TRY(copse__device_check(dev));
+    COPSE_TRY(check_size(dev, &size));
+    return init(dev, size, host, out);
+}
+
 copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer **out)
 {
     *out = NULL;

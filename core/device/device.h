@@ -25,6 +25,7 @@ struct copse_context {
     copse_progress_fn *progress;     /* of the application, or NULL */
     void *progress_user;
     bool has_kept_cache;             /* the kernel cache outlives the context */
+    bool has_fences;                 /* a helper process: conformance places buffers against pages without access */
     atomic_uint allowed;             /* of enum copse_allowed: what the application allows */
     struct copse_kernel_uses *_Atomic uses; /* notes the kernels that are used, during conformance; or NULL */
     struct copse_trust trust;        /* blocked kernels and speeds of variants, by device and driver */
@@ -176,6 +177,9 @@ copse_status copse__segment_replay(struct copse_segment *seg);
 
 /* A buffer of at least `size` bytes from the pool; released with copse_buffer_release. */
 copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer **out);
+/* A buffer on host memory at any multiple of 4, for devices that share the memory of the host. The memory must live until
+   the buffer is destroyed: after its last command and copse__garbage_collect. */
+copse_status copse__buffer_on(copse_device *dev, void *host, size_t size, copse_buffer **out);
 
 /* copse_queue_write of any number of bytes; the word with the last bytes is written completely. */
 copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, size_t offset, const void *src, size_t size);

@@ -39,6 +39,7 @@ int copse_conformance_helper(int argc, char **argv, const struct copse_conforman
     if (!copse__request_read(argc, argv, &q) || (params && copse_no_reserved(copse_conformance_helper_params, params)) ||
         !copse__child_begin(q.parent) || !greet())
         return EXIT_BAD_INPUT;
+    q.has_fences = true;
     copse__request_do(&q, params, write_event, NULL);
     return EXIT_DONE;
 }

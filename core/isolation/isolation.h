@@ -27,7 +27,7 @@ struct copse_request {
     copse_verdict verdict;                         /* BLOCK */
     const char *own_path;                          /* a user kernel that replaces `kernel` */
     const char *cache_folder, *known;              /* NULL = none */
-    bool is_verbose;
+    bool is_verbose, has_fences;                   /* has_fences: set in a helper process, not sent */
     long parent;                                   /* id of the process that waits */
 };
 

@@ -199,6 +199,7 @@ static copse_status open_context(struct work *w)
 static copse_status do_it(struct work *w)
 {
     COPSE_TRY(open_context(w));
+    w->ctx->has_fences = w->request->has_fences;
     switch (w->request->kind) {
     case COPSE_REQUEST_DEVICES:
         return do_devices(w);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Layer norm of the rows of x, with u = (x - mean) / sqrt(variance + epsilon): y = scale u + offset (a, b), the
-   derivative of x (scale, dy), or u dy. RMS norm (CENTERED 0): u = x / sqrt(mean of x^2 + epsilon), no offset. A group processes a row; its lanes interleave the elements. Mean and variance
-   are computed from the differences to a first mean, or to 0 if that mean is small, because subtracting it would
-   round most elements with the same error. No chain of additions is longer than 64. */
+   derivative of x (scale, dy), or u dy. RMS norm (CENTERED 0): u = x / sqrt(mean of x^2 + epsilon), no offset. A group
+   processes a row; its lanes interleave the elements. The mean is that of a sum with its rounding errors (Knuth's
+   two-sum), so that it is exact to its last digits also where the elements cancel. The variance is that of the differences
+   to it; their mean corrects a mean larger than sigma, and is only rounding errors of a smaller one. No chain of
+   additions is longer than 64, but that of two-sums. */
 GROUP(64, 1)
 SPEC(0, OP)
 SPEC(1, CENTERED)
@@ -60,6 +62,42 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
     t = part[GROUP_SIZE];                                                                          \
     BARRIER();
 
+/* s = s + x, t = t + the rounding error of that. */
+#define TWO_SUM(s, t, x)                                                                           \
+    {                                                                                              \
+        EXACT float value = x;                                                                     \
+        EXACT float sum = s + value;                                                               \
+        EXACT float part_of = sum - s;                                                             \
+        EXACT float error = (s - (sum - part_of)) + (value - part_of);                             \
+        s = sum;                                                                                   \
+        t += error;                                                                                \
+    }
+
+/* s and t = the sum of a row and its rounding error. */
+#define ROW_SUM()                                                                                  \
+    {                                                                                              \
+        EXACT float s0 = 0.0f;                                                                     \
+        EXACT float t0 = 0.0f;                                                                     \
+        for (uint k = lane; k < cols; k += GROUP_SIZE)                                             \
+            TWO_SUM(s0, t0, LOAD(x, base + k))                                                     \
+        part[lane] = s0;                                                                           \
+        part[GROUP_SIZE + lane] = t0;                                                              \
+    }                                                                                              \
+    BARRIER();                                                                                     \
+    for (uint width = GROUP_SIZE / 2u; width > 0u; width /= 2u) {                                  \
+        if (lane < width) {                                                                        \
+            EXACT float pair_s = part[lane];                                                       \
+            EXACT float pair_t = part[GROUP_SIZE + lane] + part[GROUP_SIZE + lane + width];        \
+            TWO_SUM(pair_s, pair_t, part[lane + width])                                            \
+            part[lane] = pair_s;                                                                   \
+            part[GROUP_SIZE + lane] = pair_t;                                                      \
+        }                                                                                          \
+        BARRIER();                                                                                 \
+    }                                                                                              \
+    s = part[0];                                                                                   \
+    t = part[GROUP_SIZE];                                                                          \
+    BARRIER();
+
 #define STORE_ROW(VALUE)                                                                           \
     for (uint k = lane; k < cols; k += GROUP_SIZE)                                                 \
         STORE(y, base + k, VALUE);
@@ -75,13 +113,14 @@ KERNEL4(layer_norm, IN(real, x), IN(real, a), IN(real, b), OUT(real, y))
     EXACT float s = 0.0f;
     EXACT float t = 0.0f;
     if (CENTERED != 0) {
-        ROW_SUMS(X, fabs(X))
-        first = SELECT(4.0f * fabs(s) < t, 0.0f, s / count);
+        ROW_SUM()
+        first = (s + t) / count;
     }
     ROW_SUMS(X, X * X)
     if (CENTERED != 0)
         shift = s / count;
     EXACT float spread = t / count - shift * shift;
+    shift = SELECT(first * first < spread, 0.0f, shift);
     inverse = 1.0f / m_sqrt(SELECT(spread < 0.0f, 0.0f, spread) + p.epsilon);
     if (OP == FORWARD) {
         if (CENTERED != 0)

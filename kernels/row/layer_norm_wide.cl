@@ -1,7 +1,7 @@
 /* only: opencl */
 /* SPDX-License-Identifier: MIT */
 /* layer_norm for CPUs with wide vectors: one invocation processes `each` rows, 16 elements of a row at a time. No
-   chain of additions is longer than 64. */
+   chain of additions is longer than 64, but that of two-sums. */
 GROUP(1, 1)
 SPEC(0, OP)
 SPEC(1, CENTERED)
@@ -56,6 +56,31 @@ FN float add_up(float16 v)
         t = add_up(t2);                                                                            \
     }
 
+/* s = s + x, t = t + the rounding error of that. */
+#define TWO_SUM(T, s, t, x)                                                                        \
+    {                                                                                              \
+        const T value = x, sum = s + value, part_of = sum - s;                                     \
+        t += (s - (sum - part_of)) + (value - part_of);                                            \
+        s = sum;                                                                                   \
+    }
+
+/* s and t = the sum of a row and its rounding error. */
+#define ROW_SUM()                                                                                  \
+    {                                                                                              \
+        float16 s2 = (float16)(0.0f), t2 = (float16)(0.0f);                                        \
+        for (uint k = 0; k < cols; k += 16)                                                        \
+            TWO_SUM(float16, s2, t2, ROW(px))                                                      \
+        float8 s1 = s2.lo, t1 = t2.lo + t2.hi;                                                     \
+        TWO_SUM(float8, s1, t1, s2.hi)                                                             \
+        float4 s0 = s1.lo, t0 = t1.lo + t1.hi;                                                     \
+        TWO_SUM(float4, s0, t0, s1.hi)                                                             \
+        s = s0.x;                                                                                  \
+        t = (t0.x + t0.y) + (t0.z + t0.w);                                                         \
+        TWO_SUM(float, s, t, s0.y)                                                                 \
+        TWO_SUM(float, s, t, s0.z)                                                                 \
+        TWO_SUM(float, s, t, s0.w)                                                                 \
+    }
+
 #define STORE_ROW(v)                                                                               \
     for (uint k = 0; k < tail_at; k += 16) {                                                       \
         const float16 value = v;                                                                   \
@@ -85,13 +110,14 @@ KERNEL4(layer_norm_wide, IN(float, x), IN(float, a), IN(float, b), OUT(float, y)
         float first = 0.0f, shift = 0.0f, inverse = 1.0f;
         float s, t;
         if (CENTERED) {
-            ROW_SUMS(X, fabs(X))
-            first = 4.0f * fabs(s) < t ? 0.0f : s / count;
+            ROW_SUM()
+            first = (s + t) / count;
         }
         ROW_SUMS(X, X * X)
         if (CENTERED)
             shift = s / count;
         const float spread = t / count - shift * shift;
+        shift = first * first < spread ? 0.0f : shift;
         inverse = 1.0f / m_sqrt((spread < 0.0f ? 0.0f : spread) + p.epsilon);
         if (OP == FORWARD) {
             if (CENTERED) {

@@ -2,106 +2,88 @@
 # SPDX-License-Identifier: MIT
 """Mutation gate of the conformance tests.
 
-Makes small faults in the kernels, one at a time, and runs `copse conformance` with each faulty kernel in the place of
-the library's. A fault that no case finds is a survivor. The mutants are the same for the same seed. A survivor must have
-an entry in the file of explained survivors: kernel @ faulty line @ reason."""
+Makes small faults in the kernels and in the files that they include, one at a time, and runs `copse conformance` with
+each faulty kernel in the place of the library's: first mode launch, then the modes of --then for mutants that survive it,
+each in every tier of --tiers in turn. A mutant that no case finds is a survivor. The mutants are the same for the same
+seed. A survivor must have an entry in the file of explained survivors: file @ faulty line @ reason; reasons that begin
+with "equivalent" say that no result can change."""
 import argparse
-import hashlib
+import concurrent.futures
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 import time
 
-PAIRS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" == ", " != "), (" != ", " == "),
-         (" + ", " - "), (" - ", " + "), (" * ", " + "), (" / ", " * "), (" % ", " / "), (" && ", " || "),
-         (" || ", " && "), (" += ", " = "), ("MIN(", "MAX("), ("MAX(", "MIN("), ("min(", "max("), ("fabs(", "("),
-         (" >> ", " << "), (" << ", " >> "), (" ^ ", " | "), (" & ", " | ")]
-DECLARATION = re.compile(r"\s*(#include|GROUP\(|SPEC\(|PARAMS\(|uint h0|/\*|\*|#pragma|KERNEL\d)|.*GROUP_ARRAY")
+import oclgrind
+import faults
+
+FAILED = ("FAIL", "CRASH", "TIMEOUT", "MISTRUSTED", "DEVICE_LOST")
 
 
-def first_argument(code, start):
-    depth = 0
-    for i in range(start, len(code)):
-        if code[i] == "," and depth == 0:
-            return code[start:i]
-        depth += (code[i] == "(") - (code[i] == ")")
-        if depth < 0:
-            break
-    return ""
+def tiers_of(a):
+    return [t for t in a.tiers.split(",") if t]
 
 
-def mutations(text):
-    """(line number, what, line) for every mutation of a kernel's body."""
-    out, is_comment, is_params = [], False, False
-    for number, line in enumerate(text.split("\n")):
-        code = line.split("/*")[0] if not is_comment else ""
-        starts, ends = line.rfind("/*"), line.rfind("*/")
-        is_comment = (is_comment or starts >= 0) and not ends > starts
-        is_params = "PARAMS(" in line or (is_params and ")" not in line)
-        if not code.strip() or is_params or DECLARATION.match(code):
-            continue
-
-        def add(at, old, new):
-            out.append((number, f"{old.strip()} -> {new.strip() or 'nothing'} at {at}", line[:at] + new + line[at + len(old):]))
-
-        for old, new in PAIRS:
-            for m in re.finditer(re.escape(old), code):
-                if not (old.endswith("(") and m.start() and (code[m.start() - 1].isalnum() or code[m.start() - 1] == "_")):
-                    add(m.start(), old, new)
-        for m in re.finditer(r"(?<![\w.])(\d+)u?(?![\w.])", code):
-            if "unroll" not in code:
-                add(m.start(), m.group(0), f"{int(m.group(1)) + 1}" + ("u" if m.group(0).endswith("u") else ""))
-        for m in re.finditer(r"(?<![\w.])(\d+\.\d*(?:e-?\d+)?)f", code):
-            add(m.start(), m.group(0), "1.0f" if float(m.group(1)) == 0.0 else "0.0f")
-        for m in re.finditer(r"BARRIER\(\);", code):
-            add(m.start(), m.group(0), " " * 10)
-        for m in re.finditer(r"\bNAN_", code):
-            add(m.start(), m.group(0), "0.0f")
-        for m in re.finditer(r"-?\bINF\b", code):
-            add(m.start(), m.group(0), "1.0f")
-        for m in re.finditer(r"IS_NAN\(", code):
-            add(m.start(), m.group(0), "0.0f != (")
-        for m in re.finditer(r"\bp\.\w+", code):
-            add(m.start(), m.group(0), f"({m.group(0)} + 1)")
-        for m in re.finditer(r"SELECT\(", code):
-            condition = first_argument(code, m.end())
-            if condition:
-                add(m.end(), condition, f"!({condition})")
-    return out
+def cases_of(a, kernel):
+    """The launches of a kernel that oclgrind can run in seconds."""
+    out = subprocess.run([a.tool, "conformance", "list", "launch", "--device", "host:0", "--ops", kernel, "--json"],
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
+    events = (json.loads(line) for line in out.splitlines() if line.startswith("{"))
+    return [e["name"] for e in events if e.get("event") == "case" and e["name"].endswith("one group, usual")]
 
 
-def pick(all_of_them, kernel, seed, most):
-    def order(m):
-        return hashlib.sha256(f"{seed}/{kernel}/{m[0]}/{m[1]}".encode()).digest()
-    return sorted(sorted(all_of_them, key=order)[:most], key=lambda m: (m[0], m[1]))
-
-
-def run(tool, device, modes, tier, kernel, path, limit):
+def run(a, modes, tier, kernel, path, more=(), environment=None):
     """"killed", "survived", "stillborn" and the first failed case."""
-    command = [tool, "conformance", *modes, "--device", device, "--tier", tier, "--kernel", path, "--op", kernel, "--json",
-               "--seconds", "0", "--deadline", "20"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    began, first = time.monotonic(), ""
-    try:
-        for line in child.stdout:
-            event = json.loads(line) if line.startswith("{") else {}
-            if event.get("verdict") in ("FAIL", "CRASH", "TIMEOUT", "MISTRUSTED", "DEVICE_LOST"):
-                if "build" in event.get("text", "") or "compil" in event.get("text", ""):
-                    return "stillborn", event["text"]
-                first = f"{event.get('mode')}/{event.get('op')}/{event.get('name')}: {event['verdict']}"
-                return "killed", first
-            if time.monotonic() - began > limit:
-                return "survived", f"not finished after {limit} s"
-        code = child.wait()
-        return ("survived", "") if code == 0 else ("stillborn", child.stderr.read()[:200])
-    finally:
-        child.terminate()  # the command ends its own children
-        child.stdout.close()
-        child.stderr.close()
-        child.wait()
+    command = [a.tool, "conformance", *modes, "--device", a.device, "--tier", tier, "--kernel", path, "--op", kernel,
+               "--json", "--seconds", "0", "--deadline", "20", *more]
+    with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True,
+                                                                  env=environment) as child:
+        began = time.monotonic()
+        try:
+            for line in child.stdout:
+                event = json.loads(line) if line.startswith("{") else {}
+                if event.get("verdict") in FAILED:
+                    if "build" in event.get("text", "") or "compil" in event.get("text", ""):
+                        return "stillborn", event["text"]
+                    return "killed", f"{event.get('mode')}/{event.get('op')}/{event.get('name')}: {event['verdict']}"
+                if time.monotonic() - began > a.limit:
+                    return "survived", f"not finished after {a.limit:g} s"
+            if child.wait() == 0:
+                return "survived", ""
+            errors.seek(0)
+            text = errors.read()
+            return ("survived" if "none of the cases uses" in text else "stillborn"), text[:200]
+        finally:
+            child.terminate()  # the command ends its own children
+
+
+def judge(a, folder, known, mutant):
+    """The mutant, its verdict, the tier or program that found it, and by which case."""
+    kernels = mutant.kernels[:a.most_kernels]
+    stages = [(tier, modes) for tier in tiers_of(a) for modes in (a.modes, a.then) if modes]
+    path, why = os.path.join(folder, f"{mutant.number}.cl"), ""
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(mutant.text_in(kernels[0]))
+    for tier, modes in stages:
+        if known.get(mutant.key) and (tier, modes) != stages[0]:
+            break  # later stages are long, and the entry says that they find nothing
+        for kernel in kernels:
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(mutant.text_in(kernel))
+            verdict, why = run(a, modes.split(","), tier, kernel, path)
+            if verdict == "stillborn":
+                return mutant, verdict, "", why
+            if verdict == "killed":
+                return mutant, verdict, tier, why
+    if oclgrind.is_asked(a):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(mutant.text_in(kernels[0]))
+        why = oclgrind.finds(a, folder, kernels[0], path, cases_of(a, kernels[0]), run)
+        if why:
+            return mutant, "killed", "oclgrind", why
+    return mutant, "survived", "", why
 
 
 def explained(path):
@@ -114,71 +96,72 @@ def explained(path):
     return known
 
 
+def percent(part, whole):
+    return 100.0 * part / whole if whole else 100.0
+
+
+def report(a, known, results):
+    """Print the scores; True if they are high enough."""
+    alive = [r for r in results if r[1] != "stillborn"]
+    survivors = [r for r in results if r[1] == "survived"]
+    equivalent = [r for r in survivors if known.get(r[0].key, "").startswith("equivalent")]
+    unexplained = [r for r in survivors if r[0].key not in known]
+    print(f"{len(alive)} mutants on {a.device}, seed {a.seed}; {len(results) - len(alive)} more do not compile; "
+          f"{len(survivors)} survive, {len(equivalent)} of them are equivalent, {len(unexplained)} are not explained")
+    is_enough, found = not (a.strict and unexplained), 0
+    least = [float(x) for x in a.least.split(",")] if a.least else []
+    for i, tier in enumerate(tiers_of(a)):
+        found += sum(r[2] == tier for r in alive)
+        score = percent(found, len(alive) - len(equivalent))
+        print(f"tier {tier}: {found} found, {percent(found, len(alive)):.1f} % of all, {score:.1f} % of those that are not "
+              f"equivalent")
+        is_enough = is_enough and (i >= len(least) or score >= least[i])
+    if oclgrind.is_asked(a):
+        print(f"oclgrind: {sum(r[2] == 'oclgrind' for r in alive)} more")
+    return is_enough
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("tool", help="the command copse")
     p.add_argument("--kernels", default="kernels", help="folder of the kernels' sources")
     p.add_argument("--device", default="opencl:0")
-    p.add_argument("--tier", default="quick")
+    p.add_argument("--tiers", default="quick", help="tiers in turn, separated by commas")
     p.add_argument("--modes", default="launch", help="modes, separated by commas")
     p.add_argument("--then", default="", help="modes for mutants that survive these")
+    p.add_argument("--oclgrind", default="", choices=["", "survivors", "only"],
+                   help="also run mutants under oclgrind: survivors, or no other test than that")
     p.add_argument("--strict", action="store_true", help="exit code 1 for a survivor that is not explained")
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--per-kernel", type=int, default=8, help="mutants of each kernel")
-    p.add_argument("--only", default="", help="kernels, separated by commas")
-    p.add_argument("--least", type=float, default=0.0, help="score in percent below which the exit code is 1")
-    p.add_argument("--survivors", default=os.path.join(os.path.dirname(__file__), "survivors.txt"))
+    p.add_argument("--per-kernel", type=int, default=8, help="mutants of each kernel and each file that kernels include")
+    p.add_argument("--most-kernels", type=int, default=3, help="kernels that a mutant of an included file is tried in")
+    p.add_argument("--only", default="", help="kernels or included files, separated by commas")
+    p.add_argument("--what", default="", help="only mutants with this text in their description: BARRIER")
+    p.add_argument("--least", default="", help="score in percent of each tier below which the exit code is 1")
+    p.add_argument("--survivors", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "survivors.txt"))
+    p.add_argument("--jobs", type=int, default=1, help="mutants at the same time")
     p.add_argument("--list", action="store_true", help="print the mutants, run none")
-    p.add_argument("--limit", type=float, default=120.0, help="seconds for a mutant")
+    p.add_argument("--limit", type=float, default=600.0, help="seconds for a run of a mutant")
     a = p.parse_args()
+    if a.oclgrind == "only":
+        a.tiers = ""
     known = explained(a.survivors)
-    score, unexplained = {"killed": 0, "survived": 0, "stillborn": 0}, []
+    mutants = faults.pick(a.kernels, a.only.split(",") if a.only else None, a.what, a.seed, a.per_kernel,
+                          a.device.startswith("opencl"))
+    if a.list:
+        for m in mutants:
+            print(f"{m.key[0]} @ {m.key[1]} @ line {m.label}, in {', '.join(m.kernels[:a.most_kernels])}")
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("COPSE_MUTATION_CACHE", folder)
         os.environ["XDG_CACHE_HOME"] = os.environ["COPSE_MUTATION_CACHE"]  # faulty kernels stay out of the user's cache
-        for top, _, names in sorted(os.walk(a.kernels)):
-            for name in sorted(names):
-                kernel, ending = os.path.splitext(name)
-                if ending != ".cl" or (a.only and kernel not in a.only.split(",")):
-                    continue
-                with open(os.path.join(top, name), encoding="utf-8") as f:
-                    text = f.read()
-                if text.startswith("/* only: opencl */") and not a.device.startswith("opencl"):
-                    continue
-                mine = {"killed": 0, "survived": 0, "stillborn": 0}
-                for number, what, line in pick(mutations(text), kernel, a.seed, a.per_kernel):
-                    label = f"{number + 1}: {what}"
-                    if a.list:
-                        print(f"{kernel} @ {line.strip()} @ line {label}")
-                        continue
-                    lines = text.split("\n")
-                    lines[number] = line
-                    path = os.path.join(folder, name)
-                    with open(path, "w", encoding="utf-8") as f:
-                        f.write("\n".join(lines))
-                    verdict, why = run(a.tool, a.device, a.modes.split(","), a.tier, kernel, path, a.limit)
-                    if verdict == "survived" and a.then and not known.get((kernel, line.strip())):
-                        later, why = run(a.tool, a.device, a.then.split(","), a.tier, kernel, path, a.limit)
-                        verdict = "killed" if later == "killed" else verdict  # no case may use the kernel there
-                    mine[verdict] += 1
-                    if verdict == "survived":
-                        reason = known.get((kernel, line.strip()), "")
-                        print(f"survivor: {kernel} @ {line.strip()} @ {reason or 'NOT EXPLAINED'} (line {label}) {why}",
-                              flush=True)
-                        if not reason:
-                            unexplained.append((kernel, label))
-                if not a.list:
-                    print(f"{kernel:20} {mine['killed']} killed, {mine['survived']} survived, {mine['stillborn']} do not compile",
-                          flush=True)
-                for key in score:
-                    score[key] += mine[key]
-    if a.list:
-        return 0
-    count = score["killed"] + score["survived"]
-    percent = 100.0 * score["killed"] / count if count else 0.0
-    print(f"{count} mutants, {score['killed']} killed, {score['survived']} survived ({len(unexplained)} not explained), "
-          f"{score['stillborn']} do not compile: score {percent:.1f} % in tier {a.tier} on {a.device}, seed {a.seed}")
-    return 1 if percent < a.least or (a.strict and unexplained) else 0
+        with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
+            results = []
+            for mutant, verdict, found_by, why in pool.map(lambda m: judge(a, folder, known, m), mutants):
+                results.append((mutant, verdict, found_by, why))
+                reason = known.get(mutant.key, "NOT EXPLAINED") if verdict == "survived" else f"{found_by} {why}".strip()
+                print(f"{verdict}: {mutant.key[0]} @ {mutant.key[1]} @ {reason} (line {mutant.label})", flush=True)
+    return 0 if report(a, known, results) else 1
 
 
 if __name__ == "__main__":

@@ -110,6 +110,72 @@ static void trigonometry(void **state)
     EXPECT(atanh, 5, 7, LIST(N, I, -I, 1, -1, 1e-7, -0.999999), { N, N, N, I, -I, 1e-7, -7.24773283 });
 }
 
+/* dx for each pair of x and dy. */
+static void expect_gradient(const char *name, build_fn *build, const void *user, const double *x, const double *dy,
+                            const double *want, uint32_t n, double ulp)
+{
+    double rounded[2][MANY], got[MANY], *in[2] = { rounded[0], rounded[1] }, *out = got;
+    copse_graph *g;
+    copse_tensor *t[2], *y, *dx;
+    for (uint32_t k = 0; k < n; k++) {
+        rounded[0][k] = (float)x[k];
+        rounded[1][k] = (float)dy[k];
+    }
+    OK(copse_graph_create(harness_context(), &g));
+    OK(copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(n), &t[0]));
+    OK(copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(n), &t[1]));
+    OK(build(g, t, user, &y));
+    OK(copse_gradients(g, y, t[1], t, 1, &dx));
+    for (size_t d = 0; d <= harness_device_count(); d++) {
+        if (d == 0)
+            harness_in_double(g, t, in, 2, &dx, 1, NULL, &out);
+        else
+            harness_on_device(harness_device(d - 1), g, t, in, 2, &dx, 1, NULL, &out);
+        for (uint32_t k = 0; k < n; k++) {
+            const double w = want[k], v = (float)got[k];
+            if (!(isnan(w) ? isnan(v) : isinf(w) ? v == w : fabs(v - w) <= ulp * fabs(w) * 0x1p-23))
+                fail_msg("derivative of %s at %g, slope %g, on %s is %.9g, expected %.9g", name, x[k], dy[k],
+                         d == 0 ? "reference" : copse_device_describe(harness_device(d - 1))->id, v, w);
+        }
+    }
+    copse_graph_release(&g);
+}
+
+#define EXPECT_GRADIENT(op, ulp, n, x, dy, ...)                                                     \
+    expect_gradient(#op, build_##op, NULL, (const double[])x, (const double[])dy, (const double[])__VA_ARGS__, n, ulp)
+
+/* dy f'(x), where f'(x) is a real number: infinity times a positive number is infinite also where that number is too
+   small for f32, infinity times an exact zero is NaN. */
+static void infinite_slopes(void **state)
+{
+    (void)state;
+    EXPECT_GRADIENT(exp, 0, 6, LIST(-1, 0.3, -1000, I, -I, N), LIST(I, -I, I, I, I, I), { I, -I, I, I, N, N });
+    EXPECT_GRADIENT(sigmoid, 0, 5, LIST(0.3, -1, 3e38, I, -I), LIST(I, -I, I, I, I), { I, -I, I, N, N });
+    EXPECT_GRADIENT(tanh, 0, 5, LIST(0.3, -1, 3e38, I, -I), LIST(I, -I, I, I, I), { I, -I, I, N, N });
+    EXPECT_GRADIENT(softplus, 0, 5, LIST(0.3, -1, -3e38, I, -I), LIST(I, -I, I, I, I), { I, -I, I, I, N });
+    EXPECT_GRADIENT(silu, 0, 5, LIST(0.3, -1, -2, -3e38, -I), LIST(I, I, I, I, I), { I, I, -I, -I, N });
+    EXPECT_GRADIENT(gelu, 0, 6, LIST(0.3, -0.5, -2, -3e38, I, -I), LIST(I, I, I, I, I, I), { I, I, -I, -I, I, N });
+    EXPECT_GRADIENT(erf, 0, 5, LIST(0.3, -1, 3e38, I, -I), LIST(I, -I, I, I, I), { I, -I, I, N, N });
+    EXPECT_GRADIENT(sqrt, 0, 4, LIST(4, 0, I, -1), LIST(I, I, I, I), { I, I, N, N });
+    EXPECT_GRADIENT(rsqrt, 0, 4, LIST(4, 0, 3e38, I), LIST(I, I, I, I), { -I, -I, -I, N });
+    EXPECT_GRADIENT(exp, 0, 4, LIST(1000, I, -I, 100), LIST(0, 0, 0, 0), { 0, N, 0, 0 });
+}
+
+/* Representable products of numbers that are not. */
+static void large_and_small_slopes(void **state)
+{
+    (void)state;
+    EXPECT_GRADIENT(exp, 4, 4, LIST(-0.5, -150, 100, 170), LIST(3e38, 3e38, 1e-30, 1e-37),
+                    { 1.81959198e38, 2.15252879e-27, 2.68811714e13, 6.76179381e36 });
+    EXPECT_GRADIENT(sigmoid, 6, 2, LIST(-120, 0), LIST(3e38, 3e38), { 2.30029442e-14, 7.5e37 });
+    EXPECT_GRADIENT(tanh, 6, 3, LIST(0, 0.001, 60), LIST(3e38, 3e38, 3e38), { 3e38, 2.999997e38, 9.20117769e-14 });
+    EXPECT_GRADIENT(silu, 6, 1, LIST(-120), LIST(3e38), { -2.73735036e-12 });
+    EXPECT_GRADIENT(gelu, 16, 1, LIST(-15), LIST(3e38), { -2.4778064e-10 });
+    EXPECT_GRADIENT(erf, 16, 2, LIST(0.25, -10), LIST(3.2e38, 3e38), { 3.39204521e38, 1.25929687e-5 });
+    EXPECT_GRADIENT(sqrt, 4, 1, LIST(1e-30), LIST(2e-38), { 1e-23 });
+    EXPECT_GRADIENT(rsqrt, 6, 2, LIST(1e-20, 1e20), LIST(2e-38, 2e38), { -1e-8, -1e8 });
+}
+
 struct scaled {
     copse_status (*one)(copse_graph *g, copse_tensor *x, float alpha, copse_tensor **y);
     float alpha, beta;
@@ -144,6 +210,18 @@ static void functions_with_settings(void **state)
     };
     for (size_t i = 0; i < COPSE_COUNT(rows); i++)
         expect(rows[i].name, build_scaled, &rows[i].s, x, rows[i].want, 8, rows[i].ulp);
+}
+
+static void gradients_with_settings(void **state)
+{
+    (void)state;
+    const struct scaled half = { copse_pow, -0.5f, 0 }, twenty = { copse_pow, 20, 0 }, elu = { copse_elu, 2, 0 };
+    expect_gradient("pow -0.5", build_scaled, &half, (const double[]){ 1e-30, 1e30, 0, I, -1, 4 },
+                    (const double[]){ 1e-30, 1e38, 1, I, 1, -I }, (const double[]){ -5e14, -5e-8, -I, N, N, I }, 6, 16);
+    expect_gradient("pow 20", build_scaled, &twenty, (const double[]){ 100, -100, 0.01, 0, 0.01 },
+                    (const double[]){ 1e-30, 1e-30, 1e38, I, I }, (const double[]){ 2e9, -2e9, 2e1, N, I }, 5, 16);
+    expect_gradient("elu 2", build_scaled, &elu, (const double[]){ -5, -1, -I, -3e38, 1 },
+                    (const double[]){ 3e38, I, I, I, -I }, (const double[]){ 4.0427682e36, I, N, I, -I }, 5, 4);
 }
 
 struct two {
@@ -233,7 +311,8 @@ int main(void)
         cmocka_unit_test(functions_of_one_tensor),  cmocka_unit_test(trigonometry),
         cmocka_unit_test(functions_with_settings),
         cmocka_unit_test(functions_of_two_tensors), cmocka_unit_test(reductions),
-        cmocka_unit_test(logarithm_of_subnormals),
+        cmocka_unit_test(logarithm_of_subnormals),  cmocka_unit_test(infinite_slopes),
+        cmocka_unit_test(large_and_small_slopes),   cmocka_unit_test(gradients_with_settings),
     };
     return cmocka_run_group_tests(tests, harness_open, harness_close);
 }

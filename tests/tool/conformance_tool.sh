@@ -344,6 +344,19 @@ if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
     says '^FAIL +opencl:0 run softmax'
     expect 1 'own kernel, broken' "$tool" conformance --device opencl:0 --kernel "$work/broken.cl" --op softmax
     says 'm_nothing'
+    # A read behind the end whose value no result shows: the page there has no access, in helper processes only.
+    sed 's/STORE(to, i, y);/STORE(to, i, SELECT(i + 1u == p.n \&\& LOAD(from, i + 1u) == 1.0f, 1.0f, y));/' \
+        "$kernels/elementwise/unary.cl" >"$work/past.cl"
+    for mode in 'launch --ops unary --variant unary --case' 'run --ops neg --case'; do
+        case=$([ "${mode%% *}" = launch ] && echo 'neg: one group, usual' || echo 'usual range')
+        # shellcheck disable=SC2086
+        expect 1 "own kernel, past the end, $mode" "$tool" conformance $mode "$case" --device opencl:0 \
+            --kernel "$work/past.cl" --op unary
+        says '^CRASH +opencl:0 (launch unary|run neg): '
+        says 'kernel .*past.cl'
+    done
+    expect 0 'own kernel, past the end, without pages' "$tool" conformance run --ops neg --case 'usual range' \
+        --device opencl:0 --kernel "$work/past.cl" --op unary --no-isolation
     finds corrupt cross_entropy_grad grad sparse_cross_entropy opencl 1
     lies corrupt matmul_wide opencl FAIL
     lies crash matmul_wide opencl CRASH
