@@ -146,6 +146,19 @@ static bool find(void *user, cl_platform_id platform, cl_device_id device)
     return false;
 }
 
+static copse_status cl_facts(uint32_t index, struct copse_fact_sink *to)
+{
+    struct copse_cl_api cl;
+    struct search s = { .left = index };
+    cl_uint platforms;
+    if (copse_cl_load(&cl, NULL, NULL) != NULL)
+        return COPSE_OK;
+    each_device(&cl, &to->base->log, &platforms, find, &s);
+    if (s.device != NULL)
+        copse_cl_facts(&cl, s.platform, s.device, to);
+    return COPSE_OK;
+}
+
 /* Some drivers that cannot partition a device have no clCreateSubDevices: query before the call. */
 static bool can_divide(const struct copse_cl_device *d, uint32_t shares)
 {
@@ -267,6 +280,7 @@ const struct copse_backend copse_backend_opencl = {
     .queue_priv = sizeof(struct copse_cl_queue),
     .segment_priv = sizeof(struct copse_cl_segment),
     .list = cl_list,
+    .facts = cl_facts,
     .import = copse_cl_import,
     .lend = copse_cl_lend,
     .open = cl_open,

@@ -191,6 +191,7 @@ const struct copse_backend copse_backend_vulkan = {
     .queue_priv = sizeof(struct vk_queue),
     .segment_priv = sizeof(struct vk_segment),
     .list = list,
+    .facts = copse_vk_facts,
     .import = copse_vk_import,
     .lend = copse_vk_lend,
     .open = open_device,

@@ -68,6 +68,10 @@ check() {
     # the layer alone changes nothing
     with $device none:1 $train --devices $device || no "$device: the layer: $(cat "$work/stderr")"
     [ -n "$right" ] && [ "$(loss)" = "$right" ] || no "$device: the layer changes the loss from '$right' to '$(loss)'"
+    # the card shows it
+    with $device none:1 conformance run --device $device --ops neg --case 'usual range' --json
+    grep -q '"layers":\[[^]]*liblying_' "$work/stdout" || no "$device: the layer is not reported"
+    grep '"event":"device"' "$work/stdout" | grep -q '"extensions":\["' || no "$device: no extensions are reported"
     # nor do audits
     (cd "$work/out" && "$copse" $train --audit 0 --devices $device) >"$work/stdout" 2>"$work/stderr" || no "$device: $(cat "$work/stderr")"
     [ "$(loss)" = "$right" ] || no "$device: without audits the loss is '$(loss)', not '$right'"
