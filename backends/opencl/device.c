@@ -272,6 +272,11 @@ static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *r
     return row->cl_text && (!is_wide || dev->info.limits.has_wide_vectors);
 }
 
+static const char *const variables[] = {
+    "OCL_", "OPENCL_", "CL_", "CLBLAST_", "POCL_", "RUSTICL_", "MESA_", "GALLIUM_", "LP_", "AMD_", "ROC_", "HSA_", "GPU_",
+    "INTEL_", "NEO_", "IGC_", "CUDA_", "NVIDIA_", NULL,
+};
+
 const struct copse_backend copse_backend_opencl = {
     .name = "opencl",
     .device_priv = sizeof(struct copse_cl_device),
@@ -279,6 +284,7 @@ const struct copse_backend copse_backend_opencl = {
     .kernel_priv = sizeof(struct copse_cl_kernel),
     .queue_priv = sizeof(struct copse_cl_queue),
     .segment_priv = sizeof(struct copse_cl_segment),
+    .variables = variables,
     .list = cl_list,
     .facts = cl_facts,
     .import = copse_cl_import,

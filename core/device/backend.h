@@ -167,6 +167,9 @@ struct copse_device_sink {
 
 struct copse_backend {
     const char *name; /* "opencl" */
+    /* Beginnings of the names of environment variables that change its loader, layers or drivers; ends with NULL. NULL =
+       none. For reports. */
+    const char *const *variables;
     size_t device_priv, buffer_priv, kernel_priv, queue_priv, segment_priv;
 
     /* Report every device, in the driver's order. Called once per context. A missing loader or

@@ -7,25 +7,34 @@
 
 /* ---- the environment ---- */
 
+static bool begins(const char *variable, const char *const *beginnings)
+{
+    for (; beginnings && *beginnings; beginnings++)
+        if (strncmp(variable, *beginnings, strlen(*beginnings)) == 0)
+            return true;
+    return false;
+}
+
+static bool is_secret(const char *variable)
+{
+    static const char *const parts[] = { "KEY", "TOKEN", "SECRET", "PASS" };
+    const char *end = variable + strcspn(variable, "="), *at;
+    for (size_t i = 0; i < COPSE_COUNT(parts); i++)
+        if ((at = strstr(variable, parts[i])) != NULL && at < end)
+            return true;
+    return false;
+}
+
 /* Variables that change drivers, loaders, layers or the library. */
 static bool is_relevant(const char *variable)
 {
-    static const char *const begins[] = {
-        "COPSE_", "OCL_",   "OPENCL_", "CL_",     "CLBLAST_", "POCL_", "RUSTICL_", "VK_",   "MESA_",  "LP_",  "LIBGL_",
-        "GALLIUM_", "RADV_", "ACO_",   "AMD_",    "ROC_",     "HSA_",  "HIP_",     "GPU_",  "ANV_",   "INTEL_", "NEO_",
-        "IGC_",   "ZE_",    "CUDA_",   "NVIDIA_", "__GL_",    "DISABLE_", "ENABLE_", "LD_LIBRARY_PATH=", "LD_PRELOAD=",
-        "DYLD_LIBRARY_PATH=", "OMP_NUM_THREADS=", "XDG_CACHE_HOME=",
+    static const char *const general[] = {
+        "COPSE_", "LD_LIBRARY_PATH=", "LD_PRELOAD=", "DYLD_LIBRARY_PATH=", "OMP_NUM_THREADS=", "XDG_CACHE_HOME=", NULL,
     };
-    static const char *const secrets[] = { "KEY", "TOKEN", "SECRET", "PASS" };
-    const size_t length = strcspn(variable, "=");
-    bool is_listed = false;
-    for (size_t i = 0; i < COPSE_COUNT(begins); i++)
-        is_listed |= strncmp(variable, begins[i], strlen(begins[i])) == 0;
-    for (size_t i = 0; i < COPSE_COUNT(secrets); i++) {
-        const char *at = strstr(variable, secrets[i]);
-        is_listed &= !at || at >= variable + length;
-    }
-    return is_listed;
+    bool is_listed = begins(variable, general);
+    for (size_t i = 0; copse_backends[i] && !is_listed; i++)
+        is_listed = begins(variable, copse_backends[i]->variables);
+    return is_listed && !is_secret(variable);
 }
 
 static int compare_texts(const void *a, const void *b)

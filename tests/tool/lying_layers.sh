@@ -51,6 +51,14 @@ conforms() {
     [ $code -eq 1 ] || no "$device $fault: conformance $*: exit code $code: $(tail -n 3 "$work/stdout"; cat "$work/stderr")"
 }
 
+# api DEVICE FAULT OP CASE: this case of mode api fails
+api() {
+    with $1 $2 conformance api --device $1 --ops $3 --json
+    code=$?
+    [ $code -eq 1 ] && grep '"event":"case"' "$work/stdout" | grep "\"name\":\"$4\"" | grep -q '"verdict":"FAIL"' ||
+        no "$1 $2: api $3, $4: exit code $code: $(tail -n 3 "$work/stdout"; cat "$work/stderr")"
+}
+
 # refuses DEVICE FAULT: training ends with a line about the device, or its results are right
 refuses() {
     with $1 $2 $train --devices $1
@@ -82,6 +90,16 @@ check() {
     conforms $device lose:7 --ops add,softmax
     conforms $device flip:3 --ops add,softmax
     conforms $device stale:3 --ops add,softmax
+    with $device none:1 conformance api --device $device || no "$device: api: $(tail -n 3 "$work/stdout")"
+    api $device lose:97 queue 'dispatches in order'
+    api $device lose:97 queue 'submissions in order'
+    api $device lose:97 queue 'recorded commands in order'
+    api $device swap:40 queue 'dispatches in order'
+    api $device lose:7 barrier 'every pair of commands'
+    api $device flip:100 read 'changing contents'
+    api $device stale:25 read 'changing contents'
+    [ $device = vulkan:0 ] || api $device limits:1 limit 'offsets of bindings'
+    [ $device = vulkan:0 ] || api $device limits:1 limit 'memory'
     if [ "$full" ]; then
         conforms $device lose:97
         conforms $device lose:1000
