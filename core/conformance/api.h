@@ -10,7 +10,7 @@
 #define COPSE_API_BYTES (COPSE_WORD_BYTES * COPSE_API_WORDS)
 #define COPSE_API_BUFFERS 4
 
-/* A queue and buffers of a case. */
+/* A queue and buffers of a case (api_rig.c). */
 struct copse_api_rig {
     struct copse_conform_run *run;
     struct copse_conform_outcome *out;
@@ -31,7 +31,7 @@ copse_status copse__api_negate(struct copse_api_rig *g, copse_queue *q, copse_bu
 /* Read `buffer` into g->words and wait; fail the case with "WHAT: word N is ..., not ..." unless all words are this value. */
 copse_status copse__api_expect(struct copse_api_rig *g, copse_queue *q, copse_buffer *buffer, float value, const char *what);
 
-/* Cases: api_order.c, api_copy.c, api_limit.c. */
+/* Cases (api_order.c, api_copy.c, api_limit.c). */
 copse_conform_fn copse__api_chain, copse__api_submissions, copse__api_replays, copse__api_hazards, copse__api_tickets,
     copse__api_two_queues;
 copse_conform_fn copse__api_ranges, copse__api_large, copse__api_reads;
