@@ -135,16 +135,23 @@ static const char *const names[COMMANDS] = { "fill", "write", "copy", "dispatch"
 /* The buffers of the rig by use. */
 enum { A, B, SOURCE, NEGATED };
 
-/* A becomes `value`: FILL and WRITE from the host, COPY from SOURCE, DISPATCH from NEGATED. */
+/* What a command writes to A: each another value, so that it shows which one was last. */
+static float written(enum command how, float value)
+{
+    return value + 0.125f * (float)how;
+}
+
+/* A becomes written(how, value): FILL and WRITE from the host, COPY from SOURCE, DISPATCH from NEGATED. */
 static copse_status produce(struct copse_api_rig *g, enum command how, float value)
 {
     copse_queue *q = g->queue;
+    const uint32_t word = copse__api_word(written(how, value));
     switch (how) {
     case FILL:
-        return copse_queue_fill(q, g->buffers[A], 0, g->bytes, copse__api_word(value));
+        return copse_queue_fill(q, g->buffers[A], 0, g->bytes, word);
     case WRITE:
         for (size_t i = 0; i < g->bytes / COPSE_WORD_BYTES; i++)
-            g->words[i] = copse__api_word(value);
+            g->words[i] = word;
         return copse_queue_write(q, g->buffers[A], 0, g->words, g->bytes);
     case COPY:
         return copse_queue_copy(q, g->buffers[SOURCE], 0, g->buffers[A], 0, g->bytes);
@@ -160,12 +167,14 @@ static copse_status consume(struct copse_api_rig *g, enum command how)
                        : copse__api_negate(g, g->queue, g->buffers[A], 0, g->buffers[B], 0, g->bytes / COPSE_WORD_BYTES);
 }
 
-/* A has `before`, and sources have `value`, when all earlier work is complete. */
+/* A has `before`, and sources have what commands copy from them, when all earlier work is complete. */
 static copse_status prepare(struct copse_api_rig *g, float before, float value)
 {
+    const float copied = written(COPY, value), negated = -written(DISPATCH, value);
     COPSE_TRY(copse_queue_fill(g->queue, g->buffers[A], 0, g->bytes, copse__api_word(before)));
-    COPSE_TRY(copse_queue_fill(g->queue, g->buffers[SOURCE], 0, g->bytes, copse__api_word(value)));
-    COPSE_TRY(copse_queue_fill(g->queue, g->buffers[NEGATED], 0, g->bytes, copse__api_word(-value)));
+    COPSE_TRY(copse_queue_fill(g->queue, g->buffers[B], 0, g->bytes, 0));
+    COPSE_TRY(copse_queue_fill(g->queue, g->buffers[SOURCE], 0, g->bytes, copse__api_word(copied)));
+    COPSE_TRY(copse_queue_fill(g->queue, g->buffers[NEGATED], 0, g->bytes, copse__api_word(negated)));
     return copse_queue_finish(g->queue);
 }
 
@@ -180,7 +189,7 @@ static copse_status check_pair(struct copse_api_rig *g, enum command first, enum
         COPSE_TRY(produce(g, first, value));
         COPSE_TRY(consume(g, second));
         snprintf(what, sizeof what, "a %s reads what a %s wrote", names[second], names[first]);
-        COPSE_TRY(copse__api_expect(g, g->queue, g->buffers[B], sign * value, what));
+        COPSE_TRY(copse__api_expect(g, g->queue, g->buffers[B], sign * written(first, value), what));
     }
     if (first == COPY || first == DISPATCH) {
         const float sign = first == COPY ? 1.0f : -1.0f;
@@ -189,13 +198,13 @@ static copse_status check_pair(struct copse_api_rig *g, enum command first, enum
         COPSE_TRY(produce(g, second, value));
         snprintf(what, sizeof what, "a %s reads what a later %s writes", names[first], names[second]);
         COPSE_TRY(copse__api_expect(g, g->queue, g->buffers[B], sign * before, what));
+        COPSE_TRY(copse__api_expect(g, g->queue, g->buffers[A], written(second, value), what));
     }
     COPSE_TRY(prepare(g, before, value));
-    /* SOURCE and NEGATED have one value: the first of two equal commands cannot be told from the second */
-    COPSE_TRY(first == COPY || first == DISPATCH ? produce(g, first, value) : produce(g, first, before + 0.5f));
-    COPSE_TRY(produce(g, second, second == COPY || second == DISPATCH ? value : value + 0.25f));
+    COPSE_TRY(produce(g, first, value));
+    COPSE_TRY(produce(g, second, value));
     snprintf(what, sizeof what, "a %s writes behind a %s", names[second], names[first]);
-    return copse__api_expect(g, g->queue, g->buffers[A], second == COPY || second == DISPATCH ? value : value + 0.25f, what);
+    return copse__api_expect(g, g->queue, g->buffers[A], written(second, value), what);
 }
 
 copse_status copse__api_hazards(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
