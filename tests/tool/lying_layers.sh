@@ -113,6 +113,14 @@ check() {
     fi
 }
 
+# a compiler without fma: kernels are built without it
+case $found,$opencl in
+*opencl:0*,?*)
+    (export XDG_CACHE_HOME="$work/cache-fma" && mkdir "$XDG_CACHE_HOME" &&
+        with opencl:0 fma:1 conformance run --device opencl:0 --ops neg --quiet) ||
+        no "opencl:0 fma: $(tail -n 3 "$work/stdout"; cat "$work/stderr")" ;;
+esac
+
 for api in opencl vulkan; do
     eval layer=\$$api
     case $found in
