@@ -79,7 +79,7 @@ static int take_path(struct dl_phdr_info *info, size_t size, void *user)
 
 void copse__libraries_with(const char *symbol, void (*seen)(void *user, const char *path), void *user)
 {
-    static _Thread_local struct paths paths;
+    struct paths paths;
     paths.length = 0;
     dl_iterate_phdr(take_path, &paths);
     for (const char *path = paths.text; path < paths.text + paths.length; path += strlen(path) + 1) {
