@@ -41,9 +41,9 @@ enum option_kind {
     OPTION_EXAMPLE, /* `help` is a command line */
 };
 
-#define OPTION_MAX_WORDS 16
+/* Valid until the next options_parse. */
 struct option_words {
-    const char *at[OPTION_MAX_WORDS];
+    const char **at;
     size_t count;
 };
 
@@ -148,6 +148,8 @@ copse_status output_commit(struct output *o);
 copse_status output_end(struct output *o, copse_status status);
 /* Remove the temporary file. Allowed on a zeroed struct and after commit. */
 void output_abort(struct output *o);
+/* Text of HTML or SVG, also in quotation marks; control characters become spaces. */
+void output_escape(FILE *f, const char *text);
 /* Whether `output_open` would succeed, to check before long work. Leaves no file. */
 copse_status output_check(const char *path);
 /* Whether two paths refer to the same file; the files need not exist. */

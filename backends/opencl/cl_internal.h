@@ -191,6 +191,9 @@ copse_status copse_cl_error_status(cl_int code);
                           : copse_fail(copse_cl_error_status(code), "opencl: %s: %s (%d)", what,   \
                                        copse_cl_error_name(code), (int)(code)))
 
+/* facts.c */
+void copse_cl_facts(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id, struct copse_fact_sink *to);
+
 /* describe.c */
 /* Texts of a platform and a device, cut to `size`; "" if unknown. */
 void copse_cl_platform_text(const struct copse_cl_api *cl, cl_platform_id id,

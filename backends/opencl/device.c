@@ -146,6 +146,19 @@ static bool find(void *user, cl_platform_id platform, cl_device_id device)
     return false;
 }
 
+static copse_status cl_facts(uint32_t index, struct copse_fact_sink *to)
+{
+    struct copse_cl_api cl;
+    struct search s = { .left = index };
+    cl_uint platforms;
+    if (copse_cl_load(&cl, NULL, NULL) != NULL)
+        return COPSE_OK;
+    each_device(&cl, &to->base->log, &platforms, find, &s);
+    if (s.device != NULL)
+        copse_cl_facts(&cl, s.platform, s.device, to);
+    return COPSE_OK;
+}
+
 /* Some drivers that cannot partition a device have no clCreateSubDevices: query before the call. */
 static bool can_divide(const struct copse_cl_device *d, uint32_t shares)
 {
@@ -259,6 +272,11 @@ static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *r
     return row->cl_text && (!is_wide || dev->info.limits.has_wide_vectors);
 }
 
+static const char *const variables[] = {
+    "OCL_", "OPENCL_", "CL_", "CLBLAST_", "POCL_", "RUSTICL_", "MESA_", "GALLIUM_", "LP_", "AMD_", "ROC_", "HSA_", "GPU_",
+    "INTEL_", "NEO_", "IGC_", "CUDA_", "NVIDIA_", NULL,
+};
+
 const struct copse_backend copse_backend_opencl = {
     .name = "opencl",
     .device_priv = sizeof(struct copse_cl_device),
@@ -266,7 +284,9 @@ const struct copse_backend copse_backend_opencl = {
     .kernel_priv = sizeof(struct copse_cl_kernel),
     .queue_priv = sizeof(struct copse_cl_queue),
     .segment_priv = sizeof(struct copse_cl_segment),
+    .variables = variables,
     .list = cl_list,
+    .facts = cl_facts,
     .import = copse_cl_import,
     .lend = copse_cl_lend,
     .open = cl_open,

@@ -242,9 +242,33 @@ copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out)
     return COPSE_OK;
 }
 
-copse_status copse_cl_kernel_init(struct copse_kernel *k)
+static copse_status build_text(struct copse_kernel *k, const char *options)
 {
     struct copse_cl_device *d = k->dev->priv;
+    const char *text = (const char *)k->row->cl_text;
+    cl_int e = CL_SUCCESS;
+    cl_program program = d->cl.CreateProgramWithSource(d->context, 1, &text, &k->row->cl_size, &e);
+    COPSE_TRY(copse_cl_check(e, "clCreateProgramWithSource"));
+    return finish(k, program, options);
+}
+
+/* Some drivers cannot link fma, because their library of OpenCL's functions is not the one that they expect. The second
+   try multiplies and adds, which rounds twice. */
+static copse_status build_any(struct copse_kernel *k, const char *options)
+{
+    char without[80 + COPSE_MAX_SPECS * 24];
+    const copse_status s = build_text(k, options);
+    if (s != COPSE_ERR_COMPILE)
+        return s;
+    snprintf(without, sizeof without, "%s -Dfma=mad", options);
+    COPSE_TRY(build_text(k, without));
+    copse__log(&k->dev->base->log, COPSE_LOG_INFO, "opencl: kernel '%s' builds on %s without fma only", k->row->name,
+               k->dev->info.id);
+    return COPSE_OK;
+}
+
+copse_status copse_cl_kernel_init(struct copse_kernel *k)
+{
     struct copse_cl_kernel *ck = k->priv;
     COPSE_TRY(copse__mutex_init(&ck->lock));
     ck->has_lock = true;
@@ -255,14 +279,8 @@ copse_status copse_cl_kernel_init(struct copse_kernel *k)
     write_key(id[0], key, sizeof key);
     const uint64_t start = copse__now_ns();
     const bool is_cached = load_binary(k, key, id[1], options);
-    if (!is_cached) {
-        const char *text = (const char *)k->row->cl_text;
-        cl_int e = CL_SUCCESS;
-        cl_program program =
-            d->cl.CreateProgramWithSource(d->context, 1, &text, &k->row->cl_size, &e);
-        COPSE_TRY(copse_cl_check(e, "clCreateProgramWithSource"));
-        COPSE_TRY(finish(k, program, options));
-    }
+    if (!is_cached)
+        COPSE_TRY(build_any(k, options));
     if (!is_cached) /* after clCreateKernel: some drivers compile only then */
         store_binary(k, key, id[1]);
     copse__log(&k->dev->base->log, COPSE_LOG_DEBUG, "opencl: kernel '%s' %s in %.1f ms (%s)",

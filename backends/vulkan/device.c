@@ -183,6 +183,11 @@ static bool has_kernel(const copse_device *dev, const struct copse_kernel_row *r
     return row->spirv != NULL;
 }
 
+static const char *const variables[] = {
+    "VK_", "VULKAN_", "DISABLE_", "ENABLE_", "MESA_", "GALLIUM_", "LP_", "RADV_", "ACO_", "AMD_", "ANV_", "INTEL_", "NVIDIA_",
+    "__GL_", NULL,
+};
+
 const struct copse_backend copse_backend_vulkan = {
     .name = "vulkan",
     .device_priv = sizeof(struct vk_device),
@@ -190,7 +195,9 @@ const struct copse_backend copse_backend_vulkan = {
     .kernel_priv = sizeof(struct vk_kernel),
     .queue_priv = sizeof(struct vk_queue),
     .segment_priv = sizeof(struct vk_segment),
+    .variables = variables,
     .list = list,
+    .facts = copse_vk_facts,
     .import = copse_vk_import,
     .lend = copse_vk_lend,
     .open = open_device,

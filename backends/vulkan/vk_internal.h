@@ -13,6 +13,9 @@
 
 extern const struct copse_backend copse_backend_vulkan;
 
+/* facts.c */
+copse_status copse_vk_facts(uint32_t index, struct copse_fact_sink *to);
+
 /* ---- entry points ---- */
 
 #define COPSE_VK_GLOBAL_MAP(X)  \

@@ -162,6 +162,7 @@ copse_status copse__conform_opt(struct copse_conform_run *r);
 copse_status copse__conform_reduce(struct copse_conform_run *r);
 copse_status copse__conform_train(struct copse_conform_run *r);
 copse_status copse__conform_bitwise(struct copse_conform_run *r);
+copse_status copse__conform_api(struct copse_conform_run *r);
 copse_status copse__conform_args(struct copse_conform_run *r);
 copse_status copse__conform_perf(struct copse_conform_run *r);
 copse_status copse__conform_stress(struct copse_conform_run *r);

@@ -6,10 +6,11 @@
 #include "core/conformance/fence.h"
 #include "core/conformance/launch.h"
 
-#define BAND  COPSE_ALIGNMENT
-#define GUARD 0xffffa5a5u /* a NaN, so that an out-of-range read also shows */
-#define OTHER 0x7149f2cau /* 1e30, and more for each buffer: the guard in class edges, because a NaN hides a read past a
-                             table that should give NaN, and a NaN stays the same in an update */
+#define BAND        COPSE_ALIGNMENT
+#define TEXEL_BYTES 16u
+#define GUARD       0xffffa5a5u /* a NaN, so that an out-of-range read also shows */
+#define OTHER       0x7149f2cau /* 1e30, and more for each buffer: the guard in class edges, because a NaN hides a read past a
+                                   table that should give NaN, and a NaN stays the same in an update */
 
 /* Bytes of all buffers of a launch. The references take several times as much. */
 #define MANY_BYTES ((size_t)4 << 20)
@@ -205,6 +206,25 @@ static void check_untouched(const struct copse_launch *l, const struct copse_ker
     }
 }
 
+/* Whether the device can bind the buffers of the launch; UNSUPPORTED with the reason if not. */
+static bool fits(const copse_device *dev, const struct copse_launch *l, const struct copse_kernel_row *row,
+                 struct copse_conform_outcome *out)
+{
+    const struct copse_limits *limits = dev->limits;
+    for (uint32_t a = 0; a < row->arg_count; a++) {
+        const bool is_texel = row->args[a].kind == COPSE_ARG_TEXEL;
+        const unsigned long long size = is_texel ? bytes_of(l, a) / TEXEL_BYTES : room_of(l, a);
+        const unsigned long long most = is_texel ? limits->max_texel_elements
+                                                 : COPSE_MIN(limits->max_binding_bytes, limits->max_buffer_bytes);
+        if (size <= most)
+            continue;
+        copse__conform_set(out, COPSE_VERDICT_UNSUPPORTED, "buffer %u has %llu %s, %s binds at most %llu", a, size,
+                           is_texel ? "texels" : "bytes", dev->info.id, most);
+        return false;
+    }
+    return true;
+}
+
 static copse_status check(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
 {
     struct work *w = user;
@@ -221,6 +241,8 @@ static copse_status check(struct copse_conform_run *r, void *user, struct copse_
     if (dev != r->dev && r->own) /* the run checks that this device compiled the user kernel */
         COPSE_TRY(copse__kernel_get(r->dev, l->form->kernel, l->spec, &k));
     COPSE_TRY(copse__kernel_get(dev, l->form->kernel, l->spec, &k));
+    if (!fits(dev, l, k->row, out))
+        return COPSE_OK;
     copse_status s = open_rig(r, dev, l, k->row->arg_count, &g);
     if (!s)
         s = run_rig(l, k, &g);

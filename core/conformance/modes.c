@@ -10,6 +10,7 @@ const struct copse_conform_mode copse_conform_modes[] = {
     { "opt", COPSE_CONFORM_OPT, copse__conform_opt },
     { "reduce", COPSE_CONFORM_REDUCE, copse__conform_reduce },
     { "train", COPSE_CONFORM_TRAIN, copse__conform_train },
+    { "api", COPSE_CONFORM_API, copse__conform_api },
     { "args", COPSE_CONFORM_ARGS, copse__conform_args },
     { "stress", COPSE_CONFORM_STRESS, copse__conform_stress },
     { "limits", COPSE_CONFORM_LIMITS, copse__conform_limits },

@@ -25,6 +25,7 @@
 #include "core/trust/tuning.h"
 #include "core/base/base.h"
 #include "core/base/platform.h"
+#include "core/device/facts.h"
 #include "core/device/kernel.h"
 
 /* Locks and unlocks a driver's queue that other code also uses, around each use. */
@@ -166,12 +167,19 @@ struct copse_device_sink {
 
 struct copse_backend {
     const char *name; /* "opencl" */
+    /* Beginnings of the names of environment variables that change its loader, layers or drivers; ends with NULL. NULL =
+       none. For reports. */
+    const char *const *variables;
     size_t device_priv, buffer_priv, kernel_priv, queue_priv, segment_priv;
 
     /* Report every device, in the driver's order. Called once per context. A missing loader or
        driver is not an error: set sink->detail to the missing package. A driver that fails for one device
        must not hide the others. */
     copse_status (*list)(struct copse_device_sink *sink);
+
+    /* Optional (NULL = none): what the driver says of the n-th device that `list` reported. A driver that answers nothing
+       is no error. */
+    copse_status (*facts)(uint32_t index, struct copse_fact_sink *to);
 
     /* Optional (NULL = the backend cannot import devices): check the handles and describe the device, as `list`
        would, restricted to the features that the application enabled. */

@@ -199,6 +199,9 @@ copse_status copse__device_limit(copse_device *dev, const struct copse_limits *s
 /* Sticky error of a lost device. */
 copse_status copse__device_check(copse_device *dev);
 
+/* What the driver says of a listed device (facts.c); nothing for an application's device, or if the backend has no facts. */
+copse_status copse__device_facts(copse_context *ctx, const char *id, struct copse_fact_sink *to);
+
 /* ---- shared by the files of core/device only ---- */
 
 /* The usable device with this id, listed or imported, or COPSE_ERR_NO_DEVICE. */

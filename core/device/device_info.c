@@ -9,6 +9,18 @@
 #define MIN_BUFFER_BYTES   (1024u * 1024u)
 #define MIN_BINDINGS       4u
 
+const char *copse_device_kind_name(copse_device_kind kind)
+{
+    static const char *const names[] = {
+        [COPSE_DEVICE_REFERENCE] = "reference",
+        [COPSE_DEVICE_CPU] = "CPU",
+        [COPSE_DEVICE_INTEGRATED] = "integrated GPU",
+        [COPSE_DEVICE_DISCRETE] = "discrete GPU",
+        [COPSE_DEVICE_OTHER] = "accelerator",
+    };
+    return (size_t)kind < COPSE_COUNT(names) ? names[kind] : "unknown";
+}
+
 bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room)
 {
     if (l->offset_alignment > COPSE_ALIGNMENT) {

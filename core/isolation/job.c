@@ -98,6 +98,9 @@ static copse_status describe(copse_conformance_job *job)
     snprintf(all->tier, sizeof all->tier, "%s", copse_conformance_tier_name(p->tier));
     all->seed = p->seed;
     copse__time_text(all->started, sizeof all->started);
+    all->environment = copse__environment_json();
+    if (!all->environment)
+        return copse_no_memory("conformance: the environment");
     COPSE_TRY(copse__results_set(all, &all->modes, modes));
     COPSE_TRY(copse__results_set(all, &all->command, p->command ? p->command : command));
     COPSE_TRY(copse__results_set(all, &all->own_path, p->own_path));

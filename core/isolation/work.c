@@ -55,7 +55,7 @@ static copse_status do_devices(struct work *w)
         if (at == count)
             continue;
         cJSON *o = copse__device_json(w->ctx, &list[i]);
-        emit(w, o, o && cJSON_AddStringToObject(o, "event", "device"));
+        emit(w, o, o && cJSON_AddStringToObject(o, "event", "device") && copse__facts_json(o, w->ctx, list[i].id));
     }
     return COPSE_OK;
 }

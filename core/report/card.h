@@ -59,6 +59,5 @@ char *copse__card_number(char *out, size_t room, const cJSON *item);
 /* One bar per row: the error as a fraction of the tolerance; the speed of the fastest case (card_plot.c). */
 void copse__card_plot_errors(FILE *f, const struct card *c);
 void copse__card_plot_speed(FILE *f, const struct card *c);
-void copse__card_escape(FILE *f, const char *text);
 
 #endif

@@ -56,7 +56,7 @@ static void pair(FILE *f, const char *name, const char *value)
     if (!*value)
         return;
     fprintf(f, "<tr><th>%s</th><td>", name);
-    copse__card_escape(f, value);
+    copse__report_escape(f, value);
     fprintf(f, "</td></tr>\n");
 }
 
@@ -87,6 +87,62 @@ static void identity(FILE *f, const struct card *c)
         pair(f, name, copse__card_number(number, sizeof number, item));
     }
     fprintf(f, "</table></div></div>\n");
+}
+
+/* ---- the machine and the driver ---- */
+
+static void environment(FILE *f, const struct card *c)
+{
+    const cJSON *o = c->results->environment, *item;
+    char number[64];
+    if (!o)
+        return;
+    fprintf(f, "<h2>Environment</h2><table>\n");
+    pair(f, "System", copse__json_text(o, "system"));
+    pair(f, "Kernel", copse__json_text(o, "kernel"));
+    pair(f, "Processor", copse__json_text(o, "processor"));
+    pair(f, "Processors", copse__card_number(number, sizeof number, cJSON_GetObjectItemCaseSensitive(o, "processors")));
+    pair(f, "Memory", copse__card_number(number, sizeof number, cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "variables")) {
+        fprintf(f, "<tr><th><code>");
+        copse__report_escape(f, item->string);
+        fprintf(f, "</code></th><td>");
+        copse__report_escape(f, cJSON_IsString(item) ? item->valuestring : "");
+        fprintf(f, "</td></tr>\n");
+    }
+    fprintf(f, "</table>\n");
+}
+
+/* A list of texts, separated by `between`. */
+static void list(FILE *f, const char *name, const cJSON *texts, const char *between)
+{
+    const cJSON *item;
+    int n = 0;
+    if (cJSON_GetArraySize(texts) == 0)
+        return;
+    fprintf(f, "<tr><th>%s</th><td>", name);
+    cJSON_ArrayForEach(item, texts) {
+        fputs(n++ ? between : "", f);
+        copse__report_escape(f, cJSON_IsString(item) ? item->valuestring : "");
+    }
+    fprintf(f, "</td></tr>\n");
+}
+
+static void reported(FILE *f, const struct card *c)
+{
+    const cJSON *o = cJSON_GetObjectItemCaseSensitive(c->device->event, "reported"), *item;
+    if (!o)
+        return;
+    fprintf(f, "<h2>Reported by the driver</h2><details><summary>Layers, libraries, identifiers, limits, extensions"
+               "</summary><table>\n");
+    list(f, "Loaded layers", cJSON_GetObjectItemCaseSensitive(o, "layers"), "<br>");
+    list(f, "Loaded libraries", cJSON_GetObjectItemCaseSensitive(o, "libraries"), "<br>");
+    pair(f, "Device UUID", copse__json_text(o, "device_uuid"));
+    pair(f, "Driver UUID", copse__json_text(o, "driver_uuid"));
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits"))
+        pair(f, item->string, cJSON_IsString(item) ? item->valuestring : "");
+    list(f, "Extensions", cJSON_GetObjectItemCaseSensitive(o, "extensions"), " ");
+    fprintf(f, "</table></details>\n");
 }
 
 /* ---- what came out ---- */
@@ -120,9 +176,9 @@ static void blocked(FILE *f, const struct card *c)
                "<table>\n");
     cJSON_ArrayForEach(b, list) {
         fprintf(f, "<tr><td><code>");
-        copse__card_escape(f, copse__json_text(b, "kernel"));
+        copse__report_escape(f, copse__json_text(b, "kernel"));
         fprintf(f, "</code></td><td>");
-        copse__card_escape(f, copse__json_text(b, "reason"));
+        copse__report_escape(f, copse__json_text(b, "reason"));
         fprintf(f, "</td></tr>\n");
     }
     fprintf(f, "</table><p class='soft'>To unblock them: <code>copse devices --unblock %s"
@@ -142,19 +198,19 @@ static void failures(FILE *f, const struct card *c)
         fprintf(f, "<p>");
         verdict(f, k->verdict);
         fprintf(f, " <code>%s</code> <b>", k->mode);
-        copse__card_escape(f, k->op);
+        copse__report_escape(f, k->op);
         fprintf(f, "</b>: ");
-        copse__card_escape(f, k->name);
+        copse__report_escape(f, k->name);
         if (*k->variant)
             fprintf(f, " (<code>%s</code>)", k->variant);
         fprintf(f, "<br><span class='soft'>");
-        copse__card_escape(f, k->text);
+        copse__report_escape(f, k->text);
         if (*copse__case_measure(line, sizeof line, k)) {
             fprintf(f, "%s", *k->text ? "; " : "");
-            copse__card_escape(f, line);
+            copse__report_escape(f, line);
         }
         fprintf(f, "</span></p><pre>");
-        copse__card_escape(f, copse__case_repeat(line, sizeof line, c->results, k));
+        copse__report_escape(f, copse__case_repeat(line, sizeof line, c->results, k));
         fprintf(f, "</pre>\n");
     }
 }
@@ -180,7 +236,7 @@ static void rows(FILE *f, const struct card *c)
     for (size_t i = 0; i < c->row_count; i++) {
         const struct card_row *r = &c->rows[i];
         fprintf(f, "<tr><td>");
-        copse__card_escape(f, *r->op ? r->op : "none");
+        copse__report_escape(f, *r->op ? r->op : "none");
         fprintf(f, *r->variant ? "</td><td><code>%s</code></td><td>"
                                : "</td><td class='soft'>default%s</td><td>", r->variant);
         verdict(f, r->verdict);
@@ -221,11 +277,11 @@ static void reasons(FILE *f, const struct card *c)
         fprintf(f, "<tr><td>");
         verdict(f, r->verdict);
         fprintf(f, "</td><td class='n'>%zu</td><td>", r->cases);
-        copse__card_escape(f, *r->text ? r->text : "no reason given");
+        copse__report_escape(f, *r->text ? r->text : "no reason given");
         fprintf(f, "</td><td>%s ", r->example->mode);
-        copse__card_escape(f, r->example->op);
+        copse__report_escape(f, r->example->op);
         fprintf(f, ": ");
-        copse__card_escape(f, r->example->name);
+        copse__report_escape(f, r->example->name);
         fprintf(f, "</td></tr>\n");
     }
     fprintf(f, "</table>\n");
@@ -244,9 +300,9 @@ static void hashes(FILE *f, const struct card *c)
         if (!*k->hash || !copse__card_is_of(c, k))
             continue;
         fprintf(f, "<tr><td>%s</td><td>", k->mode);
-        copse__card_escape(f, k->op);
+        copse__report_escape(f, k->op);
         fprintf(f, "</td><td>");
-        copse__card_escape(f, k->name);
+        copse__report_escape(f, k->name);
         fprintf(f, "</td><td><code>%s</code></td><td><code>%s</code></td></tr>\n", k->variant,
                 k->hash);
     }
@@ -274,13 +330,13 @@ static void one_card(FILE *f, const struct card *c)
 {
     char line[400];
     fprintf(f, "<section class='card' id='");
-    copse__card_escape(f, c->device->info.id);
+    copse__report_escape(f, c->device->info.id);
     fprintf(f, "'><h1>");
-    copse__card_escape(f, c->device->info.name);
+    copse__report_escape(f, c->device->info.name);
     fprintf(f, "</h1><p class='soft'>");
-    copse__card_escape(f, c->device->info.id);
+    copse__report_escape(f, c->device->info.id);
     fprintf(f, ", driver ");
-    copse__card_escape(f, c->device->info.driver);
+    copse__report_escape(f, c->device->info.driver);
     fprintf(f, "<br>checked by Copse %s on %s, tier <code>%s</code></p>\n"
                "<div class='verdict%s'>%s</div>\n",
             c->results->library, c->results->started, c->results->tier, c->bad ? " bad" : "",
@@ -292,6 +348,8 @@ static void one_card(FILE *f, const struct card *c)
     rows(f, c);
     reasons(f, c);
     identity(f, c);
+    environment(f, c);
+    reported(f, c);
     hashes(f, c);
     fprintf(f, "</section>\n");
 }
@@ -303,7 +361,7 @@ copse_status copse__card_html(FILE *f, const copse_conformance_results *r)
                "<meta name='viewport' content='width=device-width,initial-scale=1'><title>");
     for (size_t i = 0; i < r->device_count; i++) {
         fputs(i ? ", " : "Device card: ", f);
-        copse__card_escape(f, r->devices[i].info.name);
+        copse__report_escape(f, r->devices[i].info.name);
     }
     fprintf(f, "</title><style>%s</style></head><body><main>\n", style);
     if (r->device_count > 1) {
@@ -319,7 +377,7 @@ copse_status copse__card_html(FILE *f, const copse_conformance_results *r)
     }
     legend(f);
     fprintf(f, "<h2>To repeat it</h2><pre>");
-    copse__card_escape(f, r->command ? r->command : "");
+    copse__report_escape(f, r->command ? r->command : "");
     fprintf(f, "</pre>\n</main></body></html>\n");
     return COPSE_OK;
 }

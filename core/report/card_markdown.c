@@ -50,6 +50,58 @@ static void identity(FILE *f, const struct card *c)
     fprintf(f, "\n");
 }
 
+static void environment(FILE *f, const struct card *c)
+{
+    const cJSON *o = c->results->environment, *item;
+    char number[64];
+    if (!o)
+        return;
+    fprintf(f, "### Environment\n\n| | |\n|---|---|\n");
+    pair(f, "system", copse__json_text(o, "system"));
+    pair(f, "kernel", copse__json_text(o, "kernel"));
+    pair(f, "processor", copse__json_text(o, "processor"));
+    pair(f, "processors", copse__card_number(number, sizeof number, cJSON_GetObjectItemCaseSensitive(o, "processors")));
+    pair(f, "memory", copse__card_number(number, sizeof number, cJSON_GetObjectItemCaseSensitive(o, "memory_bytes")));
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "variables")) {
+        fprintf(f, "| ");
+        cell(f, item->string);
+        fprintf(f, " | ");
+        cell(f, cJSON_IsString(item) ? item->valuestring : "");
+        fprintf(f, " |\n");
+    }
+    fprintf(f, "\n");
+}
+
+static void list(FILE *f, const char *name, const cJSON *texts)
+{
+    const cJSON *item;
+    int n = 0;
+    if (cJSON_GetArraySize(texts) == 0)
+        return;
+    fprintf(f, "| %s | ", name);
+    cJSON_ArrayForEach(item, texts) {
+        fputs(n++ ? ", " : "", f);
+        cell(f, cJSON_IsString(item) ? item->valuestring : "");
+    }
+    fprintf(f, " |\n");
+}
+
+static void reported(FILE *f, const struct card *c)
+{
+    const cJSON *o = cJSON_GetObjectItemCaseSensitive(c->device->event, "reported"), *item;
+    if (!o)
+        return;
+    fprintf(f, "### Reported by the driver\n\n| | |\n|---|---|\n");
+    list(f, "loaded layers", cJSON_GetObjectItemCaseSensitive(o, "layers"));
+    list(f, "loaded libraries", cJSON_GetObjectItemCaseSensitive(o, "libraries"));
+    pair(f, "device UUID", copse__json_text(o, "device_uuid"));
+    pair(f, "driver UUID", copse__json_text(o, "driver_uuid"));
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(o, "limits"))
+        pair(f, item->string, cJSON_IsString(item) ? item->valuestring : "");
+    list(f, "extensions", cJSON_GetObjectItemCaseSensitive(o, "extensions"));
+    fprintf(f, "\n");
+}
+
 static void failures(FILE *f, const struct card *c)
 {
     char line[1200];
@@ -206,6 +258,8 @@ static void one_card(FILE *f, const struct card *c)
     rows(f, c);
     reasons(f, c);
     identity(f, c);
+    environment(f, c);
+    reported(f, c);
     hashes(f, c);
 }
 

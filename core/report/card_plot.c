@@ -9,19 +9,6 @@ enum { LABEL = 210, PLOT = 420, VALUE = 150, ROW = 17, TOP = 22, BOTTOM = 6 };
 
 static const double FULL = 1.25; /* the axis ends here: 125 % */
 
-void copse__card_escape(FILE *f, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '&': fputs("&amp;", f); break;
-        case '<': fputs("&lt;", f); break;
-        case '>': fputs("&gt;", f); break;
-        case '"': fputs("&quot;", f); break;
-        default: fputc(*text, f);
-        }
-    }
-}
-
 /* `values`: the heading of the column of numbers. */
 static void begin(FILE *f, size_t rows, const char *title, const char *values)
 {
@@ -44,10 +31,10 @@ static void label(FILE *f, size_t row, const char *op, const char *variant)
 {
     const int y = TOP + ROW * (int)row + 12;
     fprintf(f, "<text x='%d' y='%d' text-anchor='end'>", LABEL - 8, y);
-    copse__card_escape(f, op);
+    copse__report_escape(f, op);
     if (*variant) {
         fprintf(f, " <tspan class='cap'>by ");
-        copse__card_escape(f, variant);
+        copse__report_escape(f, variant);
         fprintf(f, "</tspan>");
     }
     fprintf(f, "</text>");

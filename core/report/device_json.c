@@ -5,18 +5,6 @@
 #include "copse/device/tuning.h"
 #include "core/report/report.h"
 
-static const char *kind_text(copse_device_kind kind)
-{
-    static const char *const texts[] = {
-        [COPSE_DEVICE_REFERENCE] = "reference",
-        [COPSE_DEVICE_CPU] = "CPU",
-        [COPSE_DEVICE_INTEGRATED] = "integrated GPU",
-        [COPSE_DEVICE_DISCRETE] = "discrete GPU",
-        [COPSE_DEVICE_OTHER] = "accelerator",
-    };
-    return (size_t)kind < COPSE_COUNT(texts) ? texts[kind] : "unknown";
-}
-
 static bool add_limits(cJSON *to, const struct copse_limits *l)
 {
     const struct { const char *name; uint64_t value; } counts[] = {
@@ -122,7 +110,7 @@ static bool add_all(cJSON *o, copse_context *ctx, const struct copse_device_info
     return copse__json_add_text(o, "id", d->id) && copse__json_add_text(o, "backend", d->backend) &&
            copse__json_add_text(o, "name", d->name) && copse__json_add_text(o, "driver", d->driver) &&
            copse__json_add_text(o, "api_version", d->api_version) &&
-           copse__json_add_text(o, "kind", kind_text(d->kind)) && add_hardware(o, d) &&
+           copse__json_add_text(o, "kind", copse_device_kind_name(d->kind)) && add_hardware(o, d) &&
            copse__json_add_count(o, "memory_bytes", d->memory_bytes) &&
            cJSON_AddBoolToObject(o, "usable", d->is_usable) &&
            (d->is_usable || copse__json_add_text(o, "reason", d->reason)) &&

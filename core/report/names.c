@@ -10,6 +10,7 @@ const struct copse_conform_name copse_conform_mode_names[] = {
     { "opt", COPSE_CONFORM_OPT, "every optimizer after 1, 10 and 1000 steps" },
     { "reduce", COPSE_CONFORM_REDUCE, "sums over sets of devices, by every schedule" },
     { "train", COPSE_CONFORM_TRAIN, "a small training run; 1 against several replicas" },
+    { "api", COPSE_CONFORM_API, "queues, barriers, copies, reads and claimed limits of the driver" },
     { "args", COPSE_CONFORM_ARGS, "invalid arguments get the right error" },
     { "stress", COPSE_CONFORM_STRESS, "odd sizes, many groups, far offsets, exhausted memory" },
     { "limits", COPSE_CONFORM_LIMITS, "the same as other, smaller devices" },

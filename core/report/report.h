@@ -39,6 +39,7 @@ struct copse_conformance_results {
     uint64_t seed;                           /* of the run; 0 = none */
     char library[32], started[32], tier[16]; /* version; time in UTC; name */
     char *modes, *command;                   /* texts; may be NULL */
+    cJSON *environment;                      /* NULL = not known */
     char *own_path, *own_kernel;             /* for the line that repeats a case; may be NULL */
     bool has_no_memory;                      /* an event could not be stored */
 };
@@ -64,10 +65,21 @@ size_t copse__case_reason(const char *text);
 /* A text on one line without control characters. */
 char *copse__case_plain(char *out, size_t room, const char *text);
 
+/* Text of XML, HTML or SVG, also in quotation marks. Control characters become spaces: XML 1.0 does not have them. */
+void copse__report_escape(FILE *f, const char *text);
+
 /* ---- a device as JSON (device_json.c) ---- */
 
 /* NULL without memory. */
 cJSON *copse__device_json(copse_context *ctx, const struct copse_device_info *d);
+
+/* ---- machine and driver as JSON (environment.c) ---- */
+
+/* System, kernel, processor, memory, and the environment variables that change drivers or the library; NULL without
+   memory. Names that have KEY, TOKEN, SECRET or PASS are omitted. */
+cJSON *copse__environment_json(void);
+/* Add "reported" to a device: identifiers, layers, libraries, extensions and limits in the driver's own names. */
+bool copse__facts_json(cJSON *device, copse_context *ctx, const char *id);
 
 /* ---- files ---- */
 

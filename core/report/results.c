@@ -38,6 +38,7 @@ void copse_conformance_results_release(copse_conformance_results **results)
         cJSON_Delete(r->devices[i].event);
         cJSON_free(r->devices[i].text);
     }
+    cJSON_Delete(r->environment);
     copse__free(mem, r->cases);
     copse__free(mem, r->json);
     copse__free(mem, r->devices);
@@ -166,6 +167,8 @@ bool copse__results_take(copse_conformance_results *r, cJSON *event)
         snprintf(r->started, sizeof r->started, "%s", copse__json_text(event, "started"));
         snprintf(r->tier, sizeof r->tier, "%s", copse__json_text(event, "tier"));
         r->seed = strtoull(copse__json_text(event, "seed"), NULL, 10);
+        cJSON_Delete(r->environment);
+        r->environment = cJSON_DetachItemFromObjectCaseSensitive(event, "environment");
         if (copse__results_set(r, &r->modes, copse__json_text(event, "modes")) != COPSE_OK ||
             copse__results_set(r, &r->command, copse__json_text(event, "command")) != COPSE_OK)
             r->has_no_memory = true;
@@ -177,6 +180,16 @@ bool copse__results_take(copse_conformance_results *r, cJSON *event)
     return is_kept;
 }
 
+/* Add a copy of `item`, if there is one. */
+static bool add_copy(cJSON *to, const char *name, const cJSON *item)
+{
+    cJSON *copy = item ? cJSON_Duplicate(item, true) : NULL;
+    if (!item || (copy && cJSON_AddItemToObject(to, name, copy)))
+        return true;
+    cJSON_Delete(copy);
+    return false;
+}
+
 cJSON *copse__results_start(const copse_conformance_results *r)
 {
     cJSON *o = copse__json_event("start");
@@ -185,7 +198,7 @@ cJSON *copse__results_start(const copse_conformance_results *r)
     if (o && copse__json_add_text(o, "library", r->library) && copse__json_add_text(o, "started", r->started) &&
         copse__json_add_text(o, "tier", r->tier) && copse__json_add_text(o, "modes", r->modes ? r->modes : "") &&
         copse__json_add_text(o, "command", r->command ? r->command : "") &&
-        (!r->seed || copse__json_add_text(o, "seed", seed)))
+        (!r->seed || copse__json_add_text(o, "seed", seed)) && add_copy(o, "environment", r->environment))
         return o;
     cJSON_Delete(o);
     return NULL;

@@ -8,20 +8,6 @@
 
 /* ---- JUnit ---- */
 
-/* XML 1.0 cannot represent most control characters. */
-static void xml(FILE *f, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '&': fputs("&amp;", f); break;
-        case '<': fputs("&lt;", f); break;
-        case '>': fputs("&gt;", f); break;
-        case '"': fputs("&quot;", f); break;
-        default: fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
-        }
-    }
-}
-
 static bool same_suite(const struct copse_case_result *a, const struct copse_case_result *b)
 {
     return strcmp(a->device, b->device) == 0 && strcmp(a->mode, b->mode) == 0;
@@ -43,9 +29,9 @@ static void junit_case(FILE *f, const copse_conformance_results *r, const struct
     char line[1200];
     const char *tag = is_error(c->verdict) ? "error" : is_skip(c->verdict) ? "skipped" : "failure";
     fprintf(f, "    <testcase classname=\"");
-    xml(f, c->device);
+    copse__report_escape(f, c->device);
     fprintf(f, ".%s.%s\" name=\"", c->mode, c->op);
-    xml(f, c->name);
+    copse__report_escape(f, c->name);
     if (*c->variant)
         fprintf(f, " [%s]", c->variant);
     fprintf(f, "\" time=\"%.6f\"", c->seconds);
@@ -56,13 +42,13 @@ static void junit_case(FILE *f, const copse_conformance_results *r, const struct
     fprintf(f, ">\n      <%s message=\"%s", tag, copse_verdict_name(c->verdict));
     if (*c->text) {
         fputs(": ", f);
-        xml(f, c->text);
+        copse__report_escape(f, c->text);
     }
     fputs("\">", f);
     if (!is_skip(c->verdict)) {
-        xml(f, copse__case_measure(line, sizeof line, c));
+        copse__report_escape(f, copse__case_measure(line, sizeof line, c));
         fputs("\n", f);
-        xml(f, copse__case_repeat(line, sizeof line, r, c));
+        copse__report_escape(f, copse__case_repeat(line, sizeof line, r, c));
     }
     fprintf(f, "</%s>\n    </testcase>\n", tag);
 }
@@ -83,7 +69,7 @@ static void junit_suite(FILE *f, const copse_conformance_results *r, size_t firs
         seconds += r->cases[i].seconds;
     }
     fprintf(f, "  <testsuite name=\"");
-    xml(f, c->device);
+    copse__report_escape(f, c->device);
     fprintf(f, " %s\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n",
             c->mode, count, failures, errors, skips, seconds);
     for (size_t i = first; i < r->case_count; i++)

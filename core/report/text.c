@@ -42,6 +42,20 @@ char *copse__case_plain(char *out, size_t room, const char *text)
     return out;
 }
 
+void copse__report_escape(FILE *f, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '&': fputs("&amp;", f); break;
+        case '<': fputs("&lt;", f); break;
+        case '>': fputs("&gt;", f); break;
+        case '"': fputs("&quot;", f); break;
+        case '\'': fputs("&#39;", f); break;
+        default: fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
+        }
+    }
+}
+
 /* ---- the line that repeats a case ---- */
 
 struct text {

@@ -52,7 +52,7 @@ static void run(copse_context *ctx, const char *device, unsigned modes, const ch
 
 #define EVERY                                                                          \
     (COPSE_CONFORM_OPT | COPSE_CONFORM_REDUCE | COPSE_CONFORM_TRAIN | COPSE_CONFORM_ARGS | \
-     COPSE_CONFORM_STRESS)
+     COPSE_CONFORM_STRESS | COPSE_CONFORM_API)
 
 static void devices_found_pass(void **unused)
 {

@@ -7,6 +7,7 @@
    flip    one bit of a result that the host reads is inverted
    stale   the host reads the content of an earlier read
    limits  the driver claims larger limits than it has (N is not used)
+   fma     the compiler cannot link fma (OpenCL only; N is not used)
    none    nothing: the layer must not change results */
 #ifndef COPSE_TESTS_LIE_H
 #define COPSE_TESTS_LIE_H
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum lie_fault { LIE_NOTHING, LIE_DISPATCH_LOST, LIE_DISPATCHES_SWAPPED, LIE_BIT_FLIPPED, LIE_READ_STALE, LIE_LIMITS };
+enum lie_fault { LIE_NOTHING, LIE_DISPATCH_LOST, LIE_DISPATCHES_SWAPPED, LIE_BIT_FLIPPED, LIE_READ_STALE, LIE_LIMITS, LIE_FMA };
 
 struct lie {
     enum lie_fault fault;
@@ -29,7 +30,7 @@ struct lie {
 /* Reads COPSE_LIE. An unknown fault ends the process: a test must not pass because its fault was not played. */
 static inline void lie_init(struct lie *l)
 {
-    static const char *const names[] = { "none", "lose", "swap", "flip", "stale", "limits" };
+    static const char *const names[] = { "none", "lose", "swap", "flip", "stale", "limits", "fma" };
     const char *text = getenv("COPSE_LIE");
     const char *colon = text != NULL ? strchr(text, ':') : NULL;
 

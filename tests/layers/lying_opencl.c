@@ -189,6 +189,16 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
     return e;
 }
 
+/* ---- the compiler ---- */
+
+static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices, const char *options,
+                                        void(CL_CALLBACK *done)(cl_program program, void *user), void *user)
+{
+    if (lie.fault == LIE_FMA && (options == NULL || strstr(options, "-Dfma=mad") == NULL))
+        return CL_BUILD_PROGRAM_FAILURE;
+    return next->clBuildProgram(program, count, devices, options, done, user);
+}
+
 /* ---- the layer ---- */
 
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *value, size_t *needed)
@@ -228,6 +238,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     table.clEnqueueReadBuffer = read_buffer;
     table.clEnqueueMapBuffer = map_buffer;
     table.clGetDeviceInfo = device_info;
+    table.clBuildProgram = build_program;
     *count_out = sizeof table / sizeof(void *);
     *out = &table;
     return CL_SUCCESS;

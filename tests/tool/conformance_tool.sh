@@ -50,11 +50,18 @@ first_case() {
 expect 0 'run' "$tool" conformance run grad --device host:0 --seconds 0
 says '^host:0 +run +[0-9]+ pass'
 says '^[0-9]+ cases on 1 device in .* pass$'
-expect 0 'json' "$tool" conformance run --device host:0 --seconds 0 --json --junit r.xml --csv r.csv --card r.html --markdown r.md
+expect 0 'json' env COPSE_TEST_TOKEN=secret "$tool" conformance run --device host:0 --seconds 0 --json --junit r.xml --csv r.csv --card r.html --markdown r.md
 grep -vq '^{.*}$' "$work/stdout" && no 'json: a line that is no object'
 tail -n 1 "$work/stdout" | grep -qE '^\{"event":"summary","pass":[1-9][0-9]*,"fail":0,"skip":[0-9]+,"unsupported":[0-9]+,"xfail":[0-9]+,"xpass":0,' ||
     no "json: the last line is $(tail -n 1 "$work/stdout")"
 cases=$(grep -c '"event":"case"' "$work/stdout")
+head -n 1 "$work/stdout" | grep -q '"environment":{"system":"[^"]*","kernel":"[^"]*","processor":"[^"]*","processors":[1-9]' ||
+    no "json: no environment: $(head -n 1 "$work/stdout")"
+head -n 1 "$work/stdout" | grep -q "\"XDG_CACHE_HOME\":\"$XDG_CACHE_HOME\"" || no 'json: XDG_CACHE_HOME is missing'
+head -n 1 "$work/stdout" | grep -q 'COPSE_TEST_' && no 'json: shows a token'
+grep '"event":"device"' "$work/stdout" | grep -q '"reported":{' || no 'json: nothing that the driver reports'
+grep -q '<h2>Environment</h2>' "$work/out/r.html" || no 'card: no environment'
+grep -q '^| processors | [1-9]' "$work/out/r.md" || no 'card: no processors'
 tail -n 1 "$work/stdout" | grep -q "\"cases\":$cases," || no 'json: the summary counts other cases'
 [ "$(wc -l <"$work/out/r.csv")" -eq $((cases + 1)) ] || no 'csv: other cases'
 [ "$(grep -c '<testcase ' "$work/out/r.xml")" -eq "$cases" ] || no 'junit: other cases'
@@ -151,6 +158,10 @@ grep -q '</html>' "$work/out/index.html" || no 'site: not whole'
 grep -qE 'src=|href=|@import|url\(' "$work/out/index.html" && no 'site: needs other files'
 grep -qE '<th>softmax</th><td class=.PASS.>[0-9]+ PASS</td><td class=.bad. title=.*>[0-9]+ FAIL' "$work/out/index.html" ||
     no "site: $(grep softmax "$work/out/index.html")"
+set --
+while [ $# -lt 40 ]; do set -- "$@" "$work/a.json"; done
+expect 0 'site of many files' "$tool" conformance site "$@" --out "$work/out"
+says '/index.html: [1-9][0-9]* ops on 40 devices$'
 rm -rf "$work/out"; mkdir "$work/out"
 expect 1 'corrupt, text' "$liar" conformance run --device lying:0 --ops softmax,tanh --junit r.xml --card r.html
 says '^FAIL +lying:0 run softmax'

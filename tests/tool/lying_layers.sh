@@ -51,6 +51,14 @@ conforms() {
     [ $code -eq 1 ] || no "$device $fault: conformance $*: exit code $code: $(tail -n 3 "$work/stdout"; cat "$work/stderr")"
 }
 
+# api DEVICE FAULT OP CASE: this case of mode api fails
+api() {
+    with $1 $2 conformance api --device $1 --ops $3 --json
+    code=$?
+    [ $code -eq 1 ] && grep '"event":"case"' "$work/stdout" | grep "\"name\":\"$4\"" | grep -q '"verdict":"FAIL"' ||
+        no "$1 $2: api $3, $4: exit code $code: $(tail -n 3 "$work/stdout"; cat "$work/stderr")"
+}
+
 # refuses DEVICE FAULT: training ends with a line about the device, or its results are right
 refuses() {
     with $1 $2 $train --devices $1
@@ -68,6 +76,10 @@ check() {
     # the layer alone changes nothing
     with $device none:1 $train --devices $device || no "$device: the layer: $(cat "$work/stderr")"
     [ -n "$right" ] && [ "$(loss)" = "$right" ] || no "$device: the layer changes the loss from '$right' to '$(loss)'"
+    # the card shows it
+    with $device none:1 conformance run --device $device --ops neg --case 'usual range' --json
+    grep -q '"layers":\[[^]]*liblying_' "$work/stdout" || no "$device: the layer is not reported"
+    grep '"event":"device"' "$work/stdout" | grep -q '"extensions":\["' || no "$device: no extensions are reported"
     # nor do audits
     (cd "$work/out" && "$copse" $train --audit 0 --devices $device) >"$work/stdout" 2>"$work/stderr" || no "$device: $(cat "$work/stderr")"
     [ "$(loss)" = "$right" ] || no "$device: without audits the loss is '$(loss)', not '$right'"
@@ -78,6 +90,16 @@ check() {
     conforms $device lose:7 --ops add,softmax
     conforms $device flip:3 --ops add,softmax
     conforms $device stale:3 --ops add,softmax
+    with $device none:1 conformance api --device $device || no "$device: api: $(tail -n 3 "$work/stdout")"
+    api $device lose:97 queue 'dispatches in order'
+    api $device lose:97 queue 'submissions in order'
+    api $device lose:97 queue 'recorded commands in order'
+    api $device swap:40 queue 'dispatches in order'
+    api $device lose:7 barrier 'every pair of commands'
+    api $device flip:100 read 'changing contents'
+    api $device stale:25 read 'changing contents'
+    [ $device = vulkan:0 ] || api $device limits:1 limit 'offsets of bindings'
+    [ $device = vulkan:0 ] || api $device limits:1 limit 'memory'
     if [ "$full" ]; then
         conforms $device lose:97
         conforms $device lose:1000
@@ -90,6 +112,14 @@ check() {
         refuses $device stale:1
     fi
 }
+
+# a compiler without fma: kernels are built without it
+case $found,$opencl in
+*opencl:0*,?*)
+    (export XDG_CACHE_HOME="$work/cache-fma" && mkdir "$XDG_CACHE_HOME" &&
+        with opencl:0 fma:1 conformance run --device opencl:0 --ops neg --quiet) ||
+        no "opencl:0 fma: $(tail -n 3 "$work/stdout"; cat "$work/stderr")" ;;
+esac
 
 for api in opencl vulkan; do
     eval layer=\$$api

@@ -33,7 +33,7 @@ find_clang() {
         done
     done
     skip "no clang here makes $target with a libclc it can read: install the Debian packages" \
-        "clang-15 and libclc-15"
+        "clang-15 and libclc-15, or a newer pair for sm_90, gfx1150 and gfx1201"
 }
 
 # The values of a kernel's constants: what a GPU is given where it costs most.
@@ -120,6 +120,9 @@ sm_* | gfx*) find_clang ;;
     command -v ocloc >/dev/null ||
         skip "no ocloc: install the Debian package intel-opencl-icd"
     compiler=ocloc
+    printf 'kernel void f(global float *x) { x[get_global_id(0)] = sqrt(x[0]); }\n' >"$work/f.cl"
+    ocloc compile -file "$work/f.cl" -device "$target" -out_dir "$work/f" >"$work/f.log" 2>&1 ||
+        skip "this ocloc does not know $target; a newer intel-opencl-icd may"
     ;;
 esac
 printf '%s: %s\n' "$target" "$compiler"

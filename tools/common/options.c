@@ -94,12 +94,28 @@ static int unknown(const char *command, const struct option_row *rows, const cha
     return EXIT_BAD_INPUT;
 }
 
-/* False if the command takes no words, or fewer words. */
+/* Memory for all arguments of a command, if it takes words; false without memory. */
+static bool make_words(const struct option_row *rows, size_t most)
+{
+    static const char **at; /* of the last command line */
+    const struct option_row *row = words_row(rows);
+    if (!row)
+        return true;
+    struct option_words *words = row->to;
+    const char **new = realloc(at, (most + 1) * sizeof *at);
+    if (!new)
+        return false;
+    at = new;
+    *words = (struct option_words){ .at = at };
+    return true;
+}
+
+/* False if the command takes no words. */
 static bool take_word(const struct option_row *rows, const char *word)
 {
     const struct option_row *row = strncmp(word, "-", 1) != 0 ? words_row(rows) : NULL;
     struct option_words *words = row ? row->to : NULL;
-    if (!words || words->count == OPTION_MAX_WORDS)
+    if (!words)
         return false;
     words->at[words->count++] = word;
     return true;
@@ -110,6 +126,10 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
     const struct option_table table = { argv[0], rows, summary };
     if (help_takes(&table))
         return EXIT_DONE;
+    if (!make_words(rows, (size_t)argc)) {
+        fprintf(stderr, "copse %s: no memory for its arguments\n", argv[0]);
+        return EXIT_FAILED;
+    }
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
         if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {

@@ -142,3 +142,19 @@ bool output_is_same(const char *path, const char *other)
            (find_place(path, &a) && find_place(other, &b) && a.device == b.device &&
             a.number == b.number && strcmp(a.name, b.name) == 0);
 }
+
+void output_escape(FILE *f, const char *text)
+{
+    for (; *text; text++) {
+        const char *as = *text == '&'    ? "&amp;"
+                         : *text == '<'  ? "&lt;"
+                         : *text == '>'  ? "&gt;"
+                         : *text == '"'  ? "&quot;"
+                         : *text == '\'' ? "&#39;"
+                                         : NULL;
+        if (as)
+            fputs(as, f);
+        else
+            fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
+    }
+}

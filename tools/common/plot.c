@@ -18,17 +18,6 @@ static double y_of(double value, double top)
     return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * fmin(fmax(value / top, 0.0), 1.0);
 }
 
-static void escape(FILE *f, const char *text)
-{
-    for (; *text; text++) {
-        const char *as = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-        if (as)
-            fputs(as, f);
-        else
-            fputc(*text, f);
-    }
-}
-
 static double top_loss(const struct history *h)
 {
     double top = 0.0;
@@ -102,9 +91,9 @@ static void draw(FILE *f, const struct history *h, const char *title)
     fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d'>\n",
             WIDTH, HEIGHT, WIDTH, HEIGHT);
     fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n<title>");
-    escape(f, title);
+    output_escape(f, title);
     fprintf(f, "</title>\n<text x='%d' y='28' font-size='15' font-family='sans-serif'>", LEFT);
-    escape(f, title);
+    output_escape(f, title);
     fprintf(f, "</text>\n");
     axes(f, h, top);
     lines(f, h, top);

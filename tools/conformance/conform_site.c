@@ -33,21 +33,6 @@ struct site {
     size_t op_count;
 };
 
-static void escape(FILE *f, const char *text)
-{
-    for (; *text; text++) {
-        const char *as = *text == '&'   ? "&amp;"
-                         : *text == '<' ? "&lt;"
-                         : *text == '>' ? "&gt;"
-                         : *text == '"' ? "&quot;"
-                                        : NULL;
-        if (as)
-            fputs(as, f);
-        else
-            fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
-    }
-}
-
 static int compare_texts(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -101,9 +86,9 @@ static void cell(FILE *f, const struct column *column, const char *op)
     fprintf(f, "<td class='%s'", bad ? "bad" : counts[COPSE_VERDICT_PASS] ? "PASS" : "");
     if (bad) {
         fprintf(f, " title=\"%s %s: ", copse_verdict_name(bad->verdict), bad->mode);
-        escape(f, bad->name);
+        output_escape(f, bad->name);
         fprintf(f, ": ");
-        escape(f, bad->text);
+        output_escape(f, bad->text);
         fprintf(f, "\"");
     }
     fprintf(f, ">%s", total ? "" : "-");
@@ -123,21 +108,21 @@ static void page(FILE *f, const struct site *s)
     for (size_t k = 0; k < s->column_count; k++) {
         const struct copse_checked_device *d = &s->columns[k].device;
         fprintf(f, "<th>");
-        escape(f, d->name);
+        output_escape(f, d->name);
         fprintf(f, "<br><span class='soft'>");
-        escape(f, d->id);
+        output_escape(f, d->id);
         fprintf(f, ", ");
-        escape(f, d->driver);
+        output_escape(f, d->driver);
         fprintf(f, "<br>copse ");
-        escape(f, copse_conformance_library(s->columns[k].results));
+        output_escape(f, copse_conformance_library(s->columns[k].results));
         fprintf(f, ", ");
-        escape(f, copse_conformance_modes(s->columns[k].results));
+        output_escape(f, copse_conformance_modes(s->columns[k].results));
         fprintf(f, "</span></th>");
     }
     fprintf(f, "</tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < s->op_count; i++) {
         fprintf(f, "<tr><th>");
-        escape(f, s->ops[i]);
+        output_escape(f, s->ops[i]);
         fprintf(f, "</th>");
         for (size_t k = 0; k < s->column_count; k++)
             cell(f, &s->columns[k], s->ops[i]);

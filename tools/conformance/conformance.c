@@ -15,7 +15,7 @@ static const char summary[] =
     "that fails is blocked on that device and driver version until its failed cases pass again;\n"
     "the library then uses another variant. Each device and mode runs in its own process, so a\n"
     "driver that crashes or hangs ends one case and not the run.\n\n"
-    "Modes: run grad bitwise launch opt reduce train args stress limits import perf tune\n"
+    "Modes: run grad bitwise launch opt reduce train api args stress limits import perf tune\n"
     "[run grad; with --kernel also launch]; and used alone:\n"
     "  list         the cases that the options select\n"
     "  info         identity, limits and blocked kernels of the devices\n"

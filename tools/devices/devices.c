@@ -9,18 +9,6 @@
 
 #include "tools/common/json.h"
 
-static const char *kind_text(copse_device_kind kind)
-{
-    static const char *const texts[] = {
-        [COPSE_DEVICE_REFERENCE] = "reference",
-        [COPSE_DEVICE_CPU] = "CPU",
-        [COPSE_DEVICE_INTEGRATED] = "integrated GPU",
-        [COPSE_DEVICE_DISCRETE] = "discrete GPU",
-        [COPSE_DEVICE_OTHER] = "accelerator",
-    };
-    return (size_t)kind < sizeof texts / sizeof *texts ? texts[kind] : "unknown";
-}
-
 static const char *bytes_text(uint64_t bytes, char *text, size_t room)
 {
     if (bytes == UINT64_MAX)
@@ -85,7 +73,7 @@ static void print_limits(const struct copse_device_info *d)
 {
     const struct copse_limits *l = &d->limits;
     char a[32], b[32], c[32];
-    printf("           %s, %s%s%s%s%s\n", kind_text(d->kind), d->driver,
+    printf("           %s, %s%s%s%s%s\n", copse_device_kind_name(d->kind), d->driver,
            d->api_version[0] ? ", " : "", d->api_version, d->memory_bytes ? ", memory " : "",
            d->memory_bytes ? bytes_text(d->memory_bytes, a, sizeof a) : "");
     printf("           limits: buffer %s, binding %s, group %u with %s, %u compute units%s%s\n",

@@ -54,6 +54,7 @@ typedef enum copse_conformance_mode {
     COPSE_CONFORM_TUNE = 1 << 11,   /**< how fast every variant is, for the library to choose by:
                                          see copse/device/tuning.h */
     COPSE_CONFORM_LAUNCH = 1 << 12, /**< each kernel alone: launch sizes and classes of values */
+    COPSE_CONFORM_API = 1 << 13,    /**< queues, barriers, copies, reads, claimed limits */
 } copse_conformance_mode;
 
 /** How much is checked. */

@@ -13,6 +13,9 @@ extern "C" {
 
 typedef struct copse_device copse_device;
 
+/** "reference", "CPU", "integrated GPU", "discrete GPU", "accelerator"; never NULL. */
+COPSE_API const char *copse_device_kind_name(copse_device_kind kind);
+
 /** How to open a device. */
 struct copse_device_params {
     uint32_t share;  /**< which part of the device, < shares */

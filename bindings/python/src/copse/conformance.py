@@ -15,7 +15,7 @@ MODES = {name[len("COPSE_CONFORM_"):].lower(): getattr(lib, name)
          for name in ("COPSE_CONFORM_RUN", "COPSE_CONFORM_GRAD", "COPSE_CONFORM_OPT", "COPSE_CONFORM_REDUCE",
                       "COPSE_CONFORM_TRAIN", "COPSE_CONFORM_BITWISE", "COPSE_CONFORM_ARGS", "COPSE_CONFORM_PERF",
                       "COPSE_CONFORM_STRESS", "COPSE_CONFORM_LIMITS", "COPSE_CONFORM_IMPORT", "COPSE_CONFORM_TUNE",
-                      "COPSE_CONFORM_LAUNCH")}
+                      "COPSE_CONFORM_LAUNCH", "COPSE_CONFORM_API")}
 
 
 @dataclass(frozen=True)

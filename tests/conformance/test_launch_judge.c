@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* What mode launch accepts of a device that flushes subnormal numbers: results of flushed operands and products, indices of
+   flushed maxima, and nothing else. */
+#include <math.h>
+
+#include "core/conformance/launch.h"
+#include "tests/rig/rig.h"
+
+/* A launch with its words; `after` is what a device returned. */
+struct made {
+    struct copse_launch launch;
+    struct copse_launch_image image;
+};
+
+static const struct copse_launch_form *form_of(enum copse_kernel_id kernel, const char *name)
+{
+    for (size_t i = 0; copse_launch_lists[i]; i++)
+        for (size_t k = 0; k < copse_launch_lists[i]->count; k++) {
+            const struct copse_launch_form *f = &copse_launch_lists[i]->forms[k];
+            if (f->kernel == kernel && strcmp(f->name, name) == 0)
+                return f;
+        }
+    fail_msg("%s has no form '%s'", copse_kernel_table[kernel].name, name);
+    return NULL;
+}
+
+static double flushed(uint32_t word, double below)
+{
+    float f;
+    memcpy(&f, &word, sizeof f);
+    return fabs((double)f) < below ? copysign(0.0, (double)f) : (double)f;
+}
+
+/* The results of a device that computes with operands below `below` as zeros. */
+static void run_on(struct made *m, double below)
+{
+    const struct copse_launch *l = &m->launch;
+    const struct copse_kernel_row *row = m->image.row;
+    struct copse_host_arg args[COPSE_MAX_BINDINGS] = { { 0 } };
+    for (uint32_t a = 0; a < row->arg_count; a++) {
+        const bool is_real = copse__content_is_real(l->form->contents[a]);
+        args[a] = (struct copse_host_arg){ calloc(l->counts[a] + 1, 8), l->counts[a], is_real && !l->form->is_single };
+        for (size_t i = 0; i < l->counts[a]; i++)
+            if (is_real)
+                copse__store(&args[a], i, flushed(m->image.before[a][i], below));
+            else
+                ((uint32_t *)args[a].data)[i] = m->image.before[a][i];
+    }
+    (l->form->truth ? l->form->truth : row->host)(l->params, l->spec, args);
+    for (uint32_t a = 0; a < row->arg_count; a++) {
+        for (size_t i = 0; i < l->counts[a] && row->args[a].is_written; i++) {
+            const float f = (float)copse__load(&args[a], i);
+            memcpy(&m->image.after[a][i], args[a].is_double ? (const void *)&f : (const uint32_t *)args[a].data + i, 4);
+        }
+        free(args[a].data);
+    }
+}
+
+static void make(struct made *m, enum copse_kernel_id kernel, const char *name, enum copse_values values)
+{
+    struct copse_limits limits = { .max_group_size = 256, .max_group_count = COPSE_AXIS_GROUPS };
+    uint32_t *words[COPSE_MAX_BINDINGS] = { NULL };
+    const struct copse_launch_form *f = form_of(kernel, name);
+    *m = (struct made){ .launch = { .form = f, .regime = COPSE_REGIME_MANY, .values = values, .seed = 7 } };
+    memcpy(m->launch.spec, f->spec, sizeof f->spec);
+    copse__launch_size(&m->launch, &limits);
+    m->image.launch = &m->launch;
+    m->image.row = &copse_kernel_table[kernel];
+    for (uint32_t a = 0; a < m->image.row->arg_count; a++) {
+        m->image.before[a] = words[a] = calloc(m->launch.counts[a] + 1, 4);
+        m->image.after[a] = calloc(m->launch.counts[a] + 1, 4);
+        copse__launch_fill(&m->launch, a, words[a]);
+    }
+    if (f->arrange)
+        f->arrange(&m->launch, words);
+}
+
+static void drop(struct made *m)
+{
+    for (uint32_t a = 0; a < COPSE_MAX_BINDINGS; a++) {
+        free(m->image.before[a]);
+        free(m->image.after[a]);
+    }
+}
+
+static copse_verdict judge(struct made *m, bool keeps_subnormals)
+{
+    copse_context *ctx;
+    struct copse_conform_outcome out = { .result = { .metric = "" } };
+    OK(copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
+    struct copse_conform_run r = { .ctx = ctx };
+    OK(copse__launch_judge(&r, &m->image, keeps_subnormals, &out));
+    copse_context_release(&ctx);
+    return out.result.verdict;
+}
+
+/* A result that flushed operands explain passes on a device that flushes, and fails on one that does not. */
+static void flushed_results_pass_where_they_may(enum copse_kernel_id kernel, const char *name, enum copse_values values,
+                                                double below)
+{
+    struct made m;
+    make(&m, kernel, name, values);
+    run_on(&m, 0.0);
+    assert_int_equal(judge(&m, true), COPSE_VERDICT_PASS);
+    assert_int_equal(judge(&m, false), COPSE_VERDICT_PASS);
+    run_on(&m, below);
+    assert_int_equal(judge(&m, true), COPSE_VERDICT_FAIL);
+    assert_int_equal(judge(&m, false), COPSE_VERDICT_PASS);
+    drop(&m);
+}
+
+static void places_of_flushed_maxima(void **state)
+{
+    (void)state;
+    flushed_results_pass_where_they_may(COPSE_KERNEL_argmax, "first", COPSE_VALUES_MIXED, 0x1p-126);
+    flushed_results_pass_where_they_may(COPSE_KERNEL_argmax, "later", COPSE_VALUES_SUBNORMALS, 0x1p-126);
+}
+
+/* x / rms is subnormal although x is not, and is a factor of the result, also of infinity. */
+static void flushed_products(void **state)
+{
+    (void)state;
+    flushed_results_pass_where_they_may(COPSE_KERNEL_layer_norm, "RMS, gradient", COPSE_VALUES_MIXED, 0x1p-122);
+}
+
+/* The update of the smallest normal number is subnormal. */
+static void flushed_updates(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, COPSE_KERNEL_adam, "adamw", COPSE_VALUES_EXTREMES);
+    run_on(&m, 0.0);
+    size_t changed = 0;
+    for (size_t i = 0; i < m.launch.counts[1]; i++) {
+        const uint32_t before = m.image.before[1][i] & 0x7fffffffu, after = m.image.after[1][i] & 0x7fffffffu;
+        if (before != 0x00800000u || after >= 0x00800000u)
+            continue;
+        m.image.after[1][i] = m.image.before[1][i];
+        changed++;
+    }
+    assert_true(changed > 0);
+    assert_int_equal(judge(&m, true), COPSE_VERDICT_FAIL);
+    assert_int_equal(judge(&m, false), COPSE_VERDICT_PASS);
+    drop(&m);
+}
+
+/* Flushing explains no other wrong word. */
+static void wrong_words_fail(void **state)
+{
+    (void)state;
+    static const struct {
+        enum copse_kernel_id kernel;
+        const char *name;
+        uint32_t arg, flip;
+    } rows[] = {
+        { COPSE_KERNEL_argmax, "first", 2, 1 },
+        { COPSE_KERNEL_layer_norm, "RMS", 3, 0x8000 },
+        { COPSE_KERNEL_adam, "adamw", 1, 0x8000 },
+    };
+    for (size_t i = 0; i < COPSE_COUNT(rows); i++) {
+        struct made m;
+        float x;
+        size_t at = 0;
+        make(&m, rows[i].kernel, rows[i].name, COPSE_VALUES_MIXED);
+        run_on(&m, 0x1p-126);
+        assert_int_equal(judge(&m, false), COPSE_VERDICT_PASS);
+        do /* a usual number, or the place of one */
+            memcpy(&x, &m.image.after[rows[i].arg][++at], sizeof x);
+        while (rows[i].kernel != COPSE_KERNEL_argmax && !(fabsf(x) > 0.5f && fabsf(x) < 100.0f));
+        m.image.after[rows[i].arg][at] ^= rows[i].flip;
+        assert_int_equal(judge(&m, false), COPSE_VERDICT_FAIL);
+        drop(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(places_of_flushed_maxima),
+        cmocka_unit_test(flushed_products),
+        cmocka_unit_test(flushed_updates),
+        cmocka_unit_test(wrong_words_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
