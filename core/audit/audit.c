@@ -98,13 +98,13 @@ static const char *device_of(const struct copse_audit *a, uint32_t r)
     return a->digests[r].queue->dev->info.id;
 }
 
-static copse_status two_gradients(const struct copse_audit *a, uint64_t step, uint32_t r, size_t i)
+static copse_status two_gradients(const struct copse_audit *a, uint64_t step, uint32_t r, const char *variable)
 {
     return copse_fail(COPSE_ERR_UNRELIABLE,
                       "trainer: audit of step %llu: %s computed the gradient of '%s' twice from the same inputs, with "
                       "different results. The device or its driver makes errors; do not use the parameters. "
                       "Check it: copse conformance --device %s",
-                      (unsigned long long)step, device_of(a, r), a->variables[i].name, device_of(a, r));
+                      (unsigned long long)step, device_of(a, r), variable, device_of(a, r));
 }
 
 static copse_status two_values(const struct copse_audit *a, uint64_t step, uint32_t r, size_t i)
@@ -117,12 +117,21 @@ static copse_status two_values(const struct copse_audit *a, uint64_t step, uint3
                       device_of(a, 0), device_of(a, r));
 }
 
+const char *copse__audit_repeated(const struct copse_audit *a, uint32_t r)
+{
+    for (uint32_t i = 0; a->has[r] && i < a->count; i++)
+        if (!copse__digest_equal(&a->digests[r], ROW_FIRST, &a->digests[r], ROW_SECOND, i))
+            return a->variables[i].name;
+    return NULL;
+}
+
 static copse_status compare(const struct copse_audit *a, uint64_t step)
 {
-    for (uint32_t r = 0; r < a->replicas; r++)
-        for (uint32_t i = 0; a->has[r] && i < a->count; i++)
-            if (!copse__digest_equal(&a->digests[r], ROW_FIRST, &a->digests[r], ROW_SECOND, i))
-                return two_gradients(a, step, r, i);
+    for (uint32_t r = 0; r < a->replicas; r++) {
+        const char *variable = copse__audit_repeated(a, r);
+        if (variable)
+            return two_gradients(a, step, r, variable);
+    }
     for (uint32_t r = 1; a->compares_values && r < a->replicas; r++)
         for (uint32_t i = 0; i < a->count; i++)
             if (!copse__digest_equal(&a->digests[0], ROW_VALUES, &a->digests[r], ROW_VALUES, i))

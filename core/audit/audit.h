@@ -47,6 +47,8 @@ bool copse__audit_is_due(const struct copse_audit *a, uint64_t step);
 copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has);
 /* Queue those of the gradients of a bucket, in the first or in the second computation. */
 copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t bucket, bool is_second);
+/* The digests were read: the name of a variable of which the two gradients differ, or NULL. */
+const char *copse__audit_repeated(const struct copse_audit *a, uint32_t r);
 /* Behind all of them: queue their read. */
 copse_status copse__audit_read(struct copse_audit *a, uint32_t r, uint64_t step);
 /* The replicas are done with `step`: compare, if it was audited. COPSE_ERR_UNRELIABLE for a difference. */

@@ -163,6 +163,8 @@ copse_status copse__dispatch_init(struct copse_command *c, struct copse_kernel *
                                   const struct copse_binding *bindings, size_t binding_count,
                                   const void *params, uint64_t groups, uint32_t group_base);
 
+/* "softmax", "copy", ... Static. */
+const char *copse__command_name(const struct copse_command *c);
 /* Append a command to a queue now. Zero-sized commands are dropped. */
 copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c);
 

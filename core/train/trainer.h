@@ -34,11 +34,18 @@ enum copse_watch {
     COPSE_WATCHES = COPSE_WATCH_BINS + COPSE_GRADIENT_BINS,
 };
 
+/* The comparison of the launches of a step with the host. */
+struct copse_cross_check {
+    uint64_t compared;       /* launches */
+    bool updates_are_checked; /* those of the updates were, or need not be */
+};
+
 struct copse_watches {
     copse_buffer *buffers[COPSE_MAX_REPLICAS]; /* [trained][COPSE_WATCHES]; or NULL */
     unsigned char *values;                     /* [replicas] of the same, as read back */
     bool has[COPSE_MAX_REPLICAS];              /* the replica's shard was not empty */
     struct copse_audit audit;                  /* of gradients and variables */
+    struct copse_cross_check cross_check;      /* of the first step */
 };
 
 /* Micro-batches whose gradients have been added and are not applied yet. */

@@ -25,6 +25,7 @@ extern "C" {
 struct copse_audit_params {
     uint32_t every;       /**< steps; also in those of 2 to 8, 16, 32, ... that are smaller [0 = 128] */
     bool is_off;          /**< never */
+    bool is_cross_check_off; /**< the first step is not compared with the host */
     uint64_t reserved[4]; /**< 0 */
 };
 
@@ -33,6 +34,9 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_audit(copse_trainer *t, const
 
 /** Audits that found no fault. */
 COPSE_API uint64_t copse_trainer_audits(const copse_trainer *t);
+
+/** Launches that cross-checks of this trainer compared with the host; 0 where all programs had passed before. */
+COPSE_API uint64_t copse_trainer_cross_checked(const copse_trainer *t);
 
 #if defined(__cplusplus)
 }

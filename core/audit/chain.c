@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/audit/chain.h"
+
+#include "core/audit/bound.h"
+#include "core/device/host_launch.h"
+
+#define MOST_BYTES ((size_t)64 << 20) /* of the buffers of a launch */
+
+static bool is_compared(const struct copse_command *c, uint64_t most)
+{
+    return copse__probe_can(c) && copse__probe_bytes(c) <= MOST_BYTES && copse__bound_work(c) <= most;
+}
+
+static uint64_t work_within(struct copse_segment *const *segments, uint32_t count, uint64_t most)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (const struct copse_segment *part = segments[i]; part; part = part->rest)
+            for (size_t k = 0; k < part->count; k++)
+                sum += is_compared(&part->commands[k], most) ? copse__bound_work(&part->commands[k]) : 0;
+    return sum;
+}
+
+uint64_t copse__chain_most(struct copse_segment *const *segments, uint32_t count, uint64_t budget)
+{
+    uint64_t most = budget;
+    while (most > 0 && work_within(segments, count, most) > budget)
+        most /= 2;
+    return most;
+}
+
+static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    if (!is_compared(command, c->most)) {
+        c->skipped++;
+        return c->restores ? COPSE_OK : copse__queue_encode(q, command);
+    }
+    COPSE_TRY(copse__probe_queue(&c->probe, q, command));
+    COPSE_TRY(copse_queue_finish(q));
+    if (c->restores)
+        COPSE_TRY(copse__probe_restore(&c->probe, q));
+    c->compared++;
+    return copse__probe_judge(&c->probe, &c->fault);
+}
+
+copse_status copse__chain_run(struct copse_chain *c, const struct copse_segment *segment)
+{
+    for (const struct copse_segment *part = segment; part; part = part->rest) {
+        for (size_t i = 0; i < part->count && !c->fault.is_found; i++)
+            COPSE_TRY(run_one(c, part->queue, &part->commands[i]));
+        if (part->host && !c->restores && !c->fault.is_found)
+            COPSE_TRY(copse__host_launch_run(part->queue, part->host));
+    }
+    return COPSE_OK;
+}
