@@ -56,9 +56,19 @@ copse_status copse__audit_set(struct copse_audit *a, const struct copse_audit_pa
 
 /* ---- queueing ---- */
 
+static uint64_t every_of(const struct copse_audit *a)
+{
+    return a->params.every > 0 ? a->params.every : EVERY;
+}
+
+bool copse__audit_has_spot(const struct copse_audit *a, uint64_t step, uint32_t audits)
+{
+    return step < every_of(a) || step / every_of(a) % audits == 0;
+}
+
 bool copse__audit_is_due(const struct copse_audit *a, uint64_t step)
 {
-    const uint64_t every = a->params.every > 0 ? a->params.every : EVERY;
+    const uint64_t every = every_of(a);
     return !a->params.is_off && a->step == 0 &&
            (step % every == 0 || (step > 1 && step < every && (step <= FIRST || (step & (step - 1)) == 0)));
 }

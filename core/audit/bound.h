@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a launch must compute: the host function of its kernel, and how far the results of a device may be from it. The
-   limits are those of mode launch of conformance, times COPSE_BOUND_MARGIN, because a training step has any numbers and
-   conformance has chosen ones. */
+/* What a launch must compute: the host function of its kernel, and how far the results of a device may be from it.
+   The limits are those of mode launch of conformance, times COPSE_BOUND_MARGIN, because a training step has any numbers
+   and conformance has chosen ones. */
 #ifndef COPSE_BOUND_H
 #define COPSE_BOUND_H
 
@@ -9,8 +9,9 @@
 
 #define COPSE_BOUND_MARGIN 8.0
 
-/* A result y of a kernel that rounds may be wrong by COPSE_BOUND_MARGIN u (ulp max(|y|, floor, r) + ratio S): u is 2^-24, r
-   the root mean square of the results of the launch, S the basis that `size` computes. All zero: the same bits. */
+/* A result y of a kernel that rounds may be wrong by COPSE_BOUND_MARGIN u (ulp max(|y|, floor, r) + ratio S): u is
+   2^-24, r the root mean square of the results of the launch, S the basis that `size` computes. All zero: the same
+   bits. */
 struct copse_bound {
     copse_host_fn *truth;
     copse_host_fn *size;      /* writes S to the results; NULL: S is the truth of the magnitudes */

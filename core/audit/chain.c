@@ -29,18 +29,32 @@ uint64_t copse__chain_most(struct copse_segment *const *segments, uint32_t count
     return most;
 }
 
+static copse_status compare(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    COPSE_TRY(copse__probe_queue(&c->probe, q, command));
+    COPSE_TRY(copse_queue_finish(q));
+    return copse__probe_judge(&c->probe, &c->fault);
+}
+
 static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
 {
     if (!is_compared(command, c->most)) {
         c->skipped++;
         return c->restores ? COPSE_OK : copse__queue_encode(q, command);
     }
-    COPSE_TRY(copse__probe_queue(&c->probe, q, command));
-    COPSE_TRY(copse_queue_finish(q));
-    if (c->restores)
-        COPSE_TRY(copse__probe_restore(&c->probe, q));
     c->compared++;
-    return copse__probe_judge(&c->probe, &c->fault);
+    if (c->restores)
+        COPSE_TRY(copse__probe_fill(&c->probe, q, command));
+    COPSE_TRY(compare(c, q, command));
+    const bool is_doubtful = !c->restores && !c->fault.is_found && copse__probe_is_unchanged(&c->probe);
+    if (is_doubtful) { /* memory may hold the results of an earlier run */
+        COPSE_TRY(copse__probe_disturb(&c->probe, q));
+        COPSE_TRY(compare(c, q, command));
+    }
+    if (!c->restores && !is_doubtful)
+        return COPSE_OK;
+    COPSE_TRY(copse__probe_restore(&c->probe, q));
+    return copse_queue_finish(q);
 }
 
 copse_status copse__chain_run(struct copse_chain *c, const struct copse_segment *segment)

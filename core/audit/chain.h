@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A chain: the launches of segments, one after the other, each with a probe and a wait. For the first step of a program. */
+/* A chain: the launches of segments, one after the other, each with a probe and a wait. */
 #ifndef COPSE_CHAIN_H
 #define COPSE_CHAIN_H
 
@@ -8,9 +8,9 @@
 struct copse_chain {
     struct copse_probe probe;
     uint64_t most; /* work of a launch (bound.h); launches with more are not compared */
-    bool restores; /* memory is as before when the chain ends; launches that are not compared are not executed */
+    bool restores; /* launches get made-up numbers, and memory is restored; those not compared are not executed */
     size_t compared, skipped;       /* launches */
-    struct copse_probe_fault fault; /* of the first launch that is wrong: probe.command; the chain ends with it */
+    struct copse_probe_fault fault; /* of the first launch that is wrong, probe.command: the chain ends with it */
 };
 
 /* The largest limit for which all launches of these segments that are within it have at most `budget` work together. */

@@ -3,6 +3,9 @@
 
 #include "core/device/host_launch.h"
 
+/* Of `memory`. */
+enum area { BEFORE, AFTER, KEPT, AREAS };
+
 void copse__probe_free(struct copse_probe *p)
 {
     if (p->dev)
@@ -41,14 +44,19 @@ static bool is_result(const struct copse_command *c, uint32_t i)
     return false;
 }
 
+static bool is_real(const struct copse_command *c, uint32_t i)
+{
+    return c->kind != COPSE_COMMAND_DISPATCH || c->kernel->row->args[i].kind == COPSE_ARG_F32;
+}
+
 static copse_status make_room(struct copse_probe *p, copse_device *dev)
 {
     if (p->dev && p->dev != dev)
         copse__probe_free(&(struct copse_probe){ .dev = p->dev, .memory = p->memory });
-    if (p->dev != dev || p->room < 2 * p->bytes) {
+    if (p->dev != dev || p->room < AREAS * p->bytes) {
         if (p->dev == dev)
             copse__free(&dev->base->mem, p->memory);
-        p->room = 2 * p->bytes;
+        p->room = AREAS * p->bytes;
         p->memory = copse__alloc(&dev->base->mem, p->room, 1);
     }
     p->dev = dev;
@@ -57,18 +65,32 @@ static copse_status make_room(struct copse_probe *p, copse_device *dev)
     return copse_need_memory(p->memory, "audit");
 }
 
-static copse_status read_all(struct copse_probe *p, copse_queue *q, bool is_after)
+static unsigned char *place(const struct copse_probe *p, enum area area, uint32_t i)
+{
+    return p->memory + area * p->bytes + p->at[i];
+}
+
+static copse_status read_all(struct copse_probe *p, copse_queue *q, enum area area)
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const struct copse_binding *b = &p->command.bindings[i];
-        if (b->size > 0 && (!is_after || is_result(&p->command, i)))
-            COPSE_TRY(copse_queue_read(q, b->buffer, b->offset, p->memory + (is_after ? p->bytes : 0) + p->at[i],
-                                       b->size));
+        if (b->size > 0 && (area != AFTER || is_result(&p->command, i)))
+            COPSE_TRY(copse_queue_read(q, b->buffer, b->offset, place(p, area, i), b->size));
     }
     return COPSE_OK;
 }
 
-copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q, const struct copse_command *c)
+static copse_status write_all(const struct copse_probe *p, copse_queue *q, enum area area)
+{
+    for (uint32_t i = 0; i < p->command.binding_count; i++) {
+        const struct copse_binding *b = &p->command.bindings[i];
+        if (b->size > 0 && (is_result(&p->command, i) || is_real(&p->command, i)))
+            COPSE_TRY(copse_queue_write(q, b->buffer, b->offset, place(p, area, i), b->size));
+    }
+    return COPSE_OK;
+}
+
+static copse_status take(struct copse_probe *p, const copse_queue *q, const struct copse_command *c)
 {
     p->command = *c;
     p->bytes = 0;
@@ -76,20 +98,73 @@ copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q, const str
         p->at[i] = p->bytes;
         p->bytes += copse__round_up(c->bindings[i].size, COPSE_ALIGNMENT);
     }
-    COPSE_TRY(make_room(p, q->dev));
-    COPSE_TRY(read_all(p, q, false));
+    return make_room(p, q->dev);
+}
+
+copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q, const struct copse_command *c)
+{
+    COPSE_TRY(take(p, q, c));
+    COPSE_TRY(read_all(p, q, BEFORE));
     COPSE_TRY(copse__queue_encode(q, c));
-    return read_all(p, q, true);
+    return read_all(p, q, AFTER);
+}
+
+/* ---- contents with which a launch shows what it does ---- */
+
+/* The bits of a float from 2^-6 to 2^2. */
+static uint32_t number(size_t i, bool is_signed)
+{
+    uint32_t x = (uint32_t)(i + 1) * 2654435761u;
+    x ^= x >> 15;
+    x *= 2246822519u;
+    const uint32_t exponent = 121u + (x >> 8) % 8u, sign = is_signed ? x & 0x80000000u : 0u;
+    return sign | exponent << 23 | (x & 0x7fu) << 16 | (x >> 16 & 0xffffu);
+}
+
+copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q, const struct copse_command *c)
+{
+    COPSE_TRY(take(p, q, c));
+    COPSE_TRY(read_all(p, q, KEPT));
+    COPSE_TRY(copse_queue_finish(q));
+    for (uint32_t i = 0; i < c->binding_count; i++) {
+        uint32_t *words = (uint32_t *)(void *)place(p, BEFORE, i);
+        const size_t count = c->bindings[i].size / COPSE_WORD_BYTES;
+        memcpy(words, place(p, KEPT, i), c->bindings[i].size);
+        for (size_t k = 0; k < count && is_real(c, i); k++)
+            words[k] = number(k + 31 * (size_t)i, !is_result(c, i));
+    }
+    COPSE_TRY(write_all(p, q, BEFORE));
+    return copse_queue_finish(q); /* the memory is read into next */
+}
+
+bool copse__probe_is_unchanged(const struct copse_probe *p)
+{
+    bool has_floats = false;
+    for (uint32_t i = 0; i < p->command.binding_count; i++)
+        if (is_result(&p->command, i)) {
+            if (memcmp(place(p, BEFORE, i), place(p, AFTER, i), p->command.bindings[i].size) != 0)
+                return false;
+            has_floats |= is_real(&p->command, i);
+        }
+    return has_floats;
+}
+
+copse_status copse__probe_disturb(struct copse_probe *p, copse_queue *q)
+{
+    for (uint32_t i = 0; i < p->command.binding_count; i++) {
+        float *x = (float *)(void *)place(p, BEFORE, i);
+        memcpy(place(p, KEPT, i), x, p->command.bindings[i].size);
+        for (size_t k = 0; k < p->command.bindings[i].size / COPSE_WORD_BYTES; k++)
+            if (is_result(&p->command, i) && is_real(&p->command, i))
+                x[k] = x[k] + 1.0f != x[k] ? x[k] + 1.0f : 1.0f;
+    }
+    COPSE_TRY(write_all(p, q, BEFORE));
+    return copse_queue_finish(q);
 }
 
 copse_status copse__probe_restore(const struct copse_probe *p, copse_queue *q)
 {
-    for (uint32_t i = 0; i < p->command.binding_count; i++) {
-        const struct copse_binding *b = &p->command.bindings[i];
-        if (b->size > 0 && is_result(&p->command, i))
-            COPSE_TRY(copse_queue_write(q, b->buffer, b->offset, p->memory + p->at[i], b->size));
-    }
-    return COPSE_OK;
+    return write_all(p, q, KEPT);
 }
 
 /* ---- segments ---- */

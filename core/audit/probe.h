@@ -8,7 +8,7 @@
 struct copse_probe {
     copse_device *dev; /* not a reference; NULL: nothing was read */
     struct copse_command command; /* without references to its buffers */
-    unsigned char *memory; /* the buffers before the launch, then after it */
+    unsigned char *memory; /* the buffers before the launch, after it, and as they are to be restored */
     size_t at[COPSE_MAX_BINDINGS], bytes, room; /* of each buffer, of all of them, of `memory` */
 };
 
@@ -29,10 +29,17 @@ bool copse__probe_can(const struct copse_command *c);
 /* Bytes of its buffers. */
 size_t copse__probe_bytes(const struct copse_command *c);
 
-/* Queue reads of the buffers, the command, and reads of its results. Allocates if the memory is too small; no earlier read
-   may be under way. */
+/* Queue reads of the buffers, the command, and reads of its results. Allocates if the memory is too small; no earlier
+   read may be under way. */
 copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q, const struct copse_command *c);
-/* Queue writes that restore the results to what they were before the command. The reads have completed. */
+/* Before copse__probe_queue: keep the content of the buffers, and fill those of floats with numbers from 2^-6 to 2^2, of
+   both signs where the command only reads. Waits. */
+copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q, const struct copse_command *c);
+/* The reads have completed: whether the command left all of its results as they were. Then keep them, and queue writes of
+   other floats. */
+bool copse__probe_is_unchanged(const struct copse_probe *p);
+copse_status copse__probe_disturb(struct copse_probe *p, copse_queue *q);
+/* Queue writes of what was kept. */
 copse_status copse__probe_restore(const struct copse_probe *p, copse_queue *q);
 /* The reads have completed: compare. */
 copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_fault *out);

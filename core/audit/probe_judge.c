@@ -26,8 +26,8 @@ static size_t count_of(const struct copse_probe *p, uint32_t i)
     return p->command.bindings[i].size / COPSE_WORD_BYTES;
 }
 
-static void note(const struct copse_probe *p, uint32_t i, size_t element, double expected, double tolerance, bool is_real,
-                 struct copse_probe_fault *out)
+static void note(const struct copse_probe *p, uint32_t i, size_t element, double expected, double tolerance,
+                 bool is_real, struct copse_probe_fault *out)
 {
     const uint32_t got = words_of(p, i, true)[element];
     *out = (struct copse_probe_fault){ .is_found = true, .result = p->command.bindings[i], .element = element,
@@ -87,7 +87,8 @@ static copse_status load(const struct copse_probe *p, const struct copse_bound *
         const size_t count = count_of(p, i);
         const bool is_double = is_real(p, i) && !b->is_single;
         const uint32_t *words = words_of(p, i, false);
-        void *data = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), is_double ? sizeof(double) : sizeof *words);
+        const size_t each = is_double ? sizeof(double) : sizeof *words;
+        void *data = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), each);
         COPSE_TRY(copse_need_memory(data, "audit"));
         e->args[i] = (struct copse_host_arg){ data, count, is_double };
         if (!is_double)

@@ -207,7 +207,8 @@ copse_status copse__exchange_visit(const copse_exchange *x, uint32_t bucket, cop
     return COPSE_OK;
 }
 
-void copse__exchange_replay_by(copse_exchange *x, const struct copse_segment *segment, copse_replay_fn *replay, void *user)
+void copse__exchange_replay_by(copse_exchange *x, const struct copse_segment *segment, copse_replay_fn *replay,
+                               void *user)
 {
     x->other.segment = segment;
     x->other.replay = replay;

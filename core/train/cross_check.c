@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The cross-check of a step: the launches of a replica's recording are executed one by one, and each result is compared
-   with that of the host function on the same words; then the recording is replayed, and must leave the same bits. Launches
-   of the update are compared likewise, and what they wrote is restored. (copse/train/audit.h) */
+/* The cross-check of a step: the launches of a replica's recording are executed one by one, and each result is
+   compared with that of the host function on the same words; then the recording is replayed, and must leave the same
+   bits. Launches of the update are compared likewise, and what they wrote is restored. (copse/train/audit.h) */
 #include <stdio.h>
 
 #include "core/audit/chain.h"
@@ -22,64 +22,44 @@ struct check {
 
 /* ---- texts ---- */
 
-static bool is_in(const struct copse_binding *range, const copse_buffer *buffer, size_t byte)
-{
-    return range->buffer == buffer && byte >= range->offset && byte - range->offset < range->size;
-}
-
-#define NAME_BYTES 256
-
-/* "the gradient of 'dense0.weight', element 3" */
-static void name_result(const struct check *k, char text[NAME_BYTES])
-{
-    const copse_trainer *t = k->e->t;
-    const struct copse_audit *a = &t->watches.audit;
-    const struct copse_probe_fault *f = &k->chain.fault;
-    const size_t byte = f->result.offset + f->element * COPSE_WORD_BYTES;
-    for (size_t i = 0; i < a->count; i++) {
-        const struct copse_audit_range *range = &a->ranges[k->replica * a->count + i];
-        const bool is_gradient = is_in(&range->gradient, f->result.buffer, byte);
-        if (!is_gradient && !is_in(&range->values, f->result.buffer, byte))
-            continue;
-        snprintf(text, NAME_BYTES, "%s of '%.128s', element %zu", is_gradient ? "the gradient" : "the new values",
-                 a->variables[i].name,
-                 (byte - (is_gradient ? range->gradient.offset : range->values.offset)) / COPSE_WORD_BYTES);
-        return;
-    }
-    if (f->result.buffer == t->reports.buffers[k->replica])
-        snprintf(text, NAME_BYTES, "%s", byte < COPSE_REPORT_STRIDE ? "the loss" : "a report of the loss function");
-    else
-        snprintf(text, NAME_BYTES, "element %zu of an intermediate result", f->element);
-}
-
-#define ADVICE "Nothing was changed. Use another device, or check this one: copse conformance --device %s; without this " \
-               "check: --no-cross-check, copse_trainer_audit"
+#define ADVICE "Nothing was changed. Use another device, or check this one: copse conformance --device %s; without " \
+               "this check: --no-cross-check, copse_trainer_audit"
 
 static copse_status fail_launch(const struct check *k)
 {
-    const struct copse_command *c = &k->chain.probe.command;
     const struct copse_probe_fault *f = &k->chain.fault;
     const struct copse_device_info *info = &k->dev->info;
-    char name[NAME_BYTES], tolerance[48] = "";
-    name_result(k, name);
-    if (f->tolerance > 0)
-        snprintf(tolerance, sizeof tolerance, " (tolerance %.2g)", f->tolerance);
+    char name[COPSE_FAULT_NAME], numbers[COPSE_FAULT_NUMBERS];
     return copse_fail(COPSE_ERR_UNRELIABLE,
-                      "trainer: cross-check of step %llu: %s (%.64s) computes %s wrong: kernel %s returns %.9g, the host "
-                      "%.9g%s. " ADVICE, (unsigned long long)k->e->t->step + 1, info->id, info->driver, name,
-                      copse__command_name(c), f->got, f->expected, tolerance, info->id);
+                      "trainer: cross-check of step %llu: %s (driver %.64s) computes %s wrong: kernel %s returns %s. " ADVICE,
+                      (unsigned long long)k->e->t->step + 1, info->id, info->driver,
+                      copse__fault_name(k->e->t, k->replica, f, name),
+                      copse__command_name(&k->chain.probe.command), copse__fault_numbers(f, numbers), info->id);
 }
 
 static copse_status fail_replay(const struct check *k, const char *what, const char *name)
 {
     const struct copse_device_info *info = &k->dev->info;
     return copse_fail(COPSE_ERR_UNRELIABLE,
-                      "trainer: cross-check of step %llu: %s (%.64s) computes %s%s wrong: the launches of the step, queued "
-                      "together, give other bits than one by one. " ADVICE, (unsigned long long)k->e->t->step + 1,
-                      info->id, info->driver, what, name, info->id);
+                      "trainer: cross-check of step %llu: %s (driver %.64s) computes %s%s wrong: the launches of the "
+                      "step, queued together, give other bits than one by one. " ADVICE,
+                      (unsigned long long)k->e->t->step + 1, info->id, info->driver, what, name, info->id);
 }
 
 /* ---- the recording ---- */
+
+/* NaN, so that a result of a launch that is lost does not stay. */
+static copse_status poison(const struct check *k)
+{
+    const uint32_t nan = 0x7fc00000u;
+    const struct copse_audit *a = &k->e->t->watches.audit;
+    copse_queue *q = k->e->t->strategy->replicas[k->replica].queue;
+    for (size_t i = 0; i < a->count; i++) {
+        const struct copse_binding *at = &a->ranges[k->replica * a->count + i].gradient;
+        COPSE_TRY(copse_queue_fill(q, at->buffer, at->offset, at->size, nan));
+    }
+    return copse_queue_fill(q, k->e->t->reports.buffers[k->replica], 0, COPSE_REPORT_BYTES, nan);
+}
 
 /* The same launches as they are recorded: loss, reports and gradients must have the same bits. */
 static copse_status replay(struct check *k)
@@ -94,6 +74,8 @@ static copse_status replay(struct check *k)
     unsigned char values[2][COPSE_REPORT_BYTES];
     a->has[k->replica] = d->queue != NULL;
     for (uint32_t turn = 0; turn < 2; turn++) {
+        if (turn == 1)
+            COPSE_TRY(poison(k));
         for (uint32_t i = 0; i < segments; i++) {
             if (turn == 1)
                 COPSE_TRY(copse__program_replay(program, i));

@@ -36,6 +36,13 @@ copse_status copse__execute_update(copse_trainer *t);
    before on this kind of device. COPSE_ERR_UNRELIABLE for a difference: nothing has changed. */
 copse_status copse__cross_check(struct copse_execution *e);
 
+/* ---- spot.c ---- */
+
+/* Before a micro-batch: choose the launch that is computed again, where the step has a spot. */
+copse_status copse__spot_begin(struct copse_execution *e);
+/* Replay a segment of a replica's recording, with the probe where it has the launch. */
+copse_status copse__spot_replay(copse_trainer *t, uint32_t r, struct copse_segment *segment);
+
 /* ---- audit.c ---- */
 
 /* Before a micro-batch: decide whether it is audited; then queue the first computation. */

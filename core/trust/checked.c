@@ -84,7 +84,8 @@ static copse_status write_stored(struct copse_trust *t, const struct copse_check
 
 /* ---- lists ---- */
 
-static copse_status open_list(struct copse_trust *t, const struct copse_device_info *info, struct copse_checked_list **out)
+static copse_status open_list(struct copse_trust *t, const struct copse_device_info *info,
+                              struct copse_checked_list **out)
 {
     struct copse_stored_id id;
     copse__stored_id("checked", info, NULL, &id);
@@ -99,7 +100,8 @@ static copse_status open_list(struct copse_trust *t, const struct copse_device_i
     return read_stored(t, l);
 }
 
-copse_status copse__checked_has(struct copse_trust *t, const struct copse_device_info *info, uint64_t program, bool *is_there)
+copse_status copse__checked_has(struct copse_trust *t, const struct copse_device_info *info, uint64_t program,
+                                bool *is_there)
 {
     struct copse_checked_list *l;
     copse__mutex_lock(&t->lock);
@@ -124,7 +126,8 @@ static copse_status change(struct copse_trust *t, struct copse_checked_list *l, 
     return s;
 }
 
-static copse_status open_and_change(struct copse_trust *t, const struct copse_device_info *info, const uint64_t *program)
+static copse_status open_and_change(struct copse_trust *t, const struct copse_device_info *info,
+                                    const uint64_t *program)
 {
     struct copse_checked_list *l;
     copse__mutex_lock(&t->lock);

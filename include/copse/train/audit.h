@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Audits: a trainer watches its devices. In some steps each replica computes its gradients twice, from the same inputs,
+ * Cross-checks and audits: a trainer watches its devices.
+ *
+ * Cross-check: before the first step of a program (kernels, sizes) on a device, driver and library version, each launch of
+ * the step and of the update is compared with the host. A difference refuses the step with COPSE_ERR_UNRELIABLE and a text
+ * that names device, driver, tensor and both numbers: nothing has changed, and the trainer cannot be used any more.
+ * Programs that passed are kept in the kernel cache. docs/conformance.md, "The first step", has tolerances and exceptions.
+ *
+ * Audits: in some steps each replica computes its gradients twice, from the same inputs,
  * and the bits must be equal; and all replicas of this process must have the same bits of each variable. So faults that
  * occur now and then are found (a launch that is lost, two that change places, memory that changes), which a test at
  * the start does not see.
@@ -21,11 +28,11 @@
 extern "C" {
 #endif
 
-/** When a trainer audits. */
+/** When a trainer audits and cross-checks. */
 struct copse_audit_params {
     uint32_t every;       /**< steps; also in those of 2 to 8, 16, 32, ... that are smaller [0 = 128] */
-    bool is_off;          /**< never */
-    bool is_cross_check_off; /**< the first step is not compared with the host */
+    bool is_off;          /**< it never audits */
+    bool is_cross_check_off; /**< it never cross-checks */
     uint64_t reserved[4]; /**< 0 */
 };
 
