@@ -77,6 +77,14 @@ static const struct copse_op op_dense_grad = {
     .lower = dense_grad_lower,
 };
 
+copse_status copse__activation_gradient(copse_graph *g, copse_activation activation, copse_tensor *y, copse_tensor *dy,
+                                        copse_tensor **dz)
+{
+    const struct dense_attr d = { activation };
+    *dz = dy;
+    return activation == COPSE_LINEAR ? COPSE_OK : COPSE_NODE(g, &op_dense_grad, &d, dz, y, dy);
+}
+
 /* ---- the derivative ---- */
 
 static copse_status flatten(copse_graph *g, copse_tensor *x, copse_tensor **out)
@@ -95,9 +103,8 @@ static copse_status dense_gradient(copse_graph *g, const copse_tensor *y, copse_
                                    copse_tensor **dx)
 {
     const struct dense_attr *d = y->attr;
-    copse_tensor *x = y->in[0], *w = y->in[1], *dz = dy, *x2, *flat;
-    if (d->activation != COPSE_LINEAR)
-        COPSE_TRY(COPSE_NODE(g, &op_dense_grad, d, &dz, g->nodes.at[y->id], dy));
+    copse_tensor *x = y->in[0], *w = y->in[1], *dz, *x2, *flat;
+    COPSE_TRY(copse__activation_gradient(g, d->activation, g->nodes.at[y->id], dy, &dz));
     COPSE_TRY(flatten(g, dz, &dz));
     if (x->needs_gradient) {
         COPSE_TRY(copse_matmul(g, dz, w, false, true, &flat));

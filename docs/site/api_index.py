@@ -10,6 +10,7 @@ from pathlib import Path
 
 GROUPS = [
     ("Everyday headers", "copse", "`#include <copse/copse.h>` includes them all."),
+    ("Convolutions", "copse/ops", ""),
     ("Layers, loops and files", "copse/loop", ""),
     ("Data", "copse/data", ""),
     ("Devices", "copse/device", ""),

@@ -28,6 +28,7 @@
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
+#include "copse/ops/conv.h"
 #include "copse/train/weights.h"
 #include "copse/loop/monitor.h"
 #include "core/base/base.h"

@@ -28,6 +28,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/ops/conv.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
@@ -324,6 +325,8 @@ static void graphs(struct probe *p)
     ROW(copse_kernel_choice, NEED(dev), NULL, NEED("matmul"), NEED("small"), NEED(&chosen));
     ROW(copse_matmul, NEED(g), NEED(x), NEED(x), false, false, NEED(&y));
     ROW(copse_dense, NEED(g), NEED(x), NEED(x), NULL, COPSE_LINEAR, NEED(&y));
+    ROW(copse_conv, NEED(g), NEED(x), NEED(x), NULL, NULL, NEED(&y));
+    ROW(copse_conv_transposed, NEED(g), NEED(x), NEED(x), NULL, NULL, NEED(&y));
     ROW(copse_leaky_relu, NEED(g), NEED(x), 0.1f, NEED(&y));
     ROW(copse_elu, NEED(g), NEED(x), 0.1f, NEED(&y));
     ROW(copse_pow, NEED(g), NEED(x), 2.0f, NEED(&y));

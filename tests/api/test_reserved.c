@@ -25,6 +25,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shares.h"
 #include "copse/distribute/sync.h"
+#include "copse/ops/conv.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
@@ -136,6 +137,8 @@ static void devices(void)
     REFUSED(copse_conformance_helper_params,
             copse_conformance_start(ctx, &(struct copse_conformance_job_params){ .in_process = &p }, &job), .user = NULL);
     REFUSED(copse_batch_norm, copse_sync_batch_norm(g, x, (const uint32_t[]){ 0 }, 1, &p, &y), .gamma = NULL);
+    REFUSED(copse_conv_params, copse_conv(g, x, x, NULL, &p, &y), .groups = 1);
+    REFUSED(copse_conv_params, copse_conv_transposed(g, x, x, NULL, &p, &y), .groups = 1);
 #if defined(COPSE_HAVE_OPENCL)
     REFUSED(copse_opencl_handles, copse_opencl_import(ctx, &p, &opened), .context = NULL);
 #endif

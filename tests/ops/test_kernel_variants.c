@@ -181,7 +181,7 @@ static void texts_force_variants(void **state)
     assert_string_equal(parsed("matmul=clblast,column_sum=reduce"), "column_sum=reduce,matmul=clblast");
     assert_non_null(strstr(parsed("matmul=nonsense"),
                            "kernels: matmul has no variant 'nonsense'; it has shared, wide, texel, clblast"));
-    assert_non_null(strstr(parsed("conv=wide"), "kernels: no family 'conv'; the families are column_sum "
+    assert_non_null(strstr(parsed("fft=wide"), "kernels: no family 'fft'; the families are column_sum "
                                                 "(reduce, wide), "));
     assert_non_null(strstr(parsed("wide"), "'wide' is not family=variant"));
     assert_non_null(strstr(parsed(""), "'' is not family=variant"));
@@ -227,7 +227,7 @@ static void a_device_says_what_it_would_choose(void **state)
     FAILS(COPSE_ERR_UNSUPPORTED, copse_kernel_choice(dev, "matmul=wide", "matmul", "tn-32-128-512", &v),
           "cannot run the variant matmul_wide");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, "matmul=w", "matmul", "nn-32-32-32", &v), "'w'");
-    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "conv", "nn-32-32-32", &v), "no family 'conv'");
+    FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "fft", "nn-32-32-32", &v), "no family 'fft'");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(dev, NULL, "matmul", "nn-33-32-32", &v),
           "matmul has no size class 'nn-33-32-32'");
     FAILS(COPSE_ERR_ARGUMENT, copse_kernel_choice(NULL, NULL, "matmul", "nn-32-32-32", &v), "'dev' is NULL");

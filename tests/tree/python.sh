@@ -10,13 +10,8 @@ for each in ${COPSE_PYTHON:-python3 /usr/bin/python3}; do
 done
 [ -n "$python" ] || { echo "skipped: no python3 with the packages cffi and numpy (python3-cffi, python3-numpy)"; exit 77; }
 work=$build/tests/python
-rm -rf "$work"
-mkdir -p "$work/home"
-cp -r "$source/bindings/python/src/copse" "$work/copse"
-"$python" "$source/bindings/python/make_ffi.py" "$compiler" "$work/copse/_ffi.py" "$source/include" "$build/gen" >"$work/log" ||
-    { cat "$work/log"; exit 1; }
-export PYTHONPATH="$work" PYTHONDONTWRITEBYTECODE=1 HOME="$work/home"
-export COPSE_LIBRARY="$build/libcopse.so" COPSE_COMMAND="$build/copse"
+. "$source/tests/tree/stage_python.sh"
+stage_python "$build" "$source" "$compiler" "$work" "$python"
 export COPSE_DIGITS="$source/examples/data/digits/digits.csv.gz"
 # A sanitized library needs the sanitizer's own before Python's allocations, which then come from malloc, so that the
 # sanitizer finds memory of Python that the library reads too late.

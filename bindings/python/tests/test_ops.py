@@ -28,6 +28,7 @@ def norm(x, centre):
 
 erf = np.vectorize(math.erf)
 SCALE, OFFSET = np.array([2, 3], np.float32), np.array([0.5, -1], np.float32)
+KERNEL = np.array([[[1, -2], [3, 0.5]], [[-1, 2], [0.25, 1]]], np.float32)
 # name: what the op computes of x [n, 3, 2], y of the same shape above 0 and i [n]; and the same in NumPy
 CASES = {
     "neg": (lambda x, y, i: ops.neg(x), lambda x, y, i: -x),
@@ -67,6 +68,11 @@ CASES = {
     "matmul": (lambda x, y, i: ops.matmul(x, y, transpose_b=True), lambda x, y, i: x @ y.transpose(0, 2, 1)),
     "dense": (lambda x, y, i: ops.dense(x, ops.constant(np.eye(2)), ops.constant(OFFSET), "relu"),
               lambda x, y, i: np.maximum(x + OFFSET, 0)),
+    "conv": (lambda x, y, i: ops.conv(x, ops.constant(KERNEL), ops.constant(OFFSET), padding=[(1, 0)], activation="relu"),
+             lambda x, y, i: np.maximum(np.pad(x, ((0, 0), (1, 0), (0, 0)))[:, :3] @ KERNEL[0] + x @ KERNEL[1] + OFFSET, 0)),
+    "conv_transposed": (lambda x, y, i: ops.conv_transposed(x, ops.constant(KERNEL), stride=2, extra=(1,)),
+                        lambda x, y, i: np.pad(np.stack([x @ KERNEL[0], x @ KERNEL[1]], 2).reshape(len(x), 6, 2),
+                                               ((0, 0), (0, 1), (0, 0)))),
     "layer_norm": (lambda x, y, i: ops.layer_norm(x, ops.constant(SCALE), ops.constant(OFFSET)),
                    lambda x, y, i: norm(x, 1) * SCALE + OFFSET),
     "rms_norm": (lambda x, y, i: ops.rms_norm(x, ops.constant(SCALE)), lambda x, y, i: norm(x, 0) * SCALE),

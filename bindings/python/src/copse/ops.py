@@ -20,6 +20,7 @@ ACTIVATIONS = {
     "linear": lib.COPSE_LINEAR, "relu": lib.COPSE_RELU, "sigmoid": lib.COPSE_SIGMOID, "tanh": lib.COPSE_TANH,
     "gelu": lib.COPSE_GELU, "silu": lib.COPSE_SILU,
 }
+PADDINGS = {"explicit": lib.COPSE_PADDING_EXPLICIT, "same": lib.COPSE_PADDING_SAME}
 AVERAGINGS = {"mean": lib.COPSE_MEAN, "sum": lib.COPSE_SUM}
 
 
@@ -162,6 +163,40 @@ def dense(x: Operand, w: Operand, bias: Optional[Operand] = None, activation: st
     """activation(x w + bias)."""
     return _call(lib.copse_dense, _pointer(x), _pointer(w), ffi.NULL if bias is None else _pointer(bias),
                  choice("the activation", activation, ACTIVATIONS))
+
+
+def _each(numbers: Union[int, Sequence[int]]) -> list[int]:
+    """A number for each of up to two spatial axes."""
+    return [numbers, numbers] if isinstance(numbers, int) else list(numbers)
+
+
+def _conv(function: Any, x: Operand, w: Operand, bias: Optional[Operand], padding: Any, activation: str,
+          groups: int, **numbers: Any) -> Tensor:
+    settings = {name: _each(n) for name, n in numbers.items()}
+    if isinstance(padding, str):
+        settings["padding"] = choice("the padding", padding, PADDINGS)
+    else:
+        sides = [(p, p) if isinstance(p, int) else tuple(p) for p in _each(padding)]
+        settings["before"], settings["after"] = [b for b, _ in sides], [a for _, a in sides]
+    settings["groups"], settings["activation"] = groups, choice("the activation", activation, ACTIVATIONS)
+    return _call(function, _pointer(x), _pointer(w), ffi.NULL if bias is None else _pointer(bias),
+                 ffi.new("struct copse_conv_params *", settings))
+
+
+def conv(x: Operand, w: Operand, bias: Optional[Operand] = None, stride: Union[int, Sequence[int]] = 1,
+         padding: Any = 0, dilation: Union[int, Sequence[int]] = 1, groups: int = 1,
+         activation: str = "linear") -> Tensor:
+    """activation(x * w + bias) of images [n, h, w, channels] or sequences [n, w, channels]. The padding is "same", a
+    number, or for each axis a number or a pair (before, after)."""
+    return _conv(lib.copse_conv, x, w, bias, padding, activation, groups, stride=stride, dilation=dilation)
+
+
+def conv_transposed(x: Operand, w: Operand, bias: Optional[Operand] = None, stride: Union[int, Sequence[int]] = 1,
+                    padding: Any = 0, dilation: Union[int, Sequence[int]] = 1, groups: int = 1,
+                    activation: str = "linear", extra: Union[int, Sequence[int]] = 0) -> Tensor:
+    """Transposed convolution, with `extra` positions at the end; otherwise as conv."""
+    return _conv(lib.copse_conv_transposed, x, w, bias, padding, activation, groups, stride=stride, dilation=dilation,
+                 extra=extra)
 
 
 def sparse_cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean") -> Tensor:

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* The gradient of the weights of a convolution: a sum over the pixels of dy, in parts of fixed order that a second pass
+   adds. */
+#include <stdio.h>
+
+#include "core/graph/variant.h"
+#include "core/ops/conv.h"
+#include "core/ops/ops.h"
+
+static uint32_t divide_up(uint64_t n, uint64_t by)
+{
+    return (uint32_t)((n + by - 1) / by);
+}
+
+static uint32_t pixels_of(const struct copse_conv_geometry *of)
+{
+    return of->batch * of->h.out * of->w.out;
+}
+
+/* ---- launches ---- */
+
+/* Where the sums of `parts` parts go. */
+static copse_status parts_begin(struct copse_lowering *l, const copse_tensor *dw, uint32_t parts, struct copse_operand *to)
+{
+    *to = copse__of(dw);
+    return parts > 1 ? copse__scratch(l, parts * copse__elements(dw->shape), to) : COPSE_OK;
+}
+
+static copse_status parts_end(struct copse_lowering *l, const copse_tensor *dw, uint32_t parts, struct copse_operand from)
+{
+    return parts > 1 ? copse__lower_reduce(l, COPSE_AXIS_SUM, 1, parts, (uint32_t)copse__elements(dw->shape), from,
+                                           copse__of(dw))
+                     : COPSE_OK;
+}
+
+static copse_status lower_plain(struct copse_lowering *l, const void *work)
+{
+    /* Invocations that keep a device busy; the shortest and the longest part, whose pixels are the rounds of a loop. */
+    enum { ENOUGH = 65536, SHORTEST = 256, LONGEST = 16384 };
+    const struct copse_conv_weight *c = work;
+    const struct copse_conv_geometry *of = &c->of;
+    const struct copse_conv_axis *h = &of->h, *w = &of->w;
+    const uint32_t pixels = pixels_of(of), weights = (uint32_t)copse__elements(c->dw->shape);
+    uint32_t parts = COPSE_MIN(divide_up(pixels, SHORTEST), divide_up(ENOUGH, weights));
+    parts = COPSE_MAX(parts, divide_up(pixels, LONGEST));
+    const uint32_t part = divide_up(pixels, parts);
+    parts = divide_up(pixels, part);
+    const int32_t spec[COPSE_MAX_SPECS] = { copse__conv_has_gaps(of) };
+    const struct copse_params_conv_weight p = {
+        .count = parts * weights, .pixels = pixels, .part = part, .weights = weights,
+        .in_h = h->in, .in_w = w->in, .in_c = of->in_channels,
+        .out_h = h->out, .out_w = w->out, .out_c = of->out_channels,
+        .taps_w = w->taps, .stride_h = h->stride, .stride_w = w->stride,
+        .step_h = h->step, .step_w = w->step, .first_h = h->first, .first_w = w->first,
+        .gap_h = h->gap, .gap_w = w->gap,
+        .group_in = of->in_channels / of->groups, .group_out = of->out_channels / of->groups,
+    };
+    struct copse_operand to;
+    COPSE_TRY(parts_begin(l, c->dw, parts, &to));
+    COPSE_TRY(COPSE_LAUNCH(l, conv_weight, spec, p, copse__groups_for(l, COPSE_KERNEL_conv_weight, p.count),
+                           copse__of(c->x), copse__of(c->dy), to));
+    return parts_end(l, c->dw, parts, to);
+}
+
+/* ---- the family ---- */
+
+/* Priors of plain devices, of those with wide vectors, and of those with fast texels. */
+static const struct copse_variant variants[] = {
+    { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1 }, NULL, lower_plain, NULL, 0 },
+};
+
+static const uint32_t sizes[] = { 4, 32, 128 };
+enum { SIZES = COPSE_COUNT(sizes) };
+
+static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
+{
+    const struct copse_conv_weight *c = work;
+    snprintf(name, COPSE_SIZE_CLASS, "%u-%u",
+             (unsigned)copse__size_class(sizes, SIZES, c->of.in_channels / c->of.groups),
+             (unsigned)copse__size_class(sizes, SIZES, c->of.out_channels / c->of.groups));
+    return pixels_of(&c->of) > 0 && c->of.in_channels > 0;
+}
+
+static void job(size_t index, struct copse_tune_job *j)
+{
+    const struct copse_conv_axis axis = { 14, 14, 3, 1, 1, 1, -1 };
+    const struct copse_conv_weight c = { .of = { 8, sizes[index / SIZES], sizes[index % SIZES], 1, axis, axis } };
+    _Static_assert(sizeof c <= COPSE_TUNE_WORK, "work of a job");
+    memcpy(j->work, &c, sizeof c);
+    snprintf(j->name, sizeof j->name, "8 x 14 x 14, 3 x 3, %u to %u channels", (unsigned)c.of.in_channels,
+             (unsigned)c.of.out_channels);
+    j->operations = 2.0 * 8 * 14 * 14 * 9 * c.of.in_channels * c.of.out_channels;
+    j->in_count = 2;
+    j->in[0] = COPSE_SHAPE(8, 14, 14, c.of.in_channels);
+    j->in[1] = COPSE_SHAPE(8, 14, 14, c.of.out_channels);
+}
+
+static copse_status build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in, copse_tensor **out)
+{
+    const struct copse_conv_geometry *of = &((const struct copse_conv_weight *)j->work)->of;
+    return copse__conv_weight(g, of, COPSE_SHAPE(3, 3, of->in_channels, of->out_channels), in[0], in[1], out);
+}
+
+const struct copse_family copse_family_conv_weight = {
+    .name = "conv_weight",
+    .variants = variants,
+    .count = COPSE_COUNT(variants),
+    .size_class = size_class,
+    .job_count = SIZES * SIZES,
+    .job = job,
+    .build = build,
+};
+
+/* ---- the op ---- */
+
+struct weight_attr {
+    struct copse_conv_geometry of;
+    copse_shape shape;
+};
+
+static copse_status infer(const copse_tensor *dw, copse_shape *shape, copse_type *type)
+{
+    *shape = ((const struct weight_attr *)dw->attr)->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
+}
+
+static copse_status lower(struct copse_lowering *l, const copse_tensor *dw)
+{
+    const struct copse_conv_weight c = { ((const struct weight_attr *)dw->attr)->of, dw->in[0], dw->in[1], dw };
+    if (copse__elements(dw->shape) == 0)
+        return COPSE_OK;
+    return pixels_of(&c.of) == 0 ? copse__lower_fill(l, dw, 0)
+                                 : copse__lower_variant(l, &copse_family_conv_weight, &c);
+}
+
+static const struct copse_op op_conv_weight = {
+    .name = "conv_weight",
+    .attr_size = sizeof(struct weight_attr),
+    .infer = infer,
+    .lower = lower,
+};
+
+copse_status copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of, copse_shape shape, copse_tensor *x,
+                                copse_tensor *dy, copse_tensor **dw)
+{
+    const struct weight_attr a = { *of, shape };
+    return COPSE_NODE(g, &op_conv_weight, &a, dw, x, dy);
+}

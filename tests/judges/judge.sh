@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# judge.sh BUILD SOURCE COMPILER JUDGE [--install]: runs a judge on the library of a build. JUDGE: `onnx` for the node tests of
+# ONNX, `rules` for the tests of the judges' own rules. With --install the packages that it needs are installed in a virtual
+# environment under BUILD. Exit code 77: skipped.
+set -eu
+build=$1 source=$2 compiler=$3 judge=$4
+case $judge in
+onnx) script=onnx_nodes.py packages='onnx numpy>=1.22 cffi>=1.15' modules='onnx, numpy, cffi' given=${COPSE_ONNX_PYTHON-} ;;
+rules) script=test_judge.py packages= modules='numpy, cffi' given= ;;
+*) echo "unknown judge: $judge" >&2; exit 2 ;;
+esac
+work=$build/tests/judge_$judge
+if [ "${5-}" = --install ]; then
+    log=$build/tests/judge_$judge.log
+    { python3 -m venv "$work.venv" && "$work.venv/bin/pip" install -q $packages; } >"$log" 2>&1 || {
+        echo "skipped: $packages cannot be installed: $(grep -v '^ *$' "$log" | tail -n 1 | cut -c1-200)"
+        exit 77
+    }
+    given=$work.venv/bin/python
+fi
+python=
+for each in ${given:-python3 /usr/bin/python3}; do
+    "$each" -c "import $modules" 2>/dev/null && python=$each && break
+done
+[ -n "$python" ] || {
+    echo "skipped: no Python with the modules $modules; ./check --full installs them"
+    exit 77
+}
+. "$source/tests/tree/stage_python.sh"
+stage_python "$build" "$source" "$compiler" "$work" "$python"
+exec "$python" "$source/tests/judges/$script"
