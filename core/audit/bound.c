@@ -17,6 +17,7 @@ struct limit {
 static const struct limit limits[] = {
     SUM(matmul, 16, .has_activation = true), SUM(matmul_texel, 16, .has_activation = true),
     SUM(matmul_wide, 16, .has_activation = true),
+    SUM(conv, 16, .has_activation = true), SUM(conv_weight, 16),
     SUM(column_sum_wide, 4), SUM(gather_grad, 4), SUM(reduce, 4),
     SUM(layer_norm, 16, .size = copse__size_norm), SUM(layer_norm_wide, 16, .size = copse__size_norm_wide),
     SUM(adam, 8, .size = copse__size_adam, .is_single = true),
@@ -38,11 +39,11 @@ static const struct function {
 #undef SCALED
 };
 
-static void take_function(const struct copse_kernel *k, struct copse_bound *out)
+static void take_function(uint32_t kernel, int32_t number, struct copse_bound *out)
 {
-    const bool is_grad = k->id == COPSE_KERNEL_unary_grad;
+    const bool is_grad = kernel == COPSE_KERNEL_unary_grad;
     for (size_t i = 0; i < COPSE_COUNT(functions); i++)
-        if (functions[i].number == k->spec[0])
+        if (functions[i].number == number)
             out->ulp = is_grad ? functions[i].ulp_grad : functions[i].ulp;
     if (is_grad)
         out->ratio = out->ulp;
@@ -63,14 +64,13 @@ static copse_status find_truth(const struct copse_kernel *k, struct copse_bound 
     return COPSE_OK;
 }
 
-copse_status copse__bound_of(const struct copse_command *c, struct copse_bound *out)
+void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], struct copse_bound *out)
 {
-    const struct copse_kernel *k = c->kernel;
     *out = (struct copse_bound){ .is_single = true }; /* moves and integers: no double would be exact */
-    memcpy(out->spec, k->spec, sizeof out->spec);
+    memcpy(out->spec, spec, sizeof out->spec);
     for (size_t i = 0; i < COPSE_COUNT(limits); i++) {
         const struct limit *l = &limits[i];
-        if (l->kernel != k->id)
+        if (l->kernel != kernel)
             continue;
         out->ulp = l->ulp;
         out->floor = l->floor;
@@ -80,11 +80,16 @@ copse_status copse__bound_of(const struct copse_command *c, struct copse_bound *
         if (l->has_activation)
             out->spec[1] = 0;
     }
-    if (k->id == COPSE_KERNEL_unary || k->id == COPSE_KERNEL_unary_grad)
-        take_function(k, out);
-    if (k->id == COPSE_KERNEL_softmax && k->spec[0]) /* of the logarithm */
+    if (kernel == COPSE_KERNEL_unary || kernel == COPSE_KERNEL_unary_grad)
+        take_function(kernel, spec[0], out);
+    if (kernel == COPSE_KERNEL_softmax && spec[0]) /* of the logarithm */
         out->floor = 8;
-    return find_truth(k, out);
+}
+
+copse_status copse__bound_of(const struct copse_command *c, struct copse_bound *out)
+{
+    copse__bound_limits(c->kernel->id, c->kernel->spec, out);
+    return find_truth(c->kernel, out);
 }
 
 /* ---- work ---- */
@@ -116,6 +121,14 @@ uint64_t copse__bound_work(const struct copse_command *c)
     case COPSE_KERNEL_matmul_wide: {
         const struct copse_params_matmul_wide *p = params;
         return words + product(p->m, p->n, p->k, p->batch);
+    }
+    case COPSE_KERNEL_conv: {
+        const struct copse_params_conv *p = params;
+        return words + product(p->count, p->taps_h * p->taps_w, p->c_end - p->c_begin, 1);
+    }
+    case COPSE_KERNEL_conv_weight: {
+        const struct copse_params_conv_weight *p = params;
+        return words + product(p->weights, 1, p->pixels, 1);
     }
     default:
         return words;

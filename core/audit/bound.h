@@ -25,6 +25,8 @@ static inline bool copse__bound_is_exact(const struct copse_bound *b)
     return !(b->ulp > 0) && !(b->ratio > 0);
 }
 
+/* The limits of a kernel, without its truth. */
+void copse__bound_limits(uint32_t kernel, const int32_t spec[COPSE_MAX_SPECS], struct copse_bound *out);
 /* The bound of a dispatch; *out has no truth where the kernel has no host function. */
 copse_status copse__bound_of(const struct copse_command *c, struct copse_bound *out);
 /* Multiplications and additions of the host function, or words that it reads and writes, roughly. */

@@ -12,6 +12,7 @@
 static copse_context *ctx;
 static float data_x[MODEL_ROWS * MODEL_IN];
 static int32_t data_y[MODEL_ROWS];
+static uint64_t job_seed = 3;
 
 struct job {
     copse_strategy *st;
@@ -50,7 +51,7 @@ static inline void open_job(struct job *j, size_t replicas, copse_optimizer_kind
 {
     const char *devices[] = { "fake:0", "fake:1" };
     const struct copse_trainer_params p = {
-        .loss = model_loss, .user = &j->m, .optimizer = { .kind = kind, .learning_rate = 1e-2f }, .seed = 3,
+        .loss = model_loss, .user = &j->m, .optimizer = { .kind = kind, .learning_rate = 1e-2f }, .seed = job_seed,
     };
     *j = (struct job){ .st = NULL };
     OK(copse_mirrored_create(ctx, devices, replicas, &(struct copse_strategy_params){ .bucket_bytes = 0 }, &j->st));

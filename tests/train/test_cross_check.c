@@ -3,6 +3,8 @@
    what passed is remembered, and no bit of a result changes. Devices are fakes whose kernels are the host functions. */
 #include <unistd.h>
 
+#include "core/audit/bound.h"
+#include "core/conformance/launch.h"
 #include "tests/rig/watch_rig.h"
 
 /* The first step is refused with a line that names the device and `what`; nothing has changed. */
@@ -207,6 +209,21 @@ static void it_can_be_switched_off(void **state)
     close_job(&j);
 }
 
+/* A kernel whose results may be rounded in conformance has limits in core/audit/bound.c, too. */
+static void bounds_are_those_of_conformance(void **state)
+{
+    (void)state;
+    for (size_t i = 0; copse_launch_lists[i]; i++)
+        for (size_t k = 0; k < copse_launch_lists[i]->count; k++) {
+            const struct copse_launch_form *f = &copse_launch_lists[i]->forms[k];
+            struct copse_bound b;
+            copse__bound_limits(f->kernel, f->spec, &b);
+            if (f->limit.ulp > COPSE_BOUND_MARGIN * b.ulp || f->limit.ratio > COPSE_BOUND_MARGIN * b.ratio)
+                fail_msg("%s, %s: the limits of core/audit/bound.c are smaller than those of mode launch",
+                         copse_kernel_table[f->kernel].name, f->name);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +235,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_passed_is_remembered, begin, end),
         cmocka_unit_test_setup_teardown(another_driver_is_checked_again, begin, end),
         cmocka_unit_test_setup_teardown(no_bit_changes, begin, end),
+        cmocka_unit_test(bounds_are_those_of_conformance),
         cmocka_unit_test_setup_teardown(it_can_be_switched_off, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

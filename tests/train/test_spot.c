@@ -7,15 +7,19 @@
 static const struct copse_audit_params no_cross_check = { .is_cross_check_off = true };
 
 /* Train until a step is refused; the text names device, kernel and step. Returns the step, 0 if none is refused. */
-static uint64_t refused(size_t replicas, copse_optimizer_kind kind, const char *device, const char *kernel)
+static uint64_t refused(size_t replicas, copse_optimizer_kind kind, const char *device, const char *kernel, bool is_cut)
 {
     struct job j;
     uint64_t found = 0;
     open_job(&j, replicas, kind, NULL);
     OK(step(&j, 0));
     struct fake_device *d = &copse_fake.devices[device[5] - '0'];
-    d->cut = kernel;
-    d->cut_from = 4; /* words from there on stay as they were */
+    if (is_cut)
+        d->cut = kernel;
+    else
+        d->perturb = kernel;
+    d->cut_from = 4;           /* words from there on stay as they were */
+    d->perturb_bits = 0x4000; /* results are 2^-9 off */
     for (uint64_t i = 1; i < STEPS && found == 0; i++) {
         char what[64], when[32];
         const copse_status s = step(&j, i);
@@ -29,29 +33,32 @@ static uint64_t refused(size_t replicas, copse_optimizer_kind kind, const char *
         found = i + 1;
         assert_int_equal(step(&j, i), COPSE_ERR_UNRELIABLE);
     }
-    d->cut = NULL;
+    d->cut = d->perturb = NULL;
     close_job(&j);
     return found;
 }
 
 static void wrong_kernels_are_found(void **state)
 {
-    static const char *const kernels[] = { "matmul", "dense_grad", "cross_entropy_grad", "dropout", "reduce" };
-    unsigned found = 0;
+    static const char *const kernels[] = { "matmul", "dense_grad", "cross_entropy_grad" };
     (void)state;
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        found += refused(1, COPSE_ADAM, "fake:0", kernels[i]) > 0;
-    assert_true(found >= 3); /* of ten launches in 64 steps */
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        uint64_t found = 0;
+        for (job_seed = 1; job_seed < 16 && found == 0; job_seed++) /* it decides which launches are chosen */
+            found = refused(1, COPSE_ADAM, "fake:0", kernels[i], false);
+        if (found == 0)
+            fail_msg("%s is never found", kernels[i]);
+    }
 }
 
 static void lost_parts_of_updates_are_found(void **state)
 {
     (void)state;
-    assert_true(refused(1, COPSE_SGD, "fake:0", "sgd") > 0);
-    assert_true(refused(1, COPSE_MOMENTUM, "fake:0", "momentum") > 0);
-    assert_true(refused(1, COPSE_ADAM, "fake:0", "adam") > 0);
-    assert_true(refused(2, COPSE_ADAM, "fake:0", "adam") > 0);
-    assert_true(refused(2, COPSE_ADAM, "fake:1", "adam") > 0);
+    assert_true(refused(1, COPSE_SGD, "fake:0", "sgd", true) > 0);
+    assert_true(refused(1, COPSE_MOMENTUM, "fake:0", "momentum", true) > 0);
+    assert_true(refused(1, COPSE_ADAM, "fake:0", "adam", true) > 0);
+    assert_true(refused(2, COPSE_ADAM, "fake:0", "adam", true) > 0);
+    assert_true(refused(2, COPSE_ADAM, "fake:1", "adam", true) > 0);
 }
 
 /* Values, and the launches that were compared. */
