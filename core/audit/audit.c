@@ -3,6 +3,8 @@
 
 #define EVERY 128u
 #define FIRST 8u /* all steps up to here, apart from the first one */
+#define SPOTS 16u       /* steps up to here have spots where they are audited, */
+#define SPOT_AUDITS 64u /* then each of so many audits */
 
 enum row { ROW_VALUES, ROW_FIRST, ROW_SECOND, ROWS }; /* of the digests */
 
@@ -61,9 +63,9 @@ static uint64_t every_of(const struct copse_audit *a)
     return a->params.every > 0 ? a->params.every : EVERY;
 }
 
-bool copse__audit_has_spot(const struct copse_audit *a, uint64_t step, uint32_t audits)
+bool copse__audit_has_spot(const struct copse_audit *a, uint64_t step)
 {
-    return step < every_of(a) || step / every_of(a) % audits == 0;
+    return step <= SPOTS || (step % every_of(a) == 0 && step / every_of(a) % SPOT_AUDITS == 0);
 }
 
 bool copse__audit_is_due(const struct copse_audit *a, uint64_t step)

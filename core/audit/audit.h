@@ -43,8 +43,8 @@ copse_status copse__audit_set(struct copse_audit *a, const struct copse_audit_pa
 
 /* Whether this step is audited. */
 bool copse__audit_is_due(const struct copse_audit *a, uint64_t step);
-/* Whether an audited step is among those with a spot: each early one, then one of `audits`. */
-bool copse__audit_has_spot(const struct copse_audit *a, uint64_t step, uint32_t audits);
+/* Whether an audited step is among those with a spot: up to step 16, and then one of 64 audits. */
+bool copse__audit_has_spot(const struct copse_audit *a, uint64_t step);
 /* Queue the digests of a replica's variables, before the first computation. `has`: it computes gradients. */
 copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has);
 /* Queue those of the gradients of a bucket, in the first or in the second computation. */

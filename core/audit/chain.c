@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/audit/chain.h"
 
+#include <stdio.h>
+
 #include "core/audit/bound.h"
 #include "core/device/host_launch.h"
 
@@ -36,6 +38,41 @@ static copse_status compare(struct copse_chain *c, copse_queue *q, const struct 
     return copse__probe_judge(&c->probe, &c->fault);
 }
 
+static copse_status restore(struct copse_chain *c, copse_queue *q)
+{
+    COPSE_TRY(copse__probe_restore(&c->probe, q));
+    return copse_queue_finish(q);
+}
+
+/* With made-up numbers. */
+static copse_status run_restored(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    char text[COPSE_ERROR_BYTES];
+    COPSE_TRY(copse__probe_keep(&c->probe, q, command));
+    copse_status s = copse__probe_fill(&c->probe, q);
+    if (s == COPSE_OK)
+        s = compare(c, q, command);
+    if (s == COPSE_OK)
+        s = restore(c, q);
+    if (s == COPSE_OK)
+        return s;
+    snprintf(text, sizeof text, "%s", copse_last_error());
+    c->is_torn = restore(c, q) != COPSE_OK;
+    copse__fail_again(text);
+    return s;
+}
+
+/* On the numbers of the step. Where nothing changes, memory may hold the results of an earlier run. */
+static copse_status run_in_place(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
+{
+    COPSE_TRY(compare(c, q, command));
+    if (c->fault.is_found || !copse__probe_is_unchanged(&c->probe))
+        return COPSE_OK;
+    COPSE_TRY(copse__probe_disturb(&c->probe, q));
+    COPSE_TRY(compare(c, q, command));
+    return restore(c, q);
+}
+
 static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct copse_command *command)
 {
     if (!is_compared(command, c->most)) {
@@ -43,18 +80,7 @@ static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct 
         return c->restores ? COPSE_OK : copse__queue_encode(q, command);
     }
     c->compared++;
-    if (c->restores)
-        COPSE_TRY(copse__probe_fill(&c->probe, q, command));
-    COPSE_TRY(compare(c, q, command));
-    const bool is_doubtful = !c->restores && !c->fault.is_found && copse__probe_is_unchanged(&c->probe);
-    if (is_doubtful) { /* memory may hold the results of an earlier run */
-        COPSE_TRY(copse__probe_disturb(&c->probe, q));
-        COPSE_TRY(compare(c, q, command));
-    }
-    if (!c->restores && !is_doubtful)
-        return COPSE_OK;
-    COPSE_TRY(copse__probe_restore(&c->probe, q));
-    return copse_queue_finish(q);
+    return c->restores ? run_restored(c, q, command) : run_in_place(c, q, command);
 }
 
 copse_status copse__chain_run(struct copse_chain *c, const struct copse_segment *segment)

@@ -121,11 +121,16 @@ static uint32_t number(size_t i, bool is_signed)
     return sign | exponent << 23 | (x & 0x7fu) << 16 | (x >> 16 & 0xffffu);
 }
 
-copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q, const struct copse_command *c)
+copse_status copse__probe_keep(struct copse_probe *p, copse_queue *q, const struct copse_command *c)
 {
     COPSE_TRY(take(p, q, c));
     COPSE_TRY(read_all(p, q, KEPT));
-    COPSE_TRY(copse_queue_finish(q));
+    return copse_queue_finish(q);
+}
+
+copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q)
+{
+    const struct copse_command *c = &p->command;
     for (uint32_t i = 0; i < c->binding_count; i++) {
         uint32_t *words = (uint32_t *)(void *)place(p, BEFORE, i);
         const size_t count = c->bindings[i].size / COPSE_WORD_BYTES;

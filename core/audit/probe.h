@@ -32,11 +32,12 @@ size_t copse__probe_bytes(const struct copse_command *c);
 /* Queue reads of the buffers, the command, and reads of its results. Allocates if the memory is too small; no earlier
    read may be under way. */
 copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q, const struct copse_command *c);
-/* Before copse__probe_queue: keep the content of the buffers, and fill those of floats with numbers from 2^-6 to 2^2, of
-   both signs where the command only reads. Waits. */
-copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q, const struct copse_command *c);
-/* The reads have completed: whether the command left all of its results as they were. Then keep them, and queue writes of
-   other floats. */
+/* Before copse__probe_queue: keep the content of the buffers; then fill those of floats with numbers from 2^-6 to 2^2, of
+   both signs where the command only reads. Both wait. */
+copse_status copse__probe_keep(struct copse_probe *p, copse_queue *q, const struct copse_command *c);
+copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q);
+/* The reads have completed: whether the command left all of its results as they were. Then keep them, and write other
+   floats. Waits. */
 bool copse__probe_is_unchanged(const struct copse_probe *p);
 copse_status copse__probe_disturb(struct copse_probe *p, copse_queue *q);
 /* Queue writes of what was kept. */

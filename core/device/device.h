@@ -194,6 +194,11 @@ copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const ato
    limits would be too small. */
 copse_status copse__device_limit(copse_device *dev, const struct copse_limits *smaller);
 
+/* Programs, by their digests, that passed their cross-check on the device and driver (device_checked.c). */
+copse_status copse__device_has_checked(const copse_device *dev, uint64_t program, bool *has);
+copse_status copse__device_note_checked(const copse_device *dev, uint64_t program);
+copse_status copse__device_forget_checked(const copse_device *dev);
+
 /* Sticky error of a lost device. */
 copse_status copse__device_check(copse_device *dev);
 

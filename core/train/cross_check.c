@@ -7,7 +7,6 @@
 #include "core/audit/chain.h"
 #include "core/base/platform.h"
 #include "core/train/execution.h"
-#include "core/trust/checked.h"
 
 #define BUDGET ((uint64_t)1 << 26) /* work of the host for one recording (core/audit/bound.h) */
 
@@ -151,8 +150,9 @@ static copse_status run_update(void *user, uint32_t rank, const struct copse_seg
 static copse_status run_updates(struct check *k)
 {
     k->chain.restores = true;
-    COPSE_TRY(visit_updates(k, run_update));
-    return copse_queue_finish(k->e->t->strategy->replicas[k->replica].queue);
+    const copse_status s = visit_updates(k, run_update);
+    k->e->t->is_failed |= k->chain.is_torn;
+    return s;
 }
 
 static copse_status hash_updates(struct check *k)
@@ -181,10 +181,9 @@ static copse_status drop_probe(struct check *k, copse_status s)
 static copse_status once(struct check *k, copse_status (*run)(struct check *k), const char *what)
 {
     copse_trainer *t = k->e->t;
-    struct copse_trust *trust = &k->dev->ctx->trust;
     const uint64_t start = copse__now_ns();
     bool has;
-    COPSE_TRY(copse__checked_has(trust, &k->dev->info, k->hash, &has));
+    COPSE_TRY(copse__device_has_checked(k->dev, k->hash, &has));
     if (has)
         return COPSE_OK;
     const copse_status s = drop_probe(k, run(k));
@@ -192,13 +191,13 @@ static copse_status once(struct check *k, copse_status (*run)(struct check *k), 
     copse__log(&k->dev->base->log, COPSE_LOG_DEBUG, "cross-check: %s: %s: %zu launches compared, %zu not, %.1f ms",
                k->dev->info.id, what, k->chain.compared, k->chain.skipped, (double)(copse__now_ns() - start) * 1e-6);
     if (s == COPSE_OK)
-        return copse__checked_add(trust, &k->dev->info, k->hash);
+        return copse__device_note_checked(k->dev, k->hash);
     if (s != COPSE_ERR_UNRELIABLE)
         return s;
     t->watches.audit.has_failed = true;
     char text[COPSE_ERROR_BYTES];
     snprintf(text, sizeof text, "%s", copse_last_error());
-    if (copse__checked_clear(trust, &k->dev->info) != COPSE_OK)
+    if (copse__device_forget_checked(k->dev) != COPSE_OK)
         copse__log(&k->dev->base->log, COPSE_LOG_WARN, "cross-check: %s", copse_last_error());
     copse__fail_again(text);
     return s;

@@ -6,7 +6,6 @@
 
 #define MOST_WORK  ((uint64_t)1 << 20) /* of the launch (core/audit/bound.h) */
 #define MOST_BYTES ((size_t)4 << 20)   /* of its buffers */
-#define AUDITS     64u                 /* of so many audits one has a spot; of the early ones each */
 
 /* A number among the launches that may be chosen; counted, then found. */
 struct draw {
@@ -95,7 +94,7 @@ copse_status copse__spot_begin(struct copse_execution *e)
         copse__exchange_replay_by(t->strategy->store->exchange, NULL, NULL, NULL);
         s->segment = NULL;
     }
-    if (!e->is_audited || s->step > 0 || !copse__audit_has_spot(&t->watches.audit, t->step + 1, AUDITS))
+    if (!e->is_audited || s->step > 0 || !copse__audit_has_spot(&t->watches.audit, t->step + 1))
         return COPSE_OK;
     const bool is_update = random % 2 == 0;
     COPSE_TRY(choose(e, random / 2, is_update ? visit_updates : visit_recordings));
