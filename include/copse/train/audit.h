@@ -12,12 +12,15 @@
  * occur now and then are found (a launch that is lost, two that change places, memory that changes), which a test at
  * the start does not see.
  *
+ * In the audited steps up to 16, and then in one of 64 audits, the host computes one launch of the step or of the update
+ * again (docs/conformance.md, "Audits").
+ *
  * Audits are done in the steps 2 to 8, 16, 32, 64, and then in every 128th: less than 1 % of the time. They change no result. A
  * fault is reported by copse_trainer_result of the step, or by the next checkpoint, with COPSE_ERR_UNRELIABLE and a text
  * that names device, step and variable. Then the trainer cannot be used any more and writes no checkpoint.
  *
- * Not audited: steps whose loss function all-reduces (distribute/sync.h), runs of an accelerator strategy whose cores
- * share a queue, and updates themselves where there is one replica. With parameter servers variables are not compared.
+ * Not audited: steps whose loss function all-reduces (distribute/sync.h), and runs of an accelerator strategy whose cores
+ * share a queue. With parameter servers variables are not compared.
  */
 #ifndef COPSE_PUBLIC_TRAIN_AUDIT_H
 #define COPSE_PUBLIC_TRAIN_AUDIT_H
