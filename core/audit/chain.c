@@ -6,7 +6,7 @@
 #include "core/audit/bound.h"
 #include "core/device/host_launch.h"
 
-#define MOST_BYTES ((size_t)64 << 20) /* of the buffers of a launch */
+#define MOST_BYTES ((size_t)96 << 20) /* of the buffers of a launch */
 
 static bool is_compared(const struct copse_command *c, uint64_t most)
 {
@@ -80,6 +80,7 @@ static copse_status run_one(struct copse_chain *c, copse_queue *q, const struct 
         return c->restores ? COPSE_OK : copse__queue_encode(q, command);
     }
     c->compared++;
+    c->work += copse__bound_work(command);
     return c->restores ? run_restored(c, q, command) : run_in_place(c, q, command);
 }
 

@@ -10,6 +10,7 @@ struct copse_chain {
     uint64_t most; /* work of a launch (bound.h); launches with more are not compared */
     bool restores; /* launches get made-up numbers, and memory is restored; those not compared are not executed */
     bool is_torn;  /* it failed, and memory could not be restored */
+    uint64_t work; /* of the launches that were compared */
     size_t compared, skipped;       /* launches */
     struct copse_probe_fault fault; /* of the first launch that is wrong, probe.command: the chain ends with it */
 };

@@ -135,14 +135,14 @@ static copse_status hash_update(void *user, uint32_t rank, const struct copse_se
     return COPSE_OK;
 }
 
-/* Each bucket has the budget of a part, so that no large one takes that of the others. */
+/* In the order of the buckets, until the budget is used. */
 static copse_status run_update(void *user, uint32_t rank, const struct copse_segment *segment)
 {
     struct check *k = user;
     if (rank != k->replica || k->chain.fault.is_found)
         return COPSE_OK;
     struct copse_segment *const list[] = { (struct copse_segment *)segment };
-    k->chain.most = copse__chain_most(list, 1, BUDGET / COPSE_MAX(k->e->t->optimizer->buckets.count, 1));
+    k->chain.most = copse__chain_most(list, 1, BUDGET - COPSE_MIN(k->chain.work, BUDGET));
     COPSE_TRY(copse__chain_run(&k->chain, segment));
     return k->chain.fault.is_found ? fail_launch(k) : COPSE_OK;
 }

@@ -7,10 +7,9 @@
  * that names device, driver, tensor and both numbers: nothing has changed, and the trainer cannot be used any more.
  * Programs that passed are kept in the kernel cache. docs/conformance.md, "The first step", has tolerances and exceptions.
  *
- * Audits: in some steps each replica computes its gradients twice, from the same inputs,
- * and the bits must be equal; and all replicas of this process must have the same bits of each variable. So faults that
- * occur now and then are found (a launch that is lost, two that change places, memory that changes), which a test at
- * the start does not see.
+ * Audits: in some steps each replica computes its gradients twice, from the same inputs, and the bits must be equal; and
+ * all replicas of this process must have the same bits of each variable. So faults that occur now and then are found (a
+ * launch that is lost, two that change places, memory that changes), which a test at the start does not see.
  *
  * In the audited steps up to 16, and then in one of 64 audits, the host computes one launch of the step or of the update
  * again (docs/conformance.md, "Audits").
