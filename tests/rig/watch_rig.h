@@ -13,6 +13,7 @@ static copse_context *ctx;
 static float data_x[MODEL_ROWS * MODEL_IN];
 static int32_t data_y[MODEL_ROWS];
 static uint64_t job_seed = 3;
+static bool has_unused; /* a variable that the loss does not depend on */
 
 struct job {
     copse_strategy *st;
@@ -56,6 +57,10 @@ static inline void open_job(struct job *j, size_t replicas, copse_optimizer_kind
     *j = (struct job){ .st = NULL };
     OK(copse_mirrored_create(ctx, devices, replicas, &(struct copse_strategy_params){ .bucket_bytes = 0 }, &j->st));
     OK(model_create(&j->m, j->st));
+    copse_variable *unused;
+    if (has_unused)
+        OK(copse_variable_create(j->st, &(struct copse_variable_params){ .name = "unused", .shape = COPSE_SHAPE(7) },
+                                 &unused));
     j->m.dropout = 0.2f;
     OK(copse_trainer_create(j->st, &p, &j->t));
     OK(copse_trainer_audit(j->t, audit));

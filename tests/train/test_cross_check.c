@@ -130,6 +130,17 @@ static void replays_are_compared(void **state)
     refused(1, COPSE_ADAM, "fake:0", "queued together");
 }
 
+/* Gradients of a variable that the loss does not depend on are zeros, as the memory is before the launch. */
+static void a_launch_that_changes_nothing_is_compared(void **state)
+{
+    (void)state;
+    has_unused = true;
+    copse_fake.devices[0].cut = "fill";
+    refused(1, COPSE_ADAM, "fake:0", "kernel fill ");
+    refused(1, COPSE_ADAM, "fake:0", "the gradient of 'unused'");
+    has_unused = false;
+}
+
 static uint64_t checked_in_first_step(size_t replicas, size_t rows)
 {
     struct copse_step_result r;
@@ -232,6 +243,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(wrong_numbers_are_found, begin, end),
         cmocka_unit_test_setup_teardown(rounding_is_accepted, begin, end),
         cmocka_unit_test_setup_teardown(replays_are_compared, begin, end),
+        cmocka_unit_test_setup_teardown(a_launch_that_changes_nothing_is_compared, begin, end),
         cmocka_unit_test_setup_teardown(what_passed_is_remembered, begin, end),
         cmocka_unit_test_setup_teardown(another_driver_is_checked_again, begin, end),
         cmocka_unit_test_setup_teardown(no_bit_changes, begin, end),
