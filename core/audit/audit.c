@@ -156,8 +156,41 @@ copse_status copse__audit_compare(struct copse_audit *a, uint64_t step)
     if (a->step == 0 || a->step != step)
         return COPSE_OK;
     a->step = 0;
+    a->compared = step;
     const copse_status s = compare(a, step);
     a->has_failed = s != COPSE_OK;
     a->passed += s == COPSE_OK;
     return s;
+}
+
+/* ---- between workers ---- */
+
+void copse__audit_words(const struct copse_audit *a, uint64_t step, uint64_t words[COPSE_AUDIT_WORDS])
+{
+    memset(words, 0, COPSE_AUDIT_WORDS * sizeof *words);
+    if (!a->compares_values || a->compared == 0 || a->compared != step)
+        return;
+    for (uint32_t i = 0; i < a->count; i++) {
+        uint64_t *word = &words[i % COPSE_AUDIT_WORDS];
+        *word = copse__digest_hash(&a->digests[0], ROW_VALUES, i, *word ? *word : COPSE_HASH_START);
+    }
+}
+
+copse_status copse__audit_other(struct copse_audit *a, uint64_t step, uint32_t worker,
+                                const uint64_t words[COPSE_AUDIT_WORDS])
+{
+    uint64_t own[COPSE_AUDIT_WORDS];
+    copse__audit_words(a, step, own);
+    for (uint32_t i = 0; i < COPSE_MIN(a->count, COPSE_AUDIT_WORDS); i++) {
+        if (own[i] == words[i] || own[i] == 0 || words[i] == 0)
+            continue;
+        a->has_failed = true;
+        return copse_fail(COPSE_ERR_UNRELIABLE,
+                          "trainer: audit of step %llu: this worker (%s) and worker %u have different values of '%s'%s "
+                          "before the step. A device or its driver makes errors; do not use the parameters. Check the "
+                          "devices of both: copse conformance --device %s", (unsigned long long)step, device_of(a, 0),
+                          worker, a->variables[i].name, a->count > COPSE_AUDIT_WORDS ? " or another variable" : "",
+                          device_of(a, 0));
+    }
+    return COPSE_OK;
 }

@@ -6,7 +6,7 @@ copse_status copse__trainer_audit_make(copse_trainer *t)
 {
     const copse_strategy *st = t->strategy;
     COPSE_TRY(copse__audit_create(&st->ctx->base.mem, st->replica_count, t->trained.count, &t->watches.audit));
-    t->watches.audit.compares_values = st->replica_count > 1 && !t->optimizer->table->is_sharing;
+    t->watches.audit.compares_values = (st->replica_count > 1 || st->group.workers > 1) && !t->optimizer->table->is_sharing;
     for (uint32_t r = 0; r < st->replica_count; r++) {
         for (size_t i = 0; i < t->trained.count; i++) {
             const copse_variable *v = t->trained.at[i];

@@ -8,7 +8,7 @@
  * Programs that passed are kept in the kernel cache. docs/conformance.md, "The first step", has tolerances and exceptions.
  *
  * Audits: in some steps each replica computes its gradients twice, from the same inputs, and the bits must be equal; and
- * all replicas of this process must have the same bits of each variable. So faults that occur now and then are found (a
+ * all replicas, of all workers in step, must have the same bits of each variable. So faults that occur now and then are found (a
  * launch that is lost, two that change places, memory that changes), which a test at the start does not see.
  *
  * In the audited steps up to 16, and then in one of 64 audits, the host computes one launch of the step or of the update
