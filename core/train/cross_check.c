@@ -16,6 +16,7 @@ struct check {
     uint32_t replica;
     copse_device *dev;
     struct copse_chain chain;
+    unsigned char *reports; /* after the launches one by one, and after the replay */
     uint64_t hash; /* of all launches */
 };
 
@@ -70,7 +71,8 @@ static copse_status replay(struct check *k)
     copse_buffer *reports = t->reports.buffers[k->replica];
     struct copse_program *program = k->e->shards->recordings[k->replica]->base.program;
     const uint32_t segments = (uint32_t)k->e->layout->events.count;
-    unsigned char values[2][COPSE_REPORT_BYTES];
+    k->reports = copse__alloc(&k->dev->base->mem, 2, COPSE_REPORT_BYTES);
+    COPSE_TRY(copse_need_memory(k->reports, "cross-check"));
     a->has[k->replica] = d->queue != NULL;
     for (uint32_t turn = 0; turn < 2; turn++) {
         if (turn == 1)
@@ -80,14 +82,16 @@ static copse_status replay(struct check *k)
                 COPSE_TRY(copse__program_replay(program, i));
             COPSE_TRY(copse__audit_gradients(a, k->replica, i, turn == 1));
         }
-        COPSE_TRY(copse_queue_read(q, reports, 0, values[turn], COPSE_REPORT_BYTES));
+        COPSE_TRY(copse_queue_read(q, reports, 0, k->reports + turn * COPSE_REPORT_BYTES, COPSE_REPORT_BYTES));
     }
     if (d->queue)
         COPSE_TRY(copse__digests_read(d));
     COPSE_TRY(copse_queue_finish(q));
-    for (uint32_t i = 0; i <= t->reports.count; i++)
-        if (memcmp(values[0] + i * COPSE_REPORT_STRIDE, values[1] + i * COPSE_REPORT_STRIDE, COPSE_WORD_BYTES) != 0)
+    for (uint32_t i = 0; i <= t->reports.count; i++) {
+        const unsigned char *value = k->reports + i * COPSE_REPORT_STRIDE;
+        if (memcmp(value, value + COPSE_REPORT_BYTES, COPSE_WORD_BYTES) != 0)
             return fail_replay(k, i == 0 ? "the loss" : "the report ", i == 0 ? "" : t->reports.names[i - 1]);
+    }
     const char *variable = d->queue ? copse__audit_repeated(a, k->replica) : NULL;
     return variable ? fail_replay(k, "the gradient of ", variable) : COPSE_OK;
 }
@@ -163,7 +167,7 @@ static copse_status hash_updates(struct check *k)
 /* ---- both ---- */
 
 /* `s` ended the check. A read that is still under way keeps its memory. Returns `s`, with its text. */
-static copse_status drop_probe(struct check *k, copse_status s)
+static copse_status drop_memory(struct check *k, copse_status s)
 {
     char text[COPSE_ERROR_BYTES];
     bool is_idle = s == COPSE_OK || s == COPSE_ERR_UNRELIABLE;
@@ -172,8 +176,10 @@ static copse_status drop_probe(struct check *k, copse_status s)
         is_idle = copse_queue_finish(k->e->t->strategy->replicas[k->replica].queue) != COPSE_ERR_TIMEOUT;
         copse__fail_again(text);
     }
-    if (is_idle)
+    if (is_idle) {
         copse__probe_free(&k->chain.probe);
+        copse__free(&k->dev->base->mem, k->reports);
+    }
     return s;
 }
 
@@ -186,7 +192,7 @@ static copse_status once(struct check *k, copse_status (*run)(struct check *k), 
     COPSE_TRY(copse__device_has_checked(k->dev, k->hash, &has));
     if (has)
         return COPSE_OK;
-    const copse_status s = drop_probe(k, run(k));
+    const copse_status s = drop_memory(k, run(k));
     t->watches.cross_check.compared += k->chain.compared;
     copse__log(&k->dev->base->log, COPSE_LOG_DEBUG, "cross-check: %s: %s: %zu launches compared, %zu not, %.1f ms",
                k->dev->info.id, what, k->chain.compared, k->chain.skipped, (double)(copse__now_ns() - start) * 1e-6);
